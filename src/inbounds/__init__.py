@@ -1,0 +1,73 @@
+"""inbounds: the most reward among the policies that keep every bound, for finite constrained Markov decision processes.
+
+Names are loaded on first use, so that ``import inbounds`` and the command line start at once.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from inbounds import zoo as zoo
+    from inbounds.errors import Infeasible as Infeasible
+    from inbounds.errors import InvalidInput as InvalidInput
+    from inbounds.exact.feasibility import slater as slater
+    from inbounds.exact.solve import solve as solve
+    from inbounds.learn.algorithm import learn as learn
+    from inbounds.learn.cspda import CSPDA as CSPDA
+    from inbounds.learn.plan import plan as plan
+    from inbounds.model.build import build as build
+    from inbounds.model.cmdp import CMDP as CMDP
+    from inbounds.model.cmdp import Constraint as Constraint
+    from inbounds.model.policy import Policy as Policy
+    from inbounds.model.policy import evaluate as evaluate
+    from inbounds.model.policy import mix as mix
+    from inbounds.model.policy import occupancy as occupancy
+    from inbounds.model.simulator import Simulator as Simulator
+
+_HOMES = {
+    "CMDP": "model.cmdp",
+    "CSPDA": "learn.cspda",
+    "Constraint": "model.cmdp",
+    "Infeasible": "errors",
+    "InvalidInput": "errors",
+    "Policy": "model.policy",
+    "Simulator": "model.simulator",
+    "build": "model.build",
+    "evaluate": "model.policy",
+    "learn": "learn.algorithm",
+    "mix": "model.policy",
+    "occupancy": "model.policy",
+    "plan": "learn.plan",
+    "slater": "exact.feasibility",
+    "solve": "exact.solve",
+}
+
+__all__ = [*_HOMES, "zoo"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name == "zoo":
+        return import_module("inbounds.zoo")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'inbounds' has no attribute {name!r}")
+    value = getattr(import_module(f"inbounds.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
+
+
+class _Package(ModuleType):
+    """Importing the subpackage `inbounds.learn` would bind its name here; the public name is the function `learn`."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,30 @@
+"""Array types, and how an array from outside becomes one that nobody can change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from inbounds.errors import InvalidInput
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+def freeze(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Mark an array that we own as read-only, and return it."""
+    array.flags.writeable = False
+    return array
+
+
+def float_vector(values: object, length: int, what: str) -> Floats:
+    """A read-only copy of `values` as float64 [length]; `what` names it in the error message."""
+    try:
+        vector = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} must be numbers, found {type(values).__name__} ({error})") from error
+    if vector.shape != (length,):
+        raise InvalidInput(f"{what} must have {length} entries, found shape {vector.shape}")
+    return freeze(vector)

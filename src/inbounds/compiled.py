@@ -1,0 +1,79 @@
+"""Compilation: the one decorator for kernels, and the same code run by Python.
+
+Kernels are module-level functions over arrays and NamedTuples of arrays, with scalar loops: such code compiles
+quickly, caches across processes, and gives the same bits interpreted as compiled. They are compiled without fast-math
+and without parallel reductions, so a result never depends on the machine's number of cores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numba
+from numba.core import config
+from numba.core.dispatcher import Dispatcher
+
+
+def compiled(kernel: Callable[..., Any]) -> Any:
+    """Compile `kernel` on its first call and keep the result on disk for later processes.
+
+    Numba's own check looks at the file of the kernel only, and would go on using a stale kernel after a change to a
+    helper in another file. The directory therefore depends on a hash of every source of this package.
+    """
+    directory = _cache_directory()
+    if directory is None:
+        return numba.njit(nogil=True)(kernel)
+    # The setting is read while the decorator runs; the caller's other Numba code keeps its own.
+    previous, config.CACHE_DIR = config.CACHE_DIR, str(directory)
+    try:
+        return numba.njit(cache=True, nogil=True)(kernel)
+    finally:
+        config.CACHE_DIR = previous
+
+
+def interpreted(kernel: Any, **replaced: Callable[..., Any]) -> Callable[..., Any]:
+    """The same code as `kernel`, and every compiled function that it calls, run by Python.
+
+    `replaced` names functions to put in the place of those that the code calls: this is how a user's own simulator
+    runs the kernels that were written for tables.
+    """
+    done: dict[int, Callable[..., Any]] = {}
+
+    def twin(dispatcher: Any) -> Callable[..., Any]:
+        if id(dispatcher) not in done:
+            source = getattr(dispatcher, "py_func", dispatcher)
+            names: dict[str, Any] = {}
+            done[id(dispatcher)] = copy = FunctionType(source.__code__, names, source.__name__, source.__defaults__)
+            for name, value in source.__globals__.items():
+                if name in replaced:
+                    names[name] = replaced[name]
+                else:
+                    names[name] = twin(value) if isinstance(value, Dispatcher) else value
+            return copy
+        return done[id(dispatcher)]
+
+    return twin(kernel)
+
+
+@cache
+def _cache_directory() -> Path | None:
+    """Where compiled kernels of exactly these sources are kept; None when nothing can be written there."""
+    sources = hashlib.sha256()
+    package = Path(__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        sources.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}-numba{numba.__version__}"
+    base = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    directory = Path(base) / "inbounds" / "kernels" / f"{version}-{sources.hexdigest()[:16]}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return directory if os.access(directory, os.W_OK) else None

@@ -1,0 +1,114 @@
+"""What an exact solver returns, and how an occupancy and prices become it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from inbounds.arrays import Floats, freeze
+from inbounds.model.cmdp import CMDP
+from inbounds.model.policy import ROUNDING, Policy, evaluate
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution:
+    """An optimal policy with bounds on both sides, in the user's units; values are normalised by (1 - discount).
+
+    Attributes
+    ----------
+    policy : Policy
+        One stationary policy. In states that it never visits it is greedy at the optimal prices.
+    reward : float
+        The exact value of `policy`, evaluated on the model, never the solver's own number.
+    margins : array [K]
+        Likewise, of every constraint.
+    prices : array [K]
+        Reward gained per unit of bound relaxed; 0 for constraints that do not bind.
+    value_function : array [S]
+        The best value, from each state, of the reward plus the priced margins. With `prices` it proves `upper_bound`.
+    upper_bound : float
+        No policy in bounds has more reward.
+    occupancy : array [n]
+        Of `policy`; sums to 1.
+    method : str
+        What found it.
+    """
+
+    policy: Policy
+    reward: float
+    margins: Floats
+    prices: Floats
+    value_function: Floats
+    upper_bound: float
+    occupancy: Floats
+    discount: float
+    margin_scales: Floats
+    method: str
+
+    @property
+    def gap(self) -> float:
+        """How far the policy can be from optimal: upper_bound - reward, 0 where rounding makes it negative."""
+        return max(self.upper_bound - self.reward, 0.0)
+
+    @property
+    def total_reward(self) -> float:
+        """The discounted sum: reward / (1 - discount)."""
+        return self.reward / (1.0 - self.discount)
+
+    @cached_property
+    def total_margins(self) -> Floats:
+        return self.margins / (1.0 - self.discount)
+
+    @property
+    def in_bounds(self) -> bool:
+        """Every margin >= 0, up to the rounding of floating point (1e-9 of the largest margin of any pair)."""
+        return bool(np.all(self.margins >= -ROUNDING * self.margin_scales))
+
+    def __repr__(self) -> str:
+        return f"Solution(reward {self.reward:.10g}, gap {self.gap:.1e}, by {self.method})"
+
+
+def priced_backup(cmdp: CMDP, reward: Floats, value_function: Floats) -> Floats:
+    """(1 - discount) * reward + discount * E[value of the next state], per pair [n]: one Bellman backup, normalised."""
+    return (1.0 - cmdp.discount) * reward + cmdp.discount * (cmdp.transition @ value_function)
+
+
+def upper_bound(cmdp: CMDP, reward: Floats, value_function: Floats) -> float:
+    """A valid bound on the value of `reward` under any policy, from any guess of the value function.
+
+    If V(s) >= (1 - discount) reward(s, a) + discount E V(s') at every pair, then no policy's value from the start
+    exceeds <initial, V>. A guess that misses by e at the worst pair is mended by adding e / (1 - discount)
+    everywhere.
+    """
+    excess = float(np.max(priced_backup(cmdp, reward, value_function) - value_function[cmdp.pairs.states]))
+    return float(cmdp.initial @ value_function) + max(excess, 0.0) / (1.0 - cmdp.discount)
+
+
+def greedy(cmdp: CMDP, reward: Floats, value_function: Floats) -> Policy:
+    """In every state the pair with the best backup; the first of them when several tie."""
+    backup = priced_backup(cmdp, reward, value_function)
+    best = np.maximum.reduceat(backup, cmdp.offsets[:-1])[cmdp.pairs.states]
+    candidates = np.where(backup >= best, np.arange(cmdp.n_pairs), cmdp.n_pairs)
+    return Policy.deterministic(cmdp, np.minimum.reduceat(candidates, cmdp.offsets[:-1]))
+
+
+def assemble(cmdp: CMDP, occupancy: Floats, prices: Floats, value_function: Floats, method: str) -> Solution:
+    """The policy of an occupancy, evaluated on the model, with the bound that prices and a value function prove."""
+    prices = np.maximum(prices, 0.0)
+    priced = cmdp.reward + prices @ cmdp.margins
+    policy = Policy.from_occupancy(cmdp, occupancy, otherwise=greedy(cmdp, priced, value_function))
+    judged = evaluate(cmdp, policy)
+    return Solution(
+        policy=policy,
+        reward=judged.reward,
+        margins=judged.margins,
+        prices=freeze(prices),
+        value_function=freeze(value_function),
+        upper_bound=upper_bound(cmdp, priced, value_function),
+        occupancy=judged.occupancy,
+        discount=cmdp.discount,
+        margin_scales=cmdp.margin_scales,
+        method=method,
+    )

@@ -1,0 +1,10 @@
+"""Algorithms that see samples, one file per published algorithm; and the one table that lists them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inbounds.learn.cspda import CSPDA
+
+ALGORITHMS: dict[str, type[Any]] = {"cspda": CSPDA}
+"""Name to settings class. Drives the command line and the contract tests."""

@@ -1,0 +1,182 @@
+"""What an algorithm fills in, and the only loop, clock and exit.
+
+An algorithm is a frozen dataclass of settings (what the user writes: ``ib.CSPDA(kappa=0.0)``) whose class attribute
+`algorithm` is an `Algorithm` record: functions of its own file. The loop asks for nothing else, so a user's own
+algorithm runs like the ones that ship.
+
+`advance` runs until `samples` reaches `until`. Everything it remembers is in the arrays of its state, so splitting a
+run never changes it; the loop uses that for checkpoints, for progress, and to stay interruptible.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inbounds.arrays import Floats, Ints, freeze
+from inbounds.compiled import interpreted
+from inbounds.errors import InvalidInput
+from inbounds.model.policy import Policy
+from inbounds.model.simulator import Simulator
+
+_CHUNK = 1_000_000
+"""Samples between two looks at the keyboard and the progress callback."""
+
+
+class Prepared(NamedTuple):
+    """What `Algorithm.prepare` hands to the loop."""
+
+    state: Any  # NamedTuple of arrays, changed in place
+    constants: Any  # NamedTuple of numbers and arrays that never change
+    samples: int  # drawn so far, by the preparation itself
+    settings: Mapping[str, float | str]  # what the settings became for this problem and budget, by public name
+    guarantee: str  # what the paper proves of this run, or why it proves nothing
+
+
+class Algorithm(NamedTuple):
+    """The functions of one algorithm's file."""
+
+    name: str
+    paper: str
+    prepare: Callable[[Any, Simulator, int, np.random.Generator], Prepared]
+    """``prepare(settings, simulator, samples, rng)``: the state before the first sample, for a budget of `samples`."""
+    advance: Any
+    """Compiled ``advance(state, constants, world, rng, drawn, until) -> samples drawn``: `until`, or the first count
+    beyond it at which the algorithm can stop."""
+    extract: Callable[[Any, Simulator], tuple[Policy, Floats]]
+    """``extract(state, simulator)``: the policy of a state, and its prices [K] in scaled units."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run:
+    """What a learner found. It carries no value of its policies: only a judge that sees the model may compute one.
+
+    Attributes
+    ----------
+    policy : Policy
+        The policy at the end.
+    prices : array [K]
+        The learner's estimate of the price of each constraint, in the user's units.
+    samples : int array [C]
+        Samples drawn at each checkpoint: state-action-state transitions. The last entry is the whole run.
+    policies : tuple of Policy, length C
+        The policy at each checkpoint; the last is `policy`.
+    seconds : float
+        Of wall clock, compilation included. Not a measure between algorithms; samples are.
+    settings : dict
+        What the settings became for this problem and this budget.
+    guarantee : str
+        What the paper proves of this run, or why it proves nothing.
+    """
+
+    policy: Policy
+    prices: Floats
+    samples: Ints
+    policies: tuple[Policy, ...]
+    seconds: float
+    settings: Mapping[str, float | str] = field(default_factory=dict)
+    guarantee: str = ""
+
+    def __repr__(self) -> str:
+        return f"Run({int(self.samples[-1]):,} samples, {len(self.policies)} checkpoints, {self.seconds:.2f} s)"
+
+
+def learn(
+    simulator: Simulator,
+    algorithm: Any,
+    *,
+    samples: int,
+    seed: int | np.random.SeedSequence = 0,
+    checkpoints: int | Sequence[int] = 1,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Run an algorithm on a simulator until it has drawn `samples` samples.
+
+    Never raises for "not converged": judge the policy with `evaluate` when the model is known.
+
+    Parameters
+    ----------
+    simulator : Simulator
+        ``cmdp.simulator()``, or around the user's own step function (which runs the same code interpreted).
+    algorithm
+        Settings such as ``ib.CSPDA()``.
+    samples : int
+        The budget: state-action-state transitions. Draws of a start are free.
+    seed : int
+        The same seed gives the same run, bit for bit.
+    checkpoints : int or sequence of int
+        How many policies to record at log-spaced sample counts; or those counts themselves. The end is always recorded.
+    progress : callable, optional
+        Called with the samples drawn so far, about every million.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> run = ib.learn(queue.simulator(), ib.CSPDA.practical(slater=0.2), samples=100_000, seed=0)
+    >>> judged = ib.evaluate(queue, run.policy)
+    >>> judged.in_bounds, judged.total_reward > 4.5
+    (True, True)
+    """
+    record = getattr(algorithm, "algorithm", None)
+    if not isinstance(record, Algorithm):
+        raise InvalidInput(f"algorithm must be settings such as ib.CSPDA(), found {algorithm!r}")
+    if not isinstance(simulator, Simulator):
+        raise InvalidInput(
+            f"learners see a simulator only: give cmdp.simulator() or ib.Simulator(...), "
+            f"found {type(simulator).__name__}"
+        )
+    if isinstance(samples, bool) or not isinstance(samples, int | np.integer) or samples < 1:
+        raise InvalidInput(f"samples must be a whole number of at least 1, found {samples!r}")
+    started = time.perf_counter()
+    rng = np.random.default_rng(_valid_seed(seed))
+    world, draws = simulator.open()
+    advance = interpreted(record.advance, **draws) if draws else record.advance
+
+    state, constants, drawn, settings, guarantee = record.prepare(algorithm, simulator, int(samples), rng)
+    counts, policies, prices = [], [], np.empty(0)
+    for checkpoint in _checkpoint_counts(checkpoints, drawn, int(samples)):
+        while drawn < checkpoint:
+            drawn = advance(state, constants, world, rng, drawn, min(drawn + _CHUNK, checkpoint))
+            if progress is not None:
+                progress(drawn)
+        policy, prices = record.extract(state, simulator)
+        counts.append(drawn)
+        policies.append(policy)
+    return Run(
+        policy=policies[-1],
+        prices=freeze(simulator.scaling.prices_in_user_units(prices)),
+        samples=freeze(np.array(counts, dtype=np.int64)),
+        policies=tuple(policies),
+        seconds=time.perf_counter() - started,
+        settings=settings,
+        guarantee=guarantee,
+    )
+
+
+def _valid_seed(seed: Any) -> int | np.random.SeedSequence:
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidInput(f"seed must be a whole number of at least 0, found {seed!r}")
+    return int(seed)
+
+
+def _checkpoint_counts(checkpoints: int | Sequence[int], drawn: int, samples: int) -> list[int]:
+    """Increasing sample counts after `drawn`, of which `samples` is the last."""
+    if isinstance(checkpoints, int | np.integer):
+        if checkpoints < 1:
+            raise InvalidInput(f"checkpoints must be at least 1, found {checkpoints}")
+        first = min(100, samples)
+        spaced = np.geomspace(first, samples, int(checkpoints)) if checkpoints > 1 else np.array([samples])
+        wanted = {int(count) for count in np.rint(spaced)}
+    else:
+        wanted = {int(count) for count in checkpoints}
+        outside = [count for count in wanted if not 1 <= count <= samples]
+        if outside:
+            raise InvalidInput(f"checkpoints must lie between 1 and samples ({samples:,}), found {outside[0]:,}")
+    return sorted({count for count in wanted if count > drawn} | {samples})

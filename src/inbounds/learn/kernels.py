@@ -1,0 +1,134 @@
+"""Compiled arithmetic that two or more algorithms share: draws, the sum tree, projections.
+
+Everything is a scalar loop over arrays: the compiled code and the same code run by Python give the same bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inbounds.arrays import Floats, Ints
+from inbounds.compiled import compiled
+from inbounds.model.simulator import World
+
+FAN_OUT = 8
+"""Children of a node of the sum tree: their sums fill one cache line."""
+
+
+@compiled
+def draw_next(world: World, pair: int, rng: np.random.Generator) -> int:
+    """One sample: the next state after `pair`."""
+    u = rng.random()
+    low, high = world.row_starts[pair], world.row_starts[pair + 1] - 1
+    while high - low > 8:
+        middle = (low + high) >> 1
+        if world.cumulative[middle] <= u:
+            low = middle + 1
+        else:
+            high = middle
+    while world.cumulative[low] <= u:  # ends: the last of a row is 1, and u < 1
+        low += 1
+    return world.successors[low]
+
+
+@compiled
+def draw_start(world: World, rng: np.random.Generator) -> int:
+    """A first state, free of charge. Inversion from a guide table: a constant number of steps on average."""
+    u = rng.random()
+    n_states = world.start_cumulative.shape[0]
+    state = world.start_guide[min(int(u * n_states), n_states - 1)]
+    while world.start_cumulative[state] <= u:
+        state += 1
+    return state
+
+
+# The sum tree: weights, the sums of every FAN_OUT of them, the sums of every FAN_OUT of those, ... up to a single node.
+# All levels lie in one array, the weights first, each level padded with zeros to whole nodes; `levels` holds where
+# each starts. A sum is always recomputed from its children, never updated by a difference, so it does not drift.
+
+
+def tree_levels(n: int) -> Ints:
+    """Where each level of a tree over `n` weights starts, and last the length of the whole array."""
+    starts = [0]
+    while True:
+        n = -(-n // FAN_OUT)
+        starts.append(starts[-1] + n * FAN_OUT)
+        if n == 1:
+            return np.array(starts, dtype=np.int64)
+
+
+@compiled
+def node_sum(tree: Floats, first: int) -> float:
+    """The sum of one node's children, in a fixed order that the processor can overlap."""
+    return ((tree[first] + tree[first + 1]) + (tree[first + 2] + tree[first + 3])) + (
+        (tree[first + 4] + tree[first + 5]) + (tree[first + 6] + tree[first + 7])
+    )
+
+
+@compiled
+def tree_total(tree: Floats, levels: Ints) -> float:
+    return node_sum(tree, levels[levels.shape[0] - 2])
+
+
+@compiled
+def tree_rebuild(tree: Floats, levels: Ints) -> None:
+    """Recompute every sum from the weights."""
+    for level in range(levels.shape[0] - 2):
+        start, above = levels[level], levels[level + 1]
+        for node in range((above - start) // 8):
+            tree[above + node] = node_sum(tree, start + node * 8)
+
+
+@compiled
+def tree_set(tree: Floats, levels: Ints, k: int, weight: float) -> None:
+    """Set weight `k` and recompute the sums above it."""
+    tree[k] = weight
+    for level in range(levels.shape[0] - 2):
+        k >>= 3
+        tree[levels[level + 1] + k] = node_sum(tree, levels[level] + k * 8)
+
+
+@compiled
+def tree_find(tree: Floats, levels: Ints, n: int, x: float) -> int:
+    """The k with weights[0] + ... + weights[k-1] <= x < weights[0] + ... + weights[k], for 0 <= x < total."""
+    k = 0
+    for level in range(levels.shape[0] - 2, -1, -1):
+        first = levels[level] + k * 8
+        child = 0
+        while child < 7 and x >= tree[first + child]:
+            x -= tree[first + child]
+            child += 1
+        k = k * 8 + child
+    # Rounding can carry x past the last weight, into the padding.
+    return min(k, n - 1)
+
+
+@compiled
+def project_prices(prices: Floats, radius: float) -> None:
+    """Euclidean projection onto { u >= 0, sum(u) <= radius }, in place.
+
+    Clip at zero; if the sum is then too large, the nearest point of the simplex of that radius is max(u - threshold,
+    0), found by raising the threshold until it agrees with the entries that stay positive.
+    """
+    total = 0.0
+    for k in range(prices.shape[0]):
+        if prices[k] < 0.0:
+            prices[k] = 0.0
+        total += prices[k]
+    if total <= radius:
+        return
+    positive = prices.shape[0]
+    threshold = (total - radius) / positive
+    while True:
+        total = 0.0
+        count = 0
+        for k in range(prices.shape[0]):
+            if prices[k] > threshold:
+                total += prices[k]
+                count += 1
+        threshold = (total - radius) / count
+        if count == positive:
+            break
+        positive = count
+    for k in range(prices.shape[0]):
+        prices[k] = max(prices[k] - threshold, 0.0)

@@ -1,0 +1,394 @@
+"""The problem: a finite constrained Markov decision process (CMDP).
+
+Reward is maximised. A constraint is a signal with a bound, ``at_least`` or ``at_most``; its *margin* is
+``signal - at_least`` or ``at_most - signal``, and a policy is *in bounds* when the value of every margin is >= 0.
+
+Values are normalised by (1 - discount): an occupancy sums to 1, a value is a discounted average per step, and bounds
+are given on that scale. ``total = value / (1 - discount)`` is the discounted sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from inbounds.arrays import Floats, Ints, float_vector, freeze
+from inbounds.errors import InvalidInput
+from inbounds.model.pairs import Pairs
+
+if TYPE_CHECKING:
+    from inbounds.model.simulator import Simulator
+
+SUM_TOLERANCE = 1e-9
+"""How far the probabilities of a row may sum from 1 before the row counts as wrong; within it, it is renormalised."""
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """A signal whose value must stay on one side of a bound.
+
+    Parameters
+    ----------
+    signal
+        Over pairs [n] for `CMDP`, a table [S, A] for `CMDP.from_dense`, a function ``(state, action) -> number`` for
+        `build`; left out where a `Simulator` reports it.
+    at_least, at_most
+        The bound; exactly one of the two. Like every value it is normalised by (1 - discount): a bound on the
+        discounted average per step. For a bound ``B`` on the discounted sum, give ``(1 - discount) * B``.
+    name
+        What the constraint is called in tables and messages.
+
+    Examples
+    --------
+    >>> Constraint([[0.0, 1.0]], at_most=0.25, name="energy")
+    Constraint('energy', at_most=0.25)
+    """
+
+    signal: Any = None
+    at_least: float | None = None
+    at_most: float | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.at_least is None) == (self.at_most is None):
+            raise InvalidInput(f"constraint {self.name!r} needs exactly one of at_least= and at_most=")
+        try:
+            finite = math.isfinite(self.bound)
+        except TypeError:
+            finite = False
+        if not finite:
+            raise InvalidInput(f"constraint {self.name!r} has the bound {self.bound!r}; it must be a finite number")
+
+    @property
+    def bound(self) -> float:
+        bound = self.at_least if self.at_least is not None else self.at_most
+        assert bound is not None
+        return bound
+
+    def margin(self, signal: Any) -> Any:
+        """How far `signal` is on the right side of the bound."""
+        return signal - self.bound if self.at_least is not None else self.bound - signal
+
+    def tightened(self, by: float) -> Constraint:
+        """The same constraint with every margin smaller by `by`."""
+        if self.at_least is not None:
+            return replace(self, at_least=self.at_least + by)
+        return replace(self, at_most=self.bound - by)
+
+    def __repr__(self) -> str:
+        side = "at_least" if self.at_least is not None else "at_most"
+        return f"Constraint({self.name!r}, {side}={self.bound:g})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CMDP:
+    """A finite constrained Markov decision process, in its native form: vectors over pairs.
+
+    Most models come from `CMDP.from_dense` or `build`. Every array is copied, checked and made read-only; a
+    probability row that is wrong is reported with the labels of its state and action.
+
+    Attributes
+    ----------
+    offsets : int array [S + 1]
+        State ``s`` owns pairs ``offsets[s] : offsets[s + 1]``.
+    transition : CSR array [n, S]
+        Probabilities of the next state, one row per pair.
+    reward : array [n]
+        Maximised.
+    constraints : tuple of Constraint, each with a signal [n]
+    initial : array [S]
+        Distribution of the first state.
+    discount : float in [0, 1)
+    actions : int array [n], optional
+        The action of each pair; by default 0, 1, 2, ... within each state.
+    state_labels, action_labels : tuples, optional
+        The user's names.
+    name : str
+        What the problem is called in tables.
+    pairs : Pairs
+        The numbering of states and actions, made from the fields above.
+
+    Examples
+    --------
+    One state; working pays 1 and costs 1 unit of energy, resting pays nothing; at most a quarter of the time at work:
+
+    >>> import inbounds as ib
+    >>> cmdp = ib.CMDP(
+    ...     offsets=[0, 2], transition=[[1.0], [1.0]], reward=[1.0, 0.0],
+    ...     constraints=[ib.Constraint([1.0, 0.0], at_most=0.25, name="energy")], initial=[1.0], discount=0.9)
+    >>> cmdp
+    CMDP(1 state, 2 pairs, 1 constraint, discount 0.9)
+    >>> cmdp.margins
+    array([[-0.75,  0.25]])
+    """
+
+    offsets: Ints
+    transition: Any
+    reward: Floats
+    constraints: tuple[Constraint, ...]
+    initial: Floats
+    discount: float
+    actions: Ints | None = None
+    state_labels: tuple[Hashable, ...] | None = None
+    action_labels: tuple[Hashable, ...] | None = None
+    name: str = ""
+    pairs: Pairs = field(init=False)
+
+    def __post_init__(self) -> None:
+        pairs = Pairs.create(self.offsets, self.actions, self.state_labels, self.action_labels)
+        n_states, n_pairs = pairs.n_states, pairs.n_pairs
+        reward = float_vector(self.reward, n_pairs, "reward")
+        _require_finite(reward, "the reward", pairs)
+        fields = {
+            "offsets": pairs.offsets,
+            "actions": pairs.actions,
+            "state_labels": pairs.state_labels,
+            "action_labels": pairs.action_labels,
+            "pairs": pairs,
+            "discount": valid_discount(self.discount),
+            "reward": reward,
+            "constraints": named_constraints(self.constraints, lambda c: _valid_signal(c, pairs)),
+            "initial": _valid_initial(self.initial, pairs),
+            "transition": _valid_transition(self.transition, n_pairs, n_states, pairs),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_dense(
+        cls,
+        transition: Any,
+        *,
+        reward: Any,
+        constraints: Sequence[Constraint] = (),
+        initial: Any,
+        discount: float,
+        allowed: Any = None,
+        state_labels: Sequence[Hashable] | None = None,
+        action_labels: Sequence[Hashable] | None = None,
+        name: str = "",
+    ) -> CMDP:
+        """A model from dense arrays.
+
+        Parameters
+        ----------
+        transition : array [S, A, S]
+        reward : array [S, A]
+        constraints : each with a signal [S, A]
+        initial : array [S]
+        discount : float in [0, 1)
+        allowed : bool array [S, A], optional
+            False where a state does not have an action; whatever the other arrays hold there is ignored.
+        state_labels, action_labels : sequences of length S and A, optional
+
+        Examples
+        --------
+        >>> import numpy as np, inbounds as ib
+        >>> stay, move = np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])
+        >>> ib.CMDP.from_dense(
+        ...     np.stack([stay, move], axis=1), reward=[[0.0, 1.0], [0.0, 2.0]],
+        ...     constraints=[ib.Constraint([[0.0, 1.0], [0.0, 1.0]], at_most=0.5, name="moves")],
+        ...     initial=[1.0, 0.0], discount=0.8)
+        CMDP(2 states, 4 pairs, 1 constraint, discount 0.8)
+        """
+        dense = np.asarray(transition, dtype=np.float64)
+        if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or 0 in dense.shape:
+            raise InvalidInput(f"transition must have shape [S, A, S], found {dense.shape}")
+        n_states, n_actions, _ = dense.shape
+        if allowed is None:
+            mask = np.ones((n_states, n_actions), dtype=bool)
+        else:
+            mask = np.asarray(allowed)
+            if mask.shape != (n_states, n_actions) or mask.dtype != bool:
+                raise InvalidInput(
+                    f"allowed must be booleans of shape [S, A] = ({n_states}, {n_actions}), "
+                    f"found {mask.dtype} of shape {mask.shape}"
+                )
+        states, actions = np.nonzero(mask)
+        offsets = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
+
+        def over_pairs(table: Any, what: str) -> Floats:
+            try:
+                array = np.asarray(table, dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise InvalidInput(f"{what} must be a table of numbers [S, A]") from error
+            if array.shape != (n_states, n_actions):
+                raise InvalidInput(f"{what} must have shape [S, A] = ({n_states}, {n_actions}), found {array.shape}")
+            return array[states, actions]
+
+        return cls(
+            offsets=offsets,
+            transition=sp.csr_array(dense[states, actions]),
+            reward=over_pairs(reward, "reward"),
+            constraints=tuple(
+                replace(c, signal=over_pairs(c.signal, f"the signal of constraint {c.name!r}")) for c in constraints
+            ),
+            initial=initial,
+            discount=discount,
+            actions=actions,
+            state_labels=tuple(state_labels) if state_labels is not None else None,
+            action_labels=tuple(action_labels) if action_labels is not None else tuple(range(n_actions)),
+            name=name,
+        )
+
+    @property
+    def n_states(self) -> int:
+        return self.pairs.n_states
+
+    @property
+    def n_pairs(self) -> int:
+        return self.pairs.n_pairs
+
+    @property
+    def n_constraints(self) -> int:
+        return len(self.constraints)
+
+    @cached_property
+    def margins(self) -> Floats:
+        """The margin of every constraint at every pair, [K, n]."""
+        margins = np.empty((self.n_constraints, self.n_pairs))
+        for row, constraint in zip(margins, self.constraints, strict=True):
+            row[:] = constraint.margin(constraint.signal)
+        return freeze(margins)
+
+    @cached_property
+    def margin_scales(self) -> Floats:
+        """The largest absolute margin of each constraint at any pair, [K]; 1 where the margin is zero throughout."""
+        scales = np.abs(self.margins).max(axis=1)
+        return freeze(np.where(scales > 0.0, scales, 1.0))
+
+    def total(self, value: Any) -> Any:
+        """A normalised value as the discounted sum it stands for: value / (1 - discount)."""
+        return value / (1.0 - self.discount)
+
+    def tightened(self, by: Any) -> CMDP:
+        """The same problem with the margin of every constraint smaller by `by` (a number, or one per constraint).
+
+        In the user's units, normalised. The conservative problem of the paper, whose ``kappa`` is in scaled units,
+        is ``cmdp.tightened(kappa * cmdp.margin_scales)``.
+        """
+        amounts = np.broadcast_to(np.asarray(by, dtype=np.float64), (self.n_constraints,))
+        return replace(
+            self,
+            constraints=tuple(c.tightened(float(a)) for c, a in zip(self.constraints, amounts, strict=True)),
+        )
+
+    def simulator(self) -> Simulator:
+        """The sampling access to this model that learners are given."""
+        from inbounds.model.simulator import Simulator
+
+        return Simulator.tabular(self)
+
+    def __repr__(self) -> str:
+        title = f"{self.name}: " if self.name else ""
+        return f"CMDP({title}{sizes(self.pairs, self.n_constraints, self.discount)})"
+
+
+def sizes(pairs: Pairs, n_constraints: int, discount: float) -> str:
+    """The size of a problem in words."""
+    counts = ((pairs.n_states, "state"), (pairs.n_pairs, "pair"), (n_constraints, "constraint"))
+    words = (f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    return f"{', '.join(words)}, discount {discount:g}"
+
+
+def named_constraints(
+    constraints: Sequence[Constraint], signal_of: Callable[[Constraint], Floats | None]
+) -> tuple[Constraint, ...]:
+    """Constraints with their checked signals, each with a name of its own; unnamed ones are called by position."""
+    checked = []
+    for position, constraint in enumerate(constraints):
+        if not isinstance(constraint, Constraint):
+            raise InvalidInput(
+                f"constraints must be ib.Constraint records, found {type(constraint).__name__} at position {position}"
+            )
+        named = replace(constraint, name=constraint.name or f"constraint {position}")
+        checked.append(replace(named, signal=signal_of(named)))
+    names = [c.name for c in checked]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInput(f"two constraints are called {name!r}; give each a name of its own")
+    return tuple(checked)
+
+
+def _valid_signal(constraint: Constraint, pairs: Pairs) -> Floats:
+    what = f"the signal of constraint {constraint.name!r}"
+    signal = float_vector(constraint.signal, pairs.n_pairs, what)
+    _require_finite(signal, what, pairs)
+    return signal
+
+
+def _require_finite(values: Floats, what: str, pairs: Pairs) -> None:
+    bad = ~np.isfinite(values)
+    if np.any(bad):
+        pair = int(np.argmax(bad))
+        raise InvalidInput(f"{pairs.describe(pair)}: {what} is {values[pair]}; it must be finite{_and_more(bad)}")
+
+
+def valid_discount(discount: float) -> float:
+    try:
+        value = float(discount)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"discount must be a number in [0, 1), found {discount!r}") from error
+    if not 0.0 <= value < 1.0:
+        raise InvalidInput(f"discount must be in [0, 1), found {value}")
+    return value
+
+
+def _valid_initial(initial: Any, pairs: Pairs) -> Floats:
+    vector = float_vector(initial, pairs.n_states, "initial")
+    bad = ~(np.isfinite(vector) & (vector >= 0.0))
+    if np.any(bad):
+        state = int(np.argmax(bad))
+        raise InvalidInput(
+            f"initial gives state {pairs.state_label(state)!r} the probability {vector[state]}; "
+            f"it must be a number >= 0{_and_more(bad)}"
+        )
+    total = float(vector.sum())
+    if abs(total - 1.0) > SUM_TOLERANCE:
+        raise InvalidInput(f"initial must sum to 1, found {total:.12g}")
+    return freeze(vector / total)
+
+
+def _valid_transition(transition: Any, n_pairs: int, n_states: int, pairs: Pairs) -> Any:
+    try:
+        matrix = sp.csr_array(transition, dtype=np.float64, copy=True)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"transition must be a sparse or dense matrix [n, S] of numbers ({error})") from error
+    if matrix.shape != (n_pairs, n_states):
+        raise InvalidInput(
+            f"transition must have shape [n, S] = ({n_pairs}, {n_states}), one row per pair, found {matrix.shape}"
+        )
+    matrix.sum_duplicates()
+    bad = ~(np.isfinite(matrix.data) & (matrix.data >= 0.0))
+    if np.any(bad):
+        entry = int(np.argmax(bad))
+        pair = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+        target = pairs.state_label(int(matrix.indices[entry]))
+        raise InvalidInput(
+            f"{pairs.describe(pair)}: the probability of moving to state {target!r} is {matrix.data[entry]}; "
+            f"it must be a number >= 0{_and_more(bad)}"
+        )
+    matrix.eliminate_zeros()
+    sums = np.asarray(matrix.sum(axis=1)).ravel()
+    bad = ~(np.abs(sums - 1.0) <= SUM_TOLERANCE)
+    if np.any(bad):
+        pair = int(np.argmax(bad))
+        raise InvalidInput(
+            f"{pairs.describe(pair)}: the probabilities of the next state sum to {sums[pair]:.12g}; "
+            f"they must sum to 1{_and_more(bad)}"
+        )
+    matrix.data /= np.repeat(sums, np.diff(matrix.indptr))
+    for array in (matrix.data, matrix.indices, matrix.indptr):
+        freeze(array)
+    return matrix
+
+
+def _and_more(bad: Any) -> str:
+    others = int(np.count_nonzero(bad)) - 1
+    return f" (and {others:,} more like it)" if others else ""

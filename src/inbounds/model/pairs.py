@@ -1,0 +1,169 @@
+"""Pairs: how states and their actions are numbered, and what the user calls them.
+
+A *pair* is a state with one of its actions. Pairs are numbered 0..n-1, grouped by state: state ``s`` owns the pairs
+``offsets[s] : offsets[s + 1]``. States may have different numbers of actions. Everything per action (reward, signal,
+policy, occupancy) is a vector over pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from inbounds.arrays import Floats, Ints, freeze
+from inbounds.errors import InvalidInput
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The layout of a problem, shared by its model, its simulator and its policies.
+
+    Attributes
+    ----------
+    offsets : int array [S + 1]
+        State ``s`` owns pairs ``offsets[s] : offsets[s + 1]``.
+    actions : int array [n]
+        The action of each pair: a column of the ``[S, A]`` tables.
+    state_labels : tuple of length S, or None
+        The user's names of the states; None means 0..S-1.
+    action_labels : tuple of length A, or None
+        The user's names of the actions; None means 0..A-1.
+
+    Examples
+    --------
+    Two states, the second with one action only:
+
+    >>> pairs = Pairs.create(offsets=[0, 2, 3], state_labels=("on", "off"))
+    >>> pairs.n_states, pairs.n_pairs, pairs.n_actions
+    (2, 3, 2)
+    >>> pairs.describe(2)
+    "state 'off', action 0"
+    """
+
+    offsets: Ints
+    actions: Ints
+    state_labels: tuple[Hashable, ...] | None
+    action_labels: tuple[Hashable, ...] | None
+
+    @classmethod
+    def create(
+        cls,
+        offsets: object,
+        actions: object = None,
+        state_labels: Sequence[Hashable] | None = None,
+        action_labels: Sequence[Hashable] | None = None,
+    ) -> Pairs:
+        """Validate and freeze. Without `actions`, the actions of each state are 0, 1, 2, ..."""
+        offsets_array = _int_vector(offsets, "offsets")
+        if len(offsets_array) < 2:
+            raise InvalidInput("the problem has no states: offsets must have one entry more than there are states")
+        if offsets_array[0] != 0:
+            raise InvalidInput(f"offsets must start at 0, found {offsets_array[0]}")
+        n_states = len(offsets_array) - 1
+        if state_labels is not None:
+            state_labels = tuple(state_labels)
+            if len(state_labels) != n_states:
+                raise InvalidInput(f"state_labels must have {n_states} entries, found {len(state_labels)}")
+            _require_distinct(state_labels, "state_labels")
+        counts = np.diff(offsets_array)
+        if np.any(counts < 0):
+            raise InvalidInput(f"offsets must not decrease, but do at state {int(np.argmax(counts < 0))}")
+        if np.any(counts == 0):
+            state = int(np.argmax(counts == 0))
+            name = repr(state_labels[state]) if state_labels is not None else str(state)
+            raise InvalidInput(f"state {name} has no actions; every state needs at least one")
+
+        n_pairs = int(offsets_array[-1])
+        position = np.arange(n_pairs, dtype=np.int64) - np.repeat(offsets_array[:-1], counts)
+        if actions is None:
+            actions_array = position
+        else:
+            actions_array = _int_vector(actions, "actions")
+            if len(actions_array) != n_pairs:
+                raise InvalidInput(f"actions must have {n_pairs} entries, one per pair, found {len(actions_array)}")
+            if np.any(actions_array < 0):
+                raise InvalidInput("actions must not be negative: they are columns of the [S, A] tables")
+            _require_distinct_actions(offsets_array, actions_array)
+        if action_labels is not None:
+            action_labels = tuple(action_labels)
+            if len(action_labels) <= int(actions_array.max()):
+                raise InvalidInput(
+                    f"action_labels must name every action 0..{actions_array.max()}, found {len(action_labels)} labels"
+                )
+            _require_distinct(action_labels, "action_labels")
+        return cls(freeze(offsets_array), freeze(actions_array), state_labels, action_labels)
+
+    @property
+    def n_states(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_pairs(self) -> int:
+        return int(self.offsets[-1])
+
+    @cached_property
+    def n_actions(self) -> int:
+        """The number of columns of an [S, A] table."""
+        return len(self.action_labels) if self.action_labels is not None else int(self.actions.max()) + 1
+
+    @cached_property
+    def states(self) -> Ints:
+        """The state of each pair, [n]."""
+        return freeze(np.repeat(np.arange(self.n_states, dtype=np.int64), np.diff(self.offsets)))
+
+    def state_label(self, state: int) -> Hashable:
+        return self.state_labels[state] if self.state_labels is not None else state
+
+    def action_label(self, pair: int) -> Hashable:
+        action = int(self.actions[pair])
+        return self.action_labels[action] if self.action_labels is not None else action
+
+    def describe(self, pair: int) -> str:
+        """The pair in the user's words, for messages."""
+        return f"state {self.state_label(int(self.states[pair]))!r}, action {self.action_label(pair)!r}"
+
+    def sum_by_state(self, values: Floats) -> Floats:
+        """Sum a vector over pairs [n] within each state, [S]."""
+        return np.add.reduceat(values, self.offsets[:-1])
+
+    def table(self, values: Floats, missing: float = 0.0) -> Floats:
+        """A vector over pairs [n] as a dense table [S, A], `missing` where a state does not have an action."""
+        table = np.full((self.n_states, self.n_actions), missing)
+        table[self.states, self.actions] = values
+        return table
+
+    def vector(self, table: object, what: str = "the table") -> Floats:
+        """A dense table [S, A] as a vector over pairs [n]; entries of actions that a state lacks are ignored."""
+        dense = np.asarray(table, dtype=np.float64)
+        if dense.shape != (self.n_states, self.n_actions):
+            raise InvalidInput(
+                f"{what} must have shape [S, A] = ({self.n_states}, {self.n_actions}), found {dense.shape}"
+            )
+        return dense[self.states, self.actions]
+
+
+def _int_vector(values: object, what: str) -> Ints:
+    array = np.array(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise InvalidInput(f"{what} must be a vector of whole numbers, found {array.dtype} of shape {array.shape}")
+    return array.astype(np.int64)
+
+
+def _require_distinct(labels: tuple[Hashable, ...], what: str) -> None:
+    seen: set[Hashable] = set()
+    for label in labels:
+        if label in seen:
+            raise InvalidInput(f"{what} must be distinct, but {label!r} occurs twice")
+        seen.add(label)
+
+
+def _require_distinct_actions(offsets: Ints, actions: Ints) -> None:
+    states = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((actions, states))
+    same = (np.diff(states[order]) == 0) & (np.diff(actions[order]) == 0)
+    if np.any(same):
+        pair = int(order[int(np.argmax(same))])
+        raise InvalidInput(f"state {states[pair]} lists action {actions[pair]} twice")
