@@ -80,6 +80,7 @@ from inbounds.learn.empirical import empirical_model
 from inbounds.learn.kernels import (
     draw_next,
     draw_start,
+    new_tree,
     project_prices,
     tree_find,
     tree_levels,
@@ -259,7 +260,7 @@ def prepare(settings: CSPDA, simulator: Simulator, samples: int, rng: np.random.
         restart=steps // 2 if settings.average == "second half" else 0,
         levels=tree_levels(pairs.n_pairs),
     )
-    tree = np.zeros(int(constants.levels[-1]))
+    tree = new_tree(constants.levels)
     tree[: pairs.n_pairs] = 1.0 / pairs.n_pairs
     tree_rebuild(tree, constants.levels)
     state = State(

@@ -28,7 +28,7 @@ def draw_next(world: World, pair: int, rng: np.random.Generator) -> int:
             high = middle
     while world.cumulative[low] <= u:  # ends: the last of a row is 1, and u < 1
         low += 1
-    return world.successors[low]
+    return int(world.successors[low])
 
 
 @compiled
@@ -55,6 +55,13 @@ def tree_levels(n: int) -> Ints:
         starts.append(starts[-1] + n * FAN_OUT)
         if n == 1:
             return np.array(starts, dtype=np.int64)
+
+
+def new_tree(levels: Ints) -> Floats:
+    """Zeros, aligned so that every node fills exactly one cache line."""
+    raw = np.zeros(int(levels[-1]) + FAN_OUT)
+    first = -(raw.ctypes.data // raw.itemsize) % FAN_OUT
+    return raw[first : first + int(levels[-1])]
 
 
 @compiled
@@ -94,10 +101,14 @@ def tree_find(tree: Floats, levels: Ints, n: int, x: float) -> int:
     k = 0
     for level in range(levels.shape[0] - 2, -1, -1):
         first = levels[level] + k * 8
-        child = 0
-        while child < 7 and x >= tree[first + child]:
-            x -= tree[first + child]
-            child += 1
+        # Count the children that end at or before x, without a branch that the processor would have to guess.
+        child, before, end = 0, 0.0, tree[first]
+        for j in range(1, 8):
+            past = x >= end
+            child += past
+            before = end if past else before
+            end += tree[first + j]
+        x -= before
         k = k * 8 + child
     # Rounding can carry x past the last weight, into the padding.
     return min(k, n - 1)

@@ -1,0 +1,1 @@
+"""Figures, tables and files of what was run. A report never runs anything."""

@@ -1,0 +1,1 @@
+"""Many runs: seeds, workers, statistics."""

@@ -1,0 +1,57 @@
+"""Jobs over worker processes. What a job computes never depends on how many workers there are, or which one runs it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from inbounds.errors import InvalidInput
+
+
+def run_jobs(
+    function: Callable[..., Any],
+    jobs: Sequence[tuple[Any, ...]],
+    *,
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[Any]:
+    """``[function(*job) for job in jobs]`` on `workers` processes (default: one per core), in the order of the jobs.
+
+    `function` must be importable by name. `progress` is called with the number of finished jobs, each time one
+    finishes.
+
+    Examples
+    --------
+    >>> run_jobs(pow, [(2, 3), (3, 2)], workers=1)
+    [8, 9]
+    """
+    if workers is None:
+        workers = available_cores()
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InvalidInput(f"workers must be a whole number of at least 1, found {workers!r}")
+    results: list[Any] = [None] * len(jobs)
+    for done, (position, result) in enumerate(_finished(function, jobs, min(workers, len(jobs))), start=1):
+        results[position] = result
+        if progress is not None:
+            progress(done)
+    return results
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _finished(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], workers: int) -> Any:
+    """(position, result) of every job, as they finish."""
+    if workers <= 1:
+        return (_numbered(position, function, job) for position, job in enumerate(jobs))
+    from joblib import Parallel, delayed
+
+    parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
+    return parallel(delayed(_numbered)(position, function, job) for position, job in enumerate(jobs))
+
+
+def _numbered(position: int, function: Callable[..., Any], job: tuple[Any, ...]) -> tuple[int, Any]:
+    return position, function(*job)
