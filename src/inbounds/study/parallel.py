@@ -18,8 +18,8 @@ def run_jobs(
 ) -> list[Any]:
     """``[function(*job) for job in jobs]`` on `workers` processes (default: one per core), in the order of the jobs.
 
-    `function` must be importable by name. `progress` is called with the number of finished jobs, each time one
-    finishes.
+    `function` must be importable by name. `progress` is called with the position of a job when it has
+    finished.
 
     Examples
     --------
@@ -31,10 +31,10 @@ def run_jobs(
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise InvalidInput(f"workers must be a whole number of at least 1, found {workers!r}")
     results: list[Any] = [None] * len(jobs)
-    for done, (position, result) in enumerate(_finished(function, jobs, min(workers, len(jobs))), start=1):
+    for position, result in _finished(function, jobs, min(workers, len(jobs))):
         results[position] = result
         if progress is not None:
-            progress(done)
+            progress(position)
     return results
 
 

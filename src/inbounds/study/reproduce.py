@@ -97,7 +97,7 @@ def reproduce_queue(
     [("paper's formulas", False, 2), ("paper's formulas", True, 2),
      ('practical preset', False, 2), ('practical preset', True, 2)]
     """
-    for what, count, least in (("seeds", seeds, 2), ("samples", samples, 100)):
+    for what, count, least in (("seeds", seeds, 2), ("samples", samples, 1_000)):
         if isinstance(count, bool) or not isinstance(count, int) or count < least:
             raise InvalidInput(f"{what} must be a whole number of at least {least}, found {count!r}")
     problem = queue()
@@ -116,13 +116,15 @@ def reproduce_queue(
 
     # Compile before the workers start, so that they find the kernel on disk.
     kappas = [learn(problem.simulator(), algorithm, samples=samples).settings["kappa"] for _, algorithm in arms]
-    total = len(arms) * seeds
-    found = run_jobs(
-        run_block,
-        jobs,
-        workers=workers,
-        progress=None if progress is None else lambda done: progress(min(done * _SEEDS_PER_JOB, total), total),
-    )
+    finished = 0
+
+    def count(position: int) -> None:
+        nonlocal finished
+        finished += len(jobs[position][-1])
+        if progress is not None:
+            progress(finished, len(arms) * seeds)
+
+    found = run_jobs(run_block, jobs, workers=workers, progress=count)
     results = []
     for position, (name, algorithm) in enumerate(arms):
         values = np.concatenate(found[position * len(blocks) : (position + 1) * len(blocks)])

@@ -1,0 +1,146 @@
+"""The command line as a user meets it: what it prints, its exit codes, its messages."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from inbounds.cli import main
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def test_solve_prints_the_optimum_and_the_prices() -> None:
+    result = run("solve", "queue")
+    assert result.exit_code == 0
+    assert "4.64485824863 in total" in result.output
+    assert "0.0969197" in result.output and "0.135595" in result.output
+
+
+def test_solve_json_is_one_object_with_every_number() -> None:
+    answer = json.loads(run("solve", "queue", "--json").output)
+    assert answer["total_reward"] == pytest.approx(4.644858248633466, abs=1e-9)
+    assert [c["name"] for c in answer["constraints"]] == ["service", "flow"]
+    assert len(answer["policy"]) == answer["problem"]["pairs"] == 96
+    assert answer["in_bounds"] is True
+
+
+def test_solve_shows_the_policy_in_the_users_labels() -> None:
+    output = run("solve", "queue", "--policy").output
+    assert "  4: (0.2, 0.7) 1\n" in output
+
+
+def test_parameters_of_the_problem_can_be_set() -> None:
+    assert "(queue: 9 states, 144 pairs" in run("solve", "queue", "--set", "buffer=8").output
+    assert "4.616571342" in run("solve", "queue", "--set", "full_buffer=free").output
+
+
+def test_learn_is_judged_exactly_and_reproducible() -> None:
+    arguments = ("learn", "queue", "--algorithm", "cspda", "--samples", "20000", "--seed", "0", "--slater", "0.2")
+    first, second = (json.loads(run(*arguments, "--json").output) for _ in range(2))
+    assert first["policy"] == second["policy"]
+    assert first["samples"] == 20_000
+    assert first["in_bounds"] == all(c["margin"] >= -1e-9 for c in first["constraints"])
+    assert first["guarantee"].startswith("none: ")
+    text = run(*arguments).output
+    assert ("IN BOUNDS" in text) and ("guarantee none" in text)
+
+
+def test_plan_says_what_both_constants_cost() -> None:
+    output = run("plan", "queue", "--epsilon", "0.1").output
+    assert "1195.5" in output and "0.02" in output and "56,087" in output
+    answer = json.loads(run("plan", "--states", "6", "--pairs", "96", "--constraints", "2", "--discount", "0.5",
+                            "--slater", "0.2", "--json").output)  # fmt: skip
+    assert answer["experiment"]["samples"] == 56_087
+
+
+def test_zoo_lists_and_explains() -> None:
+    assert "queue" in run("zoo").output
+    assert "full_buffer" in run("zoo", "queue").output
+    assert json.loads(run("zoo", "--json").output)["queue"]["parameters"]["buffer"] == 5
+
+
+def test_reproduce_writes_where_it_says(tmp_path: Path) -> None:
+    result = run(
+        "reproduce", "queue", "--seeds", "2", "--samples", "1000", "--jobs", "1", "--output", str(tmp_path / "out")
+    )
+    assert result.exit_code == 0
+    assert f"The pictures are in {tmp_path / 'out'}" in result.output
+    assert "LP optimum 4.644858" in result.output
+    assert (tmp_path / "out" / "figure-2-constraints.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("solve", "nope"), "no problem is called 'nope'"),
+        (("solve", "queue", "--set", "colour=1"), "queue has no parameter 'colour'"),
+        (("solve", "queue", "--set", "buffer"), "--set takes NAME=VALUE"),
+        (("solve", "queue", "--set", "buffer=0"), "buffer must be a whole number of at least 1, found 0"),
+        (("solve", "queue", "--set", "service=()"), "service must be a list of probabilities"),
+        (("solve", "queue", "--set", "discount=1"), "discount must be in [0, 1), found 1.0"),
+        (("solve", "queue", "--method", "magic"), "method must be one of"),
+        (("learn", "queue", "--algorithm", "magic"), "no algorithm is called 'magic'"),
+        (("learn", "queue", "--samples", "0"), "samples must be a whole number of at least 1"),
+        (("learn", "queue", "--seed", "-1"), "seed must be a whole number of at least 0"),
+        (("learn", "queue", "--slater", "7"), "slater must be a number in (0, 1]"),
+        (("learn", "queue", "--samples", "100"), "too few to estimate the Slater constant"),
+        (("plan",), "give a PROBLEM"),
+        (("plan", "queue", "--epsilon", "0"), "epsilon must be in (0, 1)"),
+        (("reproduce", "queue", "--seeds", "0"), "seeds must be a whole number"),
+    ],
+)
+def test_wrong_input_is_one_message_and_exit_code_2(arguments: tuple[str, ...], message: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("inbounds: ") and message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+def test_an_output_folder_that_cannot_be_made_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    result = run(
+        "reproduce",
+        "queue",
+        "--seeds",
+        "2",
+        "--samples",
+        "1000",
+        "--jobs",
+        "1",
+        "--output",
+        str(tmp_path / "file" / "x"),
+    )
+    assert result.exit_code == 2
+    assert result.stderr.startswith("inbounds: ") and result.stderr.count("\n") == 1
+
+
+def test_infeasible_is_exit_code_3_with_the_reason() -> None:
+    result = run("solve", "queue", "--set", "full_buffer=closed")
+    assert result.exit_code == 3
+    assert "no policy is in bounds" in result.stderr and "'service', 'flow'" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["solve", "learn", "plan", "reproduce", "zoo"])
+def test_every_command_has_help_with_its_options(command: str) -> None:
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert "--json" in result.output
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """The start-up time of the command line is a matter of what it imports."""
+    script = (
+        "import sys\nfrom inbounds.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'numpy', 'scipy', 'numba', 'highspy', 'matplotlib', 'joblib', 'rich'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
