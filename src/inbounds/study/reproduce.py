@@ -118,13 +118,13 @@ def reproduce_queue(
     kappas = [learn(problem.simulator(), algorithm, samples=samples).settings["kappa"] for _, algorithm in arms]
     finished = 0
 
-    def count(position: int) -> None:
+    def count_runs(position: int) -> None:
         nonlocal finished
         finished += len(jobs[position][-1])
         if progress is not None:
             progress(finished, len(arms) * seeds)
 
-    found = run_jobs(run_block, jobs, workers=workers, progress=count)
+    found = run_jobs(run_block, jobs, workers=workers, progress=count_runs)
     results = []
     for position, (name, algorithm) in enumerate(arms):
         values = np.concatenate(found[position * len(blocks) : (position + 1) * len(blocks)])
