@@ -6,6 +6,7 @@ same type; NumPy's scalars, named tuples and other subclasses come back as the p
 
 from __future__ import annotations
 
+import re
 import reprlib
 from typing import Any
 
@@ -42,7 +43,7 @@ def _plain(part: Any, whole: Any, what: str, depth: int) -> Label:
     if isinstance(part, float) and part == part:  # a NaN could never be looked up
         return float(part)
     if isinstance(part, str):
-        return str.__str__(part)
+        return text(part, f"the label of {what}")
     if isinstance(part, tuple | list):
         if depth == 0:
             raise InvalidInput(f"{what} has a label of tuples that nest deeper than {DEEPEST}")
@@ -52,6 +53,19 @@ def _plain(part: Any, whole: Any, what: str, depth: int) -> Label:
         f"{what} has the label {shown(whole)}{inside} of type {type(part).__name__}; the label in a file is text, "
         f"a number, true or false, None, or a tuple of these"
     )
+
+
+def text(value: Any, what: str) -> str:
+    """`value`, which must be text, and of characters that UTF-8 can keep."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what} must be text, found {shown(value)}")
+    plain_text = str.__str__(value)
+    if _SURROGATE.search(plain_text):
+        raise InvalidInput(f"{what} must be valid Unicode, found {shown(plain_text)}")
+    return plain_text
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")  # halves of characters, as in undecodable names of files
 
 
 def shown(value: Any) -> str:

@@ -35,7 +35,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Ints
 from inbounds.errors import InvalidInput
-from inbounds.formats.labels import plain, shown
+from inbounds.formats.labels import plain, shown, text
 from inbounds.model.cmdp import CMDP, Constraint
 
 KIND, VERSION = "cmdp", 1
@@ -67,8 +67,8 @@ def write(cmdp: CMDP, stream: BinaryIO) -> None:
     header = {
         "kind": KIND,
         "version": VERSION,
-        "name": _text(cmdp.name, "the name of the model"),
-        "constraints": [_text(c.name, "the name of a constraint") for c in constraints],
+        "name": text(cmdp.name, "the name of the model"),
+        "constraints": [text(c.name, "the name of a constraint") for c in constraints],
         "states": _labels(cmdp.state_labels, "state"),
         "actions": _labels(cmdp.action_labels, "action"),
     }
@@ -170,17 +170,11 @@ def _header(content: Any) -> dict[str, Any]:
     if not isinstance(names, list):
         raise InvalidInput("the constraints in the header must be a list of names")
     return {
-        "name": _text(header["name"], "the name of the model"),
-        "constraints": [_text(name, "the name of a constraint") for name in names],
+        "name": text(header["name"], "the name of the model"),
+        "constraints": [text(name, "the name of a constraint") for name in names],
         "states": _labels(header["states"], "state"),
         "actions": _labels(header["actions"], "action"),
     }
-
-
-def _text(value: Any, what: str) -> str:
-    if not isinstance(value, str):
-        raise InvalidInput(f"{what} must be text, found {shown(value)}")
-    return value
 
 
 def _labels(labels: Any, what: str) -> tuple[Any, ...] | None:
@@ -273,9 +267,9 @@ def _array(name: str, content: bytes) -> Any:
 def _write_member(archive: zipfile.ZipFile, name: str, array: Any) -> None:
     array = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).reshape(array.shape)
     shape = f"({array.shape[0]},)" if array.ndim == 1 else str(array.shape)
-    text = f"{{'descr': '{array.dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
-    padding = -(10 + len(text) + 1) % 64  # data starts at a multiple of 64, for readers that map the file
-    array_header = f"{text}{' ' * padding}\n".encode("ascii")
+    described = f"{{'descr': '{array.dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
+    padding = -(10 + len(described) + 1) % 64  # data starts at a multiple of 64, for readers that map the file
+    array_header = f"{described}{' ' * padding}\n".encode("ascii")
     prefix = b"\x93NUMPY\x01\x00" + len(array_header).to_bytes(2, "little") + array_header
 
     member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))

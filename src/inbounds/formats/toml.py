@@ -34,7 +34,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from inbounds.errors import InvalidInput
-from inbounds.formats.labels import Label, plain, shown
+from inbounds.formats.labels import Label, plain, shown, text
 from inbounds.model.cmdp import CMDP, Constraint
 
 KIND, VERSION = "cmdp", 1
@@ -129,13 +129,13 @@ def _model(document: dict[str, Any]) -> CMDP:
         actions=np.array([pair["key"][1] for pair in pairs]),
         state_labels=states.labels,
         action_labels=actions.labels,
-        name=_text(document.get("name", ""), "name"),
+        name=text(document.get("name", ""), "name"),
     )
 
 
 def _constraint(entry: dict[str, Any], what: str) -> Constraint:
     _require_keys(entry, CONSTRAINT_KEYS, ("name",), what)
-    name = _text(entry["name"], f"the name of {what}")
+    name = text(entry["name"], f"the name of {what}")
     what = f"constraint {name!r}"
     bounds = {side: _number(entry[side], f"{what}: {side}") for side in ("at_least", "at_most") if side in entry}
     if not name or len(bounds) != 1:
@@ -228,12 +228,6 @@ def _number(value: Any, what: str) -> float:
     raise InvalidInput(f'{what} must be a number, or a fraction as in "1/3", found {shown(value)}{hint}')
 
 
-def _text(value: Any, what: str) -> str:
-    if not isinstance(value, str):
-        raise InvalidInput(f"{what} must be text, found {shown(value)}")
-    return value
-
-
 def _tables(value: Any, what: str) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise InvalidInput(f"{what} must be given as [[{what}]], once for each, found {shown(value)}")
@@ -264,7 +258,7 @@ def write(cmdp: CMDP, stream: BinaryIO) -> None:
             raise InvalidInput(
                 f"the states {label!r} and {_key_text(label)!r} would be written alike; use .npz, or other labels"
             )
-    names = [_text(constraint.name, "the name of a constraint") for constraint in cmdp.constraints]
+    names = [text(constraint.name, "the name of a constraint") for constraint in cmdp.constraints]
 
     def distribution(columns: Any, probabilities: Any) -> str:
         if len(columns) == 1 and probabilities[0] == 1.0:
@@ -277,7 +271,7 @@ def write(cmdp: CMDP, stream: BinaryIO) -> None:
     lines = [
         f"kind = {_value(KIND)}",
         f"version = {VERSION}",
-        f"name = {_value(_text(cmdp.name, 'the name of the model'))}",
+        f"name = {_value(text(cmdp.name, 'the name of the model'))}",
         f"discount = {_value(cmdp.discount)}",
         f"initial = {distribution(started, cmdp.initial[started])}",
         f"states = {_value(states) if states is not None else cmdp.n_states}",
@@ -303,10 +297,7 @@ def write(cmdp: CMDP, stream: BinaryIO) -> None:
             entries.insert(3, ("signals", _table(signals)))
         lines.append(f"  {_table(entries)},")
     lines += ["]", ""]
-    try:
-        content = "\n".join(lines).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InvalidInput(f"a name or a label is not valid Unicode ({error.reason}); use .npz") from error
+    content = "\n".join(lines).encode("utf-8")
     if len(content) > LARGEST:
         raise InvalidInput(f"TOML is for small models, of up to {LARGEST // 2**20} MiB; use .npz")
     stream.write(content)
@@ -350,5 +341,5 @@ def _table(entries: Iterable[tuple[str, str]]) -> str:
     return f"{{ {', '.join(f'{_key(key)} = {value}' for key, value in entries)} }}"
 
 
-def _key(text: str) -> str:
-    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else _value(text)
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)

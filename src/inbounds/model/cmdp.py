@@ -361,7 +361,7 @@ def _valid_initial(initial: Any, pairs: Pairs) -> Floats:
             f"initial gives state {pairs.state_label(state)!r} the probability {vector[state]}; "
             f"it must be a number >= 0{_and_more(bad)}"
         )
-    with np.errstate(over="ignore"):  # an infinite sum is reported like any other wrong one
+    with np.errstate(over="ignore"):
         total = vector.sum()
     if abs(total - 1.0) > SUM_TOLERANCE:
         raise InvalidInput(f"initial must sum to 1, found {total:.12g}")
@@ -388,7 +388,8 @@ def _valid_transition(transition: Any, n_pairs: int, n_states: int, pairs: Pairs
             f"it must be a number >= 0{_and_more(bad)}"
         )
     matrix.eliminate_zeros()
-    sums = np.asarray(matrix.sum(axis=1)).ravel()
+    with np.errstate(over="ignore"):  # an infinite sum is reported like any other wrong one
+        sums = np.asarray(matrix.sum(axis=1)).ravel()
     bad = ~(np.abs(sums - 1.0) <= SUM_TOLERANCE)
     if np.any(bad):
         pair = int(np.argmax(bad))
