@@ -40,7 +40,7 @@ from inbounds.model.cmdp import CMDP, Constraint
 KIND, VERSION = "cmdp", 1
 
 LARGEST = 64 * 2**20
-"""Bytes. Parsing more would take minutes; models of that size belong in an .npz file."""
+"""Bytes, which take about a minute to parse; larger models belong in an .npz file."""
 
 TOP_KEYS = ("kind", "version", "name", "discount", "initial", "states", "actions", "constraint", "pair")
 CONSTRAINT_KEYS = ("name", "at_least", "at_most")
@@ -82,10 +82,8 @@ def _model(document: dict[str, Any]) -> CMDP:
         _constraint(entry, f"constraint {position}")
         for position, entry in enumerate(_tables(document.get("constraint", []), "constraint"), start=1)
     ]
-    pairs = [
-        _pair(entry, position, [constraint.name for constraint in constraints])
-        for position, entry in enumerate(_tables(document["pair"], "pair"), start=1)
-    ]
+    names = [constraint.name for constraint in constraints]
+    pairs = [_pair(entry, position, names) for position, entry in enumerate(_tables(document["pair"], "pair"), start=1)]
     if not pairs:
         raise InvalidInput("there are no pairs; a model needs one [[pair]] for each action of each state")
     states = _Names(document.get("states"), [pair["state"] for pair in pairs], "state")
@@ -153,7 +151,7 @@ def _pair(entry: dict[str, Any], position: int, constraints: list[str]) -> dict[
     signals = entry.get("signals", {})
     if not isinstance(signals, dict):
         raise InvalidInput(f"{where}: signals must be a table {{ constraint = number }}, found {shown(signals)}")
-    _require_keys(signals, constraints, (), f"{where}: signals")
+    _require_keys(signals, dict.fromkeys(constraints), (), f"{where}: signals")
     return {
         "where": where,
         "state": state,
