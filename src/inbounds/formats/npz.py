@@ -1,0 +1,281 @@
+"""The .npz format: the arrays of a model as NumPy's ``savez`` writes them, for models of any size.
+
+A zip of one uncompressed .npy member for each entry of `LAYOUT` below, and no others. S states, n pairs, K constraints,
+m transitions of positive probability:
+
+    header          JSON text: kind, version, name, names of the constraints, labels of states and actions (or null)
+    offsets         state s owns pairs offsets[s] : offsets[s + 1]
+    actions         the action of each pair
+    indptr, indices, probabilities    the transitions of pair p are entries indptr[p] : indptr[p + 1]: the next states,
+                    and their probabilities
+    reward, signals, bounds, senses   a sense is 1 where the bound is a least value, -1 where it is a most value
+    initial, discount
+
+The invariant of reading: every size is checked against the bytes that are really there before anything of that size is
+allocated. Members must be stored uncompressed and may not overlap, so nothing can be larger than the file: there is
+no zip bomb to defuse. Array headers are matched against one pattern instead of being evaluated, only plain numbers are
+accepted, and there is no way to an object array, hence none to pickle.
+
+The invariant of writing: the same model gives the same bytes. Members have a fixed order, date and header.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import scipy.sparse as sp
+
+from inbounds.arrays import Ints
+from inbounds.errors import InvalidInput
+from inbounds.formats.labels import plain, shown, text
+from inbounds.model.cmdp import CMDP, Constraint
+
+KIND, VERSION = "cmdp", 1
+
+BYTES, WHOLE, DOUBLES = ("|u1",), ("<i8", "<i4", "|i1"), ("<f8",)
+
+LAYOUT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # name: (accepted types, shape)
+    "header": (BYTES, ("bytes",)),
+    "offsets": (WHOLE, ("S + 1",)),
+    "actions": (WHOLE, ("n",)),
+    "indptr": (WHOLE, ("n + 1",)),
+    "indices": (WHOLE, ("m",)),
+    "probabilities": (DOUBLES, ("m",)),
+    "reward": (DOUBLES, ("n",)),
+    "signals": (DOUBLES, ("K", "n")),
+    "bounds": (DOUBLES, ("K",)),
+    "senses": (WHOLE, ("K",)),
+    "initial": (DOUBLES, ("S",)),
+    "discount": (DOUBLES, ()),
+}
+
+LARGEST = 2**40
+"""Longer than any dimension of an array that fits into a file."""
+
+
+def write(cmdp: CMDP, stream: BinaryIO) -> None:
+    """Write `cmdp` to a stream that can seek."""
+    constraints = cmdp.constraints
+    header = {
+        "kind": KIND,
+        "version": VERSION,
+        "name": text(cmdp.name, "the name of the model"),
+        "constraints": [text(c.name, "the name of a constraint") for c in constraints],
+        "states": _labels(cmdp.state_labels, "state"),
+        "actions": _labels(cmdp.action_labels, "action"),
+    }
+    arrays = {
+        "header": np.frombuffer(json.dumps(header).encode("ascii"), dtype=np.uint8),
+        "offsets": cmdp.offsets,
+        "actions": cmdp.actions,
+        "indptr": cmdp.transition.indptr,
+        "indices": cmdp.transition.indices,
+        "probabilities": cmdp.transition.data,
+        "reward": cmdp.reward,
+        "signals": np.array([c.signal for c in constraints], dtype=np.float64).reshape(-1, cmdp.n_pairs),
+        "bounds": np.array([c.bound for c in constraints], dtype=np.float64),
+        "senses": np.array([1 if c.at_least is not None else -1 for c in constraints], dtype=np.int8),
+        "initial": cmdp.initial,
+        "discount": np.array(cmdp.discount),
+    }
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for name in LAYOUT:
+            _write_member(archive, name, arrays[name])
+
+
+def read(path: Path) -> CMDP:
+    """The model in the file at `path`; messages do not name the file."""
+    arrays = {name: _array(name, content) for name, content in _members(path).items()}
+    header = _header(arrays["header"])
+    offsets, indptr, indices = arrays["offsets"], arrays["indptr"], arrays["indices"]
+    sizes = {
+        "S": arrays["initial"].size,
+        "n": arrays["reward"].size,
+        "K": arrays["bounds"].size,
+        "m": arrays["probabilities"].size,
+        "bytes": arrays["header"].size,
+    }
+    sizes |= {"S + 1": sizes["S"] + 1, "n + 1": sizes["n"] + 1}
+    for name, (_, symbols) in LAYOUT.items():
+        expected = tuple(sizes[symbol] for symbol in symbols)
+        if arrays[name].shape != expected:
+            raise InvalidInput(
+                f"member {name!r} must have the shape [{', '.join(symbols)}] = {expected}, found {arrays[name].shape} "
+                f"(S, n, K and m are the sizes of initial, reward, bounds and probabilities)"
+            )
+    _require_partition(offsets, sizes["n"], "offsets")
+    _require_partition(indptr, sizes["m"], "indptr")
+    if indices.size and not (indices.min() >= 0 and indices.max() < sizes["S"]):
+        raise InvalidInput(f"member 'indices' must hold states 0..{sizes['S'] - 1}, found others")
+    senses = arrays["senses"].tolist()
+    if not set(senses) <= {1, -1}:
+        raise InvalidInput("member 'senses' must hold 1 (at least) or -1 (at most), found others")
+    if len(header["constraints"]) != sizes["K"]:
+        raise InvalidInput(f"the header must name {sizes['K']} constraints, found {len(header['constraints'])}")
+    return CMDP(
+        offsets=offsets,
+        transition=sp.csr_array((arrays["probabilities"], indices, indptr), shape=(sizes["n"], sizes["S"])),
+        reward=arrays["reward"],
+        constraints=tuple(
+            Constraint(signal, at_least=bound, name=name)
+            if sense == 1
+            else Constraint(signal, at_most=bound, name=name)
+            for signal, bound, sense, name in zip(
+                arrays["signals"], arrays["bounds"].tolist(), senses, header["constraints"], strict=True
+            )
+        ),
+        initial=arrays["initial"],
+        discount=float(arrays["discount"]),
+        actions=arrays["actions"],
+        state_labels=header["states"],
+        action_labels=header["actions"],
+        name=header["name"],
+    )
+
+
+def _require_partition(bounds: Ints, total: int, name: str) -> None:
+    """That `bounds` rises from 0 to `total`; compared, not subtracted, so that nothing can overflow."""
+    if bounds[0] != 0 or bounds[-1] != total or np.any(bounds[:-1] > bounds[1:]):
+        raise InvalidInput(f"member {name!r} must rise from 0 to {total} and never fall")
+
+
+# --- the header ---
+
+
+def _header(content: Any) -> dict[str, Any]:
+    try:
+        header = json.loads(content.tobytes().decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"the header is not JSON text in UTF-8 ({error})") from error
+    wanted = ("kind", "version", "name", "constraints", "states", "actions")
+    if not isinstance(header, dict) or "kind" not in header or "version" not in header:
+        raise InvalidInput("the header must be a JSON object with at least kind and version")
+    if header["kind"] != KIND:
+        raise InvalidInput(f"the file holds a model of the kind {shown(header['kind'])}; only {KIND!r} can be read")
+    if header["version"] != VERSION or isinstance(header["version"], bool):
+        raise InvalidInput(
+            f"the file has the format version {shown(header['version'])}; this version of inbounds reads {VERSION}"
+        )
+    if set(header) != set(wanted):
+        raise InvalidInput(f"the header must have the keys {', '.join(wanted)}, found {shown(list(header))}")
+    names = header["constraints"]
+    if not isinstance(names, list):
+        raise InvalidInput("the constraints in the header must be a list of names")
+    return {
+        "name": text(header["name"], "the name of the model"),
+        "constraints": [text(name, "the name of a constraint") for name in names],
+        "states": _labels(header["states"], "state"),
+        "actions": _labels(header["actions"], "action"),
+    }
+
+
+def _labels(labels: Any, what: str) -> tuple[Any, ...] | None:
+    if labels is None:
+        return None
+    if not isinstance(labels, tuple | list):
+        raise InvalidInput(f"the labels of the {what}s must be a list or null, found {shown(labels)}")
+    return tuple(plain(label, f"{what} {position}") for position, label in enumerate(labels))
+
+
+# --- the members of the zip ---
+
+
+def _members(path: Path) -> dict[str, bytes]:
+    """The content of every member of `LAYOUT`, its checksum verified."""
+    with open(path, "rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        if size == 0:
+            raise InvalidInput("the file is empty")
+        try:
+            with zipfile.ZipFile(stream) as archive:
+                members = archive.infolist()
+                _require_members([member.filename for member in members])
+                for member in members:
+                    if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+                        raise InvalidInput(
+                            f"member {member.filename!r} is compressed; store it uncompressed, as numpy.savez does"
+                        )
+                if sum(member.file_size for member in members) > size:
+                    raise InvalidInput("the members claim to be larger than the file; it is truncated or corrupted")
+                return {member.filename.removesuffix(".npy"): archive.read(member) for member in members}
+        except InvalidInput:
+            raise
+        except _ZIP_ERRORS as error:
+            raise InvalidInput(f"is not a readable .npz file, or is truncated or corrupted ({error})") from error
+
+
+# What Python's zipfile raises on damaged archives. OSError and ValueError: offsets outside the file. RuntimeError and
+# its NotImplementedError: encryption, unknown compression. struct.error: fields that end early.
+_ZIP_ERRORS = (zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, OverflowError, struct.error, zlib.error)
+
+
+def _require_members(found: list[str]) -> None:
+    wanted = [f"{name}.npy" for name in LAYOUT]
+    for name in wanted:
+        if name not in found:
+            raise InvalidInput(f"has no member {name!r}; a model has the members {', '.join(wanted)}")
+    for name in found:
+        if name not in wanted:
+            raise InvalidInput(f"has a member {shown(name)}; a model has only the members {', '.join(wanted)}")
+    if len(found) != len(wanted):
+        raise InvalidInput("has the same member twice")
+
+
+_ARRAY_HEADER = re.compile(
+    rb"\{ *'descr': *'(?P<type>[<>|=]?[a-z]\d{1,2})', *'fortran_order': *(?P<columns>True|False), *"
+    rb"'shape': *\((?P<shape>[\d, ]{0,60})\),? *\} *\n?",
+)
+
+
+def _array(name: str, content: bytes) -> Any:
+    """The array in a .npy member, a view of its bytes."""
+    accepted, symbols = LAYOUT[name]
+    length_bytes = {b"\x01": 2, b"\x02": 4, b"\x03": 4}.get(content[6:7])
+    if content[:6] != b"\x93NUMPY" or length_bytes is None:
+        raise InvalidInput(f"member {name!r} is not an array in NumPy's .npy format")
+    start = 8 + length_bytes
+    end = start + int.from_bytes(content[8:start], "little")
+    if end > min(len(content), 4096):
+        raise InvalidInput(f"member {name!r} has an array header that is truncated or too long")
+    header = _ARRAY_HEADER.fullmatch(content[start:end])
+    if header is None or header["type"].decode() not in accepted:
+        found = header["type"].decode() if header else shown(content[start:end])
+        raise InvalidInput(f"member {name!r} must be an array of the type {' or '.join(accepted)}, found {found}")
+    dtype = np.dtype(header["type"].decode())
+    shape = tuple(int(length) for length in header["shape"].split(b",") if length.strip())
+    if len(shape) != len(symbols):
+        raise InvalidInput(f"member {name!r} must have {len(symbols)} dimensions, found {len(shape)}")
+    claimed = dtype.itemsize
+    for length in shape:  # Python's integers: no overflow
+        claimed *= length
+    if claimed != len(content) - end or max(shape, default=0) > LARGEST:  # 0 x anything would claim no bytes
+        raise InvalidInput(
+            f"member {name!r} claims {claimed:,} bytes in its array header, but holds {len(content) - end:,}"
+        )
+    entries = np.frombuffer(content, dtype=dtype, offset=end)
+    return entries.reshape(shape[::-1]).T if header["columns"] == b"True" else entries.reshape(shape)
+
+
+def _write_member(archive: zipfile.ZipFile, name: str, array: Any) -> None:
+    array = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).reshape(array.shape)
+    shape = f"({array.shape[0]},)" if array.ndim == 1 else str(array.shape)
+    described = f"{{'descr': '{array.dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
+    padding = -(10 + len(described) + 1) % 64  # data starts at a multiple of 64, for readers that map the file
+    array_header = f"{described}{' ' * padding}\n".encode("ascii")
+    prefix = b"\x93NUMPY\x01\x00" + len(array_header).to_bytes(2, "little") + array_header
+
+    member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+    member.create_system = 3  # the same on every system
+    member.external_attr = 0o644 << 16
+    member.file_size = len(prefix) + array.nbytes  # beyond 2 GiB this makes it a zip64
+    with archive.open(member, "w") as stream:
+        stream.write(prefix)
+        stream.write(array.reshape(-1).view(np.uint8))

@@ -1,0 +1,799 @@
+"""Files: what is saved comes back bit for bit, and what is wrong with a file is said in one message."""
+
+from __future__ import annotations
+
+import collections
+import errno
+import io
+import json
+import os
+import pickle
+import random
+import re
+import stat
+import struct
+import warnings
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import inbounds as ib
+from inbounds.formats import load, npz, toml
+
+ROOT = Path(__file__).parents[1]
+SUFFIXES = ("npz", "toml")
+
+
+def small_model(**changes):
+    """Two states with labels, a ragged table of actions, a constraint of each sense."""
+    fields = {
+        "offsets": [0, 2, 3],
+        "transition": [[0.3, 0.7], [1.0, 0.0], [1 / 3, 2 / 3]],
+        "reward": [1.0, -0.0, 0.1],
+        "constraints": (
+            ib.Constraint([1.0, 0.0, 2.0], at_most=0.5, name="energy"),
+            ib.Constraint([0.1, 0.2, 0.3], at_least=-1e-300, name="service level"),
+        ),
+        "initial": [1.0, 0.0],
+        "discount": 0.9,
+        "actions": [1, 0, 2],
+        "state_labels": ("up", "down"),
+        "action_labels": ("rest", "work", "wait", "never used"),
+        "name": "small",
+    }
+    return ib.CMDP(**(fields | changes))
+
+
+def assert_same(one, other):
+    """Equal to the last bit, labels and their types included."""
+    for name in ("offsets", "actions", "reward", "initial"):
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), name
+    assert one.transition.data.tobytes() == other.transition.data.tobytes()
+    for name in ("indices", "indptr"):  # of either width
+        np.testing.assert_array_equal(getattr(one.transition, name), getattr(other.transition, name))
+    assert one.discount == other.discount
+    assert one.name == other.name
+    assert repr(one.state_labels) == repr(other.state_labels)  # repr tells 1 from True and 0.0 from -0.0
+    assert repr(one.action_labels) == repr(other.action_labels)
+    assert len(one.constraints) == len(other.constraints)
+    for a, b in zip(one.constraints, other.constraints, strict=True):
+        assert (a.name, a.at_least, a.at_most) == (b.name, b.at_least, b.at_most)
+        assert struct.pack("d", a.bound) == struct.pack("d", b.bound)
+        assert a.signal.tobytes() == b.signal.tobytes()
+
+
+def refusal(path) -> str:
+    with pytest.raises(ib.InvalidInput) as caught:
+        load(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    return message
+
+
+# --- round trips ---
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize(
+    "cmdp",
+    [
+        small_model(),
+        small_model(state_labels=None, action_labels=None, constraints=()),
+        small_model(constraints=(), initial=[-0.0, 1.0]),
+        small_model(state_labels=(1, 1.5), action_labels=((), ("a", (False, -3)), True, -0.0)),
+        small_model(state_labels=(float("inf"), -(2**100)), name='quotes " \\ and\r\n\x00\x7f é 漢'),
+        small_model(state_labels=("", "a.b"), initial=[0.5, 0.5]),
+        ib.zoo.queue(),
+        ib.zoo.queue(full_buffer="closed"),
+        ib.zoo.garnet(states=40, actions=3, successors=7),
+        ib.zoo.garnet(states=1, actions=1, successors=1, constraints=0, discount=0.0),
+    ],
+    ids=repr,
+)
+def test_a_model_comes_back_bit_for_bit(cmdp, suffix, tmp_path):
+    path = tmp_path / f"model.{suffix}"
+    cmdp.save(path)
+    loaded = load(str(path))
+    assert_same(cmdp, loaded)
+    first = path.read_bytes()
+    loaded.save(path)
+    assert path.read_bytes() == first
+
+
+plain_labels = st.recursive(
+    st.text(max_size=5) | st.integers() | st.floats(allow_nan=False) | st.booleans(),
+    lambda inner: st.lists(inner, max_size=3).map(tuple),
+    max_leaves=4,
+)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def models(draw, labels):
+    counts = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    n_states, n_pairs = len(counts), sum(counts)
+    n_actions = draw(st.integers(3, 5))
+
+    def distribution():
+        weights = np.array(draw(st.lists(st.floats(0.0, 1.0), min_size=n_states, max_size=n_states)))
+        weights[draw(st.integers(0, n_states - 1))] += 0.5
+        return weights / weights.sum()
+
+    def vector():
+        return draw(st.lists(numbers, min_size=n_pairs, max_size=n_pairs))
+
+    def some_labels(count):
+        return draw(st.none() | st.lists(labels, min_size=count, max_size=count, unique=True).map(tuple))
+
+    sides = draw(st.lists(st.tuples(st.sampled_from(["at_least", "at_most"]), numbers), max_size=3))
+    return ib.CMDP(
+        offsets=np.cumsum([0, *counts]),
+        transition=np.array([distribution() for _ in range(n_pairs)]),
+        reward=vector(),
+        constraints=tuple(
+            ib.Constraint(vector(), name=f"{draw(st.text(max_size=4))}{k}", **{side: bound})
+            for k, (side, bound) in enumerate(sides)
+        ),
+        initial=distribution(),
+        discount=draw(st.floats(0.0, 1.0, exclude_max=True)),
+        actions=[action for count in counts for action in draw(st.permutations(range(n_actions)))[:count]],
+        state_labels=some_labels(n_states),
+        action_labels=some_labels(n_actions),
+        name=draw(st.text(max_size=6)),
+    )
+
+
+@settings(deadline=None, max_examples=100)
+@given(cmdp=models(plain_labels | st.none() | st.tuples(st.none(), plain_labels)))
+def test_every_model_survives_npz(cmdp, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "drawn.npz"
+    cmdp.save(path)
+    assert_same(cmdp, load(path))
+
+
+@settings(deadline=None, max_examples=100)
+@given(cmdp=models(plain_labels))
+def test_every_model_without_confusing_labels_survives_toml(cmdp, tmp_path_factory):
+    written = [toml._key_text(label) for label in cmdp.state_labels or ()]
+    assume(len(set(written)) == len(written))
+    path = tmp_path_factory.getbasetemp() / "drawn.toml"
+    cmdp.save(path)
+    assert_same(cmdp, load(path))
+
+
+def test_subclasses_come_back_as_the_plain_value(tmp_path):
+    Place = collections.namedtuple("Place", "row column")
+    cmdp = small_model(state_labels=(Place(np.int64(1), np.float64(0.5)), np.str_("x")))
+    for suffix in SUFFIXES:
+        cmdp.save(tmp_path / f"model.{suffix}")
+        loaded = load(tmp_path / f"model.{suffix}")
+        assert repr(loaded.state_labels) == "((1, 0.5), 'x')"
+        assert loaded.state_labels == cmdp.state_labels
+
+
+def test_validating_a_model_again_changes_no_bit():
+    """Without this no file could be exact: loading validates. Sums and divisions round, in rows of every length."""
+    rng = np.random.default_rng(0)
+    for successors in (1, 2, 3, 5, 8, 20, 100):
+        rows, n_states = 400, max(successors, 2)
+        weights = rng.exponential(size=(rows, successors)) ** rng.integers(1, 12, size=(rows, 1))
+        indptr = np.arange(rows + 1) * successors
+        indices = np.tile(np.arange(successors), rows)
+        once = ib.CMDP(
+            offsets=np.arange(n_states + 1) * rows // n_states,
+            transition=sp.csr_array(
+                ((weights / weights.sum(axis=1, keepdims=True) * (1 + 5e-10)).ravel(), indices, indptr),
+                shape=(rows, n_states),
+            ),
+            reward=np.zeros(rows),
+            constraints=(),
+            initial=rng.dirichlet(np.full(n_states, 0.1)) * (1 - 5e-10),
+            discount=0.5,
+        )
+        assert_same(once, replace(once))
+        eps = np.finfo(float).eps
+        assert np.all(np.abs(once.transition.sum(axis=1) - 1.0) <= successors * eps)  # and rows are normalised
+        assert abs(once.initial.sum() - 1.0) <= n_states * eps
+
+
+def test_large_files_take_the_zip64_form(tmp_path, monkeypatch):
+    cmdp = small_model()
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 200)
+    cmdp.save(tmp_path / "model.npz")
+    assert_same(cmdp, load(tmp_path / "model.npz"))
+
+
+# --- what other programs write and read ---
+
+
+def test_numpy_reads_the_npz_without_pickle(tmp_path):
+    small_model().save(tmp_path / "model.npz")
+    with np.load(tmp_path / "model.npz", allow_pickle=False) as arrays:
+        assert set(arrays) == set(npz.LAYOUT)
+        np.testing.assert_array_equal(arrays["signals"], [[1.0, 0.0, 2.0], [0.1, 0.2, 0.3]])
+        np.testing.assert_array_equal(arrays["senses"], [-1, 1])
+        assert json.loads(arrays["header"].tobytes())["states"] == ["up", "down"]
+
+
+def test_numpy_writes_an_npz_that_loads(tmp_path):
+    cmdp = small_model()
+    cmdp.save(tmp_path / "model.npz")
+    with np.load(tmp_path / "model.npz") as file:
+        arrays = dict(file)
+    arrays["signals"] = np.asfortranarray(arrays["signals"])
+    arrays["indptr"] = arrays["indptr"].astype(np.int32)
+    np.savez(tmp_path / "again.npz", **arrays)
+    assert_same(cmdp, load(tmp_path / "again.npz"))
+
+
+def test_the_examples_in_the_documentation_work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(python|toml)\n(.*?)```", text, re.DOTALL)
+    assert [kind for kind, _ in blocks] == ["python", "toml", "toml", "python"]
+    for number, (kind, block) in enumerate(blocks):
+        if kind == "python":
+            exec(block.replace("ib.load", "load"), {"load": load})
+        else:
+            Path(f"{number}.toml").write_text(block, encoding="utf-8")
+            load(f"{number}.toml")
+    assert load("queue.toml").n_pairs == 96
+    assert load("work.npz").pairs.describe(1) == "state 0, action 'rest'"
+    assert load("work.npz").margins.tolist() == [[-0.75, 0.25]]
+    assert load("2.toml").state_labels == (0, (1, True))
+
+
+def test_the_example_is_the_machine_that_its_rules_describe():
+    conditions = {"new": {"run": {"new": 0.7, "worn": 0.3}}}
+    conditions["worn"] = {"run": {"worn": 2 / 3, "broken": 1 / 3}, "repair": {"new": 1.0}}
+    conditions["broken"] = {"wait": {"broken": 1.0}, "repair": {"new": 0.8, "broken": 0.2}}
+    rewards = {("new", "run"): 3.0, ("worn", "run"): 2.0, ("broken", "repair"): -1.0}
+    built = ib.build(
+        "new",
+        lambda state: conditions[state],
+        lambda state, action: conditions[state][action],
+        reward=lambda state, action: rewards.get((state, action), 0.0),
+        constraints=[ib.Constraint(lambda state, action: action == "repair", at_most=0.1, name="repairs")],
+        discount=0.95,
+        name="machine",
+    )
+    loaded = load(ROOT / "examples" / "machine.toml")
+    assert loaded.state_labels == built.state_labels
+    for cmdp in (loaded, built):
+        assert [cmdp.pairs.action_label(pair) for pair in range(5)] == ["run", "run", "repair", "wait", "repair"]
+    np.testing.assert_array_equal(loaded.transition.toarray(), built.transition.toarray())
+    np.testing.assert_array_equal(loaded.reward, built.reward)
+    np.testing.assert_array_equal(loaded.margins, built.margins)
+    best = ib.solve(loaded)
+    assert abs(best.margins[0]) < 1e-9  # the bound matters, and can be met
+    assert best.prices[0] > 0.0
+
+
+# --- writing is atomic ---
+
+
+def test_a_failed_save_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+    path = tmp_path / "model.npz"
+    small_model().save(path)
+    before = path.read_bytes()
+    written = npz._write_member
+
+    def full_disk(archive, name, array):
+        if name == "reward":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written(archive, name, array)
+
+    def interrupted(archive, name, array):
+        if name == "reward":
+            raise KeyboardInterrupt
+        written(archive, name, array)
+
+    monkeypatch.setattr(npz, "_write_member", full_disk)
+    with pytest.raises(ib.InvalidInput, match=r"model.npz: cannot be written: no space left"):
+        ib.zoo.queue().save(path)
+    monkeypatch.setattr(npz, "_write_member", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ib.zoo.queue().save(path)
+    monkeypatch.setattr(npz, "_write_member", written)
+
+    def refused(source, target):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with monkeypatch.context() as patch, pytest.raises(ib.InvalidInput, match="permission denied"):
+        patch.setattr(os, "replace", refused)
+        ib.zoo.queue().save(path)
+    with pytest.raises(ib.InvalidInput, match="frozenset"):
+        small_model(state_labels=(frozenset(), "b")).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions and links of POSIX systems")
+def test_saving_keeps_permissions_and_follows_links(tmp_path):
+    path, link = tmp_path / "model.npz", tmp_path / "link.npz"
+    small_model().save(path)
+    path.chmod(0o640)
+    link.symlink_to(path)
+    ib.zoo.queue().save(link)
+    assert link.is_symlink()
+    assert load(path).n_pairs == 96
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_the_bytes_do_not_depend_on_the_clock(tmp_path, monkeypatch):
+    small_model().save(tmp_path / "one.npz")
+    monkeypatch.setattr("time.time", lambda: 2e9)
+    small_model().save(tmp_path / "two.npz")
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+
+
+# --- paths ---
+
+
+def test_paths_that_are_no_model_file(tmp_path):
+    for path in ("model", "model.pkl", "model.npz.gz", tmp_path):
+        for call in (load, small_model().save):
+            with pytest.raises(ib.InvalidInput, match=r"must be \.npz .* or \.toml"):
+                call(path)
+    for path in (3, None):
+        with pytest.raises(ib.InvalidInput, match="must be text or a Path"):
+            load(path)
+    with pytest.raises(ib.InvalidInput, match="null character"):
+        load("a\0.npz")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_files_that_cannot_be_read_or_written(suffix, tmp_path):
+    assert "no such file" in refusal(tmp_path / f"missing.{suffix}")
+    (tmp_path / f"empty.{suffix}").touch()
+    assert "empty" in refusal(tmp_path / f"empty.{suffix}")
+    folder = tmp_path / f"folder.{suffix}"
+    folder.mkdir()
+    assert "is a directory" in refusal(folder)
+    with pytest.raises(ib.InvalidInput, match="cannot be written"):
+        small_model().save(folder)
+    with pytest.raises(ib.InvalidInput, match="cannot be written: no such file"):
+        small_model().save(tmp_path / "nowhere" / f"model.{suffix}")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / f"pipe.{suffix}")
+        assert "not a regular file" in refusal(tmp_path / f"pipe.{suffix}")
+    assert not list(tmp_path.glob(".inbounds-*"))
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_no_permission(suffix, tmp_path, monkeypatch):
+    path = tmp_path / f"model.{suffix}"
+    small_model().save(path)
+
+    def denied(*arguments, **options):  # for real, it would not hold for a super-user
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr("builtins.open", denied)
+    assert "cannot be read: permission denied" in refusal(path)
+
+
+# --- labels ---
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_labels_that_a_file_cannot_keep(suffix, tmp_path):
+    deep = ()
+    for _ in range(40):
+        deep = (deep,)
+    for label, message in (
+        (frozenset("a"), r"state 1 has the label frozenset\(.* of type frozenset"),
+        (("a", b"b"), r"state 1 has the label \('a', b'b'\), which contains b'b' of type bytes"),
+        (float("nan"), "state 1 has the label nan"),
+        (deep, "nest deeper than 32"),
+        (10**5000, "more than 4096 bits"),
+        (("a", "\ud800\udc00"), "the label of state 1 must be valid Unicode"),
+    ):
+        with pytest.raises(ib.InvalidInput, match=message):
+            small_model(state_labels=("a", label)).save(tmp_path / f"model.{suffix}")
+    with pytest.raises(ib.InvalidInput, match="action 3 has the label"):
+        small_model(action_labels=(1, 2, 3, 1j)).save(tmp_path / f"model.{suffix}")
+
+
+def test_labels_that_toml_cannot_keep(tmp_path):
+    for labels, message in (
+        (("3", 3), "the states 3 and '3' would be written alike"),
+        (("a", (1, None)), r"state 1 has the label \(1, None\); TOML has no None"),
+    ):
+        with pytest.raises(ib.InvalidInput, match=f"{message}.*"):
+            small_model(state_labels=labels).save(tmp_path / "model.toml")
+
+
+# --- npz: what a hostile file may try ---
+
+
+def members_of(cmdp) -> dict[str, bytes]:
+    stream = io.BytesIO()
+    npz.write(cmdp, stream)
+    with zipfile.ZipFile(stream) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def zipped(path, members, compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in members.items() if isinstance(members, dict) else members:
+            archive.writestr(zipfile.ZipInfo(name), content, compress_type=compression)
+    return path
+
+
+def array_bytes(array, allow_pickle=False) -> bytes:
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.asanyarray(array), allow_pickle=allow_pickle)
+    return stream.getvalue()
+
+
+def claiming(shape, kind="<f8", data=b"") -> bytes:
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data
+
+
+def header_with(**changes) -> bytes:
+    header = {"kind": "cmdp", "version": 1, "name": "", "constraints": ["a", "b"], "states": None, "actions": None}
+    return array_bytes(np.frombuffer(json.dumps(header | changes).encode(), dtype=np.uint8))
+
+
+def text_array(text: bytes) -> bytes:
+    return array_bytes(np.frombuffer(text, dtype=np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("member", "content", "message"),
+    [
+        ("reward", None, "has no member 'reward.npy'"),
+        ("reward", b"", "member 'reward' is not an array"),
+        ("reward", b"\x93NUMPY\x01\x00", "truncated or too long"),
+        ("reward", b"\x93NUMPY\x02\x00" + b"\xff" * 8, "truncated or too long"),
+        ("reward", b"\x93NUMPY\x09\x00" + b"\xff" * 8, "not an array"),
+        ("reward", array_bytes([1.0, np.nan, 0.0]), "state 'up', action 'rest': the reward is nan"),
+        ("reward", array_bytes([1.0, np.inf, 0.0]), "the reward is inf"),
+        ("reward", array_bytes([1.0, 2.0]), r"must have the shape"),
+        ("reward", array_bytes([[1.0, 2.0, 3.0]]), "must have 1 dimensions, found 2"),
+        ("reward", array_bytes(np.ones(3, dtype=np.float32)), "must be an array of the type <f8, found <f4"),
+        ("reward", array_bytes(np.ones(3, dtype=">f8")), "must be an array of the type <f8, found >f8"),
+        ("reward", array_bytes(np.ones(3, dtype=complex)), "must be an array of the type <f8, found <c16"),
+        ("reward", array_bytes(np.array([1, "a", None], dtype=object), allow_pickle=True), "must be an array of"),
+        ("reward", claiming((10**12,)), "claims 8,000,000,000,000 bytes in its array header, but holds 0"),
+        ("reward", claiming("(" + "9" * 55 + ",)"), "claims"),
+        ("reward", claiming((2**61,)), "claims"),
+        ("reward", claiming("(3 for x in ())"), "must be an array of the type"),
+        ("reward", claiming((3,), data=b"\0" * 25), "claims 24 bytes in its array header, but holds 25"),
+        ("reward", claiming((0,)), "must have the shape"),
+        ("signals", claiming((0, 10**20)), "claims"),
+        ("signals", claiming((0, 2**62)), "claims"),
+        ("signals", claiming((0, 3)), r"member 'signals' must have the shape \[K, n\] = \(2, 3\), found \(0, 3\)"),
+        ("signals", array_bytes(np.full((2, 3), np.nan)), "the signal of constraint 'energy' is nan"),
+        ("bounds", array_bytes([np.nan, 0.0]), "constraint 'energy' has the bound nan"),
+        ("senses", array_bytes([1, 0]), "must hold 1 .at least. or -1"),
+        ("initial", array_bytes([0.5, 0.4]), "initial must sum to 1, found 0.9"),
+        ("initial", array_bytes([1.7e308, 1.7e308]), "initial must sum to 1, found inf"),
+        ("initial", array_bytes([2.0, -1.0]), "initial gives state 'down' the probability -1"),
+        ("discount", array_bytes(1.0), r"discount must be in \[0, 1\)"),
+        ("discount", array_bytes(np.nan), r"discount must be in \[0, 1\)"),
+        ("discount", array_bytes([0.5]), "must have 0 dimensions, found 1"),
+        ("offsets", array_bytes([0, 2, 2**63 - 1]), "member 'offsets' must rise from 0 to 3"),
+        ("offsets", array_bytes([-(2**63), 2, 3]), "must rise from 0"),
+        ("offsets", array_bytes([0, 4, 3]), "must rise from 0 to 3 and never fall"),
+        ("offsets", array_bytes([0, 3, 3]), "state 'down' has no actions"),
+        ("offsets", array_bytes([0.0, 2.0, 3.0]), "must be an array of the type <i8 or <i4"),
+        ("actions", array_bytes([0, 0, 2]), "lists action 0 twice"),
+        ("actions", array_bytes([-1, 0, 2]), "must not be negative"),
+        ("actions", array_bytes([9, 0, 2]), "action_labels must name every action"),
+        ("indptr", array_bytes([0, 3, 2, 5]), "member 'indptr' must rise from 0 to 5"),
+        ("indptr", array_bytes([0, 2, 3, 6]), "member 'indptr' must rise from 0 to 5"),
+        ("indptr", array_bytes([0, 0, 3, 5]), "probabilities of the next state sum to 0"),
+        ("indices", array_bytes([0, 1, 0, 0, 2]), "member 'indices' must hold states 0..1"),
+        ("indices", array_bytes([0, 1, 0, 0, -1]), "member 'indices' must hold states 0..1"),
+        ("probabilities", array_bytes([0.3, 0.7, 1.0, 0.3, 0.6]), "state 'down', action 'wait': the probabilities"),
+        ("probabilities", array_bytes([0.3, 0.7, 1.0, np.nan, 1.0]), "the probability of moving to state 'up' is nan"),
+        ("probabilities", array_bytes([1.7e308, 1.7e308, 1.0, 0.0, 1.0]), "sum to inf"),
+        ("header", text_array(b"{"), "the header is not JSON"),
+        ("header", text_array(b"\xff"), "the header is not JSON"),
+        ("header", text_array(b"[" * 100_000), "the header is not JSON"),
+        ("header", text_array(b"[" + b"9" * 5000 + b"]"), "the header is not JSON"),
+        ("header", text_array(b"[]"), "must be a JSON object"),
+        ("header", text_array(b'{"kind": "cmdp", "version": 1}'), "must have the keys kind, version, name"),
+        ("header", header_with(kind="episodic"), "kind 'episodic'"),
+        ("header", header_with(version=2), "format version 2; this version of inbounds reads 1"),
+        ("header", header_with(version=True), "format version True"),
+        ("header", header_with(extra=1), "must have the keys"),
+        ("header", header_with(name=3), "the name of the model must be text, found 3"),
+        ("header", header_with(constraints=["a"]), "must name 2 constraints, found 1"),
+        ("header", header_with(constraints=["a", "a"]), "two constraints are called 'a'"),
+        ("header", header_with(constraints=["a", 1]), "the name of a constraint must be text"),
+        ("header", header_with(constraints=None), "must be a list of names"),
+        ("header", header_with(states="ab"), "must be a list or null, found 'ab'"),
+        ("header", header_with(states=["a"]), "state_labels must have 2 entries"),
+        ("header", header_with(states=["a", "a"]), "must be distinct, but 'a' occurs twice"),
+        ("header", header_with(states=["a", {}]), "state 1 has the label {} of type dict"),
+        ("header", header_with(states=["a", float("nan")]), "state 1 has the label nan"),
+        ("header", header_with(states=["a", "\ud800"]), "the label of state 1 must be valid Unicode"),
+        ("header", header_with(actions=[0]), "action_labels must name every action"),
+    ],
+)
+def test_npz_with_a_wrong_member(member, content, message, tmp_path):
+    members = members_of(small_model())
+    if content is None:
+        del members[f"{member}.npy"]
+    else:
+        members[f"{member}.npy"] = content
+    assert re.search(message, refusal(zipped(tmp_path / "model.npz", members)))
+
+
+def test_npz_with_a_wrong_container(tmp_path):
+    path = tmp_path / "model.npz"
+    members = members_of(small_model())
+    assert "'extra.npy'; a model has only" in refusal(zipped(path, members | {"extra.npy": b""}))
+    assert "'../evil'" in refusal(zipped(path, members | {"../evil": b""}))
+    assert "compressed" in refusal(zipped(path, members, compression=zipfile.ZIP_DEFLATED))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the zipfile module, for what is done to it here
+        assert "same member twice" in refusal(zipped(path, [*members.items(), ("reward.npy", b"")]))
+    path.write_bytes(b"not a zip file at all")
+    assert "not a readable .npz file" in refusal(path)
+    path.write_bytes(array_bytes([1.0]))
+    assert "not a readable .npz file" in refusal(path)
+
+
+def test_a_pickle_is_never_loaded(tmp_path):
+    proof = tmp_path / "executed"
+
+    class Evil:
+        def __reduce__(self):
+            return open, (str(proof), "w")
+
+    path = tmp_path / "model.npz"
+    content = pickle.dumps(Evil())
+    path.write_bytes(content)
+    refusal(path)
+    members = members_of(small_model())
+    for kind in ("|O", "O", "|V8"):
+        refusal(zipped(path, members | {"reward.npy": claiming((1,), kind, content)}))
+    assert not proof.exists()
+
+
+def test_a_zip_bomb_is_not_inflated(tmp_path, monkeypatch):
+    """A gigabyte of zeros in a megabyte, and stored members that claim more than the file has."""
+    path = tmp_path / "model.npz"
+    members = members_of(small_model())
+    reads = []
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *arguments: reads.append(arguments))
+    zipped(path, members | {"reward.npy": bytes(10**8)}, compression=zipfile.ZIP_DEFLATED)
+    assert path.stat().st_size < 10**6
+    assert "compressed" in refusal(path)
+
+    content = bytearray(zipped(path, members).read_bytes())
+    entry = content.rindex(b"PK\x01\x02")  # the last of the directory; both of its sizes are at 20
+    content[entry + 20 : entry + 28] = struct.pack("<II", 2**31, 2**31)
+    path.write_bytes(content)
+    assert "claim to be larger than the file" in refusal(path)
+    assert not reads
+
+
+# --- toml: messages name the state and the action ---
+
+MACHINE = """
+discount = 0.5
+initial = "on"
+
+[[constraint]]
+name = "energy"
+at_most = 0.5
+
+[[pair]]
+state = "on"
+action = "run"
+reward = 1
+signals = { energy = 1 }
+next = { on = 0.75, off = "1/4" }
+
+[[pair]]
+state = "off"
+action = "wait"
+next = "on"
+"""
+
+
+def test_a_model_written_by_hand(tmp_path):
+    (tmp_path / "model.toml").write_bytes(b"\xef\xbb\xbf" + MACHINE.encode())  # some editors begin with this mark
+    cmdp = load(tmp_path / "model.toml")
+    assert cmdp.transition.toarray().tolist() == [[0.75, 0.25], [1.0, 0.0]]
+    assert cmdp.reward.tolist() == [1.0, 0.0]
+    assert cmdp.margins.tolist() == [[-0.5, 0.5]]
+    assert cmdp.initial.tolist() == [1.0, 0.0]
+    assert cmdp.state_labels == ("on", "off")
+
+
+def test_pairs_in_any_order_and_states_in_the_listed_one(tmp_path):
+    text = MACHINE.replace("discount = 0.5", 'discount = 0.5\nstates = ["off", "on"]\nactions = ["wait", "run", "fly"]')
+    extra = '[[pair]]\nstate = "off"\naction = "run"\nnext = "off"\n'
+    (tmp_path / "model.toml").write_text(text + extra)
+    cmdp = load(tmp_path / "model.toml")
+    assert cmdp.state_labels == ("off", "on")
+    assert cmdp.offsets.tolist() == [0, 2, 3]
+    assert cmdp.actions.tolist() == [0, 1, 1]
+    assert cmdp.transition.toarray().tolist() == [[0.0, 1.0], [1.0, 0.0], [0.25, 0.75]]
+    assert cmdp.pairs.n_actions == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("discount = 0.5", "discount = ", r"is not valid TOML: .*line 2"),
+        ("discount = 0.5", "", "the file has no 'discount'"),
+        ("discount = 0.5", "discount = 1", r"discount must be in \[0, 1\)"),
+        ("discount = 0.5", "discount = nan", r"discount must be in \[0, 1\)"),
+        ("discount = 0.5", "discount = true", "discount must be a number.* found True"),
+        ("discount = 0.5", f"discount = 1{'0' * 400}", "discount is too large for a double"),
+        ("discount = 0.5", f"discount = {'9' * 5000}", "is not valid TOML"),
+        ("discount = 0.5", f"discount = 0.5\nversion = 0x{'f' * 5000}", "format version a very long int"),
+        ("discount = 0.5", "discount = 0.5\nversion = 2", "format version 2; this version of inbounds reads 1"),
+        ("discount = 0.5", 'discount = 0.5\nkind = "episodic"', "kind 'episodic'"),
+        ("discount = 0.5", "discount = 0.5\ngamma = 0.5", "the file has the unknown entry 'gamma'; there are: kind"),
+        ("discount = 0.5", "discount = 0.5\nname = 3", "name must be text, found 3"),
+        ("discount = 0.5", f"discount = 0.5\nname = {'[' * 5000}", "is not TOML that can be read|is not valid TOML"),
+        ("discount = 0.5", "discount = 0.5\nstates = 2", "states = 2, but the highest number of a state is -1"),
+        ("discount = 0.5", 'discount = 0.5\nstates = ["on"]', "'off' is not one of the states"),
+        ("discount = 0.5", 'discount = 0.5\nstates = ["on", "off", "x"]', "there are 3 states, but only 2 pairs"),
+        ("discount = 0.5", 'discount = 0.5\nstates = ["on", "on"]', "'off' is not one of the states"),
+        ("discount = 0.5", 'discount = 0.5\nstates = "on"', "states must be a list of labels or how many"),
+        ("discount = 0.5", "discount = 0.5\nstates = [1979-05-27]", "states, entry 1 has the label datetime.date"),
+        ("discount = 0.5", 'discount = 0.5\nactions = ["run"]', "state 'off', action 'wait': 'wait' is not one of"),
+        ('initial = "on"', 'initial = "of"', "initial: 'of' is not one of the states of the file"),
+        ('initial = "on"', "initial = { on = 0.5 }", "initial must sum to 1, found 0.5"),
+        ('initial = "on"', "initial = {}", "initial must sum to 1, found 0"),
+        ("at_most = 0.5", "", "constraint 'energy' needs a name, and exactly one of at_least and at_most"),
+        ("at_most = 0.5", "at_most = 0.5\nat_least = 0", "exactly one of at_least and at_most"),
+        ("at_most = 0.5", "at_most = inf", "constraint 'energy' has the bound inf"),
+        ("at_most = 0.5", 'at_most = "half"', "constraint 'energy': at_most must be a number"),
+        ("at_most = 0.5", "atmost = 0.5", "constraint 1 has the unknown entry 'atmost'; there are: name, at_least"),
+        ('name = "energy"', "", "constraint 1 has no 'name'"),
+        ('name = "energy"', "name = 1", "the name of constraint 1 must be text"),
+        ('name = "energy"', 'name = ""', "constraint '' needs a name"),
+        ('name = "energy"', 'name = "power"', "state 'on', action 'run': signals has the unknown entry 'energy'"),
+        ("[[constraint]]", "[constraint]", r"constraint must be given as \[\[constraint\]\]"),
+        ('state = "off"', "", "pair 2 has no 'state'"),
+        ('state = "off"', 'state = "on"', "next: 'off' is not one of the states of the file"),
+        ('state = "off"\naction = "wait"', 'state = "on"\naction = "run"', "state 'on', action 'run' is given twice"),
+        ('action = "wait"', "", "pair 2 has no 'action'"),
+        ('action = "wait"', "action = nan", "pair 2: the action has the label nan"),
+        ('action = "wait"', "action = { a = 1 }", "pair 2: the action has the label {'a': 1} of type dict"),
+        ('next = "on"', "", "state 'off', action 'wait' has no 'next'"),
+        ('next = "on"', 'next = "of"', "state 'off', action 'wait': next: 'of' is not one of the states"),
+        ('next = "on"', "nxt = 1", "state 'off', action 'wait' has no 'next'|pair 2 has the unknown entry 'nxt'"),
+        (
+            'next = "on"',
+            "next = { on = 0.5, off = 0.4 }",
+            "state 'off', action 'wait': the probabilities .* sum to 0.9",
+        ),
+        ('next = "on"', "next = { on = 1.5, off = -0.5 }", "the probability of moving to state 'off' is -0.5"),
+        ('next = "on"', "next = { on = nan }", "the probability of moving to state 'on' is nan"),
+        ('next = "on"', "next = { on = 0.5, on = 0.5 }", "is not valid TOML: .*line"),
+        ('next = "on"', "next = { on.x = 1 }", "the probability of 'on' must be a number.*must stand in quotes"),
+        ('next = "on"', 'next = { on = "1/0" }', "the probability of 'on' must be a number"),
+        ("reward = 1", 'reward = "much"', "state 'on', action 'run': the reward must be a number"),
+        ("reward = 1", "reward = inf", "state 'on', action 'run': the reward is inf; it must be finite"),
+        ("energy = 1 }", "energy = false }", "state 'on', action 'run': the signal of 'energy' must be a number"),
+        ("signals = { energy = 1 }", "signals = 1", "state 'on', action 'run': signals must be a table"),
+        ("[[pair]]", "[[pear]]", "the file has no 'pair'"),
+    ],
+)
+def test_toml_with_a_wrong_entry(old, new, message, tmp_path):
+    assert old in MACHINE
+    path = tmp_path / "model.toml"
+    path.write_text(MACHINE.replace(old, new), encoding="utf-8")
+    assert re.search(message, refusal(path))
+
+
+def test_toml_with_other_mistakes(tmp_path, monkeypatch):
+    path = tmp_path / "model.toml"
+    for text, message in (
+        ("pair = []\ndiscount = 0.5\ninitial = 0", "there are no pairs"),
+        ("pair = [1]\ndiscount = 0.5\ninitial = 0", r"pair must be given as \[\[pair\]\]"),
+    ):
+        path.write_text(text)
+        assert re.search(message, refusal(path))
+    path.write_bytes(b"name = '\xff'")
+    assert "not text in UTF-8" in refusal(path)
+    monkeypatch.setattr(toml, "LARGEST", 100)
+    path.write_text(MACHINE)
+    assert "TOML is for small models" in refusal(path)
+    with pytest.raises(ib.InvalidInput, match="TOML is for small models"):
+        small_model().save(path)
+
+
+def test_numbers_claimed_in_toml_reserve_no_memory(tmp_path):
+    path = tmp_path / "model.toml"
+    most = 2**62
+    pair = "[[pair]]\nstate = {state}\naction = {action}\nnext = 0\n"
+    path.write_text(f"discount = 0\ninitial = 0\nstates = {most + 1}\n" + pair.format(state=most, action=0))
+    assert "states, but only 1 pairs" in refusal(path)
+    path.write_text(f"discount = 0\ninitial = 0\nactions = {most + 1}\n" + pair.format(state=0, action=most))
+    assert load(path).actions.tolist() == [most]
+
+
+# --- fuzz: thousands of damaged files give a message or a model, nothing else ---
+
+
+def damaged(content: bytes, other: bytes, rng: random.Random) -> bytes:
+    """`content` truncated, with bits flipped, bytes replaced, a piece removed or repeated, or spliced with `other`."""
+    result = bytearray(content)
+    kind = rng.randrange(6)
+    position = rng.randrange(len(result))
+    if kind == 0:
+        return bytes(result[:position])
+    if kind == 1:
+        for _ in range(rng.choice((1, 1, 2, 8))):
+            result[rng.randrange(len(result))] ^= 1 << rng.randrange(8)
+    elif kind == 2:
+        width = rng.choice((1, 2, 4, 8))
+        result[position : position + width] = rng.choice((b"\xff", b"\x00", b"\x7f", b"9", b"-")) * width
+    elif kind == 3:
+        del result[position : position + rng.randrange(1, 40)]
+    elif kind == 4:
+        piece = result[position : position + rng.randrange(1, 40)]
+        result[position:position] = piece
+    else:
+        result[position:] = other[rng.randrange(len(other)) :]
+    return bytes(result)
+
+
+def loads_or_is_refused(path) -> bool:
+    try:
+        cmdp = load(path)
+    except ib.InvalidInput as error:
+        assert str(error).startswith(f"{path}: ")
+        return False
+    assert_same(cmdp, replace(cmdp))  # which validates it once more
+    return True
+
+
+def test_damaged_npz_files(tmp_path):
+    rng = random.Random(1)
+    path = tmp_path / "fuzz.npz"
+    contents = []
+    for cmdp in (small_model(), ib.zoo.garnet(states=4, actions=2, successors=2, seed=3)):
+        cmdp.save(path)
+        contents.append(path.read_bytes())
+    loaded = 0
+    for _ in range(1500):
+        one, other = rng.sample(contents, 2)
+        path.write_bytes(damaged(one, other, rng))
+        loaded += loads_or_is_refused(path)
+    assert loaded < 500  # most damage is noticed; what is not sits in unused bytes of the zip
+
+
+def test_hostile_npz_files_with_the_right_checksums(tmp_path):
+    rng = random.Random(2)
+    path = tmp_path / "fuzz.npz"
+    contents = [members_of(small_model()), members_of(ib.zoo.garnet(states=4, actions=2, successors=2, seed=3))]
+    loaded = 0
+    for _ in range(1500):
+        one, other = rng.sample(contents, 2)
+        name = rng.choice(list(one))
+        changed = rng.choice((damaged(one[name], other[name], rng), other[name], one[rng.choice(list(one))]))
+        zipped(path, one | {name: changed})
+        loaded += loads_or_is_refused(path)
+    assert 0 < loaded < 1200  # a changed reward is still a reward
+
+
+def test_damaged_toml_files(tmp_path):
+    rng = random.Random(3)
+    path = tmp_path / "fuzz.toml"
+    small_model(state_labels=((1, "x"), 2.5)).save(path)
+    contents = [MACHINE.encode(), path.read_bytes(), (ROOT / "examples" / "machine.toml").read_bytes()]
+    loaded = 0
+    for _ in range(3000):
+        one, other = rng.sample(contents, 2)
+        path.write_bytes(damaged(one, other, rng))
+        loaded += loads_or_is_refused(path)
+    assert 0 < loaded < 1500
