@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from inbounds.errors import InvalidInput as InvalidInput
     from inbounds.exact.feasibility import slater as slater
     from inbounds.exact.solve import solve as solve
+    from inbounds.formats import load as load
     from inbounds.learn.algorithm import learn as learn
     from inbounds.learn.cspda import CSPDA as CSPDA
     from inbounds.learn.plan import plan as plan
@@ -37,6 +38,7 @@ _HOMES = {
     "build": "model.build",
     "evaluate": "model.policy",
     "learn": "learn.algorithm",
+    "load": "formats",
     "mix": "model.policy",
     "occupancy": "model.policy",
     "plan": "learn.plan",

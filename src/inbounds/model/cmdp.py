@@ -61,7 +61,7 @@ class Constraint:
             raise InvalidInput(f"constraint {self.name!r} needs exactly one of at_least= and at_most=")
         try:
             finite = math.isfinite(self.bound)
-        except TypeError:
+        except (TypeError, OverflowError):
             finite = False
         if not finite:
             raise InvalidInput(f"constraint {self.name!r} has the bound {self.bound!r}; it must be a finite number")
