@@ -11,6 +11,7 @@ import numpy as np
 
 from inbounds.model.cmdp import Constraint
 from inbounds.model.episodic import EpisodicCMDP
+from inbounds.zoo.parameters import probability
 
 
 def factored(horizon: int = 3, free: float = 0.1, cost: float = 0.1) -> EpisodicCMDP:
@@ -34,6 +35,7 @@ def factored(horizon: int = 3, free: float = 0.1, cost: float = 0.1) -> Episodic
     >>> ib.zoo.factored()
     EpisodicCMDP(factored: 6 states, 12 pairs, 1 constraint, horizon 3)
     """
+    free = probability(free, "free")
     states = [(x, y) for x in range(3) for y in range(2)]
     number = {state: position for position, state in enumerate(states)}
     a, b = 0, 1

@@ -1,6 +1,8 @@
 """The hazard grid: walk to a goal across a field of traps, slipping now and then.
 
-A square grid; start at the top left, goal at the bottom right. A move succeeds, or with the probability `slip` is
+The grid of Brantley et al. 2020 (CONRL).
+
+A square; start at the top left, goal at the bottom right. A move succeeds, or with the probability `slip` is
 replaced by one of the four moves drawn uniformly (which may be the chosen one). A move into a wall stays. Hazards and
 goal are absorbing. Reward: 1 on entering a hazard or the goal, then 1/H in every further step there. Cost: 1 on
 entering a hazard, then 1/H in every further step there. So a hazard is as rewarding as the goal, and nearer: only the
@@ -16,6 +18,7 @@ import numpy as np
 from inbounds.errors import InvalidInput
 from inbounds.model.cmdp import Constraint
 from inbounds.model.episodic import EpisodicCMDP, whole_number
+from inbounds.zoo.parameters import probability
 
 HAZARDS = ((2, 3), (2, 6), (5, 1), (5, 2), (6, 1), (6, 4), (6, 6), (7, 3))
 MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
@@ -50,6 +53,7 @@ def hazard_grid(
     >>> ib.zoo.hazard_grid()
     EpisodicCMDP(hazard grid: 64 states, 256 pairs, 1 constraint, horizon 30)
     """
+    slip = probability(slip, "slip")
     size, horizon = whole_number(size, "size"), whole_number(horizon, "horizon")
     cells = [(row, column) for row in range(size) for column in range(size)]
     number = {cell: position for position, cell in enumerate(cells)}

@@ -1,6 +1,6 @@
 """Inventory: how much to order each day when orders and stock cost money and demand is random.
 
-A problem with a finite horizon, used to compare learners of constrained problems. State: stock s in the morning,
+Bura et al. 2022 (DOPE), "inventory control". State: stock s in the morning,
 0..capacity. Action: order a <= capacity - s, delivered at once. Then a demand d arrives, and what exceeds the stock is
 lost: the next stock is max(s + a - d, 0).
 

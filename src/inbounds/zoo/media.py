@@ -1,6 +1,6 @@
 """Media streaming: a buffer of packets, a fast and a slow link, a budget for the fast one.
 
-A problem with a finite horizon, widely used to compare learners of constrained problems. State: packets in the buffer,
+Bura et al. 2022 (DOPE), "media streaming". State: packets in the buffer,
 0..states-1. At each step a packet arrives with a probability that the action chooses and, independently, one leaves
 (is played) with probability `leaves`:
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from inbounds.model.cmdp import Constraint
 from inbounds.model.episodic import EpisodicCMDP, whole_number
+from inbounds.zoo.parameters import probability
 
 
 def media(
@@ -52,6 +53,7 @@ def media(
     EpisodicCMDP(media: 10 states, 20 pairs, 1 constraint, horizon 10)
     """
     states = whole_number(states, "states")
+    fast, slow, leaves = probability(fast, "fast"), probability(slow, "slow"), probability(leaves, "leaves")
     transition = np.zeros((states, 2, states))
     for level in range(states):
         for action, arrives in enumerate((slow, fast)):

@@ -1,5 +1,7 @@
 """The three-cycle: three places in a ring, stay or move on, and a budget of moves.
 
+Bura et al. 2022 (DOPE), after Simão et al. 2021 (AlwaysSafe).
+
 Staying does nothing. Moving on from place s to place s + 1 (mod 3) pays s + 1 and costs 1. Small enough to solve by
 hand. What 0, 1, 2, ... moves pay, and the best payment for an EXPECTED number m of moves, the least concave function
 above these numbers (where both of its ends lie within the horizon):
