@@ -455,11 +455,13 @@ def test_truncation_error_bound_holds(cmdp, horizon):
 
 
 def test_truncation_error_bound_is_reached():
-    """One state, reward 1: the normalised value is 1, and the first H steps hold 1 - discount^H of it."""
-    cmdp = ib.CMDP(offsets=[0, 1], transition=[[1.0]], reward=[1.0], constraints=(), initial=[1.0], discount=0.9)
+    """One state, reward 1, margin 2: the first H steps hold 1 - discount^H of the normalised values 1 and 2."""
+    signal = ib.Constraint([3.0], at_least=1.0)
+    cmdp = ib.CMDP(offsets=[0, 1], transition=[[1.0]], reward=[1.0], constraints=[signal], initial=[1.0], discount=0.9)
     cut = truncate(cmdp, horizon=5)
     part = evaluate_episodic(cut.problem, EpisodicPolicy.uniform(cut.problem))
-    assert (1 - 0.9) * part.reward == pytest.approx(1 - 0.9**5, abs=1e-15)
+    assert 1.0 - (1 - 0.9) * part.reward == pytest.approx(cut.reward_error, abs=1e-15)
+    assert 2.0 - (1 - 0.9) * part.margins[0] == pytest.approx(cut.margin_errors[0], abs=1e-15)
     assert cut.reward_error == pytest.approx(0.9**5, abs=1e-16)
 
 
@@ -632,6 +634,11 @@ def test_policy_tables():
     np.testing.assert_array_equal(EpisodicPolicy.from_table(problem, table).probabilities, policy.probabilities)
     assert policy.at(1).by_label() == {"on": {"keep": 0.5, "switch": 0.5}, "off": {"keep": 1.0}}
     assert repr(policy) == "EpisodicPolicy(3 stages, 2 states, randomises in 3)"
+    with pytest.raises(ib.InvalidInput, match=r"must have shape \[H, S, A\] with H = 3, found \(2, 2\)"):
+        EpisodicPolicy.from_table(problem, table[0])
+    for chosen in ([0, 2], [[0, 2]], [[0, 2]] * 2 + [[0, 1]]):
+        with pytest.raises(ib.InvalidInput, match="chosen must hold, for every stage and state"):
+            EpisodicPolicy.deterministic(problem, chosen)
     with pytest.raises(ib.InvalidInput, match="an action that it does not have"):
         EpisodicPolicy.from_table(problem, np.full((3, 2, 2), 0.5))
     with pytest.raises(ib.InvalidInput, match=r"must have shape \[H, n\] with n = 3, found \(3,\)"):

@@ -32,6 +32,9 @@ _ATTEMPTS: tuple[dict[str, Any], ...] = (
 )
 """Option sets tried in turn until HiGHS reports an optimum."""
 
+_INTERIOR: dict[str, Any] = _ATTEMPTS[0] | {"solver": "ipx"}
+"""Interior point with crossover to a vertex, at the tolerances of the simplex method."""
+
 
 class LPResult(NamedTuple):
     occupancy: Floats  # [n]
@@ -103,12 +106,17 @@ def _minimise(cmdp: CMDP, cost: Floats, slack_column: Floats | None) -> tuple[Fl
 
 
 def minimise_program(
-    columns: Any, cost: Floats, column_lower: Floats, row_lower: Floats, row_upper: Floats
+    columns: Any,
+    cost: Floats,
+    column_lower: Floats,
+    row_lower: Floats,
+    row_upper: Floats,
+    interior_first: bool = False,
 ) -> tuple[Floats, Floats] | None:
     """Minimise ``cost @ x`` with ``x >= column_lower`` and ``row_lower <= x @ columns <= row_upper`` on HiGHS.
 
     `columns` is a CSR array with one row per column of the program. (x, row duals), or None when HiGHS does not report
-    an optimum.
+    an optimum. `interior_first` tries interior point before the simplex method.
     """
     program = highspy.HighsLp()
     program.num_col_, program.num_row_ = len(cost), len(row_lower)
@@ -122,7 +130,7 @@ def minimise_program(
     program.a_matrix_.index_ = columns.indices
     program.a_matrix_.value_ = columns.data
 
-    for options in _ATTEMPTS:
+    for options in (_INTERIOR, *_ATTEMPTS) if interior_first else _ATTEMPTS:
         solver = highspy.Highs()
         solver.setOptionValue("output_flag", False)
         for option, value in options.items():

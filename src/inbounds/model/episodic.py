@@ -320,13 +320,27 @@ class EpisodicPolicy:
     @classmethod
     def from_table(cls, problem: EpisodicCMDP, table: Any) -> EpisodicPolicy:
         """From probabilities [H, S, A]; entries of actions that a state lacks must be 0."""
-        stages = [Policy.from_table(problem, stage).probabilities for stage in np.asarray(table, dtype=np.float64)]
-        return cls(problem.pairs, np.array(stages))
+        dense = np.asarray(table, dtype=np.float64)
+        if dense.ndim != 3 or len(dense) != problem.horizon:
+            raise InvalidInput(
+                f"the table of a policy must have shape [H, S, A] with H = {problem.horizon}, found {dense.shape}"
+            )
+        return cls(problem.pairs, np.array([Policy.from_table(problem, stage).probabilities for stage in dense]))
 
     @classmethod
     def deterministic(cls, problem: EpisodicCMDP, chosen: Any) -> EpisodicPolicy:
         """Always the pair `chosen[h, s]` at stage ``h`` in state ``s``; `chosen` is an int array [H, S] of pairs."""
-        return cls(problem.pairs, np.array([Policy.deterministic(problem, stage).probabilities for stage in chosen]))
+        pairs = problem.pairs
+        chosen = np.asarray(chosen)
+        if chosen.shape != (problem.horizon, problem.n_states) or np.any(
+            (chosen < pairs.offsets[:-1]) | (chosen >= pairs.offsets[1:])
+        ):
+            raise InvalidInput(
+                "chosen must hold, for every stage and state, the number of one of the state's own pairs"
+            )
+        probabilities = np.zeros((problem.horizon, problem.n_pairs))
+        np.put_along_axis(probabilities, chosen, 1.0, axis=1)
+        return cls(pairs, probabilities)
 
     @classmethod
     def from_occupancy(
