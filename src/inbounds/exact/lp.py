@@ -32,6 +32,9 @@ _ATTEMPTS: tuple[dict[str, Any], ...] = (
 )
 """Option sets tried in turn until HiGHS reports an optimum."""
 
+_INTERIOR: dict[str, Any] = _ATTEMPTS[0] | {"solver": "ipx"}
+"""Interior point with crossover to a vertex, at the tolerances of the simplex method."""
+
 
 class LPResult(NamedTuple):
     occupancy: Floats  # [n]
@@ -87,23 +90,47 @@ def _minimise(cmdp: CMDP, cost: Floats, slack_column: Floats | None) -> tuple[Fl
         slack_row = np.concatenate([np.zeros(n_states), -slack_column])
         columns = sp.vstack([columns, sp.csr_array(slack_row[None, :])], format="csr")
         cost = np.concatenate([cost, [-1.0]])
-    n_columns = len(cost)
+    least = np.zeros(len(cost))
+    least[n_pairs:] = -highspy.kHighsInf  # the slack is free
+    found = minimise_program(
+        columns,
+        cost,
+        column_lower=least,
+        row_lower=np.concatenate([n_states * cmdp.initial, np.zeros(n_constraints)]),
+        row_upper=np.concatenate([n_states * cmdp.initial, np.full(n_constraints, highspy.kHighsInf)]),
+    )
+    if found is None:
+        return None
+    x, duals = found
+    return np.maximum(x[:n_pairs], 0.0) * (1.0 - cmdp.discount) / n_states, duals[:n_states], duals[n_states:]
 
+
+def minimise_program(
+    columns: Any,
+    cost: Floats,
+    column_lower: Floats,
+    row_lower: Floats,
+    row_upper: Floats,
+    interior_first: bool = False,
+) -> tuple[Floats, Floats] | None:
+    """Minimise ``cost @ x`` with ``x >= column_lower`` and ``row_lower <= x @ columns <= row_upper`` on HiGHS.
+
+    `columns` is a CSR array with one row per column of the program. (x, row duals), or None when HiGHS does not report
+    an optimum. `interior_first` tries interior point before the simplex method.
+    """
     program = highspy.HighsLp()
-    program.num_col_, program.num_row_ = n_columns, n_states + n_constraints
+    program.num_col_, program.num_row_ = len(cost), len(row_lower)
     program.col_cost_ = cost
-    program.col_lower_ = np.zeros(n_columns)
-    program.col_upper_ = np.full(n_columns, highspy.kHighsInf)
-    if slack_column is not None:
-        program.col_lower_ = np.concatenate([np.zeros(n_pairs), [-highspy.kHighsInf]])
-    program.row_lower_ = np.concatenate([n_states * cmdp.initial, np.zeros(n_constraints)])
-    program.row_upper_ = np.concatenate([n_states * cmdp.initial, np.full(n_constraints, highspy.kHighsInf)])
+    program.col_lower_ = column_lower
+    program.col_upper_ = np.full(len(cost), highspy.kHighsInf)
+    program.row_lower_ = row_lower
+    program.row_upper_ = row_upper
     program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     program.a_matrix_.start_ = columns.indptr
     program.a_matrix_.index_ = columns.indices
     program.a_matrix_.value_ = columns.data
 
-    for options in _ATTEMPTS:
+    for options in (_INTERIOR, *_ATTEMPTS) if interior_first else _ATTEMPTS:
         solver = highspy.Highs()
         solver.setOptionValue("output_flag", False)
         for option, value in options.items():
@@ -113,7 +140,5 @@ def _minimise(cmdp: CMDP, cost: Floats, slack_column: Floats | None) -> tuple[Fl
         solver.run()
         if solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
             solution = solver.getSolution()
-            x = np.maximum(np.asarray(solution.col_value)[:n_pairs], 0.0) * (1.0 - cmdp.discount) / n_states
-            duals = np.asarray(solution.row_dual)
-            return x, duals[:n_states], duals[n_states:]
+            return np.asarray(solution.col_value), np.asarray(solution.row_dual)
     return None

@@ -2,7 +2,7 @@
 
 >>> import inbounds as ib
 >>> ib.zoo.names()
-('garnet', 'queue')
+('factored', 'garnet', 'hazard_grid', 'inventory', 'jump_grid', 'media', 'queue', 'three_cycle')
 """
 
 from __future__ import annotations
@@ -12,10 +12,26 @@ from typing import Any
 
 from inbounds.errors import InvalidInput
 from inbounds.model.cmdp import CMDP
+from inbounds.model.episodic import EpisodicCMDP
+from inbounds.zoo.factored import factored as factored
 from inbounds.zoo.garnet import garnet as garnet
+from inbounds.zoo.hazard_grid import hazard_grid as hazard_grid
+from inbounds.zoo.inventory import inventory as inventory
+from inbounds.zoo.jump_grid import jump_grid as jump_grid
+from inbounds.zoo.media import media as media
 from inbounds.zoo.queue import queue as queue
+from inbounds.zoo.three_cycle import three_cycle as three_cycle
 
-PROBLEMS: dict[str, Callable[..., CMDP]] = {"garnet": garnet, "queue": queue}
+PROBLEMS: dict[str, Callable[..., CMDP | EpisodicCMDP]] = {
+    "factored": factored,
+    "garnet": garnet,
+    "hazard_grid": hazard_grid,
+    "inventory": inventory,
+    "jump_grid": jump_grid,
+    "media": media,
+    "queue": queue,
+    "three_cycle": three_cycle,
+}
 
 
 def names() -> tuple[str, ...]:
@@ -23,7 +39,7 @@ def names() -> tuple[str, ...]:
     return tuple(PROBLEMS)
 
 
-def load(name: str, **parameters: Any) -> CMDP:
+def load(name: str, **parameters: Any) -> CMDP | EpisodicCMDP:
     """The problem called `name`, with `parameters` in place of its defaults."""
     if name not in PROBLEMS:
         raise InvalidInput(f"no problem is called {name!r}; there are: {', '.join(names())}")
