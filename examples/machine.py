@@ -1,6 +1,6 @@
 """A machine that wears out: run it, or repair it, with at most a tenth of the steps spent on repairs.
 
-    python examples/machine.py
+python examples/machine.py
 """
 
 import inbounds as ib

@@ -92,14 +92,15 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON obj
 def solve(problem: str, parameters: tuple[str, ...], method: str, show_policy: bool, as_json: bool) -> None:
     """Solve PROBLEM exactly: optimum and prices.
 
-    PROBLEM is a name from `inbounds zoo`. The policy's values are evaluated on the model, not taken from the solver;
-    the gap bounds how far from optimal it can be. When no policy is in bounds, says which constraints conflict, and
-    exits with 3.
+    PROBLEM is a name from `inbounds zoo`, or a model file (.toml, .npz). The policy's values are evaluated on the
+    model, not taken from the solver; the gap bounds how far from optimal it can be. When no policy is in bounds, says
+    which constraints conflict, and exits with 3.
 
     \b
     Examples
       inbounds solve queue
       inbounds solve queue --set buffer=20 --set discount=0.9 --policy
+      inbounds solve model.toml
     """
     import inbounds as ib
 
@@ -406,15 +407,23 @@ def zoo(problem: str | None, as_json: bool) -> None:
 
 
 def _load(problem: str, parameters: tuple[str, ...]) -> CMDP:
-    """The problem that the user named, with the parameters that they set."""
+    """The problem that the user named, with the parameters that they set; or the model in the file that they named."""
     import inspect
 
+    from inbounds import formats
     from inbounds import zoo as problems
     from inbounds.errors import InvalidInput
 
     make = problems.PROBLEMS.get(problem)
+    if make is None and Path(problem).suffix in formats.FORMATS:
+        if parameters:
+            raise InvalidInput("--set changes problems of the zoo; a model in a file has no parameters, edit the file")
+        return formats.load(problem)
     if make is None:
-        raise InvalidInput(f"no problem is called {problem!r}; there are: {', '.join(problems.PROBLEMS)}")
+        raise InvalidInput(
+            f"no problem is called {problem!r}; give a file ({', '.join(formats.FORMATS)}) or one of: "
+            f"{', '.join(problems.PROBLEMS)}"
+        )
     known = inspect.signature(make).parameters
     values: dict[str, Any] = {}
     for parameter in parameters:
@@ -461,15 +470,9 @@ def _print_json(**facts: Any) -> None:
 
 
 def _print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    """Columns padded to their widest entry: words to the left, columns of numbers to the right."""
-    numeric = [all(row[column][:1] in "0123456789+-<>" for row in rows) for column in range(len(header))]
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    for row in [header, tuple("-" * width for width in widths), *rows]:
-        cells = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        ]
-        click.echo("  ".join(cells).rstrip())
+    from inbounds.table import text_table
+
+    click.echo(text_table(header, rows))
 
 
 def _print_policy(policy: Any) -> None:

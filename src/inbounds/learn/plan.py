@@ -10,6 +10,7 @@ from inbounds.errors import InvalidInput
 from inbounds.learn.cspda import EXPERIMENT_CONSTANT, PROOF_CONSTANT, formulas
 from inbounds.model.cmdp import CMDP, valid_discount
 from inbounds.model.simulator import Simulator
+from inbounds.table import text_table
 
 
 class Sizes(NamedTuple):
@@ -57,18 +58,16 @@ class Plan:
     experiment: Settings
 
     def __str__(self) -> str:
+        settings = (("kappa", "kappa"), ("alpha", "alpha"), ("beta", "beta"), ("M", "shift"))
         rows = [
-            ("", "proof", "experiment"),
             ("constant c~1", f"{self.proof.constant:g}", f"{self.experiment.constant:g}"),
             ("samples T", f"{self.proof.samples:,}", f"{self.experiment.samples:,}"),
             *(
                 (label, f"{getattr(self.proof, name):.6g}", f"{getattr(self.experiment, name):.6g}")
-                for label, name in (("kappa", "kappa"), ("alpha", "alpha"), ("beta", "beta"), ("M", "shift"))
+                for label, name in settings
             ),
         ]
-        widths = [max(len(row[column]) for row in rows) for column in range(3)]
-        lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
-        return "\n".join(lines)
+        return text_table(("", "proof", "experiment"), rows)
 
 
 def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | None = None) -> Plan:
