@@ -39,10 +39,13 @@ class LPResult(NamedTuple):
     value_function: Floats  # [S], normalised
 
 
-def occupancy_lp(cmdp: CMDP) -> LPResult | None:
-    """The program above, in the user's units; None when HiGHS does not report an optimum."""
+def occupancy_lp(cmdp: CMDP, relaxed: float = 0.0) -> LPResult | None:
+    """The program above, in the user's units; None when HiGHS does not report an optimum.
+
+    With `relaxed`, margins may be as low as ``-relaxed * margin_scales``.
+    """
     reward_scale = float(np.abs(cmdp.reward).max()) or 1.0
-    found = _minimise(cmdp, cost=-cmdp.reward / reward_scale, slack_column=None)
+    found = _minimise(cmdp, cost=-cmdp.reward / reward_scale, slack_column=None, relaxed=relaxed)
     if found is None:
         return None
     x, flow_duals, margin_duals = found
@@ -59,19 +62,24 @@ def slater_lp(cmdp: CMDP, scales: Floats) -> LPResult | None:
     The prices are the weights of the constraints in the bound: >= 0, and with ``prices * scales`` summing to 1 they
     prove, through the value function of the priced margins, that no policy does better.
     """
-    # The margins are handed over divided by margin_scales, so t carries the factor that is left.
-    found = _minimise(cmdp, cost=np.zeros(cmdp.n_pairs), slack_column=scales / cmdp.margin_scales)
+    # The margins are handed over divided by margin_scales, so t carries the factor that is left. The unit of t is free:
+    # the geometric mean keeps the column near 1 when margins of very different sizes meet.
+    slack_column = scales / cmdp.margin_scales
+    unit = float(np.exp(np.mean(np.log(slack_column))))
+    found = _minimise(cmdp, cost=np.zeros(cmdp.n_pairs), slack_column=slack_column / unit)
     if found is None:
         return None
     x, flow_duals, margin_duals = found
     return LPResult(
         occupancy=x,
-        prices=margin_duals / cmdp.margin_scales,
-        value_function=-(1.0 - cmdp.discount) * flow_duals,
+        prices=margin_duals / cmdp.margin_scales / unit,
+        value_function=-(1.0 - cmdp.discount) * flow_duals / unit,
     )
 
 
-def _minimise(cmdp: CMDP, cost: Floats, slack_column: Floats | None) -> tuple[Floats, Floats, Floats] | None:
+def _minimise(
+    cmdp: CMDP, cost: Floats, slack_column: Floats | None, relaxed: float = 0.0
+) -> tuple[Floats, Floats, Floats] | None:
     """Minimise ``cost @ x``, or with a slack column minus the slack; (occupancy, flow duals, margin duals)."""
     n_states, n_pairs, n_constraints = cmdp.n_states, cmdp.n_pairs, cmdp.n_constraints
     belongs = sp.csr_array((np.ones(n_pairs), cmdp.pairs.states, np.arange(n_pairs + 1)), shape=(n_pairs, n_states))
@@ -96,7 +104,8 @@ def _minimise(cmdp: CMDP, cost: Floats, slack_column: Floats | None) -> tuple[Fl
     program.col_upper_ = np.full(n_columns, highspy.kHighsInf)
     if slack_column is not None:
         program.col_lower_ = np.concatenate([np.zeros(n_pairs), [-highspy.kHighsInf]])
-    program.row_lower_ = np.concatenate([n_states * cmdp.initial, np.zeros(n_constraints)])
+    lowest = -relaxed * n_states / (1.0 - cmdp.discount)
+    program.row_lower_ = np.concatenate([n_states * cmdp.initial, np.full(n_constraints, lowest)])
     program.row_upper_ = np.concatenate([n_states * cmdp.initial, np.full(n_constraints, highspy.kHighsInf)])
     program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     program.a_matrix_.start_ = columns.indptr
