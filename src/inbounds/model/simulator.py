@@ -61,7 +61,7 @@ class World(NamedTuple):
     reward: Floats  # [n], in [0, 1]
     margins: Floats  # [n, K], in [-1, 1]
     start_cumulative: Floats  # [S], cumulative initial distribution; the last is 1
-    start_guide: npt.NDArray[np.int32]  # [S], first state whose cumulative probability exceeds j / S
+    start_guide: npt.NDArray[np.int32]  # [S], first state whose cumulative probability exceeds j / S (rounded down)
 
 
 class Simulator:
@@ -287,5 +287,8 @@ def _cumulative_rows(probabilities: Floats, row_starts: Ints) -> Floats:
 
 
 def _guide(initial: Floats) -> npt.NDArray[np.int32]:
+    """Where to start looking for the state of u, by the integer part of u * S: never beyond the state itself."""
     cumulative = _cumulative_rows(initial, np.array([0, len(initial)]))
-    return np.searchsorted(cumulative, np.arange(len(initial)) / len(initial), side="right").astype(np.int32)
+    # The product u * S may be rounded up to the next whole number, so a cell starts a little before j / S.
+    cells = np.arange(len(initial)) / len(initial) * (1.0 - 2.0**-52)
+    return np.searchsorted(cumulative, cells, side="right").astype(np.int32)
