@@ -197,7 +197,10 @@ class CMDP:
         ...     initial=[1.0, 0.0], discount=0.8)
         CMDP(2 states, 4 pairs, 1 constraint, discount 0.8)
         """
-        dense = np.asarray(transition, dtype=np.float64)
+        try:
+            dense = np.asarray(transition, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"transition must be numbers [S, A, S] ({error})") from error
         if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or 0 in dense.shape:
             raise InvalidInput(f"transition must have shape [S, A, S], found {dense.shape}")
         n_states, n_actions, _ = dense.shape
@@ -227,7 +230,8 @@ class CMDP:
             transition=sp.csr_array(dense[states, actions]),
             reward=over_pairs(reward, "reward"),
             constraints=tuple(
-                replace(c, signal=over_pairs(c.signal, f"the signal of constraint {c.name!r}")) for c in constraints
+                replace(c, signal=over_pairs(c.signal, f"the signal of constraint {c.name!r}"))
+                for c in named_constraints(constraints, lambda c: c.signal)
             ),
             initial=initial,
             discount=discount,
@@ -273,7 +277,10 @@ class CMDP:
         In the user's units, normalised. The conservative problem of the paper, whose ``kappa`` is in scaled units,
         is ``cmdp.tightened(kappa * cmdp.margin_scales)``.
         """
-        amounts = np.broadcast_to(np.asarray(by, dtype=np.float64), (self.n_constraints,))
+        amounts = np.asarray(by, dtype=np.float64)
+        if amounts.ndim == 0:
+            amounts = np.full(self.n_constraints, amounts)
+        amounts = float_vector(amounts, self.n_constraints, "the tightening")
         return replace(
             self,
             constraints=tuple(c.tightened(float(a)) for c, a in zip(self.constraints, amounts, strict=True)),
@@ -298,7 +305,7 @@ def sizes(pairs: Pairs, n_constraints: int, discount: float) -> str:
 
 
 def named_constraints(
-    constraints: Sequence[Constraint], signal_of: Callable[[Constraint], Floats | None]
+    constraints: Sequence[Constraint], signal_of: Callable[[Constraint], Any]
 ) -> tuple[Constraint, ...]:
     """Constraints with their checked signals, each with a name of its own; unnamed ones are called by position."""
     checked = []

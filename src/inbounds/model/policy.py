@@ -88,9 +88,9 @@ class Policy:
         """From probabilities [S, A]; entries of actions that a state lacks must be 0."""
         pairs = problem.pairs
         probabilities = pairs.vector(table, "the table of a policy")
-        missing = np.asarray(table, dtype=np.float64) - pairs.table(probabilities)
-        if np.any(missing != 0.0):
-            state = int(np.argmax(np.any(missing != 0.0, axis=1)))
+        elsewhere = np.where(pairs.table(np.ones(pairs.n_pairs)) == 1.0, 0.0, np.asarray(table, dtype=np.float64))
+        if np.any(elsewhere != 0.0):
+            state = int(np.argmax(np.any(elsewhere != 0.0, axis=1)))
             raise InvalidInput(
                 f"state {pairs.state_label(state)!r}: the table gives probability to an action that it does not have"
             )
@@ -101,7 +101,9 @@ class Policy:
         """Always the pair `chosen[s]` in state ``s``; `chosen` is an int array [S] of pair numbers."""
         pairs = problem.pairs
         chosen = np.asarray(chosen)
-        if chosen.shape != (pairs.n_states,) or np.any((chosen < pairs.offsets[:-1]) | (chosen >= pairs.offsets[1:])):
+        if chosen.shape != (pairs.n_states,) or chosen.dtype.kind not in "iu":
+            raise InvalidInput(f"chosen must be {pairs.n_states} whole numbers, found {chosen.dtype} {chosen.shape}")
+        if np.any((chosen < pairs.offsets[:-1]) | (chosen >= pairs.offsets[1:])):
             raise InvalidInput("chosen must hold, for every state, the number of one of its own pairs")
         probabilities = np.zeros(pairs.n_pairs)
         probabilities[chosen] = 1.0
