@@ -114,6 +114,9 @@ class Policy:
         """occupancy(s, a) / sum_b occupancy(s, b); in states with no occupancy, `otherwise` (default: uniform)."""
         pairs = problem.pairs
         mass = np.maximum(float_vector(occupancy, pairs.n_pairs, "the occupancy"), 0.0)
+        if not np.all(np.isfinite(mass)):
+            pair = int(np.argmin(np.isfinite(mass)))
+            raise InvalidInput(f"{pairs.describe(pair)}: the occupancy is {mass[pair]}; it must be finite")
         by_state = pairs.sum_by_state(mass)[pairs.states]
         fallback = (otherwise or cls.uniform(problem)).probabilities
         visited = by_state > 0.0
