@@ -13,12 +13,12 @@ class Solved(NamedTuple):
     cmdp: ib.CMDP
     reward: float  # the optimum, normalised by (1 - discount)
     prices: np.ndarray  # [K]
-    table: np.ndarray  # [S, A], an optimal policy; NaN where any choice is optimal
+    table: np.ndarray  # [S, A], the optimal policy
     slater: float  # in the user's units
 
 
 def work_and_rest() -> Solved:
-    """One state. Working pays 1 and takes 1 unit of energy, resting neither; at most a quarter of the energy on average.
+    """One state. Working pays 1 and takes 1 unit of energy, resting neither; at most 1/4 of a unit on average.
 
     With x the share of time at work, every policy has reward x and energy x, so the best is x = 1/4 whatever the
     discount. One more unit of energy is one more unit of reward: price 1. Resting always leaves a margin of 1/4, which
@@ -38,11 +38,12 @@ def work_and_rest() -> Solved:
 def two_rooms() -> Solved:
     """Two states, start in 0, discount 1/2; staying or moving, both certain. Moving out of 0 pays 1, out of 1 pays 3.
 
-    At most a quarter of the steps may be moves. Let x, y be the shares of time at (0, move) and (1, move). The flow into
-    state 1 gives  mass(1) = (x + mass(1) - y) / 2,  hence  mass(1) = x - y >= y, so  y <= x / 2.
+    At most a quarter of the steps may be moves. Let x, y be the shares of time at (0, move) and (1, move). The flow
+    into state 1 gives  mass(1) = (x + mass(1) - y) / 2,  hence  mass(1) = x - y >= y, so  y <= x / 2.
     Maximise x + 3 y subject to x + y <= 1/4 and 0 <= y <= x/2: the best split takes y = x/2, so x = 1/6, y = 1/12 and
     the reward is 5/12, that is 5/3 per unit of moving: price 5/3.
-    mass(1) = x - y = 1/12 = y: in state 1 always move. mass(0) = 11/12: in state 0 move with probability (1/6) / (11/12) = 2/11.
+    mass(1) = x - y = 1/12 = y: in state 1 always move. mass(0) = 11/12: in state 0 move with probability
+    (1/6) / (11/12) = 2/11.
     Never moving leaves a margin of 1/4, the largest possible: slater = 1/4.
     """
     stay, move = np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])

@@ -143,7 +143,10 @@ def test_max_states():
         ({"transitions": lambda s, a: "b"}, "state 'a', action 'go': transitions must give .* found 'b'"),
         ({"transitions": lambda s, a: ["b"]}, "state 'a', action 'go': transitions must give"),
         ({"transitions": lambda s, a: [(["b"], 1.0)]}, r"state 'a', action 'go': next state \['b'\] must be hashable"),
-        ({"transitions": lambda s, a: {"a": "sure"}}, "state 'a', action 'go': a probability must be a number, found 'sure'"),
+        (
+            {"transitions": lambda s, a: {"a": "sure"}},
+            "state 'a', action 'go': a probability must be a number, found 'sure'",
+        ),
         ({"transitions": lambda s, a: {"a": 0.9}}, "state 'a', action 'go': the probabilities .* sum to 0.9"),
         ({"transitions": lambda s, a: {}}, "state 'a', action 'go': the probabilities .* sum to 0;"),
         ({"transitions": lambda s, a: {"a": 1.5, "b": -0.5}}, "state 'a', action 'go': .* moving to state 'b' is -0.5"),
@@ -151,7 +154,10 @@ def test_max_states():
         ({"reward": lambda s, a: None}, "state 'a', action 'go': the reward must be a number, found None"),
         ({"reward": lambda s, a: math.inf}, "state 'a', action 'go': the reward is inf"),
         ({"discount": 1.0}, r"discount must be in \[0, 1\), found 1.0"),
-        ({"constraints": [ib.Constraint(np.ones(3), at_most=1.0)]}, "signal is a function .* constraint 0 is Constraint"),
+        (
+            {"constraints": [ib.Constraint(np.ones(3), at_most=1.0)]},
+            "signal is a function .* constraint 0 is Constraint",
+        ),
         ({"constraints": [ib.Constraint(at_most=1.0)]}, "signal is a function .* constraint 0 is Constraint"),
         ({"constraints": ["noise"]}, "signal is a function .* constraint 0 is 'noise'"),
         (

@@ -72,7 +72,9 @@ def test_sizes_and_names():
 
 def test_margins_have_the_sign_of_the_bound():
     signal = np.array([[1.0, 0.0], [0.0, 2.0]])
-    cmdp = dense(constraints=[ib.Constraint(signal, at_most=0.5, name="a"), ib.Constraint(signal, at_least=0.5, name="b")])
+    cmdp = dense(
+        constraints=[ib.Constraint(signal, at_most=0.5, name="a"), ib.Constraint(signal, at_least=0.5, name="b")]
+    )
     assert cmdp.margins.tolist() == [[-0.5, 0.5, 0.5, -1.5], [0.5, -0.5, -0.5, 1.5]]
     assert cmdp.margin_scales.tolist() == [1.5, 1.5]
     assert dense(constraints=[]).margins.shape == (0, 4)
@@ -104,7 +106,9 @@ def test_totals():
 
 def test_tightened_lowers_every_margin_and_nothing_else():
     signal = np.array([[1.0, 0.0], [0.0, 2.0]])
-    cmdp = dense(constraints=[ib.Constraint(signal, at_most=0.5, name="a"), ib.Constraint(signal, at_least=0.25, name="b")])
+    cmdp = dense(
+        constraints=[ib.Constraint(signal, at_most=0.5, name="a"), ib.Constraint(signal, at_least=0.25, name="b")]
+    )
     assert np.allclose(cmdp.tightened(0.125).margins, cmdp.margins - 0.125, atol=1e-15)
     both = cmdp.tightened([0.125, -0.5])
     assert np.allclose(both.margins, cmdp.margins - np.array([[0.125], [-0.5]]), atol=1e-15)
@@ -148,7 +152,9 @@ def test_inputs_are_untouched_and_arrays_read_only():
 
 
 def test_repeated_and_zero_entries_of_a_sparse_matrix():
-    transition = sp.coo_array(([0.25, 0.25, 0.5, 1.0, 1.0, 0.0], ([0, 0, 0, 1, 2, 2], [0, 0, 1, 0, 1, 0])), shape=(3, 2))
+    transition = sp.coo_array(
+        ([0.25, 0.25, 0.5, 1.0, 1.0, 0.0], ([0, 0, 0, 1, 2, 2], [0, 0, 1, 0, 1, 0])), shape=(3, 2)
+    )
     cmdp = native(transition=transition)
     assert cmdp.transition.toarray().tolist() == [[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]]
     assert cmdp.transition.nnz == 4
@@ -179,7 +185,9 @@ def test_a_row_of_zeros_is_refused_and_others_are_counted():
 
 def test_a_negative_probability_is_refused_even_when_the_row_sums_to_one():
     transition = changed(TRANSITION, (1, 1), [-0.25, 1.25])
-    with refused("state 'dusk', action 'wait': the probability of moving to state 'dawn' is -0.25; it must be a number"):
+    with refused(
+        "state 'dusk', action 'wait': the probability of moving to state 'dawn' is -0.25; it must be a number"
+    ):
         dense(transition=transition)
 
 

@@ -13,10 +13,9 @@ from inbounds.model.pairs import Pairs
 
 @st.composite
 def layouts(draw):
-    """(counts, actions): states with 1 to 4 of the actions 0..5, in any order."""
+    """The actions of each state: 1 to 4 of 0..5, in any order."""
     n_states = draw(st.integers(1, 6))
-    rows = [draw(st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True)) for _ in range(n_states)]
-    return rows
+    return [draw(st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True)) for _ in range(n_states)]
 
 
 @given(layouts())

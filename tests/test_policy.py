@@ -206,8 +206,14 @@ def test_by_label_leaves_out_what_is_never_done():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ([[0.5, 0.1, 0.4], [0.0, 1.0, 0.0]], "state 'a': the table gives probability to an action that it does not have"),
-        ([[0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], "state 'b': the table gives probability to an action that it does not have"),
+        (
+            [[0.5, 0.1, 0.4], [0.0, 1.0, 0.0]],
+            "state 'a': the table gives probability to an action that it does not have",
+        ),
+        (
+            [[0.5, 0.0, 0.5], [1.0, 0.0, 0.0]],
+            "state 'b': the table gives probability to an action that it does not have",
+        ),
         ([[0.5, 0.0, 0.6], [0.0, 1.0, 0.0]], "state 'a': the policy's probabilities sum to 1.1"),
         ([[1.5, 0.0, -0.5], [0.0, 1.0, 0.0]], "state 'a', action 'z': the policy has probability -0.5"),
         ([[math.nan, 0.0, 1.0], [0.0, 1.0, 0.0]], "state 'a', action 'x': the policy has probability nan"),
@@ -223,7 +229,7 @@ def test_wrong_tables_are_refused(table, message):
 def test_probabilities_are_renormalised_within_the_tolerance_and_only_there():
     pairs = ragged().pairs
     assert ib.Policy(pairs, [0.5, 0.5 + 5e-10, 1.0]).probabilities[:2].sum() == pytest.approx(1.0, abs=1e-15)
-    with pytest.raises(ib.InvalidInput, match="state 'a': the policy's probabilities sum to 1.000000002"):
+    with pytest.raises(ib.InvalidInput, match=r"state 'a': the policy's probabilities sum to 1\.000000002"):
         ib.Policy(pairs, [0.5, 0.5 + 2e-9, 1.0])
     with pytest.raises(ib.InvalidInput, match="must have 3 entries"):
         ib.Policy(pairs, [0.5, 0.5])

@@ -117,9 +117,7 @@ def unconstrained(cmdp):
 
 def test_the_minimum_would_leave_the_constraints_slack(queue):
     """Audit E1: read as "min", as printed, the answer would be 4.303737 and no constraint would matter."""
-    turned = ib.CMDP(
-        queue.offsets, queue.transition, -queue.reward, queue.constraints, queue.initial, queue.discount
-    )
+    turned = ib.CMDP(queue.offsets, queue.transition, -queue.reward, queue.constraints, queue.initial, queue.discount)
     least = ib.solve(turned)
     assert -least.total_reward == pytest.approx(4.303737330931897, abs=1e-9)
     assert np.max(least.prices) < 1e-9
@@ -244,5 +242,5 @@ def test_wrong_parameters_are_refused(parameters, message):
 def test_the_zoo_is_one_table():
     assert "queue" in ib.zoo.names()
     assert ib.zoo.load("queue", buffer=2).n_states == 3
-    with pytest.raises(ib.InvalidInput, match="no problem is called 'zebra'; there are: .*queue"):
+    with pytest.raises(ib.InvalidInput, match=r"no problem is called 'zebra'; there are: .*queue"):
         ib.zoo.load("zebra")

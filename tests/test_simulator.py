@@ -271,7 +271,10 @@ STEP = r"step\('off', 'wait', rng\)"
         (lambda s, a, r: (["on"], 0.5, [0.25]), rf"{STEP} gave the state \['on'\], which is not one of `states`"),
         (lambda s, a, r: ("on", 1.5, [0.25]), rf"{STEP} gave the reward 1.5, outside reward_range \(0, 1\)"),
         (lambda s, a, r: ("on", math.nan, [0.25]), rf"{STEP} gave the reward nan, outside reward_range"),
-        (lambda s, a, r: ("on", 0.5, [2.5]), rf"{STEP} gave for 'heat' the signal 2.5, outside its signal range \(0, 2\)"),
+        (
+            lambda s, a, r: ("on", 0.5, [2.5]),
+            rf"{STEP} gave for 'heat' the signal 2.5, outside its signal range \(0, 2\)",
+        ),
         (lambda s, a, r: ("on", 0.5, [math.nan]), f"{STEP} gave for 'heat' the signal nan"),
         (lambda s, a, r: ("on", 0.5, []), f"{STEP} gave 0 signals for 1 constraints"),
         (lambda s, a, r: ("on", 0.5, [0.1, 0.2]), f"{STEP} gave 2 signals for 1 constraints"),
@@ -324,7 +327,10 @@ def test_everything_within_the_ranges_is_accepted(share):
         ({"actions": ["wait", "wait"]}, "state 'off' lists action 'wait' twice"),
         ({"actions": [["wait"]]}, r"state 'off', action \['wait'\]: actions must be hashable"),
         ({"discount": 1.0}, r"discount must be in \[0, 1\), found 1.0"),
-        ({"reward_range": (1.0, 0.0)}, r"reward_range must be two finite numbers, the lowest first, found \(1.0, 0.0\)"),
+        (
+            {"reward_range": (1.0, 0.0)},
+            r"reward_range must be two finite numbers, the lowest first, found \(1.0, 0.0\)",
+        ),
         ({"reward_range": (0.0, math.inf)}, "reward_range must be two finite numbers"),
         ({"reward_range": (math.nan, 1.0)}, "reward_range must be two finite numbers"),
         ({"reward_range": 1.0}, r"reward_range must be \(lowest, highest\), found 1.0"),

@@ -187,7 +187,7 @@ def occupancy(cmdp: CMDP, policy: Policy) -> Floats:
     >>> queue = ib.zoo.queue()
     >>> spent = ib.occupancy(queue, ib.Policy.uniform(queue))
     >>> [round(float(share), 4) for share in queue.pairs.sum_by_state(spent)]
-    [0.1644, 0.1702, 0.1688, 0.1662, 0.1628, 0.1677]
+    [0.1599, 0.1655, 0.167, 0.1704, 0.1911, 0.1461]
     """
     if policy.pairs.n_pairs != cmdp.n_pairs or not np.array_equal(policy.pairs.offsets, cmdp.offsets):
         raise InvalidInput(f"the policy ({policy.pairs.n_pairs} pairs) does not belong to this problem ({cmdp!r})")
