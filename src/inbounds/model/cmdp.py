@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from inbounds.arrays import Floats, Ints, float_vector, freeze
+from inbounds.arrays import Floats, Ints, divisors, float_vector, freeze
 from inbounds.errors import InvalidInput
 from inbounds.model.pairs import Pairs
 
@@ -359,7 +359,7 @@ def _valid_initial(initial: Any, pairs: Pairs) -> Floats:
     total = float(vector.sum())
     if abs(total - 1.0) > SUM_TOLERANCE:
         raise InvalidInput(f"initial must sum to 1, found {total:.12g}")
-    return freeze(vector / total)
+    return freeze(vector / divisors(total, len(vector)))
 
 
 def _valid_transition(transition: Any, n_pairs: int, n_states: int, pairs: Pairs) -> Any:
@@ -390,7 +390,8 @@ def _valid_transition(transition: Any, n_pairs: int, n_states: int, pairs: Pairs
             f"{pairs.describe(pair)}: the probabilities of the next state sum to {sums[pair]:.12g}; "
             f"they must sum to 1{_and_more(bad)}"
         )
-    matrix.data /= np.repeat(sums, np.diff(matrix.indptr))
+    entries = np.diff(matrix.indptr)
+    matrix.data /= np.repeat(divisors(sums, entries), entries)
     for array in (matrix.data, matrix.indices, matrix.indptr):
         freeze(array)
     return matrix

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from inbounds.arrays import Floats, float_vector, freeze
+from inbounds.arrays import Floats, divisors, float_vector, freeze
 from inbounds.errors import InvalidInput
 from inbounds.model.cmdp import CMDP
 from inbounds.model.pairs import Pairs
@@ -75,7 +75,8 @@ class Policy:
                 f"state {pairs.state_label(state)!r}: the policy's probabilities sum to {sums[state]:.12g}; "
                 f"they must sum to 1"
             )
-        object.__setattr__(self, "probabilities", freeze(probabilities / sums[pairs.states]))
+        scale = divisors(sums, np.diff(pairs.offsets))[pairs.states]
+        object.__setattr__(self, "probabilities", freeze(probabilities / scale))
 
     @classmethod
     def uniform(cls, problem: Any) -> Policy:
