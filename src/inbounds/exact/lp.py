@@ -115,7 +115,7 @@ def _minimise(
     for options in _ATTEMPTS:
         solver = highspy.Highs()
         solver.setOptionValue("output_flag", False)
-        # By default HiGHS drops entries below 1e-9: small probabilities, whose loss discount / (1 - discount) multiplies.
+        # By default HiGHS drops entries below 1e-9: small probabilities, a loss that 1 / (1 - discount) multiplies.
         for option, value in {"small_matrix_value": 1e-12, **options}.items():
             if solver.setOptionValue(option, value) != highspy.HighsStatus.kOk:
                 raise RuntimeError(f"HiGHS does not take the option {option} = {value}")
