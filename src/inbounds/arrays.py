@@ -28,3 +28,11 @@ def float_vector(values: object, length: int, what: str) -> Floats:
     if vector.shape != (length,):
         raise InvalidInput(f"{what} must have {length} entries, found shape {vector.shape}")
     return freeze(vector)
+
+
+def divisors(sums: Any, terms: Any) -> Any:
+    """What to divide probabilities by that sum to about 1: their sum, or 1 where only rounding of the terms is left.
+
+    So normalising twice changes nothing, and a copy of a model or a policy has the same bits.
+    """
+    return np.where(np.abs(sums - 1.0) > terms * 2.0**-52, sums, 1.0)

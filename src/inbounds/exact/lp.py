@@ -42,10 +42,13 @@ class LPResult(NamedTuple):
     value_function: Floats  # [S], normalised
 
 
-def occupancy_lp(cmdp: CMDP) -> LPResult | None:
-    """The program above, in the user's units; None when HiGHS does not report an optimum."""
+def occupancy_lp(cmdp: CMDP, relaxed: float = 0.0) -> LPResult | None:
+    """The program above, in the user's units; None when HiGHS does not report an optimum.
+
+    With `relaxed`, margins may be as low as ``-relaxed * margin_scales``.
+    """
     reward_scale = float(np.abs(cmdp.reward).max()) or 1.0
-    found = _minimise(cmdp, cost=-cmdp.reward / reward_scale, slack_column=None)
+    found = _minimise(cmdp, cost=-cmdp.reward / reward_scale, slack_column=None, relaxed=relaxed)
     if found is None:
         return None
     x, flow_duals, margin_duals = found
@@ -62,19 +65,24 @@ def slater_lp(cmdp: CMDP, scales: Floats) -> LPResult | None:
     The prices are the weights of the constraints in the bound: >= 0, and with ``prices * scales`` summing to 1 they
     prove, through the value function of the priced margins, that no policy does better.
     """
-    # The margins are handed over divided by margin_scales, so t carries the factor that is left.
-    found = _minimise(cmdp, cost=np.zeros(cmdp.n_pairs), slack_column=scales / cmdp.margin_scales)
+    # The margins are handed over divided by margin_scales, so t carries the factor that is left. The unit of t is free:
+    # the geometric mean keeps the column near 1 when margins of very different sizes meet.
+    slack_column = scales / cmdp.margin_scales
+    unit = float(np.exp(np.mean(np.log(slack_column))))
+    found = _minimise(cmdp, cost=np.zeros(cmdp.n_pairs), slack_column=slack_column / unit)
     if found is None:
         return None
     x, flow_duals, margin_duals = found
     return LPResult(
         occupancy=x,
-        prices=margin_duals / cmdp.margin_scales,
-        value_function=-(1.0 - cmdp.discount) * flow_duals,
+        prices=margin_duals / cmdp.margin_scales / unit,
+        value_function=-(1.0 - cmdp.discount) * flow_duals / unit,
     )
 
 
-def _minimise(cmdp: CMDP, cost: Floats, slack_column: Floats | None) -> tuple[Floats, Floats, Floats] | None:
+def _minimise(
+    cmdp: CMDP, cost: Floats, slack_column: Floats | None, relaxed: float = 0.0
+) -> tuple[Floats, Floats, Floats] | None:
     """Minimise ``cost @ x``, or with a slack column minus the slack; (occupancy, flow duals, margin duals)."""
     n_states, n_pairs, n_constraints = cmdp.n_states, cmdp.n_pairs, cmdp.n_constraints
     belongs = sp.csr_array((np.ones(n_pairs), cmdp.pairs.states, np.arange(n_pairs + 1)), shape=(n_pairs, n_states))
@@ -92,11 +100,12 @@ def _minimise(cmdp: CMDP, cost: Floats, slack_column: Floats | None) -> tuple[Fl
         cost = np.concatenate([cost, [-1.0]])
     least = np.zeros(len(cost))
     least[n_pairs:] = -highspy.kHighsInf  # the slack is free
+    lowest = -relaxed * n_states / (1.0 - cmdp.discount)
     found = minimise_program(
         columns,
         cost,
         column_lower=least,
-        row_lower=np.concatenate([n_states * cmdp.initial, np.zeros(n_constraints)]),
+        row_lower=np.concatenate([n_states * cmdp.initial, np.full(n_constraints, lowest)]),
         row_upper=np.concatenate([n_states * cmdp.initial, np.full(n_constraints, highspy.kHighsInf)]),
     )
     if found is None:
@@ -133,7 +142,8 @@ def minimise_program(
     for options in (_INTERIOR, *_ATTEMPTS) if interior_first else _ATTEMPTS:
         solver = highspy.Highs()
         solver.setOptionValue("output_flag", False)
-        for option, value in options.items():
+        # By default HiGHS drops entries below 1e-9: small probabilities, a loss that 1 / (1 - discount) multiplies.
+        for option, value in {"small_matrix_value": 1e-12, **options}.items():
             if solver.setOptionValue(option, value) != highspy.HighsStatus.kOk:
                 raise RuntimeError(f"HiGHS does not take the option {option} = {value}")
         solver.passModel(program)

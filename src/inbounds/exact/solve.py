@@ -7,6 +7,7 @@ from inbounds.exact.feasibility import require_feasible
 from inbounds.exact.lp import occupancy_lp
 from inbounds.exact.solution import Solution, assemble
 from inbounds.model.cmdp import CMDP
+from inbounds.model.policy import ROUNDING
 
 METHODS = ("auto", "lp")
 
@@ -43,6 +44,8 @@ def solve(cmdp: CMDP, method: str = "auto") -> Solution:
             return solution
     # HiGHS often answers "unknown" when no policy is in bounds; the Slater program tells.
     require_feasible(cmdp)
+    # Bounds that only just can be met leave HiGHS no room to move; half of what counts as rounding is enough for it.
+    found = occupancy_lp(cmdp, relaxed=0.5 * ROUNDING)
     if found is None:
         raise RuntimeError("HiGHS found no optimum of a feasible problem; please report it")
-    return solution
+    return assemble(cmdp, *found, method="lp")

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from inbounds.errors import InvalidInput
 from inbounds.model.cmdp import CMDP, Constraint
+from inbounds.model.pairs import listed
 
 
 def build(
@@ -76,7 +77,9 @@ def build(
     columns: list[int] = []
     probabilities: list[float] = []
     row_ends = [0]
+    constraint_names = []
     for position, constraint in enumerate(constraints):
+        constraint_names.append(getattr(constraint, "name", "") or f"constraint {position}")
         if not callable(getattr(constraint, "signal", None)):
             raise InvalidInput(
                 f"ib.build needs constraints whose signal is a function (state, action) -> number; "
@@ -85,7 +88,7 @@ def build(
 
     frontier = list(number)
     for state in frontier:
-        for action in actions(state):
+        for action in listed(actions(state), f"actions({state!r})"):
             where = f"state {state!r}, action {action!r}"
             try:
                 pair_actions.append(action_number.setdefault(action, len(action_number)))
@@ -110,12 +113,9 @@ def build(
             probabilities.extend(row.values())
             row_ends.append(len(columns))
             rewards.append(_number(reward(state, action), f"{where}: the reward"))
-            for values, constraint in zip(signals, constraints, strict=True):
+            for values, constraint, called in zip(signals, constraints, constraint_names, strict=True):
                 values.append(
-                    _number(
-                        constraint.signal(state, action),
-                        f"{where}: the signal of constraint {constraint.name!r}",
-                    )
+                    _number(constraint.signal(state, action), f"{where}: the signal of constraint {called!r}")
                 )
         offsets.append(len(pair_actions))
 
@@ -146,18 +146,25 @@ def _start_states(start: Any) -> tuple[dict[Any, int], list[float]]:
     if isinstance(start, Mapping):
         weights = dict(start)
     elif isinstance(start, list):
-        if len(set(start)) != len(start):
-            raise InvalidInput("start lists a state twice; give a dict {state: probability} instead")
-        weights = {state: 1.0 / len(start) for state in start}
+        weights = {}
+        for state in start:
+            if _hashable(state) in weights:
+                raise InvalidInput(f"start lists state {state!r} twice; give a dict {{state: probability}} instead")
+            weights[state] = 1.0 / len(start)
     else:
-        try:
-            weights = {start: 1.0}
-        except TypeError as error:
-            raise InvalidInput(f"the start state {start!r} must be hashable") from error
+        weights = {_hashable(start): 1.0}
     if not weights:
         raise InvalidInput("start names no state")
     initial = [_number(weight, f"start: the probability of state {state!r}") for state, weight in weights.items()]
     return {state: position for position, state in enumerate(weights)}, initial
+
+
+def _hashable(state: Any) -> Any:
+    try:
+        hash(state)
+    except TypeError as error:
+        raise InvalidInput(f"the start state {state!r} must be hashable") from error
+    return state
 
 
 def _outcomes(outcomes: Any, where: str) -> Iterable[tuple[Any, float]]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from inbounds.arrays import Floats, Ints, float_vector, freeze
+from inbounds.arrays import Floats, Ints, divisors, float_vector, freeze
 from inbounds.errors import InvalidInput
 from inbounds.model.pairs import Pairs
 
@@ -198,7 +198,10 @@ class CMDP:
         ...     initial=[1.0, 0.0], discount=0.8)
         CMDP(2 states, 4 pairs, 1 constraint, discount 0.8)
         """
-        dense = np.asarray(transition, dtype=np.float64)
+        try:
+            dense = np.asarray(transition, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"transition must be numbers [S, A, S] ({error})") from error
         if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or 0 in dense.shape:
             raise InvalidInput(f"transition must have shape [S, A, S], found {dense.shape}")
         n_states, n_actions, _ = dense.shape
@@ -228,7 +231,8 @@ class CMDP:
             transition=sp.csr_array(dense[states, actions]),
             reward=over_pairs(reward, "reward"),
             constraints=tuple(
-                replace(c, signal=over_pairs(c.signal, f"the signal of constraint {c.name!r}")) for c in constraints
+                replace(c, signal=over_pairs(c.signal, f"the signal of constraint {c.name!r}"))
+                for c in named_constraints(constraints, lambda c: c.signal)
             ),
             initial=initial,
             discount=discount,
@@ -274,7 +278,10 @@ class CMDP:
         In the user's units, normalised. The conservative problem of the paper, whose ``kappa`` is in scaled units,
         is ``cmdp.tightened(kappa * cmdp.margin_scales)``.
         """
-        amounts = np.broadcast_to(np.asarray(by, dtype=np.float64), (self.n_constraints,))
+        amounts = np.asarray(by, dtype=np.float64)
+        if amounts.ndim == 0:
+            amounts = np.full(self.n_constraints, amounts)
+        amounts = float_vector(amounts, self.n_constraints, "the tightening")
         return replace(
             self,
             constraints=tuple(c.tightened(float(a)) for c, a in zip(self.constraints, amounts, strict=True)),
@@ -309,7 +316,7 @@ def sizes(pairs: Pairs, n_constraints: int, discount: float) -> str:
 
 
 def named_constraints(
-    constraints: Sequence[Constraint], signal_of: Callable[[Constraint], Floats | None]
+    constraints: Sequence[Constraint], signal_of: Callable[[Constraint], Any]
 ) -> tuple[Constraint, ...]:
     """Constraints with their checked signals, each with a name of its own; unnamed ones are called by position."""
     checked = []
@@ -365,7 +372,7 @@ def _valid_initial(initial: Any, pairs: Pairs) -> Floats:
         total = vector.sum()
     if abs(total - 1.0) > SUM_TOLERANCE:
         raise InvalidInput(f"initial must sum to 1, found {total:.12g}")
-    return freeze(vector / _divisors(total, np.count_nonzero(vector)))
+    return freeze(vector / divisors(total, np.count_nonzero(vector)))
 
 
 def _valid_transition(transition: Any, n_pairs: int, n_states: int, pairs: Pairs) -> Any:
@@ -398,20 +405,10 @@ def _valid_transition(transition: Any, n_pairs: int, n_states: int, pairs: Pairs
             f"they must sum to 1{_and_more(bad)}"
         )
     lengths = np.diff(matrix.indptr)
-    matrix.data /= np.repeat(_divisors(sums, lengths), lengths)
+    matrix.data /= np.repeat(divisors(sums, lengths), lengths)
     for array in (matrix.data, matrix.indices, matrix.indptr):
         freeze(array)
     return matrix
-
-
-def _divisors(sums: Any, lengths: Any) -> Any:
-    """What to divide rows by so that they sum to 1: their sums, or 1 where dividing would bring them no closer.
-
-    Adding `length` numbers >= 0 and dividing each by the sum leaves numbers whose computed sum is within 2 `length` - 1
-    roundings, of 2^-53 each, of 1. Dividing such a row again would only stir its last bits. It is left as it is, so
-    that a model which is copied, or saved and loaded, keeps every bit.
-    """
-    return np.where(np.abs(sums - 1.0) <= lengths * np.finfo(np.float64).eps, 1.0, sums)
 
 
 def _and_more(bad: Any) -> str:

@@ -7,9 +7,10 @@ policy, occupancy) is a vector over pairs.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -68,13 +69,16 @@ class Pairs:
             if len(state_labels) != n_states:
                 raise InvalidInput(f"state_labels must have {n_states} entries, found {len(state_labels)}")
             _require_distinct(state_labels, "state_labels")
+
+        def name(state: int) -> str:
+            return repr(state_labels[state] if state_labels is not None else state)
+
         counts = np.diff(offsets_array)
         if np.any(counts < 0):
-            raise InvalidInput(f"offsets must not decrease, but do at state {int(np.argmax(counts < 0))}")
+            raise InvalidInput(f"offsets must not decrease, but do at state {name(int(np.argmax(counts < 0)))}")
         if np.any(counts == 0):
             state = int(np.argmax(counts == 0))
-            name = repr(state_labels[state]) if state_labels is not None else str(state)
-            raise InvalidInput(f"state {name} has no actions; every state needs at least one")
+            raise InvalidInput(f"state {name(state)} has no actions; every state needs at least one")
 
         n_pairs = int(offsets_array[-1])
         position = np.arange(n_pairs, dtype=np.int64) - np.repeat(offsets_array[:-1], counts)
@@ -86,7 +90,6 @@ class Pairs:
                 raise InvalidInput(f"actions must have {n_pairs} entries, one per pair, found {len(actions_array)}")
             if np.any(actions_array < 0):
                 raise InvalidInput("actions must not be negative: they are columns of the [S, A] tables")
-            _require_distinct_actions(offsets_array, actions_array)
         if action_labels is not None:
             action_labels = tuple(action_labels)
             if len(action_labels) <= int(actions_array.max()):
@@ -94,7 +97,9 @@ class Pairs:
                     f"action_labels must name every action 0..{actions_array.max()}, found {len(action_labels)} labels"
                 )
             _require_distinct(action_labels, "action_labels")
-        return cls(freeze(offsets_array), freeze(actions_array), state_labels, action_labels)
+        pairs = cls(freeze(offsets_array), freeze(actions_array), state_labels, action_labels)
+        _require_distinct_actions(pairs)
+        return pairs
 
     @property
     def n_states(self) -> int:
@@ -137,7 +142,10 @@ class Pairs:
 
     def vector(self, table: object, what: str = "the table") -> Floats:
         """A dense table [S, A] as a vector over pairs [n]; entries of actions that a state lacks are ignored."""
-        dense = np.asarray(table, dtype=np.float64)
+        try:
+            dense = np.asarray(table, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"{what} must be a table of numbers [S, A]") from error
         if dense.shape != (self.n_states, self.n_actions):
             raise InvalidInput(
                 f"{what} must have shape [S, A] = ({self.n_states}, {self.n_actions}), found {dense.shape}"
@@ -145,8 +153,18 @@ class Pairs:
         return dense[self.states, self.actions]
 
 
+def listed(actions: object, what: str) -> list[Any]:
+    """What a user's rule says are the actions of a state, as a list."""
+    if not isinstance(actions, Iterable):
+        raise InvalidInput(f"{what} must list the actions of the state, found {actions!r}")
+    return list(actions)
+
+
 def _int_vector(values: object, what: str) -> Ints:
-    array = np.array(values)
+    try:
+        array = np.array(values)
+    except ValueError as error:
+        raise InvalidInput(f"{what} must be a vector of whole numbers ({error})") from error
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise InvalidInput(f"{what} must be a vector of whole numbers, found {array.dtype} of shape {array.shape}")
     return array.astype(np.int64)
@@ -155,15 +173,19 @@ def _int_vector(values: object, what: str) -> Ints:
 def _require_distinct(labels: tuple[Hashable, ...], what: str) -> None:
     seen: set[Hashable] = set()
     for label in labels:
-        if label in seen:
+        try:
+            repeated = label in seen
+        except TypeError as error:
+            raise InvalidInput(f"{what} must be hashable, found {label!r}") from error
+        if repeated:
             raise InvalidInput(f"{what} must be distinct, but {label!r} occurs twice")
         seen.add(label)
 
 
-def _require_distinct_actions(offsets: Ints, actions: Ints) -> None:
-    states = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    order = np.lexsort((actions, states))
-    same = (np.diff(states[order]) == 0) & (np.diff(actions[order]) == 0)
+def _require_distinct_actions(pairs: Pairs) -> None:
+    order = np.lexsort((pairs.actions, pairs.states))
+    same = (np.diff(pairs.states[order]) == 0) & (np.diff(pairs.actions[order]) == 0)
     if np.any(same):
         pair = int(order[int(np.argmax(same))])
-        raise InvalidInput(f"state {states[pair]} lists action {actions[pair]} twice")
+        state = pairs.state_label(int(pairs.states[pair]))
+        raise InvalidInput(f"state {state!r} lists action {pairs.action_label(pair)!r} twice")

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from inbounds.arrays import Floats, float_vector, freeze
+from inbounds.arrays import Floats, divisors, float_vector, freeze
 from inbounds.errors import InvalidInput
 from inbounds.model.cmdp import CMDP
 from inbounds.model.pairs import Pairs
@@ -75,7 +75,8 @@ class Policy:
                 f"state {pairs.state_label(state)!r}: the policy's probabilities sum to {sums[state]:.12g}; "
                 f"they must sum to 1"
             )
-        object.__setattr__(self, "probabilities", freeze(probabilities / sums[pairs.states]))
+        scale = divisors(sums, np.diff(pairs.offsets))[pairs.states]
+        object.__setattr__(self, "probabilities", freeze(probabilities / scale))
 
     @classmethod
     def uniform(cls, problem: Any) -> Policy:
@@ -88,9 +89,9 @@ class Policy:
         """From probabilities [S, A]; entries of actions that a state lacks must be 0."""
         pairs = problem.pairs
         probabilities = pairs.vector(table, "the table of a policy")
-        missing = np.asarray(table, dtype=np.float64) - pairs.table(probabilities)
-        if np.any(missing != 0.0):
-            state = int(np.argmax(np.any(missing != 0.0, axis=1)))
+        elsewhere = np.where(pairs.table(np.ones(pairs.n_pairs)) == 1.0, 0.0, np.asarray(table, dtype=np.float64))
+        if np.any(elsewhere != 0.0):
+            state = int(np.argmax(np.any(elsewhere != 0.0, axis=1)))
             raise InvalidInput(
                 f"state {pairs.state_label(state)!r}: the table gives probability to an action that it does not have"
             )
@@ -101,7 +102,9 @@ class Policy:
         """Always the pair `chosen[s]` in state ``s``; `chosen` is an int array [S] of pair numbers."""
         pairs = problem.pairs
         chosen = np.asarray(chosen)
-        if chosen.shape != (pairs.n_states,) or np.any((chosen < pairs.offsets[:-1]) | (chosen >= pairs.offsets[1:])):
+        if chosen.shape != (pairs.n_states,) or chosen.dtype.kind not in "iu":
+            raise InvalidInput(f"chosen must be {pairs.n_states} whole numbers, found {chosen.dtype} {chosen.shape}")
+        if np.any((chosen < pairs.offsets[:-1]) | (chosen >= pairs.offsets[1:])):
             raise InvalidInput("chosen must hold, for every state, the number of one of its own pairs")
         probabilities = np.zeros(pairs.n_pairs)
         probabilities[chosen] = 1.0
@@ -112,6 +115,9 @@ class Policy:
         """occupancy(s, a) / sum_b occupancy(s, b); in states with no occupancy, `otherwise` (default: uniform)."""
         pairs = problem.pairs
         mass = np.maximum(float_vector(occupancy, pairs.n_pairs, "the occupancy"), 0.0)
+        if not np.all(np.isfinite(mass)):
+            pair = int(np.argmin(np.isfinite(mass)))
+            raise InvalidInput(f"{pairs.describe(pair)}: the occupancy is {mass[pair]}; it must be finite")
         by_state = pairs.sum_by_state(mass)[pairs.states]
         fallback = (otherwise or cls.uniform(problem)).probabilities
         visited = by_state > 0.0
@@ -175,6 +181,14 @@ def occupancy(cmdp: CMDP, policy: Policy) -> Floats:
 
     Small models are solved directly, large ones by iterating the flow equations, which contract by the discount, until
     what is missing is below 1e-15 of the whole.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> spent = ib.occupancy(queue, ib.Policy.uniform(queue))
+    >>> [round(float(share), 4) for share in queue.pairs.sum_by_state(spent)]
+    [0.1599, 0.1655, 0.167, 0.1704, 0.1911, 0.1461]
     """
     if policy.pairs.n_pairs != cmdp.n_pairs or not np.array_equal(policy.pairs.offsets, cmdp.offsets):
         raise InvalidInput(f"the policy ({policy.pairs.n_pairs} pairs) does not belong to this problem ({cmdp!r})")

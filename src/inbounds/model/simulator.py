@@ -24,7 +24,7 @@ import numpy.typing as npt
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
 from inbounds.model.cmdp import CMDP, Constraint, named_constraints, sizes, valid_discount
-from inbounds.model.pairs import Pairs
+from inbounds.model.pairs import Pairs, listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class World(NamedTuple):
     reward: Floats  # [n], in [0, 1]
     margins: Floats  # [n, K], in [-1, 1]
     start_cumulative: Floats  # [S], cumulative initial distribution; the last is 1
-    start_guide: npt.NDArray[np.int32]  # [S], first state whose cumulative probability exceeds j / S
+    start_guide: npt.NDArray[np.int32]  # [S], first state whose cumulative probability exceeds j / S (rounded down)
 
 
 class Simulator:
@@ -207,8 +207,9 @@ class Simulator:
         def draw_next(world: World, pair: int, rng: np.random.Generator) -> int:
             state, action = pairs.state_label(int(pairs.states[pair])), pairs.action_label(int(pair))
             where = f"step({state!r}, {action!r}, rng)"
+            outcome = self._step(state, action, rng)
             try:
-                successor, reward, signals = self._step(state, action, rng)
+                successor, reward, signals = outcome
                 observed = [float(reward), *map(float, signals)]
             except (TypeError, ValueError) as error:
                 raise InvalidInput(f"{where} must return (next_state, reward, signals): {error}") from error
@@ -231,12 +232,24 @@ class Simulator:
 def _user_pairs(
     states: Sequence[Hashable] | int, actions: Callable[[Any], Iterable[Hashable]] | Sequence[Hashable]
 ) -> Pairs:
-    labels = tuple(range(states)) if isinstance(states, int) else tuple(states)
+    if isinstance(states, int | np.integer):
+        labels: tuple[Hashable, ...] = tuple(range(int(states)))
+    elif isinstance(states, Iterable):
+        labels = tuple(states)
+    else:
+        raise InvalidInput(f"states must be a list of states or their number, found {states!r}")
     action_number: dict[Hashable, int] = {}
     offsets, pair_actions = [0], []
     for label in labels:
-        listed = actions(label) if callable(actions) else actions
-        pair_actions += [action_number.setdefault(action, len(action_number)) for action in listed]
+        if callable(actions):
+            own = listed(actions(label), f"actions({label!r})")
+        else:
+            own = listed(actions, "actions")
+        for action in own:
+            try:
+                pair_actions.append(action_number.setdefault(action, len(action_number)))
+            except TypeError as error:
+                raise InvalidInput(f"state {label!r}, action {action!r}: actions must be hashable") from error
         offsets.append(len(pair_actions))
     return Pairs.create(offsets, np.array(pair_actions, dtype=np.int64), labels, tuple(action_number))
 
@@ -287,5 +300,8 @@ def _cumulative_rows(probabilities: Floats, row_starts: Ints) -> Floats:
 
 
 def _guide(initial: Floats) -> npt.NDArray[np.int32]:
+    """Where to start looking for the state of u, by the integer part of u * S: never beyond the state itself."""
     cumulative = _cumulative_rows(initial, np.array([0, len(initial)]))
-    return np.searchsorted(cumulative, np.arange(len(initial)) / len(initial), side="right").astype(np.int32)
+    # The product u * S may be rounded up to the next whole number, so a cell starts a little before j / S.
+    cells = np.arange(len(initial)) / len(initial) * (1.0 - 2.0**-52)
+    return np.searchsorted(cumulative, cells, side="right").astype(np.int32)

@@ -1,0 +1,186 @@
+"""Models from Python rules."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+
+
+def built(**changes):
+    """States "a" -> "b" -> "c", all to "c"; `changes` replace what a test is about."""
+    arguments = {
+        "start": "a",
+        "actions": lambda state: ["go"],
+        "transitions": lambda state, action: {{"a": "b", "b": "c", "c": "c"}[state]: 1.0},
+        "reward": lambda state, action: 1.0,
+        "discount": 0.5,
+        **changes,
+    }
+    return ib.build(**arguments)
+
+
+def refused(message):
+    return pytest.raises(ib.InvalidInput, match=message)
+
+
+def test_labels_order_and_values():
+    """Breadth first: the successors of a state in the order in which its rule gives them, action by action."""
+
+    def transitions(state, action):
+        x, y = state
+        if action == "right":
+            return [((min(x + 1, 1), y), 0.25), (state, 0.75)]
+        return {(x, min(y + 1, 1)): 1.0}
+
+    grid = ib.build(
+        (0, 0),
+        lambda state: ["up"] if state == (1, 0) else ["right", "up"],
+        transitions,
+        reward=lambda state, action: 10 * state[0] + state[1] + 100 * (action == "up"),
+        constraints=[ib.Constraint(lambda state, action: action == "up", at_most=0.5, name="climbs")],
+        discount=0.5,
+        name="grid",
+    )
+    assert grid.state_labels == ((0, 0), (1, 0), (0, 1), (1, 1))
+    assert grid.action_labels == ("right", "up")
+    assert grid.offsets.tolist() == [0, 2, 3, 5, 7]
+    assert grid.actions.tolist() == [0, 1, 1, 0, 1, 0, 1]
+    assert grid.reward.tolist() == [0, 100, 110, 1, 101, 11, 111]
+    assert grid.constraints[0].signal.tolist() == [0, 1, 1, 0, 1, 0, 1]
+    assert grid.margins[0].tolist() == [0.5, -0.5, -0.5, 0.5, -0.5, 0.5, -0.5]
+    assert grid.initial.tolist() == [1, 0, 0, 0]
+    assert grid.transition.toarray().tolist() == [
+        [0.75, 0.25, 0, 0],
+        [0, 0, 1, 0],
+        [0, 0, 0, 1],
+        [0, 0, 0.75, 0.25],
+        [0, 0, 1, 0],
+        [0, 0, 0, 1],
+        [0, 0, 0, 1],
+    ]
+    assert repr(grid) == "CMDP(grid: 4 states, 7 pairs, 1 constraint, discount 0.5)"
+    assert ib.Policy.uniform(grid).by_label()[(1, 0)] == {"up": 1.0}
+
+
+def test_only_what_can_be_reached_is_there():
+    assert built(start="b").state_labels == ("b", "c")
+
+
+def test_repeated_successors_are_summed():
+    pairs = [("a", 0.25), ("b", 0.5), ("a", 0.25)]
+    cmdp = built(transitions=lambda state, action: pairs)
+    assert cmdp.state_labels == ("a", "b")
+    assert cmdp.transition.toarray().tolist() == [[0.5, 0.5], [0.5, 0.5]]
+
+
+@pytest.mark.parametrize(
+    "outcomes",
+    [{"a": 0.5, "b": 0.5}, OrderedDict(a=0.5, b=0.5), [("a", 0.5), ("b", 0.5)], (("a", 0.5), ("b", 0.5))],
+)
+def test_outcomes_may_be_a_mapping_or_pairs(outcomes):
+    cmdp = built(transitions=lambda state, action: outcomes)
+    assert cmdp.transition.toarray().tolist() == [[0.5, 0.5], [0.5, 0.5]]
+
+
+def test_outcomes_and_actions_may_be_generators():
+    cmdp = built(
+        actions=lambda state: (action for action in ("x", "y")),
+        transitions=lambda state, action: ((after, 0.5) for after in ("a", "b")),
+    )
+    assert (cmdp.n_states, cmdp.n_pairs) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("start", "states", "initial"),
+    [
+        ("a", ("a", "b", "c"), [1, 0, 0]),
+        ({"b": 0.75, "a": 0.25}, ("b", "a", "c"), [0.75, 0.25, 0]),
+        (["c", "a"], ("c", "a", "b"), [0.5, 0.5, 0]),
+        ({"a": 1.0, "c": 0.0}, ("a", "c", "b"), [1, 0, 0]),
+    ],
+)
+def test_starts(start, states, initial):
+    cmdp = built(start=start)
+    assert cmdp.state_labels == states
+    assert cmdp.initial.tolist() == initial
+
+
+def test_a_tuple_is_one_state():
+    step = {(0, 0): (1, 0), (1, 0): (1, 0)}
+    assert built(start=(0, 0), transitions=lambda s, a: {step[s]: 1.0}).state_labels == ((0, 0), (1, 0))
+
+
+def test_max_states():
+    def line(limit, **changes):
+        return built(start=0, transitions=lambda s, a: {min(s + 1, 9): 1.0}, max_states=limit, **changes)
+
+    assert line(10).n_states == 10
+    with refused("more than 9 states are reachable; close the state space, or raise max_states"):
+        line(9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"start": []}, "start names no state"),
+        ({"start": {}}, "start names no state"),
+        ({"start": {"a", "b"}}, "the start state .* must be hashable"),
+        ({"start": [["a"]]}, r"the start state \['a'\] must be hashable"),
+        ({"start": ["a", "a"]}, "start lists state 'a' twice"),
+        ({"start": {"a": 0.5, "b": 0.6}}, "initial must sum to 1, found 1.1"),
+        ({"start": {"a": 1.5, "b": -0.5}}, "initial gives state 'b' the probability -0.5"),
+        ({"start": {"a": "all"}}, "start: the probability of state 'a' must be a number, found 'all'"),
+        ({"actions": lambda state: [] if state == "b" else ["go"]}, "state 'b' has no actions"),
+        ({"actions": lambda state: None}, r"actions\('a'\) must list the actions of the state, found None"),
+        ({"actions": lambda state: [["go"]]}, r"state 'a', action \['go'\]: actions must be hashable"),
+        ({"actions": lambda state: ["go", "go"]}, "state 'a' lists action 'go' twice"),
+        ({"transitions": lambda s, a: None}, "state 'a', action 'go': transitions must give .* found None"),
+        ({"transitions": lambda s, a: "b"}, "state 'a', action 'go': transitions must give .* found 'b'"),
+        ({"transitions": lambda s, a: ["b"]}, "state 'a', action 'go': transitions must give"),
+        ({"transitions": lambda s, a: [(["b"], 1.0)]}, r"state 'a', action 'go': next state \['b'\] must be hashable"),
+        (
+            {"transitions": lambda s, a: {"a": "sure"}},
+            "state 'a', action 'go': a probability must be a number, found 'sure'",
+        ),
+        ({"transitions": lambda s, a: {"a": 0.9}}, "state 'a', action 'go': the probabilities .* sum to 0.9"),
+        ({"transitions": lambda s, a: {}}, "state 'a', action 'go': the probabilities .* sum to 0;"),
+        ({"transitions": lambda s, a: {"a": 1.5, "b": -0.5}}, "state 'a', action 'go': .* moving to state 'b' is -0.5"),
+        ({"transitions": lambda s, a: {"a": math.nan}}, "state 'a', action 'go': .* moving to state 'a' is nan"),
+        ({"reward": lambda s, a: None}, "state 'a', action 'go': the reward must be a number, found None"),
+        ({"reward": lambda s, a: math.inf}, "state 'a', action 'go': the reward is inf"),
+        ({"discount": 1.0}, r"discount must be in \[0, 1\), found 1.0"),
+        (
+            {"constraints": [ib.Constraint(np.ones(3), at_most=1.0)]},
+            "signal is a function .* constraint 0 is Constraint",
+        ),
+        ({"constraints": [ib.Constraint(at_most=1.0)]}, "signal is a function .* constraint 0 is Constraint"),
+        ({"constraints": ["noise"]}, "signal is a function .* constraint 0 is 'noise'"),
+        (
+            {"constraints": [ib.Constraint(lambda s, a: "loud", at_most=1.0, name="noise")]},
+            "state 'a', action 'go': the signal of constraint 'noise' must be a number, found 'loud'",
+        ),
+        (
+            {"constraints": [ib.Constraint(lambda s, a: None, at_most=1.0)]},
+            "state 'a', action 'go': the signal of constraint 'constraint 0' must be a number",
+        ),
+        (
+            {"constraints": [ib.Constraint(lambda s, a: 1.0, at_most=1.0, name="n") for _ in range(2)]},
+            "two constraints are called 'n'",
+        ),
+    ],
+)
+def test_wrong_rules_are_refused(changes, message):
+    with refused(message):
+        built(**changes)
+
+
+def test_an_error_inside_a_rule_is_the_users_own():
+    with pytest.raises(ZeroDivisionError):
+        built(reward=lambda state, action: 1 / 0)
+    with pytest.raises(KeyError):
+        built(transitions=lambda state, action: {}[state])

@@ -1,0 +1,368 @@
+"""The model: what it computes, and one test for every rule of its validation."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+
+import inbounds as ib
+import strategies
+from inbounds.model.cmdp import SUM_TOLERANCE
+
+STATES, ACTIONS = ("dawn", "dusk"), ("walk", "wait")
+
+
+def dense(**changes):
+    """Two states, two actions, with labels; `changes` replace what a test is about."""
+    arguments = {
+        "transition": np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.25, 0.75]]]),
+        "reward": np.array([[1.0, 2.0], [3.0, 4.0]]),
+        "constraints": [ib.Constraint(np.array([[1.0, 0.0], [0.0, 2.0]]), at_most=0.5, name="noise")],
+        "initial": np.array([0.5, 0.5]),
+        "discount": 0.9,
+        "state_labels": STATES,
+        "action_labels": ACTIONS,
+        **changes,
+    }
+    return ib.CMDP.from_dense(arguments.pop("transition"), **arguments)
+
+
+def native(**changes):
+    arguments = {
+        "offsets": [0, 2, 3],
+        "transition": [[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]],
+        "reward": [1.0, 2.0, 3.0],
+        "constraints": (ib.Constraint([1.0, 0.0, 0.0], at_least=0.25, name="light"),),
+        "initial": [0.5, 0.5],
+        "discount": 0.9,
+        "state_labels": STATES,
+        "action_labels": ACTIONS,
+        **changes,
+    }
+    return ib.CMDP(**arguments)
+
+
+def refused(message):
+    return pytest.raises(ib.InvalidInput, match=message)
+
+
+def changed(array, index, value):
+    copy = np.array(array, dtype=float)
+    copy[index] = value
+    return copy
+
+
+TRANSITION = np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.25, 0.75]]])
+
+
+# What it computes
+
+
+def test_sizes_and_names():
+    cmdp = dense(name="day")
+    assert (cmdp.n_states, cmdp.n_pairs, cmdp.n_constraints) == (2, 4, 1)
+    assert repr(cmdp) == "CMDP(day: 2 states, 4 pairs, 1 constraint, discount 0.9)"
+    assert repr(native(constraints=())) == "CMDP(2 states, 3 pairs, 0 constraints, discount 0.9)"
+
+
+def test_margins_have_the_sign_of_the_bound():
+    signal = np.array([[1.0, 0.0], [0.0, 2.0]])
+    cmdp = dense(
+        constraints=[ib.Constraint(signal, at_most=0.5, name="a"), ib.Constraint(signal, at_least=0.5, name="b")]
+    )
+    assert cmdp.margins.tolist() == [[-0.5, 0.5, 0.5, -1.5], [0.5, -0.5, -0.5, 1.5]]
+    assert cmdp.margin_scales.tolist() == [1.5, 1.5]
+    assert dense(constraints=[]).margins.shape == (0, 4)
+    assert dense(constraints=[]).margin_scales.shape == (0,)
+    assert dense(constraints=[ib.Constraint(np.full((2, 2), 0.5), at_most=0.5)]).margin_scales.tolist() == [1.0]
+
+
+def test_allowed_leaves_pairs_out_and_ignores_what_is_there():
+    allowed = np.array([[True, False], [True, True]])
+    transition, reward = changed(TRANSITION, (0, 1), math.nan), np.array([[1.0, math.inf], [3.0, 4.0]])
+    cmdp = dense(transition=transition, reward=reward, constraints=[], allowed=allowed)
+    assert cmdp.offsets.tolist() == [0, 1, 3]
+    assert cmdp.actions.tolist() == [0, 0, 1]
+    assert cmdp.reward.tolist() == [1.0, 3.0, 4.0]
+    assert cmdp.transition.toarray().tolist() == [[0.5, 0.5], [0.0, 1.0], [0.25, 0.75]]
+
+
+def test_the_native_and_the_dense_form_agree():
+    from_dense = dense(constraints=[], allowed=[[True, True], [True, False]])
+    written = native(constraints=())
+    assert np.array_equal(from_dense.transition.toarray(), written.transition.toarray())
+    for name in ("offsets", "reward", "initial", "actions"):
+        assert np.array_equal(getattr(from_dense, name), getattr(written, name))
+
+
+def test_totals():
+    assert dense(discount=0.75).total(3.0) == 12.0
+
+
+def test_tightened_lowers_every_margin_and_nothing_else():
+    signal = np.array([[1.0, 0.0], [0.0, 2.0]])
+    cmdp = dense(
+        constraints=[ib.Constraint(signal, at_most=0.5, name="a"), ib.Constraint(signal, at_least=0.25, name="b")]
+    )
+    assert np.allclose(cmdp.tightened(0.125).margins, cmdp.margins - 0.125, atol=1e-15)
+    both = cmdp.tightened([0.125, -0.5])
+    assert np.allclose(both.margins, cmdp.margins - np.array([[0.125], [-0.5]]), atol=1e-15)
+    assert [c.bound for c in both.constraints] == [0.375, -0.25]
+    assert np.array_equal(both.reward, cmdp.reward)
+    with refused("the tightening must have 2 entries"):
+        cmdp.tightened([0.1, 0.2, 0.3])
+    with refused("constraint 'a' has the bound nan"):
+        cmdp.tightened(math.nan)
+
+
+@given(strategies.cmdps())
+def test_every_drawn_model_is_stochastic_and_survives_a_copy(cmdp):
+    assert np.allclose(cmdp.transition.sum(axis=1), 1.0, atol=1e-15)
+    copy = dataclasses.replace(cmdp)
+    assert np.array_equal(copy.transition.toarray(), cmdp.transition.toarray())
+    assert np.array_equal(copy.initial, cmdp.initial)
+    assert np.array_equal(copy.margins, cmdp.margins)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_normalising_twice_changes_nothing(seed):
+    """Generic rows of many lengths: the second copy has the same bits as the first."""
+    rng = np.random.default_rng(seed)
+    for n_states in (1, 2, 3, 10, 100):
+        rows = rng.dirichlet(np.ones(n_states), size=n_states) * (1.0 + 1e-10 * rng.uniform(-1, 1, (n_states, 1)))
+        first = ib.CMDP(np.arange(n_states + 1), rows, np.zeros(n_states), (), rows[0], discount=0.5)
+        second = dataclasses.replace(first)
+        assert np.array_equal(first.transition.toarray(), second.transition.toarray())
+        assert np.array_equal(first.initial, second.initial)
+        assert np.max(np.abs(first.transition.sum(axis=1) - 1.0)) <= 2.0**-52 * n_states
+
+
+# Its data
+
+
+def test_inputs_are_untouched_and_arrays_read_only():
+    offsets, transition = np.array([0, 2, 3]), sp.csr_array(np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]]))
+    reward, initial, signal = np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.5 + 1e-10]), np.array([1.0, 0.0, 0.0])
+    transition.data[0] += 1e-10
+    before = [array.copy() for array in (offsets, transition.data, reward, initial, signal)]
+    constraint = ib.Constraint(signal, at_least=0.25)
+    cmdp = native(offsets=offsets, transition=transition, reward=reward, initial=initial, constraints=(constraint,))
+    for array, old in zip((offsets, transition.data, reward, initial, signal), before, strict=True):
+        assert np.array_equal(array, old)
+        assert array.flags.writeable
+    assert constraint.name == ""
+    matrix = cmdp.transition
+    arrays = (cmdp.offsets, cmdp.actions, cmdp.reward, cmdp.initial, cmdp.margins, cmdp.margin_scales)
+    for array in (*arrays, cmdp.constraints[0].signal, matrix.data, matrix.indices, matrix.indptr):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        cmdp.discount = 0.5
+
+
+def test_repeated_and_zero_entries_of_a_sparse_matrix():
+    transition = sp.coo_array(
+        ([0.25, 0.25, 0.5, 1.0, 1.0, 0.0], ([0, 0, 0, 1, 2, 2], [0, 0, 1, 0, 1, 0])), shape=(3, 2)
+    )
+    cmdp = native(transition=transition)
+    assert cmdp.transition.toarray().tolist() == [[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]]
+    assert cmdp.transition.nnz == 4
+
+
+# Probabilities
+
+
+def test_a_row_within_the_tolerance_is_renormalised():
+    transition = changed(TRANSITION, (1, 1, 0), 0.25 + 0.9 * SUM_TOLERANCE)
+    cmdp = dense(transition=transition)
+    assert abs(cmdp.transition.sum(axis=1)[3] - 1.0) < 1e-15
+    assert cmdp.transition[3, 0] == pytest.approx((0.25 + 0.9 * SUM_TOLERANCE) / (1.0 + 0.9 * SUM_TOLERANCE), abs=1e-16)
+
+
+@pytest.mark.parametrize("off", [1.1e-9, -1.1e-9])
+def test_a_row_beyond_the_tolerance_is_refused(off):
+    transition = changed(TRANSITION, (1, 1, 0), 0.25 + off)
+    with refused(f"state 'dusk', action 'wait': the probabilities of the next state sum to {1.0 + off:.12g}"):
+        dense(transition=transition)
+
+
+def test_a_row_of_zeros_is_refused_and_others_are_counted():
+    transition = changed(changed(TRANSITION, (0, 1), 0.0), (1, 0), 0.0)
+    with refused(r"state 'dawn', action 'wait': .* sum to 0; they must sum to 1 \(and 1 more like it\)"):
+        dense(transition=transition)
+
+
+def test_a_negative_probability_is_refused_even_when_the_row_sums_to_one():
+    transition = changed(TRANSITION, (1, 1), [-0.25, 1.25])
+    with refused(
+        "state 'dusk', action 'wait': the probability of moving to state 'dawn' is -0.25; it must be a number"
+    ):
+        dense(transition=transition)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_probability_that_is_not_finite_is_refused(value):
+    with refused(f"state 'dawn', action 'walk': the probability of moving to state 'dusk' is {value}"):
+        dense(transition=changed(TRANSITION, (0, 0, 1), value))
+
+
+# Shapes
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2, 2, 3), (0, 2, 0), (2, 0, 2)])
+def test_a_dense_transition_of_the_wrong_shape_is_refused(shape):
+    with refused(rf"transition must have shape \[S, A, S\], found \({', '.join(map(str, shape))}"):
+        dense(transition=np.ones(shape))
+
+
+def test_a_transition_that_is_not_numbers_is_refused():
+    with refused("transition must be numbers"):
+        dense(transition="north")
+    with refused("transition must be a sparse or dense matrix"):
+        native(transition=[["north"]])
+
+
+def test_a_native_transition_of_the_wrong_shape_is_refused():
+    with refused(r"transition must have shape \[n, S\] = \(3, 2\), one row per pair, found \(2, 2\)"):
+        native(transition=np.eye(2))
+
+
+def test_a_reward_of_the_wrong_shape_is_refused():
+    with refused(r"reward must have shape \[S, A\] = \(2, 2\), found \(2, 3\)"):
+        dense(reward=np.zeros((2, 3)))
+    with refused(r"reward must have 3 entries, found shape \(2,\)"):
+        native(reward=[1.0, 2.0])
+    with refused("reward must be a table of numbers"):
+        dense(reward=[["a", "b"], ["c", "d"]])
+    with refused("reward must be numbers, found list"):
+        native(reward=["a", "b", "c"])
+
+
+def test_a_signal_of_the_wrong_shape_is_refused():
+    with refused(r"the signal of constraint 'noise' must have shape \[S, A\] = \(2, 2\), found \(4,\)"):
+        dense(constraints=[ib.Constraint(np.zeros(4), at_most=0.0, name="noise")])
+    with refused(r"the signal of constraint 'light' must have 3 entries, found shape \(2,\)"):
+        native(constraints=[ib.Constraint([0.0, 1.0], at_most=0.0, name="light")])
+    with refused("the signal of constraint 'constraint 1' must have 3 entries"):
+        native(constraints=[ib.Constraint([0.0] * 3, at_most=0.0), ib.Constraint([0.0], at_most=0.0)])
+    with refused("the signal of constraint 'light' must be numbers, found function"):
+        native(constraints=[ib.Constraint(lambda state, action: 0.0, at_most=0.0, name="light")])
+
+
+def test_allowed_of_the_wrong_shape_or_kind_is_refused():
+    with refused(r"allowed must be booleans of shape \[S, A\] = \(2, 2\), found bool of shape \(2, 1\)"):
+        dense(allowed=[[True], [True]])
+    with refused("allowed must be booleans .* found int64"):
+        dense(allowed=np.ones((2, 2), dtype=np.int64))
+
+
+# Reward and signals
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_reward_and_signals_must_be_finite(value):
+    table = changed(np.zeros((2, 2)), (1, 0), value)
+    with refused(f"state 'dusk', action 'walk': the reward is {value}; it must be finite"):
+        dense(reward=table)
+    with refused(f"state 'dusk', action 'walk': the signal of constraint 'noise' is {value}; it must be finite"):
+        dense(constraints=[ib.Constraint(table, at_most=0.5, name="noise")])
+
+
+# States, start, discount
+
+
+def test_a_state_without_actions_is_refused():
+    with refused("state 'dawn' has no actions"):
+        dense(allowed=[[False, False], [True, True]])
+    with refused("state 'dusk' has no actions"):
+        native(offsets=[0, 3, 3])
+
+
+@pytest.mark.parametrize("discount", [1.0, -0.1, 1.5, math.nan, math.inf])
+def test_a_discount_outside_its_range_is_refused(discount):
+    with refused(rf"discount must be in \[0, 1\), found {discount}"):
+        dense(discount=discount)
+
+
+def test_a_discount_that_is_no_number_is_refused():
+    with refused("discount must be a number in .* found 'high'"):
+        dense(discount="high")
+
+
+def test_discount_zero_is_accepted():
+    assert dense(discount=0).discount == 0.0
+
+
+def test_an_initial_distribution_of_the_wrong_length_is_refused():
+    with refused(r"initial must have 2 entries, found shape \(3,\)"):
+        dense(initial=[0.5, 0.25, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("initial", "message"),
+    [
+        ([0.5, 0.6], "initial must sum to 1, found 1.1"),
+        ([0.5, 0.5 + 2e-9], "initial must sum to 1, found 1.000000002"),
+        ([1.5, -0.5], "initial gives state 'dusk' the probability -0.5"),
+        ([math.nan, 1.0], "initial gives state 'dawn' the probability nan"),
+        (["all", "none"], "initial must be numbers"),
+    ],
+)
+def test_a_wrong_initial_distribution_is_refused(initial, message):
+    with refused(message):
+        dense(initial=initial)
+
+
+def test_an_initial_distribution_within_the_tolerance_is_renormalised():
+    assert abs(dense(initial=[0.5, 0.5 + 0.9e-9]).initial.sum() - 1.0) < 1e-15
+
+
+# Constraints
+
+
+def test_a_constraint_has_exactly_one_bound():
+    for bounds in ({}, {"at_least": 0.0, "at_most": 1.0}):
+        with refused("constraint 'noise' needs exactly one of at_least= and at_most="):
+            ib.Constraint(name="noise", **bounds)
+
+
+@pytest.mark.parametrize("side", ["at_least", "at_most"])
+@pytest.mark.parametrize("bound", [math.nan, math.inf, -math.inf, "much"])
+def test_a_bound_is_finite(side, bound):
+    with refused(f"constraint 'noise' has the bound {bound!r}; it must be a finite number"):
+        ib.Constraint(name="noise", **{side: bound})
+
+
+def test_names_of_constraints():
+    zeros = np.zeros((2, 2))
+    unnamed = dense(constraints=[ib.Constraint(zeros, at_most=1.0), ib.Constraint(zeros, at_most=1.0)])
+    assert [c.name for c in unnamed.constraints] == ["constraint 0", "constraint 1"]
+    twice = [ib.Constraint(zeros, at_most=1.0, name="noise"), ib.Constraint(zeros, at_least=0.0, name="noise")]
+    with refused("two constraints are called 'noise'"):
+        dense(constraints=twice)
+
+
+def test_constraints_are_records():
+    with refused("constraints must be ib.Constraint records, found str at position 0"):
+        native(constraints=["noise"])
+    with refused("constraints must be ib.Constraint records, found str at position 0"):
+        dense(constraints=["noise"])
+
+
+def test_margins_and_tightening_of_one_constraint():
+    ceiling, floor = ib.Constraint(at_most=2.0, name="c"), ib.Constraint(at_least=2.0, name="f")
+    assert (ceiling.margin(1.5), floor.margin(1.5)) == (0.5, -0.5)
+    assert (ceiling.tightened(0.5).bound, floor.tightened(0.5).bound) == (1.5, 2.5)
+    assert (repr(ceiling), repr(floor)) == ("Constraint('c', at_most=2)", "Constraint('f', at_least=2)")
+
+
+def test_wrong_labels_are_refused():
+    with refused("state_labels must have 2 entries, found 1"):
+        dense(state_labels=["dawn"])
+    with refused("action_labels must be distinct, but 'walk' occurs twice"):
+        dense(action_labels=["walk", "walk"])

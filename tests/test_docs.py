@@ -1,0 +1,57 @@
+"""Every example in a docstring runs, and everything public has one."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+import inbounds as ib
+
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(ib.__path__, "inbounds.")
+    if not module.name.endswith("__main__")  # importing it runs the command line
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name):
+    module = importlib.import_module(name)
+    failures, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert failures == 0
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_says_what_it_is(name):
+    assert (importlib.import_module(name).__doc__ or "").strip()
+
+
+@pytest.mark.parametrize("name", [name for name in ib.__all__ if name not in ("Infeasible", "InvalidInput")])
+def test_every_public_name_has_an_example(name):
+    """The two exceptions are exempt: they are raised, not called."""
+    assert ">>>" in (inspect.getdoc(getattr(ib, name)) or "")
+
+
+@pytest.mark.parametrize("name", ib.__all__)
+def test_every_public_method_is_documented(name):
+    thing = getattr(ib, name)
+    assert inspect.getdoc(thing)
+    if not inspect.isclass(thing):
+        return
+    undocumented = [
+        member
+        for member, value in vars(thing).items()
+        if not member.startswith("_")
+        and (isinstance(value, classmethod | staticmethod) or inspect.isfunction(value))
+        and not inspect.getdoc(getattr(thing, member))
+    ]
+    assert undocumented == []
+
+
+@pytest.mark.parametrize("problem", ib.zoo.names())
+def test_every_problem_has_an_example(problem):
+    assert ">>>" in (inspect.getdoc(ib.zoo.PROBLEMS[problem]) or "")

@@ -1,0 +1,184 @@
+"""Slater constants, and proofs that no policy is in bounds, checked from the model alone."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import inbounds as ib
+import naive
+import reference
+import strategies
+from test_lp import rescaled
+
+
+def proved_bound(cmdp, proof):
+    """What the prices and the value function of `proof` prove, in numpy, from the model.
+
+    prices >= 0 and  V >= (1 - discount) prices.m + discount P V  at every pair  =>  prices.margins <= initial.V for
+    every policy. A residual e of the inequality is repaired by adding e / (1 - discount) to V.
+    """
+    prices, values = proof.prices, proof.value_function
+    assert np.all(prices >= 0.0)
+    assert prices.sum() == pytest.approx(1.0, abs=1e-12)
+    combined = prices @ cmdp.margins
+    slack = values[cmdp.pairs.states] - (1 - cmdp.discount) * combined - cmdp.discount * (cmdp.transition @ values)
+    residual = max(float(-slack.min()), 0.0)
+    assert residual <= 1e-8 * float(prices @ cmdp.margin_scales)
+    return float(cmdp.initial @ values) + residual / (1 - cmdp.discount)
+
+
+def refusal(cmdp):
+    with pytest.raises(ib.Infeasible) as raised:
+        ib.solve(cmdp)
+    return raised.value
+
+
+# The Slater constant
+
+
+@pytest.mark.parametrize("problem", reference.FEASIBLE)
+def test_slater_constants_by_hand(problem):
+    cmdp, *_, expected = problem()
+    found = ib.slater(cmdp)
+    assert found.value == pytest.approx(expected, abs=1e-12)
+    assert found.upper_bound == pytest.approx(expected, abs=1e-12)
+
+
+@given(strategies.cmdps(), st.booleans())
+def test_slater_agrees_with_scipy_and_is_attained_and_proved(cmdp, scaled):
+    assume(cmdp.n_constraints > 0)
+    scales = cmdp.margin_scales if scaled else np.ones(cmdp.n_constraints)
+    found = ib.slater(cmdp, scaled=scaled)
+    largest = float(np.max(cmdp.margin_scales / scales))
+    assert found.value == pytest.approx(naive.slater_lp(cmdp, scales), abs=1e-6 * largest)
+    attained = [naive.value(cmdp, found.policy.probabilities, margin) for margin in cmdp.margins]
+    assert found.value == pytest.approx(np.min(attained / scales), abs=1e-12 * largest)
+    assert found.value - 1e-12 * largest <= found.upper_bound <= found.value + 1e-8 * largest
+    by_scaled_margins = dataclasses.replace(found, prices=found.prices / scales / np.sum(found.prices / scales))
+    factor = np.sum(found.prices / scales)
+    proof = dataclasses.replace(by_scaled_margins, value_function=found.value_function / factor)
+    assert proved_bound(cmdp, proof) * factor == pytest.approx(found.upper_bound, abs=1e-9 * largest)
+
+
+@given(strategies.feasible(max_constraints=3), st.data())
+def test_no_policy_keeps_more_than_the_slater_constant(drawn, data):
+    cmdp = drawn.cmdp
+    assume(cmdp.n_constraints > 0)
+    found = ib.slater(cmdp)
+    probabilities = data.draw(strategies.policy_probabilities(cmdp.offsets))
+    least = min(naive.value(cmdp, probabilities, margin) for margin in cmdp.margins)
+    assert least <= found.upper_bound + 1e-12 * float(np.max(cmdp.margin_scales))
+    assert found.value >= drawn.slack - 1e-8 * float(np.max(cmdp.margin_scales))
+
+
+def test_slater_without_constraints_is_infinite():
+    found = ib.slater(reference.no_constraints().cmdp)
+    assert found.value == found.upper_bound == np.inf
+    assert found.prices.shape == (0,)
+    assert repr(found) == "Slater(inf)"
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+def test_slater_in_other_units(factor):
+    cmdp = rescaled(ib.zoo.queue(), margins=[factor, factor])
+    assert ib.slater(cmdp).value == pytest.approx(0.48 * factor, rel=1e-9)
+    assert ib.slater(cmdp, scaled=True).value == pytest.approx(0.2, rel=1e-9)
+
+
+# Infeasible problems
+
+
+def test_a_conflict_by_hand():
+    cmdp, slater, prices = reference.conflict()
+    error = refusal(cmdp)
+    assert error.slater == pytest.approx(slater, abs=1e-12)
+    assert error.prices == pytest.approx(prices, abs=1e-12)
+    assert error.conflict == ("apples", "pears")
+    assert "constraints 'apples', 'pears' cannot be met together" in error.diagnosis
+    assert "-0.1" in error.diagnosis
+    assert str(error) == error.diagnosis
+    assert proved_bound(cmdp, error) == pytest.approx(slater, abs=1e-12)
+
+
+def test_only_the_constraints_that_conflict_are_named():
+    """A third constraint with room to spare has no part in the proof; a bound beyond reach conflicts alone."""
+    cmdp, _, _ = reference.conflict()
+    idle = ib.Constraint(np.array([1.0, 1.0]), at_most=5.0, name="idle")
+    assert refusal(dataclasses.replace(cmdp, constraints=(*cmdp.constraints, idle))).conflict == ("apples", "pears")
+    apples, pears = cmdp.constraints
+    greedy = dataclasses.replace(apples, at_least=1.5)
+    alone = refusal(dataclasses.replace(cmdp, constraints=(greedy, dataclasses.replace(pears, at_least=-1.0))))
+    assert alone.conflict == ("apples",)
+    assert "constraint 'apples' cannot be met: the best margin that any policy reaches is -0.5" in alone.diagnosis
+
+
+@given(strategies.cmdps(), st.sampled_from([1e-6, 1e-3, 0.5]))
+def test_bounds_beyond_the_slater_constant_are_refused_with_a_proof(cmdp, beyond):
+    assume(cmdp.n_constraints > 0)
+    reach = naive.slater_lp(cmdp, cmdp.margin_scales)
+    harder = cmdp.tightened((reach + beyond) * cmdp.margin_scales)
+    error = refusal(harder)
+    bound = proved_bound(harder, error)
+    assert bound < 0.0
+    assert error.slater <= bound + 1e-12 * float(np.max(harder.margin_scales))
+    assert error.slater < 0.0
+    assert set(error.conflict) <= {constraint.name for constraint in harder.constraints}
+    assert error.conflict
+    if harder.n_states <= 3:
+        for probabilities in naive.deterministic_policies(harder):
+            combined = sum(
+                price * naive.value(harder, probabilities, margin)
+                for price, margin in zip(error.prices, harder.margins, strict=True)
+            )
+            assert combined <= bound + 1e-12 * float(np.max(harder.margin_scales))
+
+
+@pytest.mark.parametrize("margins", [(1.0, 1e6), (1e6, 1.0), (1e6, 1e-3), (1e-3, 1e6), (1e6, 1e-6)])
+def test_margins_of_very_different_sizes(margins):
+    """Reading the full buffer as "closed" no policy is in bounds, in whatever units the constraints are given."""
+    cmdp = rescaled(ib.zoo.queue(full_buffer="closed"), margins=margins)
+    error = refusal(cmdp)
+    assert proved_bound(cmdp, error) < 0.0
+    feasible = ib.slater(rescaled(ib.zoo.queue(), margins=margins))
+    assert feasible.value == pytest.approx(min(1.0 * margins[0], 0.48 * margins[1]), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("states", "actions", "successors", "which"),
+    [
+        (30, 4, 5, "alone"),
+        (30, 4, 5, "beside another"),
+        (300, 3, 5, "alone"),
+        (300, 3, 5, "beside another"),
+        (1000, 2, 3, "beside another"),
+    ],
+)
+def test_a_bound_just_beyond_the_maximum(states, actions, successors, which):
+    """0.1 % more than any policy reaches. On such programs HiGHS often answers "unknown", not "infeasible"."""
+    cmdp = ib.zoo.garnet(
+        states=states, actions=actions, successors=successors, constraints=1 if which == "alone" else 2, seed=1
+    )
+    first, *others = cmdp.constraints
+    most = naive.best_value(cmdp, first.signal, 1e-12)
+    beyond = dataclasses.replace(first, at_least=1.001 * most)
+    cmdp = dataclasses.replace(cmdp, constraints=(beyond, *others))
+    error = refusal(cmdp)
+    bound = proved_bound(cmdp, error)
+    assert bound < 0.0
+    assert "signal 0" in error.conflict
+    assert error.slater <= bound + 1e-12
+    if which == "alone":
+        assert error.slater == pytest.approx(-0.001 * most, rel=1e-6)
+        assert bound == pytest.approx(-0.001 * most, rel=1e-4)
+
+
+def test_just_within_the_maximum_is_solved():
+    cmdp = ib.zoo.garnet(states=100, actions=3, constraints=1, seed=1)
+    most = naive.best_value(cmdp, cmdp.constraints[0].signal, 1e-12)
+    within = dataclasses.replace(cmdp.constraints[0], at_least=0.999999 * most)
+    assert ib.solve(dataclasses.replace(cmdp, constraints=(within,))).in_bounds

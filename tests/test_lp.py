@@ -1,0 +1,282 @@
+"""The exact solver: hand-solved problems, an unrelated solver, enumeration, duality, scaling."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import inbounds as ib
+import naive
+import reference
+import strategies
+from inbounds.exact.solution import upper_bound
+
+
+def size(cmdp, prices=None):
+    """The scale on which rounding in the answer is judged: of the reward with the priced margins."""
+    prices = np.zeros(cmdp.n_constraints) if prices is None else prices
+    return max(float(np.max(np.abs(cmdp.reward))), 1e-300) + float(prices @ cmdp.margin_scales)
+
+
+def rescaled(cmdp, reward=1.0, margins=None):
+    """The same problem in other units: reward times `reward`, constraint k times `margins[k]`."""
+    factors = np.ones(cmdp.n_constraints) if margins is None else margins
+    return dataclasses.replace(
+        cmdp,
+        reward=cmdp.reward * reward,
+        constraints=tuple(
+            ib.Constraint(
+                c.signal * factor,
+                at_least=None if c.at_least is None else c.at_least * factor,
+                at_most=None if c.at_most is None else c.at_most * factor,
+                name=c.name,
+            )
+            for c, factor in zip(cmdp.constraints, factors, strict=True)
+        ),
+    )
+
+
+# By hand
+
+
+@pytest.mark.parametrize("problem", reference.FEASIBLE)
+def test_problems_solved_by_hand(problem):
+    cmdp, reward, prices, table, _ = problem()
+    best = ib.solve(cmdp, method="lp")
+    assert best.reward == pytest.approx(reward, abs=1e-12)
+    assert best.upper_bound == pytest.approx(reward, abs=1e-12)
+    assert best.prices == pytest.approx(prices, abs=1e-12)
+    assert best.policy.table() == pytest.approx(table, abs=1e-12)
+    assert best.in_bounds
+    assert best.gap < 1e-12
+    assert best.total_reward == pytest.approx(reward / (1.0 - cmdp.discount), rel=1e-12)
+
+
+def test_states_that_nothing_leads_to_get_the_greedy_action():
+    cmdp = reference.unreachable_state().cmdp
+    best = ib.solve(cmdp)
+    assert best.occupancy[2:].tolist() == [0.0, 0.0]
+    assert best.policy.table()[1].tolist() == [1.0, 0.0]
+
+
+@given(strategies.cmdps())
+def test_unvisited_states_are_greedy_at_the_optimal_prices(cmdp):
+    best = ib.solve(cmdp)
+    priced = cmdp.reward + best.prices @ cmdp.margins
+    backup = (1 - cmdp.discount) * priced + cmdp.discount * (cmdp.transition @ best.value_function)
+    unvisited = cmdp.pairs.sum_by_state(np.asarray(best.occupancy)) == 0.0
+    for state in np.flatnonzero(unvisited):
+        own = slice(cmdp.offsets[state], cmdp.offsets[state + 1])
+        chosen = best.policy.probabilities[own]
+        assert set(chosen.tolist()) <= {0.0, 1.0}
+        assert backup[own][np.argmax(chosen)] == np.max(backup[own])
+
+
+# Against other solvers
+
+
+@given(strategies.feasible(least_slack=1))
+def test_agrees_with_scipy_on_dense_matrices(drawn):
+    cmdp = drawn.cmdp
+    best = ib.solve(cmdp)
+    optimum, _ = naive.lp(cmdp)
+    # Both solvers work to tolerances; scipy's is 1e-7 on feasibility, which the prices turn into reward.
+    assert best.reward == pytest.approx(optimum, abs=1e-6 * size(cmdp, best.prices))
+
+
+@given(strategies.cmdps(max_states=4, max_actions=3, max_constraints=0))
+def test_without_constraints_equals_enumeration(cmdp):
+    best = ib.solve(cmdp)
+    exact = naive.best_deterministic(cmdp, cmdp.reward)
+    assert best.reward == pytest.approx(exact, abs=1e-9 * size(cmdp))
+    assert best.upper_bound >= exact - 1e-12 * size(cmdp)
+
+
+@given(strategies.feasible(max_states=4, max_actions=3))
+def test_no_policy_in_bounds_is_better(drawn):
+    cmdp = drawn.cmdp
+    best = ib.solve(cmdp)
+    for probabilities in (*naive.deterministic_policies(cmdp), drawn.inside):
+        if all(naive.value(cmdp, probabilities, margin) >= 0.0 for margin in cmdp.margins):
+            assert naive.value(cmdp, probabilities, cmdp.reward) <= best.upper_bound + 1e-11 * size(cmdp, best.prices)
+
+
+# What is reported
+
+
+@given(strategies.cmdps())
+def test_everything_reported_is_the_policys_own(cmdp):
+    best = ib.solve(cmdp)
+    probabilities = best.policy.probabilities
+    assert best.reward == pytest.approx(naive.value(cmdp, probabilities, cmdp.reward), abs=1e-12)
+    for margin, signal in zip(best.margins, cmdp.margins, strict=True):
+        assert margin == pytest.approx(naive.value(cmdp, probabilities, signal), abs=1e-12)
+    judged = ib.evaluate(cmdp, best.policy)
+    assert np.array_equal(best.margins, judged.margins)
+    assert np.array_equal(best.occupancy, judged.occupancy)
+    assert best.in_bounds
+    assert np.all(best.prices >= 0.0)
+
+
+@given(strategies.feasible(least_slack=1))
+def test_duality_and_complementary_slackness(drawn):
+    """A gap of 1e-8, relative; and a constraint with room to spare has no price: price * margin is part of the gap.
+
+    From  upper_bound >= reward + prices @ margins  (weak duality at the policy) and margins >= -rounding, each product
+    is at most the gap plus what rounding lets the other margins fall below zero.
+    """
+    cmdp = drawn.cmdp
+    best = ib.solve(cmdp)
+    scale = size(cmdp, best.prices)
+    assert best.gap <= 1e-8 * scale
+    assert best.upper_bound >= best.reward + best.prices @ best.margins - 1e-12 * scale
+    assert np.max(best.prices * best.margins, initial=0.0) <= best.gap + 1e-9 * scale
+
+
+@given(strategies.cmdps(), st.data())
+def test_any_prices_and_any_value_function_give_a_valid_bound(cmdp, data):
+    """Weak duality, with guesses that have nothing to do with the solution."""
+    numbers = st.floats(-100.0, 100.0)
+    prices = np.array(data.draw(st.lists(numbers.map(abs), min_size=cmdp.n_constraints, max_size=cmdp.n_constraints)))
+    guess = np.array(data.draw(st.lists(numbers, min_size=cmdp.n_states, max_size=cmdp.n_states)))
+    bound = upper_bound(cmdp, cmdp.reward + prices @ cmdp.margins, guess)
+    rounding = 1e-12 * (size(cmdp, prices) + np.max(np.abs(guess)) / (1.0 - cmdp.discount))
+    best = ib.solve(cmdp)
+    assert bound >= best.reward - 1e-9 * float(prices @ cmdp.margin_scales) - rounding
+    probabilities = data.draw(strategies.policy_probabilities(cmdp.offsets))
+    assert bound >= naive.value(cmdp, probabilities, cmdp.reward + prices @ cmdp.margins) - rounding
+
+
+@given(strategies.cmdps(max_states=4, max_actions=3), st.data())
+def test_the_bound_of_the_best_value_function_is_tight(cmdp, data):
+    """With the true best value function of the priced reward, the bound is its value: nothing is given away."""
+    prices = np.array(data.draw(st.lists(st.integers(0, 3), min_size=cmdp.n_constraints, max_size=cmdp.n_constraints)))
+    priced = cmdp.reward + prices @ cmdp.margins
+    values = [naive.value_function(cmdp, policy, priced) for policy in naive.deterministic_policies(cmdp)]
+    assert upper_bound(cmdp, priced, np.max(values, axis=0)) == pytest.approx(
+        naive.best_deterministic(cmdp, priced), abs=1e-11 * size(cmdp, prices)
+    )
+
+
+def test_the_solution_is_read_only_and_says_what_it_is():
+    best = ib.solve(reference.two_rooms().cmdp)
+    for array in (best.margins, best.prices, best.value_function, best.occupancy):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0
+    assert best.method == "lp"
+    assert repr(best).startswith("Solution(reward 0.4166666667, gap ")
+    assert best.total_margins == pytest.approx(best.margins * 2.0)
+
+
+# Symmetries
+
+
+@given(strategies.feasible(least_slack=1), st.randoms(use_true_random=False))
+def test_numbering_the_states_differently_changes_nothing(drawn, shuffler):
+    cmdp = drawn.cmdp
+    order = list(range(cmdp.n_states))
+    shuffler.shuffle(order)
+    pairs = np.concatenate([np.arange(cmdp.offsets[s], cmdp.offsets[s + 1]) for s in order])
+    renumbered = ib.CMDP(
+        offsets=np.concatenate([[0], np.cumsum(np.diff(cmdp.offsets)[order])]),
+        transition=cmdp.transition.toarray()[np.ix_(pairs, order)],
+        reward=cmdp.reward[pairs],
+        constraints=tuple(dataclasses.replace(c, signal=c.signal[pairs]) for c in cmdp.constraints),
+        initial=cmdp.initial[order],
+        discount=cmdp.discount,
+    )
+    first, second = ib.solve(cmdp), ib.solve(renumbered)
+    assert first.reward == pytest.approx(second.reward, abs=2e-8 * size(cmdp, first.prices))
+
+
+@pytest.mark.parametrize("reward", [1.0, 1e6, 1e-6])
+@pytest.mark.parametrize("margins", [(1.0, 1.0), (1e6, 1e6), (1e-6, 1e-6), (1e6, 1e-6), (1e-6, 1e6)])
+def test_units_do_not_matter_on_the_queue(reward, margins):
+    plain = ib.solve(ib.zoo.queue())
+    best = ib.solve(rescaled(ib.zoo.queue(), reward, margins))
+    assert best.reward / reward == pytest.approx(plain.reward, rel=1e-9)
+    assert best.upper_bound / reward == pytest.approx(plain.reward, rel=1e-9)
+    assert best.prices * np.array(margins) / reward == pytest.approx(plain.prices, rel=1e-6)
+    assert best.in_bounds
+
+
+@given(
+    strategies.feasible(least_slack=1),
+    st.sampled_from([1e-6, 1.0, 1e6]),
+    st.lists(st.sampled_from([1e-6, 1.0, 1e6]), min_size=3, max_size=3),
+)
+def test_units_do_not_matter(drawn, reward, margins):
+    cmdp = drawn.cmdp
+    other = rescaled(cmdp, reward, margins[: cmdp.n_constraints])
+    plain, best = ib.solve(cmdp), ib.solve(other)
+    assert best.reward / reward == pytest.approx(plain.reward, abs=2e-8 * size(cmdp, plain.prices))
+    assert best.gap <= 1e-8 * size(other, best.prices)
+    assert best.in_bounds
+
+
+@given(strategies.feasible(max_constraints=2, least_slack=1), st.integers(1, 4))
+def test_a_price_bounds_what_relaxing_its_bound_can_gain(drawn, eighths):
+    """The optimum is concave in the bounds and the prices are its slope: relaxing by b gains at most price * b."""
+    cmdp = drawn.cmdp
+    best = ib.solve(cmdp)
+    for k in range(cmdp.n_constraints):
+        by = np.zeros(cmdp.n_constraints)
+        by[k] = eighths / 8
+        looser = cmdp.tightened(-by)
+        relaxed = ib.solve(looser)
+        slack = 2e-8 * (size(cmdp, best.prices) + size(looser, relaxed.prices))
+        assert best.reward - slack <= relaxed.reward <= best.reward + best.prices[k] * by[k] + slack
+
+
+# The edge of feasibility
+
+
+@given(strategies.feasible(least_slack=0))
+def test_bounds_that_only_just_can_be_met(drawn):
+    """With slack 0 the bounds are exactly what a policy achieves; the answer must be in bounds and no worse than it."""
+    cmdp = drawn.cmdp
+    best = ib.solve(cmdp)
+    assert best.in_bounds
+    least = naive.value(cmdp, drawn.inside, cmdp.reward)
+    assert best.reward >= least - 2e-9 * size(cmdp, best.prices)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("discount", [0.5, 0.9, 0.99])
+def test_a_bound_at_the_very_maximum(seed, discount):
+    """The only policies in bounds are those that maximise the signal."""
+    cmdp = ib.zoo.garnet(states=12, actions=3, constraints=1, discount=discount, seed=seed)
+    most = naive.best_value(cmdp, cmdp.constraints[0].signal, 1e-13)
+    tight = dataclasses.replace(cmdp, constraints=(dataclasses.replace(cmdp.constraints[0], at_least=most),))
+    best = ib.solve(tight)
+    assert best.in_bounds
+    assert best.occupancy @ cmdp.constraints[0].signal == pytest.approx(most, abs=1e-8)
+
+
+@pytest.mark.parametrize("discount", [0.9, 0.99, 0.999])
+def test_a_single_policy_with_its_own_values_as_bounds(discount):
+    """One action a state: the feasible set is one point, without interior, which rounding may push out of bounds."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        n_states = int(rng.integers(2, 8))
+        plain = ib.CMDP(
+            offsets=np.arange(n_states + 1),
+            transition=rng.dirichlet(np.full(n_states, 0.1), size=n_states),
+            reward=rng.random(n_states),
+            constraints=tuple(ib.Constraint(rng.random(n_states), at_least=0.0) for _ in range(3)),
+            initial=np.eye(n_states)[0],
+            discount=discount,
+        )
+        only = ib.evaluate(plain, ib.Policy.uniform(plain))
+        best = ib.solve(plain.tightened(only.margins))
+        assert best.reward == only.reward
+        assert best.in_bounds
+
+
+def test_unknown_methods_are_refused():
+    with pytest.raises(ib.InvalidInput, match=r"method must be one of auto, .*lp.*, found 'simplex'"):
+        ib.solve(reference.two_rooms().cmdp, method="simplex")

@@ -1,0 +1,350 @@
+"""The simulator: exact inversion of every row, the one scaling, a user's step function, and what it must not do."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import inbounds as ib
+import naive
+import reference
+import strategies
+from inbounds.compiled import interpreted
+from inbounds.learn.kernels import draw_next, draw_start
+from inbounds.model.simulator import Scaling
+
+LAST = 1.0 - 2.0**-53  # the largest number that a generator hands out
+
+python_draw_next, python_draw_start = interpreted(draw_next), interpreted(draw_start)
+
+
+def fixed(u):
+    """A generator that always hands out `u`."""
+    return SimpleNamespace(random=lambda: u)
+
+
+def telling(cumulative, n=1):
+    """The u at which a mistake would show: both sides of every step of the cumulative distribution and of j / n."""
+    steps = np.concatenate([cumulative, np.arange(n + 1) / n, [0.0, LAST]])
+    around = np.concatenate([steps, np.nextafter(steps, 0.0), np.nextafter(steps, 1.0)])
+    return sorted({float(u) for u in around if 0.0 <= u <= LAST})
+
+
+# Tabular draws
+
+
+@given(strategies.cmdps(max_constraints=1))
+def test_draws_invert_the_rows_exactly(cmdp):
+    world, replaced = cmdp.simulator().open()
+    assert replaced == {}
+    dense = cmdp.transition.toarray()
+    for pair in range(cmdp.n_pairs):
+        row = dense[pair]
+        possible = np.flatnonzero(row)
+        cumulative = np.cumsum(row[possible])
+        cumulative[-1] = 1.0
+        for u in telling(cumulative):
+            assert python_draw_next(world, pair, fixed(u)) == possible[naive.invert(cumulative, u)]
+
+
+@given(strategies.cmdps(max_constraints=0))
+def test_starts_invert_the_initial_distribution_exactly(cmdp):
+    world, _ = cmdp.simulator().open()
+    for u in telling(world.start_cumulative, cmdp.n_states):
+        state = python_draw_start(world, fixed(u))
+        assert state == naive.invert(world.start_cumulative, u)
+        assert cmdp.initial[state] > 0.0
+    assert np.allclose(world.start_cumulative, np.cumsum(cmdp.initial), atol=1e-15)
+
+
+@pytest.mark.parametrize("n_states", [1, 2, 3, 7, 10, 49, 56, 100, 1000])
+@pytest.mark.parametrize("kind", ["uniform", "generic", "lumpy"])
+def test_the_guide_table_equals_plain_inversion(n_states, kind):
+    """Uniform distributions are the hard case: every step of theirs lies where a cell of the table starts."""
+    rng = np.random.default_rng(n_states)
+    initial = {
+        "uniform": np.full(n_states, 1.0 / n_states),
+        "generic": rng.dirichlet(np.ones(n_states)),
+        "lumpy": rng.dirichlet(np.full(n_states, 0.02)),
+    }[kind]
+    cmdp = ib.CMDP(
+        np.arange(n_states + 1), np.eye(n_states), np.zeros(n_states), (), initial / initial.sum(), discount=0.5
+    )
+    world, _ = cmdp.simulator().open()
+    us = np.array(telling(world.start_cumulative, n_states))
+    expected = np.searchsorted(world.start_cumulative, us, side="right")
+    assert [python_draw_start(world, fixed(u)) for u in us] == expected.tolist()
+
+
+def test_probabilities_of_a_grid_of_draws_are_exact():
+    """With probabilities k / 16 the 16 midpoints of [0, 1) hit every next state exactly k times."""
+    counts = np.array([[3, 0, 5, 8], [16, 0, 0, 0], [0, 1, 0, 15], [4, 4, 4, 4]])
+    cmdp = ib.CMDP(np.arange(5), counts / 16, np.zeros(4), (), counts[0] / 16, discount=0.5)
+    world, _ = cmdp.simulator().open()
+    grid = (np.arange(16) + 0.5) / 16
+    for pair in range(4):
+        drawn = np.bincount([python_draw_next(world, pair, fixed(u)) for u in grid], minlength=4)
+        assert drawn.tolist() == counts[pair].tolist()
+    assert np.bincount([python_draw_start(world, fixed(u)) for u in grid], minlength=4).tolist() == counts[0].tolist()
+
+
+def test_long_rows_are_searched_like_short_ones():
+    cmdp = ib.zoo.garnet(states=60, actions=1, successors=40, constraints=0, seed=2)
+    world, _ = cmdp.simulator().open()
+    for pair in range(5):
+        first, last = world.row_starts[pair], world.row_starts[pair + 1]
+        cumulative = world.cumulative[first:last]
+        for u in telling(cumulative):
+            assert python_draw_next(world, pair, fixed(u)) == world.successors[first + naive.invert(cumulative, u)]
+
+
+def test_compiled_draws_equal_interpreted_ones():
+    cmdp = ib.zoo.garnet(states=30, actions=2, successors=20, seed=1)
+    world, _ = cmdp.simulator().open()
+    fast, slow = np.random.default_rng(7), np.random.default_rng(7)
+    for pair in range(cmdp.n_pairs):
+        assert draw_next(world, pair, fast) == python_draw_next(world, pair, slow)
+        assert draw_start(world, fast) == python_draw_start(world, slow)
+
+
+def test_a_probability_too_small_to_matter_is_harmless():
+    cmdp = ib.CMDP([0, 1, 2, 3], [[1.0 - 1e-18, 1e-18, 0.0]] * 3, [0.0] * 3, (), [0.5, 0.5, 0.0], discount=0.5)
+    world, _ = cmdp.simulator().open()
+    assert python_draw_next(world, 0, fixed(LAST)) in (0, 1)
+    assert python_draw_start(world, fixed(LAST)) == 1
+
+
+# Scaling
+
+
+@given(strategies.cmdps())
+def test_tabular_rewards_and_margins_are_scaled_without_shifting_margins(cmdp):
+    simulator = cmdp.simulator()
+    world, scaling = simulator.open()[0], simulator.scaling
+    assert np.all((world.reward >= 0.0) & (world.reward <= 1.0))
+    assert np.all(np.abs(world.margins) <= 1.0)
+    assert world.margins.shape == (cmdp.n_pairs, cmdp.n_constraints)
+    assert np.allclose(scaling.reward_low + scaling.reward_span * world.reward, cmdp.reward, atol=1e-12)
+    assert np.allclose(scaling.margin_scales[:, None] * world.margins.T, cmdp.margins, atol=1e-12)
+    if cmdp.reward.min() < cmdp.reward.max():
+        assert (world.reward.min(), world.reward.max()) == (0.0, 1.0)
+    assert np.array_equal(scaling.margin_scales, cmdp.margin_scales)
+    for array in world:
+        assert not array.flags.writeable
+
+
+def test_scaling_of_constant_rewards_and_margins():
+    scaling = Scaling.from_ranges(3.0, 3.0, [0.0, 2.0])
+    assert (scaling.reward_low, scaling.reward_span, scaling.margin_scales.tolist()) == (3.0, 1.0, [1.0, 2.0])
+
+
+def test_prices_come_back_in_the_users_units():
+    """L = (low + span r) + u m with m = scale m', u = span u' / scale, is low + span (r + u' m')."""
+    scaling = Scaling.from_ranges(-1.0, 4.0, [2.0, 10.0])
+    assert scaling.prices_in_user_units(np.array([1.0, 1.0])).tolist() == [2.5, 0.5]
+
+
+def test_a_simulator_hides_the_signals():
+    cmdp = reference.two_rooms().cmdp
+    assert [constraint.signal for constraint in cmdp.simulator().constraints] == [None]
+    assert repr(cmdp.simulator()) == "Simulator(2 states, 4 pairs, 1 constraint, discount 0.5)"
+
+
+# A user's own step function
+
+
+def user_simulator(cmdp):
+    """The model behind a step function that uses the generator as the tabular draws do: one number a draw."""
+    pairs, dense = cmdp.pairs, cmdp.transition.toarray()
+    number = {(pairs.state_label(s), pairs.action_label(p)): p for p, s in enumerate(pairs.states)}
+    states = [pairs.state_label(s) for s in range(cmdp.n_states)]
+
+    def inverted(probabilities, rng):
+        possible = np.flatnonzero(probabilities)
+        cumulative = np.cumsum(probabilities[possible])
+        cumulative[-1] = 1.0
+        return states[possible[np.searchsorted(cumulative, rng.random(), side="right")]]
+
+    def step(state, action, rng):
+        pair = number[state, action]
+        signals = [constraint.signal[pair] for constraint in cmdp.constraints]
+        return inverted(dense[pair], rng), cmdp.reward[pair], signals
+
+    def actions(state):
+        return [action for known, action in number if known == state]
+
+    return ib.Simulator(
+        step,
+        lambda rng: inverted(cmdp.initial, rng),
+        states=states,
+        actions=actions,
+        discount=cmdp.discount,
+        reward_range=(cmdp.reward.min(), cmdp.reward.max()),
+        constraints=[ib.Constraint(at_least=c.at_least, at_most=c.at_most, name=c.name) for c in cmdp.constraints],
+        signal_ranges=[(c.signal.min(), c.signal.max()) for c in cmdp.constraints],
+    )
+
+
+@pytest.mark.parametrize("problem", [ib.zoo.queue, reference.two_rooms, reference.no_constraints, "ragged"])
+@pytest.mark.parametrize("settings", [ib.CSPDA(slater=0.2), ib.CSPDA.practical(slater=0.2), ib.CSPDA()])
+def test_a_step_function_and_the_table_learn_the_same_bits(problem, settings):
+    if problem == "ragged":
+        cmdp = ib.build(
+            {"x": 0.25, "y": 0.75},
+            lambda state: ["l", "r"] if state == "x" else ["r", "m", "l"],
+            lambda state, action: {"x": 0.5, "y": 0.5} if action != "m" else {"z": 0.125, "y": 0.875},
+            reward=lambda state, action: ord(state) + 2.0 * ord(action),
+            constraints=[ib.Constraint(lambda s, a: -3.0 if a == "m" else 1.0, at_least=-1.0)],
+            discount=0.75,
+        )
+    else:
+        made = problem()
+        cmdp = made.cmdp if isinstance(made, reference.Solved) else made
+    table = ib.learn(cmdp.simulator(), settings, samples=600, seed=4, checkpoints=[250])
+    users = ib.learn(user_simulator(cmdp), settings, samples=600, seed=4, checkpoints=[250])
+    assert table.samples.tolist() == users.samples.tolist()
+    assert np.array_equal(table.prices, users.prices)
+    for ours, theirs in zip(table.policies, users.policies, strict=True):
+        assert ours.by_label() == theirs.by_label()
+
+
+def simulator(**changes):
+    """Two states, two actions, one constraint; `changes` replace what a test is about."""
+    arguments = {
+        "step": lambda state, action, rng: ("on", 0.5, [0.25]),
+        "start": lambda rng: "off",
+        "states": ["off", "on"],
+        "actions": ["press", "wait"],
+        "discount": 0.5,
+        "reward_range": (0.0, 1.0),
+        "constraints": [ib.Constraint(at_most=0.5, name="heat")],
+        "signal_ranges": [(0.0, 2.0)],
+        **changes,
+    }
+    return ib.Simulator(arguments.pop("step"), arguments.pop("start"), **arguments)
+
+
+def observed(**changes):
+    """One draw of pair 1: state "off", action "wait". (next state, scaled reward, scaled margins)"""
+    world, draws = simulator(**changes).open()
+    after = draws["draw_next"](world, 1, np.random.default_rng(0))
+    return after, world.reward[1], world.margins[1].tolist()
+
+
+def test_what_a_step_reports_is_scaled():
+    """Reward range (-1, 3): 0.5 is 1.5 of 4. The margin 0.5 - 0.25 over its largest absolute value, |0.5 - 2| = 1.5."""
+    assert observed(reward_range=(-1.0, 3.0)) == (1, 0.375, [0.25 / 1.5])
+    floor = [ib.Constraint(at_least=0.5, name="heat")]
+    assert observed(constraints=floor) == (1, 0.5, [-0.25 / 1.5])
+
+
+def test_every_run_has_buffers_of_its_own():
+    shared = simulator()
+    first, second = shared.open()[0], shared.open()[0]
+    assert first.reward is not second.reward
+    assert np.all(np.isnan(first.reward))
+
+
+def test_states_may_be_given_by_their_number():
+    for number in (3, np.int64(3)):
+        assert simulator(states=number, start=lambda rng: 0).pairs.n_states == 3
+
+
+def test_states_may_have_different_actions():
+    made = simulator(actions=lambda state: ["press", "wait"] if state == "off" else ["wait"])
+    assert made.pairs.offsets.tolist() == [0, 2, 3]
+    assert made.pairs.describe(2) == "state 'on', action 'wait'"
+
+
+STEP = r"step\('off', 'wait', rng\)"
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (lambda s, a, r: ("away", 0.5, [0.25]), f"{STEP} gave the state 'away', which is not one of `states`"),
+        (lambda s, a, r: (["on"], 0.5, [0.25]), rf"{STEP} gave the state \['on'\], which is not one of `states`"),
+        (lambda s, a, r: ("on", 1.5, [0.25]), rf"{STEP} gave the reward 1.5, outside reward_range \(0, 1\)"),
+        (lambda s, a, r: ("on", math.nan, [0.25]), rf"{STEP} gave the reward nan, outside reward_range"),
+        (
+            lambda s, a, r: ("on", 0.5, [2.5]),
+            rf"{STEP} gave for 'heat' the signal 2.5, outside its signal range \(0, 2\)",
+        ),
+        (lambda s, a, r: ("on", 0.5, [math.nan]), f"{STEP} gave for 'heat' the signal nan"),
+        (lambda s, a, r: ("on", 0.5, []), f"{STEP} gave 0 signals for 1 constraints"),
+        (lambda s, a, r: ("on", 0.5, [0.1, 0.2]), f"{STEP} gave 2 signals for 1 constraints"),
+        (lambda s, a, r: ("on", 0.5), rf"{STEP} must return \(next_state, reward, signals\)"),
+        (lambda s, a, r: None, rf"{STEP} must return \(next_state, reward, signals\)"),
+        (lambda s, a, r: ("on", "much", [0.25]), rf"{STEP} must return \(next_state, reward, signals\)"),
+        (lambda s, a, r: ("on", 0.5, 0.25), rf"{STEP} must return \(next_state, reward, signals\)"),
+        (lambda s, a, r: ("on", 0.5, ["hot"]), rf"{STEP} must return \(next_state, reward, signals\)"),
+    ],
+)
+def test_wrong_reports_are_refused(step, message):
+    with pytest.raises(ib.InvalidInput, match=message):
+        observed(step=step)
+
+
+def test_an_error_inside_the_step_function_is_the_users_own():
+    with pytest.raises(ValueError, match="invalid literal") as raised:
+        observed(step=lambda s, a, r: int("nonsense"))
+    assert not isinstance(raised.value, ib.InvalidInput)
+
+
+def test_a_start_that_is_no_state_is_refused():
+    world, draws = simulator(start=lambda rng: "away").open()
+    with pytest.raises(ib.InvalidInput, match=r"start\(rng\) gave the state 'away', which is not one of `states`"):
+        draws["draw_start"](world, np.random.default_rng(0))
+
+
+@given(st.floats(0.0, 1.0))
+def test_everything_within_the_ranges_is_accepted(share):
+    after, reward, [margin] = observed(step=lambda s, a, r: ("off", share, [2.0 * share]))
+    assert after == 0
+    assert reward == share
+    assert -1.0 <= margin <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"step": 3}, "step must be a function, found 3"),
+        ({"start": "off"}, "start must be a function, found 'off'"),
+        ({"states": []}, "the problem has no states"),
+        ({"states": 0}, "the problem has no states"),
+        ({"states": None}, "states must be a list of states or their number, found None"),
+        ({"states": ["on", "on"]}, "state_labels must be distinct, but 'on' occurs twice"),
+        ({"states": [["on"]]}, r"state_labels must be hashable, found \['on'\]"),
+        ({"actions": []}, "state 'off' has no actions"),
+        ({"actions": None}, "actions must list the actions of the state, found None"),
+        ({"actions": lambda s: ["wait"] if s == "off" else []}, "state 'on' has no actions"),
+        ({"actions": lambda s: None}, r"actions\('off'\) must list the actions of the state, found None"),
+        ({"actions": ["wait", "wait"]}, "state 'off' lists action 'wait' twice"),
+        ({"actions": [["wait"]]}, r"state 'off', action \['wait'\]: actions must be hashable"),
+        ({"discount": 1.0}, r"discount must be in \[0, 1\), found 1.0"),
+        (
+            {"reward_range": (1.0, 0.0)},
+            r"reward_range must be two finite numbers, the lowest first, found \(1.0, 0.0\)",
+        ),
+        ({"reward_range": (0.0, math.inf)}, "reward_range must be two finite numbers"),
+        ({"reward_range": (math.nan, 1.0)}, "reward_range must be two finite numbers"),
+        ({"reward_range": 1.0}, r"reward_range must be \(lowest, highest\), found 1.0"),
+        ({"reward_range": (0.0, 0.5, 1.0)}, r"reward_range must be \(lowest, highest\)"),
+        ({"signal_ranges": []}, "signal_ranges must give .* each of the 1 constraints, found 0"),
+        ({"signal_ranges": [(2.0, 0.0)]}, "the signal range of constraint 'heat' must be two finite numbers"),
+        ({"constraints": ["heat"]}, "constraints must be ib.Constraint records, found str"),
+    ],
+)
+def test_wrong_simulators_are_refused(changes, message):
+    with pytest.raises(ib.InvalidInput, match=message):
+        simulator(**changes)
+
+
+def test_learners_take_simulators_only():
+    with pytest.raises(ib.InvalidInput, match="learners see a simulator only"):
+        ib.learn(reference.two_rooms().cmdp, ib.CSPDA(), samples=10)
