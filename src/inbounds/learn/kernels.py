@@ -98,9 +98,9 @@ def tree_find(tree: Floats, levels: Ints, n: int, x: float) -> int:
         while child < 7 and x >= tree[first + child]:
             x -= tree[first + child]
             child += 1
-        k = k * 8 + child
-    # Rounding can carry x past the last weight, into the padding.
-    return min(k, n - 1)
+        # Rounding can carry x past the last weight; the nodes below the padding do not exist.
+        k = min(k * 8 + child, (n - 1) >> (3 * level))
+    return k
 
 
 @compiled
