@@ -126,9 +126,9 @@ def project_prices(prices: Floats, radius: float) -> None:
             if prices[k] > threshold:
                 total += prices[k]
                 count += 1
-        threshold = (total - radius) / count
-        if count == positive:
+        if count == 0 or count >= positive:  # more, or none, by rounding only: an entry equals the threshold
             break
         positive = count
+        threshold = (total - radius) / count
     for k in range(prices.shape[0]):
         prices[k] = max(prices[k] - threshold, 0.0)
