@@ -372,7 +372,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
 
         pair_sums[k, 0] += tree[k] * (inverse_sum - pair_sums[k, 1])
         pair_sums[k, 1] = inverse_sum
-        growth = np.exp(min(beta * (Z - M) / zeta, _LARGEST_EXPONENT))
+        growth = math.exp(min(beta * (Z - M) / zeta, _LARGEST_EXPONENT))
         tree_set(tree, levels, k, max(tree[k] * growth, _SMALLEST_WEIGHT))
         if constants.baseline_rate > 0.0:
             M += constants.baseline_rate * (Z - M)
