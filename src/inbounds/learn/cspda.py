@@ -426,10 +426,9 @@ def extract(state: State, simulator: Simulator) -> tuple[Policy, Floats]:
 
 
 def _number(settings: CSPDA, name: str) -> float:
-    try:
-        return float(getattr(settings, name))
-    except (TypeError, ValueError):
-        return math.nan
+    """The setting as a float; NaN, which no condition accepts, when it is not a finite number."""
+    value = getattr(settings, name)
+    return float(value) if isinstance(value, int | float | np.number) and math.isfinite(value) else math.nan
 
 
 def _require(holds: bool, settings: CSPDA, name: str, what: str) -> None:
