@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from naive_cspda import project, ragged
 
 import inbounds as ib
 from inbounds.compiled import interpreted
@@ -21,6 +20,7 @@ from inbounds.learn.kernels import (
     tree_set,
     tree_total,
 )
+from naive_cspda import project, ragged
 
 SIZES = [1, 7, 8, 9, 63, 64, 65, 511, 512, 513, 1000, 4097]
 
@@ -98,7 +98,7 @@ def test_tree_layout_is_whole_nodes(n: int) -> None:
     levels = tree_levels(n)
     assert np.all(np.diff(levels) % FAN_OUT == 0) and np.all(np.diff(levels) > 0)
     assert levels[0] == 0 and levels[1] >= n and levels[-1] - levels[-2] == FAN_OUT
-    for below, above in zip(levels[:-2], levels[1:-1], strict=True):
+    for below, above in pairwise(levels[:-1]):
         used = (above - below) // FAN_OUT  # nodes of the level below, each with a sum in the level above
         assert levels[list(levels).index(above) + 1] - above >= used
 
@@ -219,3 +219,25 @@ def test_projection_by_hand(u, radius: float, expected) -> None:
     prices = np.array(u)
     project_prices(prices, radius)
     np.testing.assert_allclose(prices, expected, rtol=0.0, atol=1e-15)
+
+
+def test_projection_ends_when_an_entry_equals_the_threshold() -> None:
+    """Prices that a run reached: rounding made two sets of positive entries take turns for ever."""
+    prices = np.array([float.fromhex("0x1.2ccf9893314b0p-2"), float.fromhex("0x1.b411276f44350p+3")])
+    radius = 4.0 / 0.3
+    project_prices(prices, radius)
+    np.testing.assert_allclose(prices, [0.0, radius], rtol=0.0, atol=1e-14)
+
+    rng = np.random.default_rng(0)
+    for _ in range(3000):
+        rest = rng.uniform(0.0, 1.0, rng.integers(1, 4))
+        prices = np.append(rest, radius + rest.min() * (1.0 + rng.integers(-3, 4) * 2.0**-52))
+        expected = project(prices, radius)
+        project_prices(prices, radius)
+        np.testing.assert_allclose(prices, expected, rtol=0.0, atol=1e-14)
+
+
+def test_projection_of_prices_that_swallow_the_radius() -> None:
+    prices = np.array([1e20, 1e20, 1e20])
+    project_prices(prices, 4.0)
+    assert np.all(prices >= 0.0) and prices.sum() <= 4.0
