@@ -70,10 +70,10 @@ def _cache_directory() -> Path | None:
     for path in sorted(package.rglob("*.py")):
         sources.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
     version = f"python{sys.version_info.major}.{sys.version_info.minor}-numba{numba.__version__}"
-    base = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    directory = Path(base) / "inbounds" / "kernels" / f"{version}-{sources.hexdigest()[:16]}"
     try:
+        base = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        directory = Path(base) / "inbounds" / "kernels" / f"{version}-{sources.hexdigest()[:16]}"
         directory.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    except (OSError, RuntimeError):  # the latter: no home
         return None
     return directory if os.access(directory, os.W_OK) else None

@@ -11,7 +11,7 @@ run never changes it; the loop uses that for checkpoints, for progress, and to s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -123,7 +123,7 @@ def learn(
     (True, True)
     """
     record = getattr(algorithm, "algorithm", None)
-    if not isinstance(record, Algorithm):
+    if not isinstance(record, Algorithm) or isinstance(algorithm, type):  # a class without its () is no settings
         raise InvalidInput(f"algorithm must be settings such as ib.CSPDA(), found {algorithm!r}")
     if not isinstance(simulator, Simulator):
         raise InvalidInput(
@@ -175,8 +175,11 @@ def _checkpoint_counts(checkpoints: int | Sequence[int], drawn: int, samples: in
         spaced = np.geomspace(first, samples, int(checkpoints)) if checkpoints > 1 else np.array([samples])
         wanted = {int(count) for count in np.rint(spaced)}
     else:
-        wanted = {int(count) for count in checkpoints}
-        outside = [count for count in wanted if not 1 <= count <= samples]
-        if outside:
-            raise InvalidInput(f"checkpoints must lie between 1 and samples ({samples:,}), found {outside[0]:,}")
+        listed = list(checkpoints) if isinstance(checkpoints, Iterable) else [checkpoints]
+        wrong = [count for count in listed if not (isinstance(count, int | np.integer) and 1 <= count <= samples)]
+        if wrong:
+            raise InvalidInput(
+                f"checkpoints must be whole numbers between 1 and samples ({samples:,}), found {wrong[0]!r}"
+            )
+        wanted = {int(count) for count in listed}
     return sorted({count for count in wanted if count > drawn} | {samples})

@@ -100,8 +100,9 @@ EXPERIMENT_CONSTANT = 0.02
 _BASELINE_RATE = 1e-3
 _LARGEST_EXPONENT = 20.0  # of one update, against overflow; without M the exponent has no upper bound
 _SMALLEST_WEIGHT = 1e-250  # weights never reach zero on paper, nor may they in floating point
-# The running sum of 1 / W loses digits when W has grown since it started, and weights underflow when W has shrunk.
-_SMALLEST_TOTAL, _LARGEST_TOTAL = 1e-100, 64.0
+# Weights underflow when their total W has shrunk. And the running sum of 1 / W must not dwarf its next term, or what it
+# adds is lost in rounding: it does when W has grown since the sum started (from wherever it was), or after many steps.
+_SMALLEST_TOTAL, _LARGEST_SUM_IN_TERMS = 1e-100, 2.0**20
 
 
 @dataclass(frozen=True)
@@ -332,7 +333,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
 
     while drawn < until:
         total = tree_total(tree, levels)
-        if total < _SMALLEST_TOTAL or total > _LARGEST_TOTAL:
+        if total < _SMALLEST_TOTAL or inverse_sum * total > _LARGEST_SUM_IN_TERMS:
             rescale(tree, levels, pair_sums, inverse_sum, total)
             inverse_sum = 0.0
             total = tree_total(tree, levels)
@@ -427,10 +428,9 @@ def extract(state: State, simulator: Simulator) -> tuple[Policy, Floats]:
 
 
 def _number(settings: CSPDA, name: str) -> float:
-    try:
-        return float(getattr(settings, name))
-    except (TypeError, ValueError):
-        return math.nan
+    """The setting as a float; NaN, which no condition accepts, when it is not a finite number."""
+    value = getattr(settings, name)
+    return float(value) if isinstance(value, int | float | np.number) and math.isfinite(value) else math.nan
 
 
 def _require(holds: bool, settings: CSPDA, name: str, what: str) -> None:

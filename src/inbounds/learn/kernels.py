@@ -109,9 +109,9 @@ def tree_find(tree: Floats, levels: Ints, n: int, x: float) -> int:
             before = end if past else before
             end += tree[first + j]
         x -= before
-        k = k * 8 + child
-    # Rounding can carry x past the last weight, into the padding.
-    return min(k, n - 1)
+        # Rounding can carry x past the last weight; the nodes below the padding do not exist.
+        k = min(k * 8 + child, (n - 1) >> (3 * level))
+    return k
 
 
 @compiled
@@ -137,9 +137,9 @@ def project_prices(prices: Floats, radius: float) -> None:
             if prices[k] > threshold:
                 total += prices[k]
                 count += 1
-        threshold = (total - radius) / count
-        if count == positive:
+        if count == 0 or count >= positive:  # more, or none, by rounding only: an entry equals the threshold
             break
         positive = count
+        threshold = (total - radius) / count
     for k in range(prices.shape[0]):
         prices[k] = max(prices[k] - threshold, 0.0)

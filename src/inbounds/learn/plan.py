@@ -92,7 +92,8 @@ def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | N
     >>> p.experiment.samples, f"{p.proof.samples:.2e}"
     (56087, '2.00e+14')
     """
-    if not 0.0 < _as_number(epsilon, "epsilon") < 1.0:
+    epsilon = _as_number(epsilon, "epsilon")
+    if not 0.0 < epsilon < 1.0:
         raise InvalidInput(f"epsilon must be in (0, 1), in scaled units, found {epsilon!r}")
     if isinstance(problem, CMDP):
         sizes = Sizes(problem.n_states, problem.n_pairs, problem.n_constraints, problem.discount)
@@ -104,7 +105,8 @@ def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | N
         sizes = _valid_sizes(problem)
     if slater is None:
         raise InvalidInput("give slater=, the Slater constant in scaled units; only for a CMDP can it be computed")
-    if not 0.0 < _as_number(slater, "slater") <= 1.0:
+    slater = _as_number(slater, "slater")
+    if not 0.0 < slater <= 1.0:
         raise InvalidInput(f"slater must be in (0, 1], in scaled units, found {slater!r}")
     return Plan(
         sizes,

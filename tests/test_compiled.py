@@ -1,0 +1,203 @@
+"""Compilation: interpreted twins, and a cache that other processes hit and that changed sources miss."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numba.core import config
+
+from inbounds import compiled as module
+from inbounds.compiled import compiled, interpreted
+
+
+class Pair(NamedTuple):
+    first: np.ndarray
+    second: float
+
+
+@compiled
+def inner(x):
+    return x + 1
+
+
+@compiled
+def outer(x, factor=2):
+    return factor * inner(x)
+
+
+@compiled
+def outermost(x):
+    return outer(x) + inner(x)
+
+
+@compiled
+def factorial(n):
+    if n <= 1:
+        return 1
+    return n * factorial(n - 1)
+
+
+@compiled
+def fill(pair):
+    for i in range(pair.first.shape[0]):
+        pair.first[i] = inner(pair.second) * i
+
+
+def test_the_twin_is_python_all_the_way_down() -> None:
+    twin = interpreted(outermost)
+    assert twin(3) == outermost(3) == 12
+    assert type(twin).__name__ == "function" and twin.__name__ == "outermost"
+    assert type(twin.__globals__["outer"]).__name__ == type(twin.__globals__["inner"]).__name__ == "function"
+    assert twin.__globals__["outer"].__globals__["inner"] is twin.__globals__["inner"]
+    assert interpreted(outer)(3, 5) == 20
+
+
+def test_replacements_reach_nested_helpers_and_leave_the_kernel_alone() -> None:
+    replaced = interpreted(outermost, inner=lambda x: 100)
+    assert replaced(3) == 300
+    assert outermost(3) == 12 and interpreted(outermost)(3) == 12
+
+
+def test_replacements_reach_across_files() -> None:
+    from inbounds.learn.empirical import draw_each
+
+    drawn: list[int] = []
+
+    def draw_next(world, pair, rng):
+        drawn.append(pair)
+        return 0
+
+    import inbounds as ib
+
+    world = ib.zoo.queue().simulator().open()[0]
+    counts = np.zeros(6, dtype=np.int64)
+    interpreted(draw_each, draw_next=draw_next, draw_start=lambda world, rng: 3)(
+        world, None, np.empty((96, 2), dtype=np.int64), np.zeros(96), np.zeros((96, 2)), counts, 7
+    )
+    assert drawn == np.repeat(np.arange(96), 2).tolist() and counts.tolist() == [0, 0, 0, 7, 0, 0]
+
+
+def test_recursion_and_records() -> None:
+    assert interpreted(factorial)(5) == factorial(5) == 120
+    ours, theirs = Pair(np.zeros(3), 1.5), Pair(np.zeros(3), 1.5)
+    fill(ours)
+    interpreted(fill)(theirs)
+    np.testing.assert_array_equal(ours.first, [0.0, 2.5, 5.0])
+    np.testing.assert_array_equal(ours.first, theirs.first)
+
+
+def test_the_caller_s_numba_settings_stay_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "CACHE_DIR", "somewhere else")
+    compiled(inner.py_func)
+    assert config.CACHE_DIR == "somewhere else"
+
+
+def test_kernels_release_the_lock_and_are_exact() -> None:
+    options = inner.targetoptions
+    assert options["nogil"] and not options.get("fastmath") and not options.get("parallel")
+
+
+# ---- the cache
+
+
+SCRIPT = """
+import inbounds as ib
+from inbounds.learn.cspda import advance
+run = ib.learn(ib.zoo.queue().simulator(), ib.CSPDA(), samples=400)
+print(sum(advance.stats.cache_hits.values()), sum(advance.stats.cache_misses.values()), run.policy.probabilities.sum())
+"""
+
+
+def in_another_process(environment: dict[str, str], script: str = SCRIPT) -> list[str]:
+    package = str(Path(module.__file__).parents[1])
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        env=os.environ | {"PYTHONPATH": package} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.split()
+
+
+def test_another_process_hits_the_cache(tmp_path: Path) -> None:
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    first = in_another_process(environment)
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    second = in_another_process(environment)
+    assert first[:2] == ["0", "1"] and second[:2] == ["1", "0"] and first[2] == second[2]
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()} == files
+    assert any("advance" in path.name for path in files)
+    assert all(path.relative_to(tmp_path).parts[:2] == ("inbounds", "kernels") for path in files)
+
+
+def fresh_directory() -> Path | None:
+    return module._cache_directory.__wrapped__()
+
+
+def test_the_directory_depends_on_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "package"
+    (package / "learn").mkdir(parents=True)
+    (package / "compiled.py").write_text("x = 1\n")
+    (package / "learn" / "kernels.py").write_text("y = 1\n")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "__file__", str(package / "compiled.py"))
+    first = fresh_directory()
+    assert first is not None and first.is_dir() and first == fresh_directory()
+    seen = {first}
+    (package / "learn" / "kernels.py").write_text("y = 2\n")
+    seen.add(fresh_directory())
+    (package / "learn" / "kernels.py").rename(package / "learn" / "other.py")
+    seen.add(fresh_directory())
+    (package / "learn" / "new.py").write_text("")
+    seen.add(fresh_directory())
+    assert len(seen) == 4 and None not in seen
+
+
+def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    for variable, base in (("NUMBA_CACHE_DIR", "numba"), ("XDG_CACHE_HOME", "xdg"), ("HOME", "home/.cache")):
+        directory = fresh_directory()
+        assert directory is not None and directory.parent == tmp_path / base / "inbounds" / "kernels"
+        monkeypatch.delenv(variable)
+
+
+def test_without_a_place_to_write_kernels_compile_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file" / "below"))
+    assert fresh_directory() is None
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    assert fresh_directory() is not None
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # read-only, which root would not notice
+    assert fresh_directory() is None
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    assert fresh_directory() is None
+    monkeypatch.setattr(module, "_cache_directory", lambda: None)
+    assert compiled(inner.py_func)(3) == 4
+
+
+def test_a_process_without_a_place_to_write(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    script = """
+import numpy as np
+from inbounds.learn.kernels import project_prices
+u = np.array([-5.0, 5.0])
+project_prices(u, 4.0)
+print(*u)
+"""
+    assert in_another_process({"NUMBA_CACHE_DIR": str(tmp_path / "file")}, script) == ["0.0", "4.0"]

@@ -1,0 +1,212 @@
+"""What every algorithm owes: the same tests for each entry of `inbounds.learn.ALGORITHMS`.
+
+An algorithm joins by adding its settings to `CASES`; the first test fails until it has.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.compiled import interpreted
+from inbounds.learn import ALGORITHMS
+from naive_cspda import ragged
+
+CASES: dict[str, dict[str, Any]] = {
+    "cspda": {
+        "paper": ib.CSPDA(slater=0.2),
+        "practical": ib.CSPDA.practical(slater=0.2, kappa=0.01),
+        "estimated": ib.CSPDA.practical(),
+    },
+}
+EVERY = pytest.mark.parametrize(
+    "settings",
+    [pytest.param(case, id=f"{name}-{what}") for name, cases in CASES.items() for what, case in cases.items()],
+)
+
+ONE_STATE = ib.CMDP(
+    offsets=[0, 3],
+    transition=np.ones((3, 1)),
+    reward=[1.0, 0.5, 0.0],
+    constraints=[ib.Constraint([1.0, 0.2, 0.0], at_most=0.4, name="work")],
+    initial=[1.0],
+    discount=0.9,
+)
+ONE_PAIR = ib.CMDP(
+    offsets=[0, 1],
+    transition=[[1.0]],
+    reward=[1.0],
+    constraints=[ib.Constraint([1.0], at_least=0.5, name="only")],
+    initial=[1.0],
+    discount=0.9,
+)
+PROBLEMS = {
+    "queue": ib.zoo.queue(),
+    "ragged": ragged(2),
+    "one constraint": ragged(1),
+    "no constraint": ragged(0),
+    "one state": ONE_STATE,
+    "one pair": ONE_PAIR,
+    "no future": ragged(2, discount=0.0),
+}
+SOME_PROBLEMS = pytest.mark.parametrize("problem", ["queue", "ragged"])
+ALL_PROBLEMS = pytest.mark.parametrize("problem", PROBLEMS)
+
+
+def user_simulator(cmdp: ib.CMDP, record: list[tuple[Any, Any]] | None = None) -> ib.Simulator:
+    """The same problem behind a user's step function that draws as the tables do: one uniform, inverted."""
+    pairs = cmdp.pairs
+    rows = np.cumsum(cmdp.transition.toarray(), axis=1)
+    starts = np.cumsum(cmdp.initial)
+    pair_of = {(int(s), int(a)): k for k, (s, a) in enumerate(zip(pairs.states, pairs.actions, strict=True))}
+
+    def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float, list[float]]:
+        if record is not None:
+            record.append((state, action))
+        k = pair_of[state, action]
+        after = int(np.searchsorted(rows[k], rng.random(), side="right"))
+        return after, cmdp.reward[k], [constraint.signal[k] for constraint in cmdp.constraints]
+
+    def actions(state: int) -> list[int]:
+        return pairs.actions[pairs.offsets[state] : pairs.offsets[state + 1]].tolist()
+
+    return ib.Simulator(
+        step,
+        start=lambda rng: int(np.searchsorted(starts, rng.random(), side="right")),
+        states=cmdp.n_states,
+        actions=actions,
+        discount=cmdp.discount,
+        reward_range=(cmdp.reward.min(), cmdp.reward.max()),
+        constraints=[ib.Constraint(at_least=c.at_least, at_most=c.at_most, name=c.name) for c in cmdp.constraints],
+        signal_ranges=[(c.signal.min(), c.signal.max()) for c in cmdp.constraints],
+    )
+
+
+def same(one: Any, other: Any) -> bool:
+    return (
+        np.array_equal(one.policy.probabilities, other.policy.probabilities)
+        and np.array_equal(one.prices, other.prices)
+        and one.samples[-1] == other.samples[-1]
+    )
+
+
+def test_every_algorithm_is_here() -> None:
+    assert set(CASES) == set(ALGORITHMS)
+    for name, cases in CASES.items():
+        assert all(type(case) is ALGORITHMS[name] for case in cases.values())
+
+
+@EVERY
+@ALL_PROBLEMS
+def test_returns_a_policy_of_the_problem_and_finite_prices(settings: Any, problem: str) -> None:
+    cmdp = PROBLEMS[problem]
+    run = ib.learn(cmdp.simulator(), settings, samples=1500, seed=0, checkpoints=[200, 1000])
+    assert len(run.policies) == len(run.samples) >= 1 and np.all(np.diff(run.samples) > 0)
+    for policy in run.policies:
+        sums = cmdp.pairs.sum_by_state(policy.probabilities)
+        np.testing.assert_allclose(sums, 1.0, rtol=0.0, atol=1e-12)
+        assert np.all(policy.probabilities >= 0.0)
+    assert run.prices.shape == (cmdp.n_constraints,) and np.all(np.isfinite(run.prices)) and np.all(run.prices >= 0.0)
+    assert ib.evaluate(cmdp, run.policy).margins.shape == (cmdp.n_constraints,)
+    assert run.settings and run.guarantee
+
+
+@EVERY
+@SOME_PROBLEMS
+def test_same_seed_same_bits_and_other_seeds_differ(settings: Any, problem: str) -> None:
+    simulator = PROBLEMS[problem].simulator()
+    runs = [ib.learn(simulator, settings, samples=2000, seed=seed) for seed in (0, 0, 1, 2**40)]
+    assert same(runs[0], runs[1])
+    assert not same(runs[0], runs[2]) and not same(runs[0], runs[3]) and not same(runs[2], runs[3])
+
+
+@EVERY
+@ALL_PROBLEMS
+def test_checkpoints_do_not_change_a_run(settings: Any, problem: str) -> None:
+    simulator = PROBLEMS[problem].simulator()
+    whole = ib.learn(simulator, settings, samples=2000, seed=4)
+    pieces = ib.learn(simulator, settings, samples=2000, seed=4, checkpoints=[1, 2, 500, 999, 1000, 1001, 1999])
+    many = ib.learn(simulator, settings, samples=2000, seed=4, checkpoints=range(1, 2001, 7))
+    assert same(whole, pieces) and same(whole, many)
+
+
+@EVERY
+def test_advancing_in_odd_pieces_leaves_the_same_state(settings: Any) -> None:
+    simulator = PROBLEMS["ragged"].simulator()
+    record, states = settings.algorithm, []
+    for stops in ([2000], [300, 301, 1000, 1003, 2000], [*range(263, 2000, 37), 2000]):
+        rng = np.random.default_rng(9)
+        state, constants, drawn, _, _ = record.prepare(settings, simulator, 2000, rng)
+        for until in stops:
+            drawn = record.advance(state, constants, simulator.open()[0], rng, drawn, until)
+            assert drawn >= until
+        assert record.advance(state, constants, simulator.open()[0], rng, drawn, drawn) == drawn  # nothing to do
+        states.append((*state, rng.bit_generator.state["state"]["state"]))
+    for other in states[1:]:
+        assert all(np.array_equal(mine, theirs) for mine, theirs in zip(states[0], other, strict=True))
+
+
+@EVERY
+@ALL_PROBLEMS
+def test_equals_its_interpreted_twin(settings: Any, problem: str) -> None:
+    simulator = PROBLEMS[problem].simulator()
+    record, ends = settings.algorithm, []
+    for advance in (record.advance, interpreted(record.advance)):
+        rng = np.random.default_rng(5)
+        state, constants, drawn, _, _ = record.prepare(settings, simulator, 800, rng)
+        advance(state, constants, simulator.open()[0], rng, drawn, 800)
+        ends.append((*state, rng.bit_generator.state["state"]["state"]))
+    assert all(np.array_equal(mine, theirs) for mine, theirs in zip(*ends, strict=True))
+
+
+@EVERY
+@ALL_PROBLEMS
+def test_a_user_s_simulator_gives_the_run_of_the_table(settings: Any, problem: str) -> None:
+    """It sees only the simulator: with the same draws behind a step function, and no model, the same bits come out.
+
+    And `samples` equals the draws counted.
+    """
+    cmdp = PROBLEMS[problem]
+    drawn: list[tuple[Any, Any]] = []
+    theirs = ib.learn(user_simulator(cmdp, drawn), settings, samples=600, seed=6)
+    assert len(drawn) == theirs.samples[-1]
+    assert same(ib.learn(cmdp.simulator(), settings, samples=600, seed=6), theirs)
+
+
+@EVERY
+def test_inputs_are_untouched(settings: Any) -> None:
+    cmdp = PROBLEMS["ragged"]
+    simulator = cmdp.simulator()
+    world = simulator.open()[0]
+    before, before_settings = [array.copy() for array in world], copy.deepcopy(settings)
+    ib.learn(simulator, settings, samples=2000, checkpoints=5)
+    for now, was in zip(world, before, strict=True):
+        assert not now.flags.writeable
+        np.testing.assert_array_equal(now, was)
+    assert settings == before_settings
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_one_compilation_serves_every_problem(name: str) -> None:
+    advance = ALGORITHMS[name].algorithm.advance
+    for settings in CASES[name].values():
+        for cmdp in PROBLEMS.values():
+            ib.learn(cmdp.simulator(), settings, samples=600, seed=np.int64(1), checkpoints=np.array([100]))
+    assert len(advance.nopython_signatures) == 1
+
+
+@EVERY
+def test_a_model_in_place_of_a_simulator_is_refused(settings: Any) -> None:
+    with pytest.raises(ib.InvalidInput, match=r"learners see a simulator only: give cmdp.simulator\(\)"):
+        ib.learn(PROBLEMS["queue"], settings, samples=1000)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_records_are_complete(name: str) -> None:
+    record = ALGORITHMS[name].algorithm
+    assert record.name and record.paper and callable(record.prepare) and callable(record.extract)
+    assert name == record.name.lower()

@@ -1,0 +1,243 @@
+"""The shared kernels: draws, the sum tree, the projection of prices; each against brute force."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.compiled import interpreted
+from inbounds.learn.kernels import (
+    FAN_OUT,
+    draw_next,
+    draw_start,
+    project_prices,
+    tree_find,
+    tree_levels,
+    tree_rebuild,
+    tree_set,
+    tree_total,
+)
+from naive_cspda import project, ragged
+
+SIZES = [1, 7, 8, 9, 63, 64, 65, 511, 512, 513, 1000, 4097]
+
+
+class Uniforms:
+    """A generator that gives chosen numbers, then fails."""
+
+    def __init__(self, *numbers: float) -> None:
+        self.numbers = list(numbers)
+
+    def random(self) -> float:
+        return self.numbers.pop(0)
+
+
+def tree_of(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    levels = tree_levels(len(weights))
+    tree = np.zeros(levels[-1])
+    tree[: len(weights)] = weights
+    tree_rebuild(tree, levels)
+    return tree, levels
+
+
+def naive_find(weights: np.ndarray, x: float) -> int:
+    return int(np.searchsorted(np.cumsum(weights), x, side="right"))
+
+
+# ---- the sum tree. Whole weights below 2^20 add up without rounding, so brute force must agree exactly.
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_tree_equals_brute_force_over_random_operations(n: int) -> None:
+    rng = np.random.default_rng(n)
+    weights = rng.integers(0, 1000, n).astype(float)
+    weights[rng.integers(n)] = 5.0  # at least one is positive
+    tree, levels = tree_of(weights)
+    for _ in range(300):
+        k, weight = int(rng.integers(n)), float(rng.integers(0, 1000))
+        if weights.sum() - weights[k] + weight > 0.0:
+            weights[k] = weight
+            tree_set(tree, levels, k, weight)
+        total = weights.sum()
+        assert tree_total(tree, levels) == total
+        for x in (0.0, float(rng.integers(total)), rng.random() * total, total - 1.0, np.nextafter(total, 0.0)):
+            assert tree_find(tree, levels, n, x) == naive_find(weights, x)
+    np.testing.assert_array_equal(tree[:n], weights)
+    rebuilt, _ = tree_of(weights)
+    np.testing.assert_array_equal(tree, rebuilt)
+
+
+@pytest.mark.parametrize("n", [n for n in SIZES if n <= 1000])
+def test_find_at_every_boundary(n: int) -> None:
+    weights = np.random.default_rng(n).integers(1, 50, n).astype(float)
+    tree, levels = tree_of(weights)
+    starts = np.cumsum(weights) - weights
+    assert [tree_find(tree, levels, n, x) for x in starts] == list(range(n))
+    assert [tree_find(tree, levels, n, np.nextafter(x + w, 0.0)) for x, w in zip(starts, weights, strict=True)] == list(
+        range(n)
+    )
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("find", [tree_find, interpreted(tree_find)], ids=["compiled", "interpreted"])
+def test_padding_is_never_returned(n: int, find) -> None:
+    """Rounding can leave x at or past what is left of it; the interpreted code would raise where it left the array."""
+    rng = np.random.default_rng(n)
+    for _ in range(20):
+        tree, levels = tree_of(np.exp(rng.normal(0.0, 2.0, n)))
+        total = tree_total(tree, levels)
+        for x in (np.nextafter(total, 0.0), total, total * (1.0 + 1e-12), 2.0 * total + 1.0):
+            assert 0 <= find(tree, levels, n, x) < n
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_tree_layout_is_whole_nodes(n: int) -> None:
+    levels = tree_levels(n)
+    assert np.all(np.diff(levels) % FAN_OUT == 0) and np.all(np.diff(levels) > 0)
+    assert levels[0] == 0 and levels[1] >= n and levels[-1] - levels[-2] == FAN_OUT
+    for below, above in pairwise(levels[:-1]):
+        used = (above - below) // FAN_OUT  # nodes of the level below, each with a sum in the level above
+        assert levels[list(levels).index(above) + 1] - above >= used
+
+
+def test_tree_does_not_drift() -> None:
+    """After 1e5 changes over many orders of magnitude every sum is what a rebuild gives, bit for bit."""
+    rng = np.random.default_rng(0)
+    tree, levels = tree_of(rng.random(100))
+    python = interpreted(tree_set)
+    for step in range(100_000):
+        (tree_set if step % 50 else python)(tree, levels, step % 97, float(np.exp(rng.normal(0.0, 20.0))))
+    rebuilt, _ = tree_of(tree[:100].copy())
+    np.testing.assert_array_equal(tree, rebuilt)
+
+
+# ---- draws: the sets of uniforms that lead to each outcome have the right lengths
+
+
+@pytest.mark.parametrize(
+    "cmdp", [ib.zoo.queue(), ragged(2), ib.zoo.garnet(40, 1, 37, 0)], ids=["queue", "ragged", "wide"]
+)
+def test_draw_next_inverts_every_row(cmdp: ib.CMDP) -> None:
+    world, _ = cmdp.simulator().open()
+    draw = interpreted(draw_next)
+    rows = cmdp.transition.toarray()
+    for pair in range(0, cmdp.n_pairs, max(1, cmdp.n_pairs // 20)):
+        ends = np.cumsum(rows[pair])
+        for state in np.flatnonzero(rows[pair]):
+            for u in (ends[state] - rows[pair, state] + 1e-12, ends[state] - 1e-12):
+                assert draw(world, pair, Uniforms(u)) == state
+        last = np.flatnonzero(rows[pair])[-1]
+        assert draw(world, pair, Uniforms(np.nextafter(1.0, 0.0))) == last
+        assert draw(world, pair, Uniforms(0.0)) == np.flatnonzero(rows[pair])[0]
+
+
+@pytest.mark.parametrize("initial", [np.full(7, 1 / 7), [0.0, 0.9, 0.0, 0.1, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0], [1.0]])
+def test_draw_start_inverts_the_initial_distribution(initial) -> None:
+    initial = np.array(initial)
+    n_states = len(initial)
+    cmdp = ib.CMDP(
+        offsets=np.arange(n_states + 1),
+        transition=np.eye(n_states),
+        reward=np.zeros(n_states),
+        constraints=[],
+        initial=initial,
+        discount=0.5,
+    )
+    world, _ = cmdp.simulator().open()
+    draw = interpreted(draw_start)
+    ends = np.cumsum(initial)
+    for state in np.flatnonzero(initial):
+        for u in (ends[state] - initial[state] + 1e-12, ends[state] - 1e-12):
+            assert draw(world, Uniforms(u)) == state
+    assert initial[draw(world, Uniforms(0.0))] > 0.0
+    assert draw(world, Uniforms(np.nextafter(1.0, 0.0))) == np.flatnonzero(initial)[-1]
+
+
+def test_compiled_draws_equal_interpreted_ones() -> None:
+    world, _ = ragged(2).simulator().open()
+    ours, theirs = np.random.default_rng(3), np.random.default_rng(3)
+    next_twin, start_twin = interpreted(draw_next), interpreted(draw_start)
+    for k in range(500):
+        assert draw_next(world, k % 13, ours) == next_twin(world, k % 13, theirs)
+        assert draw_start(world, ours) == start_twin(world, theirs)
+
+
+# ---- the projection onto { u >= 0, sum u <= R }
+
+
+def nearest_by_active_sets(u: np.ndarray, radius: float) -> np.ndarray:
+    """The best of all feasible points that are stationary for some set of active constraints."""
+    best = np.zeros_like(u)
+    for positive in product([False, True], repeat=len(u)):
+        free = np.array(positive)
+        if not free.any():
+            continue
+        for full in (False, True):
+            point = np.zeros_like(u)
+            point[free] = u[free] - ((u[free].sum() - radius) / free.sum() if full else 0.0)
+            feasible = point.min() >= -1e-12 and point.sum() <= radius + 1e-12
+            if feasible and np.sum((point - u) ** 2) < np.sum((best - u) ** 2):
+                best = point
+    return best
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 4, 5])
+def test_projection_equals_brute_force_over_active_sets(dimension: int) -> None:
+    rng = np.random.default_rng(dimension)
+    for _ in range(200):
+        radius = rng.uniform(0.1, 20.0)
+        u = rng.normal(0.0, radius, dimension)
+        if rng.random() < 0.3:
+            u = np.round(u)  # ties
+        projected = u.copy()
+        project_prices(projected, radius)
+        np.testing.assert_allclose(projected, nearest_by_active_sets(u, radius), rtol=0.0, atol=1e-12 * radius + 1e-12)
+        np.testing.assert_allclose(projected, project(u, radius), rtol=0.0, atol=1e-12 * radius)
+        again = projected.copy()
+        project_prices(again, radius)
+        np.testing.assert_allclose(again, projected, rtol=0.0, atol=1e-14 * radius)
+        twin = u.copy()
+        interpreted(project_prices)(twin, radius)
+        np.testing.assert_array_equal(twin, projected)
+
+
+@pytest.mark.parametrize(
+    ("u", "radius", "expected"),
+    [
+        ([-5.0, 5.0], 4.0, [0.0, 4.0]),  # projecting on the l1 ball first and clipping after gives (0, 2)
+        ([3.0, 3.0], 4.0, [2.0, 2.0]),
+        ([1.0, 2.0], 4.0, [1.0, 2.0]),
+        ([10.0, 1.0, 0.0], 4.0, [4.0, 0.0, 0.0]),
+        ([-1.0], 4.0, [0.0]),
+        ([], 4.0, []),
+    ],
+)
+def test_projection_by_hand(u, radius: float, expected) -> None:
+    prices = np.array(u)
+    project_prices(prices, radius)
+    np.testing.assert_allclose(prices, expected, rtol=0.0, atol=1e-15)
+
+
+def test_projection_ends_when_an_entry_equals_the_threshold() -> None:
+    """Prices that a run reached: rounding made two sets of positive entries take turns for ever."""
+    prices = np.array([float.fromhex("0x1.2ccf9893314b0p-2"), float.fromhex("0x1.b411276f44350p+3")])
+    radius = 4.0 / 0.3
+    project_prices(prices, radius)
+    np.testing.assert_allclose(prices, [0.0, radius], rtol=0.0, atol=1e-14)
+
+    rng = np.random.default_rng(0)
+    for _ in range(3000):
+        rest = rng.uniform(0.0, 1.0, rng.integers(1, 4))
+        prices = np.append(rest, radius + rest.min() * (1.0 + rng.integers(-3, 4) * 2.0**-52))
+        expected = project(prices, radius)
+        project_prices(prices, radius)
+        np.testing.assert_allclose(prices, expected, rtol=0.0, atol=1e-14)
+
+
+def test_projection_of_prices_that_swallow_the_radius() -> None:
+    prices = np.array([1e20, 1e20, 1e20])
+    project_prices(prices, 4.0)
+    assert np.all(prices >= 0.0) and prices.sum() <= 4.0

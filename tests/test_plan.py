@@ -1,0 +1,127 @@
+"""The paper's settings for a target, and what its constants cost."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.learn.cspda import prepare
+from inbounds.learn.plan import Sizes
+
+QUEUE = ib.zoo.queue()
+SIZES = Sizes(6, 96, 2, 0.5)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 0.99])
+@pytest.mark.parametrize("which", ["proof", "experiment"])
+def test_formulas(epsilon: float, which: str) -> None:
+    """Theorem 2 with eps = epsilon / 4: its proof gives 4 eps where Theorem 3 says eps."""
+    settings = getattr(ib.plan(SIZES, epsilon=epsilon, slater=0.2), which)
+    constant = {"proof": 1195.5, "experiment": 0.02}[which]
+    eps, phi, rate = epsilon / 4, 0.2, 0.5
+    T = constant**2 * 2 * 96 * math.log(96) / (rate**2 * phi**2) * max(16, 4 * phi**2, 1 / eps**2)
+    assert settings.constant == constant
+    assert settings.samples == pytest.approx(T, rel=1e-12, abs=1.0) and settings.samples >= T * (1.0 - 1e-12)
+    T = settings.samples
+    assert settings.kappa == pytest.approx(2 * constant / rate * math.sqrt(2 * 96 * math.log(96) / T), rel=1e-12)
+    assert settings.alpha == pytest.approx(math.sqrt(6) / (rate * phi * math.sqrt(2 * T)), rel=1e-12)
+    assert settings.beta == pytest.approx(rate * phi * math.sqrt(math.log(96) / (96 * T)), rel=1e-12)
+    assert settings.shift == pytest.approx(108.0, rel=1e-12)
+    # The theory ties kappa to the target: kappa = 2 eps phi, never above phi / 2.
+    assert settings.kappa <= phi / 2
+    if which == "proof":
+        assert settings.kappa == pytest.approx(2 * eps * phi, rel=1e-6)
+
+
+def test_the_target_costs_sixteen_times_the_statement_of_the_theorem() -> None:
+    stated = 1195.5**2 * 2 * 96 * math.log(96) / (0.5**2 * 0.2**2) / 0.1**2
+    assert ib.plan(SIZES, epsilon=0.1, slater=0.2).proof.samples == pytest.approx(16 * stated, rel=1e-12)
+    constants = ib.plan(SIZES, epsilon=0.1, slater=0.2)
+    assert constants.proof.samples / constants.experiment.samples == pytest.approx((1195.5 / 0.02) ** 2, rel=1e-4)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 0.99])
+def test_the_guarantee_covers_the_proof_s_settings_and_not_the_experiment_s(epsilon: float) -> None:
+    plan = ib.plan(QUEUE, epsilon=epsilon, slater=0.2)
+    for settings, covered in ((plan.proof, True), (plan.experiment, False)):
+        start = prepare(
+            ib.CSPDA(slater=0.2, constant=settings.constant),
+            QUEUE.simulator(),
+            settings.samples,
+            np.random.default_rng(0),
+        )
+        assert start.guarantee.startswith("none") != covered
+        resolved = start.constants.kappa, start.constants.alpha, start.constants.beta, start.constants.shift
+        assert resolved == (settings.kappa, settings.alpha, settings.beta, settings.shift)
+
+
+def test_a_model_a_simulator_and_sizes_give_the_same_plan() -> None:
+    by_model = ib.plan(QUEUE, epsilon=0.1)
+    assert by_model.sizes == SIZES
+    assert by_model.slater == pytest.approx(0.2, abs=1e-9)
+    given = [ib.plan(problem, epsilon=0.1, slater=0.2) for problem in (QUEUE, QUEUE.simulator(), SIZES, tuple(SIZES))]
+    assert all(plan == given[0] for plan in given)
+
+
+def test_without_constraints() -> None:
+    plan = ib.plan(ib.zoo.garnet(10, 3, 2, constraints=0), epsilon=0.1)
+    assert plan.slater == 1.0 and plan.proof.kappa == 0.0 and plan.proof.samples > 1
+
+
+def test_one_pair_needs_one_sample() -> None:
+    assert ib.plan(Sizes(1, 1, 1, 0.5), epsilon=0.1, slater=1.0).proof.samples == 1
+
+
+def test_the_table_shows_both_constants() -> None:
+    lines = str(ib.plan(QUEUE, epsilon=0.1)).splitlines()
+    assert lines[0].split() == ["proof", "experiment"] and len({len(line) for line in lines}) == 1
+    assert "1195.5" in lines[1] and "0.02" in lines[1]
+    assert [line.split()[0] for line in lines[3:]] == ["kappa", "alpha", "beta", "M"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "arguments", "message"),
+    [
+        (QUEUE, {"epsilon": 0.0}, r"epsilon must be in \(0, 1\)"),
+        (QUEUE, {"epsilon": 1.0}, "epsilon must be"),
+        (QUEUE, {"epsilon": math.nan}, "epsilon must be"),
+        (QUEUE, {"epsilon": "small"}, "epsilon must be a number, found 'small'"),
+        (QUEUE, {"epsilon": None}, "epsilon must be a number"),
+        (QUEUE, {"epsilon": 0.1, "slater": 0.0}, r"slater must be in \(0, 1\]"),
+        (QUEUE, {"epsilon": 0.1, "slater": 1.5}, "slater must be"),
+        (QUEUE, {"epsilon": 0.1, "slater": "x"}, "slater must be a number"),
+        (QUEUE.simulator(), {"epsilon": 0.1}, "give slater="),
+        (SIZES, {"epsilon": 0.1}, "give slater="),
+        (Sizes(6, 5, 2, 0.5), {"epsilon": 0.1, "slater": 0.2}, "at least as many pairs as states"),
+        (Sizes(0, 0, 0, 0.5), {"epsilon": 0.1, "slater": 0.2}, "at least one state"),
+        (Sizes(6, 96, -1, 0.5), {"epsilon": 0.1, "slater": 0.2}, "constraints >= 0"),
+        (Sizes(6, 96, 2, 1.0), {"epsilon": 0.1, "slater": 0.2}, "discount"),
+        ((6, 96), {"epsilon": 0.1, "slater": 0.2}, "plan takes a CMDP, a Simulator, or Sizes"),
+        ("queue", {"epsilon": 0.1, "slater": 0.2}, "plan takes a CMDP, a Simulator, or Sizes"),
+    ],
+)
+def test_bad_arguments_are_named(problem, arguments: dict, message: str) -> None:
+    with pytest.raises(ib.InvalidInput, match=message):
+        ib.plan(problem, **arguments)
+
+
+def test_numbers_as_text_are_numbers() -> None:
+    assert ib.plan(SIZES, epsilon="0.1", slater="0.2") == ib.plan(SIZES, epsilon=0.1, slater=0.2)  # type: ignore[arg-type]
+
+
+def test_infeasible_problems_and_those_without_slack() -> None:
+    with pytest.raises(ib.Infeasible):
+        ib.plan(ib.zoo.queue(full_buffer="closed"), epsilon=0.1)
+    at_the_bound = ib.CMDP(
+        offsets=[0, 2],
+        transition=[[1.0], [1.0]],
+        reward=[1.0, 0.0],
+        constraints=[ib.Constraint([1.0, 0.0], at_most=0.0, name="never")],
+        initial=[1.0],
+        discount=0.5,
+    )
+    with pytest.raises(ib.InvalidInput, match="exactly at a bound"):
+        ib.plan(at_the_bound, epsilon=0.1)
