@@ -63,6 +63,9 @@ def feasible(
     for position in range(draw(st.integers(0, max_constraints))):
         signal = draw(numbers)
         reached = naive.value(plain, inside, signal)
+        # A policy that sees one value only reaches exactly that; otherwise the margin would be nothing but rounding.
+        nearest = float(signal[np.argmin(np.abs(signal - reached))])
+        reached = nearest if abs(nearest - reached) < 1e-12 else reached
         if draw(st.booleans()):
             constraints.append(ib.Constraint(signal, at_least=reached - slack, name=f"floor {position}"))
         else:
