@@ -159,7 +159,7 @@ def test_max_states():
             "signal is a function .* constraint 0 is Constraint",
         ),
         ({"constraints": [ib.Constraint(at_most=1.0)]}, "signal is a function .* constraint 0 is Constraint"),
-        ({"constraints": ["noise"]}, "signal is a function .* constraint 0 is 'noise'"),
+        ({"constraints": ["noise"]}, "must be ib.Constraint records, found str at position 0"),
         (
             {"constraints": [ib.Constraint(lambda s, a: "loud", at_most=1.0, name="noise")]},
             "state 'a', action 'go': the signal of constraint 'noise' must be a number, found 'loud'",

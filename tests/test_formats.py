@@ -485,7 +485,7 @@ def text_array(text: bytes) -> bytes:
         ("offsets", array_bytes([0, 4, 3]), "must rise from 0 to 3 and never fall"),
         ("offsets", array_bytes([0, 3, 3]), "state 'down' has no actions"),
         ("offsets", array_bytes([0.0, 2.0, 3.0]), "must be an array of the type <i8 or <i4"),
-        ("actions", array_bytes([0, 0, 2]), "lists action 0 twice"),
+        ("actions", array_bytes([0, 0, 2]), "lists action .* twice"),
         ("actions", array_bytes([-1, 0, 2]), "must not be negative"),
         ("actions", array_bytes([9, 0, 2]), "action_labels must name every action"),
         ("indptr", array_bytes([0, 3, 2, 5]), "member 'indptr' must rise from 0 to 5"),

@@ -78,8 +78,8 @@ def test_one_pair_needs_one_sample() -> None:
 def test_the_table_shows_both_constants() -> None:
     lines = str(ib.plan(QUEUE, epsilon=0.1)).splitlines()
     assert lines[0].split() == ["proof", "experiment"] and len({len(line) for line in lines}) == 1
-    assert "1195.5" in lines[1] and "0.02" in lines[1]
-    assert [line.split()[0] for line in lines[3:]] == ["kappa", "alpha", "beta", "M"]
+    assert "1195.5" in lines[2] and "0.02" in lines[2]
+    assert [line.split()[0] for line in lines[4:]] == ["kappa", "alpha", "beta", "M"]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from inbounds.model.build import build as build
     from inbounds.model.cmdp import CMDP as CMDP
     from inbounds.model.cmdp import Constraint as Constraint
+    from inbounds.model.episodic import EpisodicCMDP as EpisodicCMDP
+    from inbounds.model.episodic import EpisodicPolicy as EpisodicPolicy
+    from inbounds.model.episodic import truncate as truncate
     from inbounds.model.policy import Policy as Policy
     from inbounds.model.policy import evaluate as evaluate
     from inbounds.model.policy import mix as mix
@@ -31,6 +34,8 @@ _HOMES = {
     "CMDP": "model.cmdp",
     "CSPDA": "learn.cspda",
     "Constraint": "model.cmdp",
+    "EpisodicCMDP": "model.episodic",
+    "EpisodicPolicy": "model.episodic",
     "Infeasible": "errors",
     "InvalidInput": "errors",
     "Policy": "model.policy",
@@ -44,6 +49,7 @@ _HOMES = {
     "plan": "learn.plan",
     "slater": "exact.feasibility",
     "solve": "exact.solve",
+    "truncate": "model.episodic",
 }
 
 __all__ = [*_HOMES, "zoo"]

@@ -18,6 +18,7 @@ import click
 
 if TYPE_CHECKING:
     from inbounds.model.cmdp import CMDP
+    from inbounds.model.episodic import EpisodicCMDP
 
 EXIT_INVALID, EXIT_INFEASIBLE = 2, 3
 
@@ -104,7 +105,7 @@ def solve(problem: str, parameters: tuple[str, ...], method: str, show_policy: b
     """
     import inbounds as ib
 
-    cmdp = _load(problem, parameters)
+    cmdp = _load_discounted(problem, parameters, "solve")
     best = ib.solve(cmdp, method=method)
     if as_json:
         _print_json(
@@ -183,7 +184,7 @@ def learn(
     from inbounds.errors import InvalidInput
     from inbounds.learn import ALGORITHMS
 
-    cmdp = _load(problem, parameters)
+    cmdp = _load_discounted(problem, parameters, "learn")
     if algorithm not in ALGORITHMS:
         raise InvalidInput(f"no algorithm is called {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
     settings_class = ALGORITHMS[algorithm]
@@ -278,7 +279,7 @@ def plan(
 
     target: Any
     if problem is not None:
-        target = _load(problem, parameters)
+        target = _load_discounted(problem, parameters, "plan")
     elif states is None or pairs is None:
         raise InvalidInput("give a PROBLEM, or --states and --pairs (and --slater)")
     else:
@@ -406,7 +407,7 @@ def zoo(problem: str | None, as_json: bool) -> None:
         click.echo("\nDefaults: " + ", ".join(f"{k}={v!r}" for k, v in facts[problem]["parameters"].items()))  # type: ignore[attr-defined]
 
 
-def _load(problem: str, parameters: tuple[str, ...]) -> CMDP:
+def _load(problem: str, parameters: tuple[str, ...]) -> CMDP | EpisodicCMDP:
     """The problem that the user named, with the parameters that they set; or the model in the file that they named."""
     import inspect
 
@@ -440,6 +441,16 @@ def _load(problem: str, parameters: tuple[str, ...]) -> CMDP:
         return make(**values)
     except TypeError as error:
         raise InvalidInput(f"{problem} cannot be built from {', '.join(parameters)}: {error}") from error
+
+
+def _load_discounted(problem: str, parameters: tuple[str, ...], command: str) -> CMDP:
+    from inbounds.errors import InvalidInput
+    from inbounds.model.cmdp import CMDP
+
+    loaded = _load(problem, parameters)
+    if not isinstance(loaded, CMDP):
+        raise InvalidInput(f"{problem} has a finite horizon; `inbounds {command}` takes discounted problems")
+    return loaded
 
 
 def _problem_facts(cmdp: CMDP) -> dict[str, Any]:

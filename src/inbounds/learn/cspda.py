@@ -283,7 +283,7 @@ def prepare(settings: CSPDA, simulator: Simulator, samples: int, rng: np.random.
         "exploration": constants.exploration,
         "average": settings.average,
     }
-    return Prepared(state, constants, drawn, resolved, _guarantee(settings, slater, constants.kappa))
+    return Prepared(state, constants, drawn, resolved, _guarantee(settings, slater, drawn > 0, constants.kappa))
 
 
 def estimate_slater(simulator: Simulator, samples: int, rng: np.random.Generator) -> tuple[float, int]:
@@ -303,13 +303,13 @@ def estimate_slater(simulator: Simulator, samples: int, rng: np.random.Generator
     return min(max(0.5 * estimate, 0.01), 1.0), per_pair * n_pairs
 
 
-def _guarantee(settings: CSPDA, slater: float, kappa: float) -> str:
+def _guarantee(settings: CSPDA, slater: float, estimated: bool, kappa: float) -> str:
     gaps = []
     if settings != CSPDA(slater=settings.slater, constant=settings.constant, exploration=settings.exploration):
         gaps.append("settings that differ from the paper's formulas")
     if settings.constant < PROOF_CONSTANT:
         gaps.append(f"constant {settings.constant:g} where the proof needs {PROOF_CONSTANT:g}")
-    if settings.slater is None:
+    if estimated:
         gaps.append("an estimated Slater constant")
     if kappa > slater / 2.0:
         gaps.append(f"kappa {kappa:.3g} above half the Slater constant, {slater / 2.0:.3g}: too few samples")

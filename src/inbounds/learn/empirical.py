@@ -11,8 +11,8 @@ from inbounds.learn.kernels import draw_next, draw_start
 from inbounds.model.cmdp import CMDP, Constraint
 from inbounds.model.simulator import Simulator, World
 
-_STARTS = 100_000
-"""Draws of a start, which are free, that make the empirical initial distribution."""
+_LEAST_STARTS = 1_000
+"""Draws of a start, which are free, behind the empirical initial distribution; as many as samples, if that is more."""
 
 
 def empirical_model(simulator: Simulator, per_pair: int, rng: np.random.Generator) -> CMDP:
@@ -24,7 +24,7 @@ def empirical_model(simulator: Simulator, per_pair: int, rng: np.random.Generato
     margins = np.zeros((pairs.n_pairs, n_constraints))
     starts = np.zeros(pairs.n_states, dtype=np.int64)
     draw = interpreted(draw_each, **draws) if draws else draw_each
-    draw(world, rng, next_states, reward, margins, starts, _STARTS)
+    draw(world, rng, next_states, reward, margins, starts, max(next_states.size, _LEAST_STARTS))
     return CMDP(
         offsets=pairs.offsets,
         transition=sp.csr_array(

@@ -11,8 +11,9 @@ from inbounds.arrays import Floats, Ints
 from inbounds.compiled import compiled
 from inbounds.model.simulator import World
 
-FAN_OUT = 8
-"""Children of a node of the sum tree: their sums fill one cache line."""
+LOG_FAN_OUT = 3
+FAN_OUT = 1 << LOG_FAN_OUT
+"""Children of a node of the sum tree: their sums fill one cache line. `node_sum` adds up exactly so many."""
 
 
 @compiled
@@ -82,8 +83,8 @@ def tree_rebuild(tree: Floats, levels: Ints) -> None:
     """Recompute every sum from the weights."""
     for level in range(levels.shape[0] - 2):
         start, above = levels[level], levels[level + 1]
-        for node in range((above - start) // 8):
-            tree[above + node] = node_sum(tree, start + node * 8)
+        for node in range((above - start) // FAN_OUT):
+            tree[above + node] = node_sum(tree, start + node * FAN_OUT)
 
 
 @compiled
@@ -91,8 +92,8 @@ def tree_set(tree: Floats, levels: Ints, k: int, weight: float) -> None:
     """Set weight `k` and recompute the sums above it."""
     tree[k] = weight
     for level in range(levels.shape[0] - 2):
-        k >>= 3
-        tree[levels[level + 1] + k] = node_sum(tree, levels[level] + k * 8)
+        k >>= LOG_FAN_OUT
+        tree[levels[level + 1] + k] = node_sum(tree, levels[level] + k * FAN_OUT)
 
 
 @compiled
@@ -100,17 +101,17 @@ def tree_find(tree: Floats, levels: Ints, n: int, x: float) -> int:
     """The k with weights[0] + ... + weights[k-1] <= x < weights[0] + ... + weights[k], for 0 <= x < total."""
     k = 0
     for level in range(levels.shape[0] - 2, -1, -1):
-        first = levels[level] + k * 8
+        first = levels[level] + k * FAN_OUT
         # Count the children that end at or before x, without a branch that the processor would have to guess.
         child, before, end = 0, 0.0, tree[first]
-        for j in range(1, 8):
+        for j in range(1, FAN_OUT):
             past = x >= end
             child += past
             before = end if past else before
             end += tree[first + j]
         x -= before
         # Rounding can carry x past the last weight; the nodes below the padding do not exist.
-        k = min(k * 8 + child, (n - 1) >> (3 * level))
+        k = min(k * FAN_OUT + child, (n - 1) >> (LOG_FAN_OUT * level))
     return k
 
 

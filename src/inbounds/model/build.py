@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from inbounds.errors import InvalidInput
-from inbounds.model.cmdp import CMDP, Constraint
+from inbounds.model.cmdp import CMDP, Constraint, constraint_list
 from inbounds.model.pairs import listed
 
 
@@ -70,6 +70,7 @@ def build(
     >>> round(best.reward, 4), [round(float(price), 4) for price in best.prices]
     (2.1339, [7.0842])
     """
+    constraints = constraint_list(constraints)
     number, initial = _start_states(start)
     action_number: dict[Hashable, int] = {}
     offsets, pair_actions, rewards = [0], [], []
@@ -79,8 +80,8 @@ def build(
     row_ends = [0]
     constraint_names = []
     for position, constraint in enumerate(constraints):
-        constraint_names.append(getattr(constraint, "name", "") or f"constraint {position}")
-        if not callable(getattr(constraint, "signal", None)):
+        constraint_names.append(constraint.name or f"constraint {position}")
+        if not callable(constraint.signal):
             raise InvalidInput(
                 f"ib.build needs constraints whose signal is a function (state, action) -> number; "
                 f"constraint {position} is {constraint!r}"

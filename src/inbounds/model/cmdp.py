@@ -30,6 +30,10 @@ SUM_TOLERANCE = 1e-9
 """How far the probabilities of a row may sum from 1 before the row counts as wrong; within it, it is renormalised."""
 
 
+_ROUNDED_TO_ZERO = 1e-12
+"""A margin smaller than this share of its signal and bound is the rounding of their difference."""
+
+
 @dataclass(frozen=True, eq=False)
 class Constraint:
     """A signal whose value must stay on one side of a bound.
@@ -145,7 +149,7 @@ class CMDP:
         pairs = Pairs.create(self.offsets, self.actions, self.state_labels, self.action_labels)
         n_states, n_pairs = pairs.n_states, pairs.n_pairs
         reward = float_vector(self.reward, n_pairs, "reward")
-        _require_finite(reward, "the reward", pairs)
+        require_finite(reward, "the reward", pairs)
         fields = {
             "offsets": pairs.offsets,
             "actions": pairs.actions,
@@ -155,8 +159,8 @@ class CMDP:
             "discount": valid_discount(self.discount),
             "reward": reward,
             "constraints": named_constraints(self.constraints, lambda c: _valid_signal(c, pairs)),
-            "initial": _valid_initial(self.initial, pairs),
-            "transition": _valid_transition(self.transition, n_pairs, n_states, pairs),
+            "initial": valid_initial(self.initial, pairs),
+            "transition": valid_transition(self.transition, n_pairs, n_states, pairs),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -264,9 +268,13 @@ class CMDP:
 
     @cached_property
     def margin_scales(self) -> Floats:
-        """The largest absolute margin of each constraint at any pair, [K]; 1 where the margin is zero throughout."""
+        """The largest absolute margin of each constraint at any pair, [K].
+
+        Where the signal equals the bound throughout, up to rounding, the size of the bound instead (1 if that is 0).
+        """
         scales = np.abs(self.margins).max(axis=1)
-        return freeze(np.where(scales > 0.0, scales, 1.0))
+        sizes = np.array([max(float(np.abs(c.signal).max()), abs(c.bound)) or 1.0 for c in self.constraints])
+        return freeze(np.where(scales > _ROUNDED_TO_ZERO * sizes, scales, sizes))
 
     def total(self, value: Any) -> Any:
         """A normalised value as the discounted sum it stands for: value / (1 - discount)."""
@@ -315,16 +323,28 @@ def sizes(pairs: Pairs, n_constraints: int, discount: float) -> str:
     return f"{', '.join(words)}, discount {discount:g}"
 
 
+def constraint_list(constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:
+    """The constraints as a tuple, or a clear refusal."""
+    if isinstance(constraints, Constraint):
+        raise InvalidInput("constraints must be a list: write constraints=[ib.Constraint(...)]")
+    try:
+        listed = tuple(constraints)
+    except TypeError as error:
+        raise InvalidInput(f"constraints must be a list of ib.Constraint records, found {constraints!r}") from error
+    for position, constraint in enumerate(listed):
+        if not isinstance(constraint, Constraint):
+            raise InvalidInput(
+                f"constraints must be ib.Constraint records, found {type(constraint).__name__} at position {position}"
+            )
+    return listed
+
+
 def named_constraints(
     constraints: Sequence[Constraint], signal_of: Callable[[Constraint], Any]
 ) -> tuple[Constraint, ...]:
     """Constraints with their checked signals, each with a name of its own; unnamed ones are called by position."""
     checked = []
-    for position, constraint in enumerate(constraints):
-        if not isinstance(constraint, Constraint):
-            raise InvalidInput(
-                f"constraints must be ib.Constraint records, found {type(constraint).__name__} at position {position}"
-            )
+    for position, constraint in enumerate(constraint_list(constraints)):
         named = replace(constraint, name=constraint.name or f"constraint {position}")
         checked.append(replace(named, signal=signal_of(named)))
     seen: set[str] = set()
@@ -338,11 +358,11 @@ def named_constraints(
 def _valid_signal(constraint: Constraint, pairs: Pairs) -> Floats:
     what = f"the signal of constraint {constraint.name!r}"
     signal = float_vector(constraint.signal, pairs.n_pairs, what)
-    _require_finite(signal, what, pairs)
+    require_finite(signal, what, pairs)
     return signal
 
 
-def _require_finite(values: Floats, what: str, pairs: Pairs) -> None:
+def require_finite(values: Floats, what: str, pairs: Pairs) -> None:
     bad = ~np.isfinite(values)
     if np.any(bad):
         pair = int(np.argmax(bad))
@@ -359,7 +379,7 @@ def valid_discount(discount: float) -> float:
     return value
 
 
-def _valid_initial(initial: Any, pairs: Pairs) -> Floats:
+def valid_initial(initial: Any, pairs: Pairs) -> Floats:
     vector = float_vector(initial, pairs.n_states, "initial")
     bad = ~(np.isfinite(vector) & (vector >= 0.0))
     if np.any(bad):
@@ -375,7 +395,7 @@ def _valid_initial(initial: Any, pairs: Pairs) -> Floats:
     return freeze(vector / divisors(total, np.count_nonzero(vector)))
 
 
-def _valid_transition(transition: Any, n_pairs: int, n_states: int, pairs: Pairs) -> Any:
+def valid_transition(transition: Any, n_pairs: int, n_states: int, pairs: Pairs) -> Any:
     try:
         matrix = sp.csr_array(transition, dtype=np.float64, copy=True)
     except (TypeError, ValueError) as error:

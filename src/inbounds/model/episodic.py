@@ -30,18 +30,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from inbounds.arrays import Floats, Ints, float_vector, freeze
+from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
 from inbounds.model.cmdp import (
     CMDP,
     Constraint,
-    _require_finite,
-    _valid_initial,
-    _valid_transition,
     named_constraints,
+    require_finite,
+    valid_initial,
+    valid_transition,
 )
 from inbounds.model.pairs import Pairs
-from inbounds.model.policy import ROUNDING, Policy, occupancy
+from inbounds.model.policy import ROUNDING, Policy, evaluate, mix, mixture_weights, occupancy
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,7 +118,7 @@ class EpisodicCMDP:
             "horizon": horizon,
             "reward": _per_stage(self.reward, horizon, pairs, "the reward"),
             "constraints": named_constraints(self.constraints, valid_signal),
-            "initial": _valid_initial(self.initial, pairs),
+            "initial": valid_initial(self.initial, pairs),
             "transition": _valid_transitions(self.transition, horizon, pairs),
         }
         for name, value in fields.items():
@@ -202,7 +202,8 @@ class EpisodicCMDP:
             ),
             reward=over_pairs(reward, "reward"),
             constraints=tuple(
-                replace(c, signal=over_pairs(c.signal, f"the signal of constraint {c.name!r}")) for c in constraints
+                replace(c, signal=over_pairs(c.signal, f"the signal of constraint {c.name!r}"))
+                for c in named_constraints(constraints, lambda c: c.signal)
             ),
             initial=initial,
             horizon=horizon,
@@ -443,16 +444,15 @@ def mix_episodic(problem: EpisodicCMDP, policies: Sequence[EpisodicPolicy], weig
     The mixture draws one of the policies before the episode and keeps to it; weights are equal by default. Mixing goes
     through occupancies, so the values are exact; averaging the probabilities would not give them.
     """
-    if not policies:
-        raise InvalidInput("a mixture needs at least one policy")
-    if weights is None:
-        shares = np.full(len(policies), 1.0 / len(policies))
-    else:
-        shares = float_vector(weights, len(policies), "the weights of a mixture")
-        if not np.all(shares >= 0.0) or abs(shares.sum() - 1.0) > 1e-9:
-            raise InvalidInput("the weights of a mixture must be >= 0 and sum to 1")
+    shares = mixture_weights(policies, weights)
     mixed = sum(share * occupancy_episodic(problem, policy) for share, policy in zip(shares, policies, strict=True))
     return EpisodicPolicy.from_occupancy(problem, mixed, otherwise=policies[int(np.argmax(shares))])
+
+
+# The public names ib.occupancy, ib.evaluate and ib.mix take problems of both kinds.
+occupancy.register(EpisodicCMDP, occupancy_episodic)
+evaluate.register(EpisodicCMDP, evaluate_episodic)  # type: ignore[arg-type]
+mix.register(EpisodicCMDP, mix_episodic)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -618,7 +618,7 @@ def _per_stage(values: Any, horizon: int, pairs: Pairs, what: str) -> Floats:
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{what} must be numbers, found {type(values).__name__} ({error})") from error
     if array.shape == (pairs.n_pairs,):
-        _require_finite(array, what, pairs)
+        require_finite(array, what, pairs)
         return freeze(np.broadcast_to(freeze(array), (horizon, pairs.n_pairs)))
     if array.shape != (horizon, pairs.n_pairs):
         raise InvalidInput(
@@ -627,7 +627,7 @@ def _per_stage(values: Any, horizon: int, pairs: Pairs, what: str) -> Floats:
         )
     for stage, row in enumerate(array):
         try:
-            _require_finite(row, what, pairs)
+            require_finite(row, what, pairs)
         except InvalidInput as error:
             raise InvalidInput(f"stage {stage}, {error}") from None
     return freeze(array)
@@ -636,14 +636,14 @@ def _per_stage(values: Any, horizon: int, pairs: Pairs, what: str) -> Floats:
 def _valid_transitions(transition: Any, horizon: int, pairs: Pairs) -> tuple[Any, ...]:
     """H checked CSR arrays; one that serves several stages is checked and kept once."""
     if not isinstance(transition, tuple):
-        return (_valid_transition(transition, pairs.n_pairs, pairs.n_states, pairs),) * horizon
+        return (valid_transition(transition, pairs.n_pairs, pairs.n_states, pairs),) * horizon
     if len(transition) != horizon:
         raise InvalidInput(f"transition has {len(transition)} stages, but the horizon is {horizon}")
     checked: dict[int, Any] = {}
     for stage, matrix in enumerate(transition):
         if id(matrix) not in checked:
             try:
-                checked[id(matrix)] = _valid_transition(matrix, pairs.n_pairs, pairs.n_states, pairs)
+                checked[id(matrix)] = valid_transition(matrix, pairs.n_pairs, pairs.n_states, pairs)
             except InvalidInput as error:
                 raise InvalidInput(f"stage {stage}, {error}") from None
     return tuple(checked[id(matrix)] for matrix in transition)

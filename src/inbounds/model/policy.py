@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
@@ -176,6 +176,7 @@ class Evaluation:
         return bool(np.all(self.margins >= -ROUNDING * self.margin_scales))
 
 
+@singledispatch
 def occupancy(cmdp: CMDP, policy: Policy) -> Floats:
     """The discounted share of time that `policy` spends at each pair, [n]; sums to 1.
 
@@ -216,6 +217,7 @@ def _iterate_flow(cmdp: CMDP, policy: Policy) -> Floats:
     return by_state
 
 
+@singledispatch
 def evaluate(cmdp: CMDP, policy: Policy) -> Evaluation:
     """The exact reward and margins of a policy, in the user's units.
 
@@ -239,6 +241,7 @@ def evaluate(cmdp: CMDP, policy: Policy) -> Evaluation:
     )
 
 
+@singledispatch
 def mix(cmdp: CMDP, policies: Sequence[Policy], weights: Any = None) -> Policy:
     """ONE stationary policy whose values are the weighted means of the values of `policies` (default: equal weights).
 
@@ -255,13 +258,18 @@ def mix(cmdp: CMDP, policies: Sequence[Policy], weights: Any = None) -> Policy:
     >>> abs(half.reward - mean) < 1e-12
     True
     """
+    shares = mixture_weights(policies, weights)
+    mixed = sum(share * occupancy(cmdp, policy) for share, policy in zip(shares, policies, strict=True))
+    return Policy.from_occupancy(cmdp, mixed, otherwise=policies[int(np.argmax(shares))])
+
+
+def mixture_weights(policies: Sequence[Any], weights: Any) -> Floats:
+    """The weights of a mixture, checked; equal ones by default."""
     if not policies:
         raise InvalidInput("a mixture needs at least one policy")
     if weights is None:
-        shares = np.full(len(policies), 1.0 / len(policies))
-    else:
-        shares = float_vector(weights, len(policies), "the weights of a mixture")
-        if not np.all(shares >= 0.0) or abs(shares.sum() - 1.0) > 1e-9:
-            raise InvalidInput("the weights of a mixture must be >= 0 and sum to 1")
-    mixed = sum(share * occupancy(cmdp, policy) for share, policy in zip(shares, policies, strict=True))
-    return Policy.from_occupancy(cmdp, mixed, otherwise=policies[int(np.argmax(shares))])
+        return np.full(len(policies), 1.0 / len(policies))
+    shares = float_vector(weights, len(policies), "the weights of a mixture")
+    if not np.all(shares >= 0.0) or abs(shares.sum() - 1.0) > 1e-9:
+        raise InvalidInput("the weights of a mixture must be >= 0 and sum to 1")
+    return shares
