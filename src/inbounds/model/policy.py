@@ -23,10 +23,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from inbounds.arrays import Floats, float_vector, freeze
 from inbounds.errors import InvalidInput
+from inbounds.model.chain import iterate_flow, mixed_chain
 from inbounds.model.cmdp import CMDP
 from inbounds.model.pairs import Pairs
 
@@ -35,6 +35,9 @@ ROUNDING = 1e-9
 
 _DENSE_STATES = 400
 """Up to this many states a dense solve beats iterating."""
+
+_ACCURACY = 1e-14
+"""Of an occupancy found by iterating, in the sum of absolute values; rounding may allow less."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -183,23 +186,14 @@ def occupancy(cmdp: CMDP, policy: Policy) -> Floats:
         flow = np.add.reduceat(weighted, cmdp.offsets[:-1], axis=0)
         by_state = np.linalg.solve(np.eye(cmdp.n_states) - cmdp.discount * flow.T, (1.0 - cmdp.discount) * cmdp.initial)
     else:
-        by_state = _iterate_flow(cmdp, policy)
+        by_state = _time_per_state(cmdp, policy)
     return freeze(np.maximum(by_state, 0.0)[cmdp.pairs.states] * policy.probabilities)
 
 
-def _iterate_flow(cmdp: CMDP, policy: Policy) -> Floats:
-    choose = sp.csr_array(
-        (policy.probabilities, np.arange(cmdp.n_pairs), cmdp.offsets), shape=(cmdp.n_states, cmdp.n_pairs)
-    )
-    backward = sp.csr_array((choose @ cmdp.transition).T)
-    arriving = (1.0 - cmdp.discount) * cmdp.initial
-    by_state = arriving.copy()
-    missing = cmdp.discount
-    while missing > 1e-15:
-        arriving = cmdp.discount * (backward @ arriving)
-        by_state += arriving
-        missing *= cmdp.discount
-    return by_state
+def _time_per_state(cmdp: CMDP, policy: Policy) -> Floats:
+    chain = mixed_chain(cmdp.transition, cmdp.offsets, policy.probabilities, cmdp.discount)
+    time, _ = iterate_flow(chain, cmdp.initial, cmdp.discount, _ACCURACY)
+    return time
 
 
 def evaluate(cmdp: CMDP, policy: Policy) -> Evaluation:
