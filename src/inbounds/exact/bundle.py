@@ -15,7 +15,8 @@ R_j and margins M_j [K], gives a cut: d(u) >= R_j + u . M_j for every u. Two sid
             the least, over prices that sum to at most `cap`, of the largest cut.
 
 Going to the minimum of the cuts (Kelley) stalls. The level method (Lemarechal, Nemirovskii and Nesterov 1995) goes to
-the point nearest to the best prices so far at which no cut exceeds  below + 0.3 (above - below).
+the point nearest to the best prices so far at which no cut exceeds the mean of the two sides. Close to the end the
+minimum of the cuts is tried now and then: once all the policies that matter have been found, it is the optimum itself.
 
 Unconstrained solves need only be as accurate as the gap is small: every policy, optimal or not, gives a valid cut, and
 every bracket a valid upper bound. Mixtures go through occupancies (see `inbounds.model.policy`), so the result is one
@@ -43,7 +44,11 @@ from inbounds.model.cmdp import CMDP
 Progress = Callable[[int, float, float], None]
 """Called after every unconstrained solve with their number so far, and the bounds below and above the optimum."""
 
-_LEVEL = 0.3
+_LEVEL = 0.5
+"""Where between the bounds the cuts are cut off; of 0.1, 0.2, ..., 0.7 this took the fewest solves over all sizes."""
+
+_VERTEX_GAP = 1e-5
+"""From this gap on, the minimum of the cuts itself is tried too, whenever the gap is a hundredth of the last time's."""
 
 _INNER = 0.1
 """The share of the gap that the bracket of an unconstrained solve may take."""
@@ -181,7 +186,7 @@ def _close_gap(
     freedom = n_constraints - prices_sum_to_one
     cap = 1.0 if prices_sum_to_one else _CAP
     prices = np.full(n_constraints, 1.0 / n_constraints) if prices_sum_to_one else np.zeros(n_constraints)
-    inner, smallest, quiet = _FIRST_INNER, np.inf, 0
+    inner, smallest, quiet, vertex_gap = _FIRST_INNER, np.inf, 0, _VERTEX_GAP
     while True:
         dual.solve(prices, inner)
         while True:
@@ -203,8 +208,11 @@ def _close_gap(
             return None  # d is at least the reward of any policy in bounds, and that at least -1
         if gap <= allowed or stuck:
             return master.weights
-        prices = _level_point(dual, master, gap, cap, prices_sum_to_one)
-        inner = 0.1 * allowed if freedom == 0 else max(_INNER * gap, 0.1 * allowed) * 0.5 ** min(quiet, 10)
+        if freedom == 0 or gap < vertex_gap:
+            prices, inner, vertex_gap = master.prices, 0.1 * allowed, 0.01 * gap
+        else:
+            prices = _level_point(dual, master, gap, cap, prices_sum_to_one)
+            inner = max(_INNER * gap, 0.1 * allowed) * 0.5 ** min(quiet, 10)
 
 
 def _solve_master(dual: _Dual, cap: float, prices_sum_to_one: bool) -> _Master:

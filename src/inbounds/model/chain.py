@@ -75,25 +75,30 @@ def _chosen_rows(starts: Any, targets: Any, probabilities: Floats, chosen: Ints,
 
 
 def iterate_flow(
-    chain: Chain, initial: Floats, discount: float, tolerance: float, start: Floats | None = None, most: int = 0
-) -> tuple[Floats, bool]:
-    """Time per state [S] up to `tolerance` in the sum of absolute values, and whether that was reached.
+    chain: Chain, initial: Floats, discount: float, tolerance: float, start: Floats | None = None
+) -> Floats:
+    """Time per state [S] up to `tolerance` in the sum of absolute values, or as rounding allows.
 
-    Parameters
-    ----------
-    start : array [S], optional
-        Where to begin, a distribution; by default `initial`.
-    most : int
-        Give up after so many repetitions; 0 means as many as may be needed.
+    It begins from `start`, a distribution over states [S]; by default `initial`.
     """
     x = (initial if start is None else start).copy()
-    if discount == 0.0:
-        return initial.copy(), True
-    # The error is at most 2 at the beginning and shrinks by the discount every time.
-    needed = math.ceil(math.log(tolerance / 2.0) / math.log(discount)) + 1
-    change = max(tolerance * (1.0 - discount) / discount, _ROUNDING)
-    last, sweeps = _flow(chain, (1.0 - discount) * initial, x, change, min(most, needed) if most else needed)
-    return x, bool(last <= change or sweeps >= needed)
+    flow_sweeps(chain, initial, discount, x, tolerance)
+    return x
+
+
+def flow_sweeps(
+    chain: Chain, initial: Floats, discount: float, x: Floats, tolerance: float, most: int | None = None
+) -> float:
+    """Improve the time per state `x` [S] in place, by at most `most` sweeps; what the last sweep changed.
+
+    0.0 when `x` is within `tolerance`.
+    """
+    # From one distribution to another the distance is at most 2, and every sweep shrinks it by the discount.
+    enough = 1 if discount == 0.0 else math.ceil(math.log(tolerance / 2.0) / math.log(discount)) + 1
+    goal = tolerance if discount == 0.0 else max(tolerance * (1.0 - discount) / discount, _ROUNDING)
+    sweeps = enough if most is None else min(most, enough)
+    change = _flow(chain, (1.0 - discount) * initial, x, goal, sweeps)
+    return 0.0 if change <= goal or sweeps == enough else float(change)
 
 
 @compiled
@@ -116,4 +121,4 @@ def _flow(chain: Chain, source: Floats, x: Floats, tolerance: float, most: int) 
             change += abs(new[s] - x[s])
             x[s] = new[s]
         sweeps += 1
-    return change, sweeps
+    return change

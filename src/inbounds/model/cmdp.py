@@ -384,6 +384,9 @@ def _valid_transition(transition: Any, n_pairs: int, n_states: int, pairs: Pairs
             f"they must sum to 1{_and_more(bad)}"
         )
     matrix.data /= np.repeat(sums, np.diff(matrix.indptr))
+    # Sweeps over the rows are bound by memory: half as wide an index, where it suffices, is a quarter less to read.
+    index = np.int32 if max(matrix.nnz, n_pairs, n_states) < 2**31 else np.int64
+    matrix.indices, matrix.indptr = matrix.indices.astype(index), matrix.indptr.astype(index)
     for array in (matrix.data, matrix.indices, matrix.indptr):
         freeze(array)
     return matrix
