@@ -81,6 +81,7 @@ def make_plan(starts: Any, targets: Any, most_fill: float, most_work: float) -> 
     order, cliques, clique_begins, sizes = _minimum_degree(neighbours, begins, most_fill, most_work)
     if len(order) < len(begins) - 1:
         return None
+    order = _postorder(order, cliques, clique_begins, sizes)
     return Plan(order, *_patterns(order, cliques, clique_begins, sizes))
 
 
@@ -264,6 +265,51 @@ def _minimum_degree(neighbours: Any, begins: Ints, most_fill: float, most_work: 
                 if new_degree < least:
                     least = new_degree
     return order, lists, begin, n_entries
+
+
+@compiled
+def _postorder(order: Ints, cliques: Any, begin: Ints, sizes: Ints) -> Any:
+    """The same elimination with the same fill, but what belongs together close together, for the sake of caches.
+
+    The parent of a state is the first of its clique to be eliminated; only descendants matter to a state, so any order
+    that visits children before parents will do.
+    """
+    n_states = order.shape[0]
+    position = np.empty(n_states, dtype=np.int64)
+    for k in range(n_states):
+        position[order[k]] = k
+    child = np.full(n_states, -1, dtype=np.int64)  # by position: the first child, and the next one of the same parent
+    sibling = np.full(n_states, -1, dtype=np.int64)
+    root = -1
+    for k in range(n_states - 1, -1, -1):
+        p = order[k]
+        parent = n_states
+        for entry in range(begin[p], begin[p] + sizes[p]):
+            parent = min(parent, position[cliques[entry]])
+        if parent == n_states:
+            sibling[k] = root
+            root = k
+        else:
+            sibling[k] = child[parent]
+            child[parent] = k
+    result = np.empty(n_states, dtype=np.int64)
+    path = np.empty(n_states, dtype=np.int64)
+    done = 0
+    while root >= 0:
+        depth = 0
+        path[0] = root
+        root = sibling[root]
+        while depth >= 0:
+            k = path[depth]
+            if child[k] >= 0:
+                depth += 1
+                path[depth] = child[k]
+                child[k] = sibling[child[k]]
+            else:
+                result[done] = order[k]
+                done += 1
+                depth -= 1
+    return result
 
 
 @compiled
