@@ -209,7 +209,7 @@ def _close_gap(
         if gap <= allowed or stuck:
             return master.weights
         if freedom == 0 or gap < vertex_gap:
-            prices, inner, vertex_gap = master.prices, 0.1 * allowed, 0.01 * gap
+            prices, inner, vertex_gap = master.prices, 1e-3 * allowed, 0.01 * gap
         else:
             prices = _level_point(dual, master, gap, cap, prices_sum_to_one)
             inner = max(_INNER * gap, 0.1 * allowed) * 0.5 ** min(quiet, 10)

@@ -78,7 +78,7 @@ def make_plan(starts: Any, targets: Any, most_fill: float, most_work: float) -> 
     None when the factors would hold more than `most_fill` numbers each, or take more than `most_work` multiplications.
     """
     neighbours, begins = _symmetric(starts, targets)
-    order, cliques, clique_begins, sizes = _minimum_degree(neighbours, begins, most_fill, most_work)
+    order, cliques, clique_begins, sizes = _minimum_degree(neighbours, begins, float(most_fill), float(most_work))
     if len(order) < len(begins) - 1:
         return None
     order = _postorder(order, cliques, clique_begins, sizes)
