@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import cmdps
 
 import inbounds as ib
 from inbounds.exact.bellman import Operator, Solver, choose_plan, howard, improve, modified_policy_iteration
 from inbounds.model.elimination import make_plan
+from strategies import cmdps
 
 tiny = settings(deadline=None, max_examples=40, derandomize=True)
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import cmdps
 
 import inbounds as ib
 from inbounds.exact.bundle import bundle, slater_bundle
 from inbounds.exact.lp import slater_lp
 from inbounds.exact.solution import priced_backup
+from strategies import cmdps
 
 drawn = settings(deadline=None, max_examples=80, derandomize=True)
 
