@@ -17,6 +17,8 @@ R_j and margins M_j [K], gives a cut: d(u) >= R_j + u . M_j for every u. Two sid
 Going to the minimum of the cuts (Kelley) stalls. The level method (Lemarechal, Nemirovskii and Nesterov 1995) goes to
 the point nearest to the best prices so far at which no cut exceeds the mean of the two sides. Close to the end the
 minimum of the cuts is tried now and then: once all the policies that matter have been found, it is the optimum itself.
+And since d is nearly smooth when there are many states, with M_j as its gradient where policy j is best, a Newton step
+comes first, wherever the cuts leave room for it: with 30,000 states it halves the number of solves.
 
 Unconstrained solves need only be as accurate as the gap is small: every policy, optimal or not, gives a valid cut, and
 every bracket a valid upper bound. Mixtures go through occupancies (see `inbounds.model.policy`), so the result is one
@@ -46,6 +48,9 @@ Progress = Callable[[int, float, float], None]
 
 _LEVEL = 0.5
 """Where between the bounds the cuts are cut off; of 0.1, 0.2, ..., 0.7 this took the fewest solves over all sizes."""
+
+_ROOM = 0.1
+"""A Newton step must lead to where the cuts promise at least this share of the gap."""
 
 _VERTEX_GAP = 1e-5
 """From this gap on, the minimum of the cuts itself is tried too, whenever the gap is a hundredth of the last time's."""
@@ -126,7 +131,9 @@ class _Dual:
     ----------
     rewards : array [J], margins : array [J, K]
         Of the policies found so far, scaled: the cuts are ``rewards + margins @ prices``.
-    best_prices : array [K], best : Unconstrained
+    prices : array [J, K]
+        Where they were found.
+    best_index : int, best : Unconstrained
         Where the upper bound on d is least so far, and the solve there.
     """
 
@@ -137,6 +144,7 @@ class _Dual:
         self.solver = Solver(cmdp)
         self.rewards = np.empty(0)
         self.margins = np.empty((0, cmdp.n_constraints))
+        self.prices = np.empty((0, cmdp.n_constraints))
         self._policies: list[tuple[Ints, Floats]] = []  # pairs chosen [S], time per state [S]
         self._last: Unconstrained | None = None
 
@@ -148,14 +156,19 @@ class _Dual:
     def upper(self) -> float:
         return self.best.upper
 
+    @property
+    def best_prices(self) -> Floats:
+        return self.prices[self.best_index]
+
     def solve(self, prices: Floats, tolerance: float) -> None:
         """Evaluate d at `prices` up to `tolerance`, and add the cut of the policy found there."""
         reward = self.objective + (prices / self.scales) @ self.signals
         found = self._last = self.solver.solve(reward, tolerance, self._last)
         if self.solves == 0 or found.upper < self.upper:
-            self.best, self.best_prices = found, prices
+            self.best, self.best_index = found, self.solves
         time = self.solver.time_per_state(found, _CUT_ACCURACY, self._policies[-1][1] if self._policies else None)
         self._policies.append((found.chosen, time))
+        self.prices = np.vstack([self.prices, prices])
         self.rewards = np.append(self.rewards, time @ self.objective[found.chosen])
         self.margins = np.vstack([self.margins, (self.signals[:, found.chosen] @ time) / self.scales])
 
@@ -208,11 +221,14 @@ def _close_gap(
             return None  # d is at least the reward of any policy in bounds, and that at least -1
         if gap <= allowed or stuck:
             return master.weights
-        if freedom == 0 or gap < vertex_gap:
+        inner = max(_INNER * gap, 0.1 * allowed) * 0.5 ** min(quiet, 10)
+        newton = None if prices_sum_to_one else _newton_point(dual, gap, cap)
+        if freedom == 0 or (newton is None and gap < vertex_gap):
             prices, inner, vertex_gap = master.prices, 1e-3 * allowed, 0.01 * gap
+        elif newton is not None:
+            prices = newton
         else:
             prices = _level_point(dual, master, gap, cap, prices_sum_to_one)
-            inner = max(_INNER * gap, 0.1 * allowed) * 0.5 ** min(quiet, 10)
 
 
 def _solve_master(dual: _Dual, cap: float, prices_sum_to_one: bool) -> _Master:
@@ -256,6 +272,33 @@ def _solve_master(dual: _Dual, cap: float, prices_sum_to_one: bool) -> _Master:
         slack=slack,
         value=float(weights @ dual.rewards) - cap * slack,
     )
+
+
+def _newton_point(dual: _Dual, gap: float, cap: float) -> Floats | None:
+    """The minimum of a quadratic model of d around the best prices so far; None where the cuts leave no room for it.
+
+    The curvature comes from the margins at all prices tried, which are gradients of d: BFGS updates from the farthest
+    to the nearest, so that the nearest count most.
+    """
+    centre, gradient = dual.best_prices, dual.margins[dual.best_index]
+    steps, turns = dual.prices - centre, dual.margins - gradient
+    lengths, products = np.sum(steps**2, axis=1), np.sum(steps * turns, axis=1)
+    useful = products > 1e-12 * np.sqrt(lengths * np.sum(turns**2, axis=1))
+    farthest_first = [j for j in np.argsort(-lengths, kind="stable") if useful[j]]
+    if not farthest_first:
+        return None
+    nearest = farthest_first[-len(centre) - 1 :]
+    curvature = np.median(products[nearest] / lengths[nearest]) * np.eye(len(centre))
+    for j in farthest_first:
+        image = curvature @ steps[j]
+        curvature += np.outer(turns[j], turns[j]) / products[j] - np.outer(image, image) / (steps[j] @ image)
+    try:
+        root = np.linalg.cholesky(curvature)  # the model is |root^T (u - centre) + root^-1 gradient|^2 / 2
+        point = nnls(root.T, root.T @ centre - np.linalg.solve(root, gradient))[0]
+    except (np.linalg.LinAlgError, RuntimeError):
+        return None
+    promise = dual.upper - float(np.max(dual.rewards + dual.margins @ point))
+    return point if promise >= _ROOM * gap and point.sum() <= cap else None
 
 
 def _level_point(dual: _Dual, master: _Master, gap: float, cap: float, prices_sum_to_one: bool) -> Floats:

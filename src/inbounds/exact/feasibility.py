@@ -13,8 +13,8 @@ from inbounds.exact.solution import greedy, upper_bound
 from inbounds.model.cmdp import CMDP
 from inbounds.model.policy import Policy, evaluate
 
-_TOLERANCE = 1e-9
-"""How far below zero, relative to the margins, the best joint margin may be before a problem counts as infeasible."""
+_TOLERANCE = 1e-10
+"""How far below zero, relative to the priced margins, the best joint margin may be before a problem is infeasible."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,10 +77,14 @@ def slater(cmdp: CMDP, *, scaled: bool = False) -> Slater:
 def require_feasible(cmdp: CMDP) -> None:
     """Raise `Infeasible`, with its proof, when no policy is in bounds."""
     best = slater(cmdp)
-    if best.upper_bound >= -_TOLERANCE * float(np.min(cmdp.margin_scales, initial=np.inf)):
+    if best.upper_bound >= -_TOLERANCE * float(best.prices @ cmdp.margin_scales):
         return
-    names = [constraint.name for constraint in cmdp.constraints]
-    conflict = tuple(name for name, price in zip(names, best.prices, strict=True) if price > 1e-9)
+    weights = best.prices * cmdp.margin_scales  # what counts is the share of the proof, whatever the units
+    conflict = tuple(
+        constraint.name
+        for constraint, weight in zip(cmdp.constraints, weights, strict=True)
+        if weight > 1e-9 * weights.sum()
+    )
     if len(conflict) == 1:
         reason = (
             f"constraint {conflict[0]!r} cannot be met: the best margin that any policy reaches is {best.value:.6g}"
