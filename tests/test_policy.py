@@ -56,7 +56,7 @@ def test_evaluate_equals_the_dense_twin(drawn):
 def test_both_ways_to_the_occupancy_agree(drawn):
     cmdp, [policy] = drawn
     solved = cmdp.pairs.sum_by_state(np.asarray(ib.occupancy(cmdp, policy)))
-    assert np.max(np.abs(policy_module._iterate_flow(cmdp, policy) - solved)) < 1e-12
+    assert np.max(np.abs(policy_module._time_per_state(cmdp, policy) - solved)) < 1e-12
 
 
 def test_a_model_beyond_the_dense_limit_takes_the_other_way():

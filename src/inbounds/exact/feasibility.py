@@ -8,7 +8,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import Infeasible
-from inbounds.exact.lp import slater_lp
+from inbounds.exact.bundle import slater_bundle
 from inbounds.exact.solution import greedy, upper_bound
 from inbounds.model.cmdp import CMDP
 from inbounds.model.policy import Policy, evaluate
@@ -62,20 +62,14 @@ def slater(cmdp: CMDP, *, scaled: bool = False) -> Slater:
         none = freeze(np.empty(0))
         return Slater(np.inf, Policy.uniform(cmdp), np.inf, none, freeze(np.zeros(cmdp.n_states)))
     scales = cmdp.margin_scales if scaled else np.ones(cmdp.n_constraints)
-    found = slater_lp(cmdp, scales)
-    if found is None:
-        raise RuntimeError(
-            "HiGHS found no optimum of the Slater program, which always has one; please report this problem"
-        )
-    weights = np.maximum(found.prices, 0.0) * scales
-    weights /= weights.sum()
-    combined = (weights / scales) @ cmdp.margins
+    found = slater_bundle(cmdp, scales)
+    combined = (found.prices / scales) @ cmdp.margins
     policy = Policy.from_occupancy(cmdp, found.occupancy, otherwise=greedy(cmdp, combined, found.value_function))
     return Slater(
         value=float(np.min(evaluate(cmdp, policy).margins / scales)),
         policy=policy,
         upper_bound=upper_bound(cmdp, combined, found.value_function),
-        prices=freeze(weights),
+        prices=freeze(found.prices),
         value_function=freeze(found.value_function),
     )
 

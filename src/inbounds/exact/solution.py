@@ -34,6 +34,8 @@ class Solution:
         Of `policy`; sums to 1.
     method : str
         What found it.
+    unconstrained_solves : int
+        How many unconstrained problems were solved on the way; 0 for a linear program.
     """
 
     policy: Policy
@@ -46,6 +48,7 @@ class Solution:
     discount: float
     margin_scales: Floats
     method: str
+    unconstrained_solves: int = 0
 
     @property
     def gap(self) -> float:
@@ -94,7 +97,15 @@ def greedy(cmdp: CMDP, reward: Floats, value_function: Floats) -> Policy:
     return Policy.deterministic(cmdp, np.minimum.reduceat(candidates, cmdp.offsets[:-1]))
 
 
-def assemble(cmdp: CMDP, occupancy: Floats, prices: Floats, value_function: Floats, method: str) -> Solution:
+def assemble(
+    cmdp: CMDP,
+    occupancy: Floats,
+    prices: Floats,
+    value_function: Floats,
+    unconstrained_solves: int = 0,
+    *,
+    method: str,
+) -> Solution:
     """The policy of an occupancy, evaluated on the model, with the bound that prices and a value function prove."""
     prices = np.maximum(prices, 0.0)
     priced = cmdp.reward + prices @ cmdp.margins
@@ -111,4 +122,5 @@ def assemble(cmdp: CMDP, occupancy: Floats, prices: Floats, value_function: Floa
         discount=cmdp.discount,
         margin_scales=cmdp.margin_scales,
         method=method,
+        unconstrained_solves=unconstrained_solves,
     )

@@ -426,6 +426,9 @@ def valid_transition(transition: Any, n_pairs: int, n_states: int, pairs: Pairs)
         )
     lengths = np.diff(matrix.indptr)
     matrix.data /= np.repeat(divisors(sums, lengths), lengths)
+    # Sweeps over the rows are bound by memory: half as wide an index, where it suffices, is a quarter less to read.
+    index = np.int32 if max(matrix.nnz, n_pairs, n_states) < 2**31 else np.int64
+    matrix.indices, matrix.indptr = matrix.indices.astype(index), matrix.indptr.astype(index)
     for array in (matrix.data, matrix.indices, matrix.indptr):
         freeze(array)
     return matrix

@@ -23,11 +23,12 @@ from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from inbounds.arrays import Floats, divisors, float_vector, freeze
 from inbounds.errors import InvalidInput
+from inbounds.model.chain import flow_sweeps, iterate_flow, mixed_chain
 from inbounds.model.cmdp import CMDP
+from inbounds.model.elimination import TRIAL_SWEEPS, factorise, plan_if_faster, solve_transposed
 from inbounds.model.pairs import Pairs
 
 ROUNDING = 1e-9
@@ -35,6 +36,9 @@ ROUNDING = 1e-9
 
 _DENSE_STATES = 400
 """Up to this many states a dense solve beats iterating."""
+
+_ACCURACY = 1e-14
+"""Of an occupancy found by iterating, in the sum of absolute values; rounding may allow less."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -180,8 +184,9 @@ class Evaluation:
 def occupancy(cmdp: CMDP, policy: Policy) -> Floats:
     """The discounted share of time that `policy` spends at each pair, [n]; sums to 1.
 
-    Small models are solved directly, large ones by iterating the flow equations, which contract by the discount, until
-    what is missing is below 1e-15 of the whole.
+    Small models are solved by dense elimination. In large ones the flow equations are iterated until what is missing
+    is below 1e-14 of the whole (or what rounding allows); when that is slow, as on grids and other graphs without
+    shortcuts, by sparse elimination.
 
     Examples
     --------
@@ -198,23 +203,19 @@ def occupancy(cmdp: CMDP, policy: Policy) -> Floats:
         flow = np.add.reduceat(weighted, cmdp.offsets[:-1], axis=0)
         by_state = np.linalg.solve(np.eye(cmdp.n_states) - cmdp.discount * flow.T, (1.0 - cmdp.discount) * cmdp.initial)
     else:
-        by_state = _iterate_flow(cmdp, policy)
+        by_state = _time_per_state(cmdp, policy)
     return freeze(np.maximum(by_state, 0.0)[cmdp.pairs.states] * policy.probabilities)
 
 
-def _iterate_flow(cmdp: CMDP, policy: Policy) -> Floats:
-    choose = sp.csr_array(
-        (policy.probabilities, np.arange(cmdp.n_pairs), cmdp.offsets), shape=(cmdp.n_states, cmdp.n_pairs)
-    )
-    backward = sp.csr_array((choose @ cmdp.transition).T)
-    arriving = (1.0 - cmdp.discount) * cmdp.initial
-    by_state = arriving.copy()
-    missing = cmdp.discount
-    while missing > 1e-15:
-        arriving = cmdp.discount * (backward @ arriving)
-        by_state += arriving
-        missing *= cmdp.discount
-    return by_state
+def _time_per_state(cmdp: CMDP, policy: Policy) -> Floats:
+    chain = mixed_chain(cmdp.transition, cmdp.offsets, policy.probabilities, cmdp.discount)
+    time = cmdp.initial.copy()
+    early = flow_sweeps(chain, cmdp.initial, cmdp.discount, time, _ACCURACY, most=TRIAL_SWEEPS)
+    late = flow_sweeps(chain, cmdp.initial, cmdp.discount, time, _ACCURACY, most=TRIAL_SWEEPS)
+    plan = plan_if_faster(early, late, len(chain.weights), chain.starts, chain.targets)
+    if plan is not None:
+        return solve_transposed(factorise(plan, chain), (1.0 - cmdp.discount) * cmdp.initial)
+    return iterate_flow(chain, cmdp.initial, cmdp.discount, _ACCURACY, start=time)
 
 
 @singledispatch

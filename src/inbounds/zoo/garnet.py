@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput
 from inbounds.model.cmdp import CMDP, Constraint
-from inbounds.model.policy import Policy, evaluate
+
+REACH = 10
+"""How far a move on the ring goes at most, in either direction."""
+
+TIGHTNESS = 0.4
+"""Where each bound lies between what the best unconstrained policy gives and what the most cautious one gives."""
 
 
 def garnet(
@@ -17,17 +23,33 @@ def garnet(
     constraints: int = 2,
     discount: float = 0.9,
     seed: int = 0,
+    ring: bool = False,
 ) -> CMDP:
     """A random problem: every pair has `successors` next states, drawn without replacement, with Dirichlet(1) weights.
 
-    Reward and signals are uniform in [0, 1], the initial distribution is uniform. Each signal must be at least what the
-    uniform policy gives, so the problem is always feasible. Values are normalised by (1 - discount).
+    Reward and signals are uniform in [0, 1], the initial distribution is uniform. Values are normalised by
+    (1 - discount). Each signal must be at least 40 % of the way from what the best policy without constraints gives to
+    what the policy that maximises the sum of the signals gives: mixing the two meets every bound exactly, so the
+    problem is always feasible, and the constraints bind.
+
+    Parameters
+    ----------
+    states, actions, successors, constraints : int
+        How many; every state has the same number of actions.
+    discount : float in [0, 1)
+    seed : int
+    ring : bool
+        Draw the next states among those at most 10 away, the last state next to the first. Such chains mix slowly;
+        without, they mix fast.
 
     Examples
     --------
     >>> import inbounds as ib
-    >>> ib.zoo.garnet(states=10, actions=3, seed=1)
-    CMDP(garnet: 10 states, 30 pairs, 2 constraints, discount 0.9)
+    >>> problem = ib.zoo.garnet(states=30, actions=3, seed=1)
+    >>> problem
+    CMDP(garnet: 30 states, 90 pairs, 2 constraints, discount 0.9)
+    >>> bool((ib.solve(problem).prices > 0.0).all())
+    True
     """
     for what, value, least in (
         ("states", states, 1),
@@ -38,18 +60,23 @@ def garnet(
     ):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise InvalidInput(f"{what} must be a whole number of at least {least}, found {value!r}")
-    if successors > states:
-        raise InvalidInput(f"successors ({successors}) cannot exceed the number of states ({states})")
+    within = min(2 * REACH + 1, states) if ring else states
+    if successors > within:
+        reach = f"the {within} states within reach on the ring" if ring else f"the number of states ({states})"
+        raise InvalidInput(f"successors ({successors}) cannot exceed {reach}")
 
     rng = np.random.default_rng(seed)
     n_pairs = states * actions
     weights = rng.standard_exponential((n_pairs, successors))
+    targets = _distinct(rng, n_pairs, successors, within)
+    if ring:
+        targets = (np.repeat(np.arange(states), actions)[:, None] + targets - within // 2) % states
     cmdp = CMDP(
         offsets=np.arange(states + 1) * actions,
         transition=sp.csr_array(
             (
                 (weights / weights.sum(axis=1, keepdims=True)).ravel(),
-                _distinct(rng, n_pairs, successors, states).ravel(),
+                targets.ravel(),
                 np.arange(n_pairs + 1) * successors,
             ),
             shape=(n_pairs, states),
@@ -62,7 +89,19 @@ def garnet(
         discount=discount,
         name="garnet",
     )
-    return cmdp.tightened(evaluate(cmdp, Policy.uniform(cmdp)).margins)
+    if constraints == 0:
+        return cmdp
+    best, cautious = _signals_of_best(cmdp, cmdp.reward), _signals_of_best(cmdp, cmdp.margins.sum(axis=0))
+    return cmdp.tightened(best + TIGHTNESS * (cautious - best))
+
+
+def _signals_of_best(cmdp: CMDP, reward: Floats) -> Floats:
+    """What every signal gives [K] under the best policy for `reward` [n]."""
+    from inbounds.exact.bellman import Solver
+
+    solver = Solver(cmdp)
+    found = solver.solve(reward, 1e-9)
+    return cmdp.margins[:, found.chosen] @ solver.time_per_state(found, 1e-13)
 
 
 def _distinct(

@@ -1,0 +1,144 @@
+"""The exact solver at growing sizes, against HiGHS on the same linear program.
+
+    python benchmarks/exact.py [--quick]
+
+Every measurement runs in a process of its own, after a small problem has compiled or loaded everything. Seconds are CPU
+seconds of that process; read the ratios. Memory is the growth of the peak resident set over what was resident before
+the solve, next to the size of the model's arrays. An opponent that needs more than 100 times as long is stopped there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+OPPONENTS = {
+    "simplex": {"solver": "simplex"},
+    "ipx": {"solver": "ipx"},
+    "ipx, no crossover": {"solver": "ipx", "run_crossover": "off"},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes only: about a minute")
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.case:
+        print(json.dumps(measure(**json.loads(arguments.case))))
+        return
+
+    print("Garnet, 8 actions, 5 successors, 2 binding constraints")
+    print(f"{'':26s} {'bundle s':>9s} {'solves':>6s} {'gap':>8s} {'extra/model MB':>15s}   best of HiGHS")
+    sizes = [1000] if arguments.quick else [1000, 10_000, 100_000]
+    for states in sizes:
+        for discount in (0.9, 0.99):
+            row(f"random {states:>9,}", states=states, discount=discount, against_lp=states <= 10_000)
+    if not arguments.quick:
+        row("random 1,000,000", states=1_000_000, discount=0.9, tolerance=1e-6)
+        row("random 1,000,000", states=1_000_000, discount=0.99, tolerance=1e-6)
+    for states in sizes:
+        row(f"ring   {states:>9,}", states=states, discount=0.99, ring=True, against_lp=states <= 10_000)
+
+    states = 300 if arguments.quick else 3000
+    print(f"\nUnconstrained solves by number of constraints, {states:,} states, discount 0.9")
+    print(f"{'':26s} {'bundle s':>9s} {'solves':>6s} {'gap':>8s} {'extra/model MB':>15s}")
+    for tolerance in (1e-6, 1e-8):
+        for constraints in (1, 2, 5, 10, 20):
+            name = f"K = {constraints}, gap {tolerance:.0e}"
+            row(name, states=states, discount=0.9, constraints=constraints, tolerance=tolerance)
+
+
+def row(name: str, against_lp: bool = False, **case: Any) -> None:
+    found = in_process(case)
+    if "constraints" not in case:
+        name += f" {case['discount']}"
+    memory = f"{found['extra']:.0f}/{found['model']:.0f}"
+    line = f"{name:26s} {found['seconds']:9.3f} {found['solves']:6d} {found['gap']:8.1e} {memory:>15s}"
+    print(line, end="", flush=True)
+    if against_lp:
+        limit = max(100.0 * found["seconds"], 20.0)
+        times = {}
+        for opponent in OPPONENTS:
+            times[opponent] = in_process({**case, "opponent": opponent, "limit": limit})
+        finished = {opponent: t for opponent, t in times.items() if t["reward"] is not None}
+        if finished:
+            best = min(finished, key=lambda opponent: finished[opponent]["seconds"])
+            seconds = finished[best]["seconds"]
+            apart = abs(finished[best]["reward"] - found["reward"])
+            print(f"   {seconds:.2f} s ({best}): x {seconds / found['seconds']:.0f}; optima {apart:.0e} apart", end="")
+        else:
+            print(f"   none within {limit:.0f} s: more than x {limit / found['seconds']:.0f}", end="")
+    print(flush=True)
+
+
+def in_process(case: dict[str, Any]) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--case", json.dumps(case)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{case} failed:\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def measure(
+    states: int,
+    discount: float,
+    constraints: int = 2,
+    ring: bool = False,
+    tolerance: float = 1e-8,
+    opponent: str | None = None,
+    limit: float = 0.0,
+) -> dict[str, Any]:
+    """One solve, by the bundle or by an opponent."""
+    import inbounds as ib
+    from inbounds.exact import lp
+
+    def problem(size: int) -> ib.CMDP:
+        return ib.zoo.garnet(size, actions=8, successors=5, constraints=constraints, discount=discount, ring=ring)
+
+    if opponent is not None:
+        lp._ATTEMPTS = ({**OPPONENTS[opponent], "time_limit": limit},)
+        cmdp = problem(states)
+        start = time.process_time()
+        found = lp.occupancy_lp(cmdp)
+        seconds = time.process_time() - start
+        return {"seconds": seconds, "reward": None if found is None else float(found.occupancy @ cmdp.reward)}
+
+    # Beyond 400 states evaluation takes another path, which must be compiled or loaded too.
+    ib.solve(problem(500), tolerance=tolerance)
+    cmdp = problem(states)
+    arrays = [cmdp.transition.data, cmdp.transition.indices, cmdp.transition.indptr, cmdp.reward, cmdp.initial]
+    arrays += [cmdp.offsets, cmdp.actions, *(c.signal for c in cmdp.constraints)]
+    before = resident(reset_peak=True)
+    start = time.process_time()
+    best = ib.solve(cmdp, tolerance=tolerance)
+    seconds = time.process_time() - start
+    return {
+        "seconds": seconds,
+        "reward": best.reward,
+        "solves": best.unconstrained_solves,
+        "gap": best.gap / abs(best.reward),
+        "in_bounds": best.in_bounds,
+        "extra": resident() - before,
+        "model": sum(array.nbytes for array in arrays) / 2**20,
+    }
+
+
+def resident(reset_peak: bool = False) -> float:
+    """The peak of the resident set in MB, after setting it to what is resident now if asked (Linux only)."""
+    try:
+        if reset_peak:
+            with open("/proc/self/clear_refs", "w") as file:
+                file.write("5")
+        with open("/proc/self/status") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
+    except OSError:
+        return float("nan")
+
+
+if __name__ == "__main__":
+    main()

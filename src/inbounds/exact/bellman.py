@@ -1,0 +1,264 @@
+"""Bellman operators, and unconstrained solves with a rigorous bracket of the optimum.
+
+Everything is normalised by (1 - discount). The operator on value functions V [S] is
+
+    (T V)(s) = max over the pairs (s, a) of  (1 - discount) reward(s, a) + discount sum_s' P(s' | s, a) V(s').
+
+If low <= T V - V <= high in every state, then (MacQueen 1966; Puterman 1994, section 6.6.3)
+
+    T V + discount / (1 - discount) * low  <=  value of the greedy policy  <=  optimal value
+                                           <=  T V + discount / (1 - discount) * high.
+
+The bracket that every solve returns is this one, averaged over the initial distribution, after low and high have been
+moved apart by a bound on the rounding of the sweep that computed them. So it holds wherever the iteration stopped.
+
+Two ways to get there, each started from any policy or value function:
+
+`modified_policy_iteration`
+    One sweep over all pairs finds the greedy policy; cheap sweeps over the rows of that policy alone then bring V
+    close to its value; repeat. Fast when the chains of policies mix fast.
+`howard`
+    The value of the policy exactly, by sparse elimination; a sweep over all pairs; repeat. Fast when elimination
+    fills in little (chains, grids, queues, inventories), however slowly these mix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inbounds.arrays import Floats, Ints
+from inbounds.compiled import compiled
+from inbounds.model.chain import Chain, deterministic_chain, iterate_flow, unsigned
+from inbounds.model.cmdp import CMDP
+from inbounds.model.elimination import (
+    TRIAL_SWEEPS,
+    Factors,
+    Plan,
+    factorise,
+    plan_if_faster,
+    solve_transposed,
+)
+from inbounds.model.elimination import solve as eliminate
+
+_UNIT = 2.0**-53
+_SHRINK = 0.03
+"""Evaluate a policy until its residual is this share of what the last improvement left, then improve again."""
+
+_EVALUATION_SWEEPS = 200
+"""But after so many sweeps over the rows of one policy, improve in any case."""
+
+
+class Operator(NamedTuple):
+    """What sweeps read of a model; nothing is copied."""
+
+    offsets: Ints  # [S + 1]
+    starts: Any  # int [n + 1]
+    targets: Any  # unsigned int [nnz]
+    probabilities: Floats  # [nnz]
+    initial: Floats  # [S]
+    discount: float
+    longest: int  # the most successors of any pair
+
+    @classmethod
+    def of(cls, cmdp: CMDP) -> Operator:
+        rows = cmdp.transition
+        longest = int(np.diff(rows.indptr).max())
+        return cls(cmdp.offsets, rows.indptr, unsigned(rows.indices), rows.data, cmdp.initial, cmdp.discount, longest)
+
+
+@dataclass(frozen=True, eq=False)
+class Unconstrained:
+    """A policy that is optimal for one reward, up to a bracket; values are normalised by (1 - discount).
+
+    Attributes
+    ----------
+    value_function : array [S]
+        At least the optimal value from every state: it proves `upper`.
+    chosen : int array [S]
+        The pair that the policy takes in each state.
+    lower, upper : float
+        The value of the policy and the optimum both lie in between, from the initial distribution.
+    chain : Chain
+        Of the policy.
+    factors : Factors or None
+        Of the equations of the chain, when it was solved by elimination.
+    """
+
+    value_function: Floats
+    chosen: Ints
+    lower: float
+    upper: float
+    chain: Chain
+    factors: Factors | None = None
+
+
+class Solver:
+    """Unconstrained solves of one model for many rewards, by the method that suits its graph."""
+
+    def __init__(self, cmdp: CMDP) -> None:
+        self.operator = Operator.of(cmdp)
+        self._plan: Plan | None = None
+        self._planned = False
+
+    def solve(self, reward: Floats, tolerance: float, start: Unconstrained | None = None) -> Unconstrained:
+        """The best policy for `reward` [n], with a bracket at most `tolerance` wide (or as rounding allows)."""
+        if not self._planned:
+            self._plan, self._planned = choose_plan(self.operator, reward), True
+        if self._plan is not None:
+            return howard(self.operator, reward, tolerance, self._plan, start)
+        return modified_policy_iteration(self.operator, reward, tolerance, start)
+
+    def time_per_state(self, found: Unconstrained, tolerance: float, start: Floats | None = None) -> Floats:
+        """The discounted share of time that the policy spends in each state [S], begun from `start` if it iterates."""
+        initial, discount = self.operator.initial, self.operator.discount
+        if found.factors is not None:
+            return np.maximum(solve_transposed(found.factors, (1.0 - discount) * initial), 0.0)
+        return iterate_flow(found.chain, initial, discount, tolerance, start)
+
+
+def choose_plan(operator: Operator, reward: Floats) -> Plan | None:
+    """A plan of elimination when it promises to be faster than sweeps, else None.
+
+    How fast sweeps contract is measured on the policy that is greedy for one step.
+    """
+    value, scratch = np.zeros(len(operator.initial)), np.empty(len(operator.initial))
+    chosen = operator.offsets[:-1].copy()
+    stage = (1.0 - operator.discount) * reward
+    improve(operator, stage, value, scratch, chosen)
+    chain = chain_of(operator, chosen)
+    spans = []
+    for _ in range(2):
+        low, high = _evaluate(chain, stage, chosen, value, scratch, 0.0, TRIAL_SWEEPS)
+        settled = high - low <= 4.0 * _rounding(operator, stage, value)
+        spans.append(0.0 if settled else high - low)
+    early, late = spans
+    return plan_if_faster(early, late, len(chain.weights), operator.starts[operator.offsets], operator.targets)
+
+
+def modified_policy_iteration(
+    operator: Operator, reward: Floats, tolerance: float, start: Unconstrained | None = None
+) -> Unconstrained:
+    """Solve for one reward [n] until the bracket is at most `tolerance` wide, or as narrow as rounding allows."""
+    stage = (1.0 - operator.discount) * reward
+    reach = operator.discount / (1.0 - operator.discount)
+    value = np.zeros(len(operator.initial)) if start is None else start.value_function.copy()
+    chosen = operator.offsets[:-1].copy() if start is None else start.chosen.copy()
+    backed = np.empty_like(value)
+    while True:
+        low, high = improve(operator, stage, value, backed, chosen)
+        rounding = _rounding(operator, stage, value)
+        low, high = low - rounding, high + rounding
+        chain = chain_of(operator, chosen)
+        if reach * (high - low) <= tolerance or high - low <= 8.0 * rounding:
+            break
+        value, backed = backed, value
+        goal = max(_SHRINK * (high - low), 0.25 * tolerance / reach, 2.0 * rounding)
+        low, high = _evaluate(chain, stage, chosen, value, backed, goal, _EVALUATION_SWEEPS)
+        value += 0.5 * reach * (low + high)
+    mean = float(operator.initial @ backed)
+    lower = mean + reach * low - rounding
+    backed += reach * high + rounding
+    return Unconstrained(backed, chosen, lower, float(operator.initial @ backed), chain)
+
+
+def howard(
+    operator: Operator, reward: Floats, tolerance: float, plan: Plan, start: Unconstrained | None = None
+) -> Unconstrained:
+    """Policy iteration with exact evaluation, until the bracket is at most `tolerance` wide or no policy is better.
+
+    The policy returned is the last one evaluated, so that its factors serve for its occupancy too; the lower end of
+    the bracket comes from the residual of its own equations.
+    """
+    stage = (1.0 - operator.discount) * reward
+    horizon = 1.0 / (1.0 - operator.discount)
+    value, backed = np.zeros(len(operator.initial)), np.empty(len(operator.initial))
+    chain, factors = None, None
+    if start is None:
+        chosen = operator.offsets[:-1].copy()
+        improve(operator, stage, value, backed, chosen)
+    else:
+        chosen, chain, factors = start.chosen, start.chain, start.factors
+    while True:
+        if chain is None or factors is None:
+            chain = chain_of(operator, chosen)
+            factors = factorise(plan, chain)
+        value = eliminate(factors, stage[chosen])
+        better = chosen.copy()
+        _, high = improve(operator, stage, value, backed, better)
+        rounding = _rounding(operator, stage, value)
+        low, _ = _evaluate(chain, stage, chosen, value.copy(), np.empty_like(value), 0.0, 1)
+        lower = float(operator.initial @ value) + horizon * (low - rounding)
+        upper = float(operator.initial @ backed) + operator.discount * horizon * (high + rounding) + rounding
+        if upper - lower <= tolerance or high <= 4.0 * rounding or np.array_equal(better, chosen):
+            backed += operator.discount * horizon * (high + rounding) + rounding
+            return Unconstrained(backed, chosen, lower, upper, chain, factors)
+        chosen, chain = better, None
+
+
+def chain_of(operator: Operator, chosen: Ints) -> Chain:
+    """The chain of the policy that takes the pairs `chosen` [S]."""
+    return deterministic_chain(operator.starts, operator.targets, operator.probabilities, chosen, operator.discount)
+
+
+def _rounding(operator: Operator, stage: Floats, value: Floats) -> float:
+    """A bound on the rounding error of one entry of T V - V, and of a mean over the initial distribution."""
+    largest = float(np.abs(stage).max()) + float(np.abs(value).max())
+    return (operator.longest + 64) * _UNIT * largest
+
+
+@compiled
+def improve(operator: Operator, stage: Floats, value: Floats, backed: Floats, chosen: Ints) -> Any:
+    """One sweep over all pairs: backed = T value, `chosen` greedy; the least and the largest of T value - value.
+
+    A state keeps the pair it has when no other is strictly better.
+    """
+    low, high = np.inf, -np.inf
+    for s in range(value.shape[0]):
+        keep = chosen[s]
+        best = -np.inf
+        best_pair = keep
+        for pair in range(operator.offsets[s], operator.offsets[s + 1]):
+            mean = 0.0
+            for entry in range(operator.starts[pair], operator.starts[pair + 1]):
+                mean += operator.probabilities[entry] * value[operator.targets[entry]]
+            backup = stage[pair] + operator.discount * mean
+            if backup > best or (backup == best and pair == keep):
+                best = backup
+                best_pair = pair
+        chosen[s] = best_pair
+        backed[s] = best
+        change = best - value[s]
+        if change < low:
+            low = change
+        if change > high:
+            high = change
+    return low, high
+
+
+@compiled
+def _evaluate(chain: Chain, stage: Floats, chosen: Ints, value: Floats, scratch: Floats, goal: float, most: int) -> Any:
+    """Sweeps over the rows of one policy until the changes of all states are within `goal` of each other."""
+    n_states = value.shape[0]
+    low, high = -np.inf, np.inf
+    for s in range(n_states):
+        scratch[s] = value[s]
+    sweeps = 0
+    while sweeps < most and high - low > goal:
+        low, high = np.inf, -np.inf
+        for s in range(n_states):
+            total = stage[chosen[s]]
+            for entry in range(chain.starts[s], chain.starts[s + 1]):
+                total += chain.weights[entry] * scratch[chain.targets[entry]]
+            value[s] = total
+            change = total - scratch[s]
+            if change < low:
+                low = change
+            if change > high:
+                high = change
+        for s in range(n_states):
+            scratch[s] = value[s]
+        sweeps += 1
+    return low, high

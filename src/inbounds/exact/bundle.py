@@ -1,0 +1,331 @@
+"""The level bundle: the exact solution of a constrained problem of any size through a few unconstrained ones.
+
+For prices u >= 0 [K] let d(u) be the best value of the reward plus the priced margins, over all policies: one
+unconstrained problem. d is convex, and by the duality of linear programs
+
+    optimum = min over u >= 0 of d(u),
+
+a problem with as many unknowns as there are constraints, whatever the number of states. Every policy j, with reward
+R_j and margins M_j [K], gives a cut: d(u) >= R_j + u . M_j for every u. Two sides close in on the optimum:
+
+    above   d at the best prices so far: the upper end of the bracket of that unconstrained solve;
+    below   the master program over mixtures w of the policies found so far,
+                max  sum_j w_j R_j - cap * s    subject to   sum_j w_j M_j + s >= 0,  sum_j w_j = 1,  w, s >= 0.
+            When s = 0 the mixture is in bounds, and its reward a lower bound on the optimum. The dual of the master is
+            the least, over prices that sum to at most `cap`, of the largest cut.
+
+Going to the minimum of the cuts (Kelley) stalls. The level method (Lemarechal, Nemirovskii and Nesterov 1995) goes to
+the point nearest to the best prices so far at which no cut exceeds the mean of the two sides. Close to the end the
+minimum of the cuts is tried now and then: once all the policies that matter have been found, it is the optimum itself.
+And since d is nearly smooth when there are many states, with M_j as its gradient where policy j is best, a Newton step
+comes first, wherever the cuts leave room for it: with 30,000 states it halves the number of solves.
+
+Unconstrained solves need only be as accurate as the gap is small: every policy, optimal or not, gives a valid cut, and
+every bracket a valid upper bound. Mixtures go through occupancies (see `inbounds.model.policy`), so the result is one
+stationary policy, made of at most K + 1 deterministic ones.
+
+With no reward and prices that sum to exactly 1, the same method finds the Slater constant: the optimum is then
+max over policies of min over k of M_k, and the slack s, now of any sign, is minus that.
+
+Inside, the reward is shifted and scaled to [-1, 1] and each margin scaled to [-1, 1]; results are in the user's units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import highspy
+import numpy as np
+from scipy.optimize import nnls
+
+from inbounds.arrays import Floats, Ints
+from inbounds.exact.bellman import Solver, Unconstrained
+from inbounds.model.cmdp import CMDP
+
+Progress = Callable[[int, float, float], None]
+"""Called after every unconstrained solve with their number so far, and the bounds below and above the optimum."""
+
+_LEVEL = 0.5
+"""Where between the bounds the cuts are cut off; of 0.1, 0.2, ..., 0.7 this took the fewest solves over all sizes."""
+
+_ROOM = 0.1
+"""A Newton step must lead to where the cuts promise at least this share of the gap."""
+
+_VERTEX_GAP = 1e-5
+"""From this gap on, the minimum of the cuts itself is tried too, whenever the gap is a hundredth of the last time's."""
+
+_INNER = 0.1
+"""The share of the gap that the bracket of an unconstrained solve may take."""
+
+_FIRST_INNER = 1e-2
+"""The width of the first bracket, before there is a gap."""
+
+_CUT_ACCURACY = 1e-12
+"""Of the occupancies behind the cuts, in the sum of absolute values."""
+
+_CAP = 10.0
+"""The first bound on the sum of the scaled prices; it grows tenfold whenever the best prices turn out to be beyond."""
+
+_LARGEST_CAP = 1e11
+
+_SLACK = 1e-10
+"""A violation, relative to the largest margin of any pair, that rounding explains."""
+
+
+class Mixture(NamedTuple):
+    """What the bundle found, in the user's units; values are normalised by (1 - discount)."""
+
+    occupancy: Floats  # [n]
+    prices: Floats  # [K]
+    value_function: Floats  # [S], of the reward plus the priced margins; it proves the upper bound
+    unconstrained_solves: int
+
+
+def bundle(cmdp: CMDP, tolerance: float = 1e-8, progress: Progress | None = None) -> Mixture | None:
+    """The occupancy of a best policy in bounds, with prices; None when some prices prove that no policy is in bounds.
+
+    The gap is at most `tolerance` relative to the optimum (or to a hundredth of the spread of the rewards where the
+    optimum is closer to zero than that), or what rounding allows. In states that the mixture never visits, the
+    occupancy is zero and leaves the policy open; `inbounds.exact.solution.assemble` makes it greedy at the prices.
+    """
+    least, most = float(cmdp.reward.min()), float(cmdp.reward.max())
+    centre, spread = 0.5 * (least + most), 0.5 * (most - least) or 1.0
+
+    def gap_allowed(upper: float) -> float:
+        return tolerance * max(abs(upper + centre / spread), 0.01)
+
+    def report(solves: int, lower: float, upper: float) -> None:
+        if progress is not None:
+            progress(solves, centre + spread * lower, centre + spread * upper)
+
+    dual = _Dual(cmdp, (cmdp.reward - centre) / spread, cmdp.margin_scales)
+    weights = _close_gap(dual, gap_allowed, report, prices_sum_to_one=False)
+    if weights is None:
+        return None
+    return Mixture(
+        occupancy=dual.mixed_occupancy(weights),
+        prices=dual.best_prices * spread / cmdp.margin_scales,
+        value_function=centre + spread * dual.best.value_function,
+        unconstrained_solves=dual.solves,
+    )
+
+
+def slater_bundle(cmdp: CMDP, scales: Floats, tolerance: float = 1e-10) -> Mixture:
+    """An occupancy whose least margin, each divided by its entry of `scales` [K], is largest.
+
+    The prices sum to 1, and the value function is that of the margins so divided and combined with them: it proves
+    that no policy does better. There must be at least one constraint.
+    """
+    unit = float(np.min(cmdp.margin_scales / scales))  # no policy's least margin is larger than this
+    dual = _Dual(cmdp, np.zeros(cmdp.n_pairs), scales * unit)
+    weights = _close_gap(dual, lambda upper: tolerance * max(abs(upper), 0.1), None, prices_sum_to_one=True)
+    assert weights is not None  # a least margin always has a maximum
+    return Mixture(dual.mixed_occupancy(weights), dual.best_prices, unit * dual.best.value_function, dual.solves)
+
+
+class _Dual:
+    """The dual function d of a problem: the policies found so far, their cuts, and the best prices.
+
+    Attributes
+    ----------
+    rewards : array [J], margins : array [J, K]
+        Of the policies found so far, scaled: the cuts are ``rewards + margins @ prices``.
+    prices : array [J, K]
+        Where they were found.
+    best_index : int, best : Unconstrained
+        Where the upper bound on d is least so far, and the solve there.
+    """
+
+    def __init__(self, cmdp: CMDP, objective: Floats, scales: Floats) -> None:
+        self.objective = objective
+        self.signals = cmdp.margins
+        self.scales = scales
+        self.solver = Solver(cmdp)
+        self.rewards = np.empty(0)
+        self.margins = np.empty((0, cmdp.n_constraints))
+        self.prices = np.empty((0, cmdp.n_constraints))
+        self._policies: list[tuple[Ints, Floats]] = []  # pairs chosen [S], time per state [S]
+        self._last: Unconstrained | None = None
+
+    @property
+    def solves(self) -> int:
+        return len(self._policies)
+
+    @property
+    def upper(self) -> float:
+        return self.best.upper
+
+    @property
+    def best_prices(self) -> Floats:
+        return self.prices[self.best_index]
+
+    def solve(self, prices: Floats, tolerance: float) -> None:
+        """Evaluate d at `prices` up to `tolerance`, and add the cut of the policy found there."""
+        reward = self.objective + (prices / self.scales) @ self.signals
+        found = self._last = self.solver.solve(reward, tolerance, self._last)
+        if self.solves == 0 or found.upper < self.upper:
+            self.best, self.best_index = found, self.solves
+        time = self.solver.time_per_state(found, _CUT_ACCURACY, self._policies[-1][1] if self._policies else None)
+        self._policies.append((found.chosen, time))
+        self.prices = np.vstack([self.prices, prices])
+        self.rewards = np.append(self.rewards, time @ self.objective[found.chosen])
+        self.margins = np.vstack([self.margins, (self.signals[:, found.chosen] @ time) / self.scales])
+
+    def mixed_occupancy(self, weights: Floats) -> Floats:
+        """The occupancy [n] of the policies found so far, mixed with `weights` [J]."""
+        occupancy = np.zeros(len(self.objective))
+        for weight, (chosen, time) in zip(weights, self._policies, strict=True):
+            if weight > 0.0:
+                occupancy[chosen] += weight * time
+        return occupancy
+
+
+class _Master(NamedTuple):
+    weights: Floats  # [J], of the policies in the best mixture
+    prices: Floats  # [K], where the largest cut is least
+    slack: float  # the largest violation of the mixture; minus its least margin when prices sum to one
+    value: float
+
+
+def _close_gap(
+    dual: _Dual,
+    gap_allowed: Callable[[float], float],
+    report: Progress | None,
+    prices_sum_to_one: bool,
+) -> Floats | None:
+    """Add cuts until the gap is small enough; the weights of the mixture, or None when no policy is in bounds."""
+    n_constraints = dual.margins.shape[1]
+    freedom = n_constraints - prices_sum_to_one
+    cap = 1.0 if prices_sum_to_one else _CAP
+    prices = np.full(n_constraints, 1.0 / n_constraints) if prices_sum_to_one else np.zeros(n_constraints)
+    inner, smallest, quiet, vertex_gap = _FIRST_INNER, np.inf, 0, _VERTEX_GAP
+    while True:
+        dual.solve(prices, inner)
+        while True:
+            master = _solve_master(dual, cap, prices_sum_to_one)
+            gap, allowed = dual.upper - master.value, gap_allowed(dual.upper)
+            quiet = 0 if gap < 0.99 * smallest else quiet + 1
+            smallest = min(gap, smallest)
+            # Rounding, or the tolerances of the master, can leave a gap that no cut closes.
+            stuck = quiet > 20 + 4 * n_constraints
+            in_bounds = prices_sum_to_one or master.slack <= _SLACK
+            small = allowed if in_bounds else max(allowed, 0.01 * cap * master.slack)
+            if in_bounds or not (gap <= small or stuck) or cap >= _LARGEST_CAP:
+                break
+            # The best prices within the cap leave a violation: better ones are beyond it, or there are none.
+            cap, smallest, quiet = 10.0 * cap, np.inf, 0
+        if report is not None:
+            report(dual.solves, master.value if in_bounds else -np.inf, dual.upper)
+        if not prices_sum_to_one and dual.upper < -1.0 - allowed:
+            return None  # d is at least the reward of any policy in bounds, and that at least -1
+        if gap <= allowed or stuck:
+            return master.weights
+        inner = max(_INNER * gap, 0.1 * allowed) * 0.5 ** min(quiet, 10)
+        newton = None if prices_sum_to_one else _newton_point(dual, gap, cap)
+        if freedom == 0 or (newton is None and gap < vertex_gap):
+            prices, inner, vertex_gap = master.prices, 1e-3 * allowed, 0.01 * gap
+        elif newton is not None:
+            prices = newton
+        else:
+            prices = _level_point(dual, master, gap, cap, prices_sum_to_one)
+
+
+def _solve_master(dual: _Dual, cap: float, prices_sum_to_one: bool) -> _Master:
+    """The best mixture of the policies found so far, and the prices that prove it best."""
+    n_policies, n_constraints = dual.margins.shape
+    columns = np.ones((n_policies + 1, n_constraints + 1))
+    columns[:-1, :-1] = dual.margins
+    columns[-1, -1] = 0.0
+    n_columns, n_rows = columns.shape
+    program = highspy.HighsLp()
+    program.num_col_, program.num_row_ = n_columns, n_rows
+    program.col_cost_ = np.append(-dual.rewards, cap)
+    program.col_lower_ = np.append(np.zeros(n_policies), -highspy.kHighsInf if prices_sum_to_one else 0.0)
+    program.col_upper_ = np.full(n_columns, highspy.kHighsInf)
+    program.row_lower_ = np.append(np.zeros(n_constraints), 1.0)
+    program.row_upper_ = np.append(np.full(n_constraints, highspy.kHighsInf), 1.0)
+    program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    program.a_matrix_.start_ = np.arange(n_columns + 1) * n_rows
+    program.a_matrix_.index_ = np.tile(np.arange(n_rows), n_columns)
+    program.a_matrix_.value_ = columns.ravel()
+    for presolve in ("off", "on"):
+        solver = highspy.Highs()
+        # At the default tolerances of 1e-7 the gap would stall well above 1e-8.
+        options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "presolve": presolve}
+        for option, setting in {"output_flag": False, **options}.items():
+            solver.setOptionValue(option, setting)
+        solver.passModel(program)
+        solver.run()
+        if solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
+            break
+    else:
+        raise RuntimeError("HiGHS found no optimum of a master program, which always has one; please report it")
+    solution = solver.getSolution()
+    weights = np.maximum(np.asarray(solution.col_value)[:n_policies], 0.0)
+    weights /= weights.sum()
+    # The numbers are those of the mixture itself, not what the solver says about it.
+    slack = float(np.max(-(weights @ dual.margins), initial=-np.inf if prices_sum_to_one else 0.0))
+    return _Master(
+        weights=weights,
+        prices=np.maximum(np.asarray(solution.row_dual)[:n_constraints], 0.0),
+        slack=slack,
+        value=float(weights @ dual.rewards) - cap * slack,
+    )
+
+
+def _newton_point(dual: _Dual, gap: float, cap: float) -> Floats | None:
+    """The minimum of a quadratic model of d around the best prices so far; None where the cuts leave no room for it.
+
+    The curvature comes from the margins at all prices tried, which are gradients of d: BFGS updates from the farthest
+    to the nearest, so that the nearest count most.
+    """
+    centre, gradient = dual.best_prices, dual.margins[dual.best_index]
+    steps, turns = dual.prices - centre, dual.margins - gradient
+    lengths, products = np.sum(steps**2, axis=1), np.sum(steps * turns, axis=1)
+    useful = products > 1e-12 * np.sqrt(lengths * np.sum(turns**2, axis=1))
+    farthest_first = [j for j in np.argsort(-lengths, kind="stable") if useful[j]]
+    if not farthest_first:
+        return None
+    nearest = farthest_first[-len(centre) - 1 :]
+    curvature = np.median(products[nearest] / lengths[nearest]) * np.eye(len(centre))
+    for j in farthest_first:
+        image = curvature @ steps[j]
+        curvature += np.outer(turns[j], turns[j]) / products[j] - np.outer(image, image) / (steps[j] @ image)
+    try:
+        root = np.linalg.cholesky(curvature)  # the model is |root^T (u - centre) + root^-1 gradient|^2 / 2
+        point = nnls(root.T, root.T @ centre - np.linalg.solve(root, gradient))[0]
+    except (np.linalg.LinAlgError, RuntimeError):
+        return None
+    promise = dual.upper - float(np.max(dual.rewards + dual.margins @ point))
+    return point if promise >= _ROOM * gap and point.sum() <= cap else None
+
+
+def _level_point(dual: _Dual, master: _Master, gap: float, cap: float, prices_sum_to_one: bool) -> Floats:
+    """The prices nearest to the best so far at which no cut exceeds the level.
+
+    A least-distance problem  min |y|  subject to  G y >= h,  solved through non-negative least squares (Lawson and
+    Hanson 1974, chapter 23), in units of the gap so that h is of the order of 1 to the end.
+    """
+    centre = dual.best_prices
+    n_constraints = len(centre)
+    cuts = dual.rewards + dual.margins @ centre
+    level = master.value + _LEVEL * gap
+    directions = -np.vstack([dual.margins, -np.eye(n_constraints), np.ones(n_constraints)])
+    distances = np.concatenate([cuts - level, -centre, [centre.sum() - cap]]) / gap
+    if prices_sum_to_one:  # move within the plane on which the sum stays what it is
+        plane = np.linalg.qr(np.column_stack([np.ones(n_constraints), np.eye(n_constraints)[:, 1:]]))[0][:, 1:]
+        directions, distances = directions[:-1] @ plane, distances[:-1]
+    else:
+        plane = np.eye(n_constraints)
+    stacked = np.vstack([directions.T, distances])
+    target = np.append(np.zeros(plane.shape[1]), 1.0)
+    try:
+        residual = stacked @ nnls(stacked, target)[0] - target
+    except RuntimeError:  # it did not converge
+        return master.prices
+    if not residual[-1] < 0.0:
+        return master.prices
+    point = np.maximum(centre - gap * (plane @ (residual[:-1] / residual[-1])), 0.0)
+    excess = float(np.max(dual.rewards + dual.margins @ point)) - level
+    return point if excess <= 0.05 * gap else master.prices

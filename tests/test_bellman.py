@@ -1,0 +1,136 @@
+"""Unconstrained solves: brackets that contain the truth, found by enumerating all deterministic policies."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import inbounds as ib
+from inbounds.exact.bellman import Operator, Solver, choose_plan, howard, improve, modified_policy_iteration
+from inbounds.model.elimination import make_plan
+from strategies import cmdps
+
+tiny = settings(deadline=None, max_examples=40, derandomize=True)
+
+
+def dense_value(cmdp, chosen, reward):
+    """The value of a deterministic policy from the initial distribution, by a dense solve."""
+    chain = cmdp.transition.toarray()[chosen]
+    values = np.linalg.solve(np.eye(cmdp.n_states) - cmdp.discount * chain, (1.0 - cmdp.discount) * reward[chosen])
+    return float(cmdp.initial @ values)
+
+
+def best_by_enumeration(cmdp, reward):
+    every = itertools.product(*(range(first, last) for first, last in itertools.pairwise(cmdp.offsets)))
+    return max(dense_value(cmdp, np.array(chosen), reward) for chosen in every)
+
+
+def plan_of(cmdp):
+    operator = Operator.of(cmdp)
+    plan = make_plan(operator.starts[cmdp.offsets], operator.targets, np.inf, np.inf)
+    assert plan is not None
+    return plan
+
+
+def by(method, cmdp, reward, tolerance, start=None):
+    operator = Operator.of(cmdp)
+    if method == "howard":
+        return howard(operator, reward, tolerance, plan_of(cmdp), start)
+    return modified_policy_iteration(operator, reward, tolerance, start)
+
+
+METHODS = ("howard", "modified")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@tiny
+@given(cmdp=cmdps(max_states=4, max_actions=3), tolerance=st.sampled_from([1.0, 1e-2, 1e-6, 1e-12, 0.0]))
+def test_the_bracket_contains_the_truth(method, cmdp, tolerance):
+    found = by(method, cmdp, cmdp.reward, tolerance)
+    optimum = best_by_enumeration(cmdp, cmdp.reward)
+    reached = dense_value(cmdp, found.chosen, cmdp.reward)
+    assert found.lower - 1e-15 <= reached <= found.upper + 1e-15
+    assert found.lower - 1e-15 <= optimum <= found.upper + 1e-15
+    # 1e-12: what rounding allows at these discounts.
+    assert found.upper - found.lower <= max(tolerance, 1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@tiny
+@given(cmdp=cmdps(max_states=4, max_actions=3), tolerance=st.sampled_from([1.0, 1e-3, 1e-9]))
+def test_the_value_function_proves_the_upper_end(method, cmdp, tolerance):
+    found = by(method, cmdp, cmdp.reward, tolerance)
+    backup = (1.0 - cmdp.discount) * cmdp.reward + cmdp.discount * cmdp.transition.toarray() @ found.value_function
+    assert np.all(found.value_function[cmdp.pairs.states] >= backup - 1e-15)
+    assert found.upper == pytest.approx(float(cmdp.initial @ found.value_function), abs=1e-14)
+
+
+@pytest.mark.parametrize("ring", [False, True])
+@pytest.mark.parametrize("discount", [0.0, 0.9, 0.99])
+def test_both_methods_agree(ring, discount):
+    cmdp = ib.zoo.garnet(states=120, actions=5, constraints=0, discount=discount, ring=ring, seed=3)
+    exact, swept = (by(method, cmdp, cmdp.reward, 1e-11) for method in METHODS)
+    assert max(exact.lower, swept.lower) <= min(exact.upper, swept.upper)
+    assert exact.upper - exact.lower <= 1e-11
+    assert swept.upper - swept.lower <= 1e-11
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_warm_start_gives_the_same_answer(method):
+    cmdp = ib.zoo.garnet(states=200, actions=4, discount=0.95, seed=5)
+    other = by(method, cmdp, cmdp.margins[0], 1e-3)
+    before = other.value_function.copy(), other.chosen.copy()
+    cold, warm = by(method, cmdp, cmdp.reward, 1e-10), by(method, cmdp, cmdp.reward, 1e-10, other)
+    assert max(cold.lower, warm.lower) <= min(cold.upper, warm.upper)
+    assert np.array_equal(cold.chosen, warm.chosen)
+    assert np.array_equal(before[0], other.value_function)
+    assert np.array_equal(before[1], other.chosen)
+
+
+@tiny
+@given(cmdp=cmdps(), seed=st.integers(0, 1000))
+def test_improve_is_the_bellman_operator(cmdp, seed):
+    value = np.random.default_rng(seed).normal(size=cmdp.n_states)
+    backed, chosen = np.empty(cmdp.n_states), cmdp.offsets[:-1].copy()
+    stage = (1.0 - cmdp.discount) * cmdp.reward
+    low, high = improve(Operator.of(cmdp), stage, value, backed, chosen)
+    backup = stage + cmdp.discount * cmdp.transition.toarray() @ value
+    best = np.array([backup[first:last].max() for first, last in itertools.pairwise(cmdp.offsets)])
+    assert backed == pytest.approx(best, abs=1e-14)
+    assert backup[chosen] == pytest.approx(best, abs=1e-14)
+    assert (low, high) == (np.min(backed - value), np.max(backed - value))
+
+
+def test_improve_keeps_what_it_has_among_equals():
+    cmdp = ib.CMDP(
+        offsets=[0, 3], transition=np.ones((3, 1)), reward=[1.0, 1.0, 0.0], constraints=(), initial=[1.0], discount=0.5
+    )
+    for held, expected in ((0, 0), (1, 1), (2, 0)):
+        chosen = np.array([held])
+        improve(Operator.of(cmdp), cmdp.reward, np.zeros(1), np.empty(1), chosen)
+        assert chosen[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("ring", "discount", "eliminates"), [(True, 0.99, True), (False, 0.99, False), (True, 0.5, False)]
+)
+def test_elimination_is_chosen_where_it_pays(ring, discount, eliminates):
+    cmdp = ib.zoo.garnet(states=2000, actions=4, constraints=0, discount=discount, ring=ring, seed=1)
+    assert (choose_plan(Operator.of(cmdp), cmdp.reward) is not None) == eliminates
+    solver = Solver(cmdp)
+    found = solver.solve(cmdp.reward, 1e-9)
+    assert (found.factors is not None) == eliminates
+    time = solver.time_per_state(found, 1e-12)
+    assert time.sum() == pytest.approx(1.0, abs=1e-12)
+    assert found.lower - 1e-12 <= float(time @ cmdp.reward[found.chosen]) <= found.upper + 1e-12
+
+
+def test_a_constant_reward_is_settled_at_once():
+    cmdp = ib.zoo.garnet(states=50, actions=2, constraints=0, discount=0.99, ring=True)
+    found = Solver(cmdp).solve(np.full(cmdp.n_pairs, 0.25), 1e-12)
+    assert found.lower == pytest.approx(0.25, abs=1e-12)
+    assert found.upper == pytest.approx(0.25, abs=1e-12)
