@@ -291,7 +291,10 @@ def _newton_point(dual: _Dual, gap: float, cap: float) -> Floats | None:
     curvature = np.median(products[nearest] / lengths[nearest]) * np.eye(len(centre))
     for j in farthest_first:
         image = curvature @ steps[j]
-        curvature += np.outer(turns[j], turns[j]) / products[j] - np.outer(image, image) / (steps[j] @ image)
+        along = float(steps[j] @ image)
+        if along <= 1e-12 * lengths[j] * np.trace(curvature):  # lost to rounding
+            continue
+        curvature += np.outer(turns[j], turns[j]) / products[j] - np.outer(image, image) / along
     try:
         root = np.linalg.cholesky(curvature)  # the model is |root^T (u - centre) + root^-1 gradient|^2 / 2
         point = nnls(root.T, root.T @ centre - np.linalg.solve(root, gradient))[0]
