@@ -124,7 +124,8 @@ def test_an_output_folder_that_cannot_be_made_is_one_message(tmp_path: Path) -> 
 def test_infeasible_is_exit_code_3_with_the_reason() -> None:
     result = run("solve", "queue", "--set", "full_buffer=closed")
     assert result.exit_code == 3
-    assert "no policy is in bounds" in result.stderr and "'service', 'flow'" in result.stderr
+    assert "no policy is in bounds" in result.stderr and "'service' and 'flow' cannot be met together" in result.stderr
+    assert "flow         >= 0   -0.307908  >= -0.751011\n" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["solve", "learn", "plan", "reproduce", "zoo"])

@@ -12,9 +12,6 @@ import scipy.sparse as sp
 import inbounds as ib
 from inbounds.exact.episodic import (
     backward_induction,
-    require_feasible_episodic,
-    slater_episodic,
-    solve_episodic,
     upper_bound,
 )
 from inbounds.model.episodic import (
@@ -203,12 +200,12 @@ def test_optimum_against_all_deterministic_policies(seed):
     values = [evaluate_episodic(problem, policy) for policy in deterministic_policies(problem)]
     assert len(values) == 4**3
     optimum = best_mixture_of_two([v.reward for v in values], [v.margins[0] for v in values])
-    assert slater_episodic(problem).value == pytest.approx(max(v.margins[0] for v in values), abs=1e-9)
+    assert ib.slater(problem).value == pytest.approx(max(v.margins[0] for v in values), abs=1e-9)
     if optimum is None:
         with pytest.raises(ib.Infeasible):
-            solve_episodic(problem)
+            ib.solve(problem)
         return
-    best = solve_episodic(problem)
+    best = ib.solve(problem)
     assert best.in_bounds
     assert best.reward == pytest.approx(optimum, abs=1e-9)
     assert best.upper_bound >= optimum - 1e-12
@@ -220,21 +217,21 @@ def test_the_enumeration_meets_binding_loose_and_impossible_bounds():
     kinds = set()
     for seed in range(12):
         try:
-            best = solve_episodic(random_problem(seed, states=2, horizon=3, constraints=1))
+            best = ib.solve(random_problem(seed, states=2, horizon=3, constraints=1))
             kinds.add("binding" if best.prices[0] > 1e-6 else "loose")
         except ib.Infeasible:
             kinds.add("impossible")
     assert {"binding", "loose"} <= kinds
     impossible = random_problem(0, states=2, constraints=1)
-    impossible = impossible.tightened(slater_episodic(impossible).value + 0.01)
+    impossible = impossible.tightened(ib.slater(impossible).value + 0.01)
     with pytest.raises(ib.Infeasible):
-        solve_episodic(impossible)
+        ib.solve(impossible)
 
 
 @pytest.mark.parametrize("moves", [0.0, 0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 9.0])
 def test_three_cycle_by_hand(moves):
     """From place 0 an expected number m of moves pays at most 2m/3 (m <= 6): the numbers 1, 3, 6, 7, 9, 12 of 3."""
-    best = solve_episodic(ib.zoo.three_cycle(moves=moves))
+    best = ib.solve(ib.zoo.three_cycle(moves=moves))
     assert best.reward == pytest.approx(2.0 / 3.0 * min(moves, 6.0), abs=1e-12)
     if 0.0 < moves < 6.0:
         assert best.prices[0] == pytest.approx(2.0 / 3.0, abs=1e-9)
@@ -245,8 +242,8 @@ def test_three_cycle_by_hand(moves):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_solution_is_consistent(seed):
     problem = random_problem(seed, states=5, actions=3, horizon=6)
-    problem = problem.tightened(slater_episodic(problem).value - 0.05)  # feasible, and tight
-    best = solve_episodic(problem)
+    problem = problem.tightened(ib.slater(problem).value - 0.05)  # feasible, and tight
+    best = ib.solve(problem)
     judged = evaluate_episodic(problem, best.policy)
     assert best.reward == judged.reward
     np.testing.assert_array_equal(best.margins, judged.margins)
@@ -262,8 +259,8 @@ def test_solution_is_consistent(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_weak_duality_from_any_prices_and_any_guess(seed):
     problem = random_problem(seed, states=4, actions=3, horizon=5)
-    problem = problem.tightened(slater_episodic(problem).value - 0.3)
-    optimum = solve_episodic(problem).reward
+    problem = problem.tightened(ib.slater(problem).value - 0.3)
+    optimum = ib.solve(problem).reward
     rng = np.random.default_rng((seed, 2))
     for _ in range(20):
         prices = rng.exponential(size=2)
@@ -293,21 +290,21 @@ def test_backward_induction_beats_every_deterministic_policy(seed):
     best = max(evaluate_episodic(problem, policy).reward for policy in deterministic_policies(problem))
     assert evaluate_episodic(problem, greedy).reward == pytest.approx(best, abs=1e-12)
     assert problem.initial @ values[0] == pytest.approx(best, abs=1e-12)
-    assert solve_episodic(problem).reward == pytest.approx(best, abs=1e-10)
+    assert ib.solve(problem).reward == pytest.approx(best, abs=1e-10)
 
 
 def test_prices_are_slopes():
     """Relaxing a bound by a little gains its price times that."""
     problem = ib.zoo.inventory()
-    best = solve_episodic(problem)
-    relaxed = solve_episodic(problem.tightened(-1e-4))
+    best = ib.solve(problem)
+    relaxed = ib.solve(problem.tightened(-1e-4))
     assert (relaxed.reward - best.reward) / 1e-4 == pytest.approx(best.prices[0], abs=1e-6)
 
 
 def test_units_scale_through():
     problem = random_problem(3, states=4, horizon=4)
-    problem = problem.tightened(slater_episodic(problem).value - 0.2)
-    best = solve_episodic(problem)
+    problem = problem.tightened(ib.slater(problem).value - 0.2)
+    best = ib.solve(problem)
     scaled = replace(
         problem,
         reward=1e6 * problem.reward,
@@ -321,7 +318,7 @@ def test_units_scale_through():
             for c in problem.constraints
         ),
     )
-    again = solve_episodic(scaled)
+    again = ib.solve(scaled)
     assert again.reward == pytest.approx(1e6 * best.reward, rel=1e-9)
     np.testing.assert_allclose(again.prices, 1e11 * best.prices, rtol=1e-6)
 
@@ -329,7 +326,7 @@ def test_units_scale_through():
 def test_unvisited_states_are_greedy_at_the_optimal_prices():
     """At stage 0 the three-cycle is at place 0; elsewhere the policy is a best reply to the priced reward."""
     problem = ib.zoo.three_cycle()
-    best = solve_episodic(problem)
+    best = ib.solve(problem)
     priced = problem.reward + np.tensordot(best.prices, problem.margins, axes=1)
     for place in (1, 2):
         backup = priced[0] + problem.transition[0] @ best.value_function[1]
@@ -347,26 +344,26 @@ def test_degenerate_problems():
         initial=[1.0],
         horizon=1,
     )
-    best = solve_episodic(one_step)
+    best = ib.solve(one_step)
     assert best.reward == pytest.approx(0.25, abs=1e-12)
     np.testing.assert_allclose(best.policy.probabilities, [[0.25, 0.75]], atol=1e-12)
     # The same constraint twice, a bound that one policy alone meets, and no constraint at all.
     twice = replace(one_step, constraints=(*one_step.constraints, replace(one_step.constraints[0], name="again")))
-    assert solve_episodic(twice).reward == pytest.approx(0.25, abs=1e-12)
+    assert ib.solve(twice).reward == pytest.approx(0.25, abs=1e-12)
     never = replace(one_step, constraints=(ib.Constraint([1.0, 0.0], at_most=0.0),))
-    assert slater_episodic(never).value == pytest.approx(0.0, abs=1e-12)
-    assert solve_episodic(never).reward == pytest.approx(0.0, abs=1e-12)
+    assert ib.slater(never).value == pytest.approx(0.0, abs=1e-12)
+    assert ib.solve(never).reward == pytest.approx(0.0, abs=1e-12)
     free = replace(one_step, constraints=())
-    assert solve_episodic(free).reward == 1.0
-    assert slater_episodic(free).value == np.inf
+    assert ib.solve(free).reward == 1.0
+    assert ib.slater(free).value == np.inf
     # A reward and a margin that are zero throughout.
     nothing = replace(one_step, reward=[0.0, 0.0], constraints=(ib.Constraint([0.0, 0.0], at_most=0.0),))
-    assert solve_episodic(nothing).reward == 0.0
+    assert ib.solve(nothing).reward == 0.0
 
 
 def test_unknown_method():
     with pytest.raises(ib.InvalidInput, match="method must be one of auto, lp"):
-        solve_episodic(ib.zoo.factored(), method="simplex")
+        ib.solve(ib.zoo.factored(), method="simplex")
 
 
 # Infeasible problems
@@ -388,7 +385,7 @@ def test_one_bound_that_cannot_be_met():
     too_many = ib.Constraint(problem.constraints[0].signal, at_least=6.5, name="exercise")
     problem = replace(problem, constraints=(too_many,))
     with pytest.raises(ib.Infeasible, match=r"'exercise' cannot be met.*-0\.5 \(sum over the horizon\)") as caught:
-        solve_episodic(problem)
+        ib.solve(problem)
     assert caught.value.slater == pytest.approx(-0.5, abs=1e-9)
     assert caught.value.conflict == ("exercise",)
     check_proof(problem, caught.value)
@@ -407,7 +404,7 @@ def test_two_bounds_that_conflict():
         ),
     )
     with pytest.raises(ib.Infeasible, match="'moves', 'exercise' cannot be met together") as caught:
-        solve_episodic(problem)
+        ib.solve(problem)
     assert caught.value.slater == pytest.approx(-0.5, abs=1e-9)
     assert caught.value.conflict == ("moves", "exercise")
     check_proof(problem, caught.value)
@@ -416,12 +413,12 @@ def test_two_bounds_that_conflict():
 @pytest.mark.parametrize("seed", SEEDS)
 def test_feasibility_is_decided_on_both_sides(seed):
     problem = random_problem(seed, states=4, actions=3, horizon=5)
-    best = slater_episodic(problem)
+    best = ib.slater(problem)
     assert best.upper_bound == pytest.approx(best.value, abs=1e-8)
     assert evaluate_episodic(problem, best.policy).margins.min() == best.value
-    require_feasible_episodic(problem.tightened(best.value - 1e-6))
+    ib.solve(problem.tightened(best.value - 1e-6))
     with pytest.raises(ib.Infeasible) as caught:
-        solve_episodic(problem.tightened(best.value + 1e-6))
+        ib.solve(problem.tightened(best.value + 1e-6))
     check_proof(problem.tightened(best.value + 1e-6), caught.value)
 
 
@@ -506,11 +503,11 @@ def test_the_optimum_of_the_truncation_brackets_the_discounted_one(cmdp):
     exact = ib.solve(cmdp)
     cut = truncate(cmdp, epsilon=1e-4)
     kept, left = 1 - cmdp.discount, cmdp.discount**cut.horizon
-    cautious = solve_episodic(cut.problem.tightened(cut.margin_errors / kept))
+    cautious = ib.solve(cut.problem.tightened(cut.margin_errors / kept))
     judged = ib.evaluate(cmdp, cut.to_stationary(cautious.policy))
     assert judged.in_bounds
     assert judged.reward <= exact.reward + 1e-9
-    best = solve_episodic(cut.problem)
+    best = ib.solve(cut.problem)
     tail = float(np.max(cmdp.reward + best.prices @ cmdp.margins))
     upper = kept * best.upper_bound + left * tail
     assert upper >= exact.reward - 1e-9

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from inbounds.table import text_table
 
 if TYPE_CHECKING:
     from inbounds.arrays import Floats
@@ -12,6 +15,52 @@ class InvalidInput(ValueError):
     """The input is wrong. The message names the culprit, says what was found, and what to do."""
 
 
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """Why no policy is in bounds, and what would help; in the user's units. ``print`` it for a short table.
+
+    Values are normalised by (1 - discount); those of finite-horizon problems are sums over the horizon.
+
+    Attributes
+    ----------
+    names : tuple of str, length K
+    at_least : tuple of bool, length K
+        Whether the bound is ``at_least``; otherwise it is ``at_most``.
+    bounds : array [K]
+    best_alone : array [K]
+        The best value of each constraint's signal that any policy reaches when nothing else matters.
+    relaxed_bounds : array [K]
+        The tightest value of this bound alone, the others unchanged, at which some policy is in bounds; NaN where
+        moving this bound alone cannot help, because the others already exclude each other.
+    conflict : tuple of str
+        The constraints that cannot hold together, by the proof; or the one that cannot hold at all.
+    """
+
+    names: tuple[str, ...]
+    at_least: tuple[bool, ...]
+    bounds: Floats
+    best_alone: Floats
+    relaxed_bounds: Floats
+    conflict: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        """The diagnosis in one sentence."""
+        quoted = [repr(name) for name in self.conflict]
+        if len(quoted) == 1:
+            return f"no policy is in bounds: constraint {quoted[0]} cannot be met by any policy"
+        return f"no policy is in bounds: constraints {', '.join(quoted[:-1])} and {quoted[-1]} cannot be met together"
+
+    def __str__(self) -> str:
+        rows = []
+        for k, name in enumerate(self.names):
+            sign = ">=" if self.at_least[k] else "<="
+            relaxed = self.relaxed_bounds[k]
+            helps = "does not help alone" if relaxed != relaxed else f"{sign} {relaxed:.6g}"
+            rows.append((name, f"{sign} {self.bounds[k]:.6g}", f"{self.best_alone[k]:.6g}", helps))
+        return f"{self.reason}\n{text_table(('constraint', 'bound', 'best alone', 'or relax to'), rows)}"
+
+
 class Infeasible(Exception):
     """No policy is in bounds.
 
@@ -19,29 +68,28 @@ class Infeasible(Exception):
     ----------
     slater : float
         The largest margin that some policy keeps in every constraint at once, in the user's units; negative here.
-        Values are normalised by (1 - discount).
+        Values are normalised by (1 - discount); those of finite-horizon problems are sums over the horizon.
     prices : array [K]
-        Non-negative weights that sum to 1. With `value_function` they are the proof: under these weights the
-        combined margin of *every* policy is negative.
-    value_function : array [S]
-        The best achievable value, from each state, of the margins combined with `prices`, normalised. Its mean over
-        the initial distribution is below zero.
-    conflict : tuple of str
-        Names of the constraints with a positive weight in the proof: they cannot hold together (or, when there is
-        only one, it cannot hold at all).
-    diagnosis : str
-        The reason in words.
+        Non-negative weights that sum to 1. With `value_function` they are the proof: under these weights the combined
+        margin of *every* policy is negative.
+    value_function : array [S], or [H + 1, S] for a finite horizon
+        At least the best achievable value, from each state, of the margins combined with `prices`. Its mean over the
+        initial distribution is below zero.
+    diagnosis : Diagnosis
+        Which constraints conflict, the best value of each alone, and how far each bound would have to be relaxed.
     """
 
-    def __init__(
-        self, slater: float, prices: Floats, value_function: Floats, conflict: tuple[str, ...], diagnosis: str
-    ) -> None:
-        super().__init__(slater, prices, value_function, conflict, diagnosis)
+    def __init__(self, slater: float, prices: Floats, value_function: Floats, diagnosis: Diagnosis) -> None:
+        super().__init__(slater, prices, value_function, diagnosis)
         self.slater = slater
         self.prices = prices
         self.value_function = value_function
-        self.conflict = conflict
         self.diagnosis = diagnosis
 
+    @property
+    def conflict(self) -> tuple[str, ...]:
+        """Names of the constraints that cannot hold together."""
+        return self.diagnosis.conflict
+
     def __str__(self) -> str:
-        return self.diagnosis
+        return str(self.diagnosis)

@@ -33,15 +33,13 @@ Inside, the reward is shifted and scaled to [-1, 1] and each margin scaled to [-
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import highspy
 import numpy as np
 from scipy.optimize import nnls
 
 from inbounds.arrays import Floats, Ints
-from inbounds.exact.bellman import Solver, Unconstrained
-from inbounds.model.cmdp import CMDP
 
 Progress = Callable[[int, float, float], None]
 """Called after every unconstrained solve with their number so far, and the bounds below and above the optimum."""
@@ -73,55 +71,108 @@ _SLACK = 1e-10
 """A violation, relative to the largest margin of any pair, that rounding explains."""
 
 
-class Mixture(NamedTuple):
-    """What the bundle found, in the user's units; values are normalised by (1 - discount)."""
+class Found(Protocol):
+    """The answer to one unconstrained problem."""
 
-    occupancy: Floats  # [n]
+    @property
+    def chosen(self) -> Ints:
+        """Where the policy can be: entries of the vectors over pairs, [M]."""
+
+    @property
+    def upper(self) -> float:
+        """At least the optimum."""
+
+    @property
+    def value_function(self) -> Floats:
+        """It proves `upper`."""
+
+
+class Unconstrained(Protocol):
+    """Unconstrained solves of one model for many rewards: `inbounds.exact.bellman.Solver`, or backward induction."""
+
+    def solve(self, reward: Floats, tolerance: float, start: Any = None) -> Any:
+        """A best policy for `reward` (a vector over pairs), `Found` up to `tolerance`, begun from an earlier one."""
+
+    def time_per_state(self, found: Any, tolerance: float, start: Floats | None = None) -> Floats:
+        """How much time the policy spends at each of `found.chosen`, [M]."""
+
+
+class Mixture(NamedTuple):
+    """What the bundle found, in the user's units."""
+
+    occupancy: Floats  # like the reward
     prices: Floats  # [K]
-    value_function: Floats  # [S], of the reward plus the priced margins; it proves the upper bound
+    value_function: Floats  # of the reward plus the priced margins; it proves the upper bound
     unconstrained_solves: int
 
 
-def bundle(cmdp: CMDP, tolerance: float = 1e-8, progress: Progress | None = None) -> Mixture | None:
-    """The occupancy of a best policy in bounds, with prices; None when some prices prove that no policy is in bounds.
+class Bundle:
+    """A constrained problem on its way to being solved: policies found so far, and bounds that may still be moved.
 
-    The gap is at most `tolerance` relative to the optimum (or to a hundredth of the spread of the rewards where the
-    optimum is closer to zero than that), or what rounding allows. In states that the mixture never visits, the
-    occupancy is zero and leaves the policy open; `inbounds.exact.solution.assemble` makes it greedy at the prices.
+    Parameters
+    ----------
+    solver : Unconstrained
+    reward : array [N]
+        Over pairs; for a finite horizon over stages and pairs, one after the other.
+    margins : array [K, N]
+    scales : array [K]
+        Each at least the absolute value of that margin under any policy.
+    mass : float
+        What occupancies sum to: 1, or the number of stages of a finite horizon.
     """
-    least, most = float(cmdp.reward.min()), float(cmdp.reward.max())
-    centre, spread = 0.5 * (least + most), 0.5 * (most - least) or 1.0
 
-    def gap_allowed(upper: float) -> float:
-        return tolerance * max(abs(upper + centre / spread), 0.01)
+    def __init__(
+        self, solver: Unconstrained, reward: Floats, margins: Floats, scales: Floats, mass: float = 1.0
+    ) -> None:
+        least, most = float(reward.min()), float(reward.max())
+        self._centre, self._spread = 0.5 * (least + most) * mass, (0.5 * (most - least) or 1.0) * mass
+        self._scales = scales
+        self._dual = _Dual(solver, (reward - self._centre / mass) / self._spread, margins, scales)
 
-    def report(solves: int, lower: float, upper: float) -> None:
-        if progress is not None:
-            progress(solves, centre + spread * lower, centre + spread * upper)
+    def tighten(self, constraint: int, by: float) -> None:
+        """Move one bound so that every margin of that constraint is smaller by `by`. Nothing found so far is lost."""
+        self._dual.tighten(constraint, by)
 
-    dual = _Dual(cmdp, (cmdp.reward - centre) / spread, cmdp.margin_scales)
-    weights = _close_gap(dual, gap_allowed, report, prices_sum_to_one=False)
-    if weights is None:
-        return None
-    return Mixture(
-        occupancy=dual.mixed_occupancy(weights),
-        prices=dual.best_prices * spread / cmdp.margin_scales,
-        value_function=centre + spread * dual.best.value_function,
-        unconstrained_solves=dual.solves,
-    )
+    def solve(self, tolerance: float = 1e-8, progress: Progress | None = None) -> Mixture | None:
+        """The occupancy of a best policy in bounds, with prices; None when prices prove that no policy is in bounds.
+
+        The gap is at most `tolerance` relative to the optimum (or to a hundredth of the spread of the rewards where the
+        optimum is closer to zero than that), or what rounding allows. Where the mixture never comes, the occupancy is
+        zero and leaves the policy open; `inbounds.exact.solution.assemble` makes it greedy at the prices.
+        """
+        dual, centre, spread = self._dual, self._centre, self._spread
+
+        def gap_allowed(upper: float) -> float:
+            return tolerance * max(abs(upper + centre / spread), 0.01)
+
+        def report(solves: int, lower: float, upper: float) -> None:
+            if progress is not None:
+                progress(solves, centre + spread * lower, centre + spread * upper)
+
+        weights = _close_gap(dual, gap_allowed, report, prices_sum_to_one=False)
+        if weights is None:
+            return None
+        return Mixture(
+            occupancy=dual.mixed_occupancy(weights),
+            prices=dual.best_prices * spread / self._scales,
+            value_function=centre + spread * dual.best_value_function,
+            unconstrained_solves=dual.solves,
+        )
 
 
-def slater_bundle(cmdp: CMDP, scales: Floats, tolerance: float = 1e-10) -> Mixture:
-    """An occupancy whose least margin, each divided by its entry of `scales` [K], is largest.
+def slater_bundle(
+    solver: Unconstrained, margins: Floats, margin_scales: Floats, units: Floats, tolerance: float = 1e-10
+) -> Mixture:
+    """An occupancy whose least margin, each divided by its entry of `units` [K], is largest.
 
     The prices sum to 1, and the value function is that of the margins so divided and combined with them: it proves
     that no policy does better. There must be at least one constraint.
     """
-    unit = float(np.min(cmdp.margin_scales / scales))  # no policy's least margin is larger than this
-    dual = _Dual(cmdp, np.zeros(cmdp.n_pairs), scales * unit)
+    unit = float(np.min(margin_scales / units))  # no policy's least margin is larger than this
+    dual = _Dual(solver, np.zeros(margins.shape[1]), margins, units * unit)
     weights = _close_gap(dual, lambda upper: tolerance * max(abs(upper), 0.1), None, prices_sum_to_one=True)
     assert weights is not None  # a least margin always has a maximum
-    return Mixture(dual.mixed_occupancy(weights), dual.best_prices, unit * dual.best.value_function, dual.solves)
+    return Mixture(dual.mixed_occupancy(weights), dual.best_prices, unit * dual.best_value_function, dual.solves)
 
 
 class _Dual:
@@ -133,47 +184,69 @@ class _Dual:
         Of the policies found so far, scaled: the cuts are ``rewards + margins @ prices``.
     prices : array [J, K]
         Where they were found.
-    best_index : int, best : Unconstrained
-        Where the upper bound on d is least so far, and the solve there.
+    uppers : array [J]
+        Bounds on d there.
+    best_index : int
+        Where that bound is least.
     """
 
-    def __init__(self, cmdp: CMDP, objective: Floats, scales: Floats) -> None:
+    def __init__(self, solver: Unconstrained, objective: Floats, signals: Floats, scales: Floats) -> None:
+        n_constraints = len(signals)
         self.objective = objective
-        self.signals = cmdp.margins
+        self.signals = signals
         self.scales = scales
-        self.solver = Solver(cmdp)
+        self.solver = solver
+        self.moved = np.zeros(n_constraints)  # how much smaller the margins are than the signals, scaled
         self.rewards = np.empty(0)
-        self.margins = np.empty((0, cmdp.n_constraints))
-        self.prices = np.empty((0, cmdp.n_constraints))
-        self._policies: list[tuple[Ints, Floats]] = []  # pairs chosen [S], time per state [S]
-        self._last: Unconstrained | None = None
+        self.margins = np.empty((0, n_constraints))
+        self.prices = np.empty((0, n_constraints))
+        self.uppers = np.empty(0)
+        self._policies: list[tuple[Ints, Floats]] = []  # where they can be, and for how long
+        self._value_functions: list[Floats] = []  # for the signals as they were given
+        self._last: Any = None
 
     @property
     def solves(self) -> int:
         return len(self._policies)
 
     @property
+    def best_index(self) -> int:
+        return int(np.argmin(self.uppers))
+
+    @property
     def upper(self) -> float:
-        return self.best.upper
+        return float(self.uppers.min())
 
     @property
     def best_prices(self) -> Floats:
         return self.prices[self.best_index]
 
+    @property
+    def best_value_function(self) -> Floats:
+        return self._value_functions[self.best_index] - float(self.moved @ self.best_prices)
+
     def solve(self, prices: Floats, tolerance: float) -> None:
         """Evaluate d at `prices` up to `tolerance`, and add the cut of the policy found there."""
         reward = self.objective + (prices / self.scales) @ self.signals
         found = self._last = self.solver.solve(reward, tolerance, self._last)
-        if self.solves == 0 or found.upper < self.upper:
-            self.best, self.best_index = found, self.solves
         time = self.solver.time_per_state(found, _CUT_ACCURACY, self._policies[-1][1] if self._policies else None)
         self._policies.append((found.chosen, time))
+        self._value_functions.append(found.value_function)
         self.prices = np.vstack([self.prices, prices])
+        self.uppers = np.append(self.uppers, found.upper - float(self.moved @ prices))
         self.rewards = np.append(self.rewards, time @ self.objective[found.chosen])
-        self.margins = np.vstack([self.margins, (self.signals[:, found.chosen] @ time) / self.scales])
+        margins = (self.signals[:, found.chosen] @ time) / self.scales - self.moved
+        self.margins = np.vstack([self.margins, margins])
+
+    def tighten(self, constraint: int, by: float) -> None:
+        """Every policy's margin falls by the same amount, and so do the bounds on d, by that times the price."""
+        amount = by / self.scales[constraint]
+        self.moved[constraint] += amount
+        self.margins[:, constraint] -= amount
+        self.uppers -= amount * self.prices[:, constraint]
 
     def mixed_occupancy(self, weights: Floats) -> Floats:
-        """The occupancy [n] of the policies found so far, mixed with `weights` [J]."""
+        """The occupancy [N] of the policies found so far, mixed with `weights` [J]."""
         occupancy = np.zeros(len(self.objective))
         for weight, (chosen, time) in zip(weights, self._policies, strict=True):
             if weight > 0.0:
@@ -200,8 +273,11 @@ def _close_gap(
     cap = 1.0 if prices_sum_to_one else _CAP
     prices = np.full(n_constraints, 1.0 / n_constraints) if prices_sum_to_one else np.zeros(n_constraints)
     inner, smallest, quiet, vertex_gap = _FIRST_INNER, np.inf, 0, _VERTEX_GAP
+    started = dual.solves > 0  # with cuts from other bounds, look at those first
     while True:
-        dual.solve(prices, inner)
+        if not started:
+            dual.solve(prices, inner)
+        started = False
         while True:
             master = _solve_master(dual, cap, prices_sum_to_one)
             gap, allowed = dual.upper - master.value, gap_allowed(dual.upper)

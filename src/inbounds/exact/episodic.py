@@ -11,29 +11,24 @@ Only the occupancy and the prices are taken from it. Given prices, backward indu
 value function of the priced reward, the bound on the optimum that the prices prove (weak duality), and what to do
 where the policy never comes.
 
-`backward_induction` and `evaluate_episodic` are also all that a method on the dual needs: at prices u the greedy policy
-of ``reward + u . margins`` gives the value of the dual function (its value at the start) and, by its own reward and
-margins, the slope.
+The bundle (`inbounds.exact.bundle`) solves the same problem with backward induction inside, and is the default.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
 import scipy.sparse as sp
 
-from inbounds.arrays import Floats, freeze
-from inbounds.errors import Infeasible, InvalidInput
+from inbounds.arrays import Floats, Ints, freeze
+from inbounds.errors import InvalidInput
+from inbounds.exact.bundle import Bundle, Progress, slater_bundle
 from inbounds.exact.lp import minimise_program
+from inbounds.exact.solution import INFEASIBLE
 from inbounds.model.episodic import EpisodicCMDP, EpisodicEvaluation, EpisodicPolicy, evaluate_episodic
-
-METHODS = ("auto", "lp")
-
-_TOLERANCE = 1e-9
-"""How far below zero, relative to what the margins can be, the best joint margin may be before a problem counts as
-infeasible."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,6 +50,8 @@ class EpisodicSolution(EpisodicEvaluation):
         No policy in bounds has more reward.
     method : str
         What found it.
+    unconstrained_solves : int
+        How many unconstrained problems were solved on the way; 0 for a linear program.
     """
 
     policy: EpisodicPolicy
@@ -62,6 +59,7 @@ class EpisodicSolution(EpisodicEvaluation):
     value_function: Floats
     upper_bound: float
     method: str
+    unconstrained_solves: int = 0
 
     @property
     def gap(self) -> float:
@@ -96,109 +94,68 @@ class EpisodicSlater:
     prices: Floats
     value_function: Floats
 
+    def proves_infeasible(self, margin_scales: Floats) -> bool:
+        """Whether no policy is in bounds, beyond what rounding explains."""
+        return self.upper_bound < -INFEASIBLE * float(self.prices @ margin_scales)
+
     def __repr__(self) -> str:
         return f"EpisodicSlater({self.value:.10g})"
 
 
-def solve_episodic(problem: EpisodicCMDP, method: str = "auto") -> EpisodicSolution:
-    """The most reward among the policies that keep every bound, with its prices and a bound on the error.
-
-    Values are in the user's units: expected SUMS over the horizon.
-
-    Parameters
-    ----------
-    problem : EpisodicCMDP
-    method : "auto" or "lp"
-        "lp" is the occupancy linear program on HiGHS, which is also what "auto" takes.
-
-    Raises
-    ------
-    Infeasible
-        When no policy is in bounds, with the proof and the constraints that conflict.
-
-    Examples
-    --------
-    >>> import inbounds as ib
-    >>> from inbounds.exact.episodic import solve_episodic
-    >>> best = solve_episodic(ib.zoo.three_cycle())
-    >>> round(best.reward, 9), [round(float(price), 6) for price in best.prices], best.gap < 1e-9
-    (2.0, [0.666667], True)
-    """
-    if method not in METHODS:
-        raise InvalidInput(f"method must be one of {', '.join(METHODS)}, found {method!r}")
-    reward_scale = float(np.abs(problem.reward).max()) or 1.0
-    found = _minimise(problem, cost=-problem.reward / reward_scale, slack_column=None)
-    if found is not None:
-        spent, duals = found
-        solution = _assemble(problem, spent, duals * reward_scale / problem.margin_scales, method="lp")
-        if solution.in_bounds:
-            return solution
-    # HiGHS often answers "unknown" when no policy is in bounds; the Slater program tells.
-    require_feasible_episodic(problem)
-    if found is None:
-        raise RuntimeError("HiGHS found no optimum of a feasible problem; please report it")
+def attempt_episodic(
+    problem: EpisodicCMDP, method: str, tolerance: float, progress: Progress | None
+) -> EpisodicSolution | EpisodicSlater:
+    """The best policy in bounds; or, when there is none, the largest joint margin, which is negative: the proof."""
+    if method == "polish":
+        raise InvalidInput('method "polish" is for discounted problems; take "lp", which ends at a vertex too')
+    solution = None if method == "lp" else _by_bundle(problem, tolerance, progress)
+    if solution is None:
+        best = slater_episodic(problem)
+        if best.proves_infeasible(problem.margin_scales):
+            return best
+        solution = _by_lp(problem)
     return solution
 
 
+def _by_bundle(problem: EpisodicCMDP, tolerance: float, progress: Progress | None) -> EpisodicSolution | None:
+    margins = problem.margins.reshape(problem.n_constraints, problem.reward.size)
+    bundle = Bundle(
+        BackwardInduction(problem), problem.reward.ravel(), margins, problem.margin_scales, mass=problem.horizon
+    )
+    found = bundle.solve(tolerance, progress)
+    if found is None:
+        return None
+    spent = found.occupancy.reshape(problem.reward.shape)
+    solution = _assemble(problem, spent, found.prices, "bundle", found.unconstrained_solves)
+    return solution if solution.in_bounds else None
+
+
+def _by_lp(problem: EpisodicCMDP) -> EpisodicSolution:
+    """For a problem that is known to be feasible."""
+    reward_scale = float(np.abs(problem.reward).max()) or 1.0
+    found = _minimise(problem, cost=-problem.reward / reward_scale)
+    if found is None:
+        raise RuntimeError("HiGHS found no optimum of a feasible problem; please report it")
+    spent, duals = found
+    return _assemble(problem, spent, duals * reward_scale / problem.margin_scales, "lp")
+
+
 def slater_episodic(problem: EpisodicCMDP) -> EpisodicSlater:
-    """The largest margin (a SUM over the horizon) that some policy keeps in every constraint at once.
-
-    Negative when no policy is in bounds. In the user's units.
-
-    Examples
-    --------
-    No policy of the three-cycle has to move, so it can spend nothing of the 3 moves it may spend:
-
-    >>> import inbounds as ib
-    >>> from inbounds.exact.episodic import slater_episodic
-    >>> round(slater_episodic(ib.zoo.three_cycle()).value, 9)
-    3.0
-    """
+    """The largest margin (a SUM over the horizon) that some policy keeps in every constraint at once; see `slater`."""
     if problem.n_constraints == 0:
         zeros = freeze(np.zeros((problem.horizon + 1, problem.n_states)))
         return EpisodicSlater(np.inf, EpisodicPolicy.uniform(problem), np.inf, freeze(np.empty(0)), zeros)
-    found = _minimise(problem, cost=np.zeros_like(problem.reward), slack_column=1.0 / problem.margin_scales)
-    if found is None:
-        raise RuntimeError(
-            "HiGHS found no optimum of the Slater program, which always has one; please report this problem"
-        )
-    spent, duals = found
-    weights = np.maximum(duals, 0.0) / problem.margin_scales
-    weights /= weights.sum()
-    combined = np.tensordot(weights, problem.margins, axes=1)
+    margins, units = problem.margins.reshape(problem.n_constraints, problem.reward.size), np.ones(problem.n_constraints)
+    found = slater_bundle(BackwardInduction(problem), margins, problem.margin_scales, units)
+    combined = np.tensordot(found.prices, problem.margins, axes=1)
     values, greedy = backward_induction(problem, combined)
-    policy = EpisodicPolicy.from_occupancy(problem, spent, otherwise=greedy)
+    policy = EpisodicPolicy.from_occupancy(problem, found.occupancy.reshape(problem.reward.shape), otherwise=greedy)
     return EpisodicSlater(
         value=float(np.min(evaluate_episodic(problem, policy).margins)),
         policy=policy,
         upper_bound=upper_bound(problem, combined, values),
-        prices=freeze(weights),
+        prices=freeze(found.prices),
         value_function=values,
-    )
-
-
-def require_feasible_episodic(problem: EpisodicCMDP) -> None:
-    """Raise `Infeasible`, with its proof, when no policy is in bounds; its value function is [H + 1, S]."""
-    best = slater_episodic(problem)
-    if best.upper_bound >= -_TOLERANCE * float(np.max(problem.margin_scales, initial=0.0)):
-        return
-    names = [constraint.name for constraint in problem.constraints]
-    conflict = tuple(name for name, price in zip(names, best.prices, strict=True) if price > 1e-9)
-    if len(conflict) == 1:
-        reason = (
-            f"constraint {conflict[0]!r} cannot be met: the best margin that any policy reaches is {best.value:.6g}"
-        )
-    else:
-        reason = (
-            f"constraints {', '.join(map(repr, conflict))} cannot be met together: "
-            f"whatever the policy, one of them has a margin of {best.value:.6g} or less"
-        )
-    raise Infeasible(
-        slater=best.value,
-        prices=best.prices,
-        value_function=best.value_function,
-        conflict=conflict,
-        diagnosis=f"no policy is in bounds: {reason} (sum over the horizon)",
     )
 
 
@@ -208,6 +165,12 @@ def backward_induction(problem: EpisodicCMDP, reward: Floats) -> tuple[Floats, E
     Values are SUMS over the rest of the horizon. The policy takes the first of several best pairs. Constraints play no
     part.
     """
+    values, chosen = _best_pairs(problem, reward)
+    return freeze(values), EpisodicPolicy.deterministic(problem, chosen)
+
+
+def _best_pairs(problem: EpisodicCMDP, reward: Floats) -> tuple[Floats, Ints]:
+    """Values [H + 1, S] and the pair to take [H, S]."""
     pairs = problem.pairs
     starts = pairs.offsets[:-1]
     values = np.zeros((problem.horizon + 1, problem.n_states))
@@ -217,7 +180,43 @@ def backward_induction(problem: EpisodicCMDP, reward: Floats) -> tuple[Floats, E
         values[stage] = np.maximum.reduceat(backup, starts)
         best = np.where(backup >= values[stage][pairs.states], np.arange(problem.n_pairs), problem.n_pairs)
         chosen[stage] = np.minimum.reduceat(best, starts)
-    return freeze(values), EpisodicPolicy.deterministic(problem, chosen)
+    return values, chosen
+
+
+class BestPlan(NamedTuple):
+    """A policy that is optimal for one reward."""
+
+    chosen: Ints  # [H * S], entries of a vector over stages and pairs
+    upper: float
+    value_function: Floats  # [H + 1, S]
+
+
+class BackwardInduction:
+    """Unconstrained solves of one problem for many rewards [H * n], as the bundle asks for them."""
+
+    def __init__(self, problem: EpisodicCMDP) -> None:
+        self.problem = problem
+
+    def solve(self, reward: Floats, tolerance: float, start: Any = None) -> BestPlan:
+        """Exact up to rounding, whatever the tolerance."""
+        del tolerance, start
+        problem = self.problem
+        values, chosen = _best_pairs(problem, reward.reshape(problem.horizon, problem.n_pairs))
+        first_of_stage = problem.n_pairs * np.arange(problem.horizon)[:, None]
+        return BestPlan((first_of_stage + chosen).ravel(), float(problem.initial @ values[0]), values)
+
+    def time_per_state(self, found: BestPlan, tolerance: float, start: Floats | None = None) -> Floats:
+        """The probability of each state at each stage, [H * S]."""
+        del tolerance, start
+        problem = self.problem
+        by_state = np.empty((problem.horizon, problem.n_states))
+        by_state[0] = problem.initial
+        for stage in range(problem.horizon - 1):
+            spent = np.zeros(problem.n_pairs)
+            chosen = found.chosen[stage * problem.n_states : (stage + 1) * problem.n_states]
+            spent[chosen - stage * problem.n_pairs] = by_state[stage]
+            by_state[stage + 1] = spent @ problem.transition[stage]
+        return by_state.ravel()
 
 
 def upper_bound(problem: EpisodicCMDP, reward: Floats, value_function: Floats) -> float:
@@ -234,7 +233,9 @@ def upper_bound(problem: EpisodicCMDP, reward: Floats, value_function: Floats) -
     return float(problem.initial @ value_function[0]) + mend
 
 
-def _assemble(problem: EpisodicCMDP, spent: Floats, prices: Floats, method: str) -> EpisodicSolution:
+def _assemble(
+    problem: EpisodicCMDP, spent: Floats, prices: Floats, method: str, unconstrained_solves: int = 0
+) -> EpisodicSolution:
     """The policy of an occupancy [H, n], evaluated on the model, with the bound that prices prove."""
     prices = np.maximum(prices, 0.0)
     priced = problem.reward + np.tensordot(prices, problem.margins, axes=1)
@@ -251,11 +252,12 @@ def _assemble(problem: EpisodicCMDP, spent: Floats, prices: Floats, method: str)
         value_function=values,
         upper_bound=upper_bound(problem, priced, values),
         method=method,
+        unconstrained_solves=unconstrained_solves,
     )
 
 
-def _minimise(problem: EpisodicCMDP, cost: Floats, slack_column: Floats | None) -> tuple[Floats, Floats] | None:
-    """Minimise ``cost @ x``, or with a slack column minus the slack; (occupancy [H, n], margin duals [K]).
+def _minimise(problem: EpisodicCMDP, cost: Floats) -> tuple[Floats, Floats] | None:
+    """Minimise ``cost @ x``; (occupancy [H, n], margin duals [K]).
 
     Margins are handed over divided by their scales, occupancies with an average of about 1. The rows form a band, stage
     by stage, which suits interior point: 50 times faster than the simplex method at 200 states and 20 stages.
@@ -267,18 +269,10 @@ def _minimise(problem: EpisodicCMDP, cost: Floats, slack_column: Floats | None) 
     leaves = sp.csr_array((np.ones(n_columns), own_state, np.arange(n_columns + 1)), shape=(n_columns, n_flows))
     scaled_margins = problem.margins.reshape(problem.n_constraints, n_columns) / problem.margin_scales[:, None]
     columns = sp.hstack([leaves - _arrivals(problem), sp.csr_array(scaled_margins.T)], format="csr")
-    cost = cost.ravel()
-    if slack_column is not None:
-        slack_row = np.concatenate([np.zeros(n_flows), -slack_column])
-        columns = sp.vstack([columns, sp.csr_array(slack_row[None, :])], format="csr")
-        cost = np.concatenate([cost, [-1.0]])
-    least = np.zeros(len(cost))
-    least[n_columns:] = -highspy.kHighsInf  # the slack is free
     starting = np.concatenate([n_states * problem.initial, np.zeros(n_flows - n_states)])
     found = minimise_program(
         columns,
-        cost,
-        column_lower=least,
+        cost.ravel(),
         row_lower=np.concatenate([starting, np.zeros(problem.n_constraints)]),
         row_upper=np.concatenate([starting, np.full(problem.n_constraints, highspy.kHighsInf)]),
         interior_first=True,
@@ -286,7 +280,7 @@ def _minimise(problem: EpisodicCMDP, cost: Floats, slack_column: Floats | None) 
     if found is None:
         return None
     x, duals = found
-    return np.maximum(x[:n_columns], 0.0).reshape(horizon, n_pairs) / n_states, duals[n_flows:]
+    return np.maximum(x, 0.0).reshape(horizon, n_pairs) / n_states, duals[n_flows:]
 
 
 def _arrivals(problem: EpisodicCMDP) -> sp.csr_array:

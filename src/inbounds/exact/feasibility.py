@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, overload
 
 import numpy as np
 
 from inbounds.arrays import Floats, freeze
-from inbounds.errors import Infeasible
+from inbounds.errors import Diagnosis, Infeasible, InvalidInput
+from inbounds.exact.bellman import Solver
 from inbounds.exact.bundle import slater_bundle
-from inbounds.exact.solution import greedy, upper_bound
+from inbounds.exact.episodic import EpisodicSlater, slater_episodic
+from inbounds.exact.solution import INFEASIBLE, greedy, upper_bound
 from inbounds.model.cmdp import CMDP
+from inbounds.model.episodic import EpisodicCMDP
 from inbounds.model.policy import Policy, evaluate
-
-_TOLERANCE = 1e-10
-"""How far below zero, relative to the priced margins, the best joint margin may be before a problem is infeasible."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,15 +43,24 @@ class Slater:
     prices: Floats
     value_function: Floats
 
+    def proves_infeasible(self, margin_scales: Floats) -> bool:
+        """Whether no policy is in bounds, beyond what rounding explains."""
+        return self.upper_bound < -INFEASIBLE * float(self.prices @ margin_scales)
+
     def __repr__(self) -> str:
         return f"Slater({self.value:.10g})"
 
 
-def slater(cmdp: CMDP, *, scaled: bool = False) -> Slater:
+@overload
+def slater(problem: CMDP, *, scaled: bool = False) -> Slater: ...
+@overload
+def slater(problem: EpisodicCMDP, *, scaled: bool = False) -> EpisodicSlater: ...
+def slater(problem: CMDP | EpisodicCMDP, *, scaled: bool = False) -> Slater | EpisodicSlater:
     """The Slater constant of a problem: the largest margin that some policy keeps in every constraint at once.
 
-    Negative when no policy is in bounds. In the user's units; with ``scaled=True`` every margin is first divided by
-    its largest absolute value, which is the paper's phi and what `CSPDA` takes.
+    Negative when no policy is in bounds. In the user's units, normalised by (1 - discount); for a finite horizon
+    margins are SUMS over it. With ``scaled=True`` every margin is first divided by its largest absolute value, which
+    is the paper's phi and what `CSPDA` takes.
 
     Examples
     --------
@@ -57,47 +68,60 @@ def slater(cmdp: CMDP, *, scaled: bool = False) -> Slater:
     >>> queue = ib.zoo.queue()
     >>> round(ib.slater(queue).value, 9), round(ib.slater(queue, scaled=True).value, 9)
     (0.48, 0.2)
+
+    No policy of the three-cycle has to move, so it can spend nothing of the 3 moves it may spend:
+
+    >>> round(ib.slater(ib.zoo.three_cycle()).value, 9)
+    3.0
     """
-    if cmdp.n_constraints == 0:
+    if isinstance(problem, EpisodicCMDP):
+        if scaled:
+            raise InvalidInput("scaled=True is for discounted problems: it gives what CSPDA takes")
+        return slater_episodic(problem)
+    if problem.n_constraints == 0:
         none = freeze(np.empty(0))
-        return Slater(np.inf, Policy.uniform(cmdp), np.inf, none, freeze(np.zeros(cmdp.n_states)))
-    scales = cmdp.margin_scales if scaled else np.ones(cmdp.n_constraints)
-    found = slater_bundle(cmdp, scales)
-    combined = (found.prices / scales) @ cmdp.margins
-    policy = Policy.from_occupancy(cmdp, found.occupancy, otherwise=greedy(cmdp, combined, found.value_function))
+        return Slater(np.inf, Policy.uniform(problem), np.inf, none, freeze(np.zeros(problem.n_states)))
+    units = problem.margin_scales if scaled else np.ones(problem.n_constraints)
+    found = slater_bundle(Solver(problem), problem.margins, problem.margin_scales, units)
+    combined = (found.prices / units) @ problem.margins
+    policy = Policy.from_occupancy(problem, found.occupancy, otherwise=greedy(problem, combined, found.value_function))
     return Slater(
-        value=float(np.min(evaluate(cmdp, policy).margins / scales)),
+        value=float(np.min(evaluate(problem, policy).margins / units)),
         policy=policy,
-        upper_bound=upper_bound(cmdp, combined, found.value_function),
+        upper_bound=upper_bound(problem, combined, found.value_function),
         prices=freeze(found.prices),
         value_function=freeze(found.value_function),
     )
 
 
-def require_feasible(cmdp: CMDP) -> None:
-    """Raise `Infeasible`, with its proof, when no policy is in bounds."""
-    best = slater(cmdp)
-    if best.upper_bound >= -_TOLERANCE * float(best.prices @ cmdp.margin_scales):
-        return
-    weights = best.prices * cmdp.margin_scales  # what counts is the share of the proof, whatever the units
-    conflict = tuple(
-        constraint.name
-        for constraint, weight in zip(cmdp.constraints, weights, strict=True)
-        if weight > 1e-9 * weights.sum()
-    )
-    if len(conflict) == 1:
-        reason = (
-            f"constraint {conflict[0]!r} cannot be met: the best margin that any policy reaches is {best.value:.6g}"
-        )
-    else:
-        reason = (
-            f"constraints {', '.join(map(repr, conflict))} cannot be met together: "
-            f"whatever the policy, one of them has a margin of {best.value:.6g} or less"
-        )
-    raise Infeasible(
-        slater=best.value,
-        prices=best.prices,
-        value_function=best.value_function,
-        conflict=conflict,
-        diagnosis=f"no policy is in bounds: {reason} (discounted average per step)",
+def infeasible(problem: Any, proof: Slater | EpisodicSlater, attempt: Callable[[Any], Any]) -> Infeasible:
+    """The exception for a problem without a policy in bounds.
+
+    `attempt` solves a problem of the same kind: it returns a solution, or a proof that there is none. Each constraint
+    is asked twice, with its margin in the place of the reward: what is the best alone, and what is the best that the
+    others allow? When the latter is negative, that is how far the bound has to be relaxed.
+    """
+    names = tuple(constraint.name for constraint in problem.constraints)
+    bounds = np.array([constraint.bound for constraint in problem.constraints])
+    alone, relaxed = np.empty(len(names)), np.full(len(names), np.nan)
+    for k, constraint in enumerate(problem.constraints):
+        others = problem.constraints[:k] + problem.constraints[k + 1 :]
+        outward = 1.0 if constraint.at_least is not None else -1.0
+        alone[k] = bounds[k] + outward * attempt(replace(problem, reward=problem.margins[k], constraints=())).reward
+        best = attempt(replace(problem, reward=problem.margins[k], constraints=others))
+        if not isinstance(best, Slater | EpisodicSlater):
+            relaxed[k] = bounds[k] + outward * min(best.reward, 0.0)
+    weights = proof.prices * problem.margin_scales  # what counts is the share of the proof, whatever the units
+    return Infeasible(
+        slater=proof.value,
+        prices=proof.prices,
+        value_function=proof.value_function,
+        diagnosis=Diagnosis(
+            names=names,
+            at_least=tuple(constraint.at_least is not None for constraint in problem.constraints),
+            bounds=freeze(bounds),
+            best_alone=freeze(alone),
+            relaxed_bounds=freeze(relaxed),
+            conflict=tuple(name for name, weight in zip(names, weights, strict=True) if weight > 1e-9 * weights.sum()),
+        ),
     )

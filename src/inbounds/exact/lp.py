@@ -1,4 +1,4 @@
-"""The occupancy linear programs, on HiGHS.
+"""The occupancy linear program, on HiGHS.
 
     max  <x, reward>   over x >= 0 [n]
     s.t. sum_a x(s', a) - discount sum_{s,a} P(s' | s, a) x(s, a) = (1 - discount) initial(s')    for every state s'
@@ -7,8 +7,7 @@
 Its solutions are occupancies (Altman 1999, chapter 3); the multipliers of the margins are the prices, and those of
 the flow rows the value function of the priced reward. It is the reference against which everything faster is checked.
 
-The Slater program maximises t subject to <x, margin_k> >= t instead. It is always feasible and bounded, and tells
-whether the first program is feasible; HiGHS alone often answers "unknown" on an infeasible one.
+HiGHS often answers "unknown" when no policy is in bounds; `inbounds.exact.feasibility` tells.
 
 HiGHS works with absolute tolerances, so rewards and margins are scaled to at most 1, and occupancies to an average of
 about 1, before it sees them. It is always told to minimise: one of its solvers ignores the sense of the objective.
@@ -20,9 +19,11 @@ from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from inbounds.arrays import Floats
+from inbounds.exact.solution import Solution, greedy, priced_backup
 from inbounds.model.cmdp import CMDP
 
 _ATTEMPTS: tuple[dict[str, Any], ...] = (
@@ -42,49 +43,14 @@ class LPResult(NamedTuple):
     value_function: Floats  # [S], normalised
 
 
-def occupancy_lp(cmdp: CMDP, relaxed: float = 0.0) -> LPResult | None:
+def occupancy_lp(cmdp: CMDP, relaxed: float = 0.0, start: Basis | None = None) -> LPResult | None:
     """The program above, in the user's units; None when HiGHS does not report an optimum.
 
-    With `relaxed`, margins may be as low as ``-relaxed * margin_scales``.
+    With `relaxed`, margins may be as low as ``-relaxed * margin_scales``. With `start`, the simplex method begins
+    there.
     """
-    reward_scale = float(np.abs(cmdp.reward).max()) or 1.0
-    found = _minimise(cmdp, cost=-cmdp.reward / reward_scale, slack_column=None, relaxed=relaxed)
-    if found is None:
-        return None
-    x, flow_duals, margin_duals = found
-    return LPResult(
-        occupancy=x,
-        prices=margin_duals * reward_scale / cmdp.margin_scales,
-        value_function=-(1.0 - cmdp.discount) * reward_scale * flow_duals,
-    )
-
-
-def slater_lp(cmdp: CMDP, scales: Floats) -> LPResult | None:
-    """The Slater program for margins divided by `scales` [K]: an occupancy whose least scaled margin is largest.
-
-    The prices are the weights of the constraints in the bound: >= 0, and with ``prices * scales`` summing to 1 they
-    prove, through the value function of the priced margins, that no policy does better.
-    """
-    # The margins are handed over divided by margin_scales, so t carries the factor that is left. The unit of t is free:
-    # the geometric mean keeps the column near 1 when margins of very different sizes meet.
-    slack_column = scales / cmdp.margin_scales
-    unit = float(np.exp(np.mean(np.log(slack_column))))
-    found = _minimise(cmdp, cost=np.zeros(cmdp.n_pairs), slack_column=slack_column / unit)
-    if found is None:
-        return None
-    x, flow_duals, margin_duals = found
-    return LPResult(
-        occupancy=x,
-        prices=margin_duals / cmdp.margin_scales / unit,
-        value_function=-(1.0 - cmdp.discount) * flow_duals / unit,
-    )
-
-
-def _minimise(
-    cmdp: CMDP, cost: Floats, slack_column: Floats | None, relaxed: float = 0.0
-) -> tuple[Floats, Floats, Floats] | None:
-    """Minimise ``cost @ x``, or with a slack column minus the slack; (occupancy, flow duals, margin duals)."""
     n_states, n_pairs, n_constraints = cmdp.n_states, cmdp.n_pairs, cmdp.n_constraints
+    reward_scale = float(np.abs(cmdp.reward).max()) or 1.0
     belongs = sp.csr_array((np.ones(n_pairs), cmdp.pairs.states, np.arange(n_pairs + 1)), shape=(n_pairs, n_states))
     # Row k of this CSR matrix is column k of the program, which HiGHS takes column by column.
     columns = sp.hstack(
@@ -94,43 +60,63 @@ def _minimise(
         ],
         format="csr",
     )
-    if slack_column is not None:
-        slack_row = np.concatenate([np.zeros(n_states), -slack_column])
-        columns = sp.vstack([columns, sp.csr_array(slack_row[None, :])], format="csr")
-        cost = np.concatenate([cost, [-1.0]])
-    least = np.zeros(len(cost))
-    least[n_pairs:] = -highspy.kHighsInf  # the slack is free
     lowest = -relaxed * n_states / (1.0 - cmdp.discount)
     found = minimise_program(
         columns,
-        cost,
-        column_lower=least,
+        -cmdp.reward / reward_scale,
         row_lower=np.concatenate([n_states * cmdp.initial, np.full(n_constraints, lowest)]),
         row_upper=np.concatenate([n_states * cmdp.initial, np.full(n_constraints, highspy.kHighsInf)]),
+        start=start,
     )
     if found is None:
         return None
     x, duals = found
-    return np.maximum(x[:n_pairs], 0.0) * (1.0 - cmdp.discount) / n_states, duals[:n_states], duals[n_states:]
+    return LPResult(
+        occupancy=np.maximum(x, 0.0) * (1.0 - cmdp.discount) / n_states,
+        prices=duals[n_states:] * reward_scale / cmdp.margin_scales,
+        value_function=-(1.0 - cmdp.discount) * reward_scale * duals[:n_states],
+    )
+
+
+def vertex_near(cmdp: CMDP, solution: Solution) -> Basis:
+    """The basis of the vertex that a nearly optimal solution points at.
+
+    In every state the greedy pair at the prices; for every constraint that binds, the other pair that loses least by
+    being taken; for every other constraint, its slack. From there the simplex method has a few steps to go.
+    """
+    priced = cmdp.reward + solution.prices @ cmdp.margins
+    loss = solution.value_function[cmdp.pairs.states] - priced_backup(cmdp, priced, solution.value_function)
+    basic = greedy(cmdp, priced, solution.value_function).probabilities > 0.0
+    binding = solution.prices * cmdp.margin_scales > 1e-7 * (float(np.abs(cmdp.reward).max()) or 1.0)
+    others = np.flatnonzero(~basic)
+    basic[others[np.argsort(loss[others], kind="stable")[: np.count_nonzero(binding)]]] = True
+    return Basis(columns=basic, rows=np.concatenate([np.zeros(cmdp.n_states, dtype=bool), ~binding]))
+
+
+class Basis(NamedTuple):
+    """Which columns and rows of a program are basic."""
+
+    columns: npt.NDArray[np.bool_]
+    rows: npt.NDArray[np.bool_]
 
 
 def minimise_program(
     columns: Any,
     cost: Floats,
-    column_lower: Floats,
     row_lower: Floats,
     row_upper: Floats,
     interior_first: bool = False,
+    start: Basis | None = None,
 ) -> tuple[Floats, Floats] | None:
-    """Minimise ``cost @ x`` with ``x >= column_lower`` and ``row_lower <= x @ columns <= row_upper`` on HiGHS.
+    """Minimise ``cost @ x`` with ``x >= 0`` and ``row_lower <= x @ columns <= row_upper`` on HiGHS.
 
     `columns` is a CSR array with one row per column of the program. (x, row duals), or None when HiGHS does not report
-    an optimum. `interior_first` tries interior point before the simplex method.
+    an optimum. `interior_first` tries interior point before the simplex method; `start` is where the latter begins.
     """
     program = highspy.HighsLp()
     program.num_col_, program.num_row_ = len(cost), len(row_lower)
     program.col_cost_ = cost
-    program.col_lower_ = column_lower
+    program.col_lower_ = np.zeros(len(cost))
     program.col_upper_ = np.full(len(cost), highspy.kHighsInf)
     program.row_lower_ = row_lower
     program.row_upper_ = row_upper
@@ -147,8 +133,19 @@ def minimise_program(
             if solver.setOptionValue(option, value) != highspy.HighsStatus.kOk:
                 raise RuntimeError(f"HiGHS does not take the option {option} = {value}")
         solver.passModel(program)
+        if start is not None:
+            solver.setBasis(_highs_basis(start))
         solver.run()
         if solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
             solution = solver.getSolution()
             return np.asarray(solution.col_value), np.asarray(solution.row_dual)
     return None
+
+
+def _highs_basis(start: Basis) -> Any:
+    status = {True: highspy.HighsBasisStatus.kBasic, False: highspy.HighsBasisStatus.kLower}
+    basis = highspy.HighsBasis()
+    basis.col_status = [status[bool(basic)] for basic in start.columns]
+    basis.row_status = [status[bool(basic)] for basic in start.rows]
+    basis.valid = True
+    return basis

@@ -11,6 +11,9 @@ from inbounds.arrays import Floats, freeze
 from inbounds.model.cmdp import CMDP
 from inbounds.model.policy import ROUNDING, Policy, evaluate
 
+INFEASIBLE = 1e-10
+"""How far below zero, relative to the priced margins, the best joint margin must be for a problem to be infeasible."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Solution:

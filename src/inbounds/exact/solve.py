@@ -2,40 +2,57 @@
 
 from __future__ import annotations
 
+from typing import Any, overload
+
 import numpy as np
 
 from inbounds.errors import InvalidInput
-from inbounds.exact.bundle import Progress, bundle
-from inbounds.exact.feasibility import require_feasible
-from inbounds.exact.lp import occupancy_lp
+from inbounds.exact.bellman import Solver
+from inbounds.exact.bundle import Bundle, Progress
+from inbounds.exact.episodic import EpisodicSlater, EpisodicSolution, attempt_episodic
+from inbounds.exact.feasibility import Slater, infeasible, slater
+from inbounds.exact.lp import occupancy_lp, vertex_near
 from inbounds.exact.solution import Solution, assemble
 from inbounds.model.cmdp import CMDP
+from inbounds.model.episodic import EpisodicCMDP
 from inbounds.model.policy import ROUNDING
 
-METHODS = ("auto", "bundle", "lp")
+METHODS = ("auto", "bundle", "lp", "polish")
 
 
-def solve(cmdp: CMDP, method: str = "auto", *, tolerance: float = 1e-8, progress: Progress | None = None) -> Solution:
+@overload
+def solve(
+    problem: CMDP, method: str = "auto", *, tolerance: float = 1e-8, progress: Progress | None = None
+) -> Solution: ...
+@overload
+def solve(
+    problem: EpisodicCMDP, method: str = "auto", *, tolerance: float = 1e-8, progress: Progress | None = None
+) -> EpisodicSolution: ...
+def solve(
+    problem: CMDP | EpisodicCMDP, method: str = "auto", *, tolerance: float = 1e-8, progress: Progress | None = None
+) -> Solution | EpisodicSolution:
     """The most reward among the policies that keep every bound, with its prices and a bound on the error.
 
-    Values are in the user's units, normalised by (1 - discount).
+    Values are in the user's units, normalised by (1 - discount); for a finite horizon they are SUMS over it.
 
     Parameters
     ----------
-    cmdp : CMDP
-    method : "auto", "bundle" or "lp"
+    problem : CMDP or EpisodicCMDP
+    method : "auto", "bundle", "lp" or "polish"
         "bundle" goes through a few unconstrained problems and takes any size; "auto" chooses it. "lp" is the
-        occupancy linear program on HiGHS: an independent check, for up to some thousand states.
+        occupancy linear program on HiGHS: an independent check, for up to some thousand states. "polish" lets the
+        simplex method go the last steps from the bundle's answer to an exact vertex of that program.
     tolerance : float
         The gap that "bundle" may leave between the reward of the policy and the upper bound, relative to the optimum.
     progress : callable, optional
-        Called by "bundle" after every unconstrained solve as ``progress(solves, lower, upper)``, where the bounds on
-        the optimum are normalised; lower is -inf until a mixture of policies in bounds is known.
+        Called by "bundle" after every unconstrained solve as ``progress(solves, lower, upper)`` with bounds on the
+        optimum; lower is -inf until a mixture of policies in bounds is known.
 
     Raises
     ------
     Infeasible
-        When no policy is in bounds, with the proof and the constraints that conflict.
+        When no policy is in bounds: with the proof, the constraints that conflict, and how far each bound would have to
+        be relaxed.
 
     Examples
     --------
@@ -43,35 +60,62 @@ def solve(cmdp: CMDP, method: str = "auto", *, tolerance: float = 1e-8, progress
     >>> best = ib.solve(ib.zoo.queue())
     >>> round(best.total_reward, 7), [round(float(price), 6) for price in best.prices], best.gap < 1e-7
     (4.6448582, [0.09692, 0.135595], True)
+    >>> round(ib.solve(ib.zoo.three_cycle()).reward, 7)
+    2.0
     """
     if method not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, found {method!r}")
-    if not 0.0 < tolerance < np.inf:
+    if not isinstance(problem, CMDP | EpisodicCMDP):
+        raise InvalidInput(f"solve takes a CMDP or an EpisodicCMDP, found {type(problem).__name__}")
+    try:
+        valid = 0.0 < tolerance < np.inf
+    except TypeError:
+        valid = False
+    if not valid:
         raise InvalidInput(f"tolerance must be a number above 0, found {tolerance!r}")
+    found = attempt(problem, method, tolerance, progress)
+    if isinstance(found, Slater | EpisodicSlater):
+        raise infeasible(problem, found, lambda other: attempt(other, method, tolerance))
+    return found
+
+
+def attempt(problem: Any, method: str = "auto", tolerance: float = 1e-8, progress: Progress | None = None) -> Any:
+    """The solution; or, when no policy is in bounds, the largest joint margin, which is negative: the proof."""
+    if isinstance(problem, EpisodicCMDP):
+        return attempt_episodic(problem, method, tolerance, progress)
     if method == "lp":
-        return _by_lp(cmdp)
-    found = bundle(cmdp, tolerance, progress)
+        return _by_lp(problem)
+    bundle = Bundle(Solver(problem), problem.reward, problem.margins, problem.margin_scales)
+    found = bundle.solve(tolerance, progress)
     if found is not None:
-        solution = assemble(cmdp, *found, method="bundle")
+        solution = assemble(problem, *found, method="bundle")
         if solution.in_bounds:
-            return solution
-    require_feasible(cmdp)
-    raise RuntimeError(
-        "the bundle did not find a policy in bounds although there is one; please report this problem, "
-        'and try method="lp"'
-    )
+            return _polished(problem, solution) if method == "polish" else solution
+    best = slater(problem)
+    return best if best.proves_infeasible(problem.margin_scales) else _by_lp(problem)
 
 
-def _by_lp(cmdp: CMDP) -> Solution:
+def _by_lp(cmdp: CMDP) -> Solution | Slater:
     found = occupancy_lp(cmdp)
     if found is not None:
         solution = assemble(cmdp, *found, method="lp")
         if solution.in_bounds:
             return solution
     # HiGHS often answers "unknown" when no policy is in bounds; the Slater constant tells.
-    require_feasible(cmdp)
+    best = slater(cmdp)
+    if best.proves_infeasible(cmdp.margin_scales):
+        return best
     # Bounds that only just can be met leave HiGHS no room to move; half of what counts as rounding is enough for it.
     found = occupancy_lp(cmdp, relaxed=0.5 * ROUNDING)
     if found is None:
         raise RuntimeError("HiGHS found no optimum of a feasible problem; please report it")
     return assemble(cmdp, *found, method="lp")
+
+
+def _polished(cmdp: CMDP, solution: Solution) -> Solution:
+    """The exact vertex next to a solution; the solution itself when HiGHS does not get there."""
+    found = occupancy_lp(cmdp, start=vertex_near(cmdp, solution))
+    if found is None:
+        return solution
+    vertex = assemble(cmdp, *found, solution.unconstrained_solves, method="polish")
+    return vertex if vertex.in_bounds and vertex.gap <= solution.gap else solution

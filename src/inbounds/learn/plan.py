@@ -133,13 +133,14 @@ def _settings(sizes: Sizes, epsilon: float, slater: float, constant: float) -> S
 
 
 def _exact_slater(cmdp: CMDP) -> float:
-    from inbounds.exact.feasibility import require_feasible
     from inbounds.exact.feasibility import slater as exact_slater
+    from inbounds.exact.solve import solve
 
     if cmdp.n_constraints == 0:
         return 1.0
-    require_feasible(cmdp)
     value = exact_slater(cmdp, scaled=True).value
+    if value < 0.0:
+        solve(cmdp)  # raises Infeasible, with the diagnosis
     if value <= 1e-9:
         raise InvalidInput(
             "every policy in bounds is exactly at a bound (Slater constant 0), which the paper's theorem excludes; "

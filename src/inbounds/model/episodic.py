@@ -512,13 +512,11 @@ class Truncation:
         Examples
         --------
         >>> import inbounds as ib
-        >>> from inbounds.exact.episodic import solve_episodic
-        >>> from inbounds.model.episodic import truncate
         >>> queue = ib.zoo.queue()
-        >>> cut = truncate(queue, epsilon=1e-6)
+        >>> cut = ib.truncate(queue, epsilon=1e-6)
         >>> cut.horizon
         20
-        >>> best = cut.to_stationary(solve_episodic(cut.problem).policy)
+        >>> best = cut.to_stationary(ib.solve(cut.problem).policy)
         >>> abs(ib.evaluate(queue, best).reward - ib.solve(queue).reward) < 1e-4
         True
         """
