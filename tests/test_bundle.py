@@ -259,6 +259,28 @@ def test_infeasible_and_large():
 # The interface.
 
 
+def test_a_start_from_another_problem_changes_nothing_but_the_work():
+    """Other bounds, and other bounds, rewards and scales at once."""
+    cmdp = ib.zoo.garnet(states=600, actions=4, seed=12, ring=True, discount=0.97)
+    first = bundle(cmdp)
+    near = cmdp.tightened([1e-3, -2e-3])
+    far = dataclasses.replace(
+        cmdp,
+        reward=5.0 - 3.0 * cmdp.reward,
+        constraints=tuple(
+            ib.Constraint(10.0 * c.signal, at_least=9.9 * c.bound, name=c.name) for c in cmdp.constraints
+        ),
+    )
+    for other in (near, far):
+        cold, warm = bundle(other), bundle(other, start=first)
+        upper, lower = (other.initial @ m.value_function for m in (cold, warm)), (m.occupancy for m in (cold, warm))
+        assert max(float(x @ other.reward) for x in lower) <= min(upper) + 1e-12
+        assert warm.occupancy @ other.reward == pytest.approx(cold.occupancy @ other.reward, rel=1e-8)
+        assert np.all(other.margins @ warm.occupancy >= -1e-9 * other.margin_scales)
+    assert bundle(near, start=first).unconstrained_solves < bundle(near).unconstrained_solves
+    assert bundle(cmdp, start=first).unconstrained_solves <= 2
+
+
 def test_at_most_one_policy_more_than_constraints_is_mixed():
     cmdp = ib.zoo.garnet(states=400, actions=4, constraints=3, seed=8)
     found = bundle(cmdp)

@@ -80,14 +80,20 @@ class Mixture(NamedTuple):
     prices: Floats  # [K]
     value_function: Floats  # [S], of the reward plus the priced margins; it proves the upper bound
     unconstrained_solves: int
+    dual: _Dual  # all that was found on the way, to start from again
 
 
-def bundle(cmdp: CMDP, tolerance: float = 1e-8, progress: Progress | None = None) -> Mixture | None:
+def bundle(
+    cmdp: CMDP, tolerance: float = 1e-8, progress: Progress | None = None, start: Mixture | None = None
+) -> Mixture | None:
     """The occupancy of a best policy in bounds, with prices; None when some prices prove that no policy is in bounds.
 
     The gap is at most `tolerance` relative to the optimum (or to a hundredth of the spread of the rewards where the
     optimum is closer to zero than that), or what rounding allows. In states that the mixture never visits, the
     occupancy is zero and leaves the policy open; `inbounds.exact.solution.assemble` makes it greedy at the prices.
+
+    `start` is the result for a problem that differs in bounds, rewards or signals only: its policies are policies of
+    this one too, and their cuts are known without solving anything.
     """
     least, most = float(cmdp.reward.min()), float(cmdp.reward.max())
     centre, spread = 0.5 * (least + most), 0.5 * (most - least) or 1.0
@@ -99,15 +105,20 @@ def bundle(cmdp: CMDP, tolerance: float = 1e-8, progress: Progress | None = None
         if progress is not None:
             progress(solves, centre + spread * lower, centre + spread * upper)
 
-    dual = _Dual(cmdp, (cmdp.reward - centre) / spread, cmdp.margin_scales)
-    weights = _close_gap(dual, gap_allowed, report, prices_sum_to_one=False)
+    dual = _Dual(cmdp, (cmdp.reward - centre) / spread, cmdp.margin_scales, spread)
+    prices = np.zeros(cmdp.n_constraints)
+    if start is not None:
+        dual.take_over(start.dual)
+        prices = start.prices * cmdp.margin_scales / spread
+    weights = _close_gap(dual, prices, gap_allowed, report, prices_sum_to_one=False)
     if weights is None:
         return None
     return Mixture(
         occupancy=dual.mixed_occupancy(weights),
         prices=dual.best_prices * spread / cmdp.margin_scales,
-        value_function=centre + spread * dual.best.value_function,
+        value_function=centre + spread * dual.best_value_function,
         unconstrained_solves=dual.solves,
+        dual=dual,
     )
 
 
@@ -119,9 +130,10 @@ def slater_bundle(cmdp: CMDP, scales: Floats, tolerance: float = 1e-10) -> Mixtu
     """
     unit = float(np.min(cmdp.margin_scales / scales))  # no policy's least margin is larger than this
     dual = _Dual(cmdp, np.zeros(cmdp.n_pairs), scales * unit)
-    weights = _close_gap(dual, lambda upper: tolerance * max(abs(upper), 0.1), None, prices_sum_to_one=True)
+    even = np.full(cmdp.n_constraints, 1.0 / cmdp.n_constraints)
+    weights = _close_gap(dual, even, lambda upper: tolerance * max(abs(upper), 0.1), None, prices_sum_to_one=True)
     assert weights is not None  # a least margin always has a maximum
-    return Mixture(dual.mixed_occupancy(weights), dual.best_prices, unit * dual.best.value_function, dual.solves)
+    return Mixture(dual.mixed_occupancy(weights), dual.best_prices, unit * dual.best_value_function, dual.solves, dual)
 
 
 class _Dual:
@@ -133,44 +145,52 @@ class _Dual:
         Of the policies found so far, scaled: the cuts are ``rewards + margins @ prices``.
     prices : array [J, K]
         Where they were found.
-    best_index : int, best : Unconstrained
-        Where the upper bound on d is least so far, and the solve there.
+    upper : float, best_index : int, best_value_function : array [S]
+        The least upper bound on d so far, where it was found, and its proof.
+    solves : int
     """
 
-    def __init__(self, cmdp: CMDP, objective: Floats, scales: Floats) -> None:
+    def __init__(self, cmdp: CMDP, objective: Floats, scales: Floats, unit: float = 1.0) -> None:
         self.objective = objective
         self.signals = cmdp.margins
         self.scales = scales
+        self.unit = unit  # of the objective: a price in the user's units is unit / scale times the one here
         self.solver = Solver(cmdp)
         self.rewards = np.empty(0)
         self.margins = np.empty((0, cmdp.n_constraints))
         self.prices = np.empty((0, cmdp.n_constraints))
+        self.upper, self.best_index, self.best_value_function = np.inf, 0, np.empty(0)
+        self.solves = 0
         self._policies: list[tuple[Ints, Floats]] = []  # pairs chosen [S], time per state [S]
         self._last: Unconstrained | None = None
-
-    @property
-    def solves(self) -> int:
-        return len(self._policies)
-
-    @property
-    def upper(self) -> float:
-        return self.best.upper
 
     @property
     def best_prices(self) -> Floats:
         return self.prices[self.best_index]
 
+    def take_over(self, other: _Dual) -> None:
+        """Begin with the policies of a problem that has the same transitions, discount and initial distribution."""
+        self.solver, self._last = other.solver, other._last
+        units = self.scales / self.unit * other.unit / other.scales
+        for (chosen, time), prices in zip(other._policies, other.prices, strict=True):
+            self._add(chosen, time, prices * units)
+
     def solve(self, prices: Floats, tolerance: float) -> None:
         """Evaluate d at `prices` up to `tolerance`, and add the cut of the policy found there."""
         reward = self.objective + (prices / self.scales) @ self.signals
         found = self._last = self.solver.solve(reward, tolerance, self._last)
-        if self.solves == 0 or found.upper < self.upper:
-            self.best, self.best_index = found, self.solves
-        time = self.solver.time_per_state(found, _CUT_ACCURACY, self._policies[-1][1] if self._policies else None)
-        self._policies.append((found.chosen, time))
+        self.solves += 1
+        if found.upper < self.upper:
+            self.upper, self.best_index = found.upper, len(self._policies)
+            self.best_value_function = found.value_function
+        begin = self._policies[-1][1] if self._policies else None
+        self._add(found.chosen, self.solver.time_per_state(found, _CUT_ACCURACY, begin), prices)
+
+    def _add(self, chosen: Ints, time: Floats, prices: Floats) -> None:
+        self._policies.append((chosen, time))
         self.prices = np.vstack([self.prices, prices])
-        self.rewards = np.append(self.rewards, time @ self.objective[found.chosen])
-        self.margins = np.vstack([self.margins, (self.signals[:, found.chosen] @ time) / self.scales])
+        self.rewards = np.append(self.rewards, time @ self.objective[chosen])
+        self.margins = np.vstack([self.margins, (self.signals[:, chosen] @ time) / self.scales])
 
     def mixed_occupancy(self, weights: Floats) -> Floats:
         """The occupancy [n] of the policies found so far, mixed with `weights` [J]."""
@@ -190,15 +210,18 @@ class _Master(NamedTuple):
 
 def _close_gap(
     dual: _Dual,
+    prices: Floats,
     gap_allowed: Callable[[float], float],
     report: Progress | None,
     prices_sum_to_one: bool,
 ) -> Floats | None:
-    """Add cuts until the gap is small enough; the weights of the mixture, or None when no policy is in bounds."""
+    """Add cuts, the first at `prices`, until the gap is small enough.
+
+    The weights [J] of the mixture, or None when no policy is in bounds.
+    """
     n_constraints = dual.margins.shape[1]
     freedom = n_constraints - prices_sum_to_one
-    cap = 1.0 if prices_sum_to_one else _CAP
-    prices = np.full(n_constraints, 1.0 / n_constraints) if prices_sum_to_one else np.zeros(n_constraints)
+    cap = 1.0 if prices_sum_to_one else max(_CAP, 2.0 * float(prices.sum()))
     inner, smallest, quiet, vertex_gap = _FIRST_INNER, np.inf, 0, _VERTEX_GAP
     while True:
         dual.solve(prices, inner)

@@ -51,7 +51,7 @@ def solve(cmdp: CMDP, method: str = "auto", *, tolerance: float = 1e-8, progress
         return _by_lp(cmdp)
     found = bundle(cmdp, tolerance, progress)
     if found is not None:
-        solution = assemble(cmdp, *found, method="bundle")
+        solution = assemble(cmdp, *found[:4], method="bundle")
         if solution.in_bounds:
             return solution
     require_feasible(cmdp)
