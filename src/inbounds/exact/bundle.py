@@ -300,14 +300,14 @@ def _solve_master(dual: _Dual, cap: float, prices_sum_to_one: bool) -> _Master:
 def _newton_point(dual: _Dual, gap: float, cap: float) -> Floats | None:
     """The minimum of a quadratic model of d around the best prices so far; None where the cuts leave no room for it.
 
-    The curvature comes from the margins at all prices tried, which are gradients of d: BFGS updates from the farthest
+    The curvature comes from the margins at the prices tried, which are gradients of d: BFGS updates from the farthest
     to the nearest, so that the nearest count most.
     """
     centre, gradient = dual.best_prices, dual.margins[dual.best_index]
     steps, turns = dual.prices - centre, dual.margins - gradient
     lengths, products = np.sum(steps**2, axis=1), np.sum(steps * turns, axis=1)
     useful = products > 1e-12 * np.sqrt(lengths * np.sum(turns**2, axis=1))
-    farthest_first = [j for j in np.argsort(-lengths, kind="stable") if useful[j]]
+    farthest_first = [j for j in np.argsort(-lengths, kind="stable") if useful[j]][-8 * (len(centre) + 1) :]
     if not farthest_first:
         return None
     nearest = farthest_first[-len(centre) - 1 :]
