@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import inbounds as ib
 import naive
-from inbounds.exact.bundle import bundle, slater_bundle
+from inbounds.exact.bellman import Solver
+from inbounds.exact.bundle import Bundle, slater_bundle
 from inbounds.exact.solution import priced_backup
 from strategies import cmdps
 
@@ -257,14 +258,36 @@ def test_infeasible_and_large():
 # The interface.
 
 
+def bundle_of(cmdp):
+    return Bundle(Solver(cmdp), cmdp.reward, cmdp.margins, cmdp.margin_scales)
+
+
+def test_moving_a_bound_changes_nothing_but_the_work():
+    cmdp = ib.zoo.garnet(states=600, actions=4, seed=12, ring=True, discount=0.97)
+    moving = bundle_of(cmdp)
+    first = moving.solve()
+    assert moving.solve().unconstrained_solves == first.unconstrained_solves  # what is known is not solved again
+    for constraint, by in ((0, 1e-3), (1, -2e-3), (0, 2e-3)):
+        before = moving.solve().unconstrained_solves
+        moving.tighten(constraint, by)
+        cmdp = cmdp.tightened([by, 0.0] if constraint == 0 else [0.0, by])
+        warm, cold = moving.solve(), bundle_of(cmdp).solve()
+        upper = min(float(cmdp.initial @ found.value_function) for found in (cold, warm))
+        assert max(float(found.occupancy @ cmdp.reward) for found in (cold, warm)) <= upper + 1e-12
+        assert warm.occupancy @ cmdp.reward == pytest.approx(cold.occupancy @ cmdp.reward, rel=1e-8)
+        assert np.all(cmdp.margins @ warm.occupancy >= -1e-9 * cmdp.margin_scales)
+        assert warm.unconstrained_solves - before < cold.unconstrained_solves
+
+
 def test_at_most_one_policy_more_than_constraints_is_mixed():
     cmdp = ib.zoo.garnet(states=400, actions=4, constraints=3, seed=8)
-    found = bundle(cmdp)
+    found = bundle_of(cmdp).solve()
     assert found is not None
     taken = cmdp.pairs.sum_by_state((found.occupancy > 0.0).astype(float))
     assert taken.max() <= 4
     assert found.occupancy.sum() == pytest.approx(1.0, abs=1e-12)
-    assert slater_bundle(cmdp, cmdp.margin_scales).unconstrained_solves > 1
+    scales = cmdp.margin_scales
+    assert slater_bundle(Solver(cmdp), cmdp.margins, scales, scales).unconstrained_solves > 1
 
 
 def test_progress_reports_bounds_that_close():

@@ -362,7 +362,7 @@ def test_degenerate_problems():
 
 
 def test_unknown_method():
-    with pytest.raises(ib.InvalidInput, match="method must be one of auto, lp"):
+    with pytest.raises(ib.InvalidInput, match="method must be one of auto, bundle, lp"):
         ib.solve(ib.zoo.factored(), method="simplex")
 
 
@@ -384,7 +384,7 @@ def test_one_bound_that_cannot_be_met():
     problem = ib.zoo.three_cycle(horizon=6)
     too_many = ib.Constraint(problem.constraints[0].signal, at_least=6.5, name="exercise")
     problem = replace(problem, constraints=(too_many,))
-    with pytest.raises(ib.Infeasible, match=r"'exercise' cannot be met.*-0\.5 \(sum over the horizon\)") as caught:
+    with pytest.raises(ib.Infeasible, match=r"constraint 'exercise' cannot be met by any policy") as caught:
         ib.solve(problem)
     assert caught.value.slater == pytest.approx(-0.5, abs=1e-9)
     assert caught.value.conflict == ("exercise",)
@@ -403,7 +403,7 @@ def test_two_bounds_that_conflict():
             ib.Constraint(signal, at_most=100.0, name="loose"),
         ),
     )
-    with pytest.raises(ib.Infeasible, match="'moves', 'exercise' cannot be met together") as caught:
+    with pytest.raises(ib.Infeasible, match="'moves' and 'exercise' cannot be met together") as caught:
         ib.solve(problem)
     assert caught.value.slater == pytest.approx(-0.5, abs=1e-9)
     assert caught.value.conflict == ("moves", "exercise")

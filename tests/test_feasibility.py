@@ -13,7 +13,7 @@ import inbounds as ib
 import naive
 import reference
 import strategies
-from test_lp import rescaled
+from test_solve import rescaled
 
 
 def proved_bound(cmdp, proof):
@@ -99,9 +99,8 @@ def test_a_conflict_by_hand():
     assert error.slater == pytest.approx(slater, abs=1e-12)
     assert error.prices == pytest.approx(prices, abs=1e-12)
     assert error.conflict == ("apples", "pears")
-    assert "constraints 'apples', 'pears' cannot be met together" in error.diagnosis
-    assert "-0.1" in error.diagnosis
-    assert str(error) == error.diagnosis
+    assert error.diagnosis.reason.endswith("constraints 'apples' and 'pears' cannot be met together")
+    assert str(error) == str(error.diagnosis)
     assert proved_bound(cmdp, error) == pytest.approx(slater, abs=1e-12)
 
 
@@ -114,7 +113,50 @@ def test_only_the_constraints_that_conflict_are_named():
     greedy = dataclasses.replace(apples, at_least=1.5)
     alone = refusal(dataclasses.replace(cmdp, constraints=(greedy, dataclasses.replace(pears, at_least=-1.0))))
     assert alone.conflict == ("apples",)
-    assert "constraint 'apples' cannot be met: the best margin that any policy reaches is -0.5" in alone.diagnosis
+    assert alone.diagnosis.reason.endswith("constraint 'apples' cannot be met by any policy")
+    assert alone.diagnosis.best_alone[0] == pytest.approx(1.0, abs=1e-9)
+    assert alone.diagnosis.relaxed_bounds[0] == pytest.approx(1.0, abs=1e-9)
+
+
+@given(strategies.feasible(least_slack=1), st.integers(0, 2))
+def test_the_relaxed_bounds_are_the_tightest_that_can_be_met(drawn, position):
+    """Just beyond a relaxed bound the problem is infeasible, just before it is not; NaN when nothing helps."""
+    cmdp = drawn.cmdp
+    if cmdp.n_constraints == 0:
+        return
+    k = position % cmdp.n_constraints
+    impossible = np.zeros(cmdp.n_constraints)
+    impossible[k] = 10.0 * cmdp.margin_scales[k]
+    broken = cmdp.tightened(impossible)
+    diagnosis = refusal(broken).diagnosis
+    assert diagnosis.names[k] in diagnosis.conflict
+    constraint = broken.constraints[k]
+    for step, feasible in ((1e-6, False), (-1e-6, True)):
+        outward = step * cmdp.margin_scales[k]
+        moved = diagnosis.relaxed_bounds[k] + (outward if constraint.at_least is not None else -outward)
+        side = {"at_least": moved} if constraint.at_least is not None else {"at_most": moved}
+        other = ib.Constraint(constraint.signal, name=constraint.name, **side)
+        changed = dataclasses.replace(
+            broken, constraints=(*broken.constraints[:k], other, *broken.constraints[k + 1 :])
+        )
+        if feasible:
+            assert ib.solve(changed).in_bounds
+        else:
+            refusal(changed)
+    best = [
+        ib.solve(dataclasses.replace(cmdp, reward=c.margin(c.signal), constraints=())).reward
+        for c in broken.constraints
+    ]
+    for c, alone, value in zip(broken.constraints, best, diagnosis.best_alone, strict=True):
+        assert c.margin(value) == pytest.approx(alone, abs=1e-7)
+
+
+def test_nothing_helps_alone_when_the_others_already_conflict():
+    cmdp, _, _ = reference.conflict()
+    idle = ib.Constraint(np.array([1.0, 1.0]), at_most=5.0, name="idle")
+    diagnosis = refusal(dataclasses.replace(cmdp, constraints=(*cmdp.constraints, idle))).diagnosis
+    assert np.isnan(diagnosis.relaxed_bounds).tolist() == [False, False, True]
+    assert "does not help alone" in str(diagnosis)
 
 
 @given(strategies.cmdps(), st.sampled_from([1e-6, 1e-3, 0.5]))

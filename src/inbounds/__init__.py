@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from inbounds.errors import Infeasible as Infeasible
     from inbounds.errors import InvalidInput as InvalidInput
     from inbounds.exact.feasibility import slater as slater
+    from inbounds.exact.frontier import frontier as frontier
     from inbounds.exact.solve import solve as solve
     from inbounds.formats import load as load
     from inbounds.learn.algorithm import learn as learn
@@ -42,6 +43,7 @@ _HOMES = {
     "Simulator": "model.simulator",
     "build": "model.build",
     "evaluate": "model.policy",
+    "frontier": "exact.frontier",
     "learn": "learn.algorithm",
     "load": "formats",
     "mix": "model.policy",

@@ -133,12 +133,15 @@ class Bundle:
         """Move one bound so that every margin of that constraint is smaller by `by`. Nothing found so far is lost."""
         self._dual.tighten(constraint, by)
 
-    def solve(self, tolerance: float = 1e-8, progress: Progress | None = None) -> Mixture | None:
+    def solve(
+        self, tolerance: float = 1e-8, progress: Progress | None = None, guess: Floats | None = None
+    ) -> Mixture | None:
         """The occupancy of a best policy in bounds, with prices; None when prices prove that no policy is in bounds.
 
         The gap is at most `tolerance` relative to the optimum (or to a hundredth of the spread of the rewards where the
         optimum is closer to zero than that), or what rounding allows. Where the mixture never comes, the occupancy is
-        zero and leaves the policy open; `inbounds.exact.solution.assemble` makes it greedy at the prices.
+        zero and leaves the policy open; `inbounds.exact.solution.assemble` makes it greedy at the prices. `guess` are
+        prices [K] to begin with, when there is reason to expect the best ones there.
         """
         dual, centre, spread = self._dual, self._centre, self._spread
 
@@ -149,7 +152,8 @@ class Bundle:
             if progress is not None:
                 progress(solves, centre + spread * lower, centre + spread * upper)
 
-        weights = _close_gap(dual, gap_allowed, report, prices_sum_to_one=False)
+        first = None if guess is None else np.maximum(guess, 0.0) * self._scales / spread
+        weights = _close_gap(dual, gap_allowed, report, prices_sum_to_one=False, first=first)
         if weights is None:
             return None
         return Mixture(
@@ -266,18 +270,26 @@ def _close_gap(
     gap_allowed: Callable[[float], float],
     report: Progress | None,
     prices_sum_to_one: bool,
+    first: Floats | None = None,
 ) -> Floats | None:
-    """Add cuts until the gap is small enough; the weights of the mixture, or None when no policy is in bounds."""
+    """Add cuts until the gap is small enough; the weights of the mixture, or None when no policy is in bounds.
+
+    The first cut is made at `first`; without it at no prices, or nowhere if there are cuts from other bounds already.
+    """
     n_constraints = dual.margins.shape[1]
     freedom = n_constraints - prices_sum_to_one
     cap = 1.0 if prices_sum_to_one else _CAP
+    if dual.solves > 0:
+        cap = max(cap, 2.0 * float(dual.best_prices.sum()))
     prices = np.full(n_constraints, 1.0 / n_constraints) if prices_sum_to_one else np.zeros(n_constraints)
     inner, smallest, quiet, vertex_gap = _FIRST_INNER, np.inf, 0, _VERTEX_GAP
-    started = dual.solves > 0  # with cuts from other bounds, look at those first
+    look_first = dual.solves > 0 and first is None
+    if first is not None:
+        prices, inner = first, 0.1 * gap_allowed(dual.upper if dual.solves > 0 else 1.0)
     while True:
-        if not started:
+        if not look_first:
             dual.solve(prices, inner)
-        started = False
+        look_first = False
         while True:
             master = _solve_master(dual, cap, prices_sum_to_one)
             gap, allowed = dual.upper - master.value, gap_allowed(dual.upper)
@@ -310,13 +322,28 @@ def _close_gap(
 def _solve_master(dual: _Dual, cap: float, prices_sum_to_one: bool) -> _Master:
     """The best mixture of the policies found so far, and the prices that prove it best."""
     n_policies, n_constraints = dual.margins.shape
+    enough = 40 + 20 * n_constraints
+    if n_policies > 2 * enough:
+        # After many moves of a bound most policies are far from the optimum; the others are tried first.
+        at_best = dual.rewards + dual.margins @ dual.best_prices
+        near = np.sort(np.argpartition(at_best, n_policies - enough)[n_policies - enough :])
+        found = _master_program(dual.rewards[near], dual.margins[near], cap, prices_sum_to_one)
+        if prices_sum_to_one or found.slack <= _SLACK:
+            weights = np.zeros(n_policies)
+            weights[near] = found.weights
+            return found._replace(weights=weights)
+    return _master_program(dual.rewards, dual.margins, cap, prices_sum_to_one)
+
+
+def _master_program(rewards: Floats, margins: Floats, cap: float, prices_sum_to_one: bool) -> _Master:
+    n_policies, n_constraints = margins.shape
     columns = np.ones((n_policies + 1, n_constraints + 1))
-    columns[:-1, :-1] = dual.margins
+    columns[:-1, :-1] = margins
     columns[-1, -1] = 0.0
     n_columns, n_rows = columns.shape
     program = highspy.HighsLp()
     program.num_col_, program.num_row_ = n_columns, n_rows
-    program.col_cost_ = np.append(-dual.rewards, cap)
+    program.col_cost_ = np.append(-rewards, cap)
     program.col_lower_ = np.append(np.zeros(n_policies), -highspy.kHighsInf if prices_sum_to_one else 0.0)
     program.col_upper_ = np.full(n_columns, highspy.kHighsInf)
     program.row_lower_ = np.append(np.zeros(n_constraints), 1.0)
@@ -341,26 +368,26 @@ def _solve_master(dual: _Dual, cap: float, prices_sum_to_one: bool) -> _Master:
     weights = np.maximum(np.asarray(solution.col_value)[:n_policies], 0.0)
     weights /= weights.sum()
     # The numbers are those of the mixture itself, not what the solver says about it.
-    slack = float(np.max(-(weights @ dual.margins), initial=-np.inf if prices_sum_to_one else 0.0))
+    slack = float(np.max(-(weights @ margins), initial=-np.inf if prices_sum_to_one else 0.0))
     return _Master(
         weights=weights,
         prices=np.maximum(np.asarray(solution.row_dual)[:n_constraints], 0.0),
         slack=slack,
-        value=float(weights @ dual.rewards) - cap * slack,
+        value=float(weights @ rewards) - cap * slack,
     )
 
 
 def _newton_point(dual: _Dual, gap: float, cap: float) -> Floats | None:
     """The minimum of a quadratic model of d around the best prices so far; None where the cuts leave no room for it.
 
-    The curvature comes from the margins at all prices tried, which are gradients of d: BFGS updates from the farthest
-    to the nearest, so that the nearest count most.
+    The curvature comes from the margins at the nearest prices tried, which are gradients of d: BFGS updates from the
+    farthest to the nearest, so that the nearest count most.
     """
     centre, gradient = dual.best_prices, dual.margins[dual.best_index]
     steps, turns = dual.prices - centre, dual.margins - gradient
     lengths, products = np.sum(steps**2, axis=1), np.sum(steps * turns, axis=1)
     useful = products > 1e-12 * np.sqrt(lengths * np.sum(turns**2, axis=1))
-    farthest_first = [j for j in np.argsort(-lengths, kind="stable") if useful[j]]
+    farthest_first = [j for j in np.argsort(-lengths, kind="stable") if useful[j]][-8 * (len(centre) + 1) :]
     if not farthest_first:
         return None
     nearest = farthest_first[-len(centre) - 1 :]

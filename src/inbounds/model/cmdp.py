@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -290,10 +291,13 @@ class CMDP:
         if amounts.ndim == 0:
             amounts = np.full(self.n_constraints, amounts)
         amounts = float_vector(amounts, self.n_constraints, "the tightening")
-        return replace(
-            self,
-            constraints=tuple(c.tightened(float(a)) for c, a in zip(self.constraints, amounts, strict=True)),
-        )
+        constraints = tuple(c.tightened(float(a)) for c, a in zip(self.constraints, amounts, strict=True))
+        # Everything but the bounds has been checked, and is shared: moving a bound of a large model costs nothing.
+        moved = copy(self)
+        object.__setattr__(moved, "constraints", constraints)
+        for depends_on_bounds in ("margins", "margin_scales"):
+            moved.__dict__.pop(depends_on_bounds, None)
+        return moved
 
     def simulator(self) -> Simulator:
         """The sampling access to this model that learners are given."""
