@@ -158,10 +158,10 @@ def modified_policy_iteration(
         goal = max(_SHRINK * (high - low), 0.25 * tolerance / reach, 2.0 * rounding)
         low, high = _evaluate(chain, stage, chosen, value, backed, goal, _EVALUATION_SWEEPS)
         value += 0.5 * reach * (low + high)
-    mean = float(operator.initial @ backed)
+    mean = _mean(operator, backed)
     lower = mean + reach * low - rounding
     backed += reach * high + rounding
-    return Unconstrained(backed, chosen, lower, float(operator.initial @ backed), chain)
+    return Unconstrained(backed, chosen, lower, _mean(operator, backed), chain)
 
 
 def howard(
@@ -190,8 +190,8 @@ def howard(
         _, high = improve(operator, stage, value, backed, better)
         rounding = _rounding(operator, stage, value)
         low, _ = _evaluate(chain, stage, chosen, value.copy(), np.empty_like(value), 0.0, 1)
-        lower = float(operator.initial @ value) + horizon * (low - rounding)
-        upper = float(operator.initial @ backed) + operator.discount * horizon * (high + rounding) + rounding
+        lower = _mean(operator, value) + horizon * (low - rounding)
+        upper = _mean(operator, backed) + operator.discount * horizon * (high + rounding) + rounding
         if upper - lower <= tolerance or high <= 4.0 * rounding or np.array_equal(better, chosen):
             backed += operator.discount * horizon * (high + rounding) + rounding
             return Unconstrained(backed, chosen, lower, upper, chain, factors)
@@ -201,6 +201,14 @@ def howard(
 def chain_of(operator: Operator, chosen: Ints) -> Chain:
     """The chain of the policy that takes the pairs `chosen` [S]."""
     return deterministic_chain(operator.starts, operator.targets, operator.probabilities, chosen, operator.discount)
+
+
+def _mean(operator: Operator, value: Floats) -> float:
+    """Over the initial distribution. NumPy sums in pairs, which `_rounding` relies on; a dot product need not.
+
+    (And BLAS would wake all cores for it.)
+    """
+    return float(np.sum(operator.initial * value))
 
 
 def _rounding(operator: Operator, stage: Floats, value: Floats) -> float:

@@ -49,8 +49,9 @@ def deterministic_chain(starts: Any, targets: Any, probabilities: Floats, chosen
 def mixed_chain(transition: Any, offsets: Ints, probabilities: Floats, discount: float) -> Chain:
     """The chain of a policy given by its probabilities over pairs [n]."""
     n_pairs, n_states = transition.shape
-    taken = np.flatnonzero(probabilities)
-    counts = np.concatenate([[0], np.cumsum(probabilities != 0.0)])[offsets]
+    index = transition.indices.dtype  # for the product to have the same
+    taken = np.flatnonzero(probabilities).astype(index)
+    counts = np.concatenate([[0], np.cumsum(probabilities != 0.0)])[offsets].astype(index)
     choose = sp.csr_array((discount * probabilities[taken], taken, counts), shape=(n_states, n_pairs))
     rows = sp.csr_array(choose @ transition)
     return Chain(rows.indptr, unsigned(rows.indices), rows.data)
