@@ -1,5 +1,6 @@
 """The command line as a user meets it: what it prints, its exit codes, its messages."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import inbounds as ib
 from inbounds.cli import main
 
 
@@ -92,6 +94,9 @@ def test_reproduce_writes_where_it_says(tmp_path: Path) -> None:
         (("learn", "queue", "--samples", "100"), "too few to estimate the Slater constant"),
         (("plan",), "give a PROBLEM"),
         (("plan", "queue", "--epsilon", "0"), "epsilon must be in (0, 1)"),
+        (("frontier", "queue", "--constraint", "speed"), "no constraint is called 'speed'; there are: service, flow"),
+        (("frontier", "queue", "--constraint", "0", "--points", "1"), "points must be a whole number of at least 2"),
+        (("solve", "queue", "--tolerance", "0"), "tolerance must be a number above 0"),
         (("reproduce", "queue", "--seeds", "0"), "seeds must be a whole number"),
     ],
 )
@@ -124,11 +129,43 @@ def test_an_output_folder_that_cannot_be_made_is_one_message(tmp_path: Path) -> 
 def test_infeasible_is_exit_code_3_with_the_reason() -> None:
     result = run("solve", "queue", "--set", "full_buffer=closed")
     assert result.exit_code == 3
-    assert "no policy is in bounds" in result.stderr and "'service' and 'flow' cannot be met together" in result.stderr
+    assert (
+        "no policy is in bounds" in result.stderr and "constraint 'flow' cannot be met by any policy" in result.stderr
+    )
     assert "flow         >= 0   -0.307908  >= -0.751011\n" in result.stderr
 
 
-@pytest.mark.parametrize("command", ["solve", "learn", "plan", "reproduce", "zoo"])
+def test_finite_horizons_are_solved_and_otherwise_refused() -> None:
+    assert "optimum   -6.7467042" in run("solve", "media").output
+    answer = json.loads(run("solve", "three_cycle", "--json").output)
+    assert answer["problem"]["horizon"] == 6 and answer["reward"] == pytest.approx(2.0)
+    assert "stage 5\n" in run("solve", "three_cycle", "--policy").output
+    result = run("learn", "media")
+    assert result.exit_code == 2 and "media has a finite horizon" in result.stderr
+
+
+def test_frontier_writes_a_picture_and_a_csv(tmp_path: Path) -> None:
+    result = run("frontier", "queue", "--constraint", "service", "--points", "8", "--output", str(tmp_path / "f"))
+    assert result.exit_code == 0
+    assert "The bound begins to matter at -5; no policy keeps one beyond 1." in result.output
+    assert {path.name for path in (tmp_path / "f").iterdir()} == {"frontier.svg", "frontier.png", "frontier.csv"}
+    rows = list(csv.DictReader((tmp_path / "f" / "frontier.csv").open()))
+    answer = json.loads(run("frontier", "queue", "--constraint", "0", "--points", "8", "--json", "--output",
+                            str(tmp_path / "g")).output)  # fmt: skip
+    assert [float(row["reward"]) for row in rows] == answer["rewards"]
+    assert [float(row["price_service"]) for row in rows] == [prices[0] for prices in answer["prices"]]
+
+
+def test_models_in_files_are_solved(tmp_path: Path) -> None:
+    ib.zoo.queue().save(tmp_path / "queue.npz")
+    assert "4.64485824863 in total" in run("solve", str(tmp_path / "queue.npz")).output
+    (tmp_path / "half.npz").write_bytes((tmp_path / "queue.npz").read_bytes()[:5000])
+    for path in ("half.npz", "none.toml"):
+        result = run("solve", str(tmp_path / path))
+        assert result.exit_code == 2 and result.stderr.count("\n") == 1 and path in result.stderr
+
+
+@pytest.mark.parametrize("command", ["solve", "frontier", "learn", "plan", "reproduce", "zoo"])
 def test_every_command_has_help_with_its_options(command: str) -> None:
     result = run(command, "--help")
     assert result.exit_code == 0

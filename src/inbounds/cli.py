@@ -56,6 +56,7 @@ def main() -> None:
     Begin with
       inbounds solve queue          the exact optimum of the paper's queue, and the price of each bound
       inbounds learn queue          learn it from samples
+      inbounds frontier queue --constraint service      what each bound costs, as a picture
       inbounds reproduce queue      the paper's experiment, its figures and its table
 
     Values are discounted averages per step, normalised by (1 - discount); "total" is the discounted sum.
@@ -87,10 +88,13 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON obj
 
 @main.command()
 @_problem
-@click.option("--method", default="auto", show_default=True, help="auto or lp.")
+@click.option("--method", default="auto", show_default=True, help="auto, bundle, lp or polish.")
+@click.option("--tolerance", type=float, default=1e-8, show_default=True, help="The relative gap that may remain.")
 @click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
 @_json
-def solve(problem: str, parameters: tuple[str, ...], method: str, show_policy: bool, as_json: bool) -> None:
+def solve(
+    problem: str, parameters: tuple[str, ...], method: str, tolerance: float, show_policy: bool, as_json: bool
+) -> None:
     """Solve PROBLEM exactly: optimum and prices.
 
     PROBLEM is a name from `inbounds zoo`, or a model file (.toml, .npz). The policy's values are evaluated on the
@@ -105,40 +109,112 @@ def solve(problem: str, parameters: tuple[str, ...], method: str, show_policy: b
     """
     import inbounds as ib
 
-    cmdp = _load_discounted(problem, parameters, "solve")
-    best = ib.solve(cmdp, method=method)
+    loaded = _load(problem, parameters)
+    with _gap_progress(quiet=as_json) as report:
+        best: Any = ib.solve(loaded, method=method, tolerance=tolerance, progress=report)
+    horizon = getattr(loaded, "horizon", None)
     if as_json:
+        totals = {} if horizon else {"total_reward": best.total_reward, "total_margins": best.total_margins.tolist()}
         _print_json(
-            problem=_problem_facts(cmdp),
+            problem=_problem_facts(loaded),
             method=best.method,
+            unconstrained_solves=best.unconstrained_solves,
             reward=best.reward,
-            total_reward=best.total_reward,
+            **totals,
             upper_bound=best.upper_bound,
             gap=best.gap,
             in_bounds=best.in_bounds,
             constraints=[
-                {"name": c.name, "margin": float(m), "total_margin": float(t), "price": float(p)}
-                for c, m, t, p in zip(cmdp.constraints, best.margins, best.total_margins, best.prices, strict=True)
+                {"name": c.name, "margin": float(m), "price": float(p)}
+                for c, m, p in zip(loaded.constraints, best.margins, best.prices, strict=True)
             ],
             policy=best.policy.probabilities.tolist(),
         )
         return
-    click.echo(repr(cmdp))
-    click.echo(
-        f"optimum   {best.reward:.9g} per step, {best.total_reward:.12g} in total "
-        f"(gap {best.gap:.1e}, by {best.method})"
-    )
-    if cmdp.constraints:
+    click.echo(repr(loaded))
+    if horizon:
+        click.echo(f"optimum   {best.reward:.12g} over {horizon} stages (gap {best.gap:.1e}, by {best.method})")
+    else:
+        click.echo(
+            f"optimum   {best.reward:.9g} per step, {best.total_reward:.12g} in total "
+            f"(gap {best.gap:.1e}, by {best.method})"
+        )
+    if loaded.constraints:
         _print_table(
             ("constraint", "bound", "margin", "price"),
             [
                 (c.name, _bound_text(c), f"{_tidy(m, s):.6g}", f"{p:.6g}")
-                for c, m, s, p in zip(cmdp.constraints, best.margins, cmdp.margin_scales, best.prices, strict=True)
+                for c, m, s, p in zip(loaded.constraints, best.margins, loaded.margin_scales, best.prices, strict=True)
             ],
         )
         click.echo("The price is the reward gained per unit of bound relaxed; 0 where the bound does not matter.")
-    if show_policy:
+    if show_policy and horizon:
+        for stage in range(horizon):
+            click.echo(f"stage {stage}")
+            _print_policy(best.policy.at(stage))
+    elif show_policy:
         _print_policy(best.policy)
+
+
+@main.command()
+@_problem
+@click.option("--constraint", required=True, help="The name of the constraint whose bound moves, or its position.")
+@click.option("--points", type=int, default=50, show_default=True, help="How many bounds.")
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("frontier"),
+    show_default=True,
+    help="Where the picture and the CSV go.",
+)
+@_json
+def frontier(
+    problem: str, parameters: tuple[str, ...], constraint: str, points: int, output: Path, as_json: bool
+) -> None:
+    """The optimum as one bound moves: the price of safety.
+
+    Moves one bound of PROBLEM from where it does not matter to where nothing is in bounds, the others unchanged; draws
+    the optimum with the price as its slope, and writes SVG, PNG and CSV.
+
+    \b
+    Examples
+      inbounds frontier queue --constraint service
+      inbounds frontier model.toml --constraint repairs --points 20
+    """
+    import inbounds as ib
+
+    cmdp = _load_discounted(problem, parameters, "frontier")
+    names = [c.name for c in cmdp.constraints]
+    which: str | int = int(constraint) if constraint.isdecimal() and constraint not in names else constraint
+    curve = ib.frontier(cmdp, which, points)
+
+    from inbounds.report.frontier import write_frontier
+
+    written = write_frontier(curve, names, output)
+    prices = curve.prices[:, names.index(curve.constraint)]
+    if as_json:
+        _print_json(
+            problem=_problem_facts(cmdp),
+            constraint=curve.constraint,
+            at_least=curve.at_least,
+            matters_from=curve.matters_from,
+            possible_to=curve.possible_to,
+            bounds=curve.bounds.tolist(),
+            rewards=curve.rewards.tolist(),
+            prices=curve.prices.tolist(),
+            files=[str(path) for path in written],
+        )
+        return
+    click.echo(repr(cmdp))
+    sign = ">=" if curve.at_least else "<="
+    shown = sorted({round(step * (points - 1) / 9) for step in range(10)})
+    _print_table(
+        (f"bound on {curve.constraint}", "optimum", "price"),
+        [(f"{sign} {curve.bounds[p]:.6g}", f"{curve.rewards[p]:.6g}", f"{prices[p]:.4g}") for p in shown],
+    )
+    begins, ends = (_tidy(end, float(abs(curve.bounds).max())) for end in (curve.matters_from, curve.possible_to))
+    click.echo(f"The bound begins to matter at {begins:.6g}; no policy keeps one beyond {ends:.6g}.")
+    click.echo(f"The picture is in {output.resolve()}: {', '.join(path.name for path in written)}")
 
 
 @main.command()
@@ -453,13 +529,14 @@ def _load_discounted(problem: str, parameters: tuple[str, ...], command: str) ->
     return loaded
 
 
-def _problem_facts(cmdp: CMDP) -> dict[str, Any]:
+def _problem_facts(problem: Any) -> dict[str, Any]:
+    span = {"horizon": problem.horizon} if hasattr(problem, "horizon") else {"discount": problem.discount}
     return {
-        "name": cmdp.name,
-        "states": cmdp.n_states,
-        "pairs": cmdp.n_pairs,
-        "constraints": cmdp.n_constraints,
-        "discount": cmdp.discount,
+        "name": problem.name,
+        "states": problem.n_states,
+        "pairs": problem.n_pairs,
+        "constraints": problem.n_constraints,
+        **span,
     }
 
 
@@ -474,6 +551,21 @@ def _progress(what: str, total: int, quiet: bool) -> Iterator[Callable[[int], No
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def _gap_progress(quiet: bool) -> Iterator[Callable[[int, float, float], None]]:
+    """The bounds on the optimum as they close, one line on stderr, when that is a terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda solves, lower, upper: None
+        return
+    with console.status("solving") as status:
+        yield lambda solves, lower, upper: status.update(
+            f"{solves} unconstrained solves, optimum between {lower:.9g} and {upper:.9g}, gap {upper - lower:.1e}"
+        )
 
 
 def _print_json(**facts: Any) -> None:

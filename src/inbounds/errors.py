@@ -33,7 +33,10 @@ class Diagnosis:
         The tightest value of this bound alone, the others unchanged, at which some policy is in bounds; NaN where
         moving this bound alone cannot help, because the others already exclude each other.
     conflict : tuple of str
-        The constraints that cannot hold together, by the proof; or the one that cannot hold at all.
+        The constraints that no policy meets even alone, if there are any; otherwise those that cannot hold together, by
+        the proof.
+    each_alone : bool
+        Which of the two it is.
     """
 
     names: tuple[str, ...]
@@ -42,6 +45,7 @@ class Diagnosis:
     best_alone: Floats
     relaxed_bounds: Floats
     conflict: tuple[str, ...]
+    each_alone: bool
 
     @property
     def reason(self) -> str:
@@ -49,7 +53,9 @@ class Diagnosis:
         quoted = [repr(name) for name in self.conflict]
         if len(quoted) == 1:
             return f"no policy is in bounds: constraint {quoted[0]} cannot be met by any policy"
-        return f"no policy is in bounds: constraints {', '.join(quoted[:-1])} and {quoted[-1]} cannot be met together"
+        listed = f"{', '.join(quoted[:-1])} and {quoted[-1]}"
+        how = "can each not be met by any policy" if self.each_alone else "cannot be met together"
+        return f"no policy is in bounds: constraints {listed} {how}"
 
     def __str__(self) -> str:
         rows = []

@@ -111,7 +111,10 @@ def infeasible(problem: Any, proof: Slater | EpisodicSlater, attempt: Callable[[
         best = attempt(replace(problem, reward=problem.margins[k], constraints=others))
         if not isinstance(best, Slater | EpisodicSlater):
             relaxed[k] = bounds[k] + outward * min(best.reward, 0.0)
+    reach = np.array([c.margin(value) for c, value in zip(problem.constraints, alone, strict=True)])
+    hopeless = reach < -INFEASIBLE * problem.margin_scales
     weights = proof.prices * problem.margin_scales  # what counts is the share of the proof, whatever the units
+    conflicting = hopeless if np.any(hopeless) else weights > 1e-9 * weights.sum()
     return Infeasible(
         slater=proof.value,
         prices=proof.prices,
@@ -122,6 +125,7 @@ def infeasible(problem: Any, proof: Slater | EpisodicSlater, attempt: Callable[[
             bounds=freeze(bounds),
             best_alone=freeze(alone),
             relaxed_bounds=freeze(relaxed),
-            conflict=tuple(name for name, weight in zip(names, weights, strict=True) if weight > 1e-9 * weights.sum()),
+            conflict=tuple(name for name, involved in zip(names, conflicting, strict=True) if involved),
+            each_alone=bool(np.any(hopeless)),
         ),
     )

@@ -7,11 +7,11 @@ import io
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
 from inbounds.formats.atomic import replaced
+from inbounds.report.figures import save_figure
 from inbounds.study.reproduce import Arm, Reproduction
 
 _COLOURS = {False: "#0072B2", True: "#D55E00"}  # distinct for every kind of colour vision
@@ -27,9 +27,7 @@ def write_reproduction(reproduction: Reproduction, directory: Path) -> list[Path
         ("figure-2-constraints", constraint_figure(reproduction, error_bars=False)),
         ("figure-3-error-bars", constraint_figure(reproduction, error_bars=True)),
     ):
-        for suffix in ("svg", "png"):
-            written.append(directory / f"{name}.{suffix}")
-            _save(figure, written[-1])
+        written += save_figure(figure, directory / name)
     written.append(directory / "curves.csv")
     with replaced(written[-1]) as stream:
         stream.write(curves_csv(reproduction).encode())
@@ -145,13 +143,6 @@ def _finish(panel: Any, title: str, ylabel: str) -> None:
         panel.set_xlabel("samples", fontsize=9)
     if not panel.get_subplotspec().is_first_col():
         panel.set_ylabel("")
-
-
-def _save(figure: Figure, path: Path) -> None:
-    """The same figure gives the same bytes."""
-    with replaced(path) as stream, matplotlib.rc_context({"svg.hashsalt": "inbounds", "svg.fonttype": "path"}):
-        metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-        figure.savefig(stream, format=path.suffix[1:], dpi=150, metadata=metadata)
 
 
 def curves_csv(reproduction: Reproduction) -> str:
