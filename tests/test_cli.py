@@ -149,7 +149,7 @@ def test_frontier_writes_a_picture_and_a_csv(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "The bound begins to matter at -5; no policy keeps one beyond 1." in result.output
     assert {path.name for path in (tmp_path / "f").iterdir()} == {"frontier.svg", "frontier.png", "frontier.csv"}
-    rows = list(csv.DictReader((tmp_path / "f" / "frontier.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "f" / "frontier.csv").read_text().splitlines()))
     answer = json.loads(run("frontier", "queue", "--constraint", "0", "--points", "8", "--json", "--output",
                             str(tmp_path / "g")).output)  # fmt: skip
     assert [float(row["reward"]) for row in rows] == answer["rewards"]
