@@ -17,8 +17,7 @@ must be at least the claimed lower bound, which for margins must be >= 0. If it 
     reward of any policy in bounds  <=  <rho, V> + max_(s,a) excess(s,a) / (1 - d),                               (C2)
     excess(s,a) = (1 - d) (reward + u . margins)(s,a) + d sum_s' P(s'|s,a) V(s') - V(s),
 
-must be at most the claimed upper bound. "infeasible": no policy is in bounds, because the bound of (C2), without the
-reward, is at most a claimed number below zero (C3).
+must be at most the claimed upper bound. "infeasible": no policy is in bounds; (C2) without the reward is below 0 (C3).
 """
 
 import json
@@ -91,7 +90,7 @@ def whole(*vectors: list[Fraction]) -> tuple[int, list[list[int]]]:
 
 
 def weights_of(probabilities: list[Fraction], groups: list[range], what: str) -> list[int]:
-    """Probabilities as integers, up to a common factor; those of each group must sum to 1 but for rounding."""
+    """Probabilities as integers, up to a common factor; each group must sum to 1 but for rounding."""
     unit, (weights,) = whole(probabilities)
     near_one = all(abs(sum(weights[i] for i in group) - unit) * 10**9 <= unit for group in groups)
     require(near_one and min(weights) >= 0, f"{what} has a negative probability, or probabilities that do not sum to 1")
@@ -108,9 +107,8 @@ def check(model: Model, claim: Any) -> list[str]:
     n_states, n_pairs, n_constraints = len(model.pairs), len(model.rows), len(model.constraints)
     if claim["statement"] == "infeasible":
         prices, claimed = doubles(claim["prices"], n_constraints), float.fromhex(claim["margin_upper"])
-        require(claimed < 0, "the claimed bound on the weighted margins is not negative")
         proved = upper_bound(model, 0, prices, doubles(claim["value_function"], n_states))
-        require(proved <= claimed, f"the weighted margins are only proved to be <= {float(proved)!r}")
+        require(proved <= claimed < 0, f"the weighted margins are only proved to be <= {float(proved)!r}")
         return ["no policy is in bounds", f"the weighted margins of any policy are <= {claimed!r}"]
     require(claim["statement"] == "policy", "the statement is neither 'policy' nor 'infeasible'")
     policy = weights_of(doubles(claim["policy"], n_pairs), model.pairs, "the policy")
@@ -155,8 +153,8 @@ def read_model(path: str) -> Model:
     pairs, entries = partition(a["offsets"], len(initial), len(reward)), partition(a["indptr"], len(reward), len(p))
     signed = zip(a["signals"], bounds, senses, strict=True)
     margins = [[sense * (Fraction(x) - Fraction(bound)) for x in signal] for signal, bound, sense in signed]
-    require(all(len(margin) == len(reward) for margin in margins), "a signal does not have one number for each pair")
-    require(all(0 <= state < len(initial) for state in a["indices"]), "a next state does not exist")
+    require({len(reward)}.issuperset(map(len, margins)), "a signal does not have one number for each pair")
+    require(set(a["indices"]).issubset(range(len(initial))), "a next state does not exist")
     require(0 <= discount < 1 and set(senses) <= {1, -1}, "the discount or a sense is wrong")
     weights = weights_of(p, entries, "the model")
     rows = [[(a["indices"][entry], weights[entry]) for entry in row] for row in entries]
