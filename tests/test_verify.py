@@ -44,12 +44,16 @@ class Files:
 
     def verify(self, cmdp=None, claim=None):
         """What the checker says of another model or another certificate."""
-        with open(self.model, "wb") as stream:  # not cmdp.save, which waits for the disk
-            if cmdp is None:
-                stream.write(self.model_bytes)
-            else:
-                npz.write(cmdp, stream)
-        self.certificate.write_bytes(self.claim_bytes if claim is None else json.dumps(claim).encode())
+        model = self.model_bytes
+        if cmdp is not None:
+            npz.write(cmdp, stream := io.BytesIO())
+            model = stream.getvalue()
+        return self.verify_bytes(model, self.claim_bytes if claim is None else json.dumps(claim).encode())
+
+    def verify_bytes(self, model, claim):
+        for path, content in ((self.model, model), (self.certificate, claim)):
+            path.unlink()  # a new file: some systems flush a file that is truncated and written again
+            path.write_bytes(content)
         return verify(str(self.model), str(self.certificate))
 
 
@@ -286,9 +290,9 @@ def nudged(text, rng):
     return changed.hex()
 
 
-SAID = ["statement", "constraints", "margin_vectors"]
 NUMBERS = ["reward_lower", "reward_upper", "margin_upper", "discount"]
 VECTORS = ["policy", "margins_lower", "reward_vector", "prices", "value_function"]
+SAID = ["statement", "constraints", "margin_vectors", *NUMBERS, *VECTORS]
 
 
 def mutated_claim(claim, rng):
@@ -546,19 +550,13 @@ def fuzz(folder, rounds, seed):
                     claim = confused(files.claim, rng)
                 else:
                     model = rearranged(model, rng)
-                files.model.write_bytes(model)
-                files.certificate.write_bytes(claim)
-                accepted, lines = verify(str(files.model), str(files.certificate))
+                accepted, lines = files.verify_bytes(model, claim)
                 assert isinstance(accepted, bool) and lines and all(isinstance(line, str) for line in lines)
                 if accepted:
                     accepted_count += 1
-                    said = {
-                        key: value for key, value in json.loads(claim).items() if key in (*SAID, *NUMBERS, *VECTORS)
-                    }
+                    said = {key: value for key, value in json.loads(claim).items() if key in SAID}
                     arrays = np.load(files.model)
-                    given = [
-                        (name, arrays[name].tolist()) for name in sorted(arrays) if name not in ("header", "actions")
-                    ]
+                    given = [(name, arrays[name].tolist()) for name in sorted(set(arrays) - {"header", "actions"})]
                     if (key := repr((given, said))) not in judged:
                         assert is_true(read_with_numpy(files.model), said), lines
                         judged.add(key)
@@ -566,5 +564,5 @@ def fuzz(folder, rounds, seed):
 
 
 def test_damaged_files(tmp_path):
-    accepted = fuzz(tmp_path, rounds=2_400, seed=0)
-    assert accepted < 600  # many a byte says nothing: notes, names of labels, dates and white space
+    accepted = fuzz(tmp_path, rounds=2_000, seed=0)
+    assert accepted < 400  # many a byte says nothing: notes, names of labels, dates and white space
