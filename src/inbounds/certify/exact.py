@@ -190,7 +190,8 @@ def certified(cmdp: CMDP, solution: Solution) -> tuple[Solution, Certificate]:
     holds the mixed policy, its values, and the proven `upper_bound`, so that its gap contains what that cost.
 
     When only policies on the boundary are feasible (a Slater constant of zero) this cannot be done: the policy is left
-    as it is, and the certificate, with margins proved down to just below zero, says so.
+    as it is, and the certificate, whose proven margins are just below zero, says so. In rationals (``exact=True``) such
+    a policy may still be proved to be in bounds.
     """
     policy, certificate = _strict(cmdp, solution)
     judged = evaluate(cmdp, policy)
@@ -219,28 +220,33 @@ def make_strict(cmdp: CMDP, solution: Solution) -> tuple[Policy, float]:
 
 
 def _strict(cmdp: CMDP, solution: Solution) -> tuple[Policy, Certificate]:
-    def judge(policy: Policy) -> Certificate:
-        return certify_exact(policy, cmdp, prices=solution.prices, value_function=solution.value_function)
-
-    first = judge(solution.policy)
+    """A policy as `make_strict` describes it, and its certificate."""
+    first = certify_exact(solution.policy, cmdp, prices=solution.prices, value_function=solution.value_function)
     if first.in_bounds or not np.all(np.isfinite(first.margins_lower)):
         return solution.policy, first
     safest = slater(cmdp)
     if safest.value > _STRICT * float(np.min(cmdp.margin_scales)):
-        weight = float(np.max(-first.margins_lower)) / safest.value
         spent, safely_spent = solution.occupancy, occupancy(cmdp, safest.policy)
+        weight = float(np.max(-first.margins_lower)) / safest.value
         while weight < 0.5:  # rounding in the mixture may eat a little of the margin: then a little more
             mixed = (1.0 - weight) * spent + weight * safely_spent
             policy = Policy.from_occupancy(cmdp, mixed, otherwise=solution.policy)
-            certificate = judge(policy)
-            if certificate.in_bounds:
-                return policy, certificate
+            found = certify_exact(policy, cmdp)
+            if found.in_bounds:
+                return policy, _with_upper_bound_of(first, found)
             weight *= 2.0
-    note = "on the boundary: only policies with margin 0 are feasible, so none is strictly in bounds"
+    note = "rounding bounded; no policy is known with a margin to spare in every constraint"
     methods = tuple(
         method if lower >= 0.0 else note for method, lower in zip(first.methods, first.margins_lower, strict=True)
     )
     return solution.policy, replace(first, methods=methods)
+
+
+def _with_upper_bound_of(one: Certificate, other: Certificate) -> Certificate:
+    """`other`, and what `one` proves about all policies."""
+    assert one.proof is not None and other.proof is not None
+    proof = replace(other.proof, prices=one.proof.prices, value_function=one.proof.value_function)
+    return replace(other, reward_upper=one.reward_upper, proof=proof)
 
 
 def _without_signals(cmdp: CMDP) -> tuple[Constraint, ...]:
