@@ -176,13 +176,31 @@ def test_the_allowance_is_needed():
     assert overshoots > 10
 
 
-def test_large_models_are_swept_instead_of_eliminated():
-    cmdp = ib.zoo.garnet(states=600, actions=3, discount=0.95, seed=3)
+@pytest.mark.parametrize("discount", [0.0, 0.5, 0.95, 0.99999])
+def test_sweeping_is_as_good_as_elimination(discount, monkeypatch):
+    cmdp = ib.zoo.garnet(states=500, actions=3, discount=discount, seed=3)
     policy = random_policy(cmdp, 0)
-    certificate = certify_exact(policy, cmdp)
-    judged = ib.evaluate(cmdp, policy)
-    assert abs(certificate.reward_lower - judged.reward) < 1e-12
-    np.testing.assert_allclose(certificate.margins_lower, judged.margins, rtol=0.0, atol=1e-12)
+    swept = certify_exact(policy, cmdp)
+    monkeypatch.setattr(proofs, "_DENSE_STATES", 500)
+    solved = certify_exact(policy, cmdp)
+    assert abs(swept.reward_lower - solved.reward_lower) < 1e-14
+    np.testing.assert_allclose(swept.margins_lower, solved.margins_lower, rtol=0.0, atol=1e-14)
+
+
+def test_a_chain_that_hardly_mixes():
+    """A ring of 500 states: the residual flattens by the discount in each sweep, and no faster."""
+    ring = np.arange(500)
+    cmdp = ib.CMDP(
+        offsets=np.arange(501),
+        transition=0.5 * np.eye(500) + 0.5 * np.eye(500)[(ring + 1) % 500],
+        reward=np.cos(2.0 * np.pi * ring / 500),
+        constraints=(),
+        initial=np.eye(500)[0],
+        discount=0.99,
+    )
+    # The value of exp(i angle) is geometric: (1 - d) / (1 - d (1 + exp(i angle)) / 2).
+    truth = (0.01 / (1.0 - 0.99 * 0.5 * (1.0 + np.exp(2j * np.pi / 500)))).real
+    assert 0.0 <= truth - certify_exact(ib.Policy.uniform(cmdp), cmdp).reward_lower < 1e-13
 
 
 def test_kernels_equal_their_interpreted_twins():
@@ -241,13 +259,14 @@ def test_a_solution_is_certified(problem):
 
 def test_strictness_costs_almost_nothing():
     cmdp = ib.zoo.queue()
-    solution = ib.solve(cmdp)
-    assert not certify_exact(solution.policy, cmdp).in_bounds  # both constraints bind: margins are zero up to rounding
+    solution = ib.solve(cmdp, method="lp")
+    # A vertex of the program: both constraints bind, so that no bound below the margins can be a positive number.
+    assert np.all(np.abs(solution.margins) < 1e-13)
+    assert not certify_exact(solution.policy, cmdp).in_bounds
     policy, lost = make_strict(cmdp, solution)
     assert certify_exact(policy, cmdp).in_bounds
     assert abs(lost) < 1e-11
-    out = replace(solution, policy=policy)
-    assert make_strict(cmdp, out) == (policy, 0.0)  # nothing to do the second time
+    assert make_strict(cmdp, replace(solution, policy=policy)) == (policy, 0.0)  # nothing to do the second time
 
 
 def test_a_policy_well_out_of_bounds_is_brought_in_at_a_price():

@@ -166,7 +166,7 @@ PROBLEMS = {
     "garnet, no constraint": lambda: ib.zoo.garnet(states=20, constraints=0),
     "garnet, many constraints": lambda: ib.zoo.garnet(states=20, constraints=6),
     "discount 0": lambda: ib.zoo.garnet(states=20, discount=0.0),
-    "one state": lambda: ib.zoo.garnet(states=1, successors=1),
+    "one state": lambda: ib.zoo.garnet(states=1, successors=1).tightened(-0.01),
     "one state, no constraint": lambda: ib.zoo.garnet(states=1, successors=1, constraints=0),
 }
 

@@ -87,6 +87,9 @@ UNDERFLOW = 1e-300
 _DENSE_STATES = 400
 """Up to this many states a dense solve beats sweeping."""
 
+_ROUND = 16
+"""Sweeps between two looks at the residual."""
+
 _STRICT = 1e-9
 """A Slater constant below this part of the margins counts as zero, as it does when feasibility is decided."""
 
@@ -300,16 +303,24 @@ def _solve_dense(moves: Floats, gains: Floats, cmdp: CMDP) -> Floats:
 
 
 def _sweep(moves: Any, gains: Floats, cmdp: CMDP) -> Floats:
-    """By iterating the evaluation, which contracts by the discount or faster, until the residual is flat."""
+    """By iterating the evaluation, until the residual is flat or rounding keeps it from becoming flatter.
+
+    A sweep shrinks the span of the residual by the discount, and in a chain that mixes by much more.
+    """
     values = np.zeros_like(gains)
-    goal = 4.0 * UNIT * (np.abs(gains).max(axis=0) + 1e-300)
-    sweeps = math.ceil(math.log(1e-17) / math.log(cmdp.discount)) if cmdp.discount > 0.0 else 1
-    for _ in range(sweeps):
+    goal = 4.0 * UNIT * np.abs(gains).max(axis=0)
+    before = np.full(len(goal), np.inf)
+    slowest = max(cmdp.discount, 0.5) ** (_ROUND / 2)
+    while True:
         residual = gains + cmdp.discount * (moves @ values) - values
-        if np.all(np.ptp(residual, axis=0) <= goal):
-            break
-        values += residual - cmdp.initial @ residual
-    return values
+        span = np.ptp(residual, axis=0)
+        # A round that brings less than half of its sweeps should: what is left is rounding.
+        if not np.any((span > goal) & (span < before * slowest)):
+            return values
+        before = span
+        for _ in range(_ROUND):
+            values = gains + cmdp.discount * (moves @ values)
+            values -= cmdp.initial @ values
 
 
 # --- bounds in floating point ---
