@@ -1,0 +1,93 @@
+"""What proofs cost: the checks alone, and the exact checker.
+
+    python benchmarks/certify.py [--quick]
+
+1. C1 and C2 with bounded rounding on a Garnet (8 actions, 5 successors, 2 constraints, discount 0.99), for a policy
+   that uses every action; at 100,000 states the target is one second for both checks. Finding the vectors is timed
+   apart: it is a policy evaluation per signal, and any vectors do.
+2. The loss: how far the proven bounds are below the evaluated values.
+3. The independent checker, in rationals, at 1,000 states: the target is ten seconds.
+4. One certified solution: the gap that is proved, and what strictness costs.
+
+The machine may be shared: the best of several rounds counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import inbounds as ib
+from inbounds.certify import exact
+from inbounds.certify.files import save_certificate
+from inbounds.certify.verify import verify
+
+
+def best_of(rounds: int, run: Callable[[], Any]) -> float:
+    seconds = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
+
+
+def mixed_policy(cmdp: ib.CMDP) -> ib.Policy:
+    weights = np.random.default_rng(0).exponential(size=cmdp.n_pairs)
+    return ib.Policy(cmdp.pairs, weights / cmdp.pairs.sum_by_state(weights)[cmdp.pairs.states])
+
+
+def checks(states: int, rounds: int) -> None:
+    cmdp = ib.zoo.garnet(states=states, actions=8, successors=5, discount=0.99, seed=0)
+    policy = mixed_policy(cmdp)
+    prices, values = np.array([0.2, 0.1]), np.random.default_rng(1).random(states)
+    vectors = exact._value_vectors(cmdp, policy)
+    lowers = exact._bounded_lowers(cmdp, policy, vectors)  # compiles
+    exact._bounded_upper(cmdp, prices, values, 1.0)
+    lower = best_of(rounds, lambda: exact._bounded_lowers(cmdp, policy, vectors))
+    upper = best_of(rounds, lambda: exact._bounded_upper(cmdp, prices, values, 1.0))
+    finding = best_of(1, lambda: exact._value_vectors(cmdp, policy))
+    judged = ib.evaluate(cmdp, policy)
+    loss = np.max(np.array([judged.reward, *judged.margins]) - lowers)
+    print(f"{states:>9,}   {1e3 * lower:>13.1f}   {1e3 * upper:>7.1f}   {1e3 * finding:>15.0f}   {loss:>7.0e}")
+
+
+def checker(states: int) -> None:
+    cmdp = ib.zoo.garnet(states=states, actions=8, successors=5, discount=0.99, seed=0).tightened(-0.1)
+    prices, values = np.array([0.2, 0.1]), np.random.default_rng(1).random(states)
+    certificate = exact.certify_exact(mixed_policy(cmdp), cmdp, prices=prices, value_function=values)
+    with tempfile.TemporaryDirectory() as folder:
+        model, claim = Path(folder) / "model.npz", Path(folder) / "certificate.json"
+        cmdp.save(model)
+        save_certificate(certificate, claim)
+        started = time.perf_counter()
+        accepted, _ = verify(str(model), str(claim))
+        seconds = time.perf_counter() - started
+    print(f"\nexact checker, {states:,} states, C1 and C2: {seconds:.1f} s (target: under 10), accepted: {accepted}")
+
+
+def solution(states: int) -> None:
+    cmdp = ib.zoo.garnet(states=states, actions=4, successors=5, discount=0.95, seed=0)
+    best = ib.solve(cmdp)
+    started = time.perf_counter()
+    strict, certificate = exact.certified(cmdp, best)
+    seconds, lost = time.perf_counter() - started, best.reward - strict.reward
+    print(f"\na solution at {states:,} states, proved in {seconds:.2f} s; reward given up for strictness: {lost:.0e}")
+    print(certificate)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, smaller models")
+    quick = parser.parse_args().quick
+    print("   states   C1, 3 signals        C2   finding vectors      loss      (milliseconds)")
+    for size in (1_000, 10_000) if quick else (1_000, 10_000, 100_000):
+        checks(size, 3 if quick else 5)
+    checker(200 if quick else 1_000)
+    solution(100 if quick else 300)

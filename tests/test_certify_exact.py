@@ -1,0 +1,344 @@
+"""Proofs on a known model: never more than the truth, in exact arithmetic, and hardly less."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.certify import exact as proofs
+from inbounds.certify.exact import certified, certify_exact, certify_infeasible, make_strict
+from inbounds.compiled import interpreted
+
+# --- problems and their exact values, from the textbook ---
+
+
+def drawn(seed, states=4, constraints=2, discount=0.8, scale=1.0):
+    """A small random problem: states with 1 to 3 actions, rows of 1 to all next states, constraints of both senses."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 4, size=states)
+    n_pairs = int(counts.sum())
+    rows = np.zeros((n_pairs, states))
+    for row in rows:
+        reached = rng.choice(states, size=rng.integers(1, states + 1), replace=False)
+        row[reached] = rng.dirichlet(np.ones(len(reached)))
+    initial = np.zeros(states)
+    initial[: rng.integers(1, states + 1)] = 1.0
+    limits = []
+    for k in range(constraints):
+        signal = scale * rng.normal(size=n_pairs)
+        side = "at_least" if k % 2 == 0 else "at_most"
+        limits.append(ib.Constraint(signal, name=f"limit {k}", **{side: scale * float(rng.normal(scale=0.1))}))
+    return ib.CMDP(
+        offsets=np.concatenate([[0], np.cumsum(counts)]),
+        transition=rows,
+        reward=scale * rng.normal(size=n_pairs),
+        constraints=tuple(limits),
+        initial=initial / initial.sum(),
+        discount=discount,
+    )
+
+
+def random_policy(cmdp, seed):
+    rng = np.random.default_rng(seed)
+    weights = rng.exponential(size=cmdp.n_pairs) * (rng.random(cmdp.n_pairs) < 0.7)
+    weights[cmdp.offsets[:-1]] += 1e-3  # so that no state is left without an action
+    return ib.Policy(cmdp.pairs, weights / cmdp.pairs.sum_by_state(weights)[cmdp.pairs.states])
+
+
+def exact_values(cmdp, probabilities, gains):
+    """The normalised value of each of `gains` (lists of rationals over pairs), by elimination in rationals."""
+    n, discount = cmdp.n_states, Fraction(cmdp.discount)
+    chosen = normalised_by_state(cmdp, probabilities)
+    dense = cmdp.transition.toarray()
+    matrix = []
+    for state in range(n):
+        row = [Fraction(int(state == other)) for other in range(n)]
+        right = [Fraction(0)] * len(gains)
+        for pair in range(cmdp.offsets[state], cmdp.offsets[state + 1]):
+            stored = [Fraction(p) for p in dense[pair].tolist()]
+            for other in range(n):
+                row[other] -= discount * chosen[pair] * stored[other] / sum(stored)
+            for k, gain in enumerate(gains):
+                right[k] += (1 - discount) * chosen[pair] * gain[pair]
+        matrix.append(row + right)
+    for i in range(n):  # Gauss and Jordan; the diagonal dominates, so no pivot is zero
+        matrix[i] = [x / matrix[i][i] for x in matrix[i]]
+        for j in range(n):
+            if j != i and matrix[j][i]:
+                factor = matrix[j][i]
+                matrix[j] = [x - factor * y for x, y in zip(matrix[j], matrix[i], strict=True)]
+    initial = [Fraction(p) for p in cmdp.initial.tolist()]
+    return [
+        sum(p * row[n + k] for p, row in zip(initial, matrix, strict=True)) / sum(initial) for k in range(len(gains))
+    ]
+
+
+def normalised_by_state(cmdp, probabilities):
+    stored = [Fraction(p) for p in np.asarray(probabilities).tolist()]
+    sums = [sum(stored[first:last]) for first, last in itertools.pairwise(cmdp.offsets.tolist())]
+    return [p / sums[state] for p, state in zip(stored, cmdp.pairs.states.tolist(), strict=True)]
+
+
+def exact_gains(cmdp):
+    """The reward and the margins, as rationals over pairs."""
+    margins = [
+        [(1 if c.at_least is not None else -1) * (Fraction(x) - Fraction(c.bound)) for x in c.signal.tolist()]
+        for c in cmdp.constraints
+    ]
+    return [[Fraction(x) for x in cmdp.reward.tolist()], *margins]
+
+
+def best_value(cmdp, gain):
+    """The largest value of `gain` under any policy: by trying every deterministic one."""
+    choices = [range(first, last) for first, last in itertools.pairwise(cmdp.offsets.tolist())]
+    return max(
+        exact_values(cmdp, [float(pair in chosen) for pair in range(cmdp.n_pairs)], [gain])[0]
+        for chosen in map(set, itertools.product(*choices))
+    )
+
+
+def weighted(gains, weights):
+    return [sum(Fraction(w) * x for w, x in zip(weights, column, strict=True)) for column in zip(*gains, strict=True)]
+
+
+SHAPES = [
+    {},
+    {"discount": 0.0},
+    {"discount": 0.999999},
+    {"states": 1},
+    {"constraints": 0},
+    {"states": 7, "constraints": 3, "discount": 0.3},
+    {"scale": 1e150},
+    {"scale": 1e-160},
+]
+
+
+# --- C1 ---
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_lower_bounds_are_below_the_truth_and_close_to_it(shape, exact):
+    for seed in range(6):
+        cmdp = drawn(seed, **shape)
+        policy = random_policy(cmdp, seed)
+        certificate = certify_exact(policy, cmdp, exact=exact)
+        reward, *margins = exact_values(cmdp, policy.probabilities, exact_gains(cmdp))
+        sizes = [float(np.abs(cmdp.reward).max()), *cmdp.margin_scales]
+        lowers = [certificate.reward_lower, *certificate.margins_lower]
+        for truth, lower, size in zip([reward, *margins], lowers, sizes, strict=True):
+            assert Fraction(lower) <= truth
+            assert truth - Fraction(lower) <= 1e-12 * Fraction(size)
+        assert certificate.in_bounds == all(lower >= 0.0 for lower in certificate.margins_lower)
+        assert certificate.kind == ("exact" if exact else "rounding-bounded")
+        assert (certificate.confidence, certificate.samples, certificate.reward_upper) == (1.0, 0, math.inf)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-12, 1.0, 1e12])
+def test_any_vector_proves_a_bound_and_rounding_is_covered(size):
+    """The floating-point bounds are below the rational ones of the same vectors, by no more than the allowance."""
+    for seed in range(20):
+        cmdp = drawn(seed, states=6, discount=[0.0, 0.5, 0.99][seed % 3])
+        policy = random_policy(cmdp, seed)
+        vectors = size * np.random.default_rng(seed).normal(size=(1 + cmdp.n_constraints, cmdp.n_states))
+        rounded = proofs._bounded_lowers(cmdp, policy, vectors)
+        rational = proofs._exact_lowers(cmdp, policy, vectors)
+        truths = exact_values(cmdp, policy.probabilities, exact_gains(cmdp))
+        for low, high, truth in zip(rounded, rational, truths, strict=True):
+            assert low <= high and Fraction(high) <= truth
+            assert high - low <= 1e-13 * (1.0 + 10.0 * size) / (1.0 - cmdp.discount)
+        prices, values = np.abs(vectors[:, 0][1:]), vectors[0]
+        for reward_weight in (0.0, 1.0):
+            high = proofs._bounded_upper(cmdp, prices, values, reward_weight)
+            low = proofs._exact_upper(cmdp, prices, values, reward_weight)
+            assert low <= high
+
+
+def test_the_allowance_is_needed():
+    """Without it, floating point does claim more than is true: the test above can fail."""
+    overshoots = 0
+    for seed in range(40):
+        cmdp = drawn(seed, states=6)
+        policy = random_policy(cmdp, seed)
+        vectors = np.random.default_rng(seed).normal(size=(1 + cmdp.n_constraints, cmdp.n_states))
+        hopeful = interpreted(proofs.lower_residual)
+        hopeful.__globals__["UNIT"] = 0.0
+        gains = [cmdp.reward, *cmdp.margins]
+        for gain, vector, proved in zip(gains, vectors, proofs._exact_lowers(cmdp, policy, vectors), strict=True):
+            shift = hopeful(proofs._rows(cmdp), policy.probabilities, gain, vector) / (1.0 - cmdp.discount)
+            overshoots += cmdp.initial @ vector + shift > proved
+    assert overshoots > 10
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.5, 0.95, 0.99999])
+def test_sweeping_is_as_good_as_elimination(discount, monkeypatch):
+    cmdp = ib.zoo.garnet(states=500, actions=3, discount=discount, seed=3)
+    policy = random_policy(cmdp, 0)
+    swept = certify_exact(policy, cmdp)
+    monkeypatch.setattr(proofs, "_DENSE_STATES", 500)
+    solved = certify_exact(policy, cmdp)
+    assert abs(swept.reward_lower - solved.reward_lower) < 1e-14
+    np.testing.assert_allclose(swept.margins_lower, solved.margins_lower, rtol=0.0, atol=1e-14)
+
+
+def test_a_chain_that_hardly_mixes():
+    """A ring of 500 states: the residual flattens by the discount in each sweep, and no faster."""
+    ring = np.arange(500)
+    cmdp = ib.CMDP(
+        offsets=np.arange(501),
+        transition=0.5 * np.eye(500) + 0.5 * np.eye(500)[(ring + 1) % 500],
+        reward=np.cos(2.0 * np.pi * ring / 500),
+        constraints=(),
+        initial=np.eye(500)[0],
+        discount=0.99,
+    )
+    # The value of exp(i angle) is geometric: (1 - d) / (1 - d (1 + exp(i angle)) / 2).
+    truth = (0.01 / (1.0 - 0.99 * 0.5 * (1.0 + np.exp(2j * np.pi / 500)))).real
+    assert 0.0 <= truth - certify_exact(ib.Policy.uniform(cmdp), cmdp).reward_lower < 1e-13
+
+
+def test_kernels_equal_their_interpreted_twins():
+    cmdp = drawn(5, states=6, constraints=3)
+    policy, rows = random_policy(cmdp, 1), proofs._rows(cmdp)
+    vector = np.random.default_rng(0).normal(size=cmdp.n_states)
+    for gain in (cmdp.reward, *cmdp.margins):
+        arguments = (rows, policy.probabilities, gain, vector)
+        assert proofs.lower_residual(*arguments) == interpreted(proofs.lower_residual)(*arguments)
+    arguments = (rows, cmdp.reward, cmdp.margins, np.array([0.1, 0.0, 2.0]), vector)
+    assert proofs.upper_excess(*arguments) == interpreted(proofs.upper_excess)(*arguments)
+
+
+def test_overflow_proves_nothing():
+    cmdp = drawn(0, scale=2e307)
+    prices, zeros = np.full(2, 1e5), np.zeros(cmdp.n_states)
+    certificate = certify_exact(ib.Policy.uniform(cmdp), cmdp, prices=prices, value_function=zeros)
+    assert certificate.reward_upper == math.inf and certificate.gap == math.inf
+    vectors = np.full((3, cmdp.n_states), 1.7e308) * np.array([1.0, -1.0, 1.0, -1.0])
+    assert proofs._bounded_lowers(cmdp, ib.Policy.uniform(cmdp), vectors) == [-math.inf] * 3
+    exactly = certify_exact(ib.Policy.uniform(cmdp), cmdp, exact=True, prices=prices, value_function=zeros)
+    assert exactly.reward_upper == math.inf  # beyond all doubles
+    assert np.all(certificate.margins_lower <= exactly.margins_lower)
+
+
+# --- C2 and C3 ---
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_upper_bound_holds_for_any_prices_and_vector(exact):
+    for seed in range(8):
+        cmdp = drawn(seed, states=3, discount=[0.0, 0.7, 0.95][seed % 3])
+        rng = np.random.default_rng(seed)
+        prices, guess = rng.exponential(size=cmdp.n_constraints), rng.normal(size=cmdp.n_states)
+        certificate = certify_exact(ib.Policy.uniform(cmdp), cmdp, exact=exact, prices=prices, value_function=guess)
+        assert Fraction(certificate.reward_upper) >= best_value(cmdp, weighted(exact_gains(cmdp), [1.0, *prices]))
+
+
+@pytest.mark.parametrize("problem", ["queue", "jump_grid", "garnet"])
+def test_a_solution_is_certified(problem):
+    cmdp = getattr(ib.zoo, problem)()
+    plain = ib.solve(cmdp)
+    solution, certificate = certified(cmdp, plain)
+    assert certificate.in_bounds and certificate.kind == "rounding-bounded"
+    assert np.all(certificate.margins_lower <= solution.margins + 1e-13 * cmdp.margin_scales)
+    scale = float(np.abs(cmdp.reward).max())
+    assert certificate.gap <= plain.gap + 1e-9 * scale
+    assert abs(solution.reward - plain.reward) <= 1e-9 * scale
+    assert solution.upper_bound == certificate.reward_upper and solution.prices is plain.prices
+    exactly = certify_exact(
+        solution.policy, cmdp, exact=True, prices=solution.prices, value_function=solution.value_function
+    )
+    assert np.all(certificate.margins_lower <= exactly.margins_lower)
+    assert certificate.reward_lower <= exactly.reward_lower <= exactly.reward_upper <= certificate.reward_upper
+
+
+def test_strictness_costs_almost_nothing():
+    cmdp = ib.zoo.queue()
+    solution = ib.solve(cmdp, method="lp")
+    # A vertex of the program: both constraints bind, so that no bound below the margins can be a positive number.
+    assert np.all(np.abs(solution.margins) < 1e-13)
+    assert not certify_exact(solution.policy, cmdp).in_bounds
+    policy, lost = make_strict(cmdp, solution)
+    assert certify_exact(policy, cmdp).in_bounds
+    assert abs(lost) < 1e-11
+    assert make_strict(cmdp, replace(solution, policy=policy)) == (policy, 0.0)  # nothing to do the second time
+
+
+def test_a_policy_well_out_of_bounds_is_brought_in_at_a_price():
+    cmdp = ib.zoo.queue()
+    solution = ib.solve(cmdp.tightened(-0.01))  # greedy for 0.01 more than allowed
+    policy, lost = make_strict(cmdp, solution)
+    assert certify_exact(policy, cmdp).in_bounds
+    best = ib.solve(cmdp)
+    assert 0.0 < solution.reward - best.reward <= lost + 1e-12
+
+
+def test_only_boundary_policies():
+    """The signal is 0 whatever is done and must be at least 0: no policy has a positive margin."""
+    cmdp = ib.CMDP(
+        offsets=[0, 2, 3],
+        transition=[[0.3, 0.7], [0.9, 0.1], [0.5, 0.5]],
+        reward=[1.0, 0.0, 0.5],
+        constraints=[ib.Constraint([0.1, 0.1, 0.1], at_most=0.1, name="level")],
+        initial=[0.5, 0.5],
+        discount=0.9,
+    )
+    solution = ib.solve(cmdp)
+    same, certificate = certified(cmdp, solution)
+    assert same.policy is solution.policy
+    assert make_strict(cmdp, solution) == (solution.policy, 0.0)
+    assert certificate.in_bounds == bool(certificate.margins_lower[0] >= 0.0)
+    assert -1e-13 < certificate.margins_lower[0] <= 0.0
+    if not certificate.in_bounds:
+        assert "to spare" in certificate.methods[0] and "not proved" in certificate.verdict
+    assert certify_exact(solution.policy, cmdp, exact=True).in_bounds  # in rationals the margin is 0, which is enough
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_infeasible_problems_are_proved_so(exact):
+    proved = 0
+    for seed in range(12):
+        cmdp = drawn(seed, states=3).tightened(0.4)
+        try:
+            ib.solve(cmdp)
+        except ib.Infeasible as error:
+            certificate = certify_infeasible(error, cmdp, exact=exact)
+            assert certificate.infeasible and "no policy is in bounds" in certificate.verdict
+            truth = best_value(cmdp, weighted(exact_gains(cmdp)[1:], error.prices))
+            assert truth <= Fraction(certificate.margin_upper) < 0
+            assert Fraction(certificate.margin_upper) - truth < 1e-8
+            proved += 1
+    assert proved >= 3
+
+
+def test_an_infeasibility_that_is_not_there_is_not_proved():
+    cmdp = ib.zoo.queue()
+    error = ib.Infeasible(-1.0, np.array([0.5, 0.5]), np.zeros(cmdp.n_states), ("service",), "made up")
+    certificate = certify_infeasible(error, cmdp)
+    assert not certificate.infeasible and certificate.margin_upper >= 0.0
+    assert "not proved" in certificate.verdict
+
+
+# --- refusals ---
+
+
+def test_refusals():
+    cmdp, other = drawn(0), drawn(1)
+    policy = ib.Policy.uniform(cmdp)
+    zeros = np.zeros(cmdp.n_states)
+    with pytest.raises(ib.InvalidInput, match="does not belong"):
+        certify_exact(ib.Policy.uniform(other), cmdp)
+    with pytest.raises(ib.InvalidInput, match="both"):
+        certify_exact(policy, cmdp, prices=[0.0, 0.0])
+    with pytest.raises(ib.InvalidInput, match="both"):
+        certify_exact(policy, cmdp, value_function=zeros)
+    for prices in ([-0.1, 0.0], [np.nan, 0.0], [0.0]):
+        with pytest.raises(ib.InvalidInput, match="prices"):
+            certify_exact(policy, cmdp, prices=prices, value_function=zeros)
+    with pytest.raises(ib.InvalidInput, match="value_function"):
+        certify_exact(policy, cmdp, prices=[0.0, 0.0], value_function=[0.0])
