@@ -178,7 +178,7 @@ def test_the_allowance_is_needed():
 
 @pytest.mark.parametrize("discount", [0.0, 0.5, 0.95, 0.99999])
 def test_sweeping_is_as_good_as_elimination(discount, monkeypatch):
-    cmdp = ib.zoo.garnet(states=500, actions=3, discount=discount, seed=3)
+    cmdp = replace(ib.zoo.garnet(states=500, actions=3, seed=3), discount=discount)
     policy = random_policy(cmdp, 0)
     swept = certify_exact(policy, cmdp)
     monkeypatch.setattr(proofs, "_DENSE_STATES", 500)
