@@ -178,7 +178,7 @@ def test_the_allowance_is_needed():
 
 @pytest.mark.parametrize("discount", [0.0, 0.5, 0.95, 0.99999])
 def test_sweeping_is_as_good_as_elimination(discount, monkeypatch):
-    cmdp = ib.zoo.garnet(states=500, actions=3, discount=discount, seed=3)
+    cmdp = replace(ib.zoo.garnet(states=500, actions=3, seed=3), discount=discount)
     policy = random_policy(cmdp, 0)
     swept = certify_exact(policy, cmdp)
     monkeypatch.setattr(proofs, "_DENSE_STATES", 500)
@@ -200,7 +200,9 @@ def test_a_chain_that_hardly_mixes():
     )
     # The value of exp(i angle) is geometric: (1 - d) / (1 - d (1 + exp(i angle)) / 2).
     truth = (0.01 / (1.0 - 0.99 * 0.5 * (1.0 + np.exp(2j * np.pi / 500)))).real
-    assert 0.0 <= truth - certify_exact(ib.Policy.uniform(cmdp), cmdp).reward_lower < 1e-13
+    # A sweep rounds about six times, and the residual contains two of them, divided by 1 - d; vectors are below 1.6.
+    loss = truth - certify_exact(ib.Policy.uniform(cmdp), cmdp).reward_lower
+    assert 0.0 <= loss < 12 * 2.0**-53 * 1.6 / 0.01 + 2e-14
 
 
 def test_kernels_equal_their_interpreted_twins():
