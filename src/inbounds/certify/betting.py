@@ -63,17 +63,19 @@ from inbounds.errors import InvalidInput
 from inbounds.learn.kernels import draw_next, draw_start
 from inbounds.model.cmdp import CMDP, Constraint
 from inbounds.model.policy import Policy, occupancy
-from inbounds.model.simulator import Simulator, World
+from inbounds.model.simulator import Simulator, World, _cumulative_rows
 
 REWARD_SHARE = 0.1
 """Of alpha, for the lower bound of the reward; the constraints share the rest evenly."""
 
 _PILOT_SHARE = 0.1  # of the samples, at most, to guess the values when no guess is given; no more than
 _PILOT_PER_STATE = 100  # steps of this many walks for each state, when the guess costs little precision
-_STARTS = 16  # free draws of a start that each walk averages over
+_START_NOISE = 0.1  # free starts are averaged until their variance is this much of that of the transitions,
+_STARTS_PER_STEP = 32  # but at most so many for each transition that a walk is expected to draw
 _FLOOR = 8.0  # standard deviations of a walk between its mean and the floor: tails are about exp(-1.4 * 8)
 _FLOOR_UNKNOWN = 4.0  # the same distance, in scaled units, when no model gives a standard deviation
-_SLACK = 1e-9  # against rounding: of the least value of a walk, and of the logarithm of the capital
+_RANGE_SLACK = 1e-9  # against rounding, of the least value of a walk
+_GOAL_SLACK = 1e-6  # against rounding, of the logarithm of the capital
 _LARGEST_STAKE = 0.9  # of the capital that may be at risk in one walk, at the claim that is tested
 _LEVELS = 128
 _LEVEL_RATIO = 1.1  # of successive stakes; being off by this much costs half a per cent
@@ -87,8 +89,20 @@ class Guess(NamedTuple):
 
     pair_values: Floats  # [n, K + 1], q
     state_values: Floats  # [S, K + 1], v(s) = sum_a pi(a|s) q(s, a)
-    mean: Floats  # [K + 1], of v over the starts, as far as known; only stakes and floors depend on it
-    variance: Floats  # [K + 1], of X if the guess is right; NaN where nothing is known; only stakes and floors use it
+    # The rest decides how well the bets do, never whether the bounds are right; NaN where nothing is known.
+    mean: Floats  # [K + 1], of v over the starts
+    start_variance: Floats  # [K + 1], of v over the starts
+    step_variance: Floats  # [K + 1], of the sum of d_t over a walk
+
+    def starts(self, discount: float) -> int:
+        """How many starts a walk should average over."""
+        most = math.ceil(_STARTS_PER_STEP / (1.0 - discount))
+        needed = self.start_variance / np.maximum(_START_NOISE * self.step_variance, 1e-300)
+        return max(1, math.ceil(np.nan_to_num(np.minimum(needed, most), nan=most).max()))
+
+    def variance(self, discount: float) -> Floats:
+        """Of a walk, if the guess is right, [K + 1]."""
+        return self.start_variance / self.starts(discount) + self.step_variance
 
 
 class Design(NamedTuple):
@@ -194,8 +208,8 @@ def choose_level(stakes: Stakes, fortune: Fortune, k: int) -> int:
     """The level of the next bet of row `k`, from the walks so far.
 
     With variance s2 the logarithm of the capital grows by about l (J - c) - l^2 s2 / 2 per walk. Of the margins only
-    c = 0 matters. The stake that gets there fastest is l = J / s2, with J taken a standard error below its estimate; and
-    l = sqrt(2 goal / (planned s2)) is the one that gets there within the budget for the smallest J. The larger is taken.
+    c = 0 matters. The stake that gets there fastest is l = J / s2, with J taken a standard error below its estimate;
+    l = sqrt(2 goal / (planned s2)) gets there within the budget for the smallest J. The larger of the two is taken.
     The reward has no such claim and may be stopped at any time: l = sqrt(2 goal / (s2 n log(n + 1))).
     """
     walks = fortune.counts[0]
@@ -209,7 +223,8 @@ def choose_level(stakes: Stakes, fortune: Fortune, k: int) -> int:
     at_risk = stake * (stakes.reference[k] - stakes.least[k])
     if at_risk >= _LARGEST_STAKE:
         return 0
-    return min(int(math.ceil(math.log(_LARGEST_STAKE / at_risk) / math.log(_LEVEL_RATIO))), stakes.levels.shape[1] - 1)
+    below = math.log(_LARGEST_STAKE / at_risk) / math.log(_LEVEL_RATIO)
+    return min(1 + int(below), stakes.levels.shape[1] - 1)
 
 
 @compiled
@@ -221,7 +236,7 @@ def place_bet(stakes: Stakes, fortune: Fortune, k: int, x: float) -> None:
     fortune.gains[k] += gain
     fortune.placed[k, level] += 1
     fortune.at_zero[k] += gain - math.log1p(stake * (0.0 - stakes.least[k]))
-    if fortune.at_zero[k] >= stakes.goal[k] + _SLACK and fortune.settled[k] == 0:
+    if fortune.at_zero[k] >= stakes.goal[k] + _GOAL_SLACK and fortune.settled[k] == 0:
         fortune.settled[k] = 1
         fortune.bound[k] = max(fortune.bound[k], 0.0)
     change = x - fortune.moments[k, 0]
@@ -244,11 +259,11 @@ def look(stakes: Stakes, fortune: Fortune) -> None:
     """Raise the bound of every row to the largest claim that the capital of now rejects. By bisection from below."""
     for k in range(stakes.goal.shape[0]):
         rejected, open_claim = fortune.bound[k], 1.0
-        if log_capital(stakes, fortune, k, rejected) < stakes.goal[k] + _SLACK:
+        if log_capital(stakes, fortune, k, rejected) < stakes.goal[k] + _GOAL_SLACK:
             continue
         for _ in range(50):
             middle = 0.5 * (rejected + open_claim)
-            if log_capital(stakes, fortune, k, middle) >= stakes.goal[k] + _SLACK:
+            if log_capital(stakes, fortune, k, middle) >= stakes.goal[k] + _GOAL_SLACK:
                 rejected = middle
             else:
                 open_claim = middle
@@ -326,6 +341,8 @@ class Evidence:
 
     def add_log(self, log: Log) -> None:
         used = int(log.used[0])
+        if used == 0:
+            return
         self.add(log.pairs[:used], log.successors[:used], log.sums)
 
     def add_starts(self, rng: np.random.Generator, number: int) -> None:
@@ -381,14 +398,18 @@ def guess_from_model(model: CMDP, policy: Policy) -> Guess:
     # Whatever the solve left over, v must be the policy's mean of q: that is what makes walks unbiased.
     pair_values = (1.0 - discount) * signals + discount * (model.transition @ values)
     state_values = choose @ pair_values
-    noise = discount**2 * _variance_of_next(model, state_values)
+    noise = discount**2 * variance_of_next(model, state_values)
     mean = model.initial @ state_values
-    start_variance = model.initial @ (state_values - mean) ** 2
-    variance = start_variance / _STARTS + occupancy(model, policy) @ noise / (1.0 - discount)
-    return Guess(pair_values, state_values, mean, variance)
+    return Guess(
+        pair_values=pair_values,
+        state_values=state_values,
+        mean=mean,
+        start_variance=model.initial @ (state_values - mean) ** 2,
+        step_variance=occupancy(model, policy) @ noise / (1.0 - discount),
+    )
 
 
-def _variance_of_next(model: CMDP, state_values: Floats) -> Floats:
+def variance_of_next(model: CMDP, state_values: Floats) -> Floats:
     """The variance of the values of the next state, [n, rows]."""
     return np.maximum(model.transition @ state_values**2 - (model.transition @ state_values) ** 2, 0.0)
 
@@ -397,38 +418,27 @@ def guess_from_array(values: Floats, policy: Policy) -> Guess:
     """From values per pair [n, K + 1] in scaled units; nothing is known of how good they are."""
     pairs = policy.pairs
     state_values = np.add.reduceat(policy.probabilities[:, None] * values, pairs.offsets[:-1], axis=0)
-    return Guess(values, state_values, state_values.min(axis=0), np.full(values.shape[1], np.nan))
+    unknown = np.full(values.shape[1], np.nan)
+    return Guess(values, state_values, unknown, unknown, unknown)
 
 
 def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
     low = np.concatenate([[0.0], np.full(simulator.n_constraints, -1.0)])
-    known = np.isfinite(guess.variance)
-    depth = np.where(known, _FLOOR * np.sqrt(np.where(known, guess.variance, 0.0)), _FLOOR_UNKNOWN)
-    floor = guess.mean - depth
+    lowest = guess.state_values.min(axis=0)
+    floor = guess.mean - _FLOOR * np.sqrt(guess.variance(simulator.discount))
+    floor = np.where(np.isfinite(floor), floor, lowest - _FLOOR_UNKNOWN)
     possible = policy.probabilities > 0.0
-    least = np.minimum(floor, guess.state_values.min(axis=0)) + low - guess.pair_values[possible].max(axis=0)
+    least = np.minimum(floor, lowest) + low - guess.pair_values[possible].max(axis=0)
     return Design(
         discount=float(simulator.discount),
-        starts=_STARTS,
-        choice=_cumulative(policy),
+        starts=guess.starts(simulator.discount),
+        choice=_cumulative_rows(policy.probabilities, policy.pairs.offsets),
         pair_values=np.ascontiguousarray(guess.pair_values),
         state_values=np.ascontiguousarray(guess.state_values),
         floor=floor,
         low=low,
-        least=least - _SLACK,
+        least=least - _RANGE_SLACK,
     )
-
-
-def _cumulative(policy: Policy) -> Floats:
-    """Cumulative probabilities within each state, exactly 1 from the last possible pair on."""
-    pairs = policy.pairs
-    choice = np.empty(pairs.n_pairs)
-    running = np.cumsum(policy.probabilities)
-    before = np.concatenate([[0.0], running])[pairs.offsets[:-1]]
-    choice[:] = running - before[pairs.states]
-    last = np.maximum.reduceat(np.where(policy.probabilities > 0.0, np.arange(pairs.n_pairs), -1), pairs.offsets[:-1])
-    choice[np.arange(pairs.n_pairs) >= last[pairs.states]] = 1.0
-    return choice
 
 
 def make_stakes(design: Design, guess: Guess, alpha: float, planned: float) -> Stakes:
@@ -437,10 +447,11 @@ def make_stakes(design: Design, guess: Guess, alpha: float, planned: float) -> S
     shares = np.full(rows, (1.0 - REWARD_SHARE) * alpha / max(rows - 1, 1))
     shares[0] = REWARD_SHARE * alpha if rows > 1 else alpha
     reference = np.zeros(rows)
-    reference[0] = min(max(float(guess.mean[0]), 0.0), 1.0)
+    reference[0] = min(max(float(np.nan_to_num(guess.mean[0], nan=0.5)), 0.0), 1.0)
     ranges = reference - design.least
     at_risk = _LARGEST_STAKE * _LEVEL_RATIO ** -np.arange(_LEVELS)
-    prior = np.where(np.isfinite(guess.variance), guess.variance, ranges**2 / 4.0)
+    variance = guess.variance(design.discount)
+    prior = np.where(np.isfinite(variance), variance, ranges**2 / 4.0)
     return Stakes(
         levels=(at_risk / (1.0 - at_risk)) / ranges[:, None],
         goal=-np.log(shares),
@@ -449,6 +460,13 @@ def make_stakes(design: Design, guess: Guess, alpha: float, planned: float) -> S
         prior=np.maximum(prior, 1e-12),  # a walk without any noise still needs a finite stake
         planned=max(float(planned), 1.0),
     )
+
+
+def settleable(stakes: Stakes, variance: Floats, walks: float) -> Floats:
+    """The value of each row, above its reference, that about half of all proofs with so many walks can settle."""
+    ranges = stakes.reference - stakes.least
+    stake = np.minimum(np.sqrt(2.0 * stakes.goal / (walks * np.maximum(variance, 1e-12))), _LARGEST_STAKE / ranges)
+    return stakes.goal / (walks * stake) + stake * variance / 2.0
 
 
 def new_fortune(stakes: Stakes, low: Floats) -> Fortune:
@@ -535,8 +553,8 @@ def certify_by_samples(
 ) -> Certificate:
     """Lower bounds on the margins and the reward of a policy from samples alone, all true at once with `confidence`.
 
-    Stops as soon as every margin is proved to be >= 0. The bounds hold at any stopping time, so peeking is free; see the
-    module for why. Values are in the user's units, normalised by (1 - discount).
+    Stops as soon as every margin is proved to be >= 0. The bounds hold at any stopping time, so peeking is free; the
+    module says why. Values are in the user's units, normalised by (1 - discount).
 
     Parameters
     ----------
@@ -575,7 +593,7 @@ def certify_by_samples(
         raise InvalidInput(f"{policy!r} is not a policy of this problem ({simulator!r})")
     alpha = 1.0 - valid_confidence(confidence)
     budget = valid_samples(samples)
-    rng = np.random.default_rng(_valid_seed(seed))
+    rng = np.random.default_rng(valid_seed(seed))
     spent = 0
     if value is None:
         enough = math.ceil(_PILOT_PER_STATE * simulator.pairs.n_states / (1.0 - simulator.discount))
@@ -660,7 +678,7 @@ def valid_samples(samples: Any) -> int:
     return int(samples)
 
 
-def _valid_seed(seed: Any) -> int | np.random.SeedSequence:
+def valid_seed(seed: Any) -> int | np.random.SeedSequence:
     if isinstance(seed, np.random.SeedSequence):
         return seed
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:

@@ -1,0 +1,326 @@
+"""Learning that returns only what it can prove.
+
+    explore     try every pair equally often, solve the empirical model, and walk with its policy to learn more of the
+                pairs that matter
+    candidate   the best policy of the empirical model whose margins all reach kappa
+    proof       bet on fresh walks of the candidate (`inbounds.certify.betting`); return it if every margin is settled
+    or else     add the walks of the failed proof to the evidence, ask for more margin, and try again
+
+**Why everything that is returned is in bounds with the stated probability, whatever the learner did.** Candidate j =
+1, 2, ... and its error probability alpha_j = alpha / 2^j are fixed before the walks of its proof are drawn. Given all
+that happened before, those walks are independent samples of that one policy, so the betting bound holds for it as for
+any policy of anyone: if candidate j is out of bounds, its proof succeeds with probability at most alpha_j. (Its walks
+may teach later candidates, which are proved by walks of their own.) Over all attempts that sums to at most alpha.
+Nothing was assumed of how a candidate was found: a bad learner costs reward, or returns nothing, but never safety. What
+is assumed is that draws are independent, and that rewards and signals stay in their declared ranges.
+
+**How much margin to ask for.** Just what the proof can settle. On the empirical model the variance s2 of a walk is
+known, hence the margin w that n walks can settle, and so is the standard error e of the model's own margins (the noise
+of each pair over the times it was tried, weighted by the square of its occupancy, and that of the starts). Then, for
+each constraint,
+
+    kappa = w + z sqrt(s2 / n + e^2),        z = 1 at the first attempt, and 1 more at each further one.
+
+These are predictions; where they are wrong, an attempt fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inbounds.arrays import Floats
+from inbounds.certify.betting import (
+    Evidence,
+    Guess,
+    as_certificate,
+    guess_from_model,
+    make_design,
+    make_stakes,
+    new_log,
+    prove,
+    settleable,
+    valid_confidence,
+    valid_samples,
+    valid_seed,
+    variance_of_next,
+    walk_for_evidence,
+)
+from inbounds.certify.certificate import Certificate
+from inbounds.compiled import interpreted
+from inbounds.errors import Infeasible, InvalidInput
+from inbounds.exact.feasibility import require_feasible
+from inbounds.exact.lp import slater_lp
+from inbounds.exact.solve import solve
+from inbounds.learn.algorithm import Algorithm, learn
+from inbounds.learn.empirical import draw_each
+from inbounds.model.cmdp import CMDP
+from inbounds.model.policy import Policy, occupancy
+from inbounds.model.simulator import Simulator
+
+_ATTEMPTS = 3
+_EXPLORE = 0.4  # of the samples: every pair equally often
+_WALK = 0.1  # of the samples: walks of a first policy
+_PROOF = 0.6  # of the samples left: the next proof, except that the last takes all
+_ALGORITHM = 0.6  # of the samples of an attempt: for the algorithm, when one was given,
+_PILOT = 0.05  # and for walks of its policy, to guess their values
+_STARTS = 100_000  # free draws of a start at each attempt, for the empirical initial distribution
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CertifiedRun:
+    """A policy with its proof, or no policy and the reason.
+
+    Attributes
+    ----------
+    policy : Policy or None
+        In bounds with the probability that was asked for; None when no candidate could be proved to be.
+    certificate : Certificate or None
+        Of `policy`; without one, of the last candidate, if there was any.
+    samples : int
+        Spent in all: on learning, the proof, and failed proofs.
+    reason : str
+        What happened, in words.
+    attempts : tuple of Certificate
+        Of every candidate in turn; all but the last have failed.
+    """
+
+    policy: Policy | None
+    certificate: Certificate | None
+    samples: int
+    reason: str
+    attempts: tuple[Certificate, ...]
+
+    def __repr__(self) -> str:
+        return f"CertifiedRun({self.reason})"
+
+
+class Candidate(NamedTuple):
+    """A policy to be proved, with a guess of its values; both are fixed before the samples of the proof are drawn."""
+
+    policy: Policy
+    guess: Guess  # in scaled units
+    learning_samples: int  # spent to find it
+    proof_samples: int  # that its proof may spend
+
+
+class NoCandidate(Exception):
+    """There is nothing to prove; the message says why."""
+
+
+def learn_certified(
+    simulator: Simulator,
+    *,
+    samples: int,
+    confidence: float = 0.99,
+    seed: int | np.random.SeedSequence = 0,
+    learner: Any = "model",
+    progress: Callable[[int], None] | None = None,
+) -> CertifiedRun:
+    """Learn a policy and prove from fresh samples that it is in bounds; return it only with the proof.
+
+    With probability at least `confidence` no policy that is out of bounds is returned, whatever the learner did: every
+    candidate is fixed before the samples of its proof are drawn, and the probabilities of a wrong proof, halved from
+    attempt to attempt, sum to at most 1 - confidence. The module has the argument in full.
+
+    Parameters
+    ----------
+    simulator : Simulator
+        ``cmdp.simulator()``, or around the user's own step function, whose declared ranges are relied upon.
+    samples : int
+        The budget for everything, in transitions; what is not needed is not spent. Starts are free.
+    confidence : float in (0, 1)
+    seed : int
+        The same seed gives the same run.
+    learner : "model" or settings
+        "model": the conservative linear program on the empirical model. Or an algorithm such as
+        ``ib.CSPDA.practical()``, whose ``kappa`` is raised after a failed proof by half as much again as it fell short.
+    progress : callable, optional
+        Called with the samples spent so far, after every attempt.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> from inbounds.certify.learning import learn_certified
+    >>> queue = ib.zoo.queue()
+    >>> run = learn_certified(queue.simulator(), samples=100_000, confidence=0.99, seed=0)
+    >>> run.certificate.in_bounds, run.certificate.confidence, run.samples <= 100_000
+    (True, 0.99, True)
+    >>> ib.evaluate(queue, run.policy).in_bounds
+    True
+    """
+    if not isinstance(simulator, Simulator):
+        raise InvalidInput(
+            f"learners see a simulator only: give cmdp.simulator() or ib.Simulator(...), "
+            f"found {type(simulator).__name__}"
+        )
+    confidence = valid_confidence(confidence)
+    budget = valid_samples(samples)
+    rng = np.random.default_rng(valid_seed(seed))
+    evidence = Evidence(simulator)
+    if isinstance(learner, str) and learner == "model":
+        source: ModelSource | AlgorithmSource = ModelSource(evidence, rng)
+    elif isinstance(getattr(learner, "algorithm", None), Algorithm):
+        source = AlgorithmSource(evidence, rng, learner)
+    else:
+        raise InvalidInput(f'learner must be "model", or settings such as ib.CSPDA.practical(), found {learner!r}')
+
+    attempts: list[Certificate] = []
+    spent, policy, reason = 0, None, ""
+    for attempt in range(_ATTEMPTS):
+        alpha = (1.0 - confidence) * 0.5 ** (attempt + 1)
+        evidence.add_starts(rng, _STARTS)
+        try:
+            candidate = source.propose(attempt, budget - spent, alpha)
+        except NoCandidate as refusal:
+            reason = str(refusal)
+            break
+        spent += candidate.learning_samples
+        log = new_log(simulator, candidate.proof_samples)
+        proved = prove(candidate.policy, simulator, candidate.guess, alpha, candidate.proof_samples, rng, log)
+        spent += proved.samples
+        attempts.append(as_certificate(proved, simulator, confidence, proved.samples))
+        if progress is not None:
+            progress(spent)
+        if proved.in_bounds:
+            policy = candidate.policy
+            break
+        evidence.add_log(log)
+        source.failed(float(np.min(proved.bounds[1:])))
+    return CertifiedRun(
+        policy=policy,
+        certificate=attempts[-1] if attempts else None,
+        samples=spent,
+        reason=reason or _in_words(attempts, spent),
+        attempts=tuple(attempts),
+    )
+
+
+def _in_words(attempts: list[Certificate], spent: int) -> str:
+    tries = "1 attempt" if len(attempts) == 1 else f"{len(attempts)} attempts"
+    if attempts[-1].in_bounds:
+        return f"a policy {attempts[-1].verdict}; {spent:,} samples in all, {tries}"
+    return f"no policy: the {spent:,} samples did not suffice in {tries}; the last candidate is {attempts[-1].verdict}"
+
+
+class ModelSource:
+    """Candidates from the conservative linear program on the empirical model."""
+
+    def __init__(self, evidence: Evidence, rng: np.random.Generator) -> None:
+        self.evidence, self.rng = evidence, rng
+
+    def propose(self, attempt: int, left: int, alpha: float) -> Candidate:
+        learning = self._explore(left, alpha) if attempt == 0 else 0
+        left -= learning
+        proof_samples = left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left)
+        policy, guess = conservative(self.evidence, alpha, proof_samples, z=1.0 + attempt)
+        return Candidate(policy, guess, learning, proof_samples)
+
+    def _explore(self, budget: int, alpha: float) -> int:
+        simulator, n_pairs = self.evidence.simulator, self.evidence.simulator.pairs.n_pairs
+        per_pair = int(_EXPLORE * budget) // n_pairs
+        if per_pair < 1:
+            raise NoCandidate(
+                f"no policy: {budget:,} samples are too few to try each of {n_pairs:,} pairs; "
+                f"give at least {math.ceil(n_pairs / _EXPLORE):,}"
+            )
+        try_each(self.evidence, per_pair, self.rng)
+        walks = int(_WALK * budget)
+        policy, _ = conservative(self.evidence, alpha, int(_PROOF * budget), z=1.0)
+        walk_for_evidence(policy, simulator, self.evidence, walks, self.rng)
+        return per_pair * n_pairs + walks
+
+    def failed(self, lower: float) -> None:
+        """The evidence has grown and `attempt` asks for more; there is nothing else to remember."""
+
+
+class AlgorithmSource:
+    """Candidates from a learning algorithm, run afresh at each attempt."""
+
+    def __init__(self, evidence: Evidence, rng: np.random.Generator, settings: Any) -> None:
+        self.evidence, self.rng, self.settings = evidence, rng, settings
+        self.kappa = 0.0
+
+    def propose(self, attempt: int, left: int, alpha: float) -> Candidate:
+        share = left if attempt == _ATTEMPTS - 1 or not hasattr(self.settings, "kappa") else math.ceil(_PROOF * left)
+        learning, pilot = int(_ALGORITHM * share), int(_PILOT * share)
+        if learning < 1:
+            raise NoCandidate(f"no policy: {left:,} samples are too few to learn from")
+        simulator = self.evidence.simulator
+        run = learn(simulator, self.settings, samples=learning, seed=int(self.rng.integers(2**63)))
+        self.kappa = float(run.settings.get("kappa", 0.0))
+        walk_for_evidence(run.policy, simulator, self.evidence, pilot, self.rng)
+        guess = guess_from_model(self.evidence.model(), run.policy)
+        drawn = int(run.samples[-1])
+        return Candidate(run.policy, guess, drawn + pilot, max(share - drawn - pilot, 0))
+
+    def failed(self, lower: float) -> None:
+        if hasattr(self.settings, "kappa"):
+            self.settings = replace(self.settings, kappa=min(self.kappa - 1.5 * lower, 1.0))
+
+
+def try_each(evidence: Evidence, per_pair: int, rng: np.random.Generator) -> None:
+    """Add `per_pair` samples of every pair to the evidence."""
+    simulator = evidence.simulator
+    pairs, n_constraints = simulator.pairs, simulator.n_constraints
+    world, draws = simulator.open()
+    next_states = np.empty((pairs.n_pairs, per_pair), dtype=np.int64)
+    reward, margins = np.zeros(pairs.n_pairs), np.zeros((pairs.n_pairs, n_constraints))
+    draw = interpreted(draw_each, **draws) if draws else draw_each
+    draw(world, rng, next_states, reward, margins, np.zeros(pairs.n_states, dtype=np.int64), 0)
+    evidence.add(
+        np.repeat(np.arange(pairs.n_pairs), per_pair),
+        next_states.ravel(),
+        per_pair * np.column_stack([reward, margins]),
+    )
+
+
+def conservative(evidence: Evidence, alpha: float, proof_samples: int, z: float) -> tuple[Policy, Guess]:
+    """The best policy of the empirical model with the margin that a proof by `proof_samples` is predicted to need.
+
+    What is needed depends on the policy: it is taken from the best policy without margin, and once more from the policy
+    that this gives. Where the empirical model has no policy with so much margin, the one that comes closest.
+    """
+    model = evidence.model()
+    kappa = np.zeros(model.n_constraints)
+    for _ in range(3):
+        policy = _best_with(model, kappa)
+        guess = guess_from_model(model, policy)
+        kappa = _margin_needed(evidence, model, policy, guess, alpha, proof_samples, z)
+    return policy, guess
+
+
+def _best_with(model: CMDP, kappa: Floats) -> Policy:
+    try:
+        return solve(model.tightened(kappa)).policy
+    except Infeasible:
+        try:
+            require_feasible(model)
+        except Infeasible as infeasible:
+            raise NoCandidate(
+                f"no policy: as far as the samples show, none keeps {' and '.join(map(repr, infeasible.conflict))}; "
+                f"relax a bound, or give more samples if the problem is known to have one"
+            ) from None
+        closest = slater_lp(model, np.maximum(kappa, 1e-9))
+        if closest is None:
+            raise NoCandidate("no policy: the empirical model could not be solved") from None
+        return Policy.from_occupancy(model, closest.occupancy)
+
+
+def _margin_needed(
+    evidence: Evidence, model: CMDP, policy: Policy, guess: Guess, alpha: float, proof_samples: int, z: float
+) -> Floats:
+    """kappa [K] of the module's formula, in scaled units."""
+    discount, visits = model.discount, evidence.visits[:, None]
+    walks = max(proof_samples * (1.0 - discount), 1.0)
+    stakes = make_stakes(make_design(evidence.simulator, policy, guess), guess, alpha, walks)
+    # One more sample, of any state, so that a pair tried once does not pass for one without noise.
+    noise = (visits * variance_of_next(model, guess.state_values) + guess.state_values.var(axis=0)) / (visits + 1.0)
+    weights = (discount / (1.0 - discount) * occupancy(model, policy)) ** 2
+    model_error = weights @ (noise / np.maximum(visits, 1.0)) + guess.start_variance / evidence.starts.sum()
+    variance = guess.variance(discount)
+    return (settleable(stakes, variance, walks) + z * np.sqrt(variance / walks + model_error))[1:]
