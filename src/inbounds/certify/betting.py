@@ -15,7 +15,7 @@ a_t)] telescopes to -E[v(s_0)]. This holds for *every* q; a good one makes X nea
 noise of g v(s_{t+1}) around its mean. Every transition of a walk serves. The last pair alone would do as well, but has
 1 / (1 - g) times the variance for the same cost; q = 0 and the last pair alone is the plain estimator.
 
-**Its least value.** J from any state is at least `low` (-1 for a margin, 0 for the reward). If after a step the sum
+**Its least value.** J from any state is at least `low`, the least that any pair may report (0 for the reward). If after a step the sum
 falls below a `floor` chosen before the samples, the rest of the walk, worth g (v_true(s') - v(s')) on average, is
 replaced by g (low - v(s')), which is no more. So E[X] <= J, with equality when the floor is never reached, and
 
@@ -423,7 +423,7 @@ def guess_from_array(values: Floats, policy: Policy) -> Guess:
 
 
 def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
-    low = np.concatenate([[0.0], np.full(simulator.n_constraints, -1.0)])
+    low = np.concatenate([[0.0], np.minimum(simulator.margins_least, 0.0)])
     lowest = guess.state_values.min(axis=0)
     floor = guess.mean - _FLOOR * np.sqrt(guess.variance(simulator.discount))
     floor = np.where(np.isfinite(floor), floor, lowest - _FLOOR_UNKNOWN)
@@ -477,7 +477,7 @@ def new_fortune(stakes: Stakes, low: Floats) -> Fortune:
         at_zero=np.zeros(rows),
         bound=low.copy(),
         moments=np.zeros((rows, 2)),
-        settled=np.zeros(rows, dtype=np.int64),
+        settled=(low >= 0.0).astype(np.int64),
         counts=np.zeros(2, dtype=np.int64),
     )
 
