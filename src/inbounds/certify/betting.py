@@ -15,9 +15,9 @@ a_t)] telescopes to -E[v(s_0)]. This holds for *every* q; a good one makes X nea
 noise of g v(s_{t+1}) around its mean. Every transition of a walk serves. The last pair alone would do as well, but has
 1 / (1 - g) times the variance for the same cost; q = 0 and the last pair alone is the plain estimator.
 
-**Its least value.** J from any state is at least `low`, the least that any pair may report (0 for the reward). If after a step the sum
-falls below a `floor` chosen before the samples, the rest of the walk, worth g (v_true(s') - v(s')) on average, is
-replaced by g (low - v(s')), which is no more. So E[X] <= J, with equality when the floor is never reached, and
+**Its least value.** J from any state is at least `low`, the least that any pair may report (0 for the reward). If
+after a step the sum is below a `floor` chosen before the samples, the rest of the walk, worth g (v_true(s') - v(s'))
+on average, is replaced by g (low - v(s')), which is no more. So E[X] <= J, with equality when the floor is never reached, and
 
     X >= least = min(floor, min v) + low - max q        over all states, and all pairs that the policy can choose.
 
@@ -527,10 +527,9 @@ def prove(
     return Proved(freeze(bounds), drawn, bool(np.all(bounds[1:] >= 0.0)))
 
 
-def walk_for_evidence(
-    policy: Policy, simulator: Simulator, evidence: Evidence, samples: int, rng: np.random.Generator
-) -> None:
+def walk_for_evidence(policy: Policy, evidence: Evidence, samples: int, rng: np.random.Generator) -> None:
     """Add walks of the policy, of exactly `samples` samples, to the evidence."""
+    simulator = evidence.simulator
     world, draws = simulator.open()
     rows = 1 + simulator.n_constraints
     nothing = guess_from_array(np.zeros((simulator.pairs.n_pairs, rows)), policy)
@@ -600,7 +599,7 @@ def certify_by_samples(
         spent = min(int(_PILOT_SHARE * budget), enough)
         evidence = Evidence(simulator)
         evidence.add_starts(rng, max(1000, 10 * simulator.pairs.n_states))
-        walk_for_evidence(policy, simulator, evidence, spent, rng)
+        walk_for_evidence(policy, evidence, spent, rng)
         guess = guess_from_model(evidence.model(), policy)
     else:
         guess = _given_guess(value, policy, simulator)

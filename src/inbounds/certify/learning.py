@@ -104,8 +104,7 @@ class Candidate(NamedTuple):
 
     policy: Policy
     guess: Guess  # in scaled units
-    learning_samples: int  # spent to find it
-    proof_samples: int  # that its proof may spend
+    samples: int  # that its proof may spend
 
 
 class NoCandidate(Exception):
@@ -170,27 +169,27 @@ def learn_certified(
         raise InvalidInput(f'learner must be "model", or settings such as ib.CSPDA.practical(), found {learner!r}')
 
     attempts: list[Certificate] = []
-    spent, policy, reason = 0, None, ""
+    policy, reason, on_proofs = None, "", 0
     for attempt in range(_ATTEMPTS):
         alpha = (1.0 - confidence) * 0.5 ** (attempt + 1)
         evidence.add_starts(rng, _STARTS)
         try:
-            candidate = source.propose(attempt, budget - spent, alpha)
+            candidate = source.propose(attempt, budget - source.spent - on_proofs, alpha)
         except NoCandidate as refusal:
             reason = str(refusal)
             break
-        spent += candidate.learning_samples
-        log = new_log(simulator, candidate.proof_samples)
-        proved = prove(candidate.policy, simulator, candidate.guess, alpha, candidate.proof_samples, rng, log)
-        spent += proved.samples
+        log = new_log(simulator, candidate.samples)
+        proved = prove(candidate.policy, simulator, candidate.guess, alpha, candidate.samples, rng, log)
+        on_proofs += proved.samples
         attempts.append(as_certificate(proved, simulator, confidence, proved.samples))
         if progress is not None:
-            progress(spent)
+            progress(source.spent + on_proofs)
         if proved.in_bounds:
             policy = candidate.policy
             break
         evidence.add_log(log)
         source.failed(float(np.min(proved.bounds[1:])))
+    spent = source.spent + on_proofs
     return CertifiedRun(
         policy=policy,
         certificate=attempts[-1] if attempts else None,
@@ -212,16 +211,17 @@ class ModelSource:
 
     def __init__(self, evidence: Evidence, rng: np.random.Generator) -> None:
         self.evidence, self.rng = evidence, rng
+        self.spent = 0  # samples, on learning
 
     def propose(self, attempt: int, left: int, alpha: float) -> Candidate:
-        learning = self._explore(left, alpha) if attempt == 0 else 0
-        left -= learning
-        proof_samples = left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left)
-        policy, guess = conservative(self.evidence, alpha, proof_samples, z=1.0 + attempt)
-        return Candidate(policy, guess, learning, proof_samples)
+        if attempt == 0:
+            self._explore(left, alpha)
+            left -= self.spent
+        samples = left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left)
+        return Candidate(*conservative(self.evidence, alpha, samples, z=1.0 + attempt), samples)
 
-    def _explore(self, budget: int, alpha: float) -> int:
-        simulator, n_pairs = self.evidence.simulator, self.evidence.simulator.pairs.n_pairs
+    def _explore(self, budget: int, alpha: float) -> None:
+        n_pairs = self.evidence.simulator.pairs.n_pairs
         per_pair = int(_EXPLORE * budget) // n_pairs
         if per_pair < 1:
             raise NoCandidate(
@@ -229,13 +229,14 @@ class ModelSource:
                 f"give at least {math.ceil(n_pairs / _EXPLORE):,}"
             )
         try_each(self.evidence, per_pair, self.rng)
+        self.spent += per_pair * n_pairs
+        policy, _ = conservative(self.evidence, alpha, int(_PROOF * (budget - self.spent)), z=1.0)
         walks = int(_WALK * budget)
-        policy, _ = conservative(self.evidence, alpha, int(_PROOF * budget), z=1.0)
-        walk_for_evidence(policy, simulator, self.evidence, walks, self.rng)
-        return per_pair * n_pairs + walks
+        walk_for_evidence(policy, self.evidence, walks, self.rng)
+        self.spent += walks
 
     def failed(self, lower: float) -> None:
-        """The evidence has grown and `attempt` asks for more; there is nothing else to remember."""
+        """The evidence has grown, and the next attempt asks for more; there is nothing else to remember."""
 
 
 class AlgorithmSource:
@@ -243,22 +244,25 @@ class AlgorithmSource:
 
     def __init__(self, evidence: Evidence, rng: np.random.Generator, settings: Any) -> None:
         self.evidence, self.rng, self.settings = evidence, rng, settings
-        self.kappa = 0.0
+        self.kappa = 0.0  # of the last run
+        self.spent = 0  # samples, on learning
 
     def propose(self, attempt: int, left: int, alpha: float) -> Candidate:
-        share = left if attempt == _ATTEMPTS - 1 or not hasattr(self.settings, "kappa") else math.ceil(_PROOF * left)
+        share = left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left)
         learning, pilot = int(_ALGORITHM * share), int(_PILOT * share)
         if learning < 1:
             raise NoCandidate(f"no policy: {left:,} samples are too few to learn from")
         simulator = self.evidence.simulator
         run = learn(simulator, self.settings, samples=learning, seed=int(self.rng.integers(2**63)))
-        self.kappa = float(run.settings.get("kappa", 0.0))
-        walk_for_evidence(run.policy, simulator, self.evidence, pilot, self.rng)
-        guess = guess_from_model(self.evidence.model(), run.policy)
         drawn = int(run.samples[-1])
-        return Candidate(run.policy, guess, drawn + pilot, max(share - drawn - pilot, 0))
+        self.kappa = float(run.settings.get("kappa", 0.0))
+        walk_for_evidence(run.policy, self.evidence, pilot, self.rng)
+        self.spent += drawn + pilot
+        guess = guess_from_model(self.evidence.model(), run.policy)
+        return Candidate(run.policy, guess, max(share - drawn - pilot, 0))
 
     def failed(self, lower: float) -> None:
+        """The least lower bound of a margin, in scaled units, is below zero by this much: ask for that and half."""
         if hasattr(self.settings, "kappa"):
             self.settings = replace(self.settings, kappa=min(self.kappa - 1.5 * lower, 1.0))
 
