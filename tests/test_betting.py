@@ -194,14 +194,18 @@ def test_a_walk_is_unbiased_whatever_the_guess(guess: str, starts: int) -> None:
 def test_the_floor_only_lowers_the_mean_and_no_walk_is_below_its_least(depth: float) -> None:
     simulator = SMALL.simulator()
     values = betting.guess_from_array(np.random.default_rng(2).uniform(-0.3, 0.5, size=(3, 3)), HALF_HALF)
+    values = values._replace(
+        mean=values.state_values.max(axis=0),
+        start_variance=np.zeros(3),
+        step_variance=np.full(3, (depth / betting._FLOOR) ** 2),
+    )
     design = betting.make_design(simulator, HALF_HALF, values)
-    floor = values.state_values.max(axis=0) - depth
-    least = np.minimum(floor, values.state_values.min(axis=0)) + design.low - values.pair_values.max(axis=0)
-    mean, lowest = enumerate_walks(SMALL, HALF_HALF, design._replace(starts=1, floor=floor, least=least), steps=4)
+    np.testing.assert_allclose(design.floor, values.state_values.max(axis=0) - depth)
+    mean, lowest = enumerate_walks(SMALL, HALF_HALF, design, steps=4)
     truth = SMALL.initial @ scaled_values(SMALL, HALF_HALF)
     assert np.all(mean <= truth + 1e-12)
     assert np.any(mean < truth - 1e-3)  # it was reached, so this tests something
-    assert lowest >= -1e-12
+    assert lowest >= 0.0
 
 
 def test_the_predicted_variance_is_that_of_the_walks() -> None:

@@ -17,7 +17,8 @@ noise of g v(s_{t+1}) around its mean. Every transition of a walk serves. The la
 
 **Its least value.** J from any state is at least `low`, the least that any pair may report (0 for the reward). If
 after a step the sum is below a `floor` chosen before the samples, the rest of the walk, worth g (v_true(s') - v(s'))
-on average, is replaced by g (low - v(s')), which is no more. So E[X] <= J, with equality when the floor is never reached, and
+on average, is replaced by g (low - v(s')), which is no more. So E[X] <= J, with equality when the floor is never
+reached, and
 
     X >= least = min(floor, min v) + low - max q        over all states, and all pairs that the policy can choose.
 
