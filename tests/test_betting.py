@@ -227,7 +227,7 @@ def test_the_predicted_variance_is_that_of_the_walks() -> None:
 
 
 def two_point_stakes(least: float, prior: float, planned: float) -> betting.Stakes:
-    """Reward and one margin, alpha 0.05, walks that are at least `least`."""
+    """Reward and one margin, alpha 0.05, walks that are at least `least`; `prior` NaN: nothing else is known of them."""
     design = betting.Design(0.5, 1, *([np.zeros((1, 2))] * 3), np.zeros(2), np.full(2, -1.0), np.full(2, least))
     guess = betting.Guess(np.zeros((1, 2)), np.zeros((1, 2)), np.zeros(2), np.zeros(2), np.full(2, prior))
     return betting.make_stakes(design, guess, 0.05, planned)
@@ -238,7 +238,7 @@ def expected_capital(
 ) -> np.ndarray:
     """E[K_n(claim)] of both rows over all 2^n sequences of two values with the given mean, by the real bets."""
     chance = (mean - low) / (high - low)
-    stakes = two_point_stakes(least=-1.5, prior=0.3, planned=30.0)
+    stakes = two_point_stakes(least=-1.5, prior=math.nan, planned=30.0)
     total = np.zeros(2)
     for sequence in itertools.product((0, 1), repeat=length):
         fortune = betting.new_fortune(stakes, np.full(2, -1.0))

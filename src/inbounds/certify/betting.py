@@ -80,7 +80,7 @@ _GOAL_SLACK = 1e-6  # against rounding, of the logarithm of the capital
 _LARGEST_STAKE = 0.9  # of the capital that may be at risk in one walk, at the claim that is tested
 _LEVELS = 128
 _LEVEL_RATIO = 1.1  # of successive stakes; being off by this much costs half a per cent
-_PRIOR_WALKS = 5.0  # how many walks the prior guess of the variance counts for
+_TRUST = 100.0  # how many walks the mean and variance of a guess count for when stakes are chosen
 _CHUNK = 1_000_000  # samples between two looks at the keyboard and the progress callback
 _DENSE_STATES = 400
 
@@ -126,7 +126,7 @@ class Stakes(NamedTuple):
     goal: Floats  # [K + 1], log(1 / alpha_k)
     least: Floats  # [K + 1]
     reference: Floats  # [K + 1], the claim at which stakes are measured: 0 for margins
-    prior: Floats  # [K + 1], variance expected of a walk
+    prior: Floats  # [K + 1, 3], mean and variance expected of a walk, and how many walks that is trusted like
     planned: float  # walks that the budget allows for
 
 
@@ -214,13 +214,16 @@ def choose_level(stakes: Stakes, fortune: Fortune, k: int) -> int:
     The reward has no such claim and may be stopped at any time: l = sqrt(2 goal / (s2 n log(n + 1))).
     """
     walks = fortune.counts[0]
-    variance = (_PRIOR_WALKS * stakes.prior[k] + fortune.moments[k, 1]) / (_PRIOR_WALKS + walks)
+    trust = stakes.prior[k, 2]
+    seen = trust + walks
+    variance = (trust * stakes.prior[k, 1] + fortune.moments[k, 1]) / seen
     if k == 0:
         stake = math.sqrt(2.0 * stakes.goal[k] / (variance * (walks + 1.0) * math.log(walks + 2.0)))
     else:
         stake = math.sqrt(2.0 * stakes.goal[k] / (variance * stakes.planned))
-        if walks >= 10:
-            stake = max(stake, (fortune.moments[k, 0] - math.sqrt(variance / walks)) / variance)
+        mean = (trust * stakes.prior[k, 0] + walks * fortune.moments[k, 0]) / seen
+        if seen >= 10.0:
+            stake = max(stake, (mean - math.sqrt(variance / seen)) / variance)
     at_risk = stake * (stakes.reference[k] - stakes.least[k])
     if at_risk >= _LARGEST_STAKE:
         return 0
@@ -452,13 +455,15 @@ def make_stakes(design: Design, guess: Guess, alpha: float, planned: float) -> S
     ranges = reference - design.least
     at_risk = _LARGEST_STAKE * _LEVEL_RATIO ** -np.arange(_LEVELS)
     variance = guess.variance(design.discount)
-    prior = np.where(np.isfinite(variance), variance, ranges**2 / 4.0)
+    known = np.isfinite(variance)
+    # A walk without any noise still needs a finite stake.
+    expected = np.maximum(np.where(known, variance, ranges**2 / 4.0), 1e-12)
     return Stakes(
         levels=(at_risk / (1.0 - at_risk)) / ranges[:, None],
         goal=-np.log(shares),
         least=design.least,
         reference=reference,
-        prior=np.maximum(prior, 1e-12),  # a walk without any noise still needs a finite stake
+        prior=np.column_stack([np.where(known, guess.mean, 0.0), expected, np.where(known, _TRUST, 1.0)]),
         planned=max(float(planned), 1.0),
     )
 
