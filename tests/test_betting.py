@@ -227,7 +227,7 @@ def test_the_predicted_variance_is_that_of_the_walks() -> None:
 
 
 def two_point_stakes(least: float, prior: float, planned: float) -> betting.Stakes:
-    """Reward and one margin, alpha 0.05, walks that are at least `least`; `prior` NaN: nothing else is known of them."""
+    """Reward and one margin, alpha 0.05, walks that are at least `least`; with `prior` NaN no more is known of them."""
     design = betting.Design(0.5, 1, *([np.zeros((1, 2))] * 3), np.zeros(2), np.full(2, -1.0), np.full(2, least))
     guess = betting.Guess(np.zeros((1, 2)), np.zeros((1, 2)), np.zeros(2), np.zeros(2), np.full(2, prior))
     return betting.make_stakes(design, guess, 0.05, planned)
@@ -396,6 +396,30 @@ def test_a_users_simulator_gives_the_same_certificate_and_every_sample_is_counte
         assert calls[0] == mine.samples == table.samples <= samples
         np.testing.assert_allclose(mine.margins_lower, table.margins_lower, rtol=0, atol=1e-12)
         assert abs(mine.reward_lower - table.reward_lower) < 1e-12
+
+
+def test_random_rewards_and_signals_are_expected_and_proved() -> None:
+    """One state; the signal is +1 or -1 with mean 0.2, the reward 0 or 1 with mean 0.6."""
+    simulator = ib.Simulator(
+        lambda state, action, rng: (0, float(rng.random() < 0.6), [1.0 if rng.random() < 0.6 else -1.0]),
+        start=lambda rng: 0,
+        states=1,
+        actions=["go"],
+        discount=0.75,
+        reward_range=(0, 1),
+        constraints=[ib.Constraint(at_least=0.0, name="noisy")],
+        signal_ranges=[(-1, 1)],
+    )
+    policy = ib.Policy.uniform(simulator)
+    evidence = betting.Evidence(simulator)
+    evidence.add_starts(np.random.default_rng(0), 10)
+    betting.walk_for_evidence(policy, evidence, 4000, np.random.default_rng(0))
+    guess = betting.guess_from_model(evidence.model(), policy, evidence.signal_variance)
+    # A walk adds (1 - g) times the noise of each step, and has 1 / (1 - g) steps on average.
+    np.testing.assert_allclose(guess.step_variance, 0.25 * np.array([0.24, 0.96]), rtol=0.05)
+    cert = certify_by_samples(policy, simulator, samples=6000, seed=1)
+    assert cert.in_bounds and cert.samples < 6000 and 0.0 <= cert.margins_lower[0] <= 0.2
+    assert cert.reward_lower <= 0.6
 
 
 def test_the_same_seed_gives_the_same_certificate_and_another_seed_another() -> None:

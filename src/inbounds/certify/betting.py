@@ -148,7 +148,21 @@ class Log(NamedTuple):
     pairs: npt.NDArray[np.int32]  # [room]
     successors: npt.NDArray[np.int32]  # [room]
     sums: Floats  # [n, K + 1], of rewards and margins, in scaled units
+    squares: Floats  # [n, K + 1], of the same
     used: Ints  # [1]
+
+
+@compiled
+def record(log: Log, world: World, pair: int, after: int) -> None:
+    """Note the sample just drawn."""
+    if log.used[0] < log.pairs.shape[0]:
+        log.pairs[log.used[0]] = pair
+        log.successors[log.used[0]] = after
+        log.used[0] += 1
+        for k in range(log.sums.shape[1]):
+            seen = world.reward[pair] if k == 0 else world.margins[pair, k - 1]
+            log.sums[pair, k] += seen
+            log.squares[pair, k] += seen * seen
 
 
 @compiled
@@ -184,13 +198,7 @@ def draw_walk(
             pair += 1
         after = draw_next(world, pair, rng)
         drawn += 1
-        if log.used[0] < log.pairs.shape[0]:
-            log.pairs[log.used[0]] = pair
-            log.successors[log.used[0]] = after
-            log.sums[pair, 0] += world.reward[pair]
-            for k in range(1, rows):
-                log.sums[pair, k] += world.margins[pair, k - 1]
-            log.used[0] += 1
+        record(log, world, pair, after)
         for k in range(rows):
             if active[k] == 1:
                 seen = world.reward[pair] if k == 0 else world.margins[pair, k - 1]
@@ -322,6 +330,20 @@ def draw_walks(
         drawn, _ = draw_walk(design, world, rng, log, drawn, budget, totals, active)
 
 
+@compiled
+def draw_pairs(world: World, rng: np.random.Generator, log: Log, per_pair: int) -> None:
+    """Every pair `per_pair` times, for the log."""
+    for pair in range(world.states.shape[0]):
+        for _ in range(per_pair):
+            record(log, world, pair, draw_next(world, pair, rng))
+
+
+@compiled
+def count_starts(world: World, rng: np.random.Generator, number: int, counts: Ints) -> None:
+    for _ in range(number):
+        counts[draw_start(world, rng)] += 1
+
+
 class Evidence:
     """What samples have shown: how often each pair led where, with what reward and margins, in scaled units."""
 
@@ -330,6 +352,7 @@ class Evidence:
         self.simulator = simulator
         self.transitions = sp.csr_array((pairs.n_pairs, pairs.n_states), dtype=np.float64)  # counts
         self.sums = np.zeros((pairs.n_pairs, rows))
+        self.squares = np.zeros((pairs.n_pairs, rows))
         self.starts = np.zeros(pairs.n_states)  # counts
 
     @property
@@ -337,17 +360,20 @@ class Evidence:
         """How often each pair was tried, [n]."""
         return np.asarray(self.transitions.sum(axis=1)).ravel()
 
-    def add(self, pairs: Any, successors: Any, sums: Floats) -> None:
-        shape = self.transitions.shape
-        seen = sp.coo_array((np.ones(len(pairs)), (pairs, successors)), shape=shape)
-        self.transitions = self.transitions + seen.tocsr()
-        self.sums += sums
+    @property
+    def signal_variance(self) -> Floats:
+        """The variance of rewards and margins at each pair, [n, K + 1]; 0 in a simulator made from a model."""
+        tried = np.maximum(self.visits, 1.0)[:, None]
+        return np.maximum(self.squares / tried - (self.sums / tried) ** 2, 0.0)
 
-    def add_log(self, log: Log) -> None:
+    def add(self, log: Log) -> None:
         used = int(log.used[0])
         if used == 0:
             return
-        self.add(log.pairs[:used], log.successors[:used], log.sums)
+        seen = (np.ones(used), (log.pairs[:used], log.successors[:used]))
+        self.transitions = self.transitions + sp.coo_array(seen, shape=self.transitions.shape).tocsr()
+        self.sums += log.sums
+        self.squares += log.squares
 
     def add_starts(self, rng: np.random.Generator, number: int) -> None:
         world, draws = self.simulator.open()
@@ -379,14 +405,11 @@ class Evidence:
         )
 
 
-@compiled
-def count_starts(world: World, rng: np.random.Generator, number: int, counts: Ints) -> None:
-    for _ in range(number):
-        counts[draw_start(world, rng)] += 1
+def guess_from_model(model: CMDP, policy: Policy, signal_variance: Floats | float = 0.0) -> Guess:
+    """The policy's values on a model in scaled units, and the variance that walks have if the model is right.
 
-
-def guess_from_model(model: CMDP, policy: Policy) -> Guess:
-    """The policy's values on a model in scaled units, and the variance that walks have if the model is right."""
+    `signal_variance` [n, K + 1] is that of rewards and margins at each pair.
+    """
     discount, probabilities = model.discount, policy.probabilities
     signals = np.column_stack([model.reward, *model.margins])
     choose = sp.csr_array(
@@ -402,7 +425,7 @@ def guess_from_model(model: CMDP, policy: Policy) -> Guess:
     # Whatever the solve left over, v must be the policy's mean of q: that is what makes walks unbiased.
     pair_values = (1.0 - discount) * signals + discount * (model.transition @ values)
     state_values = choose @ pair_values
-    noise = discount**2 * variance_of_next(model, state_values)
+    noise = step_noise(model, state_values, signal_variance)
     mean = model.initial @ state_values
     return Guess(
         pair_values=pair_values,
@@ -413,9 +436,10 @@ def guess_from_model(model: CMDP, policy: Policy) -> Guess:
     )
 
 
-def variance_of_next(model: CMDP, state_values: Floats) -> Floats:
-    """The variance of the values of the next state, [n, rows]."""
-    return np.maximum(model.transition @ state_values**2 - (model.transition @ state_values) ** 2, 0.0)
+def step_noise(model: CMDP, state_values: Floats, signal_variance: Floats | float) -> Floats:
+    """The variance of d_t at each pair, [n, K + 1]."""
+    of_next = np.maximum(model.transition @ state_values**2 - (model.transition @ state_values) ** 2, 0.0)
+    return model.discount**2 * of_next + (1.0 - model.discount) ** 2 * signal_variance
 
 
 def guess_from_array(values: Floats, policy: Policy) -> Guess:
@@ -489,10 +513,12 @@ def new_fortune(stakes: Stakes, low: Floats) -> Fortune:
 
 
 def new_log(simulator: Simulator, room: int) -> Log:
+    shape = (simulator.pairs.n_pairs if room else 0, 1 + simulator.n_constraints)
     return Log(
         pairs=np.empty(room, dtype=np.int32),
         successors=np.empty(room, dtype=np.int32),
-        sums=np.zeros((simulator.pairs.n_pairs if room else 0, 1 + simulator.n_constraints)),
+        sums=np.zeros(shape),
+        squares=np.zeros(shape),
         used=np.zeros(1, dtype=np.int64),
     )
 
@@ -543,7 +569,7 @@ def walk_for_evidence(policy: Policy, evidence: Evidence, samples: int, rng: np.
     log = new_log(simulator, samples)
     run = interpreted(draw_walks, **draws) if draws else draw_walks
     run(design, world, rng, log, samples, np.empty(rows), np.empty(rows, dtype=np.int64))
-    evidence.add_log(log)
+    evidence.add(log)
 
 
 def certify_by_samples(
@@ -606,7 +632,7 @@ def certify_by_samples(
         evidence = Evidence(simulator)
         evidence.add_starts(rng, max(1000, 10 * simulator.pairs.n_states))
         walk_for_evidence(policy, evidence, spent, rng)
-        guess = guess_from_model(evidence.model(), policy)
+        guess = guess_from_model(evidence.model(), policy, evidence.signal_variance)
     else:
         guess = _given_guess(value, policy, simulator)
     shown = None if progress is None else lambda drawn: progress(spent + drawn)

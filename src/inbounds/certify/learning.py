@@ -38,16 +38,17 @@ from inbounds.certify.betting import (
     Evidence,
     Guess,
     as_certificate,
+    draw_pairs,
     guess_from_model,
     make_design,
     make_stakes,
     new_log,
     prove,
     settleable,
+    step_noise,
     valid_confidence,
     valid_samples,
     valid_seed,
-    variance_of_next,
     walk_for_evidence,
 )
 from inbounds.certify.certificate import Certificate
@@ -57,7 +58,6 @@ from inbounds.exact.feasibility import require_feasible
 from inbounds.exact.lp import slater_lp
 from inbounds.exact.solve import solve
 from inbounds.learn.algorithm import Algorithm, learn
-from inbounds.learn.empirical import draw_each
 from inbounds.model.cmdp import CMDP
 from inbounds.model.policy import Policy, occupancy
 from inbounds.model.simulator import Simulator
@@ -187,7 +187,7 @@ def learn_certified(
         if proved.in_bounds:
             policy = candidate.policy
             break
-        evidence.add_log(log)
+        evidence.add(log)
         source.failed(float(np.min(proved.bounds[1:])))
     spent = source.spent + on_proofs
     return CertifiedRun(
@@ -258,7 +258,7 @@ class AlgorithmSource:
         self.kappa = float(run.settings.get("kappa", 0.0))
         walk_for_evidence(run.policy, self.evidence, pilot, self.rng)
         self.spent += drawn + pilot
-        guess = guess_from_model(self.evidence.model(), run.policy)
+        guess = guess_from_model(self.evidence.model(), run.policy, self.evidence.signal_variance)
         return Candidate(run.policy, guess, max(share - drawn - pilot, 0))
 
     def failed(self, lower: float) -> None:
@@ -269,18 +269,11 @@ class AlgorithmSource:
 
 def try_each(evidence: Evidence, per_pair: int, rng: np.random.Generator) -> None:
     """Add `per_pair` samples of every pair to the evidence."""
-    simulator = evidence.simulator
-    pairs, n_constraints = simulator.pairs, simulator.n_constraints
-    world, draws = simulator.open()
-    next_states = np.empty((pairs.n_pairs, per_pair), dtype=np.int64)
-    reward, margins = np.zeros(pairs.n_pairs), np.zeros((pairs.n_pairs, n_constraints))
-    draw = interpreted(draw_each, **draws) if draws else draw_each
-    draw(world, rng, next_states, reward, margins, np.zeros(pairs.n_states, dtype=np.int64), 0)
-    evidence.add(
-        np.repeat(np.arange(pairs.n_pairs), per_pair),
-        next_states.ravel(),
-        per_pair * np.column_stack([reward, margins]),
-    )
+    world, draws = evidence.simulator.open()
+    log = new_log(evidence.simulator, per_pair * evidence.simulator.pairs.n_pairs)
+    draw = interpreted(draw_pairs, **draws) if draws else draw_pairs
+    draw(world, rng, log, per_pair)
+    evidence.add(log)
 
 
 def conservative(evidence: Evidence, alpha: float, proof_samples: int, z: float) -> tuple[Policy, Guess]:
@@ -293,7 +286,7 @@ def conservative(evidence: Evidence, alpha: float, proof_samples: int, z: float)
     kappa = np.zeros(model.n_constraints)
     for _ in range(3):
         policy = _best_with(model, kappa)
-        guess = guess_from_model(model, policy)
+        guess = guess_from_model(model, policy, evidence.signal_variance)
         kappa = _margin_needed(evidence, model, policy, guess, alpha, proof_samples, z)
     return policy, guess
 
@@ -322,9 +315,10 @@ def _margin_needed(
     discount, visits = model.discount, evidence.visits[:, None]
     walks = max(proof_samples * (1.0 - discount), 1.0)
     stakes = make_stakes(make_design(evidence.simulator, policy, guess), guess, alpha, walks)
+    noise = step_noise(model, guess.state_values, evidence.signal_variance)
     # One more sample, of any state, so that a pair tried once does not pass for one without noise.
-    noise = (visits * variance_of_next(model, guess.state_values) + guess.state_values.var(axis=0)) / (visits + 1.0)
-    weights = (discount / (1.0 - discount) * occupancy(model, policy)) ** 2
+    noise = (visits * noise + discount**2 * guess.state_values.var(axis=0)) / (visits + 1.0)
+    weights = (occupancy(model, policy) / (1.0 - discount)) ** 2
     model_error = weights @ (noise / np.maximum(visits, 1.0)) + guess.start_variance / evidence.starts.sum()
     variance = guess.variance(discount)
     return (settleable(stakes, variance, walks) + z * np.sqrt(variance / walks + model_error))[1:]
