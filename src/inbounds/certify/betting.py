@@ -69,8 +69,8 @@ from inbounds.model.simulator import Simulator, World, _cumulative_rows
 REWARD_SHARE = 0.1
 """Of alpha, for the lower bound of the reward; the constraints share the rest evenly."""
 
-_PILOT_SHARE = 0.1  # of the samples, at most, to guess the values when no guess is given; no more than
-_PILOT_PER_STATE = 100  # steps of this many walks for each state, when the guess costs little precision
+_PILOT_SHARE = 0.1  # of the samples, to guess the values when no guess is given, but no more than
+_PILOT_PER_STATE = 100  # walks for each state, after which a better guess would save little
 _START_NOISE = 0.1  # free starts are averaged until their variance is this much of that of the transitions,
 _STARTS_PER_STEP = 32  # but at most so many for each transition that a walk is expected to draw
 _FLOOR = 8.0  # standard deviations of a walk between its mean and the floor: tails are about exp(-1.4 * 8)
@@ -367,6 +367,7 @@ class Evidence:
         return np.maximum(self.squares / tried - (self.sums / tried) ** 2, 0.0)
 
     def add(self, log: Log) -> None:
+        """Add what a log has noted."""
         used = int(log.used[0])
         if used == 0:
             return
@@ -376,6 +377,7 @@ class Evidence:
         self.squares += log.squares
 
     def add_starts(self, rng: np.random.Generator, number: int) -> None:
+        """Draw so many starts, which are free, for the initial distribution of the model."""
         world, draws = self.simulator.open()
         count = interpreted(count_starts, **draws) if draws else count_starts
         counts = np.zeros(self.simulator.pairs.n_states, dtype=np.int64)
@@ -383,7 +385,7 @@ class Evidence:
         self.starts += counts
 
     def model(self) -> CMDP:
-        """The empirical model, in scaled units; a pair that was never tried stays where it is and earns nothing."""
+        """The empirical model, in scaled units; a pair never tried is taken to stay where it is and earn the average."""
         pairs, visits = self.simulator.pairs, self.visits
         tried = np.maximum(visits, 1.0)
         stay = np.flatnonzero(visits == 0.0)
@@ -391,6 +393,7 @@ class Evidence:
             (np.ones(len(stay)), (stay, pairs.states[stay])), shape=self.transitions.shape
         )
         means = self.sums / tried[:, None]
+        means[stay] = self.sums.sum(axis=0) / max(visits.sum(), 1.0)
         return CMDP(
             offsets=pairs.offsets,
             transition=sp.csr_array(counts.multiply(1.0 / tried[:, None])),
