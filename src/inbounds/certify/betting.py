@@ -385,7 +385,7 @@ class Evidence:
         self.starts += counts
 
     def model(self) -> CMDP:
-        """The empirical model, in scaled units; a pair never tried is taken to stay where it is and earn the average."""
+        """The empirical model, in scaled units; a pair never tried stays where it is and earns the average."""
         pairs, visits = self.simulator.pairs, self.visits
         tried = np.maximum(visits, 1.0)
         stay = np.flatnonzero(visits == 0.0)
