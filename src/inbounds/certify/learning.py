@@ -54,8 +54,7 @@ from inbounds.certify.betting import (
 from inbounds.certify.certificate import Certificate
 from inbounds.compiled import interpreted
 from inbounds.errors import Infeasible, InvalidInput
-from inbounds.exact.feasibility import require_feasible
-from inbounds.exact.lp import slater_lp
+from inbounds.exact.feasibility import slater
 from inbounds.exact.solve import solve
 from inbounds.learn.algorithm import Algorithm, learn
 from inbounds.model.cmdp import CMDP
@@ -295,17 +294,22 @@ def _best_with(model: CMDP, kappa: Floats) -> Policy:
     try:
         return solve(model.tightened(kappa)).policy
     except Infeasible:
-        try:
-            require_feasible(model)
-        except Infeasible as infeasible:
-            raise NoCandidate(
-                f"no policy: as far as the samples show, none keeps {' and '.join(map(repr, infeasible.conflict))}; "
-                f"relax a bound, or give more samples if the problem is known to have one"
-            ) from None
-        closest = slater_lp(model, np.maximum(kappa, 1e-9))
-        if closest is None:
-            raise NoCandidate("no policy: the empirical model could not be solved") from None
-        return Policy.from_occupancy(model, closest.occupancy)
+        pass
+    # The policy that keeps the largest share of kappa in every constraint at once.
+    shares = tuple(
+        replace(constraint, signal=constraint.signal / needed)
+        for constraint, needed in zip(model.constraints, np.maximum(kappa, 1e-9), strict=True)
+    )
+    closest = slater(replace(model, constraints=shares))
+    if closest.value >= 0.0:
+        return closest.policy
+    try:
+        return solve(model).policy
+    except Infeasible as infeasible:
+        raise NoCandidate(
+            f"no policy: as far as the samples show, none keeps {' and '.join(map(repr, infeasible.conflict))}; "
+            f"relax a bound, or give more samples if the problem is known to have one"
+        ) from None
 
 
 def _margin_needed(
