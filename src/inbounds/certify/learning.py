@@ -67,6 +67,7 @@ _WALK = 0.1  # of the samples: walks of a first policy
 _PROOF = 0.6  # of the samples left: the next proof, except that the last takes all
 _ALGORITHM = 0.6  # of the samples of an attempt: for the algorithm, when one was given,
 _PILOT = 0.05  # and for walks of its policy, to guess their values
+_SMALL = 2_000  # pairs, up to which the linear program is the fastest solver
 _STARTS = 100_000  # free draws of a start at each attempt, for the empirical initial distribution
 
 
@@ -291,8 +292,9 @@ def conservative(evidence: Evidence, alpha: float, proof_samples: int, z: float)
 
 
 def _best_with(model: CMDP, kappa: Floats) -> Policy:
+    method = "lp" if model.n_pairs <= _SMALL else "auto"
     try:
-        return solve(model.tightened(kappa)).policy
+        return solve(model.tightened(kappa), method=method).policy
     except Infeasible:
         pass
     # The policy that keeps the largest share of kappa in every constraint at once.
@@ -304,7 +306,7 @@ def _best_with(model: CMDP, kappa: Floats) -> Policy:
     if closest.value >= 0.0:
         return closest.policy
     try:
-        return solve(model).policy
+        return solve(model, method=method).policy
     except Infeasible as infeasible:
         raise NoCandidate(
             f"no policy: as far as the samples show, none keeps {' and '.join(map(repr, infeasible.conflict))}; "
