@@ -65,8 +65,8 @@ _ATTEMPTS = 3
 _EXPLORE = 0.4  # of the samples: every pair equally often
 _WALK = 0.1  # of the samples: walks of a first policy
 _PROOF = 0.6  # of the samples left: the next proof, except that the last takes all
-_ALGORITHM = 0.6  # of the samples of an attempt: for the algorithm, when one was given,
-_PILOT = 0.05  # and for walks of its policy, to guess their values
+_RUN = 0.65  # of the samples left: for an algorithm, when one was given; its conservatism makes the proof easy
+_PILOT = 0.05  # of the samples left: walks of its policy, to guess their values
 _SMALL = 2_000  # pairs, up to which the linear program is the fastest solver
 _STARTS = 100_000  # free draws of a start at each attempt, for the empirical initial distribution
 
@@ -248,8 +248,7 @@ class AlgorithmSource:
         self.spent = 0  # samples, on learning
 
     def propose(self, attempt: int, left: int, alpha: float) -> Candidate:
-        share = left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left)
-        learning, pilot = int(_ALGORITHM * share), int(_PILOT * share)
+        learning, pilot = int(_RUN * left), int(_PILOT * left)
         if learning < 1:
             raise NoCandidate(f"no policy: {left:,} samples are too few to learn from")
         simulator = self.evidence.simulator
@@ -259,7 +258,8 @@ class AlgorithmSource:
         walk_for_evidence(run.policy, self.evidence, pilot, self.rng)
         self.spent += drawn + pilot
         guess = guess_from_model(self.evidence.model(), run.policy, self.evidence.signal_variance)
-        return Candidate(run.policy, guess, max(share - drawn - pilot, 0))
+        left = max(left - drawn - pilot, 0)
+        return Candidate(run.policy, guess, left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left))
 
     def failed(self, lower: float) -> None:
         """The least lower bound of a margin, in scaled units, is below zero by this much: ask for that and half."""
