@@ -280,7 +280,7 @@ def conservative(evidence: Evidence, alpha: float, proof_samples: int, z: float)
     """The best policy of the empirical model with the margin that a proof by `proof_samples` is predicted to need.
 
     What is needed depends on the policy: it is taken from the best policy without margin, and once more from the policy
-    that this gives. Where the empirical model has no policy with so much margin, the one that comes closest.
+    that this gives. Where no policy of the model has so much margin, the one that comes closest is taken.
     """
     model = evidence.model()
     kappa = np.zeros(model.n_constraints)
@@ -292,26 +292,20 @@ def conservative(evidence: Evidence, alpha: float, proof_samples: int, z: float)
 
 
 def _best_with(model: CMDP, kappa: Floats) -> Policy:
-    method = "lp" if model.n_pairs <= _SMALL else "auto"
     try:
-        return solve(model.tightened(kappa), method=method).policy
-    except Infeasible:
-        pass
+        return solve(model.tightened(kappa), method="lp" if model.n_pairs <= _SMALL else "auto").policy
+    except Infeasible as infeasible:
+        if not np.any(kappa):
+            raise NoCandidate(
+                f"no policy: as far as the samples show, none keeps {' and '.join(map(repr, infeasible.conflict))}; "
+                f"relax a bound, or give more samples if the problem is known to have one"
+            ) from None
     # The policy that keeps the largest share of kappa in every constraint at once.
     shares = tuple(
-        replace(constraint, signal=constraint.signal / needed)
-        for constraint, needed in zip(model.constraints, np.maximum(kappa, 1e-9), strict=True)
+        replace(constraint, signal=constraint.signal / share)
+        for constraint, share in zip(model.constraints, kappa / kappa.max(), strict=True)
     )
-    closest = slater(replace(model, constraints=shares))
-    if closest.value >= 0.0:
-        return closest.policy
-    try:
-        return solve(model, method=method).policy
-    except Infeasible as infeasible:
-        raise NoCandidate(
-            f"no policy: as far as the samples show, none keeps {' and '.join(map(repr, infeasible.conflict))}; "
-            f"relax a bound, or give more samples if the problem is known to have one"
-        ) from None
+    return slater(replace(model, constraints=shares)).policy
 
 
 def _margin_needed(
