@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from inbounds import zoo as zoo
+    from inbounds.certify.judge import certify as certify
+    from inbounds.certify.judge import solve as solve
+    from inbounds.certify.learning import learn_certified as learn_certified
     from inbounds.errors import Infeasible as Infeasible
     from inbounds.errors import InvalidInput as InvalidInput
     from inbounds.exact.feasibility import slater as slater
     from inbounds.exact.frontier import frontier as frontier
-    from inbounds.exact.solve import solve as solve
     from inbounds.formats import load as load
     from inbounds.learn.algorithm import learn as learn
     from inbounds.learn.cspda import CSPDA as CSPDA
@@ -42,15 +44,17 @@ _HOMES = {
     "Policy": "model.policy",
     "Simulator": "model.simulator",
     "build": "model.build",
+    "certify": "certify.judge",
     "evaluate": "model.policy",
     "frontier": "exact.frontier",
     "learn": "learn.algorithm",
+    "learn_certified": "certify.learning",
     "load": "formats",
     "mix": "model.policy",
     "occupancy": "model.policy",
     "plan": "learn.plan",
     "slater": "exact.feasibility",
-    "solve": "exact.solve",
+    "solve": "certify.judge",
     "truncate": "model.episodic",
 }
 
@@ -73,7 +77,7 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """Importing the subpackage `inbounds.learn` would bind its name here; the public name is the function `learn`."""
+    """Importing the subpackages `learn` and `certify` would bind their names here; the public names are functions."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if not (name in _HOMES and isinstance(value, ModuleType)):

@@ -91,9 +91,18 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON obj
 @click.option("--method", default="auto", show_default=True, help="auto, bundle, lp or polish.")
 @click.option("--tolerance", type=float, default=1e-8, show_default=True, help="The relative gap that may remain.")
 @click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
+@click.option("--certificate", type=click.Path(dir_okay=False, path_type=Path), help="Save the proof, as JSON.")
+@click.option("--save-model", type=click.Path(dir_okay=False, path_type=Path), help="Save the model, .npz or .toml.")
 @_json
 def solve(
-    problem: str, parameters: tuple[str, ...], method: str, tolerance: float, show_policy: bool, as_json: bool
+    problem: str,
+    parameters: tuple[str, ...],
+    method: str,
+    tolerance: float,
+    show_policy: bool,
+    certificate: Path | None,
+    save_model: Path | None,
+    as_json: bool,
 ) -> None:
     """Solve PROBLEM exactly: optimum and prices.
 
@@ -106,12 +115,25 @@ def solve(
       inbounds solve queue
       inbounds solve queue --set buffer=20 --set discount=0.9 --policy
       inbounds solve model.toml
+      inbounds solve queue --save-model queue.npz --certificate queue.json
+      inbounds verify queue.npz queue.json
     """
     import inbounds as ib
 
     loaded = _load(problem, parameters)
+    discounted = isinstance(loaded, ib.CMDP)
+    if not discounted and (certificate is not None or save_model is not None):
+        raise ib.InvalidInput(
+            f"{problem} has a finite horizon; models and proofs are saved of discounted problems only"
+        )
     with _gap_progress(quiet=as_json) as report:
         best: Any = ib.solve(loaded, method=method, tolerance=tolerance, progress=report)
+    if save_model is not None:
+        _load_discounted(problem, parameters, "solve").save(save_model)
+    if certificate is not None:
+        from inbounds.certify.files import save_certificate
+
+        save_certificate(best.certificate, certificate)
     horizon = getattr(loaded, "horizon", None)
     if as_json:
         totals = {} if horizon else {"total_reward": best.total_reward, "total_margins": best.total_margins.tolist()}
@@ -124,6 +146,7 @@ def solve(
             upper_bound=best.upper_bound,
             gap=best.gap,
             in_bounds=best.in_bounds,
+            certificate=best.certificate.to_dict() if discounted else None,
             constraints=[
                 {"name": c.name, "margin": float(m), "price": float(p)}
                 for c, m, p in zip(loaded.constraints, best.margins, best.prices, strict=True)
@@ -148,12 +171,38 @@ def solve(
             ],
         )
         click.echo("The price is the reward gained per unit of bound relaxed; 0 where the bound does not matter.")
+    if discounted:
+        click.echo(best.certificate.verdict)
     if show_policy and horizon:
         for stage in range(horizon):
             click.echo(f"stage {stage}")
             _print_policy(best.policy.at(stage))
     elif show_policy:
         _print_policy(best.policy)
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("certificate", type=click.Path(path_type=Path))
+@_json
+def verify(model: Path, certificate: Path, as_json: bool) -> None:
+    """Check a CERTIFICATE against a MODEL (.npz).
+
+    The checker is one file of the standard library, `certify/verify.py`, and runs without the rest of the project:
+    `python verify.py model.npz certificate.json`. It accepts only what holds in exact rational arithmetic. Exit code 0
+    when it accepts, 1 when it does not.
+    """
+    from inbounds.certify.verify import verify as check
+
+    accepted, lines = check(str(model), str(certificate))
+    if as_json:
+        _print_json(accepted=accepted, lines=lines)
+    else:
+        click.echo(f"{'ACCEPTED' if accepted else 'REJECTED'}: {lines[0]}")
+        for line in lines[1:]:
+            click.echo(f"  {line}")
+    if not accepted:
+        sys.exit(1)
 
 
 @main.command()
@@ -233,6 +282,8 @@ def frontier(
 @click.option(
     "--kappa", type=float, help="Tightening in scaled units; 0 switches it off. Default: the paper's formula."
 )
+@click.option("--certified", is_flag=True, help="Return only a policy that the samples prove to be in bounds.")
+@click.option("--confidence", type=float, default=0.99, show_default=True, help="With --certified: of the proof.")
 @click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
 @_json
 def learn(
@@ -244,6 +295,8 @@ def learn(
     seed: int,
     slater: float | None,
     kappa: float | None,
+    certified: bool,
+    confidence: float,
     show_policy: bool,
     as_json: bool,
 ) -> None:
@@ -255,12 +308,16 @@ def learn(
     Examples
       inbounds learn queue --algorithm cspda --samples 100000 --seed 0
       inbounds learn queue --preset paper --slater 0.2 --kappa 0
+      inbounds learn queue --certified --confidence 0.99
     """
     import inbounds as ib
     from inbounds.errors import InvalidInput
     from inbounds.learn import ALGORITHMS
 
     cmdp = _load_discounted(problem, parameters, "learn")
+    if certified:
+        _learn_certified(cmdp, samples, confidence, seed, show_policy, as_json)
+        return
     if algorithm not in ALGORITHMS:
         raise InvalidInput(f"no algorithm is called {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
     settings_class = ALGORITHMS[algorithm]
@@ -311,6 +368,44 @@ def learn(
         )
     click.echo("IN BOUNDS" if judged.in_bounds else "OUT OF BOUNDS: a margin is negative")
     click.echo(f"guarantee {run.guarantee}")
+    if show_policy:
+        _print_policy(run.policy)
+
+
+def _learn_certified(cmdp: CMDP, samples: int, confidence: float, seed: int, show_policy: bool, as_json: bool) -> None:
+    """Learn and prove with samples; the model only says afterwards what the policy is really worth."""
+    import inbounds as ib
+
+    with _progress("learning and proving", samples, quiet=as_json) as advance_to:
+        run = ib.learn_certified(
+            cmdp.simulator(), samples=samples, confidence=confidence, seed=seed, progress=advance_to
+        )
+    judged = None if run.policy is None else ib.evaluate(cmdp, run.policy)
+    if as_json:
+        _print_json(
+            problem=_problem_facts(cmdp),
+            samples=run.samples,
+            seed=seed,
+            reason=run.reason,
+            certificate=None if run.certificate is None else run.certificate.to_dict(),
+            policy=None if run.policy is None else run.policy.probabilities.tolist(),
+            reward=None if judged is None else judged.reward,
+            margins=None if judged is None else judged.margins.tolist(),
+        )
+        return
+    click.echo(repr(cmdp))
+    if run.certificate is not None:
+        click.echo(str(run.certificate))
+    click.echo(run.reason)
+    if run.policy is None or judged is None:
+        click.echo("NO POLICY: nothing could be proved to be in bounds")
+        return
+    best = ib.solve(cmdp)
+    click.echo(
+        f"On the model: reward {judged.reward:.6g} per step, {judged.total_reward:.6g} in total "
+        f"(optimum {best.reward:.6g}, {best.total_reward:.6g}); margins "
+        + ", ".join(f"{c.name} {m:+.4g}" for c, m in zip(cmdp.constraints, judged.margins, strict=True))
+    )
     if show_policy:
         _print_policy(run.policy)
 

@@ -140,13 +140,13 @@ def _by_lp(problem: EpisodicCMDP) -> EpisodicSolution:
     return _assemble(problem, spent, duals * reward_scale / problem.margin_scales, "lp")
 
 
-def slater_episodic(problem: EpisodicCMDP) -> EpisodicSlater:
+def slater_episodic(problem: EpisodicCMDP, tolerance: float = 1e-10) -> EpisodicSlater:
     """The largest margin (a SUM over the horizon) that some policy keeps in every constraint at once; see `slater`."""
     if problem.n_constraints == 0:
         zeros = freeze(np.zeros((problem.horizon + 1, problem.n_states)))
         return EpisodicSlater(np.inf, EpisodicPolicy.uniform(problem), np.inf, freeze(np.empty(0)), zeros)
     margins, units = problem.margins.reshape(problem.n_constraints, problem.reward.size), np.ones(problem.n_constraints)
-    found = slater_bundle(BackwardInduction(problem), margins, problem.margin_scales, units)
+    found = slater_bundle(BackwardInduction(problem), margins, problem.margin_scales, units, tolerance)
     combined = np.tensordot(found.prices, problem.margins, axes=1)
     values, greedy = backward_induction(problem, combined)
     policy = EpisodicPolicy.from_occupancy(problem, found.occupancy.reshape(problem.reward.shape), otherwise=greedy)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.model.cmdp import CMDP
 from inbounds.model.policy import ROUNDING, Policy, evaluate
+
+if TYPE_CHECKING:
+    from inbounds.certify.certificate import Certificate
 
 INFEASIBLE = 1e-10
 """How far below zero, relative to the priced margins, the best joint margin must be for a problem to be infeasible."""
@@ -39,6 +43,10 @@ class Solution:
         What found it.
     unconstrained_solves : int
         How many unconstrained problems were solved on the way; 0 for a linear program.
+    certificate : Certificate, optional
+        The proof that `policy` is in bounds and within `gap` of the best, when it was asked for (``ib.solve`` does).
+    reward_given_up : float
+        What it cost to move the policy from the edge of its bounds to where it is provably in bounds.
     """
 
     policy: Policy
@@ -52,6 +60,8 @@ class Solution:
     margin_scales: Floats
     method: str
     unconstrained_solves: int = 0
+    certificate: Certificate | None = None
+    reward_given_up: float = 0.0
 
     @property
     def gap(self) -> float:

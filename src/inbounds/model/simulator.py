@@ -94,6 +94,8 @@ class Simulator:
     constraints : tuple of Constraint
     scaling : Scaling
         The ranges of reward and margins, as the one scaling between the user's units and those of the theory.
+    margins_least : array [K]
+        The least margin that any pair can report, in scaled units: at least -1.
 
     Examples
     --------
@@ -117,6 +119,7 @@ class Simulator:
     discount: float
     constraints: tuple[Constraint, ...]
     scaling: Scaling
+    margins_least: Floats
 
     def __init__(
         self,
@@ -154,6 +157,17 @@ class Simulator:
                 for constraint, (low, high) in zip(self.constraints, self._signal_ranges, strict=True)
             ],
         )
+        self.margins_least = freeze(
+            np.array(
+                [
+                    min(constraint.margin(low), constraint.margin(high)) / scale
+                    for constraint, (low, high), scale in zip(
+                        self.constraints, self._signal_ranges, self.scaling.margin_scales, strict=True
+                    )
+                ],
+                dtype=np.float64,
+            )
+        )
         self._table: World | None = None
 
     @classmethod
@@ -164,6 +178,7 @@ class Simulator:
         self.discount = cmdp.discount
         self.constraints = tuple(replace(constraint, signal=None) for constraint in cmdp.constraints)
         self.scaling = Scaling.from_ranges(float(cmdp.reward.min()), float(cmdp.reward.max()), cmdp.margin_scales)
+        self.margins_least = freeze(cmdp.margins.min(axis=1) / self.scaling.margin_scales)
         self._table = _tabular_world(cmdp, self.scaling)
         return self
 

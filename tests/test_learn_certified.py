@@ -1,0 +1,190 @@
+"""Learning that returns only what it can prove."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.certify import learning
+from inbounds.certify.betting import Evidence, guess_from_model
+from inbounds.certify.learning import CertifiedRun, learn_certified
+from inbounds.errors import InvalidInput
+from test_betting import as_user_simulator, coin, small_problem
+
+QUEUE = ib.zoo.queue()
+
+
+def runs_on(cmdp: ib.CMDP, seeds: int, **arguments: Any) -> list[CertifiedRun]:
+    simulator = cmdp.simulator()
+    return [learn_certified(simulator, seed=seed, **arguments) for seed in range(seeds)]
+
+
+def test_the_queue_gives_policies_in_bounds_with_nearly_all_the_reward() -> None:
+    """The full figures, over 500 runs, are in benchmarks/betting.py. The mean of 20 has a standard error of .002."""
+    runs = runs_on(QUEUE, 20, samples=100_000, confidence=0.99)
+    judged = [ib.evaluate(QUEUE, run.policy) for run in runs if run.policy is not None]
+    assert len(judged) >= 19
+    assert np.mean([one.total_reward for one in judged]) >= 4.62
+    assert sum(not one.in_bounds for one in judged) <= 2  # each with probability at most .01: P(3 or more) is .001
+    assert all(run.samples <= 100_000 for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("cmdp", "samples"), [(ib.zoo.garnet(states=10, actions=3, seed=1), 10_000), (ib.zoo.jump_grid(), 10_000)]
+)
+def test_other_problems_at_low_confidence_are_wrong_no_more_often_than_stated(cmdp: ib.CMDP, samples: int) -> None:
+    runs = runs_on(cmdp, 30, samples=samples, confidence=0.8)
+    judged = [ib.evaluate(cmdp, run.policy) for run in runs if run.policy is not None]
+    assert len(judged) > 20
+    assert sum(not one.in_bounds for one in judged) <= 30 * 0.2 + 3 * math.sqrt(30 * 0.2 * 0.8)
+
+
+def test_a_learner_that_proposes_the_unprovable_returns_nothing_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the learner does: here it always proposes a policy whose margin is exactly zero, at 80 %."""
+    cmdp, policy = coin()
+
+    def stubborn(evidence: Evidence, *_: Any, **__: Any) -> Any:
+        return policy, guess_from_model(evidence.model(), policy)
+
+    monkeypatch.setattr(learning, "conservative", stubborn)
+    repetitions = 120
+    returned = sum(run.policy is not None for run in runs_on(cmdp, repetitions, samples=4000, confidence=0.8))
+    assert returned <= repetitions * 0.2 + 3 * math.sqrt(repetitions * 0.2 * 0.8)
+
+
+def test_an_error_probability_is_spent_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attempt has a probability of its own, and they sum to less than 1 - confidence; samples are fresh."""
+    spent: list[tuple[float, int]] = []
+    prove = learning.prove
+
+    def watched(policy: Any, simulator: Any, guess: Any, alpha: float, samples: int, *rest: Any) -> Any:
+        spent.append((alpha, samples))
+        return prove(policy, simulator, guess, alpha, samples, *rest)
+
+    monkeypatch.setattr(learning, "prove", watched)
+    run = learn_certified(QUEUE.tightened(0.479).simulator(), samples=5000, confidence=0.9, seed=0)
+    assert run.policy is None and len(run.attempts) == len(spent) == 3
+    assert sum(alpha for alpha, _ in spent) < 0.1
+    assert [alpha for alpha, _ in spent] == pytest.approx([0.05, 0.025, 0.0125])
+    assert run.samples <= 5000 and sum(samples for _, samples in spent) < 5000
+
+
+def test_what_is_returned_says_what_happened() -> None:
+    run = learn_certified(QUEUE.simulator(), samples=20_000, seed=0)
+    assert run.policy is not None and run.certificate is run.attempts[-1]
+    assert run.certificate.kind == "confidence" and run.certificate.confidence == 0.99
+    assert run.reason.startswith("a policy in bounds: with confidence 0.99, from ")
+    assert f"{run.samples:,} samples in all" in run.reason and repr(run) == f"CertifiedRun({run.reason})"
+
+
+def test_an_impossible_problem_returns_no_policy_and_the_reason() -> None:
+    run = learn_certified(QUEUE.tightened([1.5, 0.0]).simulator(), samples=20_000, seed=0)
+    assert run.policy is None and run.certificate is None and run.attempts == ()
+    assert run.reason.startswith("no policy: as far as the samples show, none keeps 'service'")
+    assert 0 < run.samples < 20_000  # exploring was enough
+
+
+def test_too_few_samples_return_no_policy_and_the_reason() -> None:
+    run = learn_certified(QUEUE.simulator(), samples=100, seed=0)
+    assert run.policy is None and run.samples == 0
+    assert run.reason == "no policy: 100 samples are too few to try each of 96 pairs; give at least 240"
+    run = learn_certified(QUEUE.simulator(), samples=400, seed=0)
+    assert run.policy is None and run.certificate is not None and not run.certificate.in_bounds
+    assert "samples did not suffice in 3 attempts; the last candidate is not proved to be in bounds" in run.reason
+
+
+@pytest.mark.parametrize("learner", ["model", ib.CSPDA.practical(slater=0.3)])
+@pytest.mark.parametrize("n_constraints", [0, 2])
+def test_a_users_simulator_gives_the_same_run_and_every_sample_is_counted(learner: Any, n_constraints: int) -> None:
+    calls = [0]
+
+    def count() -> None:
+        calls[0] += 1
+
+    cmdp = small_problem(n_constraints=n_constraints)
+    mine = learn_certified(as_user_simulator(cmdp, count), samples=2000, seed=1, learner=learner)
+    table = learn_certified(cmdp.simulator(), samples=2000, seed=1, learner=learner)
+    assert calls[0] == mine.samples == table.samples <= 2000
+    assert len(mine.attempts) == len(table.attempts)
+    assert (mine.policy is None) == (table.policy is None)
+    if mine.policy is not None and table.policy is not None:
+        np.testing.assert_allclose(mine.policy.probabilities, table.policy.probabilities, atol=1e-9)
+
+
+def test_without_constraints_the_policy_is_returned_with_a_bound_on_its_reward() -> None:
+    free = small_problem(n_constraints=0)
+    run = learn_certified(free.simulator(), samples=10_000, seed=0)
+    assert run.policy is not None and run.certificate is not None and run.certificate.in_bounds
+    assert run.certificate.reward_lower <= ib.evaluate(free, run.policy).reward
+
+
+def test_cspda_is_proved_like_any_other_learner_and_tightened_when_it_fails() -> None:
+    settings = ib.CSPDA.practical(slater=0.2)
+    judged = []
+    for run in runs_on(QUEUE, 5, samples=100_000, learner=settings):
+        assert run.policy is not None
+        judged.append(ib.evaluate(QUEUE, run.policy))
+    assert all(one.in_bounds for one in judged)
+    source = learning.AlgorithmSource(Evidence(QUEUE.simulator()), np.random.default_rng(0), settings)
+    source.kappa = 0.01
+    source.failed(-0.02)
+    assert source.settings.kappa == pytest.approx(0.04) and source.settings.slater == 0.2
+
+
+def test_the_margin_asked_for_is_what_the_proof_needs() -> None:
+    """With much evidence, a proof of n samples settles the candidate about as often as z = 1 predicts.
+
+    The predicted margin is one standard deviation above what half of all proofs settle, for each of two constraints
+    (84 % each, about 70 % both); 60 runs: at least 50 %, three standard errors below.
+    """
+    simulator = QUEUE.simulator()
+    evidence = Evidence(simulator)
+    evidence.add_starts(np.random.default_rng(1), 100_000)
+    learning.try_each(evidence, 20_000, np.random.default_rng(0))
+    policy, guess = learning.conservative(evidence, 0.01, 20_000, z=1.0)
+    settled = sum(
+        learning.prove(policy, simulator, guess, 0.01, 20_000, np.random.default_rng(seed)).in_bounds
+        for seed in range(60)
+    )
+    assert settled >= 30
+    margins = ib.evaluate(QUEUE, policy).margins / QUEUE.margin_scales
+    assert np.all(margins < 0.02)  # not more than needed: the queue could keep 0.2
+
+
+def test_failed_proofs_teach_later_candidates() -> None:
+    simulator = QUEUE.simulator()
+    evidence = Evidence(simulator)
+    learning.try_each(evidence, 10, np.random.default_rng(0))
+    assert evidence.visits.sum() == 960 and np.all(evidence.visits == 10)
+    learning.walk_for_evidence(ib.Policy.uniform(QUEUE), evidence, 777, np.random.default_rng(0))
+    assert evidence.visits.sum() == 960 + 777
+    evidence.add_starts(np.random.default_rng(0), 1000)
+    model = evidence.model()
+    scaled = (QUEUE.margins / QUEUE.margin_scales[:, None], (QUEUE.reward - 0.0) / 5.0)
+    np.testing.assert_allclose(model.margins, scaled[0], atol=1e-12)
+    np.testing.assert_allclose(model.reward, scaled[1], atol=1e-12)
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    one, two, other = (learn_certified(QUEUE.simulator(), samples=20_000, seed=seed) for seed in (3, 3, 4))
+    assert one.policy is not None and two.policy is not None and other.policy is not None
+    assert np.array_equal(one.policy.probabilities, two.policy.probabilities) and one.samples == two.samples
+    assert not np.array_equal(one.policy.probabilities, other.policy.probabilities)
+
+
+def test_wrong_input_is_refused_by_name() -> None:
+    simulator = QUEUE.simulator()
+    for arguments, message in (
+        ({"samples": 0}, "samples must be a whole number"),
+        ({"samples": 100, "confidence": 1.0}, "confidence must be a probability between 0 and 1"),
+        ({"samples": 100, "seed": "x"}, "seed must be a whole number"),
+        ({"samples": 100, "learner": "magic"}, 'learner must be "model", or settings such as ib.CSPDA.practical()'),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            learn_certified(simulator, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="learners see a simulator only"):
+        learn_certified(QUEUE, samples=100)  # type: ignore[arg-type]
