@@ -14,6 +14,7 @@ import naive
 from inbounds.exact.bellman import Solver
 from inbounds.exact.bundle import Bundle, slater_bundle
 from inbounds.exact.solution import priced_backup
+from inbounds.exact.solve import solve
 from strategies import cmdps
 
 drawn = settings(deadline=None, max_examples=80, derandomize=True)
@@ -32,7 +33,7 @@ CONSERVATIVE = {
 
 def assert_agree(cmdp, tolerance=1e-8):
     """Bundle and LP find the same optimum; the bundle's own bounds hold and are as close as they should be."""
-    found, reference = ib.solve(cmdp, "bundle", tolerance=tolerance), ib.solve(cmdp, "lp")
+    found, reference = solve(cmdp, "bundle", tolerance=tolerance), solve(cmdp, "lp")
     spread = float(np.ptp(cmdp.reward)) / 2 or 1.0
     allowed = tolerance * max(abs(reference.reward), 0.01 * spread)
     # Each may be out of bounds by what counts as rounding, and gains at most the price of that.
@@ -60,7 +61,7 @@ def test_the_queue_and_its_conservative_versions(kappa):
 
 
 def test_the_queue_to_the_last_digits():
-    best = ib.solve(ib.zoo.queue(), tolerance=1e-9)
+    best = solve(ib.zoo.queue(), tolerance=1e-9)
     assert best.total_reward == pytest.approx(4.644858248633466, abs=1e-8)
     # Section 21 gives them for the scaled margins: (0.096920, 0.045560), the second divided by 1.68 / 5.
     assert best.prices == pytest.approx([0.096920, 0.135595], abs=1e-6)
@@ -105,7 +106,7 @@ def test_a_larger_garnet_certifies_itself():
     """Elimination or sweeps, dense or sparse evaluation: other code than in the small ones."""
     for ring in (False, True):
         cmdp = ib.zoo.garnet(states=1200, actions=4, constraints=2, discount=0.98, ring=ring, seed=7)
-        found = ib.solve(cmdp)
+        found = solve(cmdp)
         assert found.in_bounds
         assert found.gap <= 1e-8 * found.reward
         assert found.occupancy.sum() == pytest.approx(1.0, abs=1e-12)
@@ -127,7 +128,7 @@ def test_units_do_not_matter():
             ib.Constraint(-1e-6 * second.signal, at_most=-1e-6 * second.bound, name="small"),
         ),
     )
-    best, same = ib.solve(plain), ib.solve(other, tolerance=1e-14)
+    best, same = solve(plain), solve(other, tolerance=1e-14)
     assert same.reward == pytest.approx(1000.0 + 1e-3 * best.reward, abs=2e-11)
     assert same.prices == pytest.approx(1e-3 * best.prices * [1e-6, 1e6], rel=1e-4)
     assert same.in_bounds
@@ -150,7 +151,7 @@ def one_state(constraints, reward=(1.0, 0.0), discount=0.5):
 
 @pytest.mark.parametrize("discount", [0.0, 0.5, 0.999])
 def test_one_state(discount):
-    best = ib.solve(one_state([ib.Constraint([1.0, 0.0], at_most=0.25)], discount=discount))
+    best = solve(one_state([ib.Constraint([1.0, 0.0], at_most=0.25)], discount=discount))
     assert best.reward == pytest.approx(0.25, abs=1e-9)
     assert best.prices == pytest.approx([1.0], abs=1e-8)
 
@@ -168,26 +169,26 @@ def test_a_constraint_that_never_binds():
     found = assert_agree(dataclasses.replace(queue, constraints=(*queue.constraints, idle)))
     assert found.prices[2] == 0.0
     assert found.margins[2] == pytest.approx(2.0, abs=1e-12)
-    assert found.reward == pytest.approx(ib.solve(queue).reward, abs=1e-7)
+    assert found.reward == pytest.approx(solve(queue).reward, abs=1e-7)
 
 
 def test_a_signal_that_is_zero_throughout():
     idle = ib.Constraint([0.0, 0.0], at_least=0.0, name="nothing")
-    assert ib.solve(one_state([idle])).reward == pytest.approx(1.0, abs=1e-9)
+    assert solve(one_state([idle])).reward == pytest.approx(1.0, abs=1e-9)
 
 
 def test_duplicate_constraints():
     queue = ib.zoo.queue()
     twice = tuple(dataclasses.replace(c, name=f"{c.name} again") for c in queue.constraints)
     found = assert_agree(dataclasses.replace(queue, constraints=queue.constraints + twice))
-    assert found.prices[:2] + found.prices[2:] == pytest.approx(ib.solve(queue).prices, abs=1e-5)
+    assert found.prices[:2] + found.prices[2:] == pytest.approx(solve(queue).prices, abs=1e-5)
 
 
 @pytest.mark.parametrize("discount", [0.0, 0.9])
 def test_a_constraint_that_only_one_policy_meets(discount):
     cmdp = one_state([ib.Constraint([0.25, 0.5, 1.0], at_least=1.0)], reward=(1.0, 0.5, 0.25), discount=discount)
     assert ib.slater(cmdp).value == pytest.approx(0.0, abs=1e-12)
-    best = ib.solve(cmdp)
+    best = solve(cmdp)
     assert best.reward == pytest.approx(0.25, abs=1e-9)
     assert best.policy.probabilities == pytest.approx([0.0, 0.0, 1.0], abs=1e-9)
 
@@ -196,7 +197,7 @@ def test_bounds_that_are_the_best_achievable():
     """The Slater constant is zero up to rounding, on a problem where many policies are close to it."""
     cmdp = ib.zoo.garnet(states=40, constraints=1, seed=6)
     edge = cmdp.tightened(ib.slater(cmdp).value)
-    best = ib.solve(edge)
+    best = solve(edge)
     assert best.in_bounds
     only = ib.evaluate(edge, ib.slater(cmdp).policy)
     assert best.reward >= only.reward - 1e-6
@@ -204,7 +205,7 @@ def test_bounds_that_are_the_best_achievable():
 
 def test_a_constant_reward():
     cmdp = dataclasses.replace(ib.zoo.queue(), reward=np.full(96, 2.0))
-    best = ib.solve(cmdp)
+    best = solve(cmdp)
     assert best.reward == pytest.approx(2.0, abs=1e-12)
     assert best.in_bounds
 
@@ -219,7 +220,7 @@ def test_unreachable_states_are_greedy_at_the_prices():
         initial=[1.0, 0.0],
         discount=0.9,
     )
-    best = ib.solve(cmdp)
+    best = solve(cmdp)
     assert best.policy.probabilities == pytest.approx([0.25, 0.75, 0.0, 1.0], abs=1e-8)
     priced = cmdp.reward + best.prices @ cmdp.margins
     assert np.argmax(priced_backup(cmdp, priced, best.value_function)[2:]) == 1
@@ -228,7 +229,7 @@ def test_unreachable_states_are_greedy_at_the_prices():
 def test_large_prices():
     """A gain of 1 for a violation of 1e-5: the price is far beyond the first cap."""
     cmdp = one_state([ib.Constraint([-1e-5, 1e-3, -1.0], at_least=0.0)], reward=(1.0, 0.0, -1.0))
-    best = ib.solve(cmdp)
+    best = solve(cmdp)
     assert best.reward == pytest.approx(1.0 - 1e-5 / (1e-3 + 1e-5), abs=1e-8)
     assert best.in_bounds
 
@@ -238,7 +239,7 @@ def test_infeasible_problems(beyond):
     queue = ib.zoo.queue()
     edge = 0.2 * queue.margin_scales
     with pytest.raises(ib.Infeasible) as raised:
-        ib.solve(queue.tightened(edge + beyond * queue.margin_scales))
+        solve(queue.tightened(edge + beyond * queue.margin_scales))
     error = raised.value
     cmdp = queue.tightened(edge + beyond * queue.margin_scales)
     assert error.slater == pytest.approx(ib.slater(cmdp).value, abs=1e-12)
@@ -251,8 +252,8 @@ def test_infeasible_problems(beyond):
 def test_infeasible_and_large():
     cmdp = ib.zoo.garnet(states=1000, actions=4, seed=3)
     with pytest.raises(ib.Infeasible):
-        ib.solve(cmdp.tightened(1.001 * ib.slater(cmdp).value))
-    ib.solve(cmdp.tightened(0.999 * ib.slater(cmdp).value))
+        solve(cmdp.tightened(1.001 * ib.slater(cmdp).value))
+    solve(cmdp.tightened(0.999 * ib.slater(cmdp).value))
 
 
 # The interface.
@@ -292,7 +293,7 @@ def test_at_most_one_policy_more_than_constraints_is_mixed():
 
 def test_progress_reports_bounds_that_close():
     reports = []
-    best = ib.solve(ib.zoo.queue(), progress=lambda *report: reports.append(report))
+    best = solve(ib.zoo.queue(), progress=lambda *report: reports.append(report))
     solves, lowers, uppers = (np.array(column) for column in zip(*reports, strict=True))
     assert np.array_equal(solves, np.arange(1, best.unconstrained_solves + 1))
     assert np.all(np.diff(uppers) <= 0.0)
@@ -305,7 +306,7 @@ def test_progress_reports_bounds_that_close():
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-5])
 def test_a_loose_tolerance_is_kept_and_saves_solves(tolerance):
     cmdp = ib.zoo.garnet(states=200, constraints=2, seed=5)
-    loose, tight = ib.solve(cmdp, tolerance=tolerance), ib.solve(cmdp)
+    loose, tight = solve(cmdp, tolerance=tolerance), solve(cmdp)
     assert loose.gap <= tolerance * loose.upper_bound
     assert loose.reward <= tight.upper_bound
     assert tight.reward <= loose.upper_bound
@@ -315,11 +316,11 @@ def test_a_loose_tolerance_is_kept_and_saves_solves(tolerance):
 @pytest.mark.parametrize("tolerance", [0.0, -1.0, np.nan, np.inf])
 def test_wrong_tolerances_are_refused(tolerance):
     with pytest.raises(ib.InvalidInput, match="tolerance must be a number above 0"):
-        ib.solve(ib.zoo.queue(), tolerance=tolerance)
+        solve(ib.zoo.queue(), tolerance=tolerance)
 
 
 def test_the_same_bits_every_time():
     cmdp = ib.zoo.garnet(states=80, seed=2)
-    once, again = ib.solve(cmdp), ib.solve(cmdp)
+    once, again = solve(cmdp), solve(cmdp)
     assert np.array_equal(once.policy.probabilities, again.policy.probabilities)
     assert once.upper_bound == again.upper_bound

@@ -14,6 +14,7 @@ import naive
 import reference
 import strategies
 from inbounds.exact.solution import upper_bound
+from inbounds.exact.solve import solve
 
 
 def size(cmdp, prices=None):
@@ -46,7 +47,7 @@ def rescaled(cmdp, reward=1.0, margins=None):
 @pytest.mark.parametrize("problem", reference.FEASIBLE)
 def test_problems_solved_by_hand(problem):
     cmdp, reward, prices, table, _ = problem()
-    best = ib.solve(cmdp, method="lp")
+    best = solve(cmdp, method="lp")
     assert best.reward == pytest.approx(reward, abs=1e-12)
     assert best.upper_bound == pytest.approx(reward, abs=1e-12)
     assert best.prices == pytest.approx(prices, abs=1e-12)
@@ -59,7 +60,7 @@ def test_problems_solved_by_hand(problem):
 @pytest.mark.parametrize("method", ["lp", "bundle"])
 def test_states_that_nothing_leads_to_get_the_greedy_action(method):
     cmdp = reference.unreachable_state().cmdp
-    best = ib.solve(cmdp, method=method)
+    best = solve(cmdp, method=method)
     assert best.occupancy[2:].tolist() == [0.0, 0.0]
     assert best.policy.table()[1].tolist() == [1.0, 0.0]
 
@@ -67,7 +68,7 @@ def test_states_that_nothing_leads_to_get_the_greedy_action(method):
 @pytest.mark.parametrize("method", ["lp", "bundle"])
 @given(strategies.cmdps())
 def test_unvisited_states_are_greedy_at_the_optimal_prices(method, cmdp):
-    best = ib.solve(cmdp, method=method)
+    best = solve(cmdp, method=method)
     priced = cmdp.reward + best.prices @ cmdp.margins
     backup = (1 - cmdp.discount) * priced + cmdp.discount * (cmdp.transition @ best.value_function)
     unvisited = cmdp.pairs.sum_by_state(np.asarray(best.occupancy)) == 0.0
@@ -85,7 +86,7 @@ def test_unvisited_states_are_greedy_at_the_optimal_prices(method, cmdp):
 @given(strategies.feasible(least_slack=1))
 def test_agrees_with_scipy_on_dense_matrices(method, drawn):
     cmdp = drawn.cmdp
-    best = ib.solve(cmdp, method=method)
+    best = solve(cmdp, method=method)
     optimum, _ = naive.lp(cmdp)
     # Both solvers work to tolerances; scipy's is 1e-7 on feasibility, which the prices turn into reward.
     assert best.reward == pytest.approx(optimum, abs=1e-6 * size(cmdp, best.prices))
@@ -94,7 +95,7 @@ def test_agrees_with_scipy_on_dense_matrices(method, drawn):
 @pytest.mark.parametrize("method", ["lp", "bundle"])
 @given(strategies.cmdps(max_states=4, max_actions=3, max_constraints=0))
 def test_without_constraints_equals_enumeration(method, cmdp):
-    best = ib.solve(cmdp, method=method)
+    best = solve(cmdp, method=method)
     exact = naive.best_deterministic(cmdp, cmdp.reward)
     assert best.reward == pytest.approx(exact, abs=1e-9 * size(cmdp))
     assert best.upper_bound >= exact - 1e-12 * size(cmdp)
@@ -104,7 +105,7 @@ def test_without_constraints_equals_enumeration(method, cmdp):
 @given(strategies.feasible(max_states=4, max_actions=3))
 def test_no_policy_in_bounds_is_better(method, drawn):
     cmdp = drawn.cmdp
-    best = ib.solve(cmdp, method=method)
+    best = solve(cmdp, method=method)
     for probabilities in (*naive.deterministic_policies(cmdp), drawn.inside):
         if all(naive.value(cmdp, probabilities, margin) >= 0.0 for margin in cmdp.margins):
             assert naive.value(cmdp, probabilities, cmdp.reward) <= best.upper_bound + 1e-11 * size(cmdp, best.prices)
@@ -116,7 +117,7 @@ def test_no_policy_in_bounds_is_better(method, drawn):
 @pytest.mark.parametrize("method", ["lp", "bundle"])
 @given(strategies.cmdps())
 def test_everything_reported_is_the_policys_own(method, cmdp):
-    best = ib.solve(cmdp, method=method)
+    best = solve(cmdp, method=method)
     probabilities = best.policy.probabilities
     assert best.reward == pytest.approx(naive.value(cmdp, probabilities, cmdp.reward), abs=1e-12)
     for margin, signal in zip(best.margins, cmdp.margins, strict=True):
@@ -137,7 +138,7 @@ def test_duality_and_complementary_slackness(method, drawn):
     is at most the gap plus what rounding lets the other margins fall below zero.
     """
     cmdp = drawn.cmdp
-    best = ib.solve(cmdp, method=method)
+    best = solve(cmdp, method=method)
     scale = size(cmdp, best.prices)
     assert best.gap <= 1e-8 * scale
     assert best.upper_bound >= best.reward + best.prices @ best.margins - 1e-12 * scale
@@ -153,7 +154,7 @@ def test_any_prices_and_any_value_function_give_a_valid_bound(method, cmdp, data
     guess = np.array(data.draw(st.lists(numbers, min_size=cmdp.n_states, max_size=cmdp.n_states)))
     bound = upper_bound(cmdp, cmdp.reward + prices @ cmdp.margins, guess)
     rounding = 1e-12 * (size(cmdp, prices) + np.max(np.abs(guess)) / (1.0 - cmdp.discount))
-    best = ib.solve(cmdp, method=method)
+    best = solve(cmdp, method=method)
     assert bound >= best.reward - 1e-9 * float(prices @ cmdp.margin_scales) - rounding
     probabilities = data.draw(strategies.policy_probabilities(cmdp.offsets))
     assert bound >= naive.value(cmdp, probabilities, cmdp.reward + prices @ cmdp.margins) - rounding
@@ -172,7 +173,7 @@ def test_the_bound_of_the_best_value_function_is_tight(cmdp, data):
 
 @pytest.mark.parametrize("method", ["lp", "bundle"])
 def test_the_solution_is_read_only_and_says_what_it_is(method):
-    best = ib.solve(reference.two_rooms().cmdp, method=method)
+    best = solve(reference.two_rooms().cmdp, method=method)
     for array in (best.margins, best.prices, best.value_function, best.occupancy):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
@@ -199,7 +200,7 @@ def test_numbering_the_states_differently_changes_nothing(method, drawn, shuffle
         initial=cmdp.initial[order],
         discount=cmdp.discount,
     )
-    first, second = ib.solve(cmdp, method=method), ib.solve(renumbered, method=method)
+    first, second = solve(cmdp, method=method), solve(renumbered, method=method)
     assert first.reward == pytest.approx(second.reward, abs=2e-8 * size(cmdp, first.prices))
 
 
@@ -207,8 +208,8 @@ def test_numbering_the_states_differently_changes_nothing(method, drawn, shuffle
 @pytest.mark.parametrize("reward", [1.0, 1e6, 1e-6])
 @pytest.mark.parametrize("margins", [(1.0, 1.0), (1e6, 1e6), (1e-6, 1e-6), (1e6, 1e-6), (1e-6, 1e6)])
 def test_units_do_not_matter_on_the_queue(method, reward, margins):
-    plain = ib.solve(ib.zoo.queue(), method=method)
-    best = ib.solve(rescaled(ib.zoo.queue(), reward, margins), method=method)
+    plain = solve(ib.zoo.queue(), method=method)
+    best = solve(rescaled(ib.zoo.queue(), reward, margins), method=method)
     assert best.reward / reward == pytest.approx(plain.reward, rel=1e-9)
     assert best.upper_bound / reward == pytest.approx(plain.reward, rel=1e-9)
     assert best.prices * np.array(margins) / reward == pytest.approx(plain.prices, rel=1e-6)
@@ -224,7 +225,7 @@ def test_units_do_not_matter_on_the_queue(method, reward, margins):
 def test_units_do_not_matter(method, drawn, reward, margins):
     cmdp = drawn.cmdp
     other = rescaled(cmdp, reward, margins[: cmdp.n_constraints])
-    plain, best = ib.solve(cmdp, method=method), ib.solve(other, method=method)
+    plain, best = solve(cmdp, method=method), solve(other, method=method)
     assert best.reward / reward == pytest.approx(plain.reward, abs=2e-8 * size(cmdp, plain.prices))
     assert best.gap <= 1e-8 * size(other, best.prices)
     assert best.in_bounds
@@ -235,12 +236,12 @@ def test_units_do_not_matter(method, drawn, reward, margins):
 def test_a_price_bounds_what_relaxing_its_bound_can_gain(method, drawn, eighths):
     """The optimum is concave in the bounds and the prices are its slope: relaxing by b gains at most price * b."""
     cmdp = drawn.cmdp
-    best = ib.solve(cmdp, method=method)
+    best = solve(cmdp, method=method)
     for k in range(cmdp.n_constraints):
         by = np.zeros(cmdp.n_constraints)
         by[k] = eighths / 8
         looser = cmdp.tightened(-by)
-        relaxed = ib.solve(looser, method=method)
+        relaxed = solve(looser, method=method)
         slack = 2e-8 * (size(cmdp, best.prices) + size(looser, relaxed.prices))
         assert best.reward - slack <= relaxed.reward <= best.reward + best.prices[k] * by[k] + slack
 
@@ -253,7 +254,7 @@ def test_a_price_bounds_what_relaxing_its_bound_can_gain(method, drawn, eighths)
 def test_bounds_that_only_just_can_be_met(method, drawn):
     """With slack 0 the bounds are exactly what a policy achieves; the answer must be in bounds and no worse than it."""
     cmdp = drawn.cmdp
-    best = ib.solve(cmdp, method=method)
+    best = solve(cmdp, method=method)
     assert best.in_bounds
     least = naive.value(cmdp, drawn.inside, cmdp.reward)
     assert best.reward >= least - 2e-9 * size(cmdp, best.prices)
@@ -267,7 +268,7 @@ def test_a_bound_at_the_very_maximum(method, seed, discount):
     cmdp = ib.zoo.garnet(states=12, actions=3, constraints=1, discount=discount, seed=seed)
     most = naive.best_value(cmdp, cmdp.constraints[0].signal, 1e-13)
     tight = dataclasses.replace(cmdp, constraints=(dataclasses.replace(cmdp.constraints[0], at_least=most),))
-    best = ib.solve(tight, method=method)
+    best = solve(tight, method=method)
     assert best.in_bounds
     assert best.occupancy @ cmdp.constraints[0].signal == pytest.approx(most, abs=1e-8)
 
@@ -288,11 +289,11 @@ def test_a_single_policy_with_its_own_values_as_bounds(method, discount):
             discount=discount,
         )
         only = ib.evaluate(plain, ib.Policy.uniform(plain))
-        best = ib.solve(plain.tightened(only.margins), method=method)
+        best = solve(plain.tightened(only.margins), method=method)
         assert best.reward == only.reward
         assert best.in_bounds
 
 
 def test_unknown_methods_are_refused():
     with pytest.raises(ib.InvalidInput, match=r"method must be one of auto, .*lp.*, found 'simplex'"):
-        ib.solve(reference.two_rooms().cmdp, method="simplex")
+        solve(reference.two_rooms().cmdp, method="simplex")

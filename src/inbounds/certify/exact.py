@@ -227,10 +227,10 @@ def _strict(cmdp: CMDP, solution: Solution) -> tuple[Policy, Certificate]:
     first = certify_exact(solution.policy, cmdp, prices=solution.prices, value_function=solution.value_function)
     if first.in_bounds or not np.all(np.isfinite(first.margins_lower)):
         return solution.policy, first
-    safest = slater(cmdp, tolerance=0.3)  # any policy with a margin to spare will do
-    if safest.value > _STRICT * float(np.min(cmdp.margin_scales)):
+    safest = slater(cmdp, scaled=True, tolerance=0.3)  # any policy with a margin to spare will do
+    if safest.value > _STRICT:
         spent, safely_spent = solution.occupancy, occupancy(cmdp, safest.policy)
-        weight = float(np.max(-first.margins_lower)) / safest.value
+        weight = float(np.max(-first.margins_lower / cmdp.margin_scales)) / safest.value
         while weight < 0.5:  # rounding in the mixture may eat a little of the margin: then a little more
             mixed = (1.0 - weight) * spent + weight * safely_spent
             policy = Policy.from_occupancy(cmdp, mixed, otherwise=solution.policy)

@@ -386,7 +386,8 @@ def _newton_point(dual: _Dual, gap: float, cap: float) -> Floats | None:
     centre, gradient = dual.best_prices, dual.margins[dual.best_index]
     steps, turns = dual.prices - centre, dual.margins - gradient
     lengths, products = np.sum(steps**2, axis=1), np.sum(steps * turns, axis=1)
-    useful = products > 1e-12 * np.sqrt(lengths * np.sum(turns**2, axis=1))
+    # Prices closer than rounding say nothing about the curvature.
+    useful = (lengths > 1e-24) & (products > 1e-12 * np.sqrt(lengths * np.sum(turns**2, axis=1)))
     farthest_first = [j for j in np.argsort(-lengths, kind="stable") if useful[j]][-8 * (len(centre) + 1) :]
     if not farthest_first:
         return None
@@ -395,7 +396,7 @@ def _newton_point(dual: _Dual, gap: float, cap: float) -> Floats | None:
     for j in farthest_first:
         image = curvature @ steps[j]
         along = float(steps[j] @ image)
-        if along <= 1e-12 * lengths[j] * np.trace(curvature):  # lost to rounding
+        if not along > 1e-12 * lengths[j] * abs(np.trace(curvature)):  # lost to rounding
             continue
         curvature += np.outer(turns[j], turns[j]) / products[j] - np.outer(image, image) / along
     try:
