@@ -64,7 +64,7 @@ from inbounds.errors import InvalidInput
 from inbounds.learn.kernels import draw_next, draw_start
 from inbounds.model.cmdp import CMDP, Constraint
 from inbounds.model.policy import Policy, occupancy
-from inbounds.model.simulator import Simulator, World, _cumulative_rows
+from inbounds.model.simulator import Simulator, World, cumulative_rows
 
 REWARD_SHARE = 0.1
 """Of alpha, for the lower bound of the reward; the constraints share the rest evenly."""
@@ -463,7 +463,7 @@ def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
     return Design(
         discount=float(simulator.discount),
         starts=guess.starts(simulator.discount),
-        choice=_cumulative_rows(policy.probabilities, policy.pairs.offsets),
+        choice=cumulative_rows(policy.probabilities, policy.pairs.offsets),
         pair_values=np.ascontiguousarray(guess.pair_values),
         state_values=np.ascontiguousarray(guess.state_values),
         floor=floor,

@@ -102,14 +102,11 @@ def tree_find(tree: Floats, levels: Ints, n: int, x: float) -> int:
     k = 0
     for level in range(levels.shape[0] - 2, -1, -1):
         first = levels[level] + k * FAN_OUT
-        # Count the children that end at or before x, without a branch that the processor would have to guess.
-        child, before, end = 0, 0.0, tree[first]
-        for j in range(1, FAN_OUT):
-            past = x >= end
-            child += past
-            before = end if past else before
-            end += tree[first + j]
-        x -= before
+        # Branches, although they are hard to guess: a right guess fetches the next level before this one has arrived.
+        child = 0
+        while child < FAN_OUT - 1 and x >= tree[first + child]:
+            x -= tree[first + child]
+            child += 1
         # Rounding can carry x past the last weight; the nodes below the padding do not exist.
         k = min(k * FAN_OUT + child, (n - 1) >> (LOG_FAN_OUT * level))
     return k

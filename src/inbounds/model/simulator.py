@@ -54,8 +54,8 @@ class World(NamedTuple):
     """
 
     offsets: Ints  # [S + 1]
-    states: Ints  # [n], the state of each pair
-    row_starts: Ints  # [n + 1], where the row of a pair starts in the next two
+    states: npt.NDArray[np.int32]  # [n], the state of each pair
+    row_starts: npt.NDArray[np.int32]  # [n + 1], where the row of a pair starts in the next two
     cumulative: Floats  # [nnz], cumulative probabilities within a row; the last of a row is 1
     successors: npt.NDArray[np.int32]  # [nnz]
     reward: Floats  # [n], in [0, 1]
@@ -198,8 +198,8 @@ class Simulator:
         none, no_states = np.empty(0), np.empty(0, dtype=np.int32)
         world = World(
             offsets=pairs.offsets,
-            states=pairs.states,
-            row_starts=np.zeros(pairs.n_pairs + 1, dtype=np.int64),
+            states=pairs.states.astype(np.int32),
+            row_starts=np.zeros(pairs.n_pairs + 1, dtype=np.int32),
             cumulative=none,
             successors=no_states,
             reward=np.full(pairs.n_pairs, np.nan),
@@ -289,20 +289,21 @@ def _require_within(value: float, limits: tuple[float, float], found: str, what:
 def _tabular_world(cmdp: CMDP, scaling: Scaling) -> World:
     matrix = cmdp.transition
     row_starts = matrix.indptr.astype(np.int64)
+    # Indices are short: at a million pairs a step is a matter of cache misses.
     return World(
         offsets=cmdp.offsets,
-        states=cmdp.pairs.states,
-        row_starts=freeze(row_starts),
-        cumulative=freeze(_cumulative_rows(matrix.data, row_starts)),
+        states=freeze(cmdp.pairs.states.astype(np.int32)),
+        row_starts=freeze(row_starts.astype(np.int32 if matrix.nnz < 2**31 else np.int64)),
+        cumulative=freeze(cumulative_rows(matrix.data, row_starts)),
         successors=freeze(matrix.indices.astype(np.int32)),
         reward=freeze((cmdp.reward - scaling.reward_low) / scaling.reward_span),
         margins=freeze(np.ascontiguousarray((cmdp.margins / scaling.margin_scales[:, None]).T)),
-        start_cumulative=freeze(_cumulative_rows(cmdp.initial, np.array([0, cmdp.n_states]))),
+        start_cumulative=freeze(cumulative_rows(cmdp.initial, np.array([0, cmdp.n_states]))),
         start_guide=freeze(_guide(cmdp.initial)),
     )
 
 
-def _cumulative_rows(probabilities: Floats, row_starts: Ints) -> Floats:
+def cumulative_rows(probabilities: Floats, row_starts: Ints) -> Floats:
     """Cumulative sums within rows, each of which is exactly 1 from its last positive entry on."""
     cumulative = np.empty_like(probabilities)
     lengths = np.diff(row_starts)
@@ -316,7 +317,7 @@ def _cumulative_rows(probabilities: Floats, row_starts: Ints) -> Floats:
 
 def _guide(initial: Floats) -> npt.NDArray[np.int32]:
     """Where to start looking for the state of u, by the integer part of u * S: never beyond the state itself."""
-    cumulative = _cumulative_rows(initial, np.array([0, len(initial)]))
+    cumulative = cumulative_rows(initial, np.array([0, len(initial)]))
     # The product u * S may be rounded up to the next whole number, so a cell starts a little before j / S.
     cells = np.arange(len(initial)) / len(initial) * (1.0 - 2.0**-52)
     return np.searchsorted(cumulative, cells, side="right").astype(np.int32)
