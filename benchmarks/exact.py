@@ -54,6 +54,14 @@ def main() -> None:
             name = f"K = {constraints}, gap {tolerance:.0e}"
             row(name, states=states, discount=0.9, constraints=constraints, tolerance=tolerance)
 
+    print(f"\nFrontier of 50 points against one cold solve, {states:,} states, discount 0.9 (CPU time)")
+    for tolerance in (1e-6, 1e-8):
+        found = in_process({"states": states, "discount": 0.9, "tolerance": tolerance, "points": 50})
+        print(
+            f"gap {tolerance:.0e}: cold {found['cold']:.3f} s, frontier {found['frontier']:.2f} s: "
+            f"x {found['frontier'] / found['cold']:.0f}, {found['solves']} unconstrained solves   (target: at most 10)"
+        )
+
 
 def row(name: str, against_lp: bool = False, **case: Any) -> None:
     found = in_process(case)
@@ -94,8 +102,9 @@ def measure(
     tolerance: float = 1e-8,
     opponent: str | None = None,
     limit: float = 0.0,
+    points: int = 0,
 ) -> dict[str, Any]:
-    """One solve, by the bundle or by an opponent."""
+    """One solve, by the bundle or by an opponent, neither with a certificate; or a frontier next to a cold solve."""
     import inbounds as ib
     from inbounds.exact import lp
 
@@ -111,10 +120,14 @@ def measure(
     # Beyond 400 states evaluation takes another path, which must be compiled or loaded too.
     ib.solve(problem(500), tolerance=tolerance)
     cmdp = problem(states)
+    if points:
+        cold, _ = timed(lambda: ib.solve(cmdp, certificate=False))
+        frontier, curve = timed(lambda: ib.frontier(cmdp, 0, points, tolerance=tolerance))
+        return {"cold": cold, "frontier": frontier, "solves": curve.unconstrained_solves}
     arrays = [cmdp.transition.data, cmdp.transition.indices, cmdp.transition.indptr, cmdp.reward, cmdp.initial]
     arrays += [cmdp.offsets, cmdp.actions, *(c.signal for c in cmdp.constraints)]
     before = resident(reset_peak=True)
-    seconds, best = timed(lambda: ib.solve(cmdp, tolerance=tolerance))
+    seconds, best = timed(lambda: ib.solve(cmdp, tolerance=tolerance, certificate=False))
     return {
         "seconds": seconds,
         "reward": best.reward,
