@@ -112,6 +112,8 @@ def infeasible(problem: Any, proof: Slater | EpisodicSlater, attempt: Callable[[
         best = attempt(replace(problem, reward=problem.margins[k], constraints=others))
         if not isinstance(best, Slater | EpisodicSlater):
             relaxed[k] = bounds[k] + outward * min(best.reward, 0.0)
+    for values in (alone, relaxed):  # zero is easier to read than what rounding leaves of it
+        values[np.abs(values) <= 1e-12 * problem.margin_scales] = 0.0
     reach = np.array([c.margin(value) for c, value in zip(problem.constraints, alone, strict=True)])
     hopeless = reach < -INFEASIBLE * problem.margin_scales
     weights = proof.prices * problem.margin_scales  # what counts is the share of the proof, whatever the units

@@ -132,10 +132,11 @@ class Policy:
         """The probabilities as a dense table [S, A], 0 where a state does not have an action."""
         return self.pairs.table(self.probabilities)
 
-    def by_label(self) -> dict[Hashable, dict[Hashable, float]]:
-        """``{state: {action: probability}}`` in the user's labels, without actions of probability 0."""
+    def by_label(self, negligible: float = 1e-9) -> dict[Hashable, dict[Hashable, float]]:
+        """``{state: {action: probability}}`` in the user's labels, for reading: actions of a `negligible` probability
+        are left out (``negligible=0`` keeps all that are positive)."""
         rules: dict[Hashable, dict[Hashable, float]] = {}
-        for pair in np.flatnonzero(self.probabilities):
+        for pair in np.flatnonzero(self.probabilities > negligible):
             state = self.pairs.state_label(int(self.pairs.states[pair]))
             rules.setdefault(state, {})[self.pairs.action_label(int(pair))] = float(self.probabilities[pair])
         return rules
