@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.model.cmdp import CMDP
-from inbounds.model.policy import ROUNDING, Policy, evaluate
+from inbounds.model.policy import Evaluation, Policy, evaluate
 
 if TYPE_CHECKING:
     from inbounds.certify.certificate import Certificate
@@ -20,25 +19,21 @@ INFEASIBLE = 1e-10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solution:
+class Solution(Evaluation):
     """An optimal policy with bounds on both sides, in the user's units; values are normalised by (1 - discount).
+
+    ``reward``, ``margins`` and ``occupancy`` are those of `policy`, evaluated on the model, never the solver's own.
 
     Attributes
     ----------
     policy : Policy
         One stationary policy. In states that it never visits it is greedy at the optimal prices.
-    reward : float
-        The exact value of `policy`, evaluated on the model, never the solver's own number.
-    margins : array [K]
-        Likewise, of every constraint.
     prices : array [K]
         Reward gained per unit of bound relaxed; 0 for constraints that do not bind.
     value_function : array [S]
         The best value, from each state, of the reward plus the priced margins. With `prices` it proves `upper_bound`.
     upper_bound : float
         No policy in bounds has more reward.
-    occupancy : array [n]
-        Of `policy`; sums to 1.
     method : str
         What found it.
     unconstrained_solves : int
@@ -50,14 +45,9 @@ class Solution:
     """
 
     policy: Policy
-    reward: float
-    margins: Floats
     prices: Floats
     value_function: Floats
     upper_bound: float
-    occupancy: Floats
-    discount: float
-    margin_scales: Floats
     method: str
     unconstrained_solves: int = 0
     certificate: Certificate | None = None
@@ -67,20 +57,6 @@ class Solution:
     def gap(self) -> float:
         """How far the policy can be from optimal: upper_bound - reward, 0 where rounding makes it negative."""
         return max(self.upper_bound - self.reward, 0.0)
-
-    @property
-    def total_reward(self) -> float:
-        """The discounted sum: reward / (1 - discount)."""
-        return self.reward / (1.0 - self.discount)
-
-    @cached_property
-    def total_margins(self) -> Floats:
-        return self.margins / (1.0 - self.discount)
-
-    @property
-    def in_bounds(self) -> bool:
-        """Every margin >= 0, up to the rounding of floating point (1e-9 of the largest margin of any pair)."""
-        return bool(np.all(self.margins >= -ROUNDING * self.margin_scales))
 
     def __repr__(self) -> str:
         return f"Solution(reward {self.reward:.10g}, gap {self.gap:.1e}, by {self.method})"

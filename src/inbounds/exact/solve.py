@@ -31,37 +31,10 @@ def solve(
 def solve(
     problem: CMDP | EpisodicCMDP, method: str = "auto", *, tolerance: float = 1e-8, progress: Progress | None = None
 ) -> Solution | EpisodicSolution:
-    """The most reward among the policies that keep every bound, with its prices and a bound on the error.
+    """The most reward among the policies that keep every bound; the public ``ib.solve`` adds a certificate to it.
 
-    Values are in the user's units, normalised by (1 - discount); for a finite horizon they are SUMS over it.
-
-    Parameters
-    ----------
-    problem : CMDP or EpisodicCMDP
-    method : "auto", "bundle", "lp" or "polish"
-        "bundle" goes through a few unconstrained problems and takes any size; "auto" chooses it. "lp" is the
-        occupancy linear program on HiGHS: an independent check, for up to some thousand states. "polish" lets the
-        simplex method go the last steps from the bundle's answer to an exact vertex of that program.
-    tolerance : float
-        The gap that "bundle" may leave between the reward of the policy and the upper bound, relative to the optimum.
-    progress : callable, optional
-        Called by "bundle" after every unconstrained solve as ``progress(solves, lower, upper)`` with bounds on the
-        optimum; lower is -inf until a mixture of policies in bounds is known.
-
-    Raises
-    ------
-    Infeasible
-        When no policy is in bounds: with the proof, the constraints that conflict, and how far each bound would have to
-        be relaxed.
-
-    Examples
-    --------
-    >>> import inbounds as ib
-    >>> best = ib.solve(ib.zoo.queue())
-    >>> round(best.total_reward, 7), [round(float(price), 6) for price in best.prices], best.gap < 1e-7
-    (4.6448582, [0.09692, 0.135595], True)
-    >>> round(ib.solve(ib.zoo.three_cycle()).reward, 7)
-    2.0
+    Values are in the user's units, normalised by (1 - discount); for a finite horizon they are SUMS over it. The
+    arguments are those of `inbounds.certify.judge.solve`.
     """
     if method not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, found {method!r}")
