@@ -50,7 +50,7 @@ def reward_figure(reproduction: Reproduction) -> Figure:
             linestyle=":",
             label=f"LP optimum, κ = {reproduction.kappa:.4f}",
         )
-        _mark_restart(panel, reproduction.arm(setting, conservative=True))
+        _mark_restart(panel, reproduction.arm(setting, conservative=True), height=0.6)
         _finish(panel, setting, "total reward")
     np.atleast_1d(panels)[-1].legend(frameon=False, fontsize=8)
     figure.suptitle(f"CSPDA on the queue: reward, mean of {reproduction.seeds} runs", fontsize=11)
@@ -69,7 +69,7 @@ def constraint_figure(reproduction: Reproduction, error_bars: bool) -> Figure:
             # Far below the bound, where every run starts, there is nothing to tell the two apart.
             panel.axhspan(-1e3, 0.0, color="black", alpha=0.06, linewidth=0.0)
             panel.axhline(0.0, color="black", linewidth=0.9, linestyle="--")
-            _mark_restart(panel, reproduction.arm(setting, conservative=True))
+            _mark_restart(panel, reproduction.arm(setting, conservative=True), height=0.03)
             _finish(panel, setting if row == 0 else "", f"total margin: {name}")
         grid[row][0].set_ylim(_limits(reproduction, row, error_bars))
     grid[0][-1].legend(frameon=False, fontsize=8, loc="lower right")
@@ -114,13 +114,13 @@ def _limits(reproduction: Reproduction, constraint: int, error_bars: bool) -> tu
     return min(lows) - room, max(highs) + room
 
 
-def _mark_restart(panel: Any, arm: Arm) -> None:
+def _mark_restart(panel: Any, arm: Arm, height: float) -> None:
     """The practical preset averages the second half only: there its curves jump."""
     if arm.average_from:
         panel.axvline(arm.average_from, color="grey", linewidth=0.8, linestyle="-.")
         panel.annotate(
             "average starts anew ",
-            (arm.average_from, 0.03),
+            (arm.average_from, height),
             xycoords=("data", "axes fraction"),
             fontsize=7,
             color="dimgrey",
