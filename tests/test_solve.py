@@ -297,3 +297,22 @@ def test_a_single_policy_with_its_own_values_as_bounds(method, discount):
 def test_unknown_methods_are_refused():
     with pytest.raises(ib.InvalidInput, match=r"method must be one of auto, .*lp.*, found 'simplex'"):
         solve(reference.two_rooms().cmdp, method="simplex")
+
+
+@pytest.mark.parametrize(("states", "seed"), [(30, 0), (200, 1), (400, 2)])
+def test_polish_ends_at_a_vertex(states, seed):
+    """An optimal vertex has at most one pair per state and one more for each constraint that binds."""
+    cmdp = ib.zoo.garnet(states=states, actions=4, constraints=3, seed=seed)
+    polished, by_lp = solve(cmdp, method="polish"), solve(cmdp, method="lp")
+    assert polished.method == "polish"
+    assert polished.reward == pytest.approx(by_lp.reward, rel=1e-10)
+    assert polished.in_bounds and polished.gap <= 1e-9
+    assert np.count_nonzero(polished.occupancy > 1e-12) <= states + 3
+
+
+def test_polish_of_the_queue_and_of_problems_without_constraints():
+    assert solve(ib.zoo.queue(), method="polish").total_reward == pytest.approx(4.644858248633466, abs=1e-12)
+    free = ib.zoo.garnet(states=50, constraints=0, seed=3)
+    assert solve(free, method="polish").reward == pytest.approx(solve(free, method="lp").reward, rel=1e-12)
+    with pytest.raises(ib.InvalidInput, match="discounted problems"):
+        solve(ib.zoo.media(), method="polish")

@@ -91,4 +91,5 @@ def _polished(cmdp: CMDP, solution: Solution) -> Solution:
     if found is None:
         return solution
     vertex = assemble(cmdp, *found, solution.unconstrained_solves, method="polish")
-    return vertex if vertex.in_bounds and vertex.gap <= solution.gap else solution
+    close = max(solution.gap, 1e-9 * abs(vertex.reward))  # HiGHS's multipliers are good to about 1e-10
+    return vertex if vertex.in_bounds and vertex.gap <= close else solution
