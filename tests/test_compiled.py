@@ -65,7 +65,7 @@ def test_replacements_reach_nested_helpers_and_leave_the_kernel_alone() -> None:
 
 
 def test_replacements_reach_across_files() -> None:
-    from inbounds.learn.empirical import draw_each
+    from inbounds.learn.empirical import draw_in_turn, new_tally
 
     drawn: list[int] = []
 
@@ -75,12 +75,12 @@ def test_replacements_reach_across_files() -> None:
 
     import inbounds as ib
 
-    world = ib.zoo.queue().simulator().open()[0]
-    counts = np.zeros(6, dtype=np.int64)
-    interpreted(draw_each, draw_next=draw_next, draw_start=lambda world, rng: 3)(
-        world, None, np.empty((96, 2), dtype=np.int64), np.zeros(96), np.zeros((96, 2)), counts, 7
+    simulator = ib.zoo.queue().simulator()
+    tally = new_tally(simulator, 192)
+    interpreted(draw_in_turn, draw_next=draw_next, draw_start=lambda world, rng: 3)(
+        tally, simulator.open()[0], None, 0, 192
     )
-    assert drawn == np.repeat(np.arange(96), 2).tolist() and counts.tolist() == [0, 0, 0, 7, 0, 0]
+    assert drawn == [*range(96), *range(96)] and tally.starts.tolist() == [0, 0, 0, 1192, 0, 0]
 
 
 def test_recursion_and_records() -> None:

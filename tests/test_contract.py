@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba.core.dispatcher import Dispatcher
 
 import inbounds as ib
 from inbounds.compiled import interpreted
 from inbounds.learn import ALGORITHMS
+from inbounds.learn.known import in_scaled_units, known_model
 from naive_cspda import ragged
 
 CASES: dict[str, dict[str, Any]] = {
@@ -44,7 +46,7 @@ ONE_PAIR = ib.CMDP(
     initial=[1.0],
     discount=0.9,
 )
-PROBLEMS = {
+PROBLEMS: dict[str, ib.CMDP] = {
     "queue": ib.zoo.queue(),
     "ragged": ragged(2),
     "one constraint": ragged(1),
@@ -55,6 +57,12 @@ PROBLEMS = {
 }
 SOME_PROBLEMS = pytest.mark.parametrize("problem", ["queue", "ragged"])
 ALL_PROBLEMS = pytest.mark.parametrize("problem", PROBLEMS)
+
+
+def problem_for(settings: Any, problem: str) -> ib.CMDP:
+    """The problem; without its constraints for an algorithm that knows none."""
+    cmdp = PROBLEMS[problem]
+    return cmdp if settings.algorithm.constrained else cmdp.unconstrained()
 
 
 def user_simulator(cmdp: ib.CMDP, record: list[tuple[Any, Any]] | None = None) -> ib.Simulator:
@@ -103,8 +111,9 @@ def test_every_algorithm_is_here() -> None:
 @EVERY
 @ALL_PROBLEMS
 def test_returns_a_policy_of_the_problem_and_finite_prices(settings: Any, problem: str) -> None:
-    cmdp = PROBLEMS[problem]
+    cmdp = problem_for(settings, problem)
     run = ib.learn(cmdp.simulator(), settings, samples=1500, seed=0, checkpoints=[200, 1000])
+    assert run.samples.tolist() == [200, 1000, 1500] or run.samples[0] > 200  # more was spent on the preparation
     assert len(run.policies) == len(run.samples) >= 1 and np.all(np.diff(run.samples) > 0)
     for policy in run.policies:
         sums = cmdp.pairs.sum_by_state(policy.probabilities)
@@ -118,7 +127,7 @@ def test_returns_a_policy_of_the_problem_and_finite_prices(settings: Any, proble
 @EVERY
 @SOME_PROBLEMS
 def test_same_seed_same_bits_and_other_seeds_differ(settings: Any, problem: str) -> None:
-    simulator = PROBLEMS[problem].simulator()
+    simulator = problem_for(settings, problem).simulator()
     runs = [ib.learn(simulator, settings, samples=2000, seed=seed) for seed in (0, 0, 1, 2**40)]
     assert same(runs[0], runs[1])
     assert not same(runs[0], runs[2]) and not same(runs[0], runs[3]) and not same(runs[2], runs[3])
@@ -127,7 +136,7 @@ def test_same_seed_same_bits_and_other_seeds_differ(settings: Any, problem: str)
 @EVERY
 @ALL_PROBLEMS
 def test_checkpoints_do_not_change_a_run(settings: Any, problem: str) -> None:
-    simulator = PROBLEMS[problem].simulator()
+    simulator = problem_for(settings, problem).simulator()
     whole = ib.learn(simulator, settings, samples=2000, seed=4)
     pieces = ib.learn(simulator, settings, samples=2000, seed=4, checkpoints=[1, 2, 500, 999, 1000, 1001, 1999])
     many = ib.learn(simulator, settings, samples=2000, seed=4, checkpoints=range(1, 2001, 7))
@@ -136,14 +145,14 @@ def test_checkpoints_do_not_change_a_run(settings: Any, problem: str) -> None:
 
 @EVERY
 def test_advancing_in_odd_pieces_leaves_the_same_state(settings: Any) -> None:
-    simulator = PROBLEMS["ragged"].simulator()
+    simulator = problem_for(settings, "ragged").simulator()
     record, states = settings.algorithm, []
     for stops in ([2000], [300, 301, 1000, 1003, 2000], [*range(263, 2000, 37), 2000]):
         rng = np.random.default_rng(9)
         state, constants, drawn, _, _ = record.prepare(settings, simulator, 2000, rng)
         for until in stops:
             drawn = record.advance(state, constants, simulator.open()[0], rng, drawn, until)
-            assert drawn >= until
+            assert drawn == until
         assert record.advance(state, constants, simulator.open()[0], rng, drawn, drawn) == drawn  # nothing to do
         states.append((*state, rng.bit_generator.state["state"]["state"]))
     for other in states[1:]:
@@ -153,7 +162,7 @@ def test_advancing_in_odd_pieces_leaves_the_same_state(settings: Any) -> None:
 @EVERY
 @ALL_PROBLEMS
 def test_equals_its_interpreted_twin(settings: Any, problem: str) -> None:
-    simulator = PROBLEMS[problem].simulator()
+    simulator = problem_for(settings, problem).simulator()
     record, ends = settings.algorithm, []
     for advance in (record.advance, interpreted(record.advance)):
         rng = np.random.default_rng(5)
@@ -170,7 +179,7 @@ def test_a_user_s_simulator_gives_the_run_of_the_table(settings: Any, problem: s
 
     And `samples` equals the draws counted.
     """
-    cmdp = PROBLEMS[problem]
+    cmdp = problem_for(settings, problem)
     drawn: list[tuple[Any, Any]] = []
     theirs = ib.learn(user_simulator(cmdp, drawn), settings, samples=600, seed=6)
     assert len(drawn) == theirs.samples[-1]
@@ -179,7 +188,7 @@ def test_a_user_s_simulator_gives_the_run_of_the_table(settings: Any, problem: s
 
 @EVERY
 def test_inputs_are_untouched(settings: Any) -> None:
-    cmdp = PROBLEMS["ragged"]
+    cmdp = problem_for(settings, "ragged")
     simulator = cmdp.simulator()
     world = simulator.open()[0]
     before, before_settings = [array.copy() for array in world], copy.deepcopy(settings)
@@ -192,11 +201,16 @@ def test_inputs_are_untouched(settings: Any) -> None:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_one_compilation_serves_every_problem(name: str) -> None:
-    advance = ALGORITHMS[name].algorithm.advance
+    record = ALGORITHMS[name].algorithm
     for settings in CASES[name].values():
-        for cmdp in PROBLEMS.values():
-            ib.learn(cmdp.simulator(), settings, samples=600, seed=np.int64(1), checkpoints=np.array([100]))
-    assert len(advance.nopython_signatures) == 1
+        for problem in PROBLEMS:
+            simulator = problem_for(settings, problem).simulator()
+            ib.learn(simulator, settings, samples=600, seed=np.int64(1), checkpoints=np.array([100]))
+            if record.known is not None:
+                ib.iterate(problem_for(settings, problem), settings, iterations=np.int64(3))
+    for kernel in (record.advance, getattr(record.known, "advance", None)):
+        if isinstance(kernel, Dispatcher):
+            assert len(kernel.nopython_signatures) == 1
 
 
 @EVERY
@@ -208,5 +222,43 @@ def test_a_model_in_place_of_a_simulator_is_refused(settings: Any) -> None:
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_records_are_complete(name: str) -> None:
     record = ALGORITHMS[name].algorithm
-    assert record.name and record.paper and callable(record.prepare) and callable(record.extract)
-    assert name == record.name.lower()
+    for fact in ("name", "paper", "setting", "needs", "output", "sample_complexity", "violation"):
+        assert getattr(record, fact), fact
+    assert name == record.name.lower().replace(" ", "-")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_constraints_are_refused_by_those_that_know_none(name: str) -> None:
+    settings = next(iter(CASES[name].values()))
+    if settings.algorithm.constrained:
+        return
+    with pytest.raises(ib.InvalidInput, match=r"knows no constraints, and this problem has 2; drop them"):
+        ib.learn(PROBLEMS["queue"].simulator(), settings, samples=1000)
+
+
+@EVERY
+@ALL_PROBLEMS
+def test_on_a_known_model_pieces_and_the_interpreted_twin_give_the_same(settings: Any, problem: str) -> None:
+    known, cmdp = settings.algorithm.known, problem_for(settings, problem)
+    if known is None:
+        with pytest.raises(ib.InvalidInput, match="learns from samples"):
+            ib.iterate(cmdp, settings, iterations=10)
+        return
+    whole = ib.iterate(cmdp, settings, iterations=60)
+    pieces = ib.iterate(cmdp, settings, iterations=60, checkpoints=[1, 2, 30, 59])
+    assert same(whole, pieces) and pieces.iterations.tolist() == [1, 2, 30, 59, 60] and not np.any(pieces.samples)
+    scaled = in_scaled_units(cmdp)[1]
+    ends = []
+    for advance in (known.advance, interpreted(known.advance)):
+        state, constants, *_ = known.prepare(settings, scaled, 20)
+        advance(state, constants, known_model(scaled), 0, 20)
+        ends.append(state)
+    assert all(np.array_equal(mine, theirs) for mine, theirs in zip(*ends, strict=True))
+    assert ib.evaluate(cmdp, whole.policy).margins.shape == whole.prices.shape == (cmdp.n_constraints,)
+
+
+def test_what_iterate_refuses() -> None:
+    with pytest.raises(ib.InvalidInput, match="algorithm must be settings such as"):
+        ib.iterate(PROBLEMS["queue"], ib.CSPDA)
+    with pytest.raises(ib.InvalidInput, match=r"CSPDA learns from samples: ib.learn\(cmdp.simulator\(\), ...\)"):
+        ib.iterate(PROBLEMS["queue"], ib.CSPDA())

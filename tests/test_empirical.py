@@ -78,7 +78,7 @@ def test_what_a_user_s_simulator_reports_is_averaged_and_counted() -> None:
     )
     model = empirical_model(simulator, 50, np.random.default_rng(0))
     assert len(reported) == 100
-    rewards = np.array(reported).reshape(2, 50)
+    rewards = np.array(reported).reshape(50, 2).T  # the pairs in turn
     np.testing.assert_allclose(model.reward, rewards.mean(axis=1) / 10.0, rtol=1e-14)
     np.testing.assert_allclose(model.margins[0], (4.0 - rewards / 2.0).mean(axis=1) / 4.0, rtol=1e-13)
     np.testing.assert_array_equal(model.initial, [1.0, 0.0])

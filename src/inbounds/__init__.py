@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from inbounds.formats import load as load
     from inbounds.learn.algorithm import learn as learn
     from inbounds.learn.cspda import CSPDA as CSPDA
+    from inbounds.learn.known import iterate as iterate
     from inbounds.learn.plan import plan as plan
     from inbounds.model.build import build as build
     from inbounds.model.cmdp import CMDP as CMDP
@@ -47,6 +48,7 @@ _HOMES = {
     "certify": "certify.judge",
     "evaluate": "model.policy",
     "frontier": "exact.frontier",
+    "iterate": "learn.known",
     "learn": "learn.algorithm",
     "learn_certified": "certify.learning",
     "load": "formats",

@@ -20,6 +20,7 @@ import numpy as np
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.compiled import interpreted
 from inbounds.errors import InvalidInput
+from inbounds.model.cmdp import CMDP
 from inbounds.model.policy import Policy
 from inbounds.model.simulator import Simulator
 
@@ -37,18 +38,39 @@ class Prepared(NamedTuple):
     guarantee: str  # what the paper proves of this run, or why it proves nothing
 
 
+class Known(NamedTuple):
+    """The functions of an algorithm that runs on a known model too; `inbounds.learn.known.iterate` calls them."""
+
+    prepare: Callable[[Any, CMDP, int], Prepared]
+    """``prepare(settings, model, iterations)``: the state before the first iteration on `model`, in scaled units."""
+    advance: Any
+    """Compiled ``advance(state, constants, model, done, until)``: iterations number `done` to `until` - 1, on a
+    `KnownModel`."""
+    extract: Callable[[Any, Any, Any], tuple[Policy, Floats]]
+    """``extract(state, constants, problem)``, as in `Algorithm`; `problem` is the model."""
+
+
 class Algorithm(NamedTuple):
-    """The functions of one algorithm's file."""
+    """The functions of one algorithm's file, and what the table of algorithms says about it."""
 
     name: str
     paper: str
     prepare: Callable[[Any, Simulator, int, np.random.Generator], Prepared]
     """``prepare(settings, simulator, samples, rng)``: the state before the first sample, for a budget of `samples`."""
     advance: Any
-    """Compiled ``advance(state, constants, world, rng, drawn, until) -> samples drawn``: `until`, or the first count
-    beyond it at which the algorithm can stop."""
-    extract: Callable[[Any, Simulator], tuple[Policy, Floats]]
-    """``extract(state, simulator)``: the policy of a state, and its prices [K] in scaled units."""
+    """Compiled ``advance(state, constants, world, rng, drawn, until) -> until``: exactly so many samples, wherever that
+    is in the algorithm's own iterations."""
+    extract: Callable[[Any, Any, Simulator], tuple[Policy, Floats]]
+    """``extract(state, constants, simulator)``: the policy of a state, and its prices [K] in scaled units."""
+    setting: str = ""
+    needs: str = "nothing"
+    output: str = ""
+    sample_complexity: str = ""
+    """As in Table 1 of the CSPDA paper, or as the algorithm's own paper states it; logarithms are hidden."""
+    violation: str = ""
+    constrained: bool = True
+    """False for algorithms that know no constraints: the loop refuses to run them on a problem that has some."""
+    known: Known | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,6 +93,8 @@ class Run:
         What the settings became for this problem and this budget.
     guarantee : str
         What the paper proves of this run, or why it proves nothing.
+    iterations : int array [C], or None
+        On a known model (`inbounds.learn.known.iterate`): iterations made at each checkpoint; `samples` is then zero.
     """
 
     policy: Policy
@@ -80,8 +104,11 @@ class Run:
     seconds: float
     settings: Mapping[str, float | str] = field(default_factory=dict)
     guarantee: str = ""
+    iterations: Ints | None = None
 
     def __repr__(self) -> str:
+        if self.iterations is not None:
+            return f"Run({self.iterations[-1]:,} iterations, {len(self.policies)} checkpoints, {self.seconds:.2f} s)"
         return f"Run({int(self.samples[-1]):,} samples, {len(self.policies)} checkpoints, {self.seconds:.2f} s)"
 
 
@@ -122,13 +149,16 @@ def learn(
     >>> judged.in_bounds, judged.total_reward > 4.5
     (True, True)
     """
-    record = getattr(algorithm, "algorithm", None)
-    if not isinstance(record, Algorithm) or isinstance(algorithm, type):  # a class without its () is no settings
-        raise InvalidInput(f"algorithm must be settings such as ib.CSPDA(), found {algorithm!r}")
+    record = record_of(algorithm)
     if not isinstance(simulator, Simulator):
         raise InvalidInput(
             f"learners see a simulator only: give cmdp.simulator() or ib.Simulator(...), "
             f"found {type(simulator).__name__}"
+        )
+    if simulator.n_constraints > 0 and not record.constrained:
+        raise InvalidInput(
+            f"{record.name} knows no constraints, and this problem has {simulator.n_constraints}; "
+            f"drop them: cmdp.unconstrained().simulator()"
         )
     if isinstance(samples, bool) or not isinstance(samples, int | np.integer) or samples < 1:
         raise InvalidInput(f"samples must be a whole number of at least 1, found {samples!r}")
@@ -139,12 +169,12 @@ def learn(
 
     state, constants, drawn, settings, guarantee = record.prepare(algorithm, simulator, int(samples), rng)
     counts, policies, prices = [], [], np.empty(0)
-    for checkpoint in _checkpoint_counts(checkpoints, drawn, int(samples)):
+    for checkpoint in checkpoint_counts(checkpoints, drawn, int(samples)):
         while drawn < checkpoint:
             drawn = advance(state, constants, world, rng, drawn, min(drawn + _CHUNK, checkpoint))
             if progress is not None:
                 progress(drawn)
-        policy, prices = record.extract(state, simulator)
+        policy, prices = record.extract(state, constants, simulator)
         counts.append(drawn)
         policies.append(policy)
     return Run(
@@ -158,6 +188,14 @@ def learn(
     )
 
 
+def record_of(algorithm: Any) -> Algorithm:
+    """The record of an algorithm's settings."""
+    record = getattr(algorithm, "algorithm", None)
+    if not isinstance(record, Algorithm) or isinstance(algorithm, type):  # a class without its () is no settings
+        raise InvalidInput(f"algorithm must be settings such as ib.CSPDA(), found {algorithm!r}")
+    return record
+
+
 def _valid_seed(seed: Any) -> int | np.random.SeedSequence:
     if isinstance(seed, np.random.SeedSequence):
         return seed
@@ -166,8 +204,8 @@ def _valid_seed(seed: Any) -> int | np.random.SeedSequence:
     return int(seed)
 
 
-def _checkpoint_counts(checkpoints: int | Sequence[int], drawn: int, samples: int) -> list[int]:
-    """Increasing sample counts after `drawn`, of which `samples` is the last."""
+def checkpoint_counts(checkpoints: int | Sequence[int], drawn: int, samples: int, what: str = "samples") -> list[int]:
+    """Increasing counts (of `what`) after `drawn`, of which `samples` is the last."""
     if isinstance(checkpoints, int | np.integer):
         if checkpoints < 1:
             raise InvalidInput(f"checkpoints must be at least 1, found {checkpoints}")
@@ -179,7 +217,7 @@ def _checkpoint_counts(checkpoints: int | Sequence[int], drawn: int, samples: in
         wrong = [count for count in listed if not (isinstance(count, int | np.integer) and 1 <= count <= samples)]
         if wrong:
             raise InvalidInput(
-                f"checkpoints must be whole numbers between 1 and samples ({samples:,}), found {wrong[0]!r}"
+                f"checkpoints must be whole numbers between 1 and {what} ({samples:,}), found {wrong[0]!r}"
             )
         wanted = {int(count) for count in listed}
     return sorted({count for count in wanted if count > drawn} | {samples})

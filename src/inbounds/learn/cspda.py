@@ -67,16 +67,15 @@ did not change is w * sum 1 / W_t, so one running sum of 1 / W_t serves all pair
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.compiled import compiled
-from inbounds.errors import InvalidInput
 from inbounds.learn.algorithm import Algorithm, Prepared
-from inbounds.learn.empirical import empirical_model
+from inbounds.learn.empirical import estimate_slater
 from inbounds.learn.kernels import (
     draw_next,
     draw_start,
@@ -88,6 +87,7 @@ from inbounds.learn.kernels import (
     tree_set,
     tree_total,
 )
+from inbounds.learn.settings import number, require, require_kappa, require_positive, require_share, shown
 from inbounds.model.policy import Policy
 from inbounds.model.simulator import Simulator, World
 
@@ -153,19 +153,13 @@ class CSPDA:
     algorithm: ClassVar[Algorithm]
 
     def __post_init__(self) -> None:
-        if self.slater is not None:
-            _require(0.0 < _number(self, "slater") <= 1.0, self, "slater", "a number in (0, 1], in scaled units")
-        if self.kappa is not None:
-            _require(0.0 <= _number(self, "kappa") <= 1.0, self, "kappa", "a number in [0, 1], in scaled units")
-        for name in ("alpha", "beta"):
-            if getattr(self, name) is not None:
-                _require(_number(self, name) > 0.0, self, name, "a number > 0")
+        require_share(self, "slater")
+        require_kappa(self)
+        require_positive(self, "alpha", "beta", "constant", "alpha_multiplier", "beta_multiplier")
         if self.shift is not None and self.shift != "baseline":
-            _require(_number(self, "shift") >= 0.0, self, "shift", 'a number >= 0, or "baseline"')
-        _require(0.0 < _number(self, "exploration") < 0.5, self, "exploration", "a number in (0, 1/2)")
-        for name in ("constant", "alpha_multiplier", "beta_multiplier"):
-            _require(_number(self, name) > 0.0, self, name, "a number > 0")
-        _require(self.average in ("all", "second half"), self, "average", '"all" or "second half"')
+            require(number(self, "shift") >= 0.0, self, "shift", 'a number >= 0, or "baseline"')
+        require(0.0 < number(self, "exploration") < 0.5, self, "exploration", "a number in (0, 1/2)")
+        require(self.average in ("all", "second half"), self, "average", '"all" or "second half"')
 
     @classmethod
     def practical(cls, **changes: Any) -> CSPDA:
@@ -173,13 +167,7 @@ class CSPDA:
         preset = cls(shift="baseline", average="second half", alpha_multiplier=0.03, beta_multiplier=100.0)
         return replace(preset, **changes)
 
-    def __repr__(self) -> str:
-        changed = (
-            f"{setting.name}={getattr(self, setting.name)!r}"
-            for setting in fields(self)
-            if getattr(self, setting.name) != setting.default
-        )
-        return f"CSPDA({', '.join(changed)})"
+    __repr__ = shown
 
 
 class Formulas(NamedTuple):
@@ -284,23 +272,6 @@ def prepare(settings: CSPDA, simulator: Simulator, samples: int, rng: np.random.
         "average": settings.average,
     }
     return Prepared(state, constants, drawn, resolved, _guarantee(settings, slater, drawn > 0, constants.kappa))
-
-
-def estimate_slater(simulator: Simulator, samples: int, rng: np.random.Generator) -> tuple[float, int]:
-    """The stated rule for an unknown Slater constant: (half the estimate, samples drawn for it)."""
-    from inbounds.exact.feasibility import slater
-
-    if simulator.n_constraints == 0:
-        return 1.0, 0
-    n_pairs = simulator.pairs.n_pairs
-    per_pair = max(1, samples // (10 * n_pairs))
-    if 2 * per_pair * n_pairs > samples:
-        raise InvalidInput(
-            f"{samples:,} samples are too few to estimate the Slater constant of {n_pairs:,} pairs; "
-            f"give slater=, or at least {2 * n_pairs:,} samples"
-        )
-    estimate = slater(empirical_model(simulator, per_pair, rng)).value
-    return min(max(0.5 * estimate, 0.01), 1.0), per_pair * n_pairs
 
 
 def _guarantee(settings: CSPDA, slater: float, estimated: bool, kappa: float) -> str:
@@ -423,24 +394,18 @@ def average_occupancy(state: State) -> Floats:
     return sums / state.steps[1]
 
 
-def extract(state: State, simulator: Simulator) -> tuple[Policy, Floats]:
+def extract(state: State, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
     return Policy.from_occupancy(simulator, average_occupancy(state)), state.price_sums / state.steps[1]
-
-
-def _number(settings: CSPDA, name: str) -> float:
-    """The setting as a float; NaN, which no condition accepts, when it is not a finite number."""
-    value = getattr(settings, name)
-    return float(value) if isinstance(value, int | float | np.number) and math.isfinite(value) else math.nan
-
-
-def _require(holds: bool, settings: CSPDA, name: str, what: str) -> None:
-    if not holds:
-        raise InvalidInput(f"CSPDA: {name} must be {what}, found {getattr(settings, name)!r}")
 
 
 CSPDA.algorithm = Algorithm(
     name="CSPDA",
     paper="Bai, Bedi, Agarwal, Koppel, Aggarwal (AAAI 2022)",
+    setting="discounted, generative model",
+    needs="Slater constant",
+    output="policy of the average occupancy",
+    sample_complexity="SA / ((1-γ)^4 ε^2)",
+    violation="zero",
     prepare=prepare,
     advance=advance,
     extract=extract,

@@ -1,45 +1,86 @@
-"""The empirical model: what the same number of samples at every pair says about the problem."""
+"""The empirical model: what the samples of every pair, drawn in turn, say about the problem."""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints
 from inbounds.compiled import compiled, interpreted
+from inbounds.errors import InvalidInput
 from inbounds.learn.kernels import draw_next, draw_start
 from inbounds.model.cmdp import CMDP, Constraint
 from inbounds.model.simulator import Simulator, World
 
 _LEAST_STARTS = 1_000
-"""Draws of a start, which are free, behind the empirical initial distribution; as many as samples, if that is more."""
+"""Draws of a start, which are free, before the first sample; then one with every sample."""
 
 
-def empirical_model(simulator: Simulator, per_pair: int, rng: np.random.Generator) -> CMDP:
-    """A model in scaled units from `per_pair` samples of every pair, with margins >= 0 as its constraints."""
-    pairs, n_constraints = simulator.pairs, simulator.n_constraints
-    world, draws = simulator.open()
-    next_states = np.empty((pairs.n_pairs, per_pair), dtype=np.int64)
-    reward = np.zeros(pairs.n_pairs)
-    margins = np.zeros((pairs.n_pairs, n_constraints))
-    starts = np.zeros(pairs.n_states, dtype=np.int64)
-    draw = interpreted(draw_each, **draws) if draws else draw_each
-    draw(world, rng, next_states, reward, margins, starts, max(next_states.size, _LEAST_STARTS))
+class Tally(NamedTuple):
+    """Samples of all pairs in turn: sample number t is of pair t mod n. The state of algorithms that draw like that."""
+
+    next_states: Any  # int32 [budget]
+    visits: Ints  # [n]
+    rewards: Floats  # [n], sums, scaled units
+    margins: Floats  # [n, K], sums, scaled units
+    starts: Ints  # [S]
+
+
+def new_tally(simulator: Simulator, samples: int) -> Tally:
+    """Room for `samples` samples: at least one of every pair."""
+    n_pairs = simulator.pairs.n_pairs
+    if samples < n_pairs:
+        raise InvalidInput(
+            f"{samples:,} samples are too few to try each of {n_pairs:,} pairs; give at least {n_pairs:,} samples"
+        )
+    return Tally(
+        next_states=np.zeros(samples, dtype=np.int32),
+        visits=np.zeros(n_pairs, dtype=np.int64),
+        rewards=np.zeros(n_pairs),
+        margins=np.zeros((n_pairs, simulator.n_constraints)),
+        starts=np.zeros(simulator.pairs.n_states, dtype=np.int64),
+    )
+
+
+@compiled
+def draw_in_turn(tally: Tally, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
+    """Samples number `drawn` to `until` - 1: all that algorithms do that learn a model first."""
+    n = tally.visits.shape[0]
+    if drawn == 0 and until > 0:
+        for _ in range(_LEAST_STARTS):
+            tally.starts[draw_start(world, rng)] += 1
+    while drawn < until:
+        k = drawn % n
+        tally.next_states[drawn] = draw_next(world, k, rng)
+        tally.visits[k] += 1
+        tally.rewards[k] += world.reward[k]
+        for i in range(tally.margins.shape[1]):
+            tally.margins[k, i] += world.margins[k, i]
+        tally.starts[draw_start(world, rng)] += 1
+        drawn += 1
+    return drawn
+
+
+def tallied_model(tally: Tally, simulator: Simulator) -> CMDP | None:
+    """The empirical model in scaled units, with margins >= 0 as its constraints; None while a pair is untried."""
+    pairs, drawn = simulator.pairs, int(tally.visits.sum())
+    if drawn < pairs.n_pairs:
+        return None
+    pair = np.arange(drawn) % pairs.n_pairs
+    margins = tally.margins / tally.visits[:, None]
     return CMDP(
         offsets=pairs.offsets,
         transition=sp.csr_array(
-            (
-                np.full(next_states.size, 1.0 / per_pair),
-                (np.repeat(np.arange(pairs.n_pairs), per_pair), next_states.ravel()),
-            ),
-            shape=(pairs.n_pairs, pairs.n_states),
+            (1.0 / tally.visits[pair], (pair, tally.next_states[:drawn])), shape=(pairs.n_pairs, pairs.n_states)
         ),
-        reward=reward,
+        reward=tally.rewards / tally.visits,
         constraints=tuple(
             Constraint(margins[:, k], at_least=0.0, name=constraint.name)
             for k, constraint in enumerate(simulator.constraints)
         ),
-        initial=starts / starts.sum(),
+        initial=tally.starts / tally.starts.sum(),
         discount=simulator.discount,
         actions=pairs.actions,
         state_labels=pairs.state_labels,
@@ -47,23 +88,30 @@ def empirical_model(simulator: Simulator, per_pair: int, rng: np.random.Generato
     )
 
 
-@compiled
-def draw_each(
-    world: World,
-    rng: np.random.Generator,
-    next_states: Ints,
-    reward: Floats,
-    margins: Floats,
-    starts: Ints,
-    n_starts: int,
-) -> None:
-    """Fill `next_states` [n, m], the mean `reward` [n] and `margins` [n, K] seen with them, and `starts` counts [S]."""
-    n, per_pair = next_states.shape
-    for k in range(n):
-        for j in range(per_pair):
-            next_states[k, j] = draw_next(world, k, rng)
-            reward[k] += world.reward[k] / per_pair
-            for i in range(margins.shape[1]):
-                margins[k, i] += world.margins[k, i] / per_pair
-    for _ in range(n_starts):
-        starts[draw_start(world, rng)] += 1
+def empirical_model(simulator: Simulator, per_pair: int, rng: np.random.Generator) -> CMDP:
+    """A model in scaled units from `per_pair` samples of every pair, with margins >= 0 as its constraints."""
+    samples = per_pair * simulator.pairs.n_pairs
+    tally = new_tally(simulator, samples)
+    world, draws = simulator.open()
+    draw = interpreted(draw_in_turn, **draws) if draws else draw_in_turn
+    draw(tally, world, rng, 0, samples)
+    model = tallied_model(tally, simulator)
+    assert model is not None
+    return model
+
+
+def estimate_slater(simulator: Simulator, samples: int, rng: np.random.Generator) -> tuple[float, int]:
+    """The stated rule for an unknown Slater constant: (half the estimate, samples drawn for it)."""
+    from inbounds.exact.feasibility import slater
+
+    if simulator.n_constraints == 0:
+        return 1.0, 0
+    n_pairs = simulator.pairs.n_pairs
+    per_pair = max(1, samples // (10 * n_pairs))
+    if 2 * per_pair * n_pairs > samples:
+        raise InvalidInput(
+            f"{samples:,} samples are too few to estimate the Slater constant of {n_pairs:,} pairs; "
+            f"give slater=, or at least {2 * n_pairs:,} samples"
+        )
+    estimate = slater(empirical_model(simulator, per_pair, rng)).value
+    return min(max(0.5 * estimate, 0.01), 1.0), per_pair * n_pairs

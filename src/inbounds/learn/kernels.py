@@ -5,6 +5,8 @@ Everything is a scalar loop over arrays: the compiled code and the same code run
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from inbounds.arrays import Floats, Ints
@@ -41,6 +43,40 @@ def draw_start(world: World, rng: np.random.Generator) -> int:
     while world.start_cumulative[state] <= u:
         state += 1
     return state
+
+
+@compiled
+def draw_action(policy: Floats, offsets: Ints, state: int, rng: np.random.Generator) -> int:
+    """A pair of `state`, drawn from the policy [n]: O(A)."""
+    u = rng.random()
+    pair, last = offsets[state], offsets[state + 1] - 1
+    while pair < last:
+        u -= policy[pair]
+        if u < 0.0:
+            break
+        pair += 1
+    return int(pair)
+
+
+@compiled
+def draw_ends(discount: float, rng: np.random.Generator) -> bool:
+    """Whether a walk that ends with probability 1 - discount after every step ends now."""
+    return rng.random() >= discount
+
+
+@compiled
+def softmax_row(logits: Floats, policy: Floats, first: int, last: int) -> None:
+    """The policy of one state, pairs `first` to `last` - 1, from its logits, whose largest becomes 0."""
+    largest = logits[first]
+    for k in range(first + 1, last):
+        largest = max(largest, logits[k])
+    total = 0.0
+    for k in range(first, last):
+        logits[k] -= largest
+        policy[k] = math.exp(logits[k])
+        total += policy[k]
+    for k in range(first, last):
+        policy[k] /= total
 
 
 # The sum tree: weights, the sums of every FAN_OUT of them, the sums of every FAN_OUT of those, ... up to a single node.

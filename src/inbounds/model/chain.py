@@ -98,12 +98,12 @@ def flow_sweeps(
     enough = 1 if discount == 0.0 else math.ceil(math.log(tolerance / 2.0) / math.log(discount)) + 1
     goal = tolerance if discount == 0.0 else max(tolerance * (1.0 - discount) / discount, _ROUNDING)
     sweeps = enough if most is None else min(most, enough)
-    change = _flow(chain, (1.0 - discount) * initial, x, goal, sweeps)
+    change = repeat_flow(chain, (1.0 - discount) * initial, x, goal, sweeps)
     return 0.0 if change <= goal or sweeps == enough else float(change)
 
 
 @compiled
-def _flow(chain: Chain, source: Floats, x: Floats, tolerance: float, most: int) -> Any:
+def repeat_flow(chain: Chain, source: Floats, x: Floats, tolerance: float, most: int) -> Any:
     """Repeat x <- source + weights^T x in place until it changes by at most `tolerance`, or `most` times."""
     n_states = x.shape[0]
     new = np.empty(n_states)

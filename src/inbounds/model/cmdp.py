@@ -299,6 +299,10 @@ class CMDP:
             moved.__dict__.pop(depends_on_bounds, None)
         return moved
 
+    def unconstrained(self) -> CMDP:
+        """The same problem without its constraints."""
+        return replace(self, constraints=())
+
     def simulator(self) -> Simulator:
         """The sampling access to this model that learners are given."""
         from inbounds.model.simulator import Simulator

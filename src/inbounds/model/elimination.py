@@ -87,7 +87,7 @@ def make_plan(starts: Any, targets: Any, most_fill: float, most_work: float) -> 
 
 def factorise(plan: Plan, chain: Chain) -> Factors:
     """The factors of I - W for the weights W of a chain."""
-    return Factors(plan, *_factorise(plan, chain))
+    return Factors(plan, *factor_rows(plan, chain))
 
 
 @compiled
@@ -349,7 +349,7 @@ def _patterns(order: Ints, cliques: Any, begin: Ints, sizes: Ints) -> Any:
 
 
 @compiled
-def _factorise(plan: Plan, chain: Chain) -> Any:
+def factor_rows(plan: Plan, chain: Chain) -> Any:
     n_states = plan.order.shape[0]
     lower = np.empty(plan.lower_columns.shape[0])
     upper = np.empty(plan.upper_columns.shape[0])

@@ -1,0 +1,70 @@
+"""What the settings of every algorithm have in common: how they are checked, and how they are shown."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from inbounds.errors import InvalidInput
+
+
+def number(settings: Any, name: str) -> float:
+    """The setting as a float; NaN, which no condition accepts, when it is not a finite number."""
+    value = getattr(settings, name)
+    real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return float(value) if real and math.isfinite(value) else math.nan
+
+
+def require(holds: bool, settings: Any, name: str, what: str) -> None:
+    """Refuse a setting, by its name, unless the condition holds; `what` completes "must be ..."."""
+    if not holds:
+        raise InvalidInput(f"{type(settings).__name__}: {name} must be {what}, found {getattr(settings, name)!r}")
+
+
+def require_positive(settings: Any, *names: str) -> None:
+    """Each of these settings is a number > 0; or None, where that is the default and stands for the paper's formula."""
+    for name in names:
+        if not _left_open(settings, name):
+            require(number(settings, name) > 0.0, settings, name, "a number > 0")
+
+
+def require_whole(settings: Any, *names: str) -> None:
+    """Each of these settings is a whole number >= 1; or None, where that is the default and stands for a rule."""
+    for name in names:
+        value = getattr(settings, name)
+        if not _left_open(settings, name):
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
+            require(bool(whole), settings, name, "a whole number of at least 1")
+
+
+def require_share(settings: Any, name: str, what: str = "a number in (0, 1], in scaled units") -> None:
+    """The setting is a number in (0, 1], or None; such as a Slater constant in scaled units."""
+    if not _left_open(settings, name):
+        require(0.0 < number(settings, name) <= 1.0, settings, name, what)
+
+
+def require_kappa(settings: Any) -> None:
+    """`kappa`, the tightening of every constraint in scaled units, is in [0, 1]; or None for the paper's formula."""
+    if not _left_open(settings, "kappa"):
+        require(0.0 <= number(settings, "kappa") <= 1.0, settings, "kappa", "a number in [0, 1], in scaled units")
+
+
+def _left_open(settings: Any, name: str) -> bool:
+    return getattr(settings, name) is None and getattr(type(settings), name) is None
+
+
+def changed(settings: Any) -> dict[str, Any]:
+    """The settings that differ from their defaults."""
+    return {
+        setting.name: getattr(settings, setting.name)
+        for setting in fields(settings)
+        if getattr(settings, setting.name) != setting.default
+    }
+
+
+def shown(settings: Any) -> str:
+    """The settings as they would be typed: only what differs from the defaults."""
+    return f"{type(settings).__name__}({', '.join(f'{name}={value!r}' for name, value in changed(settings).items())})"
