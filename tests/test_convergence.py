@@ -1,0 +1,59 @@
+"""Every algorithm comes close to the exact optimum, on three small problems, within a stated budget, over seeds.
+
+Gaps and violations are in scaled units, normalised: a reward in [0, 1], margins in [-1, 1]. A limit is on the MEAN over
+the seeds; the largest violation of a single run may be three times that of the mean. Algorithms that know no
+constraints are held to the unconstrained optimum.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.learn import ALGORITHMS
+from inbounds.learn.known import in_scaled_units
+
+SEEDS = 5
+
+
+class Claim(NamedTuple):
+    settings: Any
+    samples: int
+    gap: float  # mean over seeds of the optimum minus the reward, at most; a violation may make it negative
+    violation: float  # mean over seeds of the largest violation, at most
+
+
+PROBLEMS = {
+    "queue": in_scaled_units(ib.zoo.queue())[1],
+    "small": in_scaled_units(ib.zoo.garnet(states=4, actions=3, successors=2, constraints=2, discount=0.7, seed=1))[1],
+    "garnet": in_scaled_units(ib.zoo.garnet(states=8, actions=3, successors=3, constraints=1, seed=2))[1],
+}
+
+CLAIMS: dict[str, Claim] = {
+    "cspda": Claim(ib.CSPDA.practical(), samples=200_000, gap=0.04, violation=0.005),
+}
+
+
+def test_every_algorithm_makes_a_claim() -> None:
+    assert set(CLAIMS) == set(ALGORITHMS)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("name", CLAIMS)
+def test_claim(name: str, problem: str) -> None:
+    settings, samples, gap, violation = CLAIMS[name]
+    cmdp = PROBLEMS[problem]
+    if not settings.algorithm.constrained:
+        cmdp = cmdp.unconstrained()
+    optimum = ib.solve(cmdp).reward
+    judged = [
+        ib.evaluate(cmdp, ib.learn(cmdp.simulator(), settings, samples=samples, seed=seed).policy)
+        for seed in range(SEEDS)
+    ]
+    gaps = np.array([optimum - one.reward for one in judged])
+    violations = np.array([np.max(-one.margins, initial=0.0) for one in judged])
+    assert gaps.mean() <= gap, (gaps, violations)
+    assert violations.mean() <= violation and violations.max() <= 3.0 * violation, (gaps, violations)
