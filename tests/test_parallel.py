@@ -7,10 +7,10 @@ from inbounds.study.parallel import run_jobs
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_results_come_in_the_order_of_the_jobs_and_progress_counts_them(workers: int) -> None:
-    seen: list[int] = []
-    assert run_jobs(pow, [(2, k) for k in range(7)], workers=workers, progress=seen.append) == [2**k for k in range(7)]
-    assert sorted(seen) == list(range(7))
+def test_results_come_in_the_order_of_the_jobs_and_are_handed_over_at_once(workers: int) -> None:
+    seen: dict[int, int] = {}
+    powers = run_jobs(pow, [(2, k) for k in range(7)], workers=workers, finished=seen.__setitem__)
+    assert powers == [2**k for k in range(7)] and seen == dict(enumerate(powers))
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True])

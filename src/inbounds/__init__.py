@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from inbounds.model.policy import mix as mix
     from inbounds.model.policy import occupancy as occupancy
     from inbounds.model.simulator import Simulator as Simulator
+    from inbounds.study.compare import compare as compare
 
 _HOMES = {
     "CMDP": "model.cmdp",
@@ -46,6 +47,7 @@ _HOMES = {
     "Simulator": "model.simulator",
     "build": "model.build",
     "certify": "certify.judge",
+    "compare": "study.compare",
     "evaluate": "model.policy",
     "frontier": "exact.frontier",
     "iterate": "learn.known",

@@ -63,16 +63,22 @@ def interpreted(kernel: Any, **replaced: Callable[..., Any]) -> Callable[..., An
 
 
 @cache
-def _cache_directory() -> Path | None:
-    """Where compiled kernels of exactly these sources are kept; None when nothing can be written there."""
+def sources_digest() -> str:
+    """A hash of every source of this package."""
     sources = hashlib.sha256()
     package = Path(__file__).parent
     for path in sorted(package.rglob("*.py")):
         sources.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    return sources.hexdigest()
+
+
+@cache
+def _cache_directory() -> Path | None:
+    """Where compiled kernels of exactly these sources are kept; None when nothing can be written there."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}-numba{numba.__version__}"
     try:
         base = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        directory = Path(base) / "inbounds" / "kernels" / f"{version}-{sources.hexdigest()[:16]}"
+        directory = Path(base) / "inbounds" / "kernels" / f"{version}-{sources_digest()[:16]}"
         directory.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # the latter: no home
         return None

@@ -14,12 +14,12 @@ def run_jobs(
     jobs: Sequence[tuple[Any, ...]],
     *,
     workers: int | None = None,
-    progress: Callable[[int], None] | None = None,
+    finished: Callable[[int, Any], None] | None = None,
 ) -> list[Any]:
     """``[function(*job) for job in jobs]`` on `workers` processes (default: one per core), in the order of the jobs.
 
-    `function` must be importable by name. `progress` is called with the position of a job when it has
-    finished.
+    `function` must be importable by name. `finished` is called in this process with the position of a job and its
+    result, as soon as there is one.
 
     Examples
     --------
@@ -33,8 +33,8 @@ def run_jobs(
     results: list[Any] = [None] * len(jobs)
     for position, result in _finished(function, jobs, min(workers, len(jobs))):
         results[position] = result
-        if progress is not None:
-            progress(position)
+        if finished is not None:
+            finished(position, result)
     return results
 
 

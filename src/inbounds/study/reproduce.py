@@ -118,13 +118,13 @@ def reproduce_queue(
     kappas = [learn(problem.simulator(), algorithm, samples=samples).settings["kappa"] for _, algorithm in arms]
     finished = 0
 
-    def count_runs(position: int) -> None:
+    def count_runs(position: int, values: Floats) -> None:
         nonlocal finished
-        finished += len(jobs[position][-1])
+        finished += len(values)
         if progress is not None:
             progress(finished, len(arms) * seeds)
 
-    found = run_jobs(run_block, jobs, workers=workers, progress=count_runs)
+    found = run_jobs(run_block, jobs, workers=workers, finished=count_runs)
     results = []
     for position, (name, algorithm) in enumerate(arms):
         values = np.concatenate(found[position * len(blocks) : (position + 1) * len(blocks)])

@@ -1,0 +1,70 @@
+"""The command line: one file and one library call per sub-command.
+
+Exit codes: 0 done; 1 something failed that should not have; 2 the input is wrong (one message says what); 3 no policy
+is in bounds. Heavy imports stay inside the commands, so that the help appears at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from inbounds.cli.algorithms import algorithms
+from inbounds.cli.compare import compare
+from inbounds.cli.frontier import frontier
+from inbounds.cli.learn import learn
+from inbounds.cli.plan import plan
+from inbounds.cli.reproduce import reproduce
+from inbounds.cli.solve import solve
+from inbounds.cli.verify import verify
+from inbounds.cli.zoo import zoo
+
+EXIT_INVALID, EXIT_INFEASIBLE = 2, 3
+
+
+class _Cli(click.Group):
+    """Turns the two refusals of the library into one message and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from inbounds.errors import Infeasible, InvalidInput
+
+        try:
+            return super().invoke(ctx)
+        except InvalidInput as error:
+            _fail(str(error), EXIT_INVALID)
+        except Infeasible as error:
+            _fail(str(error), EXIT_INFEASIBLE)
+        except OSError as error:
+            _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_INVALID)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    click.echo(f"inbounds: {message}", err=True)
+    sys.exit(code)
+
+
+@click.group(cls=_Cli, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="inbounds", prog_name="inbounds")
+def main() -> None:
+    """The most reward among the policies that keep every bound.
+
+    inbounds solves finite constrained Markov decision processes: exactly when the model is known, from samples when
+    there is only a simulator.
+
+    \b
+    Begin with
+      inbounds solve queue          the exact optimum of the paper's queue, and the price of each bound
+      inbounds learn queue          learn it from samples
+      inbounds compare queue        every algorithm on the same samples
+      inbounds frontier queue --constraint service      what each bound costs, as a picture
+      inbounds reproduce queue      the paper's experiment, its figures and its table
+
+    Values are discounted averages per step, normalised by (1 - discount); "total" is the discounted sum.
+    Exit codes: 2 for wrong input, 3 when no policy is in bounds.
+    """
+
+
+for command in (solve, frontier, learn, compare, algorithms, verify, plan, reproduce, zoo):
+    main.add_command(command)

@@ -1,0 +1,75 @@
+"""`inbounds algorithms`: what can be run."""
+
+from __future__ import annotations
+
+import textwrap
+
+import click
+
+from inbounds.cli.arguments import json_option
+from inbounds.cli.printing import print_json, print_table
+
+_FACTS = ("name", "paper", "setting", "needs", "output", "sample_complexity", "violation")
+
+
+@click.command()
+@click.argument("name", required=False)
+@json_option
+def algorithms(name: str | None, as_json: bool) -> None:
+    """List the learning algorithms, or explain one.
+
+    Sample complexity and violation are orders of magnitude, as in Table 1 of the CSPDA paper or, for later
+    algorithms, in their own: S states, A actions, discount γ, accuracy ε; logarithms and other constants are hidden.
+
+    \b
+    Examples
+      inbounds algorithms
+      inbounds algorithms npg-pd
+    """
+    import inspect
+
+    from inbounds.errors import InvalidInput
+    from inbounds.learn import ALGORITHMS
+
+    if name is not None and name not in ALGORITHMS:
+        raise InvalidInput(f"no algorithm is called {name!r}; there are: {', '.join(ALGORITHMS)}")
+    shown = ALGORITHMS if name is None else {name: ALGORITHMS[name]}
+    facts = {
+        key: {
+            **{fact: getattr(settings.algorithm, fact) for fact in _FACTS},
+            "class": settings.__name__,
+            "constrained": settings.algorithm.constrained,
+            "known_model": settings.algorithm.known is not None,
+        }
+        for key, settings in shown.items()
+    }
+    if as_json:
+        print_json(**facts)
+    elif name is None:
+        print_table(
+            ("algorithm", "paper", "setting", "needs", "output", "samples, O~", "violation"),
+            [
+                (
+                    key,
+                    fact["paper"],
+                    fact["setting"],
+                    fact["needs"],
+                    fact["output"],
+                    fact["sample_complexity"],
+                    fact["violation"],
+                )
+                for key, fact in facts.items()
+            ],
+        )
+        click.echo(
+            "Run one: `inbounds learn queue --algorithm NAME`; all: `inbounds compare queue`; "
+            "explain one: `inbounds algorithms NAME`."
+        )
+    else:
+        module = inspect.getmodule(ALGORITHMS[name])
+        click.echo(inspect.getdoc(module) or "")
+        click.echo("\nSettings\n--------")
+        text = inspect.getdoc(ALGORITHMS[name]) or ""
+        click.echo(text.split("\nExamples\n")[0].split("Parameters\n----------\n")[-1].rstrip())
+        known = ", on a known model: ib.iterate(cmdp, ...)" if facts[name]["known_model"] else ""
+        click.echo(textwrap.fill(f"In Python: ib.{facts[name]['class']}.practical(){known}.", width=100))

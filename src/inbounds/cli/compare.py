@@ -1,0 +1,141 @@
+"""`inbounds compare`: every algorithm on the same samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from inbounds.cli.arguments import json_option, load_discounted, problem_argument
+from inbounds.cli.printing import print_json, print_table, problem_facts, progress_bar
+
+
+@click.command()
+@problem_argument
+@click.option("--samples", type=int, default=100_000, show_default=True, help="The budget of every run.")
+@click.option("--seeds", type=int, default=20, show_default=True, help="Runs of each algorithm.")
+@click.option(
+    "--algorithm",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Only this one; may be repeated.  [default: all of `inbounds algorithms`]",
+)
+@click.option(
+    "--preset",
+    type=click.Choice(["practical", "paper"]),
+    default="practical",
+    show_default=True,
+    help="Settings that work (no theorem covers them), or the papers' formulas.",
+)
+@click.option("--jobs", type=int, help="Worker processes.  [default: one per core]")
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("comparison"),
+    show_default=True,
+    help="Where the picture, the CSV and the journal of finished runs go.",
+)
+@click.option("--fresh", is_flag=True, help="Forget the finished runs in the journal, and run everything.")
+@json_option
+def compare(
+    problem: str,
+    parameters: tuple[str, ...],
+    samples: int,
+    seeds: int,
+    names: tuple[str, ...],
+    preset: str,
+    jobs: int | None,
+    output: Path,
+    fresh: bool,
+    as_json: bool,
+) -> None:
+    """Every algorithm on the same budget, judged exactly.
+
+    Each algorithm learns PROBLEM from the same number of samples, seed after seed, and its policies are evaluated on
+    the model. Prints a table and draws the gap against the samples. Finished runs are kept in a journal: stop whenever
+    you like, and the same command goes on where it stopped. Algorithms that know no constraints run without them and
+    are measured against the optimum without them.
+
+    \b
+    Examples
+      inbounds compare queue --samples 100000 --seeds 20
+      inbounds compare queue --algorithm cspda --algorithm npg-pd
+    """
+    import inbounds as ib
+
+    cmdp = load_discounted(problem, parameters, "compare")
+    output.mkdir(parents=True, exist_ok=True)
+    journal = output / "runs.jsonl"
+    if fresh:
+        journal.unlink(missing_ok=True)
+    with progress_bar("runs", None, quiet=as_json) as advance_to:
+        done = ib.compare(
+            cmdp,
+            names or None,
+            samples=samples,
+            seeds=seeds,
+            preset=preset,
+            workers=jobs,
+            journal=journal,
+            progress=advance_to,
+        )
+
+    from inbounds.report.comparison import summary_rows, write_comparison
+
+    written = write_comparison(done, output)
+    rows = summary_rows(done)
+    if as_json:
+        print_json(
+            problem=problem_facts(cmdp),
+            samples=samples,
+            seeds=seeds,
+            preset=preset,
+            optimum=done.optimum,
+            unconstrained_optimum=done.unconstrained_optimum,
+            algorithms=rows,
+            resumed=done.resumed,
+            files=[str(path) for path in written],
+        )
+        return
+    click.echo(repr(cmdp))
+    click.echo(
+        f"{seeds} runs of {samples:,} samples each, {preset} settings; totals (discounted sums), means over runs, "
+        f"judged on the model"
+    )
+    for constrained in (True, False):
+        group = [row for row in rows if row["constrained"] is constrained]
+        if not group:
+            continue
+        if constrained:
+            click.echo(f"With the constraints: optimum {done.optimum:.6g}")
+        else:
+            click.echo(
+                f"Without the constraints, for algorithms that know none: optimum {done.unconstrained_optimum:.6g}"
+            )
+        print_table(
+            ("algorithm", "gap", "+-", "worst margin", "out of bounds", "samples", "seconds"),
+            [
+                (
+                    row["algorithm"],
+                    f"{row['mean_gap']:+.4f}",
+                    "-" if row["standard_error_gap"] is None else f"{row['standard_error_gap']:.4f}",
+                    "-" if row["mean_worst_margin"] is None else f"{row['mean_worst_margin']:+.4f}",
+                    f"{row['share_out_of_bounds']:.0%}" if constrained and cmdp.n_constraints else "-",
+                    f"{row['samples']:,}",
+                    f"{row['seconds']:.2f}",
+                )
+                for row in group
+                if "refusal" not in row
+            ],
+        )
+        for row in group:
+            if "refusal" in row:
+                click.echo(f"{row['algorithm']} did not run: {row['refusal']}")
+    click.echo(
+        "gap: optimum - reward, below zero only where bounds are broken; +-: its standard error; worst margin: of the "
+        "constraint\nthat fares worst, below zero is out of bounds; seconds: the median run, on one core."
+    )
+    if done.resumed:
+        click.echo(f"{done.resumed} of the runs were found in {journal}; --fresh runs them again.")
+    click.echo(f"The picture is in {output.resolve()}: {', '.join(path.name for path in written)}")

@@ -1,0 +1,71 @@
+"""`inbounds frontier`: the price of safety."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from inbounds.cli.arguments import json_option, load_discounted, problem_argument
+from inbounds.cli.printing import print_json, print_table, problem_facts, tidy
+
+
+@click.command()
+@problem_argument
+@click.option("--constraint", required=True, help="The name of the constraint whose bound moves, or its position.")
+@click.option("--points", type=int, default=50, show_default=True, help="How many bounds.")
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("frontier"),
+    show_default=True,
+    help="Where the picture and the CSV go.",
+)
+@json_option
+def frontier(
+    problem: str, parameters: tuple[str, ...], constraint: str, points: int, output: Path, as_json: bool
+) -> None:
+    """The optimum as one bound moves: the price of safety.
+
+    Moves one bound of PROBLEM from where it does not matter to where nothing is in bounds, the others unchanged; draws
+    the optimum with the price as its slope, and writes SVG, PNG and CSV.
+
+    \b
+    Examples
+      inbounds frontier queue --constraint service
+      inbounds frontier model.toml --constraint repairs --points 20
+    """
+    import inbounds as ib
+
+    cmdp = load_discounted(problem, parameters, "frontier")
+    names = [c.name for c in cmdp.constraints]
+    which: str | int = int(constraint) if constraint.isdecimal() and constraint not in names else constraint
+    curve = ib.frontier(cmdp, which, points)
+
+    from inbounds.report.frontier import write_frontier
+
+    written = write_frontier(curve, names, output)
+    prices = curve.prices[:, names.index(curve.constraint)]
+    if as_json:
+        print_json(
+            problem=problem_facts(cmdp),
+            constraint=curve.constraint,
+            at_least=curve.at_least,
+            matters_from=curve.matters_from,
+            possible_to=curve.possible_to,
+            bounds=curve.bounds.tolist(),
+            rewards=curve.rewards.tolist(),
+            prices=curve.prices.tolist(),
+            files=[str(path) for path in written],
+        )
+        return
+    click.echo(repr(cmdp))
+    sign = ">=" if curve.at_least else "<="
+    shown = sorted({round(step * (points - 1) / 9) for step in range(10)})
+    print_table(
+        (f"bound on {curve.constraint}", "optimum", "price"),
+        [(f"{sign} {curve.bounds[p]:.6g}", f"{curve.rewards[p]:.6g}", f"{prices[p]:.4g}") for p in shown],
+    )
+    begins, ends = (tidy(end, float(abs(curve.bounds).max())) for end in (curve.matters_from, curve.possible_to))
+    click.echo(f"The bound begins to matter at {begins:.6g}; no policy keeps one beyond {ends:.6g}.")
+    click.echo(f"The picture is in {output.resolve()}: {', '.join(path.name for path in written)}")

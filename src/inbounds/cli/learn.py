@@ -1,0 +1,179 @@
+"""`inbounds learn`: from samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from inbounds.cli.arguments import json_option, load_discounted, problem_argument
+from inbounds.cli.printing import (
+    bound_text,
+    print_json,
+    print_policy,
+    print_table,
+    problem_facts,
+    progress_bar,
+    setting_text,
+)
+
+if TYPE_CHECKING:
+    from inbounds.model.cmdp import CMDP
+
+
+@click.command()
+@problem_argument
+@click.option("--algorithm", default="cspda", show_default=True, help="A name from `inbounds algorithms`.")
+@click.option(
+    "--preset",
+    type=click.Choice(["paper", "practical"]),
+    default="practical",
+    show_default=True,
+    help="The paper's formulas, or settings that work (no theorem covers them).",
+)
+@click.option("--samples", type=int, default=100_000, show_default=True, help="State-action-state transitions to draw.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same run, bit for bit.")
+@click.option("--slater", type=float, help="Slater constant in scaled units; estimated from samples when not given.")
+@click.option(
+    "--kappa", type=float, help="Tightening in scaled units; 0 switches it off. Default: the algorithm's own rule."
+)
+@click.option("--unconstrained", is_flag=True, help="Drop the constraints, for algorithms that know none.")
+@click.option("--certified", is_flag=True, help="Return only a policy that the samples prove to be in bounds.")
+@click.option("--confidence", type=float, default=0.99, show_default=True, help="With --certified: of the proof.")
+@click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
+@json_option
+def learn(
+    problem: str,
+    parameters: tuple[str, ...],
+    algorithm: str,
+    preset: str,
+    samples: int,
+    seed: int,
+    slater: float | None,
+    kappa: float | None,
+    unconstrained: bool,
+    certified: bool,
+    confidence: float,
+    show_policy: bool,
+    as_json: bool,
+) -> None:
+    """Learn PROBLEM from samples, and judge exactly.
+
+    The learner sees a simulator only; the model is used afterwards, to say what its policy is really worth.
+
+    \b
+    Examples
+      inbounds learn queue --algorithm cspda --samples 100000 --seed 0
+      inbounds learn queue --preset paper --slater 0.2 --kappa 0
+      inbounds learn queue --algorithm npg-pd --preset practical
+      inbounds learn queue --algorithm ucbvi-gamma --unconstrained
+      inbounds learn queue --certified --confidence 0.99
+    """
+    import inbounds as ib
+    from inbounds.errors import InvalidInput
+    from inbounds.learn import ALGORITHMS
+
+    cmdp = load_discounted(problem, parameters, "learn")
+    if unconstrained:
+        cmdp = cmdp.unconstrained()
+    if certified:
+        _learn_certified(cmdp, samples, confidence, seed, show_policy, as_json)
+        return
+    if algorithm not in ALGORITHMS:
+        raise InvalidInput(f"no algorithm is called {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
+    settings_class = ALGORITHMS[algorithm]
+    given = {name: value for name, value in (("slater", slater), ("kappa", kappa)) if value is not None}
+    for name in given:
+        if name not in settings_class.__dataclass_fields__:
+            raise InvalidInput(f"{settings_class.algorithm.name} has no setting {name}: leave --{name} out")
+    if cmdp.constraints and not settings_class.algorithm.constrained:
+        raise InvalidInput(
+            f"{settings_class.algorithm.name} knows no constraints, and {problem} has {cmdp.n_constraints}; "
+            f"add --unconstrained to drop them"
+        )
+    settings = (settings_class.practical if preset == "practical" else settings_class)(**given)
+    with progress_bar("learning", samples, quiet=as_json) as advance_to:
+        run = ib.learn(cmdp.simulator(), settings, samples=samples, seed=seed, progress=advance_to)
+    judged = ib.evaluate(cmdp, run.policy)
+    best = ib.solve(cmdp)
+    if as_json:
+        print_json(
+            problem=problem_facts(cmdp),
+            algorithm=algorithm,
+            preset=preset,
+            samples=int(run.samples[-1]),
+            seed=seed,
+            seconds=run.seconds,
+            settings=dict(run.settings),
+            guarantee=run.guarantee,
+            reward=judged.reward,
+            total_reward=judged.total_reward,
+            optimum=best.reward,
+            in_bounds=judged.in_bounds,
+            constraints=[
+                {"name": c.name, "margin": float(m), "total_margin": float(t), "price": float(p)}
+                for c, m, t, p in zip(cmdp.constraints, judged.margins, judged.total_margins, run.prices, strict=True)
+            ],
+            policy=run.policy.probabilities.tolist(),
+        )
+        return
+    click.echo(repr(cmdp))
+    click.echo(
+        f"{settings_class.algorithm.name}, {preset} settings, {run.samples[-1]:,} samples, seed {seed}, "
+        f"{run.seconds:.2f} s"
+    )
+    click.echo("  ".join(f"{name} {setting_text(value)}" for name, value in run.settings.items()))
+    click.echo(
+        f"reward    {judged.reward:.6g} per step, {judged.total_reward:.6g} in total "
+        f"(optimum {best.reward:.6g}, {best.total_reward:.6g})"
+    )
+    if cmdp.constraints:
+        print_table(
+            ("constraint", "bound", "margin", "price, learned", "price, exact"),
+            [
+                (c.name, bound_text(c), f"{m:+.6g}", f"{p:.4g}", f"{e:.4g}")
+                for c, m, p, e in zip(cmdp.constraints, judged.margins, run.prices, best.prices, strict=True)
+            ],
+        )
+    click.echo("IN BOUNDS" if judged.in_bounds else "OUT OF BOUNDS: a margin is negative")
+    click.echo(f"guarantee {run.guarantee}")
+    if show_policy:
+        print_policy(run.policy)
+
+
+def _learn_certified(cmdp: CMDP, samples: int, confidence: float, seed: int, show_policy: bool, as_json: bool) -> None:
+    """Learn and prove with samples; the model only says afterwards what the policy is really worth."""
+    import inbounds as ib
+
+    with progress_bar("learning and proving", samples, quiet=as_json) as advance_to:
+        run = ib.learn_certified(
+            cmdp.simulator(), samples=samples, confidence=confidence, seed=seed, progress=advance_to
+        )
+    judged = None if run.policy is None else ib.evaluate(cmdp, run.policy)
+    if as_json:
+        print_json(
+            problem=problem_facts(cmdp),
+            samples=run.samples,
+            seed=seed,
+            reason=run.reason,
+            certificate=None if run.certificate is None else run.certificate.to_dict(),
+            policy=None if run.policy is None else run.policy.probabilities.tolist(),
+            reward=None if judged is None else judged.reward,
+            margins=None if judged is None else judged.margins.tolist(),
+        )
+        return
+    click.echo(repr(cmdp))
+    if run.certificate is not None:
+        click.echo(str(run.certificate))
+    click.echo(run.reason)
+    if run.policy is None or judged is None:
+        click.echo("NO POLICY: nothing could be proved to be in bounds")
+        return
+    best = ib.solve(cmdp)
+    click.echo(
+        f"On the model: reward {judged.reward:.6g} per step, {judged.total_reward:.6g} in total "
+        f"(optimum {best.reward:.6g}, {best.total_reward:.6g}); margins "
+        + ", ".join(f"{c.name} {m:+.4g}" for c, m in zip(cmdp.constraints, judged.margins, strict=True))
+    )
+    if show_policy:
+        print_policy(run.policy)

@@ -1,0 +1,84 @@
+"""What several sub-commands print: tables, JSON, progress on a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+
+def problem_facts(problem: Any) -> dict[str, Any]:
+    span = {"horizon": problem.horizon} if hasattr(problem, "horizon") else {"discount": problem.discount}
+    return {
+        "name": problem.name,
+        "states": problem.n_states,
+        "pairs": problem.n_pairs,
+        "constraints": problem.n_constraints,
+        **span,
+    }
+
+
+@contextmanager
+def progress_bar(what: str, total: int | None, quiet: bool) -> Iterator[Callable[..., None]]:
+    """A progress bar on stderr, when that is a terminal: call what it yields with (done) or (done, total)."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done, total=total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def gap_status(quiet: bool) -> Iterator[Callable[[int, float, float], None]]:
+    """The bounds on the optimum as they close, one line on stderr, when that is a terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda solves, lower, upper: None
+        return
+    with console.status("solving") as status:
+        yield lambda solves, lower, upper: status.update(
+            f"{solves} unconstrained solves, optimum between {lower:.9g} and {upper:.9g}, gap {upper - lower:.1e}"
+        )
+
+
+def print_json(**facts: Any) -> None:
+    click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+
+
+def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    from inbounds.table import text_table
+
+    click.echo(text_table(header, rows))
+
+
+def print_policy(policy: Any) -> None:
+    for state, actions in policy.by_label().items():
+        click.echo(f"  {state}: " + ", ".join(f"{action} {share:.4g}" for action, share in actions.items()))
+
+
+def bound_text(constraint: Any) -> str:
+    return f"{'>=' if constraint.at_least is not None else '<='} {constraint.bound:g}"
+
+
+def tidy(margin: float, scale: float) -> float:
+    """Zero for what is zero up to rounding."""
+    return 0.0 if abs(margin) <= 1e-12 * scale else float(margin)
+
+
+def setting_text(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def duration(seconds: float) -> str:
+    for unit, length in (("years", 31_557_600.0), ("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)):
+        if seconds >= 2.0 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.2g} seconds"

@@ -1,0 +1,106 @@
+"""`inbounds solve`: the exact optimum."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from inbounds.cli.arguments import json_option, load, load_discounted, problem_argument
+from inbounds.cli.printing import bound_text, gap_status, print_json, print_policy, print_table, problem_facts, tidy
+
+
+@click.command()
+@problem_argument
+@click.option("--method", default="auto", show_default=True, help="auto, bundle, lp or polish.")
+@click.option("--tolerance", type=float, default=1e-8, show_default=True, help="The relative gap that may remain.")
+@click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
+@click.option("--certificate", type=click.Path(dir_okay=False, path_type=Path), help="Save the proof, as JSON.")
+@click.option("--save-model", type=click.Path(dir_okay=False, path_type=Path), help="Save the model, .npz or .toml.")
+@json_option
+def solve(
+    problem: str,
+    parameters: tuple[str, ...],
+    method: str,
+    tolerance: float,
+    show_policy: bool,
+    certificate: Path | None,
+    save_model: Path | None,
+    as_json: bool,
+) -> None:
+    """Solve PROBLEM exactly: optimum and prices.
+
+    PROBLEM is a name from `inbounds zoo`, or a model file (.toml, .npz). The policy's values are evaluated on the
+    model, not taken from the solver; the gap bounds how far from optimal it can be. When no policy is in bounds, says
+    which constraints conflict, and exits with 3.
+
+    \b
+    Examples
+      inbounds solve queue
+      inbounds solve queue --set buffer=20 --set discount=0.9 --policy
+      inbounds solve model.toml
+      inbounds solve queue --save-model queue.npz --certificate queue.json
+      inbounds verify queue.npz queue.json
+    """
+    import inbounds as ib
+
+    loaded = load(problem, parameters)
+    discounted = isinstance(loaded, ib.CMDP)
+    if not discounted and (certificate is not None or save_model is not None):
+        raise ib.InvalidInput(
+            f"{problem} has a finite horizon; models and proofs are saved of discounted problems only"
+        )
+    with gap_status(quiet=as_json) as report:
+        best: Any = ib.solve(loaded, method=method, tolerance=tolerance, progress=report)
+    if save_model is not None:
+        load_discounted(problem, parameters, "solve").save(save_model)
+    if certificate is not None:
+        from inbounds.certify.files import save_certificate
+
+        save_certificate(best.certificate, certificate)
+    horizon = getattr(loaded, "horizon", None)
+    if as_json:
+        totals = {} if horizon else {"total_reward": best.total_reward, "total_margins": best.total_margins.tolist()}
+        print_json(
+            problem=problem_facts(loaded),
+            method=best.method,
+            unconstrained_solves=best.unconstrained_solves,
+            reward=best.reward,
+            **totals,
+            upper_bound=best.upper_bound,
+            gap=best.gap,
+            in_bounds=best.in_bounds,
+            certificate=best.certificate.to_dict() if discounted else None,
+            constraints=[
+                {"name": c.name, "margin": float(m), "price": float(p)}
+                for c, m, p in zip(loaded.constraints, best.margins, best.prices, strict=True)
+            ],
+            policy=best.policy.probabilities.tolist(),
+        )
+        return
+    click.echo(repr(loaded))
+    if horizon:
+        click.echo(f"optimum   {best.reward:.12g} over {horizon} stages (gap {best.gap:.1e}, by {best.method})")
+    else:
+        click.echo(
+            f"optimum   {best.reward:.9g} per step, {best.total_reward:.12g} in total "
+            f"(gap {best.gap:.1e}, by {best.method})"
+        )
+    if loaded.constraints:
+        print_table(
+            ("constraint", "bound", "margin", "price"),
+            [
+                (c.name, bound_text(c), f"{tidy(m, s):.6g}", f"{p:.6g}")
+                for c, m, s, p in zip(loaded.constraints, best.margins, loaded.margin_scales, best.prices, strict=True)
+            ],
+        )
+        click.echo("The price is the reward gained per unit of bound relaxed; 0 where the bound does not matter.")
+    if discounted:
+        click.echo(best.certificate.verdict)
+    if show_policy and horizon:
+        for stage in range(horizon):
+            click.echo(f"stage {stage}")
+            print_policy(best.policy.at(stage))
+    elif show_policy:
+        print_policy(best.policy)

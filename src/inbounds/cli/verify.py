@@ -1,0 +1,35 @@
+"""`inbounds verify`: check a proof."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from inbounds.cli.arguments import json_option
+from inbounds.cli.printing import print_json
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("certificate", type=click.Path(path_type=Path))
+@json_option
+def verify(model: Path, certificate: Path, as_json: bool) -> None:
+    """Check a CERTIFICATE against a MODEL (.npz).
+
+    The checker is one file of the standard library, `certify/verify.py`, and runs without the rest of the project:
+    `python verify.py model.npz certificate.json`. It accepts only what holds in exact rational arithmetic. Exit code 0
+    when it accepts, 1 when it does not.
+    """
+    from inbounds.certify.verify import verify as check
+
+    accepted, lines = check(str(model), str(certificate))
+    if as_json:
+        print_json(accepted=accepted, lines=lines)
+    else:
+        click.echo(f"{'ACCEPTED' if accepted else 'REJECTED'}: {lines[0]}")
+        for line in lines[1:]:
+            click.echo(f"  {line}")
+    if not accepted:
+        sys.exit(1)

@@ -1,0 +1,39 @@
+"""`inbounds zoo`: the named problems."""
+
+from __future__ import annotations
+
+import click
+
+from inbounds.cli.arguments import json_option
+from inbounds.cli.printing import print_json, print_table
+
+
+@click.command()
+@click.argument("problem", required=False)
+@json_option
+def zoo(problem: str | None, as_json: bool) -> None:
+    """List the named problems, or explain one."""
+    import inspect
+
+    from inbounds.errors import InvalidInput
+    from inbounds.zoo import PROBLEMS
+
+    if problem is not None and problem not in PROBLEMS:
+        raise InvalidInput(f"no problem is called {problem!r}; there are: {', '.join(PROBLEMS)}")
+    shown = PROBLEMS if problem is None else {problem: PROBLEMS[problem]}
+    facts = {
+        name: {
+            "summary": (inspect.getdoc(make) or "").split("\n")[0],
+            "parameters": {p.name: p.default for p in inspect.signature(make).parameters.values()},
+        }
+        for name, make in shown.items()
+    }
+    if as_json:
+        print_json(**facts)
+    elif problem is None:
+        print_table(("problem", "what it is"), [(name, str(fact["summary"])) for name, fact in facts.items()])
+        click.echo("`inbounds zoo PROBLEM` shows the parameters of one.")
+    else:
+        text = inspect.getdoc(PROBLEMS[problem]) or ""
+        click.echo(text.split("\nExamples\n")[0].rstrip())
+        click.echo("\nDefaults: " + ", ".join(f"{k}={v!r}" for k, v in facts[problem]["parameters"].items()))  # type: ignore[attr-defined]

@@ -1,0 +1,61 @@
+"""A journal of finished runs: what was done once is not done again, even after the process was killed.
+
+One line of JSON per run, appended and brought to the disk as soon as the run has finished. A line that was cut off by
+a crash is passed over when the journal is read, and its run is done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+class Journal:
+    """Finished runs by key, in a file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "runs.jsonl"
+    ...     Journal(path).add("first", {"reward": 0.5})
+    ...     _ = path.open("a").write('{"key": "second", "rew')  # killed in the middle of a line
+    ...     Journal(path).add("third", {"reward": 0.75})
+    ...     again = Journal(path)
+    ...     again.get("first"), again.get("second"), again.get("third")
+    ({'reward': 0.5}, None, {'reward': 0.75})
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._runs: dict[str, dict[str, Any]] = {}
+        content = path.read_bytes() if path.exists() else b""
+        self._torn = bool(content) and not content.endswith(b"\n")
+        for line in content.splitlines():
+            try:
+                run = json.loads(line)
+                self._runs[run.pop("key")] = run
+            except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+                continue
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """What was recorded under a key."""
+        return self._runs.get(key)
+
+    def add(self, key: str, run: dict[str, Any]) -> None:
+        """Record a run; when this returns, it is on the disk."""
+        line = json.dumps({"key": key, **run}).encode() + b"\n"
+        with open(self.path, "ab") as stream:
+            stream.write(b"\n" + line if self._torn else line)
+            stream.flush()
+            os.fsync(stream.fileno())
+        self._torn = False
+        self._runs[key] = run
+
+
+def key_of(*facts: Any) -> str:
+    """A key that is the same exactly when all facts (numbers, texts, lists of them) are."""
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
