@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 import inbounds as ib
 from inbounds.cli import main
+from inbounds.learn import ALGORITHMS
 
 
 def run(*arguments: str) -> Result:
@@ -77,6 +78,47 @@ def test_reproduce_writes_where_it_says(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "figure-2-constraints.png").exists()
 
 
+def test_algorithms_lists_every_fact_and_explains_one() -> None:
+    listed = run("algorithms").output
+    for name, settings in ALGORITHMS.items():
+        record = settings.algorithm
+        for fact in (name, record.paper, record.setting, record.needs, record.output, record.sample_complexity):
+            assert fact in listed
+    facts = json.loads(run("algorithms", "--json").output)
+    assert set(facts) == set(ALGORITHMS) and facts["cspda"]["violation"] == "zero"
+    explained = run("algorithms", "cspda").output
+    assert "Departures from the paper" in explained and "alpha, beta : float" in explained
+
+
+def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
+    arguments = (
+        "compare",
+        "queue",
+        "--samples",
+        "2000",
+        "--seeds",
+        "2",
+        "--jobs",
+        "1",
+        "--output",
+        str(tmp_path / "c"),
+    )
+    names = ("--algorithm", "cspda", "--algorithm", "model-based", "--algorithm", "ucbvi-gamma")
+    result = run(*arguments, *names)
+    assert result.exit_code == 0, result.output
+    assert "With the constraints: optimum 4.64486" in result.output
+    assert "optimum 5.65934" in result.output and "worst margin" in result.output
+    assert {path.name for path in (tmp_path / "c").iterdir()} == {
+        "comparison.svg",
+        "comparison.png",
+        "comparison.csv",
+        "runs.jsonl",
+    }
+    again = json.loads(run(*arguments, *names, "--json").output)
+    assert again["resumed"] == 6 and [row["algorithm"] for row in again["algorithms"]][-1] == "ucbvi-gamma"
+    assert json.loads(run(*arguments, *names, "--fresh", "--json").output)["resumed"] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -92,6 +134,11 @@ def test_reproduce_writes_where_it_says(tmp_path: Path) -> None:
         (("learn", "queue", "--seed", "-1"), "seed must be a whole number of at least 0"),
         (("learn", "queue", "--slater", "7"), "slater must be a number in (0, 1]"),
         (("learn", "queue", "--samples", "100"), "too few to estimate the Slater constant"),
+        (("learn", "queue", "--algorithm", "ucbvi-gamma"), "add --unconstrained to drop them"),
+        (("learn", "queue", "--algorithm", "ucbvi-gamma", "--unconstrained", "--kappa", "0"), "leave --kappa out"),
+        (("algorithms", "magic"), "no algorithm is called 'magic'; there are: cspda"),
+        (("compare", "queue", "--algorithm", "magic", "--output", "/dev/null/x"), "/dev/null/x"),
+        (("compare", "three_cycle"), "`inbounds compare` takes discounted problems"),
         (("plan",), "give a PROBLEM"),
         (("plan", "queue", "--epsilon", "0"), "epsilon must be in (0, 1)"),
         (("frontier", "queue", "--constraint", "speed"), "no constraint is called 'speed'; there are: service, flow"),
@@ -165,7 +212,7 @@ def test_models_in_files_are_solved(tmp_path: Path) -> None:
         assert result.exit_code == 2 and result.stderr.count("\n") == 1 and path in result.stderr
 
 
-@pytest.mark.parametrize("command", ["solve", "frontier", "learn", "plan", "reproduce", "zoo"])
+@pytest.mark.parametrize("command", sorted(main.commands))
 def test_every_command_has_help_with_its_options(command: str) -> None:
     result = run(command, "--help")
     assert result.exit_code == 0

@@ -9,6 +9,7 @@ import click
 from inbounds.cli.arguments import json_option
 from inbounds.cli.printing import print_json, print_table
 
+_HEADERS = {"sample_complexity": "samples, O~"}
 _FACTS = ("name", "paper", "setting", "needs", "output", "sample_complexity", "violation")
 
 
@@ -46,21 +47,10 @@ def algorithms(name: str | None, as_json: bool) -> None:
     if as_json:
         print_json(**facts)
     elif name is None:
-        print_table(
-            ("algorithm", "paper", "setting", "needs", "output", "samples, O~", "violation"),
-            [
-                (
-                    key,
-                    fact["paper"],
-                    fact["setting"],
-                    fact["needs"],
-                    fact["output"],
-                    fact["sample_complexity"],
-                    fact["violation"],
-                )
-                for key, fact in facts.items()
-            ],
-        )
+        for columns in (("paper", "setting"), ("needs", "output", "sample_complexity", "violation")):
+            header = ("algorithm", *(_HEADERS.get(column, column) for column in columns))
+            print_table(header, [(key, *(str(fact[column]) for column in columns)) for key, fact in facts.items()])
+            click.echo()
         click.echo(
             "Run one: `inbounds learn queue --algorithm NAME`; all: `inbounds compare queue`; "
             "explain one: `inbounds algorithms NAME`."

@@ -1,0 +1,193 @@
+"""Comparisons: what is run, that workers and interruptions do not matter, and that the report shows what was run."""
+
+import csv
+import importlib.util
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.report.comparison import comparison_csv, comparison_figure, summary_rows, write_comparison
+from inbounds.study.compare import Comparison, Entry
+
+ROOT = Path(__file__).parent.parent
+SMALL = {"samples": 3_000, "seeds": 3, "workers": 1}
+
+
+def q_learning() -> type:
+    """The example of docs/adding-an-algorithm.md."""
+    if "q_learning" not in sys.modules:
+        spec = importlib.util.spec_from_file_location("q_learning", ROOT / "examples" / "q_learning.py")
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["q_learning"] = module
+        spec.loader.exec_module(module)
+    return sys.modules["q_learning"].QLearning
+
+
+@pytest.fixture(scope="module")
+def small() -> Comparison:
+    return ib.compare(ib.zoo.queue(), {"cspda": ib.CSPDA.practical(slater=0.2), "q": q_learning()()}, **SMALL)
+
+
+def same(one: Comparison, other: Comparison) -> bool:
+    return all(
+        np.array_equal(mine.rewards, theirs.rewards) and np.array_equal(mine.margins, theirs.margins)
+        for mine, theirs in zip(one.entries, other.entries, strict=True)
+    )
+
+
+def test_a_run_can_be_had_again_on_its_own(small: Comparison) -> None:
+    queue = ib.zoo.queue()
+    run = ib.learn(queue.simulator(), ib.CSPDA.practical(slater=0.2), samples=3_000, seed=2)
+    judged, entry = ib.evaluate(queue, run.policy), small.entry("cspda")
+    assert entry.rewards[2, -1] == judged.total_reward
+    assert np.array_equal(entry.margins[2, -1], judged.total_margins)
+    assert entry.samples[-1] == 3_000 and small.optimum == pytest.approx(4.644858248633466, abs=1e-9)
+
+
+def test_algorithms_without_constraints_are_held_to_the_other_optimum(small: Comparison) -> None:
+    entry = small.entry("q")
+    assert not entry.constrained and entry.optimum == pytest.approx(5.659335557513892, abs=1e-9)
+    assert entry.margins.shape == (3, len(entry.samples), 0)
+    assert np.all(entry.gaps >= -1e-9) and not np.any(entry.out_of_bounds)
+
+
+def test_the_result_does_not_depend_on_the_number_of_workers(small: Comparison) -> None:
+    settings = {"cspda": ib.CSPDA.practical(slater=0.2), "cspda too": ib.CSPDA.practical(slater=0.2)}
+    parallel = ib.compare(ib.zoo.queue(), settings, samples=3_000, seeds=3, workers=2)
+    for entry in parallel.entries:
+        assert np.array_equal(entry.rewards, small.entry("cspda").rewards)
+
+
+def test_it_goes_on_where_it_was_killed(small: Comparison, tmp_path: Path) -> None:
+    """Killed after any number of runs, in the middle of a line: the rest is run, and the result is the same."""
+    settings = {"cspda": ib.CSPDA.practical(slater=0.2), "q": q_learning()()}
+    journal = tmp_path / "runs.jsonl"
+    seen: list[tuple[int, int]] = []
+    first = ib.compare(ib.zoo.queue(), settings, **SMALL, journal=journal, progress=lambda *now: seen.append(now))
+    assert first.resumed == 0 and same(first, small) and seen == [(done, 6) for done in range(7)]
+    lines = journal.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 6
+    for kept in range(7):
+        journal.write_bytes(b"".join(lines[:kept]) + (lines[kept][:50] if kept < 6 else b""))
+        again = ib.compare(ib.zoo.queue(), settings, **SMALL, journal=journal)
+        assert again.resumed == kept and same(again, small)
+
+
+def test_runs_of_another_kind_are_not_taken_from_the_journal(tmp_path: Path) -> None:
+    journal = tmp_path / "runs.jsonl"
+    settings = {"cspda": ib.CSPDA.practical(slater=0.2)}
+    ib.compare(ib.zoo.queue(), settings, **SMALL, journal=journal)
+    for cmdp, other, samples in (
+        (ib.zoo.queue(discount=0.6), settings, 3_000),
+        (ib.zoo.queue(), {"cspda": ib.CSPDA.practical(slater=0.1)}, 3_000),
+        (ib.zoo.queue(), settings, 4_000),
+    ):
+        assert ib.compare(cmdp, other, samples=samples, seeds=3, workers=1, journal=journal).resumed == 0
+
+
+def test_one_that_refuses_does_not_stop_the_others() -> None:
+    found = ib.compare(ib.zoo.garnet(states=2_000), ["cspda"], samples=1_000, seeds=2, workers=1)
+    assert "too few to estimate the Slater constant" in found.entries[0].refusal
+    assert summary_rows(found)[0]["refusal"] == found.entries[0].refusal
+    assert comparison_csv(found).count("\n") == 1
+    comparison_figure(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seeds": 0}, "seeds must be a whole number"),
+        ({"samples": 10}, "samples must be a whole number of at least 1,000"),
+        ({"algorithms": ["cspda", "magic"]}, "no algorithm is called 'magic'; there are: cspda"),
+        ({"algorithms": {"mine": ib.CSPDA}}, "algorithm must be settings"),
+        ({"preset": "lucky"}, "preset must be"),
+    ],
+)
+def test_wrong_input_is_named(change: dict, message: str) -> None:
+    with pytest.raises(ib.InvalidInput, match=message):
+        ib.compare(ib.zoo.queue(), **{"algorithms": ["cspda"], **SMALL, **change})
+    with pytest.raises(ib.InvalidInput, match="takes a discounted problem"):
+        ib.compare(ib.zoo.three_cycle())  # type: ignore[arg-type]
+
+
+def hand_made() -> Comparison:
+    """Two runs, two checkpoints, one constraint: every number of the report can be worked out by hand."""
+
+    def entry(name: str, rewards: list[list[float]], margins: list[list[float]]) -> Entry:
+        return Entry(
+            name=name,
+            settings=f"{name}()",
+            constrained=True,
+            optimum=5.0,
+            samples=np.array([10, 20]),
+            rewards=np.array(rewards),
+            margins=np.array(margins)[:, :, None],
+            margin_scales=np.array([1.0]),
+            seconds=np.array([1.0, 3.0]),
+        )
+
+    return Comparison(
+        problem="by hand",
+        constraint_names=("only",),
+        optimum=5.0,
+        unconstrained_optimum=6.0,
+        entries=(
+            entry("bold", [[1.0, 6.0], [3.0, 4.5]], [[0.5, -1.0], [0.5, 0.5]]),
+            entry("safe", [[1.0, 4.0], [3.0, 4.5]], [[-0.5, 0.25], [0.5, 0.75]]),
+        ),
+        samples=20,
+        seeds=2,
+        preset="practical",
+        resumed=0,
+    )
+
+
+def test_the_table_holds_means_errors_and_shares_those_in_bounds_first() -> None:
+    safe, bold = summary_rows(hand_made())
+    assert (safe["algorithm"], bold["algorithm"]) == ("safe", "bold")
+    assert safe["mean_gap"] == 0.75 and safe["standard_error_gap"] == pytest.approx(0.25)
+    assert safe["mean_worst_margin"] == 0.5 and safe["share_out_of_bounds"] == 0.0 and safe["mean_violation"] == 0.0
+    assert bold["mean_gap"] == -0.25 and bold["share_out_of_bounds"] == 0.5 and bold["mean_violation"] == 0.5
+    assert bold["seconds"] == 2.0 and bold["samples"] == 20
+
+
+def test_markers_are_filled_where_the_runs_are_in_bounds() -> None:
+    panel = comparison_figure(hand_made()).axes[0]
+    filled, hollow = set(), set()
+    for line in panel.lines:
+        if line.get_linestyle() == "None":
+            marks = {(float(x), float(y)) for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)}
+            (hollow if line.get_markerfacecolor() == "white" else filled).update(marks)
+    assert filled == {(10.0, 3.0), (20.0, 0.75)}  # "bold" at first, on top of "safe"; "safe" at the end
+    assert hollow == {(10.0, 3.0), (20.0, -0.25)}
+
+
+def test_the_csv_holds_every_run(small: Comparison, tmp_path: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(comparison_csv(small))))
+    assert len(rows) == 3 * (len(small.entry("cspda").samples) + len(small.entry("q").samples))
+    last = [row for row in rows if row["algorithm"] == "cspda" and row["seed"] == "1"][-1]
+    assert float(last["total_reward"]) == small.entry("cspda").rewards[1, -1]
+    assert float(last["total_margin_service"]) == small.entry("cspda").margins[1, -1, 0]
+    assert all(row["total_margin_service"] == "" for row in rows if row["algorithm"] == "q")
+    assert [path.name for path in write_comparison(small, tmp_path / "new")] == [
+        "comparison.svg",
+        "comparison.png",
+        "comparison.csv",
+    ]
+
+
+def test_the_page_shows_the_example_and_the_example_is_short_and_right() -> None:
+    example = (ROOT / "examples" / "q_learning.py").read_text()
+    assert f"```python\n{example}```" in (ROOT / "docs" / "adding-an-algorithm.md").read_text()
+    assert len(example.splitlines()) < 60
+    queue = ib.zoo.queue().unconstrained()
+    for seed in range(3):
+        run = ib.learn(queue.simulator(), q_learning()(), samples=200_000, seed=seed)
+        assert ib.evaluate(queue, run.policy).total_reward == pytest.approx(5.659335557513892, abs=0.05)
+    with pytest.raises(ib.InvalidInput, match="Q-learning knows no constraints, and this problem has 2"):
+        ib.learn(ib.zoo.queue().simulator(), q_learning()(), samples=100)

@@ -1,0 +1,48 @@
+"""The journal: what is in it stays in it, whatever cut the last line off."""
+
+from pathlib import Path
+
+import pytest
+
+from inbounds.study.journal import Journal, key_of
+
+RUN = {"rewards": [0.1, 1 / 3], "margins": [[-0.0, 1e-300]], "seconds": 2.5}
+
+
+def test_numbers_come_back_exactly(tmp_path: Path) -> None:
+    Journal(tmp_path / "runs.jsonl").add("a", RUN)
+    assert Journal(tmp_path / "runs.jsonl").get("a") == RUN
+
+
+def test_a_run_cut_off_anywhere_is_passed_over_and_can_be_added_again(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.jsonl"
+    book = Journal(whole)
+    book.add("a", RUN)
+    size = whole.stat().st_size
+    book.add("b", {"seconds": 1.0})
+    content = whole.read_bytes()
+    for end in range(size, len(content)):
+        cut = tmp_path / "cut.jsonl"
+        cut.write_bytes(content[:end])
+        found = Journal(cut)
+        assert found.get("a") == RUN
+        complete = end == len(content) - 1  # only the line's end is missing
+        assert found.get("b") == ({"seconds": 1.0} if complete else None)
+        found.add("c", RUN)
+        again = Journal(cut)
+        assert again.get("a") == again.get("c") == RUN
+
+
+@pytest.mark.parametrize("line", [b"[1, 2]", b"3", b"{}", b"null", b"\xff\xfe", b"[" * 100_000, b'{"key": [1]}'])
+def test_lines_of_another_kind_are_passed_over(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(line + b"\n")
+    book = Journal(path)
+    book.add("a", RUN)
+    assert Journal(path).get("a") == RUN
+
+
+def test_keys_differ_when_anything_does() -> None:
+    facts = ("problem", "CSPDA()", 1000, [1, 2], 0)
+    keys = {key_of(*facts), key_of(*facts[:-1], 1), key_of(*facts[:3], [12], 0), key_of("problem", "CSPDA()1000")}
+    assert len(keys) == 4 and key_of(*facts) in keys
