@@ -182,7 +182,7 @@ def verify(model_path: str, certificate_path: str) -> tuple[bool, list[str]]:
         model, certificate = Path(model_path).read_bytes(), Path(certificate_path).read_bytes()
         claim, seal = json.loads(certificate), sha256(certificate[:-68]).hexdigest()
         require((claim["kind"], claim["version"]) == ("inbounds certificate", 2), "it is not a certificate, version 2")
-        require(certificate[-68:] == f'{seal}"\n}}\n'.encode(), "the certificate is damaged or edited: a wrong seal")
+        require(certificate[-68:] == f'{seal}"\n}}\n'.encode(), "the certificate is damaged or edited: wrong seal")
         require(claim["arithmetic"] in ("exact", "rounding-bounded"), "it rests on samples: there is no proof to check")
         require(claim["model"] == sha256(model).hexdigest(), ANOTHER_FILE)
         return True, check(read_model(model), claim)
