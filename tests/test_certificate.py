@@ -6,8 +6,10 @@ import hashlib
 import json
 import math
 import random
+import re
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ import inbounds as ib
 from inbounds.certify.certificate import Certificate, printed
 from inbounds.certify.exact import certify_exact, certify_infeasible
 from inbounds.certify.files import load_certificate, save_certificate, sealed
+from inbounds.certify.verify import verify
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +166,25 @@ def test_a_certificate_names_its_model_by_the_hash_of_its_file(tmp_path, queue, 
         assert json.loads(path.read_text())["model"] == load_certificate(path).model == digest
     save_certificate(sampled(LIMITS, [0.1, 0.2]), path)
     assert json.loads(path.read_text())["model"] is None and load_certificate(path).model is None
+
+
+def test_the_examples_in_the_documentation_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[1] / "docs" / "certificates.md").read_text(encoding="utf-8")
+    first, convert, reseal = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(first, {})
+    assert "in bounds: proved" in capsys.readouterr().out
+    exec(convert, {})
+    assert verify("queue.npz", "queue.json")[0] and verify("checked.npz", "queue.json")[0]
+    content = Path("queue.json").read_bytes()
+    edited = content.replace(b"rounding bounded", b"by hand")
+    Path("queue.json").write_bytes(edited)
+    assert not verify("queue.npz", "queue.json")[0]
+    exec(reseal, {})
+    assert verify("queue.npz", "queue.json")[0] and Path("queue.json").read_bytes()[:-68] == edited[:-68]
+    Path("queue.json").write_bytes(content)
+    exec(reseal, {})
+    assert Path("queue.json").read_bytes() == content
 
 
 def test_a_model_that_no_file_can_keep(tmp_path, queue):
