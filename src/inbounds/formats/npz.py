@@ -72,7 +72,7 @@ def write(cmdp: CMDP, stream: BinaryIO) -> None:
 
 
 def digest(cmdp: CMDP) -> str:
-    """The SHA-256 of the file that `write` would write, in hexadecimal; nothing is written, and no array copied.
+    """The SHA-256 of the file that `write` would write, in hexadecimal. Nothing is written, nor is the model held twice.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def pieces(cmdp: CMDP) -> Iterator[bytes | memoryview]:
         array_header, numbers = _npy(array)
         size, checksum = len(array_header) + numbers.nbytes, zlib.crc32(numbers, zlib.crc32(array_header))
         file_name = f"{name}.npy".encode("ascii")
-        # What both headers of a member have: version, flags, method (stored), time, date, checksum, sizes, its name.
+        # What both headers of a member have: version, flags, method (stored), time, date, checksum, sizes.
         common = struct.pack("<5HIII", _ZIP64, 0, 0, 0, _FIRST_DATE, checksum, _IN_EXTRA, _IN_EXTRA)
         extra = struct.pack("<HHQQ", 1, 16, size, size)
         member_header = b"PK\x03\x04" + common + struct.pack("<HH", len(file_name), len(extra)) + file_name + extra
