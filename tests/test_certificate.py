@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import random
+import re
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +17,8 @@ import pytest
 import inbounds as ib
 from inbounds.certify.certificate import Certificate, printed
 from inbounds.certify.exact import certify_exact, certify_infeasible
-from inbounds.certify.files import load_certificate, save_certificate
+from inbounds.certify.files import load_certificate, save_certificate, sealed
+from inbounds.certify.verify import verify
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +135,7 @@ def test_files_keep_every_bit(tmp_path, proved, infeasible):
         assert back.margins_lower.tobytes() == certificate.margins_lower.tobytes()
         assert back.reward_lower == certificate.reward_lower and back.in_bounds == certificate.in_bounds
         assert (back.proof is None) == (certificate.proof is None)
+        assert (back.model is None) == (certificate.model is None)
         if back.proof is not None:
             for name in ("probabilities", "margin_vectors", "reward_vector", "prices", "value_function"):
                 one, other = getattr(back.proof, name), getattr(certificate.proof, name)
@@ -147,6 +152,92 @@ def test_the_same_certificate_gives_the_same_bytes(tmp_path, proved):
     assert one.read_bytes() == other.read_bytes()
 
 
+def test_a_certificate_names_its_model_by_the_hash_of_its_file(tmp_path, queue, proved, infeasible):
+    model, path = tmp_path / "model.npz", tmp_path / "certificate.json"
+    for certificate, cmdp in (
+        (proved, queue),
+        (ib.solve(queue).certificate, queue),
+        (infeasible, queue.tightened(1.0)),
+    ):
+        assert certificate.model is not None
+        save_certificate(certificate, path)
+        cmdp.save(model)
+        digest = hashlib.sha256(model.read_bytes()).hexdigest()
+        assert json.loads(path.read_text())["model"] == load_certificate(path).model == digest
+    save_certificate(sampled(LIMITS, [0.1, 0.2]), path)
+    assert json.loads(path.read_text())["model"] is None and load_certificate(path).model is None
+
+
+def test_the_examples_in_the_documentation_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[1] / "docs" / "certificates.md").read_text(encoding="utf-8")
+    first, convert, reseal = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(first, {})
+    assert "in bounds: proved" in capsys.readouterr().out
+    exec(convert, {})
+    assert verify("queue.npz", "queue.json")[0] and verify("checked.npz", "queue.json")[0]
+    content = Path("queue.json").read_bytes()
+    edited = content.replace(b"rounding bounded", b"by hand")
+    Path("queue.json").write_bytes(edited)
+    assert not verify("queue.npz", "queue.json")[0]
+    exec(reseal, {})
+    assert verify("queue.npz", "queue.json")[0] and Path("queue.json").read_bytes()[:-68] == edited[:-68]
+    Path("queue.json").write_bytes(content)
+    exec(reseal, {})
+    assert Path("queue.json").read_bytes() == content
+
+
+def test_a_model_that_no_file_can_keep(tmp_path, queue):
+    """It is certified, but the certificate could be checked against nothing."""
+    odd = replace(queue, state_labels=tuple(map(frozenset, ([state] for state in range(queue.n_states)))))
+    certificate = ib.solve(odd).certificate
+    assert certificate.in_bounds
+    with pytest.raises(ib.InvalidInput, match=r"c\.json: cannot be written, because its model .* frozenset"):
+        save_certificate(certificate, tmp_path / "c.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_seal_is_the_hash_of_what_comes_before_it(tmp_path, proved, infeasible):
+    path = tmp_path / "certificate.json"
+    for certificate in (proved, infeasible, sampled(LIMITS, [0.1, 0.2])):
+        save_certificate(certificate, path)
+        content = path.read_bytes()
+        seal = hashlib.sha256(content[:-68]).hexdigest()
+        assert content.endswith(f'"seal": "{seal}"\n}}\n'.encode())
+        assert list(json.loads(content))[-1] == "seal"
+        assert sealed(json.loads(content)) == content
+
+
+def test_nothing_may_change_without_the_seal(tmp_path, proved):
+    path = tmp_path / "certificate.json"
+    save_certificate(proved, path)
+    content = path.read_bytes()
+    for changed in (
+        content.replace(b"rounding bounded", b"rounding Bounded"),
+        content.replace(b"\n", b"\r\n"),
+        content[:-1],
+        content + b"\n",
+        content.replace(b'"seal": "', b'"sea1": "'),
+        json.dumps(json.loads(content)).encode(),
+    ):
+        assert changed != content
+        with pytest.raises(ib.InvalidInput, match=r"damaged\.json: is damaged or edited; its seal is not the SHA-256"):
+            attempt(tmp_path, changed, swallow=False)
+
+
+def test_other_versions_are_named(tmp_path, proved):
+    path = tmp_path / "certificate.json"
+    save_certificate(proved, path)
+    document = json.loads(path.read_text())
+    old = {key: value for key, value in document.items() if key not in ("model", "seal")} | {"version": 1}
+    for version, content in ((1, json.dumps(old).encode()), (3, sealed(document | {"version": 3}))):
+        message = rf"damaged\.json: is a certificate of version {version}, and this version of inbounds reads 2"
+        with pytest.raises(ib.InvalidInput, match=message):
+            attempt(tmp_path, content, swallow=False)
+    with pytest.raises(ib.InvalidInput, match="its kind is not 'inbounds certificate'"):
+        attempt(tmp_path, sealed(document | {"kind": "cmdp"}), swallow=False)
+
+
 def test_damaged_files_end_in_one_message(tmp_path, proved, infeasible):
     path = tmp_path / "certificate.json"
     rng = random.Random(0)
@@ -155,12 +246,13 @@ def test_damaged_files_end_in_one_message(tmp_path, proved, infeasible):
         document = json.loads(path.read_text())
         for key in document:
             for odd in (None, 7, "text", [], ["nan", 3], {"a": 1}, [[["0x1p+0"]]], 10**400):
-                attempt(tmp_path, json.dumps(document | {key: odd}).encode())
+                attempt(tmp_path, sealed(document | {key: odd}))
         content = path.read_bytes()
         for _ in range(300):
             data = bytearray(content)
-            data[rng.randrange(len(data))] = rng.randrange(256)
-            attempt(tmp_path, bytes(data[: rng.choice([len(data), len(data), rng.randrange(len(data))])]))
+            data[rng.randrange(len(data))] ^= rng.randrange(1, 256)
+            with pytest.raises(ib.InvalidInput, match=r"damaged\.json: is "):
+                attempt(tmp_path, bytes(data[: rng.choice([len(data), len(data), rng.randrange(len(data))])]), False)
     for content in (b"", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"kind": "cmdp"}'):
         with pytest.raises(ib.InvalidInput, match=r"damaged\.json"):
             attempt(tmp_path, content, swallow=False)

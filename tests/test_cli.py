@@ -212,6 +212,24 @@ def test_models_in_files_are_solved(tmp_path: Path) -> None:
         assert result.exit_code == 2 and result.stderr.count("\n") == 1 and path in result.stderr
 
 
+def test_verify_accepts_the_proof_of_solve_and_nothing_else(tmp_path: Path) -> None:
+    model, text, proof = tmp_path / "queue.npz", tmp_path / "queue.toml", tmp_path / "queue.json"
+    assert run("solve", "queue", "--save-model", str(model), "--certificate", str(proof)).exit_code == 0
+    good = run("verify", str(model), str(proof))
+    assert good.exit_code == 0 and good.output.startswith("ACCEPTED: the policy is in bounds\n")
+    assert json.loads(run("verify", str(model), str(proof), "--json").output)["accepted"] is True
+
+    assert run("solve", "queue", "--save-model", str(text)).exit_code == 0
+    refused = run("verify", str(text), str(proof))
+    assert refused.exit_code == 1 and "REJECTED: the model file is not the one" in refused.output
+    ib.load(text).save(tmp_path / "converted.npz")
+    assert run("verify", str(tmp_path / "converted.npz"), str(proof)).exit_code == 0
+
+    proof.write_bytes(proof.read_bytes().replace(b"rounding bounded", b"sounding rounded"))
+    edited = run("verify", str(model), str(proof))
+    assert edited.exit_code == 1 and edited.output == "REJECTED: the certificate is damaged or edited: wrong seal\n"
+
+
 @pytest.mark.parametrize("command", sorted(main.commands))
 def test_every_command_has_help_with_its_options(command: str) -> None:
     result = run(command, "--help")

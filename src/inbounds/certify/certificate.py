@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from inbounds.arrays import Floats
-from inbounds.model.cmdp import Constraint
+from inbounds.model.cmdp import CMDP, Constraint
 
 KINDS = ("exact", "rounding-bounded", "confidence", "estimate")
 
@@ -80,6 +80,8 @@ class Certificate:
         Transitions drawn; 0 for proofs.
     proof : Proof, optional
         What a checker needs, when there is a proof.
+    model : CMDP or str, optional
+        The model that the proof is about; of a certificate from a file, the SHA-256 of the model's .npz file.
     """
 
     in_bounds: bool
@@ -92,6 +94,7 @@ class Certificate:
     confidence: float = 1.0
     samples: int = 0
     proof: Proof | None = None
+    model: CMDP | str | None = None
 
     @property
     def gap(self) -> float:
@@ -173,6 +176,8 @@ class InfeasibilityCertificate:
     value_function : array [S]
     margin_upper : float
     discount : float
+    model : CMDP or str, optional
+        The model that the proof is about; of a certificate from a file, the SHA-256 of the model's .npz file.
     """
 
     infeasible: bool
@@ -182,6 +187,7 @@ class InfeasibilityCertificate:
     value_function: Floats
     margin_upper: float
     discount: float
+    model: CMDP | str | None = None
 
     @property
     def verdict(self) -> str:

@@ -154,6 +154,7 @@ def certify_exact(
         reward_lower=lowers[0],
         reward_upper=upper,
         proof=proof,
+        model=cmdp,
     )
 
 
@@ -182,6 +183,7 @@ def certify_infeasible(error: Infeasible, cmdp: CMDP, *, exact: bool = False) ->
         value_function=values,
         margin_upper=upper,
         discount=cmdp.discount,
+        model=cmdp,
     )
 
 

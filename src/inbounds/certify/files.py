@@ -1,11 +1,13 @@
 """Certificates in and out of small JSON files, which `verify` checks without the rest of the library.
 
-Every number of a proof is written as a hexadecimal double, so that nothing is lost to decimals. docs/certificates.md
-describes the format.
+Every number of a proof is written as a hexadecimal double, so that nothing is lost to decimals. Two hashes keep a
+damaged file from being taken for a whole one: `model` is the SHA-256 of the model's .npz file, and the file ends with
+its own `seal`. docs/certificates.md describes the format.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -17,14 +19,20 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.certify.certificate import KINDS, Certificate, InfeasibilityCertificate, Proof
 from inbounds.errors import InvalidInput
+from inbounds.formats import npz
 from inbounds.formats.atomic import replaced
-from inbounds.model.cmdp import Constraint
+from inbounds.formats.labels import shown
+from inbounds.model.cmdp import CMDP, Constraint
 
-KIND, VERSION = "inbounds certificate", 1
+KIND, VERSION = "inbounds certificate", 2
+
+_AFTER_SEAL = '"\n}\n'
 
 
 def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: str | os.PathLike[str]) -> None:
     """Write a certificate to a JSON file, whole or not at all. Values are normalised by (1 - discount).
+
+    This is when the model is hashed, which takes about as long as saving it.
 
     Examples
     --------
@@ -69,31 +77,72 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
         {"name": c.name, "bound": float(c.bound).hex(), "sense": 1 if c.at_least is not None else -1}
         for c in certificate.constraints
     ]
-    document = {"kind": KIND, "version": VERSION, "constraints": constraints} | content
+    try:
+        model = npz.digest(certificate.model) if isinstance(certificate.model, CMDP) else certificate.model
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: cannot be written, because its model could not be saved: {error}") from error
+    document = {"kind": KIND, "version": VERSION, "model": model, "constraints": constraints} | content
     try:
         with replaced(Path(path)) as stream:
-            stream.write(json.dumps(document, allow_nan=False, indent=0).encode("ascii") + b"\n")
+            stream.write(sealed(document))
     except OSError as error:
         raise InvalidInput(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from error
 
 
+def sealed(document: dict[str, Any]) -> bytes:
+    """The file of a certificate: its JSON, which ends with the seal, the SHA-256 of every byte before the seal.
+
+    A seal tells damage from what was meant. It does not tell who meant it: anybody can seal anything.
+
+    >>> print(sealed({"kind": "note"}).decode().rstrip())
+    {
+    "kind": "note",
+    "seal": "60b7de3297d63a8f1b2fec7121a447c81b78c760387dfbe5fb49900769b6aa1a"
+    }
+    """
+    unsealed = {key: value for key, value in document.items() if key != "seal"}
+    text = json.dumps(unsealed | {"seal": ""}, allow_nan=False, indent=0) + "\n"
+    head = text.removesuffix(_AFTER_SEAL).encode("ascii")
+    return head + _seal(head)
+
+
+def _seal(head: bytes) -> bytes:
+    """What a file that begins with `head` has to end with."""
+    return (hashlib.sha256(head).hexdigest() + _AFTER_SEAL).encode("ascii")
+
+
 def load_certificate(path: str | os.PathLike[str]) -> Certificate | InfeasibilityCertificate:
-    """The certificate in a JSON file. Nothing is checked but the form; checking the proof is the work of `verify`."""
+    """The certificate in a JSON file. Its form and its seal are checked; checking the proof is the work of `verify`."""
     try:
-        document = json.loads(Path(path).read_bytes().decode("utf-8"))
+        content = Path(path).read_bytes()
+        document = json.loads(content.decode("utf-8"))
     except OSError as error:
         raise InvalidInput(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{path}: is not JSON text in UTF-8 ({str(error)[:200]})") from error
+    if not isinstance(document, dict) or document.get("kind") != KIND:
+        raise InvalidInput(f"{path}: is not a certificate: its kind is not {KIND!r}")
+    if document.get("version") != VERSION:
+        raise InvalidInput(
+            f"{path}: is a certificate of version {shown(document.get('version'))}, and this version of inbounds reads "
+            f"{VERSION}; certify and save it anew"
+        )
+    length = len(_seal(b""))
+    if content[-length:] != _seal(content[:-length]):
+        raise InvalidInput(
+            f"{path}: is damaged or edited; its seal is not the SHA-256 of what comes before it. "
+            f"Take a whole copy, or certify and save it anew"
+        )
     try:
         return _certificate(document)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InvalidInput(f"{path}: is not a certificate, or is damaged ({error!r:.200})") from error
 
 
-def _certificate(document: Any) -> Certificate | InfeasibilityCertificate:
-    if document["kind"] != KIND or document["version"] != VERSION or document["arithmetic"] not in KINDS:
-        raise ValueError(f"only the kind {KIND!r}, version {VERSION}, can be read")
+def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertificate:
+    if document["arithmetic"] not in KINDS:
+        raise ValueError(f"the arithmetic must be one of {', '.join(KINDS)}")
+    model = None if document["model"] is None else _text(document["model"])
     constraints = tuple(
         Constraint(
             name=_text(entry["name"]),
@@ -112,6 +161,7 @@ def _certificate(document: Any) -> Certificate | InfeasibilityCertificate:
             value_function=_vector(document["value_function"]),
             margin_upper=margin_upper,
             discount=float.fromhex(document["discount"]),
+            model=model,
         )
     if document["statement"] != "policy":
         raise ValueError("the statement is neither 'policy' nor 'infeasible'")
@@ -130,6 +180,7 @@ def _certificate(document: Any) -> Certificate | InfeasibilityCertificate:
         confidence=float(document["confidence"]),
         samples=int(document["samples"]),
         proof=_proof(document, n_constraints) if document["policy"] is not None else None,
+        model=model,
     )
 
 

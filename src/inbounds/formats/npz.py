@@ -16,17 +16,21 @@ allocated. Members must be stored uncompressed and may not overlap, so nothing c
 no zip bomb to defuse. Array headers are matched against one pattern instead of being evaluated, only plain numbers are
 accepted, and there is no way to an object array, hence none to pickle.
 
-The invariant of writing: the same model gives the same bytes. Members have a fixed order, date and header.
+The invariant of writing: the same model gives the same bytes, with every version of Python and NumPy. So the zip and
+the headers of the arrays are put together here, byte for byte; and because that is done front to back, the bytes can
+go to a file or straight into a hash: a certificate names its model by the SHA-256 of this file.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -62,7 +66,62 @@ LARGEST = 2**40
 
 
 def write(cmdp: CMDP, stream: BinaryIO) -> None:
-    """Write `cmdp` to a stream that can seek."""
+    """Write `cmdp` to a stream."""
+    for piece in pieces(cmdp):
+        stream.write(piece)
+
+
+def digest(cmdp: CMDP) -> str:
+    """The SHA-256 of the file that `write` would write, in hexadecimal. Nothing is written, nor is the model held twice.
+
+    Examples
+    --------
+    >>> import io, inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> write(queue, stream := io.BytesIO())
+    >>> digest(queue) == hashlib.sha256(stream.getvalue()).hexdigest()
+    True
+    """
+    sha256 = hashlib.sha256()
+    for piece in pieces(cmdp):
+        sha256.update(piece)
+    return sha256.hexdigest()
+
+
+def pieces(cmdp: CMDP) -> Iterator[bytes | memoryview]:
+    """The bytes of the file, front to back: headers, and the numbers of every array where they are in memory."""
+    directory, position = b"", 0
+    for name, array in _arrays(cmdp).items():
+        array_header, numbers = _npy(array)
+        size, checksum = len(array_header) + numbers.nbytes, zlib.crc32(numbers, zlib.crc32(array_header))
+        file_name = f"{name}.npy".encode("ascii")
+        # What both headers of a member have: version, flags, method (stored), time, date, checksum, sizes.
+        common = struct.pack("<5HIII", _ZIP64, 0, 0, 0, _FIRST_DATE, checksum, _IN_EXTRA, _IN_EXTRA)
+        extra = struct.pack("<HHQQ", 1, 16, size, size)
+        member_header = b"PK\x03\x04" + common + struct.pack("<HH", len(file_name), len(extra)) + file_name + extra
+        yield member_header
+        yield array_header
+        yield numbers
+        extra = struct.pack("<HHQQQ", 1, 24, size, size, position)
+        rest = struct.pack("<5HII", len(file_name), len(extra), 0, 0, 0, _READABLE, _IN_EXTRA)
+        directory += b"PK\x01\x02" + struct.pack("<H", _UNIX | _ZIP64) + common + rest + file_name + extra
+        position += len(member_header) + size
+    count, length = len(LAYOUT), len(directory)
+    yield directory
+    yield struct.pack("<4sQHHIIQQQQ", b"PK\x06\x06", 44, _ZIP64, _ZIP64, 0, 0, count, count, length, position)
+    yield struct.pack("<4sIQI", b"PK\x06\x07", 0, position + length, 1)
+    yield struct.pack("<4s4HIIH", b"PK\x05\x06", 0, 0, count, count, length, _IN_EXTRA, 0)
+
+
+# Fields of a zip, as in PKWARE's APPNOTE. Sizes and positions are always in the 64-bit form: one form for all files.
+_ZIP64 = 45  # version 4.5, the first with that form
+_IN_EXTRA = 0xFFFFFFFF  # "see there"
+_FIRST_DATE = 1 << 5 | 1  # 1 January 1980
+_UNIX, _READABLE = 3 << 8, 0o644 << 16
+
+
+def _arrays(cmdp: CMDP) -> dict[str, Any]:
+    """The arrays of `LAYOUT`, in its order."""
     constraints = cmdp.constraints
     header = {
         "kind": KIND,
@@ -72,7 +131,7 @@ def write(cmdp: CMDP, stream: BinaryIO) -> None:
         "states": _labels(cmdp.state_labels, "state"),
         "actions": _labels(cmdp.action_labels, "action"),
     }
-    arrays = {
+    return {
         "header": np.frombuffer(json.dumps(header).encode("ascii"), dtype=np.uint8),
         "offsets": cmdp.offsets,
         "actions": cmdp.actions,
@@ -86,9 +145,17 @@ def write(cmdp: CMDP, stream: BinaryIO) -> None:
         "initial": cmdp.initial,
         "discount": np.array(cmdp.discount),
     }
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-        for name in LAYOUT:
-            _write_member(archive, name, arrays[name])
+
+
+def _npy(array: Any) -> tuple[bytes, memoryview]:
+    """The header of an array in NumPy's .npy format, and its numbers as bytes."""
+    array = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).reshape(array.shape)
+    shape = f"({array.shape[0]},)" if array.ndim == 1 else str(array.shape)
+    described = f"{{'descr': '{array.dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
+    padding = -(10 + len(described) + 1) % 64  # data starts at a multiple of 64, as the format wants it
+    header = f"{described}{' ' * padding}\n".encode("ascii")
+    numbers = memoryview(array.reshape(-1).view(np.uint8))
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header, numbers
 
 
 def read(path: Path) -> CMDP:
@@ -262,20 +329,3 @@ def _array(name: str, content: bytes) -> Any:
         )
     entries = np.frombuffer(content, dtype=dtype, offset=end)
     return entries.reshape(shape[::-1]).T if header["columns"] == b"True" else entries.reshape(shape)
-
-
-def _write_member(archive: zipfile.ZipFile, name: str, array: Any) -> None:
-    array = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).reshape(array.shape)
-    shape = f"({array.shape[0]},)" if array.ndim == 1 else str(array.shape)
-    described = f"{{'descr': '{array.dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
-    padding = -(10 + len(described) + 1) % 64  # data starts at a multiple of 64, for readers that map the file
-    array_header = f"{described}{' ' * padding}\n".encode("ascii")
-    prefix = b"\x93NUMPY\x01\x00" + len(array_header).to_bytes(2, "little") + array_header
-
-    member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-    member.create_system = 3  # the same on every system
-    member.external_attr = 0o644 << 16
-    member.file_size = len(prefix) + array.nbytes  # beyond 2 GiB this makes it a zip64
-    with archive.open(member, "w") as stream:
-        stream.write(prefix)
-        stream.write(array.reshape(-1).view(np.uint8))

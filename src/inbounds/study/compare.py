@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from inbounds.arrays import Floats, Ints
 from inbounds.compiled import sources_digest
 from inbounds.errors import InvalidInput
 from inbounds.exact.solve import solve
+from inbounds.formats.npz import digest
 from inbounds.learn import ALGORITHMS
 from inbounds.learn.algorithm import learn, record_of
 from inbounds.model.cmdp import CMDP
@@ -138,7 +139,7 @@ def compare(
     free = cmdp.unconstrained()
     optimum, free_optimum = solve(cmdp).total_reward, solve(free).total_reward
 
-    identity = _problem_identity(cmdp)
+    identity = digest(replace(cmdp, state_labels=None, action_labels=None))  # labels change no run
     jobs, keys = [], []
     for settings in chosen.values():
         made_of = [repr(settings), _source_digest(type(settings))]
@@ -241,16 +242,6 @@ def _entry(
         seconds=np.array([run["seconds"] for run in ran]),
         refusal=refusal,
     )
-
-
-def _problem_identity(cmdp: CMDP) -> str:
-    digest = hashlib.sha256()
-    matrix = cmdp.transition
-    for array in (cmdp.offsets, matrix.indptr, matrix.indices, matrix.data, cmdp.reward, cmdp.margins, cmdp.initial):
-        digest.update(f"{array.dtype} {array.shape} ".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    digest.update(float(cmdp.discount).hex().encode())
-    return digest.hexdigest()
 
 
 def _source_digest(settings_class: type) -> str:
