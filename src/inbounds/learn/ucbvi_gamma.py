@@ -52,8 +52,8 @@ Practical preset
 `UCBVIGamma.practical()`, which no theorem covers. On the queue without its constraints 100,000 samples find the optimum
 (10 of 10 seeds); with the paper's bonus a million samples lose 4 % of it.
 
-* The bonus without its third term, which exceeds its cap 1 / (1 - gamma)^2 until a state has been visited far more
-  often than any budget allows, with 1 for both 8 and U.
+* The bonus without its third term, where 100 B stays above 1 / (1 - gamma)^2 until a state has been visited more often
+  than any budget allows; and with 1 for both 8 and U.
 * At each step the visited pair and one more, in turn, are backed up, each from the values of the moment: all pairs
   once in n steps.
 * The walk starts again with probability 1 - gamma after every step. States are then visited as the discount weighs
