@@ -34,6 +34,7 @@ PROBLEMS = {
 
 CLAIMS: dict[str, Claim] = {
     "cspda": Claim(ib.CSPDA.practical(), samples=200_000, gap=0.04, violation=0.005),
+    "ucbvi-gamma": Claim(ib.UCBVIGamma.practical(), samples=100_000, gap=0.001, violation=0.0),
 }
 
 

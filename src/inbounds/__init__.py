@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from inbounds.learn.cspda import CSPDA as CSPDA
     from inbounds.learn.known import iterate as iterate
     from inbounds.learn.plan import plan as plan
+    from inbounds.learn.ucbvi_gamma import UCBVIGamma as UCBVIGamma
     from inbounds.model.build import build as build
     from inbounds.model.cmdp import CMDP as CMDP
     from inbounds.model.cmdp import Constraint as Constraint
@@ -45,6 +46,7 @@ _HOMES = {
     "InvalidInput": "errors",
     "Policy": "model.policy",
     "Simulator": "model.simulator",
+    "UCBVIGamma": "learn.ucbvi_gamma",
     "build": "model.build",
     "certify": "certify.judge",
     "compare": "study.compare",

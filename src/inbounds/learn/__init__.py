@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from inbounds.learn.cspda import CSPDA
+from inbounds.learn.ucbvi_gamma import UCBVIGamma
 
-ALGORITHMS: dict[str, type[Any]] = {"cspda": CSPDA}
+ALGORITHMS: dict[str, type[Any]] = {"cspda": CSPDA, "ucbvi-gamma": UCBVIGamma}
 """Name to settings class. Drives the command line and the contract tests."""
