@@ -72,7 +72,7 @@ def write(cmdp: CMDP, stream: BinaryIO) -> None:
 
 
 def digest(cmdp: CMDP) -> str:
-    """The SHA-256 of the file that `write` would write, in hexadecimal. Nothing is written, nor is the model held twice.
+    """The SHA-256 of the file that `write` would write, in hexadecimal. Nothing is written or held twice.
 
     Examples
     --------
