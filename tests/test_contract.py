@@ -24,6 +24,15 @@ CASES: dict[str, dict[str, Any]] = {
         "practical": ib.CSPDA.practical(slater=0.2, kappa=0.01),
         "estimated": ib.CSPDA.practical(),
     },
+    "npg-pd": {
+        "paper": ib.NPGPD(slater=0.2),
+        "practical": ib.NPGPD.practical(),
+        "more walks": ib.NPGPD(slater=0.2, kappa=0.01, rollouts=2, start_rollouts=3, baseline=True),
+    },
+    "pdsc": {
+        "paper": ib.PDSC(slater=0.2),
+        "practical": ib.PDSC.practical(),
+    },
 }
 EVERY = pytest.mark.parametrize(
     "settings",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from inbounds.learn.cspda import CSPDA
+from inbounds.learn.npg_pd import NPGPD
+from inbounds.learn.pdsc import PDSC
 
-ALGORITHMS: dict[str, type[Any]] = {"cspda": CSPDA}
+ALGORITHMS: dict[str, type[Any]] = {"cspda": CSPDA, "npg-pd": NPGPD, "pdsc": PDSC}
 """Name to settings class. Drives the command line and the contract tests."""
