@@ -34,6 +34,8 @@ PROBLEMS = {
 
 CLAIMS: dict[str, Claim] = {
     "cspda": Claim(ib.CSPDA.practical(), samples=200_000, gap=0.04, violation=0.005),
+    "npg-pd": Claim(ib.NPGPD.practical(), samples=400_000, gap=0.01, violation=0.002),
+    "pdsc": Claim(ib.PDSC.practical(), samples=1_000_000, gap=0.03, violation=0.003),
 }
 
 
