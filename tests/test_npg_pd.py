@@ -162,7 +162,7 @@ def test_practical_preset_stays_in_bounds() -> None:
 
 
 def test_more_samples_come_closer() -> None:
-    """Mean gap over 10 seeds at a million samples at most 0.06 of 4.64, and less than half that at 100,000."""
+    """Mean gap over 10 seeds at a million samples at most 0.06 of 4.64, less than half of that at 100,000."""
     simulator = QUEUE.simulator()
     gaps = [
         np.mean(
@@ -174,7 +174,7 @@ def test_more_samples_come_closer() -> None:
         )
         for settings, samples in [(ib.NPGPD.practical(), 100_000), (ib.NPGPD.practical(), 1_000_000)]
     ]
-    assert 0.0 < gaps[1] < 0.06 and gaps[1] < 0.6 * gaps[0]
+    assert 0.0 < gaps[1] < 0.06 and gaps[1] < 0.5 * gaps[0]
 
 
 # ---- settings

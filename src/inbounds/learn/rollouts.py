@@ -86,7 +86,9 @@ class State(NamedTuple):
     row_sums: Floats  # [n]: rows of the policies, by visits and weight
     price_sums: Floats  # [K]: prices, by weight
     weight: Floats  # [1]: of the iterations in the sums
-    position: Ints  # [4]: walks ended; the pair where the walk is, or -1; iterations made; samples before this one
+    position: (
+        Ints  # [4]: walks ended; pair of the walk under way, or -1; iterations made; samples drawn before this one
+    )
     values: Floats  # [1 + K, S]: of r + u.g and of each g_i; on a known model only
 
 
