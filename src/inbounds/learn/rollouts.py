@@ -86,9 +86,7 @@ class State(NamedTuple):
     row_sums: Floats  # [n]: rows of the policies, by visits and weight
     price_sums: Floats  # [K]: prices, by weight
     weight: Floats  # [1]: of the iterations in the sums
-    position: (
-        Ints  # [4]: walks ended; pair of the walk under way, or -1; iterations made; samples drawn before this one
-    )
+    position: Ints  # [4]: walks ended; pair of the walk, or -1; iterations made; samples drawn before this one
     values: Floats  # [1 + K, S]: of r + u.g and of each g_i; on a known model only
 
 
@@ -115,7 +113,7 @@ class Resolved(NamedTuple):
 
     walks: Walks
     slater: float
-    kappa: float
+    kappa: float  # normalised
     iterations: float  # expected, at least 1
     restart: int
     drawn: int  # samples spent on the Slater constant
