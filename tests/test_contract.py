@@ -28,6 +28,14 @@ CASES: dict[str, dict[str, Any]] = {
         "paper": ib.UCBVIGamma(),
         "practical": ib.UCBVIGamma.practical(),
         "between": ib.UCBVIGamma(log_term=0.2, backups=3, restart=True),
+    "npg-pd": {
+        "paper": ib.NPGPD(slater=0.2),
+        "practical": ib.NPGPD.practical(),
+        "more walks": ib.NPGPD(slater=0.2, kappa=0.01, rollouts=2, start_rollouts=3, baseline=True),
+    },
+    "pdsc": {
+        "paper": ib.PDSC(slater=0.2),
+        "practical": ib.PDSC.practical(),
     },
 }
 EVERY = pytest.mark.parametrize(

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from inbounds.learn.algorithm import learn as learn
     from inbounds.learn.cspda import CSPDA as CSPDA
     from inbounds.learn.known import iterate as iterate
+    from inbounds.learn.npg_pd import NPGPD as NPGPD
+    from inbounds.learn.pdsc import PDSC as PDSC
     from inbounds.learn.plan import plan as plan
     from inbounds.learn.ucbvi_gamma import UCBVIGamma as UCBVIGamma
     from inbounds.model.build import build as build
@@ -44,6 +46,8 @@ _HOMES = {
     "EpisodicPolicy": "model.episodic",
     "Infeasible": "errors",
     "InvalidInput": "errors",
+    "NPGPD": "learn.npg_pd",
+    "PDSC": "learn.pdsc",
     "Policy": "model.policy",
     "Simulator": "model.simulator",
     "UCBVIGamma": "learn.ucbvi_gamma",
