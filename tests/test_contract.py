@@ -28,6 +28,7 @@ CASES: dict[str, dict[str, Any]] = {
         "paper": ib.UCBVIGamma(),
         "practical": ib.UCBVIGamma.practical(),
         "between": ib.UCBVIGamma(log_term=0.2, backups=3, restart=True),
+    },
     "npg-pd": {
         "paper": ib.NPGPD(slater=0.2),
         "practical": ib.NPGPD.practical(),
