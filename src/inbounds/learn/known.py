@@ -177,7 +177,7 @@ def known_model(model: CMDP) -> KnownModel:
         successors=unsigned(matrix.indices.astype(np.int32)),
         probabilities=np.array(matrix.data),
         reward=np.array(model.reward),
-        margins=np.ascontiguousarray(model.margins.T),
+        margins=np.array(model.margins.T, order="C"),  # a copy: with one constraint the transpose is a read-only view
         initial=np.array(model.initial),
         discount=float(model.discount),
         chain_starts=chain_starts.astype(np.int64),
