@@ -33,7 +33,9 @@ PROBLEMS = {
 }
 
 CLAIMS: dict[str, Claim] = {
+    "crpo": Claim(ib.CRPO.practical(), samples=100_000, gap=0.005, violation=0.001),
     "cspda": Claim(ib.CSPDA.practical(), samples=200_000, gap=0.04, violation=0.005),
+    "triple-qa": Claim(ib.TripleQA.practical(), samples=100_000, gap=0.012, violation=0.001),
 }
 
 
