@@ -19,6 +19,11 @@ from inbounds.learn.known import in_scaled_units, known_model
 from naive_cspda import ragged
 
 CASES: dict[str, dict[str, Any]] = {
+    "crpo": {
+        "paper": ib.CRPO(),
+        "practical": ib.CRPO.practical(),
+        "tolerant": ib.CRPO(step=1.0, tolerance=0.1, inner=7, average="second half"),
+    },
     "cspda": {
         "paper": ib.CSPDA(slater=0.2),
         "practical": ib.CSPDA.practical(slater=0.2, kappa=0.01),
@@ -37,6 +42,10 @@ CASES: dict[str, dict[str, Any]] = {
     "pdsc": {
         "paper": ib.PDSC(slater=0.2),
         "practical": ib.PDSC.practical(),
+    "triple-qa": {
+        "paper": ib.TripleQA(),
+        "practical": ib.TripleQA.practical(),
+        "small bonus": ib.TripleQA(kappa=0.02, bonus=0.01, frame=50, exploration=0.3),
     },
 }
 EVERY = pytest.mark.parametrize(

@@ -33,10 +33,12 @@ PROBLEMS = {
 }
 
 CLAIMS: dict[str, Claim] = {
+    "crpo": Claim(ib.CRPO.practical(), samples=100_000, gap=0.005, violation=0.001),
     "cspda": Claim(ib.CSPDA.practical(), samples=200_000, gap=0.04, violation=0.005),
     "ucbvi-gamma": Claim(ib.UCBVIGamma.practical(), samples=100_000, gap=0.001, violation=0.0),
     "npg-pd": Claim(ib.NPGPD.practical(), samples=400_000, gap=0.01, violation=0.002),
     "pdsc": Claim(ib.PDSC.practical(), samples=1_000_000, gap=0.03, violation=0.003),
+    "triple-qa": Claim(ib.TripleQA.practical(), samples=100_000, gap=0.012, violation=0.001),
 }
 
 

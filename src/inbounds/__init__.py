@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from inbounds.exact.frontier import frontier as frontier
     from inbounds.formats import load as load
     from inbounds.learn.algorithm import learn as learn
+    from inbounds.learn.crpo import CRPO as CRPO
     from inbounds.learn.cspda import CSPDA as CSPDA
     from inbounds.learn.known import iterate as iterate
     from inbounds.learn.npg_pd import NPGPD as NPGPD
     from inbounds.learn.pdsc import PDSC as PDSC
     from inbounds.learn.plan import plan as plan
     from inbounds.learn.ucbvi_gamma import UCBVIGamma as UCBVIGamma
+    from inbounds.learn.triple_qa import TripleQA as TripleQA
     from inbounds.model.build import build as build
     from inbounds.model.cmdp import CMDP as CMDP
     from inbounds.model.cmdp import Constraint as Constraint
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CMDP": "model.cmdp",
+    "CRPO": "learn.crpo",
     "CSPDA": "learn.cspda",
     "Constraint": "model.cmdp",
     "EpisodicCMDP": "model.episodic",
@@ -51,6 +54,7 @@ _HOMES = {
     "Policy": "model.policy",
     "Simulator": "model.simulator",
     "UCBVIGamma": "learn.ucbvi_gamma",
+    "TripleQA": "learn.triple_qa",
     "build": "model.build",
     "certify": "certify.judge",
     "compare": "study.compare",

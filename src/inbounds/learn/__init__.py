@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from inbounds.learn.crpo import CRPO
 from inbounds.learn.cspda import CSPDA
 from inbounds.learn.npg_pd import NPGPD
 from inbounds.learn.pdsc import PDSC
@@ -17,3 +18,7 @@ ALGORITHMS: dict[str, type[Any]] = {
 }
 """Name to settings class: first the paper's Table 1, then later algorithms. Drives the command line, the comparison and
 the contract tests."""
+from inbounds.learn.triple_qa import TripleQA
+
+ALGORITHMS: dict[str, type[Any]] = {"crpo": CRPO, "cspda": CSPDA, "triple-qa": TripleQA}
+"""Name to settings class. Drives the command line and the contract tests."""
