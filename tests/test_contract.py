@@ -42,6 +42,7 @@ CASES: dict[str, dict[str, Any]] = {
     "pdsc": {
         "paper": ib.PDSC(slater=0.2),
         "practical": ib.PDSC.practical(),
+    },
     "triple-qa": {
         "paper": ib.TripleQA(),
         "practical": ib.TripleQA.practical(),

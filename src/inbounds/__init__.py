@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from inbounds.learn.npg_pd import NPGPD as NPGPD
     from inbounds.learn.pdsc import PDSC as PDSC
     from inbounds.learn.plan import plan as plan
-    from inbounds.learn.ucbvi_gamma import UCBVIGamma as UCBVIGamma
     from inbounds.learn.triple_qa import TripleQA as TripleQA
+    from inbounds.learn.ucbvi_gamma import UCBVIGamma as UCBVIGamma
     from inbounds.model.build import build as build
     from inbounds.model.cmdp import CMDP as CMDP
     from inbounds.model.cmdp import Constraint as Constraint

@@ -8,17 +8,16 @@ from inbounds.learn.crpo import CRPO
 from inbounds.learn.cspda import CSPDA
 from inbounds.learn.npg_pd import NPGPD
 from inbounds.learn.pdsc import PDSC
+from inbounds.learn.triple_qa import TripleQA
 from inbounds.learn.ucbvi_gamma import UCBVIGamma
 
 ALGORITHMS: dict[str, type[Any]] = {
     "cspda": CSPDA,
     "npg-pd": NPGPD,
+    "crpo": CRPO,
     "pdsc": PDSC,
+    "triple-qa": TripleQA,
     "ucbvi-gamma": UCBVIGamma,
 }
 """Name to settings class: first the paper's Table 1, then later algorithms. Drives the command line, the comparison and
 the contract tests."""
-from inbounds.learn.triple_qa import TripleQA
-
-ALGORITHMS: dict[str, type[Any]] = {"crpo": CRPO, "cspda": CSPDA, "triple-qa": TripleQA}
-"""Name to settings class. Drives the command line and the contract tests."""
