@@ -19,6 +19,9 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 """Colours distinct for every kind of colour vision; with the markers, of another number, no pair soon repeats."""
 
+_SMALLEST_GAP = 1e-4
+"""Relative to the optimum: smaller gaps are drawn as good as zero."""
+
 FILLED = 0.95
 """A marker is filled where at least this share of the runs is in bounds."""
 
@@ -85,6 +88,8 @@ def comparison_figure(comparison: Comparison) -> Figure:
         panel.axhline(0.0, color="black", linewidth=0.9, linestyle="--")
         panel.set_xscale("log")
         panel.set_yscale("symlog", linthresh=threshold, linscale=0.6)
+        if all(np.all(entry.gaps.mean(axis=0) > -threshold) for entry in group):
+            panel.set_ylim(bottom=-threshold)  # nothing is below: leave no room for it
         panel.set_xlabel("samples", fontsize=9)
         panel.tick_params(labelsize=8)
         panel.spines[["top", "right"]].set_visible(False)
@@ -140,7 +145,7 @@ def _legend(groups: list[list[Entry]], styles: dict[str, tuple[str, str]]) -> li
 def _threshold(group: list[Entry]) -> float:
     """Where the axis turns from logarithmic to linear: below all but the smallest gaps at the end."""
     ends = [abs(float(entry.gaps[:, -1].mean())) for entry in group]
-    return max(0.5 * float(np.quantile(ends, 0.2)), 1e-6) if ends else 1.0
+    return max(0.5 * float(np.quantile(ends, 0.2)), _SMALLEST_GAP * abs(group[0].optimum)) if group else 1.0
 
 
 def comparison_csv(comparison: Comparison) -> str:
