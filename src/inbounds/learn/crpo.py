@@ -420,8 +420,8 @@ def extract(state: Any, constants: Constants, problem: Any) -> tuple[Policy, Flo
 CRPO.algorithm = Algorithm(
     name="CRPO",
     paper="Xu, Liang, Lan (ICML 2021)",
-    setting="discounted, generative model",
-    output="mixture of the iterates that improved the reward, as one policy",
+    setting="discounted, generative model; or a known model",
+    output="average of the iterates in bounds",
     sample_complexity="SA / ((1-γ)^7 ε^4)",
     violation="ε",
     prepare=prepare,

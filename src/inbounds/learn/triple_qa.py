@@ -47,7 +47,8 @@ Guarantee
 For the average reward, with one constraint of slack delta, and K so large that eps is small against delta: regret
 O~( sqrt(S A) span K^(5/6) / delta ), and no violation. Nothing is proved for discounted problems. **The defaults are of
 no use in practice.** On the queue of the CSPDA paper eps falls below the slack only after 3 * 10^19 steps; and as long
-as the bonus is above 1, Qhat and Chat stay at H and the actions are drawn at random.
+as the bonus is above 1, Qhat and Chat stay at H and the actions are drawn at random. `inbounds algorithms` quotes the
+sample complexity of Triple-Q, from Table 1 of the CSPDA paper, which does not list Triple-QA.
 
 Departures, with their reasons
 ------------------------------
@@ -442,8 +443,8 @@ TripleQA.algorithm = Algorithm(
     paper="Wei, Liu, Ying (AAAI 2022)",
     setting="average reward, online (here: discounted, restarted walks)",
     needs="slack above eps",
-    output="mixture over the steps, as one policy",
-    sample_complexity="(SA)^3 κ^6 / (δ^6 ε^6), from regret √(SA) κ K^(5/6) / δ",
+    output="average over the steps",
+    sample_complexity="(SA)^2.5 / ((1-γ)^18.5 ε^5), Triple-Q",
     violation="zero, for large K",
     prepare=prepare,
     advance=advance,
