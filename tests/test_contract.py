@@ -24,6 +24,11 @@ CASES: dict[str, dict[str, Any]] = {
         "practical": ib.CSPDA.practical(slater=0.2, kappa=0.01),
         "estimated": ib.CSPDA.practical(),
     },
+    "randomized-primal-dual": {
+        "paper": ib.RandomizedPrimalDual(),
+        "practical": ib.RandomizedPrimalDual.practical(),
+        "no shift": ib.RandomizedPrimalDual(shift=0.0, beta=1e-3, average="second half"),
+    },
 }
 EVERY = pytest.mark.parametrize(
     "settings",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from inbounds.learn.cspda import CSPDA as CSPDA
     from inbounds.learn.known import iterate as iterate
     from inbounds.learn.plan import plan as plan
+    from inbounds.learn.randomized_primal_dual import RandomizedPrimalDual as RandomizedPrimalDual
     from inbounds.model.build import build as build
     from inbounds.model.cmdp import CMDP as CMDP
     from inbounds.model.cmdp import Constraint as Constraint
@@ -43,6 +44,7 @@ _HOMES = {
     "Infeasible": "errors",
     "InvalidInput": "errors",
     "Policy": "model.policy",
+    "RandomizedPrimalDual": "learn.randomized_primal_dual",
     "Simulator": "model.simulator",
     "build": "model.build",
     "certify": "certify.judge",

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from inbounds.learn.cspda import CSPDA
+from inbounds.learn.randomized_primal_dual import RandomizedPrimalDual
 
-ALGORITHMS: dict[str, type[Any]] = {"cspda": CSPDA}
+ALGORITHMS: dict[str, type[Any]] = {
+    "cspda": CSPDA,
+    "randomized-primal-dual": RandomizedPrimalDual,
+}
 """Name to settings class. Drives the command line and the contract tests."""

@@ -77,11 +77,14 @@ from inbounds.compiled import compiled
 from inbounds.learn.algorithm import Algorithm, Prepared
 from inbounds.learn.empirical import estimate_slater
 from inbounds.learn.kernels import (
+    BASELINE_RATE,
+    LARGEST_EXPONENT,
+    SMALLEST_WEIGHT,
+    draw_mixed,
     draw_next,
     draw_start,
     new_tree,
     project_prices,
-    tree_find,
     tree_levels,
     tree_rebuild,
     tree_set,
@@ -97,9 +100,6 @@ PROOF_CONSTANT = 1195.5
 EXPERIMENT_CONSTANT = 0.02
 """The c~_1 of the paper's experiment."""
 
-_BASELINE_RATE = 1e-3
-_LARGEST_EXPONENT = 20.0  # of one update, against overflow; without M the exponent has no upper bound
-_SMALLEST_WEIGHT = 1e-250  # weights never reach zero on paper, nor may they in floating point
 # Weights underflow when their total W has shrunk. And the running sum of 1 / W must not dwarf its next term, or what it
 # adds is lost in rounding: it does when W has grown since the sum started (from wherever it was), or after many steps.
 _SMALLEST_TOTAL, _LARGEST_SUM_IN_TERMS = 1e-100, 2.0**20
@@ -241,7 +241,7 @@ def prepare(settings: CSPDA, simulator: Simulator, samples: int, rng: np.random.
         alpha=float(alpha),
         beta=float(beta),
         shift=0.0 if use_baseline else float(paper.shift if settings.shift is None else settings.shift),
-        baseline_rate=_BASELINE_RATE if use_baseline else 0.0,
+        baseline_rate=BASELINE_RATE if use_baseline else 0.0,
         kappa=float(paper.kappa if settings.kappa is None else settings.kappa),
         exploration=float(settings.exploration),
         price_radius=4.0 / slater,
@@ -314,11 +314,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         averaged += 1
         inverse_sum += 1.0 / total
 
-        x = rng.random()
-        if x < delta:
-            k = min(int(x / delta * n), n - 1)
-        else:
-            k = tree_find(tree, levels, n, (x - delta) / (1.0 - delta) * total)
+        k = draw_mixed(tree, levels, n, delta, total, rng)
         after = draw_next(world, k, rng)
         s0 = draw_start(world, rng)
         s = world.states[k]
@@ -346,8 +342,8 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         pair_sums[k, 0] += tree[k] * (inverse_sum - pair_sums[k, 1])
         pair_sums[k, 1] = inverse_sum
         # math.exp, not np.exp: NumPy's own exponential differs from the compiled one in the last bit.
-        growth = math.exp(min(beta * (Z - M) / zeta, _LARGEST_EXPONENT))
-        tree_set(tree, levels, k, max(tree[k] * growth, _SMALLEST_WEIGHT))
+        growth = math.exp(min(beta * (Z - M) / zeta, LARGEST_EXPONENT))
+        tree_set(tree, levels, k, max(tree[k] * growth, SMALLEST_WEIGHT))
         if constants.baseline_rate > 0.0:
             M += constants.baseline_rate * (Z - M)
         steps += 1
@@ -371,7 +367,7 @@ def rescale(tree: Floats, levels: Ints, pair_sums: Floats, inverse_sum: float, t
     for k in range(pair_sums.shape[0]):
         pair_sums[k, 0] += tree[k] * (inverse_sum - pair_sums[k, 1])
         pair_sums[k, 1] = 0.0
-        tree[k] = max(tree[k] / total, _SMALLEST_WEIGHT)
+        tree[k] = max(tree[k] / total, SMALLEST_WEIGHT)
     tree_rebuild(tree, levels)
 
 
