@@ -18,11 +18,24 @@ from inbounds.learn import ALGORITHMS
 from inbounds.learn.known import in_scaled_units, known_model
 from naive_cspda import ragged
 
+EVEN = ib.Utility(
+    value=lambda occupancy: -float(occupancy @ occupancy),
+    gradient=lambda occupancy: -2.0 * occupancy,
+    lipschitz=2.0,
+    name="even",
+)
+"""A concave function of the occupancies of any problem."""
+
 CASES: dict[str, dict[str, Any]] = {
     "cspda": {
         "paper": ib.CSPDA(slater=0.2),
         "practical": ib.CSPDA.practical(slater=0.2, kappa=0.01),
         "estimated": ib.CSPDA.practical(),
+    },
+    "concave-cspda": {
+        "reward": ib.ConcaveCSPDA.practical(),
+        "utility": ib.ConcaveCSPDA.practical(slater=0.2, utility=EVEN),
+        "functions": ib.ConcaveCSPDA(slater=0.2, utility=EVEN, constraints=(EVEN.at_least(-0.3),), refresh=7),
     },
     "randomized-primal-dual": {
         "paper": ib.RandomizedPrimalDual(),

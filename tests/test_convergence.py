@@ -34,6 +34,7 @@ PROBLEMS = {
 
 CLAIMS: dict[str, Claim] = {
     "cspda": Claim(ib.CSPDA.practical(), samples=200_000, gap=0.04, violation=0.005),
+    "concave-cspda": Claim(ib.ConcaveCSPDA.practical(), samples=200_000, gap=0.04, violation=0.005),
     "randomized-primal-dual": Claim(ib.RandomizedPrimalDual.practical(), samples=200_000, gap=0.005, violation=0.0),
 }
 

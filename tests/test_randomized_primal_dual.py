@@ -12,20 +12,11 @@ import inbounds as ib
 from inbounds.compiled import interpreted
 from inbounds.learn.randomized_primal_dual import Constants, State, advance, average_policy, formulas, prepare
 from naive_cspda import Dense, dense, ragged
+from uniforms import Uniforms
 
 QUEUE = ib.zoo.queue().unconstrained()
 PROBLEMS = {"queue": QUEUE, "ragged": ragged(0), "no future": ragged(0, discount=0.0)}
 EACH_PROBLEM = pytest.mark.parametrize("cmdp", PROBLEMS.values(), ids=PROBLEMS)
-
-
-class Uniforms:
-    """A generator that gives chosen numbers, then fails."""
-
-    def __init__(self, *numbers: float) -> None:
-        self.numbers = list(numbers)
-
-    def random(self) -> float:
-        return self.numbers.pop(0)
 
 
 def naive(cmdp: ib.CMDP, rng: np.random.Generator, steps: int, *, alpha: float, beta: float, M: float) -> np.ndarray:

@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     from inbounds.exact.frontier import frontier as frontier
     from inbounds.formats import load as load
     from inbounds.learn.algorithm import learn as learn
+    from inbounds.learn.concave_cspda import ConcaveCSPDA as ConcaveCSPDA
     from inbounds.learn.cspda import CSPDA as CSPDA
     from inbounds.learn.known import iterate as iterate
     from inbounds.learn.plan import plan as plan
     from inbounds.learn.randomized_primal_dual import RandomizedPrimalDual as RandomizedPrimalDual
+    from inbounds.learn.utility import Utility as Utility
+    from inbounds.learn.utility import negative_kl as negative_kl
+    from inbounds.learn.utility import state_entropy as state_entropy
     from inbounds.model.build import build as build
     from inbounds.model.cmdp import CMDP as CMDP
     from inbounds.model.cmdp import Constraint as Constraint
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "CMDP": "model.cmdp",
     "CSPDA": "learn.cspda",
+    "ConcaveCSPDA": "learn.concave_cspda",
     "Constraint": "model.cmdp",
     "EpisodicCMDP": "model.episodic",
     "EpisodicPolicy": "model.episodic",
@@ -46,6 +51,7 @@ _HOMES = {
     "Policy": "model.policy",
     "RandomizedPrimalDual": "learn.randomized_primal_dual",
     "Simulator": "model.simulator",
+    "Utility": "learn.utility",
     "build": "model.build",
     "certify": "certify.judge",
     "evaluate": "model.policy",
@@ -55,10 +61,12 @@ _HOMES = {
     "learn_certified": "certify.learning",
     "load": "formats",
     "mix": "model.policy",
+    "negative_kl": "learn.utility",
     "occupancy": "model.policy",
     "plan": "learn.plan",
     "slater": "exact.feasibility",
     "solve": "certify.judge",
+    "state_entropy": "learn.utility",
     "truncate": "model.episodic",
 }
 

@@ -94,7 +94,7 @@ from inbounds.learn.kernels import (
     tree_set,
     tree_total,
 )
-from inbounds.learn.settings import number, require, require_positive, shown
+from inbounds.learn.settings import chosen_steps, number, require, require_steps, shown
 from inbounds.model.policy import Policy
 from inbounds.model.simulator import Simulator, World
 
@@ -138,11 +138,8 @@ class RandomizedPrimalDual:
     algorithm: ClassVar[Algorithm]
 
     def __post_init__(self) -> None:
-        require_positive(self, "alpha", "beta", "alpha_multiplier", "beta_multiplier")
-        if self.shift is not None and self.shift != "baseline":
-            require(number(self, "shift") >= 0.0, self, "shift", 'a number >= 0, or "baseline"')
+        require_steps(self)
         require(0.0 <= number(self, "exploration") < 1.0, self, "exploration", "a number in [0, 1)")
-        require(self.average in ("all", "second half"), self, "average", '"all" or "second half"')
 
     @classmethod
     def practical(cls, **changes: Any) -> RandomizedPrimalDual:
@@ -193,14 +190,11 @@ def prepare(settings: RandomizedPrimalDual, simulator: Simulator, samples: int, 
     pairs, discount = simulator.pairs, simulator.discount
     paper = formulas(pairs.n_states, pairs.n_pairs, discount, samples)
     use_baseline = settings.shift == "baseline"
-    alpha = paper.alpha * settings.alpha_multiplier if settings.alpha is None else settings.alpha
-    beta = paper.beta * settings.beta_multiplier if settings.beta is None else settings.beta
-    if use_baseline and settings.beta is None:
-        beta = min(beta, 1.0 / pairs.n_pairs)
+    alpha, beta = chosen_steps(settings, paper, pairs.n_pairs)
     constants = Constants(
         discount=float(discount),
-        alpha=float(alpha),
-        beta=float(beta),
+        alpha=alpha,
+        beta=beta,
         shift=0.0 if use_baseline else float(paper.shift if settings.shift is None else settings.shift),
         baseline_rate=BASELINE_RATE if use_baseline else 0.0,
         exploration=float(settings.exploration),
