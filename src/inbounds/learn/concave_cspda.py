@@ -2,7 +2,7 @@
 
 Qinbo Bai, Amrit Singh Bedi, Mridul Agarwal, Alec Koppel, Vaneet Aggarwal. "Achieving Zero Constraint Violation for
 Concave Utility Constrained Reinforcement Learning via Primal-Dual Approach", Journal of Artificial Intelligence
-Research 78, 2023: the sequel of the paper of `cspda`, whose module introduces the letters.
+Research, 2023: the sequel of the paper of `cspda`, whose module introduces the letters.
 
 Problem
 -------
@@ -32,10 +32,11 @@ that no entry of a gradient is beyond 1; then all of its formulas hold as they a
 `kappa` are about h_j / lipschitz_j. Prices come back in the user's units: utility gained per unit of bound relaxed;
 those of the simulator's constraints only.
 
-Confidence
-----------
-The updates are our derivation from the Lagrangian, as the authors' sequel is recalled; neither its text nor its
-constants were at hand. Its abstract promises an order of 1 / eps^2 samples and zero violation.
+Guarantee
+---------
+As we recall its abstract, the paper has zero expected violation from an order of 1 / eps^2 samples. Neither its text
+nor its constants were at hand: the updates above are our derivation from the Lagrangian, and a run with functions
+claims no guarantee. A run without has that of CSPDA.
 
 Departures
 ----------

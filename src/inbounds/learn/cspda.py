@@ -229,9 +229,7 @@ class State(NamedTuple):
     values: Floats  # [S, 3]: v; its sum over the steps accounted for; how many those are
     prices: Floats  # [K + J]: u, of the simulator's constraints and of J further functions of lam
     price_sums: Floats  # [K + J]
-    slopes: (
-        Floats  # [n, J], or [n, J + 1]: the gradients of the J functions, and last that of the utility if there is one
-    )
+    slopes: Floats  # [n, J]: the gradients of those functions; [n, J + 1] with a utility, whose gradient is the last
     heights: Floats  # [J]: their values
     inverse_sum: Floats  # [1]: sum over averaged steps of 1 / total, since the weights were last rescaled
     baseline: Floats  # [1]: running mean of Z

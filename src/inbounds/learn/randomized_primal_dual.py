@@ -47,8 +47,9 @@ negative.
 Guarantee
 ---------
 As we recall it: an eps-optimal policy from about S A / ((1 - gamma)^4 eps^2) samples, when the stationary distributions
-of all policies are within constant factors of one another; in the worst case there are further factors of S. The first
-is the figure in Table 1 of the CSPDA paper, which leaves the condition out.
+of all policies are within constant factors of one another; in the worst case there are further factors of S. (The
+abstract says the same in words: linear in the number of pairs for ergodic problems.) The first is the figure in Table 1
+of the CSPDA paper, which leaves the condition out.
 
 Departures
 ----------
