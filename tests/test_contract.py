@@ -18,6 +18,14 @@ from inbounds.learn import ALGORITHMS
 from inbounds.learn.known import in_scaled_units, known_model
 from naive_cspda import ragged
 
+EVEN = ib.Utility(
+    value=lambda occupancy: -float(occupancy @ occupancy),
+    gradient=lambda occupancy: -2.0 * occupancy,
+    lipschitz=2.0,
+    name="even",
+)
+"""A concave function of the occupancies of any problem."""
+
 CASES: dict[str, dict[str, Any]] = {
     "crpo": {
         "paper": ib.CRPO(),
@@ -47,6 +55,15 @@ CASES: dict[str, dict[str, Any]] = {
         "paper": ib.TripleQA(),
         "practical": ib.TripleQA.practical(),
         "small bonus": ib.TripleQA(kappa=0.02, bonus=0.01, frame=50, exploration=0.3),
+    "concave-cspda": {
+        "reward": ib.ConcaveCSPDA.practical(),
+        "utility": ib.ConcaveCSPDA.practical(slater=0.2, utility=EVEN),
+        "functions": ib.ConcaveCSPDA(slater=0.2, utility=EVEN, constraints=(EVEN.at_least(-0.3),), refresh=7),
+    },
+    "randomized-primal-dual": {
+        "paper": ib.RandomizedPrimalDual(),
+        "practical": ib.RandomizedPrimalDual.practical(),
+        "no shift": ib.RandomizedPrimalDual(shift=0.0, beta=1e-3, average="second half"),
     },
 }
 EVERY = pytest.mark.parametrize(

@@ -17,18 +17,9 @@ import inbounds as ib
 from inbounds.compiled import interpreted
 from inbounds.learn.cspda import Constants, State, advance, average_occupancy, formulas, prepare
 from naive_cspda import cspda, dense, gradients, ragged
+from uniforms import Uniforms
 
 QUEUE = ib.zoo.queue()
-
-
-class Uniforms:
-    """A generator that gives chosen numbers, then fails."""
-
-    def __init__(self, *numbers: float) -> None:
-        self.numbers = list(numbers)
-
-    def random(self) -> float:
-        return self.numbers.pop(0)
 
 
 def prepared(cmdp: ib.CMDP, settings: ib.CSPDA, samples: int, seed: int = 0) -> tuple[State, Constants, Any, Any]:

@@ -26,18 +26,9 @@ from inbounds.learn.kernels import (
     tree_total,
 )
 from naive_cspda import project, ragged
+from uniforms import Uniforms
 
 SIZES = [1, 7, 8, 9, 63, 64, 65, 511, 512, 513, 1000, 4097]
-
-
-class Uniforms:
-    """A generator that gives chosen numbers, then fails."""
-
-    def __init__(self, *numbers: float) -> None:
-        self.numbers = list(numbers)
-
-    def random(self) -> float:
-        return self.numbers.pop(0)
 
 
 def tree_of(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

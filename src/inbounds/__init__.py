@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from inbounds.formats import load as load
     from inbounds.learn.algorithm import learn as learn
     from inbounds.learn.crpo import CRPO as CRPO
+    from inbounds.learn.concave_cspda import ConcaveCSPDA as ConcaveCSPDA
     from inbounds.learn.cspda import CSPDA as CSPDA
     from inbounds.learn.known import iterate as iterate
     from inbounds.learn.npg_pd import NPGPD as NPGPD
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from inbounds.learn.plan import plan as plan
     from inbounds.learn.triple_qa import TripleQA as TripleQA
     from inbounds.learn.ucbvi_gamma import UCBVIGamma as UCBVIGamma
+    from inbounds.learn.randomized_primal_dual import RandomizedPrimalDual as RandomizedPrimalDual
+    from inbounds.learn.utility import Utility as Utility
+    from inbounds.learn.utility import negative_kl as negative_kl
+    from inbounds.learn.utility import state_entropy as state_entropy
     from inbounds.model.build import build as build
     from inbounds.model.cmdp import CMDP as CMDP
     from inbounds.model.cmdp import Constraint as Constraint
@@ -44,6 +49,7 @@ _HOMES = {
     "CMDP": "model.cmdp",
     "CRPO": "learn.crpo",
     "CSPDA": "learn.cspda",
+    "ConcaveCSPDA": "learn.concave_cspda",
     "Constraint": "model.cmdp",
     "EpisodicCMDP": "model.episodic",
     "EpisodicPolicy": "model.episodic",
@@ -52,9 +58,11 @@ _HOMES = {
     "NPGPD": "learn.npg_pd",
     "PDSC": "learn.pdsc",
     "Policy": "model.policy",
+    "RandomizedPrimalDual": "learn.randomized_primal_dual",
     "Simulator": "model.simulator",
     "UCBVIGamma": "learn.ucbvi_gamma",
     "TripleQA": "learn.triple_qa",
+    "Utility": "learn.utility",
     "build": "model.build",
     "certify": "certify.judge",
     "compare": "study.compare",
@@ -65,10 +73,12 @@ _HOMES = {
     "learn_certified": "certify.learning",
     "load": "formats",
     "mix": "model.policy",
+    "negative_kl": "learn.utility",
     "occupancy": "model.policy",
     "plan": "learn.plan",
     "slater": "exact.feasibility",
     "solve": "certify.judge",
+    "state_entropy": "learn.utility",
     "truncate": "model.episodic",
 }
 

@@ -21,3 +21,13 @@ ALGORITHMS: dict[str, type[Any]] = {
 }
 """Name to settings class: first the paper's Table 1, then later algorithms. Drives the command line, the comparison and
 the contract tests."""
+from inbounds.learn.concave_cspda import ConcaveCSPDA
+from inbounds.learn.cspda import CSPDA
+from inbounds.learn.randomized_primal_dual import RandomizedPrimalDual
+
+ALGORITHMS: dict[str, type[Any]] = {
+    "cspda": CSPDA,
+    "concave-cspda": ConcaveCSPDA,
+    "randomized-primal-dual": RandomizedPrimalDual,
+}
+"""Name to settings class. Drives the command line and the contract tests."""

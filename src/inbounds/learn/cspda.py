@@ -62,13 +62,16 @@ Cost
 O(log n + K) a step: lam is kept unnormalised in a sum tree; its average is brought up to date for a pair only when
 that pair changes. With W_t the total weight at step t, the average of lam(k) over an interval in which its weight w
 did not change is w * sum 1 / W_t, so one running sum of 1 / W_t serves all pairs.
+
+The same kernel serves functions of lam that are not linear, through their gradients: see `concave_cspda`. Here there
+are none.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -77,17 +80,29 @@ from inbounds.compiled import compiled
 from inbounds.learn.algorithm import Algorithm, Prepared
 from inbounds.learn.empirical import estimate_slater
 from inbounds.learn.kernels import (
+    BASELINE_RATE,
+    LARGEST_EXPONENT,
+    SMALLEST_WEIGHT,
+    draw_mixed,
     draw_next,
     draw_start,
     new_tree,
     project_prices,
-    tree_find,
     tree_levels,
     tree_rebuild,
     tree_set,
     tree_total,
 )
-from inbounds.learn.settings import number, require, require_kappa, require_positive, require_share, shown
+from inbounds.learn.settings import (
+    chosen_steps,
+    number,
+    require,
+    require_kappa,
+    require_positive,
+    require_share,
+    require_steps,
+    shown,
+)
 from inbounds.model.policy import Policy
 from inbounds.model.simulator import Simulator, World
 
@@ -97,9 +112,6 @@ PROOF_CONSTANT = 1195.5
 EXPERIMENT_CONSTANT = 0.02
 """The c~_1 of the paper's experiment."""
 
-_BASELINE_RATE = 1e-3
-_LARGEST_EXPONENT = 20.0  # of one update, against overflow; without M the exponent has no upper bound
-_SMALLEST_WEIGHT = 1e-250  # weights never reach zero on paper, nor may they in floating point
 # Weights underflow when their total W has shrunk. And the running sum of 1 / W must not dwarf its next term, or what it
 # adds is lost in rounding: it does when W has grown since the sum started (from wherever it was), or after many steps.
 _SMALLEST_TOTAL, _LARGEST_SUM_IN_TERMS = 1e-100, 2.0**20
@@ -155,14 +167,12 @@ class CSPDA:
     def __post_init__(self) -> None:
         require_share(self, "slater")
         require_kappa(self)
-        require_positive(self, "alpha", "beta", "constant", "alpha_multiplier", "beta_multiplier")
-        if self.shift is not None and self.shift != "baseline":
-            require(number(self, "shift") >= 0.0, self, "shift", 'a number >= 0, or "baseline"')
+        require_steps(self)
+        require_positive(self, "constant")
         require(0.0 < number(self, "exploration") < 0.5, self, "exploration", "a number in (0, 1/2)")
-        require(self.average in ("all", "second half"), self, "average", '"all" or "second half"')
 
     @classmethod
-    def practical(cls, **changes: Any) -> CSPDA:
+    def practical(cls, **changes: Any) -> Self:
         """The preset that works on the queue; `changes` replace any of its settings."""
         preset = cls(shift="baseline", average="second half", alpha_multiplier=0.03, beta_multiplier=100.0)
         return replace(preset, **changes)
@@ -217,31 +227,38 @@ class State(NamedTuple):
     tree: Floats  # sum tree over the weights [n]: lam = weights / total
     pair_sums: Floats  # [n, 2]: sum of lam over the steps accounted for; inverse_sum when it was last accounted for
     values: Floats  # [S, 3]: v; its sum over the steps accounted for; how many those are
-    prices: Floats  # [K]: u
-    price_sums: Floats  # [K]
+    prices: Floats  # [K + J]: u, of the simulator's constraints and of J further functions of lam
+    price_sums: Floats  # [K + J]
+    slopes: Floats  # [n, J]: the gradients of those functions; [n, J + 1] with a utility, whose gradient is the last
+    heights: Floats  # [J]: their values
     inverse_sum: Floats  # [1]: sum over averaged steps of 1 / total, since the weights were last rescaled
     baseline: Floats  # [1]: running mean of Z
     steps: Ints  # [2]: steps made; steps averaged
 
 
-def prepare(settings: CSPDA, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    pairs, discount, n_constraints = simulator.pairs, simulator.discount, simulator.n_constraints
+def prepare(
+    settings: CSPDA,
+    simulator: Simulator,
+    samples: int,
+    rng: np.random.Generator,
+    n_further: int = 0,
+    with_utility: bool = False,
+) -> Prepared:
+    """As in `Algorithm`, with room for `n_further` functions of lam >= 0, and for a utility in the reward's place."""
+    pairs, discount, n_constraints = simulator.pairs, simulator.discount, simulator.n_constraints + n_further
     slater, drawn = settings.slater, 0
     if slater is None:
         slater, drawn = estimate_slater(simulator, samples, rng)
     steps = samples - drawn
     paper = formulas(pairs.n_states, pairs.n_pairs, n_constraints, discount, slater, steps, settings.constant)
     use_baseline = settings.shift == "baseline"
-    alpha = paper.alpha * settings.alpha_multiplier if settings.alpha is None else settings.alpha
-    beta = paper.beta * settings.beta_multiplier if settings.beta is None else settings.beta
-    if use_baseline and settings.beta is None:
-        beta = min(beta, 1.0 / pairs.n_pairs)  # beyond about 2 / n the weights diverge
+    alpha, beta = chosen_steps(settings, paper, pairs.n_pairs)
     constants = Constants(
         discount=float(discount),
-        alpha=float(alpha),
-        beta=float(beta),
+        alpha=alpha,
+        beta=beta,
         shift=0.0 if use_baseline else float(paper.shift if settings.shift is None else settings.shift),
-        baseline_rate=_BASELINE_RATE if use_baseline else 0.0,
+        baseline_rate=BASELINE_RATE if use_baseline else 0.0,
         kappa=float(paper.kappa if settings.kappa is None else settings.kappa),
         exploration=float(settings.exploration),
         price_radius=4.0 / slater,
@@ -258,6 +275,8 @@ def prepare(settings: CSPDA, simulator: Simulator, samples: int, rng: np.random.
         values=np.zeros((pairs.n_states, 3)),
         prices=np.zeros(n_constraints),
         price_sums=np.zeros(n_constraints),
+        slopes=np.zeros((pairs.n_pairs, n_further + with_utility)),
+        heights=np.zeros(n_further),
         inverse_sum=np.zeros(1),
         baseline=np.zeros(1),
         steps=np.zeros(2, dtype=np.int64),
@@ -276,7 +295,8 @@ def prepare(settings: CSPDA, simulator: Simulator, samples: int, rng: np.random.
 
 def _guarantee(settings: CSPDA, slater: float, estimated: bool, kappa: float) -> str:
     gaps = []
-    if settings != CSPDA(slater=settings.slater, constant=settings.constant, exploration=settings.exploration):
+    own = {name: getattr(settings, name) for name in ("slater", "constant", "exploration")}
+    if settings != type(settings)(**own):
         gaps.append("settings that differ from the paper's formulas")
     if settings.constant < PROOF_CONSTANT:
         gaps.append(f"constant {settings.constant:g} where the proof needs {PROOF_CONSTANT:g}")
@@ -293,8 +313,8 @@ def _guarantee(settings: CSPDA, slater: float, estimated: bool, kappa: float) ->
 def advance(state: State, constants: Constants, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
     """One step per sample, from `drawn` to `until` samples. The letters are the paper's."""
     tree, levels, values, prices = state.tree, constants.levels, state.values, state.prices
-    pair_sums, price_sums = state.pair_sums, state.price_sums
-    n, n_constraints = world.states.shape[0], prices.shape[0]
+    pair_sums, price_sums, slopes, heights = state.pair_sums, state.price_sums, state.slopes, state.heights
+    n, n_constraints, n_further = world.states.shape[0], world.margins.shape[1], heights.shape[0]
     gamma, alpha, beta, kappa = constants.discount, constants.alpha, constants.beta, constants.kappa
     delta, radius = constants.exploration, constants.value_radius
     M = constants.shift
@@ -314,11 +334,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         averaged += 1
         inverse_sum += 1.0 / total
 
-        x = rng.random()
-        if x < delta:
-            k = min(int(x / delta * n), n - 1)
-        else:
-            k = tree_find(tree, levels, n, (x - delta) / (1.0 - delta) * total)
+        k = draw_mixed(tree, levels, n, delta, total, rng)
         after = draw_next(world, k, rng)
         s0 = draw_start(world, rng)
         s = world.states[k]
@@ -326,11 +342,19 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         lam = tree[k] / total
         zeta = (1.0 - delta) * lam + delta / n
         w = lam / zeta
-        Z = world.reward[k] + gamma * values[after, 0] - values[s, 0]
+        reward = world.reward[k]
+        if slopes.shape[1] > n_further:
+            reward = slopes[k, n_further]
+        Z = reward + gamma * values[after, 0] - values[s, 0]
         for i in range(n_constraints):
             Z += prices[i] * world.margins[k, i]
             price_sums[i] += prices[i]
             prices[i] -= alpha * (w * world.margins[k, i] - kappa)
+        for j in range(n_further):
+            i = n_constraints + j
+            Z += prices[i] * slopes[k, j]
+            price_sums[i] += prices[i]
+            prices[i] -= alpha * (heights[j] - kappa)
         project_prices(prices, constants.price_radius)
 
         account_value(values, s, averaged)
@@ -346,8 +370,8 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         pair_sums[k, 0] += tree[k] * (inverse_sum - pair_sums[k, 1])
         pair_sums[k, 1] = inverse_sum
         # math.exp, not np.exp: NumPy's own exponential differs from the compiled one in the last bit.
-        growth = math.exp(min(beta * (Z - M) / zeta, _LARGEST_EXPONENT))
-        tree_set(tree, levels, k, max(tree[k] * growth, _SMALLEST_WEIGHT))
+        growth = math.exp(min(beta * (Z - M) / zeta, LARGEST_EXPONENT))
+        tree_set(tree, levels, k, max(tree[k] * growth, SMALLEST_WEIGHT))
         if constants.baseline_rate > 0.0:
             M += constants.baseline_rate * (Z - M)
         steps += 1
@@ -371,7 +395,7 @@ def rescale(tree: Floats, levels: Ints, pair_sums: Floats, inverse_sum: float, t
     for k in range(pair_sums.shape[0]):
         pair_sums[k, 0] += tree[k] * (inverse_sum - pair_sums[k, 1])
         pair_sums[k, 1] = 0.0
-        tree[k] = max(tree[k] / total, _SMALLEST_WEIGHT)
+        tree[k] = max(tree[k] / total, SMALLEST_WEIGHT)
     tree_rebuild(tree, levels)
 
 

@@ -17,6 +17,14 @@ LOG_FAN_OUT = 3
 FAN_OUT = 1 << LOG_FAN_OUT
 """Children of a node of the sum tree: their sums fill one cache line. `node_sum` adds up exactly so many."""
 
+# Of multiplicative updates: exp( step * (signal - M) ).
+BASELINE_RATE = 1e-3
+"""Of the running mean of the signals that takes the place of M in practical presets."""
+LARGEST_EXPONENT = 20.0
+"""Of one update, against overflow; without M the exponent has no upper bound."""
+SMALLEST_WEIGHT = 1e-250
+"""Weights never reach zero on paper, nor may they in floating point."""
+
 
 @compiled
 def draw_next(world: World, pair: int, rng: np.random.Generator) -> int:
@@ -146,6 +154,15 @@ def tree_find(tree: Floats, levels: Ints, n: int, x: float) -> int:
         # Rounding can carry x past the last weight; the nodes below the padding do not exist.
         k = min(k * FAN_OUT + child, (n - 1) >> (LOG_FAN_OUT * level))
     return k
+
+
+@compiled
+def draw_mixed(tree: Floats, levels: Ints, n: int, share: float, total: float, rng: np.random.Generator) -> int:
+    """An index below `n`: with probability `share` any of them, otherwise in proportion to the tree's weights."""
+    x = rng.random()
+    if x < share:
+        return min(int(x / share * n), n - 1)
+    return tree_find(tree, levels, n, (x - share) / (1.0 - share) * total)
 
 
 @compiled

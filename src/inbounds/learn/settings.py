@@ -52,6 +52,23 @@ def require_kappa(settings: Any) -> None:
         require(0.0 <= number(settings, "kappa") <= 1.0, settings, "kappa", "a number in [0, 1], in scaled units")
 
 
+def require_steps(settings: Any) -> None:
+    """What the primal-dual methods with multiplicative steps share: step sizes, `shift`, and the steps to average."""
+    require_positive(settings, "alpha", "beta", "alpha_multiplier", "beta_multiplier")
+    if settings.shift is not None and settings.shift != "baseline":
+        require(number(settings, "shift") >= 0.0, settings, "shift", 'a number >= 0, or "baseline"')
+    require(settings.average in ("all", "second half"), settings, "average", '"all" or "second half"')
+
+
+def chosen_steps(settings: Any, paper: Any, n_pairs: int) -> tuple[float, float]:
+    """alpha and beta: as given, or the paper's formulas times their multipliers."""
+    alpha = paper.alpha * settings.alpha_multiplier if settings.alpha is None else settings.alpha
+    beta = paper.beta * settings.beta_multiplier if settings.beta is None else settings.beta
+    if settings.shift == "baseline" and settings.beta is None:
+        beta = min(beta, 1.0 / n_pairs)  # beyond about 2 / n the weights diverge
+    return float(alpha), float(beta)
+
+
 def _left_open(settings: Any, name: str) -> bool:
     return getattr(settings, name) is None and getattr(type(settings), name) is None
 
