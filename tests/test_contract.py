@@ -55,6 +55,7 @@ CASES: dict[str, dict[str, Any]] = {
         "paper": ib.TripleQA(),
         "practical": ib.TripleQA.practical(),
         "small bonus": ib.TripleQA(kappa=0.02, bonus=0.01, frame=50, exploration=0.3),
+    },
     "concave-cspda": {
         "reward": ib.ConcaveCSPDA.practical(),
         "utility": ib.ConcaveCSPDA.practical(slater=0.2, utility=EVEN),

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from inbounds.exact.frontier import frontier as frontier
     from inbounds.formats import load as load
     from inbounds.learn.algorithm import learn as learn
-    from inbounds.learn.crpo import CRPO as CRPO
     from inbounds.learn.concave_cspda import ConcaveCSPDA as ConcaveCSPDA
+    from inbounds.learn.crpo import CRPO as CRPO
     from inbounds.learn.cspda import CSPDA as CSPDA
     from inbounds.learn.known import iterate as iterate
     from inbounds.learn.npg_pd import NPGPD as NPGPD
     from inbounds.learn.pdsc import PDSC as PDSC
     from inbounds.learn.plan import plan as plan
+    from inbounds.learn.randomized_primal_dual import RandomizedPrimalDual as RandomizedPrimalDual
     from inbounds.learn.triple_qa import TripleQA as TripleQA
     from inbounds.learn.ucbvi_gamma import UCBVIGamma as UCBVIGamma
-    from inbounds.learn.randomized_primal_dual import RandomizedPrimalDual as RandomizedPrimalDual
     from inbounds.learn.utility import Utility as Utility
     from inbounds.learn.utility import negative_kl as negative_kl
     from inbounds.learn.utility import state_entropy as state_entropy
