@@ -34,6 +34,9 @@ PROBLEMS = {
 
 CLAIMS: dict[str, Claim] = {
     "cspda": Claim(ib.CSPDA.practical(), samples=200_000, gap=0.04, violation=0.005),
+    "model-based": Claim(ib.ModelBased.practical(), samples=100_000, gap=0.002, violation=0.0002),
+    "opg-pd": Claim(ib.OPGPD.practical(iterations=10_000), samples=100_000, gap=0.002, violation=0.001),
+    "rpg-pd": Claim(ib.RPGPD.practical(), samples=100_000, gap=0.008, violation=0.001),
 }
 
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from inbounds.learn.algorithm import learn as learn
     from inbounds.learn.cspda import CSPDA as CSPDA
     from inbounds.learn.known import iterate as iterate
+    from inbounds.learn.model_based import ModelBased as ModelBased
+    from inbounds.learn.opg_pd import OPGPD as OPGPD
     from inbounds.learn.plan import plan as plan
+    from inbounds.learn.rpg_pd import RPGPD as RPGPD
     from inbounds.model.build import build as build
     from inbounds.model.cmdp import CMDP as CMDP
     from inbounds.model.cmdp import Constraint as Constraint
@@ -42,7 +45,10 @@ _HOMES = {
     "EpisodicPolicy": "model.episodic",
     "Infeasible": "errors",
     "InvalidInput": "errors",
+    "ModelBased": "learn.model_based",
+    "OPGPD": "learn.opg_pd",
     "Policy": "model.policy",
+    "RPGPD": "learn.rpg_pd",
     "Simulator": "model.simulator",
     "build": "model.build",
     "certify": "certify.judge",

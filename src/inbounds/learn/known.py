@@ -79,6 +79,15 @@ def iterate(
         How many policies to record at log-spaced numbers of iterations; or those numbers themselves.
     progress : callable, optional
         Called with the iterations made so far.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> run = ib.iterate(queue, ib.OPGPD(), iterations=5_000, checkpoints=[50, 500])
+    >>> best = ib.solve(queue).total_reward
+    >>> [round(abs(ib.evaluate(queue, policy).total_reward - best), 2) for policy in run.policies]
+    [0.22, 0.01, 0.0]
     """
     record = record_of(algorithm)
     if record.known is None:
@@ -117,6 +126,11 @@ def iterate(
         guarantee=guarantee,
         iterations=freeze(np.array(counts, dtype=np.int64)),
     )
+
+
+def default_iterations(n_pairs: int) -> int:
+    """How many iterations are made on an empirical model: 20,000, but 2e7 / n beyond a thousand pairs; at least 100."""
+    return max(min(20_000, 20_000_000 // n_pairs), 100)
 
 
 def iterate_plug_in(algorithm: Any, model: CMDP, iterations: int) -> tuple[Policy, Floats]:
@@ -177,7 +191,7 @@ def known_model(model: CMDP) -> KnownModel:
         successors=unsigned(matrix.indices.astype(np.int32)),
         probabilities=np.array(matrix.data),
         reward=np.array(model.reward),
-        margins=np.ascontiguousarray(model.margins.T),
+        margins=np.array(model.margins.T, order="C"),
         initial=np.array(model.initial),
         discount=float(model.discount),
         chain_starts=chain_starts.astype(np.int64),
