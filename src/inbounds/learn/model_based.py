@@ -19,7 +19,7 @@ Tighten its constraints by kappa (relax them, when kappa is negative), and plan:
 
     primal-dual     u_0 = 0;   for t = 0 ... T - 1, on the empirical model:
                         pi_t    = a deterministic policy that is best for r + sum_i u_{t,i} g_i
-                        u_{t+1} = clip( u_t - (U / sqrt(T)) (J_g(pi_t) - kappa) )     to [0, U], one price per constraint
+                        u_{t+1} = clip( u_t - (U / sqrt(T)) (J_g(pi_t) - kappa) )     to [0, U], each price
                     The output is the uniform mixture of the pi_t, as ONE policy: the occupancies of the pi_t on the
                     EMPIRICAL model are averaged, and the policy is their ratio. (Its values are those of the mixture
                     exactly on the empirical model, and up to the error of that model on the true one.)
@@ -73,8 +73,8 @@ Departures
 Practical preset
 ----------------
 `ModelBased.practical()`: strict feasibility by the linear program, with twice the paper's kappa for what the samples
-allow: 0.1 / sqrt((1 - gamma) N), two to three standard errors of a margin of the empirical model on the problems we
-tried.
+allow: 0.1 / sqrt((1 - gamma) N), 2.5 standard errors of the margins that result on the queue, 1 to 3 on the other
+problems we tried.
 
 Cost
 ----
