@@ -66,6 +66,20 @@ CASES: dict[str, dict[str, Any]] = {
         "practical": ib.RandomizedPrimalDual.practical(),
         "no shift": ib.RandomizedPrimalDual(shift=0.0, beta=1e-3, average="second half"),
     },
+    "model-based": {
+        "paper": ib.ModelBased(slater=0.2, iterations=10),
+        "practical": ib.ModelBased.practical(),
+        "relaxed": ib.ModelBased(feasibility="relaxed", epsilon=0.2, iterations=10, perturbation=True, net=True),
+    },
+    "opg-pd": {
+        "paper": ib.OPGPD(slater=0.2, iterations=50),
+        "practical": ib.OPGPD.practical(slater=0.2, iterations=50),
+    },
+    "rpg-pd": {
+        "paper": ib.RPGPD(slater=0.2, iterations=50),
+        "practical": ib.RPGPD.practical(slater=0.2, iterations=50),
+        "floored": ib.RPGPD.practical(slater=0.2, kappa=0.01, iterations=50, floor=0.5),
+    },
 }
 EVERY = pytest.mark.parametrize(
     "settings",

@@ -41,6 +41,9 @@ CLAIMS: dict[str, Claim] = {
     "triple-qa": Claim(ib.TripleQA.practical(), samples=100_000, gap=0.012, violation=0.001),
     "concave-cspda": Claim(ib.ConcaveCSPDA.practical(), samples=200_000, gap=0.04, violation=0.005),
     "randomized-primal-dual": Claim(ib.RandomizedPrimalDual.practical(), samples=200_000, gap=0.005, violation=0.0),
+    "model-based": Claim(ib.ModelBased.practical(), samples=100_000, gap=0.002, violation=0.0002),
+    "opg-pd": Claim(ib.OPGPD.practical(iterations=10_000), samples=100_000, gap=0.002, violation=0.001),
+    "rpg-pd": Claim(ib.RPGPD.practical(), samples=100_000, gap=0.008, violation=0.001),
 }
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import inbounds as ib
 from inbounds.learn.known import (
+    default_iterations,
     in_scaled_units,
     known_model,
     known_slater,
@@ -71,3 +72,14 @@ def test_scaled_units_and_back() -> None:
     np.testing.assert_allclose(scaling.margin_scales * theirs.margins, ours.margins, rtol=0.0, atol=1e-12)
     assert known_slater(scaled) == pytest.approx(0.2, abs=1e-8)  # section "Evaluations" of the paper
     assert known_slater(scaled.unconstrained()) == 1.0
+
+
+def test_iterations_on_an_empirical_model_fall_with_its_size() -> None:
+    assert [default_iterations(n) for n in (1, 96, 200, 10_000, 1_000_000)] == [20_000, 20_000, 10_000, 200, 100]
+
+
+@pytest.mark.parametrize("n_constraints", [0, 1, 2])
+def test_arrays_of_a_model_are_its_own(n_constraints: int) -> None:
+    """Copies, never views of the model's: one type for every problem, so that kernels compile once."""
+    arrays = known_model(in_scaled_units(ragged(n_constraints))[1])
+    assert all(array.flags.writeable and array.flags.c_contiguous for array in arrays if isinstance(array, np.ndarray))

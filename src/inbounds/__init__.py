@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from inbounds.learn.crpo import CRPO as CRPO
     from inbounds.learn.cspda import CSPDA as CSPDA
     from inbounds.learn.known import iterate as iterate
+    from inbounds.learn.model_based import ModelBased as ModelBased
     from inbounds.learn.npg_pd import NPGPD as NPGPD
+    from inbounds.learn.opg_pd import OPGPD as OPGPD
     from inbounds.learn.pdsc import PDSC as PDSC
     from inbounds.learn.plan import plan as plan
     from inbounds.learn.randomized_primal_dual import RandomizedPrimalDual as RandomizedPrimalDual
+    from inbounds.learn.rpg_pd import RPGPD as RPGPD
     from inbounds.learn.triple_qa import TripleQA as TripleQA
     from inbounds.learn.ucbvi_gamma import UCBVIGamma as UCBVIGamma
     from inbounds.learn.utility import Utility as Utility
@@ -55,13 +58,16 @@ _HOMES = {
     "EpisodicPolicy": "model.episodic",
     "Infeasible": "errors",
     "InvalidInput": "errors",
+    "ModelBased": "learn.model_based",
     "NPGPD": "learn.npg_pd",
+    "OPGPD": "learn.opg_pd",
     "PDSC": "learn.pdsc",
     "Policy": "model.policy",
+    "RPGPD": "learn.rpg_pd",
     "RandomizedPrimalDual": "learn.randomized_primal_dual",
     "Simulator": "model.simulator",
-    "UCBVIGamma": "learn.ucbvi_gamma",
     "TripleQA": "learn.triple_qa",
+    "UCBVIGamma": "learn.ucbvi_gamma",
     "Utility": "learn.utility",
     "build": "model.build",
     "certify": "certify.judge",

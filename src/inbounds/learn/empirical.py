@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,6 +87,16 @@ def tallied_model(tally: Tally, simulator: Simulator) -> CMDP | None:
         state_labels=pairs.state_labels,
         action_labels=pairs.action_labels,
     )
+
+
+def accuracy(per_pair: int, discount: float) -> float:
+    """1 / sqrt((1 - discount) * per_pair): how exact values on the empirical model can be, normalised, by their order.
+
+    A model from SA / ((1 - discount)^3 epsilon^2) samples in all has values within epsilon, not normalised, up to
+    constants and logarithms (Azar, Munos and Kappen 2013); this is (1 - discount) times that epsilon. Algorithms that
+    learn a model first tighten the constraints by a share of it.
+    """
+    return 1.0 / math.sqrt((1.0 - discount) * per_pair)
 
 
 def empirical_model(simulator: Simulator, per_pair: int, rng: np.random.Generator) -> CMDP:

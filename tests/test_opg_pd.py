@@ -1,0 +1,248 @@
+"""OPG-PD: its projection by sorting, its iterations by a dense twin, its limit by the exact solution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.compiled import interpreted
+from inbounds.learn.known import in_scaled_units, known_model
+from inbounds.learn.opg_pd import advance_known, find_gradients, prepare_known, project_row
+from naive_cspda import dense, ragged
+from naive_policy_gradient import opg_pd, project_by_sorting
+from reference import two_rooms, work_and_rest
+
+QUEUE = ib.zoo.queue()
+
+
+# ---- the projection
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 40])
+def test_projection_is_that_by_sorting(length: int) -> None:
+    rng = np.random.default_rng(length)
+    for _ in range(300):
+        row = rng.normal(0.0, rng.choice([0.1, 1.0, 30.0]), length)
+        if rng.random() < 0.3:
+            row = np.round(row)  # ties
+        padded = np.concatenate([[7.0], row, [-7.0]])
+        project_row(padded, 1, 1 + length)
+        found = padded[1:-1]
+        assert padded[0] == 7.0 and padded[-1] == -7.0
+        np.testing.assert_allclose(found, project_by_sorting(row), rtol=0.0, atol=1e-13 * max(1.0, np.abs(row).max()))
+        assert found.sum() == pytest.approx(1.0, abs=1e-13 * max(1.0, np.abs(row).max()))
+        twin = row.copy()
+        interpreted(project_row)(twin, 0, length)
+        np.testing.assert_array_equal(twin, found)
+
+
+def test_projection_is_the_nearest_point() -> None:
+    """<x - p, q - p> <= 0 for every corner q of the simplex: what characterises the nearest point p."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        x = rng.normal(0.0, 2.0, 6)
+        p = x.copy()
+        project_row(p, 0, 6)
+        assert p.min() >= 0.0 and np.all((np.eye(6) - p) @ (x - p) <= 1e-13)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([5.0], [1.0]),
+        ([0.2, 0.8], [0.2, 0.8]),
+        ([-1.0, -1.0], [0.5, 0.5]),
+        ([3.0, 1.0], [1.0, 0.0]),
+        ([0.6, 0.6, -5.0], [0.5, 0.5, 0.0]),
+    ],
+)
+def test_projection_by_hand(row: list[float], expected: list[float]) -> None:
+    found = np.array(row)
+    project_row(found, 0, len(found))
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-15)
+
+
+# ---- the iteration
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.05])
+@pytest.mark.parametrize("iterations", [1, 2, 60])
+@pytest.mark.parametrize(
+    "cmdp",
+    [QUEUE, ragged(2), ragged(1), ragged(0), ragged(2, discount=0.0)],
+    ids=["queue", "two", "one", "none", "no future"],
+)
+def test_iterates_are_those_of_the_dense_twin(cmdp: ib.CMDP, iterations: int, kappa: float) -> None:
+    scaled = in_scaled_units(cmdp)[1]
+    settings = ib.OPGPD(eta=0.25, slater=0.4, kappa=kappa)
+    state, constants, *_ = prepare_known(settings, scaled, iterations)
+    advance_known(state, constants, known_model(scaled), 0, iterations)
+    policy, prices = opg_pd(dense(cmdp), 0.25 * (1.0 - cmdp.discount), kappa, 2.0 / 0.4, iterations)
+    np.testing.assert_allclose(state.policy, policy, rtol=0.0, atol=1e-10)
+    np.testing.assert_allclose(state.prices, prices, rtol=0.0, atol=1e-10)
+
+
+def test_prices_stay_below_their_bound() -> None:
+    scaled = in_scaled_units(QUEUE)[1]
+    state, constants, *_ = prepare_known(ib.OPGPD(eta=0.25, slater=1.0, kappa=1.0), scaled, 200)
+    advance_known(state, constants, known_model(scaled), 0, 200)
+    np.testing.assert_array_equal(state.prices, [2.0, 2.0])  # no policy has a margin of 1
+
+
+def test_an_iteration_costs_one_evaluation() -> None:
+    calls = []
+
+    def counted(*arguments: Any) -> None:
+        calls.append(1)
+        find_gradients(*arguments)
+
+    scaled = in_scaled_units(ragged(1))[1]
+    state, constants, *_ = prepare_known(ib.OPGPD(slater=0.4), scaled, 30)
+    advance = interpreted(advance_known, find_gradients=counted)
+    for done, until in ((0, 0), (0, 10), (10, 11), (11, 30)):
+        advance(state, constants, known_model(scaled), done, until)
+    assert len(calls) == 1 + 30  # the first is at the uniform policy
+
+
+def test_sweeps_lead_where_elimination_does() -> None:
+    scaled = in_scaled_units(ragged(2))[1]
+    ends = []
+    for eliminate in (True, False):
+        state, constants, *_ = prepare_known(ib.OPGPD(slater=0.4), scaled, 100)
+        advance_known(state, constants, known_model(scaled)._replace(eliminate=eliminate), 0, 100)
+        ends.append(state.policy)
+    np.testing.assert_allclose(*ends, rtol=0.0, atol=1e-9)
+
+
+# ---- where it leads
+
+
+def test_on_the_queue_the_last_iterate_is_within_1e_4_of_the_optimum() -> None:
+    found = ib.evaluate(QUEUE, ib.iterate(QUEUE, ib.OPGPD(eta=0.4), iterations=20_000).policy)
+    assert abs(found.total_reward - 4.644858248633466) < 1e-4
+    assert found.total_margins.min() > -1e-4
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_problems_are_solved_to_1e_3_in_20_000_iterations(seed: int) -> None:
+    cmdp = in_scaled_units(
+        ib.zoo.garnet(states=6, actions=4, successors=3, constraints=1 + seed % 2, discount=0.8, seed=seed)
+    )[1]
+    best, run = ib.solve(cmdp), ib.iterate(cmdp, ib.OPGPD(), iterations=20_000)
+    found = ib.evaluate(cmdp, run.policy)
+    assert found.reward == pytest.approx(best.reward, abs=1e-3)
+    assert np.min(found.margins, initial=0.0) > -1e-3
+
+
+@pytest.mark.parametrize("solved", [work_and_rest(), two_rooms()], ids=["work and rest", "two rooms"])
+def test_problems_solved_by_hand(solved: Any) -> None:
+    run = ib.iterate(solved.cmdp, ib.OPGPD(), iterations=20_000)
+    assert ib.evaluate(solved.cmdp, run.policy).reward == pytest.approx(solved.reward, abs=1e-6)
+    np.testing.assert_allclose(run.prices, solved.prices, rtol=0.0, atol=1e-4)
+    np.testing.assert_allclose(run.policy.table(), solved.table, rtol=0.0, atol=1e-5)
+
+
+def test_kappa_moves_the_margins_that_bind() -> None:
+    run = ib.iterate(QUEUE, ib.OPGPD(kappa=0.05), iterations=20_000)
+    margins = ib.evaluate(QUEUE, run.policy).margins / QUEUE.margin_scales
+    np.testing.assert_allclose(margins, 0.05, rtol=0.0, atol=1e-6)
+    assert run.settings["kappa"] == 0.05
+
+
+def test_without_constraints_it_is_projected_policy_ascent() -> None:
+    free = ragged(0)
+    run = ib.iterate(free, ib.OPGPD(), iterations=2_000)
+    assert ib.evaluate(free, run.policy).reward == pytest.approx(ib.solve(free).reward, abs=1e-9)
+    assert run.prices.shape == (0,)
+
+
+# ---- from samples
+
+
+def certain(seed: int = 0) -> ib.CMDP:
+    """A problem without chance: its empirical model is the model, up to rounding."""
+    rng = np.random.default_rng(seed)
+    return ib.CMDP(
+        offsets=[0, 2, 3, 6],
+        transition=np.eye(3)[rng.integers(3, size=6)],
+        reward=rng.random(6),
+        constraints=[ib.Constraint(rng.random(6), at_most=0.5)],
+        initial=[0.0, 1.0, 0.0],
+        discount=0.8,
+    )
+
+
+def test_without_chance_samples_lead_where_the_model_does() -> None:
+    cmdp = certain()
+    learned = ib.learn(cmdp.simulator(), ib.OPGPD(iterations=300), samples=60)
+    known = ib.iterate(cmdp, ib.OPGPD(), iterations=300)
+    np.testing.assert_allclose(learned.policy.probabilities, known.policy.probabilities, rtol=0.0, atol=1e-9)
+    np.testing.assert_allclose(learned.prices, known.prices, rtol=0.0, atol=1e-9)
+
+
+def test_a_checkpoint_is_a_run_that_ends_there_and_the_first_are_uniform() -> None:
+    settings, simulator = ib.OPGPD.practical(iterations=50), QUEUE.simulator()
+    run = ib.learn(simulator, settings, samples=2_000, seed=3, checkpoints=[95, 1_000])
+    np.testing.assert_array_equal(run.policies[0].probabilities, ib.Policy.uniform(QUEUE).probabilities)
+    short = ib.learn(simulator, settings, samples=1_000, seed=3)
+    np.testing.assert_array_equal(run.policies[1].probabilities, short.policy.probabilities)
+
+
+def test_the_tightening_follows_the_samples() -> None:
+    simulator = QUEUE.simulator()
+    kappas = {
+        settings: ib.learn(simulator, settings, samples=9_700).settings["kappa"]
+        for settings in (ib.OPGPD(iterations=1), ib.OPGPD.practical(iterations=1), ib.OPGPD(iterations=1, kappa=0.07))
+    }
+    assert list(kappas.values()) == [0.0, pytest.approx(0.1 / np.sqrt(0.5 * 101), rel=1e-12), 0.07]
+
+
+def test_what_is_said_of_a_run() -> None:
+    run = ib.learn(QUEUE.simulator(), ib.OPGPD(iterations=5), samples=100)
+    assert run.guarantee == "none: the paper assumes that values are known, not sampled"
+    assert run.settings == {"eta": 0.3, "slater": "of the empirical model", "kappa": 0.0, "iterations": 5}
+    assert "does not cover several constraints" in ib.iterate(QUEUE, ib.OPGPD(), iterations=1).guarantee
+    one = ragged(1)  # starts avoid a state
+    assert "leaves out states" in ib.iterate(one, ib.OPGPD(), iterations=1).guarantee
+    covered = ib.CMDP(
+        offsets=one.offsets,
+        transition=one.transition,
+        reward=one.reward,
+        constraints=one.constraints,
+        initial=np.full(5, 0.2),
+        discount=one.discount,
+    )
+    assert "at a linear rate, if that is unique" in ib.iterate(covered, ib.OPGPD(), iterations=1).guarantee
+    tightened = ib.iterate(covered, ib.OPGPD(kappa=0.01), iterations=1).guarantee
+    assert "the problem tightened by 0.01" in tightened
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("eta", 0.0),
+        ("eta", None),
+        ("slater", 1.5),
+        ("kappa", -0.1),
+        ("kappa", "much"),
+        ("kappa_multiplier", -1.0),
+        ("iterations", 0),
+        ("iterations", 2.5),
+    ],
+)
+def test_settings_are_checked_by_name(setting: str, value: Any) -> None:
+    with pytest.raises(ib.InvalidInput, match=rf"OPGPD: {setting} must be"):
+        ib.OPGPD(**{setting: value})
+
+
+def test_settings_are_shown_as_typed() -> None:
+    assert repr(ib.OPGPD()) == "OPGPD()"
+    assert repr(ib.OPGPD.practical(eta=0.2)) == "OPGPD(eta=0.2, kappa_multiplier=0.1)"
+
+
+def test_too_few_samples_are_refused() -> None:
+    with pytest.raises(ib.InvalidInput, match=r"95 samples are too few to try each of 96 pairs"):
+        ib.learn(QUEUE.simulator(), ib.OPGPD(), samples=95)
