@@ -195,9 +195,9 @@ def extract(state: State, constants: Constants, simulator: Simulator) -> tuple[P
 ConcaveCSPDA.algorithm = Algorithm(
     name="Concave CSPDA",
     paper="Bai, Bedi, Agarwal, Koppel, Aggarwal (JAIR 2023)",
-    setting="discounted, generative model, concave functions of the occupancy",
-    needs="Slater constant, Lipschitz constants",
-    output="policy of the average occupancy",
+    setting="discounted, generative model, concave utility",
+    needs="Slater, Lipschitz constants",
+    output="average occupancy",
     sample_complexity="1 / ε^2",
     violation="zero",
     prepare=prepare,

