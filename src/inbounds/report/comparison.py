@@ -15,9 +15,22 @@ from inbounds.formats.atomic import replaced
 from inbounds.report.figures import save_figure
 from inbounds.study.compare import Comparison, Entry
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+    "#7F7F7F",
+    "#8C510A",
+    "#5D3A9B",
+    "#B2182B",
+)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
-"""Colours distinct for every kind of colour vision; with the markers, of another number, no pair soon repeats."""
+"""Colours that differ for every kind of colour vision, or differ in marker; of other numbers, so that no pair soon
+repeats."""
 
 _SMALLEST_GAP = 1e-4
 """Relative to the optimum: smaller gaps are drawn as good as zero."""
