@@ -125,8 +125,8 @@ def compare(
     Examples
     --------
     >>> import inbounds as ib
-    >>> found = ib.compare(ib.zoo.queue(), ["cspda"], samples=20_000, seeds=2, workers=1)
-    >>> found.entry("cspda").rewards.shape, round(found.optimum, 6)
+    >>> found = ib.compare(ib.zoo.queue(), ["cspda", "crpo"], samples=20_000, seeds=2, workers=1)
+    >>> found.entry("crpo").rewards.shape, round(found.optimum, 6)  # 2 seeds, 12 checkpoints
     ((2, 12), 4.644858)
     """
     if not isinstance(cmdp, CMDP):

@@ -22,7 +22,7 @@ class Journal:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "runs.jsonl"
     ...     Journal(path).add("first", {"reward": 0.5})
-    ...     _ = path.open("a").write('{"key": "second", "rew')  # killed in the middle of a line
+    ...     _ = path.write_bytes(path.read_bytes() + b'{"key": "second", "rew')  # killed in the middle of a line
     ...     Journal(path).add("third", {"reward": 0.75})
     ...     again = Journal(path)
     ...     again.get("first"), again.get("second"), again.get("third")
