@@ -31,7 +31,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.compiled import compiled
-from inbounds.model.chain import Chain, deterministic_chain, iterate_flow, unsigned
+from inbounds.model.chain import Chain, deterministic_chain, iterate_flow, mixed_chain, unsigned
 from inbounds.model.cmdp import CMDP
 from inbounds.model.elimination import (
     TRIAL_SWEEPS,
@@ -47,8 +47,18 @@ _UNIT = 2.0**-53
 _SHRINK = 0.03
 """Evaluate a policy until its residual is this share of what the last improvement left, then improve again."""
 
+_SETTLED = 0.01
+"""Once an improvement changes no larger share of the states than this, evaluate the policy to the end."""
+
 _EVALUATION_SWEEPS = 200
 """But after so many sweeps over the rows of one policy, improve in any case."""
+
+
+_EXPECTED_SWEEPS = 8
+"""Over the rows of a policy that is expected to be best, before the first improvement."""
+
+_ROUGH = 1e-3
+"""How accurate `Solver.values` are where they are iterated, relative to the largest signal."""
 
 
 class Operator(NamedTuple):
@@ -119,6 +129,43 @@ class Solver:
         return iterate_flow(found.chain, initial, discount, tolerance, start)
 
 
+    def expect(self, reward: Floats, chosen: Ints, value: Floats) -> Unconstrained:
+        """A policy that is expected to be best for `reward` [n], with its value within a few sweeps of `value` [S]."""
+        operator, chain, value = self.operator, chain_of(self.operator, chosen), value.copy()
+        if self._plan is None:
+            stage, reach = (1.0 - operator.discount) * reward, operator.discount / (1.0 - operator.discount)
+            low, high = _evaluate(chain, stage, chosen, value, np.empty_like(value), 0.0, _EXPECTED_SWEEPS)
+            value += 0.5 * reach * (low + high)
+        return Unconstrained(value, chosen, -np.inf, np.inf, chain)
+
+    def values(self, found: Unconstrained, signals: Floats, start: Floats | None = None) -> Floats:
+        """The value functions [K, S] of signals [K, n] under the policy: exact by elimination, else roughly.
+
+        They are begun from `start`, those of a similar policy.
+        """
+        discount = self.operator.discount
+        values = np.zeros((len(signals), len(found.chosen))) if start is None else start.copy()
+        scratch = np.empty(len(found.chosen))
+        for value, signal in zip(values, signals, strict=True):
+            stage = (1.0 - discount) * signal
+            if found.factors is not None:
+                value[:] = eliminate(found.factors, stage[found.chosen])
+                continue
+            goal = _ROUGH * float(np.abs(stage).max())
+            low, high = _evaluate(found.chain, stage, found.chosen, value, scratch, goal, _EVALUATION_SWEEPS)
+            value += 0.5 * discount / (1.0 - discount) * (low + high)
+        return values
+
+    def time_of_mixed(self, taken: Floats, tolerance: float, start: Floats) -> Floats:
+        """The time per state [S] of the policy that takes each pair with probability `taken` [n], begun from `start`."""
+        operator = self.operator
+        initial, discount = operator.initial, operator.discount
+        chain = mixed_chain(*operator[1:4], operator.offsets, taken, discount)
+        if self._plan is not None:
+            return np.maximum(solve_transposed(factorise(self._plan, chain), (1.0 - discount) * initial), 0.0)
+        return iterate_flow(chain, initial, discount, tolerance, start)
+
+
 def choose_plan(operator: Operator, reward: Floats) -> Plan | None:
     """A plan of elimination when it promises to be faster than sweeps, else None.
 
@@ -148,14 +195,16 @@ def modified_policy_iteration(
     chosen = operator.offsets[:-1].copy() if start is None else start.chosen.copy()
     backed = np.empty_like(value)
     while True:
+        before = chosen.copy()
         low, high = improve(operator, stage, value, backed, chosen)
+        settled = np.count_nonzero(chosen != before) <= _SETTLED * len(chosen)
         rounding = _rounding(operator, stage, value)
         low, high = low - rounding, high + rounding
         chain = chain_of(operator, chosen)
         if reach * (high - low) <= tolerance or high - low <= 8.0 * rounding:
             break
         value, backed = backed, value
-        goal = max(_SHRINK * (high - low), 0.25 * tolerance / reach, 2.0 * rounding)
+        goal = max(0.0 if settled else _SHRINK * (high - low), 0.25 * tolerance / reach, 2.0 * rounding)
         low, high = _evaluate(chain, stage, chosen, value, backed, goal, _EVALUATION_SWEEPS)
         value += 0.5 * reach * (low + high)
     mean = _mean(operator, backed)
@@ -270,3 +319,4 @@ def _evaluate(chain: Chain, stage: Floats, chosen: Ints, value: Floats, scratch:
             scratch[s] = value[s]
         sweeps += 1
     return low, high
+

@@ -18,7 +18,8 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
 from inbounds.exact.bellman import Solver
-from inbounds.exact.bundle import Bundle
+from inbounds.exact.bundle import Bundle, Mixture
+from inbounds.exact.path import Path
 from inbounds.exact.solution import Solution, assemble
 from inbounds.exact.solve import solve
 from inbounds.model.cmdp import CMDP
@@ -111,33 +112,47 @@ def frontier(cmdp: CMDP, constraint: int | str = 0, points: int = 50, *, toleran
     if isinstance(points, bool) or not isinstance(points, int | np.integer) or points < 2:
         raise InvalidInput(f"points must be a whole number of at least 2, found {points!r}")
     chosen = cmdp.constraints[k]
-    others = cmdp.constraints[:k] + cmdp.constraints[k + 1 :]
-    free = solve(replace(cmdp, constraints=others), tolerance=tolerance)
-    tightest = solve(replace(cmdp, reward=cmdp.margins[k], constraints=others), tolerance=tolerance)
+    solver, others = Solver(cmdp), np.delete(np.arange(cmdp.n_constraints), k)
+    margins, scales = cmdp.margins, cmdp.margin_scales
+    free = Bundle(solver, cmdp.reward, margins[others], scales[others]).solve(tolerance)
+    best = Bundle(solver, margins[k], margins[others], scales[others]).solve(tolerance)
+    if free is None or best is None:
+        rest = cmdp.constraints[:k] + cmdp.constraints[k + 1 :]
+        solve(replace(cmdp, constraints=rest), tolerance=tolerance)  # says why they exclude each other
+        raise AssertionError
 
     # In terms of the margin at the bound of `cmdp`: how much tighter than that the bound can be.
-    loose, tight = float(free.occupancy @ cmdp.margins[k]), tightest.reward
+    loose, tight = float(np.sum(free.occupancy * margins[k])), float(np.sum(best.occupancy * margins[k]))
     length = max(tight - loose, 0.0)
     flat = min(int(_FLAT_SHARE * points), points - 2)
-    before = length * flat / (points - 1 - flat) if length > 0.0 else cmdp.margin_scales[k]
+    before = length * flat / (points - 1 - flat) if length > 0.0 else scales[k]
     tightened = np.linspace(loose - before, tight - _EDGE * length, points)
 
-    bundle = Bundle(Solver(cmdp), cmdp.reward, cmdp.margins, cmdp.margin_scales)
+    start = free._replace(prices=np.insert(free.prices, k, 0.0))
+    path = Path(solver, cmdp.reward, margins, scales, start.prices)
+    amounts = np.zeros((points, cmdp.n_constraints))
+    amounts[:, k] = tightened
+    first = int(np.count_nonzero(tightened <= loose))
+    mixtures: list[Mixture | None] = [start] * first
+    for position in range(first, points):
+        path.approach(amounts[position], tolerance)
+        if position > first:  # there are policies on either side of it now
+            mixtures.append(path.mixture(amounts[position - 1], tolerance))
+    if first < points:
+        mixtures.append(path.mixture(amounts[-1], tolerance))
     solutions: list[Solution] = []
-    moved, solves = 0.0, 0
-    for position, amount in enumerate(tightened):
-        bundle.tighten(k, float(amount) - moved)
-        moved = float(amount)
-        # Prices change smoothly once the bound matters: expect them to go on as they did.
-        smooth = flat + 2 < position < points - 1
-        guess = 2.0 * solutions[-1].prices - solutions[-2].prices if smooth else None
-        found = bundle.solve(tolerance, guess=guess)
-        there = _with_bound(cmdp, k, moved)
-        if found is None:  # rounding, at the very edge
+    solves = free.unconstrained_solves + best.unconstrained_solves
+    for amount, found in zip(amounts, mixtures, strict=True):
+        there = cmdp.tightened(amount)
+        if found is start and solutions:  # the same policy, for the same reasons
+            same = solutions[0].margins - (amount - amounts[0])
+            solutions.append(replace(solutions[0], margins=freeze(same), margin_scales=there.margin_scales))
+        elif found is None:
             solutions.append(solve(there, tolerance=tolerance))
+            solves += solutions[-1].unconstrained_solves
         else:
             solutions.append(assemble(there, *found, method="bundle"))
-            solves = found.unconstrained_solves
+    solves += path.unconstrained_solves
     outward = 1.0 if chosen.at_least is not None else -1.0
     return Frontier(
         constraint=chosen.name,
@@ -162,8 +177,3 @@ def _position(cmdp: CMDP, constraint: Any) -> int:
         raise InvalidInput(f"constraint must be a name or a position from 0 to {len(names) - 1}, found {constraint!r}")
     return int(constraint)
 
-
-def _with_bound(cmdp: CMDP, k: int, tightened: float) -> CMDP:
-    amounts = np.zeros(cmdp.n_constraints)
-    amounts[k] = tightened
-    return cmdp.tightened(amounts)
