@@ -57,7 +57,7 @@ _EVALUATION_SWEEPS = 200
 _EXPECTED_SWEEPS = 8
 """Over the rows of a policy that is expected to be best, before the first improvement."""
 
-_ROUGH = 1e-3
+_ROUGH = 2e-3
 """How accurate `Solver.values` are where they are iterated, relative to the largest signal."""
 
 
@@ -151,7 +151,7 @@ class Solver:
             if found.factors is not None:
                 value[:] = eliminate(found.factors, stage[found.chosen])
                 continue
-            goal = _ROUGH * float(np.abs(stage).max())
+            goal = _ROUGH * float(np.abs(stage[found.chosen]).max())
             low, high = _evaluate(found.chain, stage, found.chosen, value, scratch, goal, _EVALUATION_SWEEPS)
             value += 0.5 * discount / (1.0 - discount) * (low + high)
         return values
@@ -174,12 +174,13 @@ def choose_plan(operator: Operator, reward: Floats) -> Plan | None:
     value, scratch = np.zeros(len(operator.initial)), np.empty(len(operator.initial))
     chosen = operator.offsets[:-1].copy()
     stage = (1.0 - operator.discount) * reward
+    largest = float(np.abs(stage).max())
     improve(operator, stage, value, scratch, chosen)
     chain = chain_of(operator, chosen)
     spans = []
     for _ in range(2):
         low, high = _evaluate(chain, stage, chosen, value, scratch, 0.0, TRIAL_SWEEPS)
-        settled = high - low <= 4.0 * _rounding(operator, stage, value)
+        settled = high - low <= 4.0 * _rounding(operator, largest, value)
         spans.append(0.0 if settled else high - low)
     early, late = spans
     return plan_if_faster(early, late, len(chain.weights), operator.starts[operator.offsets], operator.targets)
@@ -194,16 +195,20 @@ def modified_policy_iteration(
     value = np.zeros(len(operator.initial)) if start is None else start.value_function.copy()
     chosen = operator.offsets[:-1].copy() if start is None else start.chosen.copy()
     backed = np.empty_like(value)
+    chain = None if start is None else start.chain
+    largest = float(np.abs(stage).max())
     while True:
         before = chosen.copy()
         low, high = improve(operator, stage, value, backed, chosen)
-        settled = np.count_nonzero(chosen != before) <= _SETTLED * len(chosen)
-        rounding = _rounding(operator, stage, value)
+        rounding = _rounding(operator, largest, value)
         low, high = low - rounding, high + rounding
-        chain = chain_of(operator, chosen)
+        changed = int(np.count_nonzero(chosen != before))
+        if changed > 0 or chain is None:
+            chain = chain_of(operator, chosen)
         if reach * (high - low) <= tolerance or high - low <= 8.0 * rounding:
             break
         value, backed = backed, value
+        settled = changed <= _SETTLED * len(chosen)
         goal = max(0.0 if settled else _SHRINK * (high - low), 0.25 * tolerance / reach, 2.0 * rounding)
         low, high = _evaluate(chain, stage, chosen, value, backed, goal, _EVALUATION_SWEEPS)
         value += 0.5 * reach * (low + high)
@@ -224,7 +229,7 @@ def howard(
     stage = (1.0 - operator.discount) * reward
     horizon = 1.0 / (1.0 - operator.discount)
     value, backed = np.zeros(len(operator.initial)), np.empty(len(operator.initial))
-    chain, factors = None, None
+    chain, factors, largest = None, None, float(np.abs(stage).max())
     if start is None:
         chosen = operator.offsets[:-1].copy()
         improve(operator, stage, value, backed, chosen)
@@ -237,7 +242,7 @@ def howard(
         value = eliminate(factors, stage[chosen])
         better = chosen.copy()
         _, high = improve(operator, stage, value, backed, better)
-        rounding = _rounding(operator, stage, value)
+        rounding = _rounding(operator, largest, value)
         low, _ = _evaluate(chain, stage, chosen, value.copy(), np.empty_like(value), 0.0, 1)
         lower = _mean(operator, value) + horizon * (low - rounding)
         upper = _mean(operator, backed) + operator.discount * horizon * (high + rounding) + rounding
@@ -260,10 +265,12 @@ def _mean(operator: Operator, value: Floats) -> float:
     return float(np.sum(operator.initial * value))
 
 
-def _rounding(operator: Operator, stage: Floats, value: Floats) -> float:
-    """A bound on the rounding error of one entry of T V - V, and of a mean over the initial distribution."""
-    largest = float(np.abs(stage).max()) + float(np.abs(value).max())
-    return (operator.longest + 64) * _UNIT * largest
+def _rounding(operator: Operator, largest: float, value: Floats) -> float:
+    """A bound on the rounding error of one entry of T V - V, and of a mean over the initial distribution.
+
+    `largest` is that of the rewards of one step.
+    """
+    return (operator.longest + 64) * _UNIT * (largest + float(np.abs(value).max()))
 
 
 @compiled

@@ -114,44 +114,39 @@ def frontier(cmdp: CMDP, constraint: int | str = 0, points: int = 50, *, toleran
     chosen = cmdp.constraints[k]
     solver, others = Solver(cmdp), np.delete(np.arange(cmdp.n_constraints), k)
     margins, scales = cmdp.margins, cmdp.margin_scales
-    free = Bundle(solver, cmdp.reward, margins[others], scales[others]).solve(tolerance)
-    best = Bundle(solver, margins[k], margins[others], scales[others]).solve(tolerance)
-    if free is None or best is None:
-        rest = cmdp.constraints[:k] + cmdp.constraints[k + 1 :]
-        solve(replace(cmdp, constraints=rest), tolerance=tolerance)  # says why they exclude each other
-        raise AssertionError
+    path = Path(solver, cmdp.reward, margins, scales)
+    (free,) = path.follow([_only(k, -2.0 * float(scales[k]), scales)], tolerance)  # so loose that it cannot matter
+    ahead = Path(solver, margins[k], margins[others], scales[others])
+    (best,) = ahead.follow([np.zeros(len(others))], tolerance)
+    solves = ahead.unconstrained_solves
+    if free is None or best is None:  # perhaps the others exclude each other
+        without = replace(cmdp, constraints=cmdp.constraints[:k] + cmdp.constraints[k + 1 :])
+        alone, most = solve(without, tolerance=tolerance), solve(replace(without, reward=margins[k]), tolerance=tolerance)
+        free = Mixture(alone.occupancy, np.insert(alone.prices, k, 0.0), alone.value_function, 0)
+        best = Mixture(most.occupancy, most.prices, most.value_function, 0)
+        solves += alone.unconstrained_solves + most.unconstrained_solves
 
     # In terms of the margin at the bound of `cmdp`: how much tighter than that the bound can be.
     loose, tight = float(np.sum(free.occupancy * margins[k])), float(np.sum(best.occupancy * margins[k]))
     length = max(tight - loose, 0.0)
     flat = min(int(_FLAT_SHARE * points), points - 2)
-    before = length * flat / (points - 1 - flat) if length > 0.0 else scales[k]
+    before = length * flat / (points - 1 - flat) if length > 0.0 else float(scales[k])
     tightened = np.linspace(loose - before, tight - _EDGE * length, points)
 
-    start = free._replace(prices=np.insert(free.prices, k, 0.0))
-    path = Path(solver, cmdp.reward, margins, scales, start.prices)
-    amounts = np.zeros((points, cmdp.n_constraints))
-    amounts[:, k] = tightened
+    amounts = [_only(k, amount, scales) for amount in tightened]
     first = int(np.count_nonzero(tightened <= loose))
-    mixtures: list[Mixture | None] = [start] * first
-    for position in range(first, points):
-        path.approach(amounts[position], tolerance)
-        if position > first:  # there are policies on either side of it now
-            mixtures.append(path.mixture(amounts[position - 1], tolerance))
-    if first < points:
-        mixtures.append(path.mixture(amounts[-1], tolerance))
     solutions: list[Solution] = []
-    solves = free.unconstrained_solves + best.unconstrained_solves
-    for amount, found in zip(amounts, mixtures, strict=True):
+    for amount, mixture in zip(amounts, [free] * first + path.follow(amounts[first:], tolerance), strict=True):
         there = cmdp.tightened(amount)
-        if found is start and solutions:  # the same policy, for the same reasons
-            same = solutions[0].margins - (amount - amounts[0])
-            solutions.append(replace(solutions[0], margins=freeze(same), margin_scales=there.margin_scales))
-        elif found is None:
-            solutions.append(solve(there, tolerance=tolerance))
-            solves += solutions[-1].unconstrained_solves
-        else:
-            solutions.append(assemble(there, *found, method="bundle"))
+        if mixture is free and solutions:  # the same policy, and the same upper bound
+            here = freeze(solutions[0].margins + amounts[0] - amount)
+            solutions.append(replace(solutions[0], margins=here, margin_scales=there.margin_scales))
+            continue
+        found = None if mixture is None else assemble(there, *mixture, method="bundle")
+        if found is None or not found.in_bounds:
+            found = solve(there, tolerance=tolerance)
+            solves += found.unconstrained_solves
+        solutions.append(found)
     solves += path.unconstrained_solves
     outward = 1.0 if chosen.at_least is not None else -1.0
     return Frontier(
@@ -177,3 +172,8 @@ def _position(cmdp: CMDP, constraint: Any) -> int:
         raise InvalidInput(f"constraint must be a name or a position from 0 to {len(names) - 1}, found {constraint!r}")
     return int(constraint)
 
+
+def _only(k: int, amount: float, like: Floats) -> Floats:
+    amounts = np.zeros_like(like)
+    amounts[k] = amount
+    return amounts

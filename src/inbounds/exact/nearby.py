@@ -37,8 +37,9 @@ class Step(NamedTuple):
     prices: Floats  # [K]
     gain: float  # of reward, to first order
     at_the_edge: bool  # whether better prices may lie outside the widths
-    chosen: Ints  # [S], the changed policy where it is certain, and the likelier pair where it is not
-    taken: Floats  # [n], its probabilities
+    pairs: Ints  # [M], to take
+    states: Ints  # [M], where
+    shares: Floats  # [M], with which probability
 
 
 class Nearby:
@@ -51,10 +52,11 @@ class Nearby:
         The policy.
     time : array [S]
         How long it is in each state.
-    objective : array [n], signals : array [K, n]
-        What is maximised, and the margins up to constants.
+    reward : array [n]
+        For which it is best: the objective plus the priced signals.
+    signals : array [K, n]
+        The margins, up to constants.
     prices : array [K]
-        At which the policy is best.
     widths : array [K]
         How far the prices may move: changes that cannot pay within are left out.
     start : array [K, S], optional
@@ -66,27 +68,24 @@ class Nearby:
         solver: Solver,
         found: Unconstrained,
         time: Floats,
-        objective: Floats,
+        reward: Floats,
         signals: Floats,
         prices: Floats,
         widths: Floats,
         start: Floats | None = None,
     ) -> None:
         self.prices, self.time = prices, time
-        self.reward = float(np.sum(time * objective[found.chosen]))
-        self.signals = np.sum(time * signals[:, found.chosen], axis=1)
         self.values = solver.values(found, signals, start)
-        self._solver, self._found, self._model = solver, found, (objective, signals)
+        self._solver, self._found, self._signals = solver, found, signals
+        self._stage = (1.0 - solver.operator.discount) * reward
         self.widen(widths)
 
     def widen(self, widths: Floats) -> None:
         """Let the prices move as far as `widths` [K]."""
         self.widths = widths
-        objective, signals = self._model
-        stage = (1.0 - self._solver.operator.discount) * priced(objective, signals, self.prices)
         self._pairs, self._states, self._effects = _changes(
-            self._solver.operator, stage, signals, self._found.value_function, self._found.chosen, self.values,
-            self.time, widths,
+            self._solver.operator, self._stage, self._signals, self._found.value_function, self._found.chosen,
+            self.values, self.time, widths,
         )  # fmt: skip
         self._effects[:, 0] -= np.einsum("jk,k->j", self._effects[:, 1:], self.prices)
 
@@ -94,24 +93,23 @@ class Nearby:
         """The best changes when the policy has the margins `margins` [K]."""
         lowest, highest = np.maximum(self.prices - self.widths, 0.0), self.prices + self.widths
         prices, gain, shares = combine(self._effects, self._states, margins, lowest, highest)
-        changed = shares > 0.0
-        pairs, states, shares = self._pairs[changed], self._states[changed], shares[changed]
-        chosen, taken = self._found.chosen.copy(), np.zeros(self._model[0].shape)
-        taken[chosen] = np.maximum(1.0 - np.bincount(states, shares, minlength=len(chosen)), 0.0)
-        taken[pairs] = shares
-        chosen[states[shares >= 0.5]] = pairs[shares >= 0.5]
+        taken = shares > 0.0
         at_the_edge = bool(np.any((prices >= highest) | ((prices <= lowest) & (prices > 0.0))))
-        return Step(prices, gain, at_the_edge, chosen, taken)
+        return Step(prices, gain, at_the_edge, self._pairs[taken], self._states[taken], shares[taken])
 
-    def expect(self, step: Step) -> Unconstrained:
-        """The changed policy with its value, roughly: where to begin a solve at the new prices."""
+    def probabilities(self, step: Step) -> Floats:
+        """Of the pairs, [n], under the changed policy."""
+        chosen, probabilities = self._found.chosen, np.zeros(len(self._stage))
+        kept = 1.0 - np.bincount(step.states, step.shares, minlength=len(chosen))
+        probabilities[chosen], probabilities[step.pairs] = np.maximum(kept, 0.0), step.shares
+        return probabilities
+
+    def expect(self, step: Step, reward: Floats) -> Unconstrained:
+        """The changed policy with its value, roughly: where to begin a solve for `reward` [n], at the new prices."""
         value = self._found.value_function + np.einsum("k,ks->s", step.prices - self.prices, self.values)
-        return self._solver.expect(priced(*self._model, step.prices), step.chosen, value)
-
-
-def priced(objective: Floats, signals: Floats, prices: Floats) -> Floats:
-    """Objective [n] plus prices [K] times signals [K, n]. (Not a product of matrices: BLAS would wake all cores.)"""
-    return objective + np.einsum("k,kn->n", prices, signals)
+        chosen, likely = self._found.chosen.copy(), step.shares >= 0.5
+        chosen[step.states[likely]] = step.pairs[likely]
+        return self._solver.expect(reward, chosen, value)
 
 
 @compiled

@@ -66,9 +66,8 @@ class Policy:
     def __post_init__(self) -> None:
         pairs = self.pairs
         probabilities = float_vector(self.probabilities, pairs.n_pairs, "the probabilities of a policy")
-        bad = ~(np.isfinite(probabilities) & (probabilities >= 0.0))
-        if np.any(bad):
-            pair = int(np.argmax(bad))
+        if not (probabilities.min() >= 0.0 and probabilities.max() < np.inf):
+            pair = int(np.argmin(np.isfinite(probabilities) & (probabilities >= 0.0)))
             raise InvalidInput(
                 f"{pairs.describe(pair)}: the policy has probability {probabilities[pair]}; it must be a number >= 0"
             )
@@ -79,8 +78,10 @@ class Policy:
                 f"state {pairs.state_label(state)!r}: the policy's probabilities sum to {sums[state]:.12g}; "
                 f"they must sum to 1"
             )
-        scale = divisors(sums, np.diff(pairs.offsets))[pairs.states]
-        object.__setattr__(self, "probabilities", freeze(probabilities / scale))
+        scale = divisors(sums, np.diff(pairs.offsets))
+        if np.any(scale != 1.0):
+            probabilities = freeze(probabilities / scale[pairs.states])
+        object.__setattr__(self, "probabilities", probabilities)
 
     @classmethod
     def uniform(cls, problem: Any) -> Policy:
@@ -122,12 +123,12 @@ class Policy:
         if not np.all(np.isfinite(mass)):
             pair = int(np.argmin(np.isfinite(mass)))
             raise InvalidInput(f"{pairs.describe(pair)}: the occupancy is {mass[pair]}; it must be finite")
-        by_state = pairs.sum_by_state(mass)[pairs.states]
-        visited = by_state > 0.0
-        if np.all(visited):
-            return cls(pairs, mass / by_state)
+        by_state = pairs.sum_by_state(mass)
+        if np.all(by_state > 0.0):
+            return cls(pairs, mass / by_state[pairs.states])
+        visited = (by_state > 0.0)[pairs.states]
         fallback = (otherwise or cls.uniform(problem)).probabilities
-        return cls(pairs, np.where(visited, mass / np.where(visited, by_state, 1.0), fallback))
+        return cls(pairs, np.where(visited, mass / np.where(visited, by_state[pairs.states], 1.0), fallback))
 
     def table(self) -> Floats:
         """The probabilities as a dense table [S, A], 0 where a state does not have an action."""
