@@ -53,7 +53,6 @@ _SETTLED = 0.01
 _EVALUATION_SWEEPS = 200
 """But after so many sweeps over the rows of one policy, improve in any case."""
 
-
 _EXPECTED_SWEEPS = 8
 """Over the rows of a policy that is expected to be best, before the first improvement."""
 
@@ -128,7 +127,6 @@ class Solver:
             return np.maximum(solve_transposed(found.factors, (1.0 - discount) * initial), 0.0)
         return iterate_flow(found.chain, initial, discount, tolerance, start)
 
-
     def expect(self, reward: Floats, chosen: Ints, value: Floats) -> Unconstrained:
         """A policy that is expected to be best for `reward` [n], with its value within a few sweeps of `value` [S]."""
         operator, chain, value = self.operator, chain_of(self.operator, chosen), value.copy()
@@ -157,7 +155,7 @@ class Solver:
         return values
 
     def time_of_mixed(self, taken: Floats, tolerance: float, start: Floats) -> Floats:
-        """The time per state [S] of the policy that takes each pair with probability `taken` [n], begun from `start`."""
+        """The time per state [S] of the policy that takes pairs with probabilities `taken` [n], begun from `start`."""
         operator = self.operator
         initial, discount = operator.initial, operator.discount
         chain = mixed_chain(*operator[1:4], operator.offsets, taken, discount)
@@ -326,4 +324,3 @@ def _evaluate(chain: Chain, stage: Floats, chosen: Ints, value: Floats, scratch:
             scratch[s] = value[s]
         sweeps += 1
     return low, high
-

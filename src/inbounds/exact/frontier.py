@@ -4,8 +4,9 @@ As a function of the bound the optimum is concave and piecewise linear (its dual
 bound), and its slope is the price. It is flat while the bound does not matter, then falls ever more steeply, and ends
 where no policy keeps the bound together with the others.
 
-All points are solved with one bundle: a policy's margin moves with the bound by the same amount for every policy, so
-every policy and every upper bound found for one point serves all others.
+All points are solved along one path (`inbounds.exact.path`): a policy's margin moves with the bound by the same amount
+for every policy, so every policy and every upper bound found for one point serves all others, and small changes of the
+best policy at one point lead to the next. Where that fails, a point is solved on its own.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
 from inbounds.exact.bellman import Solver
-from inbounds.exact.bundle import Bundle, Mixture
+from inbounds.exact.bundle import Mixture
 from inbounds.exact.path import Path
 from inbounds.exact.solution import Solution, assemble
 from inbounds.exact.solve import solve
 from inbounds.model.cmdp import CMDP
+from inbounds.model.policy import ROUNDING
 
 _FLAT_SHARE = 0.15
 """The share of the points, at most, that show where the bound does not matter yet."""
@@ -121,14 +123,15 @@ def frontier(cmdp: CMDP, constraint: int | str = 0, points: int = 50, *, toleran
     solves = ahead.unconstrained_solves
     if free is None or best is None:  # perhaps the others exclude each other
         without = replace(cmdp, constraints=cmdp.constraints[:k] + cmdp.constraints[k + 1 :])
-        alone, most = solve(without, tolerance=tolerance), solve(replace(without, reward=margins[k]), tolerance=tolerance)
+        alone = solve(without, tolerance=tolerance)
+        most = solve(replace(without, reward=margins[k]), tolerance=tolerance)
         free = Mixture(alone.occupancy, np.insert(alone.prices, k, 0.0), alone.value_function, 0)
         best = Mixture(most.occupancy, most.prices, most.value_function, 0)
         solves += alone.unconstrained_solves + most.unconstrained_solves
 
     # In terms of the margin at the bound of `cmdp`: how much tighter than that the bound can be.
     loose, tight = float(np.sum(free.occupancy * margins[k])), float(np.sum(best.occupancy * margins[k]))
-    length = max(tight - loose, 0.0)
+    length = tight - loose if tight - loose > ROUNDING * scales[k] else 0.0
     flat = min(int(_FLAT_SHARE * points), points - 2)
     before = length * flat / (points - 1 - flat) if length > 0.0 else float(scales[k])
     tightened = np.linspace(loose - before, tight - _EDGE * length, points)
@@ -142,7 +145,7 @@ def frontier(cmdp: CMDP, constraint: int | str = 0, points: int = 50, *, toleran
             here = freeze(solutions[0].margins + amounts[0] - amount)
             solutions.append(replace(solutions[0], margins=here, margin_scales=there.margin_scales))
             continue
-        found = None if mixture is None else assemble(there, *mixture, method="bundle")
+        found = None if mixture is None else assemble(there, *mixture, method="path")
         if found is None or not found.in_bounds:
             found = solve(there, tolerance=tolerance)
             solves += found.unconstrained_solves

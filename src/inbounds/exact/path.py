@@ -31,7 +31,7 @@ _FIRST_WIDTH = 0.3
 _WIDEN = 3.0
 """How much farther it may move than the last time; and once more, when better prices seem to lie beyond."""
 
-_STEPS = 12
+_STEPS = 20
 """Unconstrained solves, at most, from one place to the next."""
 
 _CLOSE = 0.9
@@ -39,6 +39,12 @@ _CLOSE = 0.9
 
 _NEARLY = 50.0
 """Up to so many times the gap allowed, a better upper bound is all that is missing, and the policy can stay."""
+
+_CORRECTIONS = 5
+"""Policies, at most, that are made to keep the bounds where the first one does not."""
+
+_RELIABLE = 0.1
+"""The share of what small changes promised that a step must deliver for the next one to be taken."""
 
 _INNER = 0.1
 """The share of the gap allowed that the bracket of an unconstrained solve may take."""
@@ -59,6 +65,7 @@ _SLACK = 1e-10
 """A violation, relative to the largest margin of any pair, that rounding explains."""
 
 _LARGEST_PRICE = 1e11
+"""Of a scaled margin."""
 
 
 class _Place(NamedTuple):
@@ -123,7 +130,7 @@ class Path:
 
     def _approach(self, moved: Floats, tolerance: float) -> _Place:
         """Find an upper bound, the policy there, and one that keeps the bounds to second order."""
-        origin = self._nearby.prices
+        origin, reliable = self._nearby.prices, True
         for _ in range(_STEPS):
             nearby, margins = self._nearby, self._margins[self._anchor] - moved
             step = nearby.best(margins)
@@ -138,10 +145,16 @@ class Path:
                     upper, allowed = self._upper(moved, tolerance)
                 if upper - promised <= _CLOSE * allowed:
                     break
+            if not reliable:
+                # With few states no change is small. The cuts of all policies found so far do not promise too much.
+                best, width = self._prices[self._best(moved)], 2.0 * np.abs(step.prices - nearby.prices)
+                prices, _ = self._combined(moved, np.maximum(best - width, 0.0), best + width)
+                step = step._replace(prices=prices)
             self._move(step.prices, allowed, step)
+            reliable = upper - self._upper(moved, tolerance)[0] >= _RELIABLE * (upper - promised)
         self._add_changed(nearby, step)
         distance = np.abs(self._nearby.prices - origin)
-        self._widths = np.maximum(np.maximum(_WIDEN * distance, 0.3 * distance.max()), 0.25 * self._widths)
+        self._widths = np.maximum(np.maximum(_WIDEN * distance, 0.3 * distance.max(initial=0.0)), 0.25 * self._widths)
         return _Place(moved, self._nearby, self._anchor, len(self._rewards) - 1)
 
     def _settle(self, place: _Place, tolerance: float) -> Mixture | None:
@@ -153,33 +166,40 @@ class Path:
                 step = place.nearby.best(self._margins[place.anchor] - moved)
                 self._move(step.prices, self._upper(moved, tolerance)[1], step)
                 place = self._approach(moved, tolerance)
-            weights = self._mix(moved, tolerance)
-            if weights is None:
+            weights, made, aim = self._mix(moved, tolerance), place.made, self._margins[place.anchor] - moved
+            for correction in range(_CORRECTIONS):
+                if weights is not None:
+                    return self._mixture(moved, weights)
                 # The policy made here missed the bounds by something of second order, and its neighbours do not make
-                # up for it. Aim as far to the other side: half of each will hit.
-                margins = self._margins[place.anchor] + 2.0 * self._margins[place.made] - 3.0 * moved
-                self._add_changed(place.nearby, place.nearby.best(margins))
-                weights = self._mix(moved, tolerance)
-            if weights is not None:
-                return self._mixture(moved, weights)
-        return None
+                # up for it. Aim as far to the other side, so that half of each will hit; then ever closer, but inside.
+                missed = self._margins[made] - moved
+                aim = aim + (2.0 * missed if correction == 0 else missed - np.abs(missed))
+                self._add_changed(place.nearby, place.nearby.best(aim))
+                weights, made = self._mix(moved, tolerance), len(self._rewards) - 1
+        return None if weights is None else self._mixture(moved, weights)
 
     def _mix(self, moved: Floats, tolerance: float) -> Floats | None:
-        """The weights [J] of the best mixture of the policies, if it is in bounds and good enough."""
-        # What is not known of a policy counts against it.
-        rewards, margins = self._rewards - self._errors, self._margins - moved - self._errors[:, None]
-        upper, allowed = self._upper(moved, tolerance)
-        worth = rewards + np.sum(margins * self._prices[self._best(moved)], axis=1)
-        first, *others = np.argsort(-worth, kind="stable")[: 10 * (len(moved) + 1)]
-        values = np.column_stack([rewards, margins])
+        """The weights [J] of the best mixture of the policies found so far, if it is in bounds and good enough."""
         none, most = np.zeros(len(moved)), np.full(len(moved), _LARGEST_PRICE)
+        _, weights = self._combined(moved, none, most)
+        upper, allowed = self._upper(moved, tolerance)
+        error = float(np.sum(weights * self._errors))
+        in_bounds = np.all(np.sum(weights[:, None] * self._margins, axis=0) - moved - error >= -_SLACK)
+        return weights if in_bounds and upper - float(np.sum(weights * self._rewards)) + error <= allowed else None
+
+    def _combined(self, moved: Floats, lowest: Floats, highest: Floats) -> tuple[Floats, Floats]:
+        """The prices [K] in a box at which the largest cut is least, and the weights [J] of the policies there."""
+        # What is not known of a policy counts against it.
+        values = np.column_stack([self._rewards, self._margins - moved]) - self._errors[:, None]
+        worth = values[:, 0] + np.sum(values[:, 1:] * self._prices[self._best(moved)], axis=1)
+        first, *others = np.argsort(-worth, kind="stable")[: 10 * (len(moved) + 1)]
         one_group = np.zeros(len(others), dtype=np.int64)
         weights = np.zeros(len(worth))
-        weights[others] = combine(values[others] - values[first], one_group, margins[first], none, most)[2]
+        prices, _, weights[others] = combine(
+            values[others] - values[first], one_group, values[first, 1:].copy(), lowest, highest
+        )
         weights[first] = max(1.0 - weights.sum(), 0.0)
-        weights /= weights.sum()
-        in_bounds = np.all(np.sum(weights[:, None] * margins, axis=0) >= -_SLACK)
-        return weights if in_bounds and upper - float(np.sum(weights * rewards)) <= allowed else None
+        return prices, weights / weights.sum()
 
     def _mixture(self, moved: Floats, weights: Floats) -> Mixture:
         occupancy = np.zeros(len(self._objective))

@@ -45,7 +45,9 @@ def deterministic_chain(starts: Any, targets: Any, probabilities: Floats, chosen
     return Chain(*_chosen_rows(starts, targets, probabilities, chosen, discount))
 
 
-def mixed_chain(starts: Any, targets: Any, probabilities: Floats, offsets: Ints, taken: Floats, discount: float) -> Chain:
+def mixed_chain(
+    starts: Any, targets: Any, probabilities: Floats, offsets: Ints, taken: Floats, discount: float
+) -> Chain:
     """The chain of the policy that takes each pair with probability `taken` [n]; a row may name a target twice."""
     return Chain(*_mixed_rows(starts, targets, probabilities, offsets, taken, discount))
 
@@ -69,9 +71,7 @@ def _chosen_rows(starts: Any, targets: Any, probabilities: Floats, chosen: Ints,
 
 
 @compiled
-def _mixed_rows(
-    starts: Any, targets: Any, probabilities: Floats, offsets: Ints, taken: Floats, discount: float
-) -> Any:
+def _mixed_rows(starts: Any, targets: Any, probabilities: Floats, offsets: Ints, taken: Floats, discount: float) -> Any:
     n_states = offsets.shape[0] - 1
     new_starts = np.empty(n_states + 1, dtype=starts.dtype)
     new_starts[0] = 0
