@@ -39,7 +39,7 @@ def programs(draw):
 def test_changes_are_combined_as_the_linear_program_says(program):
     effects, groups, margins, lowest, highest = program
     prices, gain, shares = combine(*program)
-    # Columns: a share of each change; how far each margin is below zero, at the highest price; and above, at the lowest.
+    # Columns: shares of changes; how far margins are below zero, at the highest price; and above, at the lowest.
     n_changes, n_constraints = len(effects), len(margins)
     identity = np.eye(n_constraints)
     by_group = (groups == np.unique(groups)[:, None]).astype(float) if n_changes else np.empty((0, 0))
