@@ -47,9 +47,6 @@ _UNIT = 2.0**-53
 _SHRINK = 0.03
 """Evaluate a policy until its residual is this share of what the last improvement left, then improve again."""
 
-_SETTLED = 0.01
-"""Once an improvement changes no larger share of the states than this, evaluate the policy to the end."""
-
 _EVALUATION_SWEEPS = 200
 """But after so many sweeps over the rows of one policy, improve in any case."""
 
@@ -112,13 +109,18 @@ class Solver:
         self._plan: Plan | None = None
         self._planned = False
 
-    def solve(self, reward: Floats, tolerance: float, start: Unconstrained | None = None) -> Unconstrained:
-        """The best policy for `reward` [n], with a bracket at most `tolerance` wide (or as rounding allows)."""
+    def solve(
+        self, reward: Floats, tolerance: float, start: Unconstrained | None = None, settled: float = 0.0
+    ) -> Unconstrained:
+        """The best policy for `reward` [n], with a bracket at most `tolerance` wide (or as rounding allows).
+
+        `settled` is as in `modified_policy_iteration`.
+        """
         if not self._planned:
             self._plan, self._planned = choose_plan(self.operator, reward), True
         if self._plan is not None:
             return howard(self.operator, reward, tolerance, self._plan, start)
-        return modified_policy_iteration(self.operator, reward, tolerance, start)
+        return modified_policy_iteration(self.operator, reward, tolerance, start, settled)
 
     def time_per_state(self, found: Unconstrained, tolerance: float, start: Floats | None = None) -> Floats:
         """The discounted share of time that the policy spends in each state [S], begun from `start` if it iterates."""
@@ -185,9 +187,16 @@ def choose_plan(operator: Operator, reward: Floats) -> Plan | None:
 
 
 def modified_policy_iteration(
-    operator: Operator, reward: Floats, tolerance: float, start: Unconstrained | None = None
+    operator: Operator,
+    reward: Floats,
+    tolerance: float,
+    start: Unconstrained | None = None,
+    settled: float = 0.0,
 ) -> Unconstrained:
-    """Solve for one reward [n] until the bracket is at most `tolerance` wide, or as narrow as rounding allows."""
+    """Solve for one reward [n] until the bracket is at most `tolerance` wide, or as narrow as rounding allows.
+
+    Once an improvement changes less than the share `settled` of the states, the policy is evaluated to the end.
+    """
     stage = (1.0 - operator.discount) * reward
     reach = operator.discount / (1.0 - operator.discount)
     value = np.zeros(len(operator.initial)) if start is None else start.value_function.copy()
@@ -206,8 +215,8 @@ def modified_policy_iteration(
         if reach * (high - low) <= tolerance or high - low <= 8.0 * rounding:
             break
         value, backed = backed, value
-        settled = changed <= _SETTLED * len(chosen)
-        goal = max(0.0 if settled else _SHRINK * (high - low), 0.25 * tolerance / reach, 2.0 * rounding)
+        shrink = 0.0 if changed < settled * len(chosen) else _SHRINK
+        goal = max(shrink * (high - low), 0.25 * tolerance / reach, 2.0 * rounding)
         low, high = _evaluate(chain, stage, chosen, value, backed, goal, _EVALUATION_SWEEPS)
         value += 0.5 * reach * (low + high)
     mean = _mean(operator, backed)

@@ -49,6 +49,9 @@ _RELIABLE = 0.1
 _INNER = 0.1
 """The share of the gap allowed that the bracket of an unconstrained solve may take."""
 
+_SETTLED = 0.01
+"""Few states have changed when less than this share of them did."""
+
 _FIRST_ALLOWED = 0.1
 """The gap allowed in the beginning, at no prices."""
 
@@ -238,7 +241,8 @@ class Path:
         """An upper bound at `prices`, for the best policy there, which may be that of `step`; the reward, and it."""
         # Not a product of matrices: BLAS would wake all cores for it.
         reward = self._objective + np.einsum("k,kn->n", prices, self._signals)
-        found = self._solver.solve(reward, tolerance, None if step is None else self._nearby.expect(step, reward))
+        start = None if step is None else self._nearby.expect(step, reward)
+        found = self._solver.solve(reward, tolerance, start, settled=_SETTLED)
         self._prices = np.vstack([self._prices, prices])
         self._uppers = np.append(self._uppers, found.upper)
         self._value_functions.append(found.value_function)
