@@ -54,7 +54,9 @@ def main() -> None:
             name = f"K = {constraints}, gap {tolerance:.0e}"
             row(name, states=states, discount=0.9, constraints=constraints, tolerance=tolerance)
 
-    print(f"\nFrontier of 50 points against one cold solve with the same gap, {states:,} states (target: at most x 10)")
+    print(f"\nFrontier of 50 points against one cold solve with the same gap, {states:,} states")
+    print("Target at gap 1e-06: at most x 10. Seed 0 misses it by a little when its cold solve, with 8 unconstrained")
+    print("solves, is quick; others take 10 to 12. At gap 1e-08 a point takes two solves, a cold solve hardly more.")
     print(f"{'':26s} {'cold s':>9s} {'solves':>6s} {'frontier s':>11s} {'solves':>6s} {'worst gap':>10s}   ratio")
     cases = [(discount, tolerance, 0) for discount in (0.9, 0.99) for tolerance in (1e-6, 1e-8)]
     for discount, tolerance, seed in cases + [(0.9, 1e-6, seed) for seed in (1, 2, 3, 4)]:
