@@ -47,7 +47,8 @@ def test_one_plan_serves_every_policy_of_a_problem():
     for _ in range(5):
         mass = rng.random(cmdp.n_pairs) * (rng.random(cmdp.n_pairs) < 0.5) + 1e-3
         policy = ib.Policy.from_occupancy(cmdp, mass)
-        chain = mixed_chain(rows, cmdp.offsets, policy.probabilities, cmdp.discount)
+        model = (rows.indptr, unsigned(rows.indices), rows.data)
+        chain = mixed_chain(*model, cmdp.offsets, policy.probabilities, cmdp.discount)
         time = solve_transposed(factorise(plan, chain), (1.0 - cmdp.discount) * cmdp.initial)
         assert time == pytest.approx(cmdp.pairs.sum_by_state(ib.occupancy(cmdp, policy)), abs=1e-14)
         assert iterate_flow(chain, cmdp.initial, cmdp.discount, 1e-13) == pytest.approx(time, abs=1e-13)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 import inbounds as ib
 import strategies
+from inbounds.exact.solve import solve
 
 
 def one_state(pays: float = 1.0) -> ib.CMDP:
@@ -35,25 +39,77 @@ def test_by_hand():
     assert np.count_nonzero(~inside) >= 2
 
 
-@given(strategies.feasible(max_constraints=2, least_slack=1))
-def test_every_point_is_the_optimum_of_its_own_problem(drawn):
+def check(cmdp: ib.CMDP, k: int, curve, tolerance: float) -> None:
+    """Every point against the linear program at its own bound, which shares nothing with the path; and the shape."""
+    spread = float(np.ptp(cmdp.reward)) / 2 or 1.0
+    outward = 1.0 if curve.at_least else -1.0
+    tightened = outward * (curve.bounds - cmdp.constraints[k].bound)
+    assert np.all(np.diff(tightened) > 0.0)  # from the loosest to the tightest
+    for amount, found in zip(tightened, curve.solutions, strict=True):
+        amounts = np.zeros(cmdp.n_constraints)
+        amounts[k] = amount
+        there = cmdp.tightened(amounts)
+        best = solve(there, "lp")
+        # Each may be out of bounds by what counts as rounding, and gains at most the price of that.
+        rounding = 1e-9 * float(np.max(found.prices * there.margin_scales, initial=0.0)) + 1e-9 * spread
+        assert found.in_bounds and np.all(found.prices >= 0.0)
+        assert found.margins == pytest.approx(there.margins @ found.occupancy, abs=1e-9)
+        assert found.margin_scales == pytest.approx(there.margin_scales)
+        assert found.gap <= tolerance * max(abs(best.reward), 0.01 * spread) + rounding
+        assert found.reward <= best.reward + rounding
+        assert best.reward <= found.upper_bound + rounding
+    # Falling and concave: between two points the slope lies between the prices at its ends, up to the gaps there.
+    drops, widths, gaps = -np.diff(curve.rewards), np.diff(tightened), [found.gap for found in curve.solutions]
+    allowed = np.add(gaps[:-1], gaps[1:]) + 1e-9 * spread
+    assert np.all(drops >= curve.prices[:-1, k] * widths - allowed)
+    assert np.all(drops <= curve.prices[1:, k] * widths + allowed)
+
+
+@given(strategies.feasible(max_constraints=2, least_slack=1), st.sampled_from([2, 3, 6]))
+def test_every_point_is_the_optimum_of_its_own_problem(drawn, points):
     cmdp = drawn.cmdp
     if cmdp.n_constraints == 0:
         with pytest.raises(ib.InvalidInput, match="no constraint whose bound"):
             ib.frontier(cmdp)
         return
-    curve = ib.frontier(cmdp, 0, points=6, tolerance=1e-8)
-    scale = float(np.abs(cmdp.reward).max()) + 1e-9
-    outward = 1.0 if curve.at_least else -1.0
-    assert np.all(np.diff(outward * curve.bounds) > 0.0)  # from the loosest to the tightest
-    assert np.all(np.diff(curve.rewards) <= 1e-7 * scale)
-    for bound, found in zip(curve.bounds, curve.solutions, strict=True):
-        amounts = np.zeros(cmdp.n_constraints)
-        amounts[0] = outward * (bound - cmdp.constraints[0].bound)
-        alone = ib.solve(cmdp.tightened(amounts), tolerance=1e-8)
-        assert found.reward <= alone.upper_bound + 1e-9 * scale
-        assert alone.reward <= found.upper_bound + 1e-9 * scale
-        assert found.in_bounds
+    check(cmdp, 0, ib.frontier(cmdp, 0, points=points, tolerance=1e-8), 1e-8)
+
+
+@pytest.mark.parametrize(
+    ("problem", "k"),
+    [
+        (ib.zoo.queue(), 0),
+        (ib.zoo.queue(), 1),
+        (ib.zoo.jump_grid(), 0),
+        (ib.zoo.garnet(states=60, constraints=1, seed=3), 0),
+        (ib.zoo.garnet(states=60, constraints=3, seed=3, discount=0.98, ring=True), 2),
+    ],
+)
+def test_named_problems(problem, k):
+    for points, tolerance in ((2, 1e-6), (25, 1e-6), (9, 1e-9)):
+        check(problem, k, ib.frontier(problem, k, points=points, tolerance=tolerance), tolerance)
+
+
+@pytest.mark.parametrize("ring", [False, True])
+def test_a_larger_problem_takes_few_solves(ring):
+    cmdp = ib.zoo.garnet(states=1200, actions=4, constraints=2, discount=0.95, ring=ring, seed=5)
+    curve, alone = ib.frontier(cmdp, 1, points=20), solve(cmdp, tolerance=1e-6)
+    assert all(found.in_bounds and found.gap <= 1.01e-6 * found.upper_bound for found in curve.solutions)
+    assert curve.unconstrained_solves < 6 * alone.unconstrained_solves
+    nearest = int(np.argmin(np.abs(curve.bounds - cmdp.constraints[1].bound)))
+    assert curve.rewards[nearest] == pytest.approx(alone.reward, abs=0.02)
+
+
+def test_the_same_constraint_twice():
+    """Where the moving bound is the looser of the two it does not matter, and then it matters alone."""
+    queue = ib.zoo.queue()
+    twice = dataclasses.replace(queue.constraints[0], name="again")
+    cmdp = dataclasses.replace(queue, constraints=(*queue.constraints, twice))
+    curve = ib.frontier(cmdp, "again", points=8, tolerance=1e-8)
+    assert curve.matters_from == pytest.approx(queue.constraints[0].bound, abs=1e-6)
+    check(cmdp, 2, curve, 1e-8)
+    once = ib.frontier(queue, "service", points=8)
+    assert curve.possible_to == pytest.approx(once.possible_to, abs=1e-6)
 
 
 def test_the_price_is_the_slope():

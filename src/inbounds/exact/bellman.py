@@ -31,7 +31,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.compiled import compiled
-from inbounds.model.chain import Chain, deterministic_chain, iterate_flow, unsigned
+from inbounds.model.chain import Chain, deterministic_chain, iterate_flow, mixed_chain, unsigned
 from inbounds.model.cmdp import CMDP
 from inbounds.model.elimination import (
     TRIAL_SWEEPS,
@@ -49,6 +49,12 @@ _SHRINK = 0.03
 
 _EVALUATION_SWEEPS = 200
 """But after so many sweeps over the rows of one policy, improve in any case."""
+
+_EXPECTED_SWEEPS = 8
+"""Over the rows of a policy that is expected to be best, before the first improvement."""
+
+_ROUGH = 2e-3
+"""How accurate `Solver.values` are where they are iterated, relative to the largest signal."""
 
 
 class Operator(NamedTuple):
@@ -103,13 +109,18 @@ class Solver:
         self._plan: Plan | None = None
         self._planned = False
 
-    def solve(self, reward: Floats, tolerance: float, start: Unconstrained | None = None) -> Unconstrained:
-        """The best policy for `reward` [n], with a bracket at most `tolerance` wide (or as rounding allows)."""
+    def solve(
+        self, reward: Floats, tolerance: float, start: Unconstrained | None = None, settled: float = 0.0
+    ) -> Unconstrained:
+        """The best policy for `reward` [n], with a bracket at most `tolerance` wide (or as rounding allows).
+
+        `settled` is as in `modified_policy_iteration`.
+        """
         if not self._planned:
             self._plan, self._planned = choose_plan(self.operator, reward), True
         if self._plan is not None:
             return howard(self.operator, reward, tolerance, self._plan, start)
-        return modified_policy_iteration(self.operator, reward, tolerance, start)
+        return modified_policy_iteration(self.operator, reward, tolerance, start, settled)
 
     def time_per_state(self, found: Unconstrained, tolerance: float, start: Floats | None = None) -> Floats:
         """The discounted share of time that the policy spends in each state [S], begun from `start` if it iterates."""
@@ -117,6 +128,42 @@ class Solver:
         if found.factors is not None:
             return np.maximum(solve_transposed(found.factors, (1.0 - discount) * initial), 0.0)
         return iterate_flow(found.chain, initial, discount, tolerance, start)
+
+    def expect(self, reward: Floats, chosen: Ints, value: Floats) -> Unconstrained:
+        """A policy that is expected to be best for `reward` [n], with its value within a few sweeps of `value` [S]."""
+        operator, chain, value = self.operator, chain_of(self.operator, chosen), value.copy()
+        if self._plan is None:
+            stage, reach = (1.0 - operator.discount) * reward, operator.discount / (1.0 - operator.discount)
+            low, high = _evaluate(chain, stage, chosen, value, np.empty_like(value), 0.0, _EXPECTED_SWEEPS)
+            value += 0.5 * reach * (low + high)
+        return Unconstrained(value, chosen, -np.inf, np.inf, chain)
+
+    def values(self, found: Unconstrained, signals: Floats, start: Floats | None = None) -> Floats:
+        """The value functions [K, S] of signals [K, n] under the policy: exact by elimination, else roughly.
+
+        They are begun from `start`, those of a similar policy.
+        """
+        discount = self.operator.discount
+        values = np.zeros((len(signals), len(found.chosen))) if start is None else start.copy()
+        scratch = np.empty(len(found.chosen))
+        for value, signal in zip(values, signals, strict=True):
+            stage = (1.0 - discount) * signal
+            if found.factors is not None:
+                value[:] = eliminate(found.factors, stage[found.chosen])
+                continue
+            goal = _ROUGH * float(np.abs(stage[found.chosen]).max())
+            low, high = _evaluate(found.chain, stage, found.chosen, value, scratch, goal, _EVALUATION_SWEEPS)
+            value += 0.5 * discount / (1.0 - discount) * (low + high)
+        return values
+
+    def time_of_mixed(self, taken: Floats, tolerance: float, start: Floats) -> Floats:
+        """The time per state [S] of the policy that takes pairs with probabilities `taken` [n], begun from `start`."""
+        operator = self.operator
+        initial, discount = operator.initial, operator.discount
+        chain = mixed_chain(*operator[1:4], operator.offsets, taken, discount)
+        if self._plan is not None:
+            return np.maximum(solve_transposed(factorise(self._plan, chain), (1.0 - discount) * initial), 0.0)
+        return iterate_flow(chain, initial, discount, tolerance, start)
 
 
 def choose_plan(operator: Operator, reward: Floats) -> Plan | None:
@@ -127,35 +174,49 @@ def choose_plan(operator: Operator, reward: Floats) -> Plan | None:
     value, scratch = np.zeros(len(operator.initial)), np.empty(len(operator.initial))
     chosen = operator.offsets[:-1].copy()
     stage = (1.0 - operator.discount) * reward
+    largest = float(np.abs(stage).max())
     improve(operator, stage, value, scratch, chosen)
     chain = chain_of(operator, chosen)
     spans = []
     for _ in range(2):
         low, high = _evaluate(chain, stage, chosen, value, scratch, 0.0, TRIAL_SWEEPS)
-        settled = high - low <= 4.0 * _rounding(operator, stage, value)
+        settled = high - low <= 4.0 * _rounding(operator, largest, value)
         spans.append(0.0 if settled else high - low)
     early, late = spans
     return plan_if_faster(early, late, len(chain.weights), operator.starts[operator.offsets], operator.targets)
 
 
 def modified_policy_iteration(
-    operator: Operator, reward: Floats, tolerance: float, start: Unconstrained | None = None
+    operator: Operator,
+    reward: Floats,
+    tolerance: float,
+    start: Unconstrained | None = None,
+    settled: float = 0.0,
 ) -> Unconstrained:
-    """Solve for one reward [n] until the bracket is at most `tolerance` wide, or as narrow as rounding allows."""
+    """Solve for one reward [n] until the bracket is at most `tolerance` wide, or as narrow as rounding allows.
+
+    Once an improvement changes less than the share `settled` of the states, the policy is evaluated to the end.
+    """
     stage = (1.0 - operator.discount) * reward
     reach = operator.discount / (1.0 - operator.discount)
     value = np.zeros(len(operator.initial)) if start is None else start.value_function.copy()
     chosen = operator.offsets[:-1].copy() if start is None else start.chosen.copy()
     backed = np.empty_like(value)
+    chain = None if start is None else start.chain
+    largest = float(np.abs(stage).max())
     while True:
+        before = chosen.copy()
         low, high = improve(operator, stage, value, backed, chosen)
-        rounding = _rounding(operator, stage, value)
+        rounding = _rounding(operator, largest, value)
         low, high = low - rounding, high + rounding
-        chain = chain_of(operator, chosen)
+        changed = int(np.count_nonzero(chosen != before))
+        if changed > 0 or chain is None:
+            chain = chain_of(operator, chosen)
         if reach * (high - low) <= tolerance or high - low <= 8.0 * rounding:
             break
         value, backed = backed, value
-        goal = max(_SHRINK * (high - low), 0.25 * tolerance / reach, 2.0 * rounding)
+        shrink = 0.0 if changed < settled * len(chosen) else _SHRINK
+        goal = max(shrink * (high - low), 0.25 * tolerance / reach, 2.0 * rounding)
         low, high = _evaluate(chain, stage, chosen, value, backed, goal, _EVALUATION_SWEEPS)
         value += 0.5 * reach * (low + high)
     mean = _mean(operator, backed)
@@ -175,7 +236,7 @@ def howard(
     stage = (1.0 - operator.discount) * reward
     horizon = 1.0 / (1.0 - operator.discount)
     value, backed = np.zeros(len(operator.initial)), np.empty(len(operator.initial))
-    chain, factors = None, None
+    chain, factors, largest = None, None, float(np.abs(stage).max())
     if start is None:
         chosen = operator.offsets[:-1].copy()
         improve(operator, stage, value, backed, chosen)
@@ -188,7 +249,7 @@ def howard(
         value = eliminate(factors, stage[chosen])
         better = chosen.copy()
         _, high = improve(operator, stage, value, backed, better)
-        rounding = _rounding(operator, stage, value)
+        rounding = _rounding(operator, largest, value)
         low, _ = _evaluate(chain, stage, chosen, value.copy(), np.empty_like(value), 0.0, 1)
         lower = _mean(operator, value) + horizon * (low - rounding)
         upper = _mean(operator, backed) + operator.discount * horizon * (high + rounding) + rounding
@@ -211,10 +272,12 @@ def _mean(operator: Operator, value: Floats) -> float:
     return float(np.sum(operator.initial * value))
 
 
-def _rounding(operator: Operator, stage: Floats, value: Floats) -> float:
-    """A bound on the rounding error of one entry of T V - V, and of a mean over the initial distribution."""
-    largest = float(np.abs(stage).max()) + float(np.abs(value).max())
-    return (operator.longest + 64) * _UNIT * largest
+def _rounding(operator: Operator, largest: float, value: Floats) -> float:
+    """A bound on the rounding error of one entry of T V - V, and of a mean over the initial distribution.
+
+    `largest` is that of the rewards of one step.
+    """
+    return (operator.longest + 64) * _UNIT * (largest + float(np.abs(value).max()))
 
 
 @compiled

@@ -107,7 +107,7 @@ class Mixture(NamedTuple):
 
 
 class Bundle:
-    """A constrained problem on its way to being solved: policies found so far, and bounds that may still be moved.
+    """A constrained problem on its way to being solved.
 
     Parameters
     ----------
@@ -129,19 +129,12 @@ class Bundle:
         self._scales = scales
         self._dual = _Dual(solver, (reward - self._centre / mass) / self._spread, margins, scales)
 
-    def tighten(self, constraint: int, by: float) -> None:
-        """Move one bound so that every margin of that constraint is smaller by `by`. Nothing found so far is lost."""
-        self._dual.tighten(constraint, by)
-
-    def solve(
-        self, tolerance: float = 1e-8, progress: Progress | None = None, guess: Floats | None = None
-    ) -> Mixture | None:
+    def solve(self, tolerance: float = 1e-8, progress: Progress | None = None) -> Mixture | None:
         """The occupancy of a best policy in bounds, with prices; None when prices prove that no policy is in bounds.
 
         The gap is at most `tolerance` relative to the optimum (or to a hundredth of the spread of the rewards where the
         optimum is closer to zero than that), or what rounding allows. Where the mixture never comes, the occupancy is
-        zero and leaves the policy open; `inbounds.exact.solution.assemble` makes it greedy at the prices. `guess` are
-        prices [K] to begin with, when there is reason to expect the best ones there.
+        zero and leaves the policy open; `inbounds.exact.solution.assemble` makes it greedy at the prices.
         """
         dual, centre, spread = self._dual, self._centre, self._spread
 
@@ -152,8 +145,7 @@ class Bundle:
             if progress is not None:
                 progress(solves, centre + spread * lower, centre + spread * upper)
 
-        first = None if guess is None else np.maximum(guess, 0.0) * self._scales / spread
-        weights = _close_gap(dual, gap_allowed, report, prices_sum_to_one=False, first=first)
+        weights = _close_gap(dual, gap_allowed, report, prices_sum_to_one=False)
         if weights is None:
             return None
         return Mixture(
@@ -200,13 +192,12 @@ class _Dual:
         self.signals = signals
         self.scales = scales
         self.solver = solver
-        self.moved = np.zeros(n_constraints)  # how much smaller the margins are than the signals, scaled
         self.rewards = np.empty(0)
         self.margins = np.empty((0, n_constraints))
         self.prices = np.empty((0, n_constraints))
         self.uppers = np.empty(0)
         self._policies: list[tuple[Ints, Floats]] = []  # where they can be, and for how long
-        self._value_functions: list[Floats] = []  # for the signals as they were given
+        self._value_functions: list[Floats] = []
         self._last: Any = None
 
     @property
@@ -227,27 +218,21 @@ class _Dual:
 
     @property
     def best_value_function(self) -> Floats:
-        return self._value_functions[self.best_index] - float(self.moved @ self.best_prices)
+        return self._value_functions[self.best_index]
 
     def solve(self, prices: Floats, tolerance: float) -> None:
         """Evaluate d at `prices` up to `tolerance`, and add the cut of the policy found there."""
-        reward = self.objective + (prices / self.scales) @ self.signals
+        # Not a product of matrices, here and below: BLAS would wake all cores for it.
+        reward = self.objective + np.einsum("k,kn->n", prices / self.scales, self.signals)
         found = self._last = self.solver.solve(reward, tolerance, self._last)
         time = self.solver.time_per_state(found, _CUT_ACCURACY, self._policies[-1][1] if self._policies else None)
         self._policies.append((found.chosen, time))
         self._value_functions.append(found.value_function)
         self.prices = np.vstack([self.prices, prices])
-        self.uppers = np.append(self.uppers, found.upper - float(self.moved @ prices))
-        self.rewards = np.append(self.rewards, time @ self.objective[found.chosen])
-        margins = (self.signals[:, found.chosen] @ time) / self.scales - self.moved
+        self.uppers = np.append(self.uppers, found.upper)
+        self.rewards = np.append(self.rewards, np.sum(time * self.objective[found.chosen]))
+        margins = np.sum(self.signals[:, found.chosen] * time, axis=1) / self.scales
         self.margins = np.vstack([self.margins, margins])
-
-    def tighten(self, constraint: int, by: float) -> None:
-        """Every policy's margin falls by the same amount, and so do the bounds on d, by that times the price."""
-        amount = by / self.scales[constraint]
-        self.moved[constraint] += amount
-        self.margins[:, constraint] -= amount
-        self.uppers -= amount * self.prices[:, constraint]
 
     def mixed_occupancy(self, weights: Floats) -> Floats:
         """The occupancy [N] of the policies found so far, mixed with `weights` [J]."""
@@ -270,28 +255,17 @@ def _close_gap(
     gap_allowed: Callable[[float], float],
     report: Progress | None,
     prices_sum_to_one: bool,
-    first: Floats | None = None,
 ) -> Floats | None:
-    """Add cuts until the gap is small enough; the weights of the mixture, or None when no policy is in bounds.
-
-    The first cut is made at `first`; without it at no prices, or nowhere if there are cuts from other bounds already.
-    """
+    """Add cuts until the gap is small enough; the weights of the mixture, or None when no policy is in bounds."""
     n_constraints = dual.margins.shape[1]
     freedom = n_constraints - prices_sum_to_one
     cap = 1.0 if prices_sum_to_one else _CAP
-    if dual.solves > 0:
-        cap = max(cap, 2.0 * float(dual.best_prices.sum()))
     prices = np.full(n_constraints, 1.0 / n_constraints) if prices_sum_to_one else np.zeros(n_constraints)
     inner, smallest, quiet, vertex_gap = _FIRST_INNER, np.inf, 0, _VERTEX_GAP
-    look_first = dual.solves > 0 and first is None
-    if first is not None:
-        prices, inner = first, 0.1 * gap_allowed(dual.upper if dual.solves > 0 else 1.0)
     while True:
-        if not look_first:
-            dual.solve(prices, inner)
-        look_first = False
+        dual.solve(prices, inner)
         while True:
-            master = _solve_master(dual, cap, prices_sum_to_one)
+            master = _solve_master(dual.rewards, dual.margins, cap, prices_sum_to_one)
             gap, allowed = dual.upper - master.value, gap_allowed(dual.upper)
             quiet = 0 if gap < 0.99 * smallest else quiet + 1
             smallest = min(gap, smallest)
@@ -319,23 +293,8 @@ def _close_gap(
             prices = _level_point(dual, master, gap, cap, prices_sum_to_one)
 
 
-def _solve_master(dual: _Dual, cap: float, prices_sum_to_one: bool) -> _Master:
+def _solve_master(rewards: Floats, margins: Floats, cap: float, prices_sum_to_one: bool) -> _Master:
     """The best mixture of the policies found so far, and the prices that prove it best."""
-    n_policies, n_constraints = dual.margins.shape
-    enough = 40 + 20 * n_constraints
-    if n_policies > 2 * enough:
-        # After many moves of a bound most policies are far from the optimum; the others are tried first.
-        at_best = dual.rewards + dual.margins @ dual.best_prices
-        near = np.sort(np.argpartition(at_best, n_policies - enough)[n_policies - enough :])
-        found = _master_program(dual.rewards[near], dual.margins[near], cap, prices_sum_to_one)
-        if prices_sum_to_one or found.slack <= _SLACK:
-            weights = np.zeros(n_policies)
-            weights[near] = found.weights
-            return found._replace(weights=weights)
-    return _master_program(dual.rewards, dual.margins, cap, prices_sum_to_one)
-
-
-def _master_program(rewards: Floats, margins: Floats, cap: float, prices_sum_to_one: bool) -> _Master:
     n_policies, n_constraints = margins.shape
     columns = np.ones((n_policies + 1, n_constraints + 1))
     columns[:-1, :-1] = margins

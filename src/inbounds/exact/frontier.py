@@ -4,8 +4,9 @@ As a function of the bound the optimum is concave and piecewise linear (its dual
 bound), and its slope is the price. It is flat while the bound does not matter, then falls ever more steeply, and ends
 where no policy keeps the bound together with the others.
 
-All points are solved with one bundle: a policy's margin moves with the bound by the same amount for every policy, so
-every policy and every upper bound found for one point serves all others.
+All points are solved along one path (`inbounds.exact.path`): a policy's margin moves with the bound by the same amount
+for every policy, so every policy and every upper bound found for one point serves all others, and small changes of the
+best policy at one point lead to the next. Where that fails, a point is solved on its own.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
 from inbounds.exact.bellman import Solver
-from inbounds.exact.bundle import Bundle
+from inbounds.exact.bundle import Mixture
+from inbounds.exact.path import Path
 from inbounds.exact.solution import Solution, assemble
 from inbounds.exact.solve import solve
 from inbounds.model.cmdp import CMDP
+from inbounds.model.policy import ROUNDING
 
 _FLAT_SHARE = 0.15
 """The share of the points, at most, that show where the bound does not matter yet."""
@@ -111,33 +114,43 @@ def frontier(cmdp: CMDP, constraint: int | str = 0, points: int = 50, *, toleran
     if isinstance(points, bool) or not isinstance(points, int | np.integer) or points < 2:
         raise InvalidInput(f"points must be a whole number of at least 2, found {points!r}")
     chosen = cmdp.constraints[k]
-    others = cmdp.constraints[:k] + cmdp.constraints[k + 1 :]
-    free = solve(replace(cmdp, constraints=others), tolerance=tolerance)
-    tightest = solve(replace(cmdp, reward=cmdp.margins[k], constraints=others), tolerance=tolerance)
+    solver, others = Solver(cmdp), np.delete(np.arange(cmdp.n_constraints), k)
+    margins, scales = cmdp.margins, cmdp.margin_scales
+    path = Path(solver, cmdp.reward, margins, scales)
+    (free,) = path.follow([_only(k, -2.0 * float(scales[k]), scales)], tolerance)  # so loose that it cannot matter
+    ahead = Path(solver, margins[k], margins[others], scales[others])
+    (best,) = ahead.follow([np.zeros(len(others))], tolerance)
+    solves = ahead.unconstrained_solves
+    if free is None or best is None:  # perhaps the others exclude each other
+        without = replace(cmdp, constraints=cmdp.constraints[:k] + cmdp.constraints[k + 1 :])
+        alone = solve(without, tolerance=tolerance)
+        most = solve(replace(without, reward=margins[k]), tolerance=tolerance)
+        free = Mixture(alone.occupancy, np.insert(alone.prices, k, 0.0), alone.value_function, 0)
+        best = Mixture(most.occupancy, most.prices, most.value_function, 0)
+        solves += alone.unconstrained_solves + most.unconstrained_solves
 
     # In terms of the margin at the bound of `cmdp`: how much tighter than that the bound can be.
-    loose, tight = float(free.occupancy @ cmdp.margins[k]), tightest.reward
-    length = max(tight - loose, 0.0)
+    loose, tight = float(np.sum(free.occupancy * margins[k])), float(np.sum(best.occupancy * margins[k]))
+    length = tight - loose if tight - loose > ROUNDING * scales[k] else 0.0
     flat = min(int(_FLAT_SHARE * points), points - 2)
-    before = length * flat / (points - 1 - flat) if length > 0.0 else cmdp.margin_scales[k]
+    before = length * flat / (points - 1 - flat) if length > 0.0 else float(scales[k])
     tightened = np.linspace(loose - before, tight - _EDGE * length, points)
 
-    bundle = Bundle(Solver(cmdp), cmdp.reward, cmdp.margins, cmdp.margin_scales)
+    amounts = [_only(k, amount, scales) for amount in tightened]
+    first = int(np.count_nonzero(tightened <= loose))
     solutions: list[Solution] = []
-    moved, solves = 0.0, 0
-    for position, amount in enumerate(tightened):
-        bundle.tighten(k, float(amount) - moved)
-        moved = float(amount)
-        # Prices change smoothly once the bound matters: expect them to go on as they did.
-        smooth = flat + 2 < position < points - 1
-        guess = 2.0 * solutions[-1].prices - solutions[-2].prices if smooth else None
-        found = bundle.solve(tolerance, guess=guess)
-        there = _with_bound(cmdp, k, moved)
-        if found is None:  # rounding, at the very edge
-            solutions.append(solve(there, tolerance=tolerance))
-        else:
-            solutions.append(assemble(there, *found, method="bundle"))
-            solves = found.unconstrained_solves
+    for amount, mixture in zip(amounts, [free] * first + path.follow(amounts[first:], tolerance), strict=True):
+        there = cmdp.tightened(amount)
+        if mixture is free and solutions:  # the same policy, and the same upper bound
+            here = freeze(solutions[0].margins + amounts[0] - amount)
+            solutions.append(replace(solutions[0], margins=here, margin_scales=there.margin_scales))
+            continue
+        found = None if mixture is None else assemble(there, *mixture, method="path")
+        if found is None or not found.in_bounds:
+            found = solve(there, tolerance=tolerance)
+            solves += found.unconstrained_solves
+        solutions.append(found)
+    solves += path.unconstrained_solves
     outward = 1.0 if chosen.at_least is not None else -1.0
     return Frontier(
         constraint=chosen.name,
@@ -163,7 +176,7 @@ def _position(cmdp: CMDP, constraint: Any) -> int:
     return int(constraint)
 
 
-def _with_bound(cmdp: CMDP, k: int, tightened: float) -> CMDP:
-    amounts = np.zeros(cmdp.n_constraints)
-    amounts[k] = tightened
-    return cmdp.tightened(amounts)
+def _only(k: int, amount: float, like: Floats) -> Floats:
+    amounts = np.zeros_like(like)
+    amounts[k] = amount
+    return amounts

@@ -9,7 +9,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.model.cmdp import CMDP
-from inbounds.model.policy import Evaluation, Policy, evaluate
+from inbounds.model.policy import Evaluation, Policy, evaluation, occupancy_near
 
 if TYPE_CHECKING:
     from inbounds.certify.certificate import Certificate
@@ -97,9 +97,11 @@ def assemble(
 ) -> Solution:
     """The policy of an occupancy, evaluated on the model, with the bound that prices and a value function prove."""
     prices = np.maximum(prices, 0.0)
-    priced = cmdp.reward + prices @ cmdp.margins
-    policy = Policy.from_occupancy(cmdp, occupancy, otherwise=greedy(cmdp, priced, value_function))
-    judged = evaluate(cmdp, policy)
+    priced = cmdp.reward + np.einsum("k,kn->n", prices, cmdp.margins)
+    time = cmdp.pairs.sum_by_state(occupancy)
+    otherwise = None if np.all(time > 0.0) else greedy(cmdp, priced, value_function)
+    policy = Policy.from_occupancy(cmdp, occupancy, otherwise)
+    judged = evaluation(cmdp, occupancy_near(cmdp, policy, start=time / time.sum()))
     return Solution(
         policy=policy,
         reward=judged.reward,

@@ -16,7 +16,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints
 from inbounds.compiled import compiled
@@ -46,15 +45,11 @@ def deterministic_chain(starts: Any, targets: Any, probabilities: Floats, chosen
     return Chain(*_chosen_rows(starts, targets, probabilities, chosen, discount))
 
 
-def mixed_chain(transition: Any, offsets: Ints, probabilities: Floats, discount: float) -> Chain:
-    """The chain of a policy given by its probabilities over pairs [n]."""
-    n_pairs, n_states = transition.shape
-    index = transition.indices.dtype  # for the product to have the same
-    taken = np.flatnonzero(probabilities).astype(index)
-    counts = np.concatenate([[0], np.cumsum(probabilities != 0.0)])[offsets].astype(index)
-    choose = sp.csr_array((discount * probabilities[taken], taken, counts), shape=(n_states, n_pairs))
-    rows = sp.csr_array(choose @ transition)
-    return Chain(rows.indptr, unsigned(rows.indices), rows.data)
+def mixed_chain(
+    starts: Any, targets: Any, probabilities: Floats, offsets: Ints, taken: Floats, discount: float
+) -> Chain:
+    """The chain of the policy that takes each pair with probability `taken` [n]; a row may name a target twice."""
+    return Chain(*_mixed_rows(starts, targets, probabilities, offsets, taken, discount))
 
 
 @compiled
@@ -71,6 +66,32 @@ def _chosen_rows(starts: Any, targets: Any, probabilities: Floats, chosen: Ints,
         for entry in range(starts[chosen[s]], starts[chosen[s] + 1]):
             new_targets[at] = targets[entry]
             weights[at] = discount * probabilities[entry]
+            at += 1
+    return new_starts, new_targets, weights
+
+
+@compiled
+def _mixed_rows(starts: Any, targets: Any, probabilities: Floats, offsets: Ints, taken: Floats, discount: float) -> Any:
+    n_states = offsets.shape[0] - 1
+    new_starts = np.empty(n_states + 1, dtype=starts.dtype)
+    new_starts[0] = 0
+    pairs = np.empty(taken.shape[0] + 1, dtype=np.int64)
+    count = 0
+    for s in range(n_states):
+        size = 0
+        for pair in range(offsets[s], offsets[s + 1]):
+            pairs[count] = pair
+            count += taken[pair] != 0.0  # a branch would be guessed wrong in every state
+            size += (taken[pair] != 0.0) * (starts[pair + 1] - starts[pair])
+        new_starts[s + 1] = new_starts[s] + size
+    new_targets = np.empty(new_starts[n_states], dtype=targets.dtype)
+    weights = np.empty(new_starts[n_states])
+    at = 0
+    for i in range(count):
+        pair = pairs[i]
+        for entry in range(starts[pair], starts[pair + 1]):
+            new_targets[at] = targets[entry]
+            weights[at] = discount * taken[pair] * probabilities[entry]
             at += 1
     return new_starts, new_targets, weights
 

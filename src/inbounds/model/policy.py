@@ -26,7 +26,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, divisors, float_vector, freeze
 from inbounds.errors import InvalidInput
-from inbounds.model.chain import flow_sweeps, iterate_flow, mixed_chain
+from inbounds.model.chain import flow_sweeps, iterate_flow, mixed_chain, unsigned
 from inbounds.model.cmdp import CMDP
 from inbounds.model.elimination import TRIAL_SWEEPS, factorise, plan_if_faster, solve_transposed
 from inbounds.model.pairs import Pairs
@@ -66,9 +66,8 @@ class Policy:
     def __post_init__(self) -> None:
         pairs = self.pairs
         probabilities = float_vector(self.probabilities, pairs.n_pairs, "the probabilities of a policy")
-        bad = ~(np.isfinite(probabilities) & (probabilities >= 0.0))
-        if np.any(bad):
-            pair = int(np.argmax(bad))
+        if not (probabilities.min() >= 0.0 and probabilities.max() < np.inf):
+            pair = int(np.argmin(np.isfinite(probabilities) & (probabilities >= 0.0)))
             raise InvalidInput(
                 f"{pairs.describe(pair)}: the policy has probability {probabilities[pair]}; it must be a number >= 0"
             )
@@ -79,8 +78,10 @@ class Policy:
                 f"state {pairs.state_label(state)!r}: the policy's probabilities sum to {sums[state]:.12g}; "
                 f"they must sum to 1"
             )
-        scale = divisors(sums, np.diff(pairs.offsets))[pairs.states]
-        object.__setattr__(self, "probabilities", freeze(probabilities / scale))
+        scale = divisors(sums, np.diff(pairs.offsets))
+        if np.any(scale != 1.0):
+            probabilities = freeze(probabilities / scale[pairs.states])
+        object.__setattr__(self, "probabilities", probabilities)
 
     @classmethod
     def uniform(cls, problem: Any) -> Policy:
@@ -122,11 +123,12 @@ class Policy:
         if not np.all(np.isfinite(mass)):
             pair = int(np.argmin(np.isfinite(mass)))
             raise InvalidInput(f"{pairs.describe(pair)}: the occupancy is {mass[pair]}; it must be finite")
-        by_state = pairs.sum_by_state(mass)[pairs.states]
+        by_state = pairs.sum_by_state(mass)
+        if np.all(by_state > 0.0):
+            return cls(pairs, mass / by_state[pairs.states])
+        visited = (by_state > 0.0)[pairs.states]
         fallback = (otherwise or cls.uniform(problem)).probabilities
-        visited = by_state > 0.0
-        probabilities = np.where(visited, mass / np.where(visited, by_state, 1.0), fallback)
-        return cls(pairs, probabilities)
+        return cls(pairs, np.where(visited, mass / np.where(visited, by_state[pairs.states], 1.0), fallback))
 
     def table(self) -> Floats:
         """The probabilities as a dense table [S, A], 0 where a state does not have an action."""
@@ -197,6 +199,11 @@ def occupancy(cmdp: CMDP, policy: Policy) -> Floats:
     >>> [round(float(share), 4) for share in queue.pairs.sum_by_state(spent)]
     [0.1599, 0.1655, 0.167, 0.1704, 0.1911, 0.1461]
     """
+    return occupancy_near(cmdp, policy)
+
+
+def occupancy_near(cmdp: CMDP, policy: Policy, start: Floats | None = None) -> Floats:
+    """The occupancy of `policy` [n]; when it is found by iterating, from the time per state `start` [S]."""
     if policy.pairs.n_pairs != cmdp.n_pairs or not np.array_equal(policy.pairs.offsets, cmdp.offsets):
         raise InvalidInput(f"the policy ({policy.pairs.n_pairs} pairs) does not belong to this problem ({cmdp!r})")
     if cmdp.n_states <= _DENSE_STATES:
@@ -204,14 +211,19 @@ def occupancy(cmdp: CMDP, policy: Policy) -> Floats:
         flow = np.add.reduceat(weighted, cmdp.offsets[:-1], axis=0)
         by_state = np.linalg.solve(np.eye(cmdp.n_states) - cmdp.discount * flow.T, (1.0 - cmdp.discount) * cmdp.initial)
     else:
-        by_state = _time_per_state(cmdp, policy)
+        by_state = _time_per_state(cmdp, policy, start)
     return freeze(np.maximum(by_state, 0.0)[cmdp.pairs.states] * policy.probabilities)
 
 
-def _time_per_state(cmdp: CMDP, policy: Policy) -> Floats:
-    chain = mixed_chain(cmdp.transition, cmdp.offsets, policy.probabilities, cmdp.discount)
-    time = cmdp.initial.copy()
+def _time_per_state(cmdp: CMDP, policy: Policy, start: Floats | None = None) -> Floats:
+    rows = cmdp.transition
+    chain = mixed_chain(
+        rows.indptr, unsigned(rows.indices), rows.data, cmdp.offsets, policy.probabilities, cmdp.discount
+    )
+    time = (cmdp.initial if start is None else start).copy()
     early = flow_sweeps(chain, cmdp.initial, cmdp.discount, time, _ACCURACY, most=TRIAL_SWEEPS)
+    if early == 0.0:
+        return time
     late = flow_sweeps(chain, cmdp.initial, cmdp.discount, time, _ACCURACY, most=TRIAL_SWEEPS)
     plan = plan_if_faster(early, late, len(chain.weights), chain.starts, chain.targets)
     if plan is not None:
@@ -233,10 +245,15 @@ def evaluate(cmdp: CMDP, policy: Policy) -> Evaluation:
     >>> round(uniform.total_reward, 6), [round(float(m), 6) for m in uniform.total_margins], uniform.in_bounds
     (4.988788, [-4.0, -1.04], False)
     """
-    spent = occupancy(cmdp, policy)
+    return evaluation(cmdp, occupancy(cmdp, policy))
+
+
+def evaluation(cmdp: CMDP, spent: Floats) -> Evaluation:
+    """The values that belong to an occupancy [n]."""
+    # Not products of matrices: BLAS would wake all cores for them.
     return Evaluation(
-        reward=float(spent @ cmdp.reward),
-        margins=freeze(cmdp.margins @ spent),
+        reward=float(np.sum(spent * cmdp.reward)),
+        margins=freeze(np.sum(spent * cmdp.margins, axis=1)),
         occupancy=spent,
         discount=cmdp.discount,
         margin_scales=cmdp.margin_scales,

@@ -1,0 +1,291 @@
+"""Small changes of a policy: what each is worth, and the linear program that combines them best.
+
+Let a policy be best at prices u, with time per state x [S], and let A_i(s, a) be the advantage of the pair (s, a) over
+what the policy does in s: of the reward for i = 0, of margin k for i = k. To first order, taking (s, a) with
+probability y changes value i by
+
+    y c_i    with    c_i = x(s) A_i(s, a) / (1 - discount),
+
+and what is left out is a product of two changes. So the best policy in bounds near this one solves, to first order,
+
+    max  sum_j y_j c_j0   subject to   margin_k + sum_j y_j c_jk >= 0  for every k,   y >= 0,  sum of y in a state <= 1,
+
+over those changes j that could pay at prices near u: a few hundred where there are thousands of pairs. Its multipliers
+are the prices. A Newton step on a smooth model of the dual function knows the curvature, this program knows the kinks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inbounds.arrays import Floats, Ints
+from inbounds.compiled import compiled
+from inbounds.exact.bellman import Operator, Solver, Unconstrained
+
+_ROUNDS = 100
+"""Cutting planes, at most, for each row of a basis."""
+
+_UNIT = 1e-13
+"""Of prices and values, which are of the order of 1: what rounding explains."""
+
+
+class Step(NamedTuple):
+    """The best combination of small changes."""
+
+    prices: Floats  # [K]
+    gain: float  # of reward, to first order
+    at_the_edge: bool  # whether better prices may lie outside the widths
+    pairs: Ints  # [M], to take
+    states: Ints  # [M], where
+    shares: Floats  # [M], with which probability
+
+
+class Nearby:
+    """A policy that is best at some prices, and what changing it is worth; everything is scaled as in the bundle.
+
+    Parameters
+    ----------
+    solver : Solver
+    found : Unconstrained
+        The policy.
+    time : array [S]
+        How long it is in each state.
+    reward : array [n]
+        For which it is best: the objective plus the priced signals.
+    signals : array [K, n]
+        The margins, up to constants.
+    prices : array [K]
+    widths : array [K]
+        How far the prices may move: changes that cannot pay within are left out.
+    start : array [K, S], optional
+        The value functions of the signals under a similar policy, to begin from.
+    """
+
+    def __init__(
+        self,
+        solver: Solver,
+        found: Unconstrained,
+        time: Floats,
+        reward: Floats,
+        signals: Floats,
+        prices: Floats,
+        widths: Floats,
+        start: Floats | None = None,
+    ) -> None:
+        self.prices, self.time = prices, time
+        self.values = solver.values(found, signals, start)
+        self._solver, self._found, self._signals = solver, found, signals
+        self._stage = (1.0 - solver.operator.discount) * reward
+        self.widen(widths)
+
+    def widen(self, widths: Floats) -> None:
+        """Let the prices move as far as `widths` [K]."""
+        self.widths = widths
+        self._pairs, self._states, self._effects = _changes(
+            self._solver.operator, self._stage, self._signals, self._found.value_function, self._found.chosen,
+            self.values, self.time, widths,
+        )  # fmt: skip
+        self._effects[:, 0] -= np.einsum("jk,k->j", self._effects[:, 1:], self.prices)
+
+    def best(self, margins: Floats) -> Step:
+        """The best changes when the policy has the margins `margins` [K]."""
+        lowest, highest = np.maximum(self.prices - self.widths, 0.0), self.prices + self.widths
+        prices, gain, shares = combine(self._effects, self._states, margins, lowest, highest)
+        taken = shares > 0.0
+        at_the_edge = bool(np.any((prices >= highest) | ((prices <= lowest) & (prices > 0.0))))
+        return Step(prices, gain, at_the_edge, self._pairs[taken], self._states[taken], shares[taken])
+
+    def probabilities(self, step: Step) -> Floats:
+        """Of the pairs, [n], under the changed policy."""
+        chosen, probabilities = self._found.chosen, np.zeros(len(self._stage))
+        kept = 1.0 - np.bincount(step.states, step.shares, minlength=len(chosen))
+        probabilities[chosen], probabilities[step.pairs] = np.maximum(kept, 0.0), step.shares
+        return probabilities
+
+    def expect(self, step: Step, reward: Floats) -> Unconstrained:
+        """The changed policy with its value, roughly: where to begin a solve for `reward` [n], at the new prices."""
+        value = self._found.value_function + np.einsum("k,ks->s", step.prices - self.prices, self.values)
+        chosen, likely = self._found.chosen.copy(), step.shares >= 0.5
+        chosen[step.states[likely]] = step.pairs[likely]
+        return self._solver.expect(reward, chosen, value)
+
+
+@compiled
+def _changes(
+    operator: Operator,
+    stage: Floats,
+    signals: Floats,
+    value: Floats,
+    chosen: Ints,
+    values: Floats,
+    time: Floats,
+    widths: Floats,
+) -> Any:
+    """Changes that could pay within the widths: pairs [J], states [J], effects [J, 1 + K] on priced sum and signals."""
+    n_constraints, n_states = values.shape
+    discount = operator.discount
+    bounds = np.empty(n_constraints + 1)  # on what the change of price k and those after it can add to an advantage
+    bounds[n_constraints] = 0.0
+    for k in range(n_constraints - 1, -1, -1):
+        low, high = np.inf, -np.inf
+        for s in range(n_states):
+            low, high = min(low, values[k, s]), max(high, values[k, s])
+        bounds[k] = bounds[k + 1] + widths[k] * (2.0 * (1.0 - discount) + discount * (high - low))
+    n_pairs = stage.shape[0]  # room for all of them, which takes no memory before it is used
+    pairs, states = np.empty(n_pairs, dtype=np.int64), np.empty(n_pairs, dtype=np.int64)
+    effects = np.empty((n_pairs, n_constraints + 1))
+    found = 0
+    for s in range(n_states):
+        if time[s] == 0.0:
+            continue
+        share = time[s] / (1.0 - discount)
+        for pair in range(operator.offsets[s], operator.offsets[s + 1]):
+            if pair == chosen[s]:
+                continue
+            mean = 0.0
+            for entry in range(operator.starts[pair], operator.starts[pair + 1]):
+                mean += operator.probabilities[entry] * value[operator.targets[entry]]
+            reach = stage[pair] + discount * mean - value[s]
+            if reach + bounds[0] < 0.0:
+                continue
+            effects[found, 0] = reach * share
+            for k in range(n_constraints):
+                mean = 0.0
+                for entry in range(operator.starts[pair], operator.starts[pair + 1]):
+                    mean += operator.probabilities[entry] * values[k, operator.targets[entry]]
+                effect = (1.0 - discount) * signals[k, pair] + discount * mean - values[k, s]
+                effects[found, 1 + k] = effect * share
+                reach += widths[k] * abs(effect)
+                if reach + bounds[k + 1] < 0.0:
+                    break
+            if reach >= 0.0:
+                pairs[found] = pair
+                states[found] = s
+                found += 1
+    return pairs[:found].copy(), states[:found].copy(), effects[:found].copy()
+
+
+@compiled
+def combine(effects: Floats, groups: Ints, margins: Floats, lowest: Floats, highest: Floats) -> Any:
+    """The best shares [J] of changes, at most 1 in each group: prices [K], what is gained, shares.
+
+    Effects [J, 1 + K] are on the reward and on the margins, which are `margins` [K] without any change. Changes of one
+    group follow each other. A margin below zero costs `highest` [K] per unit, one above earns `lowest`: the prices
+    minimise, in the box between, what the best changes are worth,
+
+        margins . u + sum over groups of max(0, max over its changes of effect_0 + u . effect).
+
+    By cutting planes: a basis of K + 1 rows, cuts or sides of the box, determines prices and value. The row that they
+    violate enters, and the one that the ratio test names leaves; it is the simplex method on the multipliers, with the
+    columns made as they are needed.
+    """
+    n_changes, n_constraints = effects.shape[0], effects.shape[1] - 1
+    size = n_constraints + 1
+    rows, rights = np.zeros((size, size)), np.zeros(size)  # rows @ (prices, value) + rights = 0
+    weights = np.zeros(size)
+    made_at = np.zeros((size, n_constraints))  # the prices of a cut
+    is_cut = np.zeros(size, dtype=np.bool_)  # but not the first one, of no changes
+    for k in range(n_constraints):
+        rows[k, k] = -1.0 if margins[k] > 0.0 else 1.0
+        rights[k] = lowest[k] if margins[k] > 0.0 else -highest[k]
+        weights[k] = abs(margins[k])
+        rows[n_constraints, k] = margins[k]
+    rows[n_constraints, n_constraints] = -1.0
+    weights[n_constraints] = 1.0
+    point, entering = np.zeros(size), np.zeros(size)
+    taken = np.empty(n_changes, dtype=np.int64)
+    for _ in range(_ROUNDS * size):
+        point[:] = -rights
+        _eliminate(rows.copy(), point)
+        side, worst = -1, _UNIT
+        for k in range(n_constraints):
+            outside = max(lowest[k] - point[k], point[k] - highest[k]) / (1.0 + abs(point[k]))
+            if outside > worst:
+                side, worst = k, outside
+        entering[:] = 0.0
+        right = 0.0
+        if side >= 0:
+            below = point[side] < lowest[side]
+            entering[side] = -1.0 if below else 1.0
+            right = lowest[side] if below else -highest[side]
+        else:
+            entering[n_constraints] = -1.0
+            for k in range(n_constraints):
+                entering[k] = margins[k]
+            for i in range(_best_changes(effects, groups, point, taken)):
+                right += effects[taken[i], 0]
+                for k in range(n_constraints):
+                    entering[k] += effects[taken[i], 1 + k]
+            excess = right
+            for k in range(size):
+                excess += entering[k] * point[k]
+            if excess <= _UNIT:
+                break
+        change = entering.copy()
+        _eliminate(rows.T.copy(), change)
+        leaving, ratio = -1, np.inf
+        for i in range(size):
+            if change[i] > _UNIT and weights[i] < ratio * change[i]:
+                leaving, ratio = i, weights[i] / change[i]
+        if leaving < 0:
+            break
+        for i in range(size):
+            weights[i] = max(weights[i] - ratio * change[i], 0.0)
+        weights[leaving], rights[leaving], is_cut[leaving] = ratio, right, side < 0
+        rows[leaving] = entering
+        made_at[leaving] = point[:n_constraints]
+    shares = np.zeros(n_changes)
+    for row in range(size):
+        if is_cut[row] and weights[row] > 0.0:
+            for i in range(_best_changes(effects, groups, made_at[row], taken)):
+                shares[taken[i]] += weights[row]
+    prices = np.minimum(np.maximum(point[:n_constraints], lowest), highest)
+    return prices, point[n_constraints], shares
+
+
+@compiled
+def _best_changes(effects: Floats, groups: Ints, prices: Floats, taken: Ints) -> Any:
+    """Fill `taken` with the best change of every group in which one pays at `prices`; how many these are."""
+    n_changes, n_constraints = effects.shape[0], effects.shape[1] - 1
+    count, j = 0, 0
+    while j < n_changes:
+        group, best, best_change = groups[j], 0.0, -1
+        while j < n_changes and groups[j] == group:
+            worth = effects[j, 0]
+            for k in range(n_constraints):
+                worth += prices[k] * effects[j, 1 + k]
+            if worth > best:
+                best, best_change = worth, j
+            j += 1
+        if best_change >= 0:
+            taken[count] = best_change
+            count += 1
+    return count
+
+
+@compiled
+def _eliminate(matrix: Floats, right: Floats) -> None:
+    """right <- matrix^-1 right, by Gaussian elimination with partial pivoting; both are overwritten."""
+    size = right.shape[0]
+    for i in range(size):
+        pivot = i
+        for j in range(i + 1, size):
+            if abs(matrix[j, i]) > abs(matrix[pivot, i]):
+                pivot = j
+        for k in range(i, size):
+            matrix[i, k], matrix[pivot, k] = matrix[pivot, k], matrix[i, k]
+        right[i], right[pivot] = right[pivot], right[i]
+        if matrix[i, i] == 0.0:
+            continue
+        for j in range(i + 1, size):
+            factor = matrix[j, i] / matrix[i, i]
+            if factor != 0.0:
+                for k in range(i, size):
+                    matrix[j, k] -= factor * matrix[i, k]
+                right[j] -= factor * right[i]
+    for i in range(size - 1, -1, -1):
+        for k in range(i + 1, size):
+            right[i] -= matrix[i, k] * right[k]
+        right[i] = right[i] / matrix[i, i] if matrix[i, i] != 0.0 else 0.0

@@ -1,0 +1,260 @@
+"""The optimum along bounds that move a little at a time.
+
+From one place to the next the best policy changes its action in a few states. The program of small changes
+(`inbounds.exact.nearby`) says in which, and at what prices; one unconstrained solve there gives an upper bound, and the
+policy to go on from. A second program, from that policy, mixes a few pairs so that the bounds are kept, to second
+order. And since the margins of all policies move with a bound by the same amount, such policies of neighbouring places,
+some a little out of bounds and some a little inside, mix to one that is in bounds, at a loss of second order again.
+
+The programs only propose. Every upper bound is that of a bracket, every policy is evaluated, and whether the gap is
+small enough is decided by the two alone.
+
+On a random problem of 3,000 states about 80 of them change between two of 50 points of a frontier. The prices found
+from one to the next leave a gap of about 5e-7, and a second step from there one of 1e-8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from inbounds.arrays import Floats, Ints
+from inbounds.exact.bellman import Solver, Unconstrained
+from inbounds.exact.bundle import Mixture
+from inbounds.exact.nearby import Nearby, Step, combine
+
+_FIRST_WIDTH = 0.3
+"""How far each scaled price may move in the first step."""
+
+_WIDEN = 3.0
+"""How much farther it may move than the last time; and once more, when better prices seem to lie beyond."""
+
+_STEPS = 20
+"""Unconstrained solves, at most, from one place to the next."""
+
+_CLOSE = 0.9
+"""How far the upper bound may be above what small changes promise, as a share of the gap allowed."""
+
+_NEARLY = 50.0
+"""Up to so many times the gap allowed, a better upper bound is all that is missing, and the policy can stay."""
+
+_CORRECTIONS = 5
+"""Policies, at most, that are made to keep the bounds where the first one does not."""
+
+_RELIABLE = 0.1
+"""The share of what small changes promised that a step must deliver for the next one to be taken."""
+
+_INNER = 0.1
+"""The share of the gap allowed that the bracket of an unconstrained solve may take."""
+
+_SETTLED = 0.01
+"""Few states have changed when less than this share of them did."""
+
+_FIRST_ALLOWED = 0.1
+"""The gap allowed in the beginning, at no prices."""
+
+_ACCURACY = 1e-10
+"""Of the occupancies of policies made to keep bounds, in the sum of absolute values; less where prices are large."""
+
+_PRICED_ACCURACY = 0.02
+"""The share of the gap allowed that an error of these occupancies may be worth at the prices."""
+
+_ROUGHLY = 1e3
+"""The other occupancies may be less accurate by this factor: they have little weight in mixtures."""
+
+_SLACK = 1e-10
+"""A violation, relative to the largest margin of any pair, that rounding explains."""
+
+_LARGEST_PRICE = 1e11
+"""Of a scaled margin."""
+
+
+class _Place(NamedTuple):
+    """Bounds, and the policies found for them."""
+
+    moved: Floats  # [K], how much smaller the margins are there than at the bounds as given
+    nearby: Nearby
+    anchor: int  # where its policy is among all policies
+    made: int  # the policy made from it to keep the bounds
+
+
+class Path:
+    """Policies and upper bounds along moving bounds, beginning at no prices.
+
+    Parameters
+    ----------
+    solver : Solver
+    reward : array [n]
+    margins : array [K, n]
+    scales : array [K]
+        Each at least the absolute value of that margin under any policy.
+    """
+
+    def __init__(self, solver: Solver, reward: Floats, margins: Floats, scales: Floats) -> None:
+        least, most = float(reward.min()), float(reward.max())
+        self._centre, self._spread = 0.5 * (least + most), 0.5 * (most - least) or 1.0
+        self._objective, self._signals = (reward - self._centre) / self._spread, margins / scales[:, None]
+        self._scales, self._solver = scales, solver
+        self._states = np.repeat(np.arange(len(solver.operator.initial)), np.diff(solver.operator.offsets))
+        n_constraints = len(scales)
+        # The dual function for the bounds as given: where it was evaluated, upper bounds, and what proves them.
+        self._prices, self._uppers = np.empty((0, n_constraints)), np.empty(0)
+        self._value_functions: list[Floats] = []
+        # The policies: rewards, margins for the bounds as given, their errors; where they can be and for how long.
+        self._rewards, self._margins, self._errors = np.empty(0), np.empty((0, n_constraints)), np.empty(0)
+        self._policies: list[tuple[Ints, Floats]] = []
+        self._widths = np.full(n_constraints, _FIRST_WIDTH)
+        self._nearby: Nearby
+        self._anchor: int
+        self._accuracy: float
+        self._move(np.zeros(n_constraints), _FIRST_ALLOWED)
+
+    @property
+    def unconstrained_solves(self) -> int:
+        return len(self._uppers)
+
+    def follow(self, tightened: Iterable[Floats], tolerance: float) -> list[Mixture | None]:
+        """The best mixture for each of several bounds, given by how much tighter they are [K]; each close to the last.
+
+        The gap is as small as in `Bundle.solve`. None where small changes do not get there.
+        """
+        found: list[Mixture | None] = []
+        last = None
+        for amounts in tightened:
+            place = self._approach(amounts / self._scales, tolerance)
+            if last is not None:  # with policies on either side of it now
+                found.append(self._settle(last, tolerance))
+            last = place
+        if last is not None:
+            found.append(self._settle(last, tolerance))
+        return found
+
+    def _approach(self, moved: Floats, tolerance: float) -> _Place:
+        """Find an upper bound, the policy there, and one that keeps the bounds to second order."""
+        origin, reliable = self._nearby.prices, True
+        for _ in range(_STEPS):
+            nearby, margins = self._nearby, self._margins[self._anchor] - moved
+            step = nearby.best(margins)
+            if step.at_the_edge:
+                nearby.widen(_WIDEN * np.maximum(nearby.widths, self._widths))
+                self._widths, step = nearby.widths, nearby.best(margins)
+            promised = self._rewards[self._anchor] + step.gain
+            upper, allowed = self._upper(moved, tolerance)
+            if not step.at_the_edge:
+                if _CLOSE * allowed < upper - promised < _NEARLY * allowed:
+                    self._solve(step.prices, _INNER * allowed, step)
+                    upper, allowed = self._upper(moved, tolerance)
+                if upper - promised <= _CLOSE * allowed:
+                    break
+            if not reliable:
+                # With few states no change is small. The cuts of all policies found so far do not promise too much.
+                best, width = self._prices[self._best(moved)], 2.0 * np.abs(step.prices - nearby.prices)
+                prices, _ = self._combined(moved, np.maximum(best - width, 0.0), best + width)
+                step = step._replace(prices=prices)
+            self._move(step.prices, allowed, step)
+            reliable = upper - self._upper(moved, tolerance)[0] >= _RELIABLE * (upper - promised)
+        self._add_changed(nearby, step)
+        distance = np.abs(self._nearby.prices - origin)
+        self._widths = np.maximum(np.maximum(_WIDEN * distance, 0.3 * distance.max(initial=0.0)), 0.25 * self._widths)
+        return _Place(moved, self._nearby, self._anchor, len(self._rewards) - 1)
+
+    def _settle(self, place: _Place, tolerance: float) -> Mixture | None:
+        """The best mixture at a place, if its gap is small enough."""
+        for again in (False, True):
+            moved = place.moved
+            if again:  # from a policy that is best here
+                self._nearby, self._anchor = place.nearby, place.anchor
+                step = place.nearby.best(self._margins[place.anchor] - moved)
+                self._move(step.prices, self._upper(moved, tolerance)[1], step)
+                place = self._approach(moved, tolerance)
+            weights, made, aim = self._mix(moved, tolerance), place.made, self._margins[place.anchor] - moved
+            for correction in range(_CORRECTIONS):
+                if weights is not None:
+                    return self._mixture(moved, weights)
+                # The policy made here missed the bounds by something of second order, and its neighbours do not make
+                # up for it. Aim as far to the other side, so that half of each will hit; then ever closer, but inside.
+                missed = self._margins[made] - moved
+                aim = aim + (2.0 * missed if correction == 0 else missed - np.abs(missed))
+                self._add_changed(place.nearby, place.nearby.best(aim))
+                weights, made = self._mix(moved, tolerance), len(self._rewards) - 1
+        return None if weights is None else self._mixture(moved, weights)
+
+    def _mix(self, moved: Floats, tolerance: float) -> Floats | None:
+        """The weights [J] of the best mixture of the policies found so far, if it is in bounds and good enough."""
+        none, most = np.zeros(len(moved)), np.full(len(moved), _LARGEST_PRICE)
+        _, weights = self._combined(moved, none, most)
+        upper, allowed = self._upper(moved, tolerance)
+        error = float(np.sum(weights * self._errors))
+        in_bounds = np.all(np.sum(weights[:, None] * self._margins, axis=0) - moved - error >= -_SLACK)
+        return weights if in_bounds and upper - float(np.sum(weights * self._rewards)) + error <= allowed else None
+
+    def _combined(self, moved: Floats, lowest: Floats, highest: Floats) -> tuple[Floats, Floats]:
+        """The prices [K] in a box at which the largest cut is least, and the weights [J] of the policies there."""
+        # What is not known of a policy counts against it.
+        values = np.column_stack([self._rewards, self._margins - moved]) - self._errors[:, None]
+        worth = values[:, 0] + np.sum(values[:, 1:] * self._prices[self._best(moved)], axis=1)
+        first, *others = np.argsort(-worth, kind="stable")[: 10 * (len(moved) + 1)]
+        one_group = np.zeros(len(others), dtype=np.int64)
+        weights = np.zeros(len(worth))
+        prices, _, weights[others] = combine(
+            values[others] - values[first], one_group, values[first, 1:].copy(), lowest, highest
+        )
+        weights[first] = max(1.0 - weights.sum(), 0.0)
+        return prices, weights / weights.sum()
+
+    def _mixture(self, moved: Floats, weights: Floats) -> Mixture:
+        occupancy = np.zeros(len(self._objective))
+        for j in np.flatnonzero(weights):
+            pairs, time = self._policies[j]
+            occupancy[pairs] += weights[j] * time
+        best = self._best(moved)
+        value = self._value_functions[best] - float(np.sum(self._prices[best] * moved))
+        return Mixture(
+            occupancy=occupancy,
+            prices=self._prices[best] * self._spread / self._scales,
+            value_function=self._centre + self._spread * value,
+            unconstrained_solves=self.unconstrained_solves,
+        )
+
+    def _best(self, moved: Floats) -> int:
+        """Where the upper bound is least."""
+        return int(np.argmin(self._uppers - np.sum(self._prices * moved, axis=1)))
+
+    def _upper(self, moved: Floats, tolerance: float) -> tuple[float, float]:
+        """The upper bound on the optimum, and the gap allowed below it."""
+        upper = float(np.min(self._uppers - np.sum(self._prices * moved, axis=1)))
+        return upper, tolerance * max(abs(upper + self._centre / self._spread), 0.01)
+
+    def _move(self, prices: Floats, allowed: float, step: Step | None = None) -> None:
+        """Solve at `prices`, and take small changes from the policy there."""
+        reward, found = self._solve(prices, _INNER * allowed, step)
+        time, values = (None, None) if step is None else (self._nearby.time, self._nearby.values)
+        self._accuracy = min(_ACCURACY, _PRICED_ACCURACY * allowed / (1.0 + float(prices.sum())))
+        time = self._solver.time_per_state(found, _ROUGHLY * self._accuracy, time)
+        self._nearby = Nearby(self._solver, found, time, reward, self._signals, prices, self._widths, values)
+        self._anchor = len(self._rewards)
+        self._add(found.chosen, time, _ROUGHLY * self._accuracy)
+
+    def _solve(self, prices: Floats, tolerance: float, step: Step | None) -> tuple[Floats, Unconstrained]:
+        """An upper bound at `prices`, for the best policy there, which may be that of `step`; the reward, and it."""
+        # Not a product of matrices: BLAS would wake all cores for it.
+        reward = self._objective + np.einsum("k,kn->n", prices, self._signals)
+        start = None if step is None else self._nearby.expect(step, reward)
+        found = self._solver.solve(reward, tolerance, start, settled=_SETTLED)
+        self._prices = np.vstack([self._prices, prices])
+        self._uppers = np.append(self._uppers, found.upper)
+        self._value_functions.append(found.value_function)
+        return reward, found
+
+    def _add_changed(self, nearby: Nearby, step: Step) -> None:
+        taken = nearby.probabilities(step)
+        time, pairs = self._solver.time_of_mixed(taken, self._accuracy, nearby.time), np.flatnonzero(taken)
+        self._add(pairs, time[self._states[pairs]] * taken[pairs], self._accuracy)
+
+    def _add(self, pairs: Ints, time: Floats, error: float) -> None:
+        self._policies.append((pairs, time))
+        self._errors = np.append(self._errors, error)
+        self._rewards = np.append(self._rewards, np.sum(time * self._objective[pairs]))
+        self._margins = np.vstack([self._margins, np.sum(time * self._signals[:, pairs], axis=1)])
