@@ -31,7 +31,8 @@ margins,
 rho is the empirical distribution of starts, which are free: 1000 before the first sample and one with every sample. The
 walk's visits to a state, times pi_t in that state, are summed over the iterations in N0 (it is known only at the end of
 an iteration whether it is one): the ratios of those sums are the policy of the mixture, because the walk visits pairs
-with the frequencies of the occupancy of pi_t. In states that were never visited it is the last policy.
+with the frequencies of the occupancy of pi_t (but for the walk under way when the policy changes, which the policy
+before began). In states that were never visited it is the last policy.
 
 *On a known model* (``ib.iterate``) values, margins and occupancies are exact.
 
@@ -76,7 +77,8 @@ estimates have not caught up, and a run may end out of bounds.
 
 Cost
 ----
-O(A + K) a sample and O(n (1 + K)) an iteration. On a known model, one elimination and 1 + K solves an iteration.
+O(A + K) a sample and O(n (1 + K)) an iteration. On a known model, one elimination and 1 + K solutions of the policy's
+chain an iteration, and one of each more for an iteration in N0.
 """
 
 from __future__ import annotations
@@ -412,7 +414,7 @@ def advance_known(state: KnownState, constants: Constants, model: KnownModel, do
 
 
 def extract(state: Any, constants: Constants, problem: Any) -> tuple[Policy, Floats]:
-    """Of either state. Where nothing was summed (nowhere, if N0 is empty), the last policy."""
+    """Of either state. In states where nothing was summed (in all of them, if N0 is empty), the last policy."""
     last = Policy(problem.pairs, state.policy)
     return Policy.from_occupancy(problem, state.sums, otherwise=last), np.zeros(problem.n_constraints)
 

@@ -57,7 +57,7 @@ samples.
 Cost
 ----
 From samples, O(A) a sample to draw the action; O(n) an iteration, which takes about n / (1 - gamma) samples. On a known
-model, one elimination and 2 + K solutions of the policy's chain an iteration.
+model, two eliminations and 2 + K solutions of the policy's chain an iteration.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ Departures from the paper
 Practical preset
 ----------------
 `UCBVIGamma.practical()`, which no theorem covers. On the queue without its constraints 100,000 samples find the optimum
-(10 of 10 seeds); with the paper's bonus a million samples lose 4 % of it.
+(10 of 10 seeds); with the paper's bonus a million samples lose 4 % of it on average (1.5 to 7 %).
 
 * The bonus without its third term, where 100 B stays above 1 / (1 - gamma)^2 until a state has been visited more often
   than any budget allows; and with 1 for both 8 and U.
