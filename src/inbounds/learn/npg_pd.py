@@ -93,30 +93,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from inbounds.arrays import Floats
-from inbounds.compiled import compiled
 from inbounds.learn.algorithm import Algorithm, Known, Prepared
-from inbounds.learn.known import KnownModel
 from inbounds.learn.rollouts import (
-    Constants,
-    State,
-    all_ended,
-    average_policy,
-    begin_iteration,
-    evaluate_exactly,
-    make_step,
+    advance,
+    advance_known,
+    extract,
+    extract_known,
     new_state,
     require_common,
     resolve,
     resolve_known,
-    restart_averages,
-    roll_out,
 )
 from inbounds.learn.settings import number, require, require_positive, shown
 from inbounds.model.cmdp import CMDP
 from inbounds.model.pairs import Pairs
-from inbounds.model.policy import Policy
-from inbounds.model.simulator import Simulator, World
+from inbounds.model.simulator import Simulator
 
 SHRINKING_STEP = 30.0
 """policy_step="shrinking" is this times (1 - discount)^2 over the root of the number of iterations: an iteration moves
@@ -186,7 +177,7 @@ class NPGPD:
 
     @classmethod
     def practical(cls, **changes: Any) -> NPGPD:
-        """The preset that works from samples; `changes` replace any of its settings."""
+        """The preset that the module describes; `changes` replace any of its settings."""
         preset = cls(kappa="shrinking", policy_step="shrinking", baseline=True, average="second half")
         return replace(preset, **changes)
 
@@ -198,7 +189,7 @@ def prepare(settings: NPGPD, simulator: Simulator, samples: int, rng: np.random.
     policy_step, price_step = steps(settings, simulator.pairs, simulator.discount, resolved.iterations)
     return Prepared(
         new_state(simulator.pairs, simulator.n_constraints),
-        resolved.constants(policy_step / (1.0 - simulator.discount), price_step),
+        resolved.constants(policy_step / (1.0 - simulator.discount), price_step, decreasing=False),
         resolved.drawn,
         resolved.shown(settings, policy_step, price_step),
         "none: we could not check the constants of the paper's theorem for samples",
@@ -210,7 +201,7 @@ def prepare_known(settings: NPGPD, model: CMDP, iterations: int) -> Prepared:
     policy_step, price_step = steps(settings, model.pairs, model.discount, iterations)
     return Prepared(
         new_state(model.pairs, model.n_constraints, model.initial),
-        resolved.constants(policy_step / (1.0 - model.discount), price_step),
+        resolved.constants(policy_step / (1.0 - model.discount), price_step, decreasing=False),
         0,
         resolved.shown(settings, policy_step, price_step),
         _guarantee(settings, model, resolved.slater, iterations),
@@ -245,35 +236,6 @@ def _guarantee(settings: NPGPD, model: CMDP, slater: float, iterations: int) -> 
         f"the paper's theorem with constants of our own, in scaled units, normalised, if the Slater constant is right: "
         f"reward within {6.5 * unit:.3g} of the optimum, violation at most {(1.0 / xi + 6.5 * slater) * unit:.3g}"
     )
-
-
-@compiled
-def advance(state: State, constants: Constants, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
-    """Walks, and a step whenever those of an iteration have ended, from `drawn` to `until` samples."""
-    while drawn < until:
-        drawn = roll_out(state, constants.walks, world, rng, drawn, until)
-        if all_ended(state, constants.walks):
-            make_step(state, constants, world.offsets, 1.0)
-            begin_iteration(state, drawn, constants.restart)
-    return drawn
-
-
-@compiled
-def advance_known(state: State, constants: Constants, model: KnownModel, done: int, until: int) -> None:
-    """Iterations number `done` to `until` - 1, with exact values."""
-    for iteration in range(done, until):
-        if iteration == constants.restart:
-            restart_averages(state)
-        evaluate_exactly(state, model)
-        make_step(state, constants, model.offsets, 1.0)
-
-
-def extract(state: State, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
-    return average_policy(state, simulator, weight=1.0)
-
-
-def extract_known(state: State, constants: Constants, problem: Any) -> tuple[Policy, Floats]:
-    return average_policy(state, problem, weight=0.0)
 
 
 NPGPD.algorithm = Algorithm(
