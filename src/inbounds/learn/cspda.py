@@ -173,7 +173,7 @@ class CSPDA:
 
     @classmethod
     def practical(cls, **changes: Any) -> Self:
-        """The preset that works on the queue; `changes` replace any of its settings."""
+        """The preset that the module describes; `changes` replace any of its settings."""
         preset = cls(shift="baseline", average="second half", alpha_multiplier=0.03, beta_multiplier=100.0)
         return replace(preset, **changes)
 
