@@ -406,7 +406,7 @@ def test_the_preset_is_what_its_module_says() -> None:
             "inner": (0, 1.5, "all", True),
             "values": ("zero", None, 1),
             "average": ("half", None, 2),
-            "kappa_constant": (-1.0, math.inf, None, "1"),
+            "kappa_multiplier": (-1.0, math.inf, None, "1"),
         }.items()
         for bad in values
     ],

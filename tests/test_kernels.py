@@ -1,4 +1,4 @@
-"""The shared kernels: draws, softmax, the sum tree, the projection of prices; each against brute force."""
+"""The shared kernels: draws, softmax, the sum tree, the projections; each against brute force."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from inbounds.learn.kernels import (
     draw_next,
     draw_start,
     project_prices,
+    project_simplex,
     softmax_row,
     tree_find,
     tree_levels,
@@ -26,6 +27,7 @@ from inbounds.learn.kernels import (
     tree_total,
 )
 from naive_cspda import project, ragged
+from naive_policy_gradient import project_by_sorting
 from uniforms import Uniforms
 
 SIZES = [1, 7, 8, 9, 63, 64, 65, 511, 512, 513, 1000, 4097]
@@ -374,3 +376,50 @@ def test_projection_of_prices_that_swallow_the_radius() -> None:
     prices = np.array([1e20, 1e20, 1e20])
     project_prices(prices, 4.0)
     assert np.all(prices >= 0.0) and prices.sum() <= 4.0
+
+
+# ---- the projection onto { x >= 0, sum x = R }
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 40])
+def test_simplex_projection_is_that_by_sorting(length: int) -> None:
+    rng = np.random.default_rng(length)
+    for _ in range(300):
+        row = rng.normal(0.0, rng.choice([0.1, 1.0, 30.0]), length)
+        if rng.random() < 0.3:
+            row = np.round(row)  # ties
+        padded = np.concatenate([[7.0], row, [-7.0]])
+        project_simplex(padded, 1, 1 + length, 1.0)
+        found = padded[1:-1]
+        assert padded[0] == 7.0 and padded[-1] == -7.0
+        np.testing.assert_allclose(found, project_by_sorting(row), rtol=0.0, atol=1e-13 * max(1.0, np.abs(row).max()))
+        assert found.sum() == pytest.approx(1.0, abs=1e-13 * max(1.0, np.abs(row).max()))
+        twin = row.copy()
+        interpreted(project_simplex)(twin, 0, length, 1.0)
+        np.testing.assert_array_equal(twin, found)
+
+
+def test_simplex_projection_is_the_nearest_point() -> None:
+    """<x - p, q - p> <= 0 for every corner q of the simplex: what characterises the nearest point p."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        x = rng.normal(0.0, 2.0, 6)
+        p = x.copy()
+        project_simplex(p, 0, 6, 1.0)
+        assert p.min() >= 0.0 and np.all((np.eye(6) - p) @ (x - p) <= 1e-13)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([5.0], [1.0]),
+        ([0.2, 0.8], [0.2, 0.8]),
+        ([-1.0, -1.0], [0.5, 0.5]),
+        ([3.0, 1.0], [1.0, 0.0]),
+        ([0.6, 0.6, -5.0], [0.5, 0.5, 0.0]),
+    ],
+)
+def test_simplex_projection_by_hand(row: list[float], expected: list[float]) -> None:
+    found = np.array(row)
+    project_simplex(found, 0, len(found), 1.0)
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-15)

@@ -10,59 +10,12 @@ import pytest
 import inbounds as ib
 from inbounds.compiled import interpreted
 from inbounds.learn.known import in_scaled_units, known_model
-from inbounds.learn.opg_pd import advance_known, find_gradients, prepare_known, project_row
+from inbounds.learn.opg_pd import advance_known, find_gradients, prepare_known
 from naive_cspda import dense, ragged
-from naive_policy_gradient import opg_pd, project_by_sorting
+from naive_policy_gradient import opg_pd
 from reference import two_rooms, work_and_rest
 
 QUEUE = ib.zoo.queue()
-
-
-# ---- the projection
-
-
-@pytest.mark.parametrize("length", [1, 2, 3, 8, 40])
-def test_projection_is_that_by_sorting(length: int) -> None:
-    rng = np.random.default_rng(length)
-    for _ in range(300):
-        row = rng.normal(0.0, rng.choice([0.1, 1.0, 30.0]), length)
-        if rng.random() < 0.3:
-            row = np.round(row)  # ties
-        padded = np.concatenate([[7.0], row, [-7.0]])
-        project_row(padded, 1, 1 + length)
-        found = padded[1:-1]
-        assert padded[0] == 7.0 and padded[-1] == -7.0
-        np.testing.assert_allclose(found, project_by_sorting(row), rtol=0.0, atol=1e-13 * max(1.0, np.abs(row).max()))
-        assert found.sum() == pytest.approx(1.0, abs=1e-13 * max(1.0, np.abs(row).max()))
-        twin = row.copy()
-        interpreted(project_row)(twin, 0, length)
-        np.testing.assert_array_equal(twin, found)
-
-
-def test_projection_is_the_nearest_point() -> None:
-    """<x - p, q - p> <= 0 for every corner q of the simplex: what characterises the nearest point p."""
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        x = rng.normal(0.0, 2.0, 6)
-        p = x.copy()
-        project_row(p, 0, 6)
-        assert p.min() >= 0.0 and np.all((np.eye(6) - p) @ (x - p) <= 1e-13)
-
-
-@pytest.mark.parametrize(
-    ("row", "expected"),
-    [
-        ([5.0], [1.0]),
-        ([0.2, 0.8], [0.2, 0.8]),
-        ([-1.0, -1.0], [0.5, 0.5]),
-        ([3.0, 1.0], [1.0, 0.0]),
-        ([0.6, 0.6, -5.0], [0.5, 0.5, 0.0]),
-    ],
-)
-def test_projection_by_hand(row: list[float], expected: list[float]) -> None:
-    found = np.array(row)
-    project_row(found, 0, len(found))
-    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-15)
 
 
 # ---- the iteration

@@ -13,8 +13,8 @@ import pytest
 
 import inbounds as ib
 from inbounds.learn.known import in_scaled_units, iterate_plug_in
-from inbounds.learn.pdsc import prepare, prepare_known, shrunk
-from inbounds.learn.rollouts import new_state
+from inbounds.learn.pdsc import prepare, prepare_known
+from inbounds.learn.rollouts import iteration_weight
 from naive_cspda import ragged
 from naive_rollouts import exact, pdsc, sampled
 
@@ -85,10 +85,11 @@ def test_sampled_runs_equal_the_dense_transcription(problem: str, changes: dict[
 
 
 def test_steps_shrink_with_the_root_of_the_iteration() -> None:
-    state = new_state(QUEUE.pairs, 2)
+    state, constants, *_ = prepare(ib.PDSC(slater=0.2), QUEUE.simulator(), 1000, np.random.default_rng(0))
     for done, expected in ((0, 1.0), (3, 0.5), (99, 0.1)):
         state.position[2] = done
-        assert shrunk(state) == pytest.approx(expected, rel=1e-15)
+        assert iteration_weight(state, constants) == pytest.approx(expected, rel=1e-15)
+        assert iteration_weight(state, constants._replace(decreasing=False)) == 1.0
 
 
 def test_the_queue_on_a_known_model() -> None:

@@ -250,7 +250,9 @@ def test_a_step_by_hand() -> None:
         initial=[1.0],
         discount=0.5,
     )
-    constants = Constants(Walks(1, 1, 0.5, False), policy_step=0.5, price_step=0.1, kappa=0.2, radius=10.0, restart=0)
+    constants = Constants(
+        Walks(1, 1, 0.5, False), policy_step=0.5, price_step=0.1, kappa=0.2, radius=10.0, restart=0, decreasing=False
+    )
     state = new_state(cmdp.pairs, 1)
     state.action_values[:], state.start_margins[:], state.visits[:], state.prices[:] = [3.0, 1.0], [-0.8], [4.0], [2.0]
     make_step(state, constants, cmdp.offsets, 1.0)
@@ -337,7 +339,7 @@ def test_what_common_settings_become(settings: Any) -> None:
     plain = resolve(settings(slater=0.2), simulator, 240_000, rng)
     assert plain.walks == Walks(1, 24, 0.5, False) and plain.iterations == 1000.0
     assert (plain.kappa, plain.restart, plain.drawn) == (0.0, 0, 0)
-    assert plain.constants(1.5, 2.5) == Constants(plain.walks, 1.5, 2.5, 0.0, 10.0, 0)
+    assert plain.constants(1.5, 2.5, decreasing=True) == Constants(plain.walks, 1.5, 2.5, 0.0, 10.0, 0, True)
     more = resolve(
         settings(slater=0.2, kappa=0.03, rollouts=3, start_rollouts=12, baseline=True, average="second half"),
         simulator,
@@ -345,7 +347,7 @@ def test_what_common_settings_become(settings: Any) -> None:
         rng,
     )
     assert more.walks == Walks(3, 12, 0.5, True) and more.iterations == pytest.approx(60_001 / 600)
-    assert (more.kappa, more.restart) == (0.03, 30_000) and more.constants(1.0, 1.0).kappa == 0.06
+    assert (more.kappa, more.restart) == (0.03, 30_000) and more.constants(1.0, 1.0, False).kappa == 0.06
     shrunk = resolve(settings(slater=0.2, kappa="shrinking"), simulator, 240_000, rng)
     assert shrunk.kappa == pytest.approx(0.3 / math.sqrt(1000))
     few = resolve(settings(slater=0.2, kappa="shrinking"), simulator, 7, rng)
@@ -357,7 +359,7 @@ def test_what_common_settings_become(settings: Any) -> None:
     known = resolve_known(settings(average="second half", kappa="shrinking"), model, 401)
     assert known.slater == pytest.approx(0.2, abs=1e-8) and known.restart == 200
     assert known.kappa == pytest.approx(0.3 / math.sqrt(401)) and known.iterations == 401.0
-    assert resolve_known(settings(slater=0.4), model, 1).constants(1.0, 1.0).radius == 5.0
+    assert resolve_known(settings(slater=0.4), model, 1).constants(1.0, 1.0, False).radius == 5.0
 
 
 @pytest.mark.parametrize(

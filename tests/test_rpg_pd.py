@@ -203,6 +203,12 @@ def test_the_tightening_follows_the_samples_and_tau() -> None:
 def test_what_is_said_of_a_run() -> None:
     run = ib.learn(QUEUE.simulator(), ib.RPGPD(iterations=5), samples=100)
     assert run.guarantee == "none: the paper assumes that values are known, not sampled"
+    for practical in (
+        ib.learn(QUEUE.simulator(), ib.RPGPD.practical(iterations=5), samples=100),
+        ib.iterate(QUEUE, ib.RPGPD.practical(), iterations=1),
+    ):
+        assert (practical.settings["eta_power"], practical.settings["tau_power"]) == (0.35, 0.4)
+        assert practical.settings["floor"] == 1e-6
     assert "does not cover several constraints" in ib.iterate(QUEUE, ib.RPGPD(), iterations=1).guarantee
     one = ragged(1)
     assert "that falls" in ib.iterate(one, ib.RPGPD.practical(), iterations=1).guarantee

@@ -349,7 +349,7 @@ def test_the_preset_is_what_its_module_says() -> None:
             "tables": ("fresh", None),
             "utility": ("seen", None),
             "average": ("half", None, 2),
-            "kappa_constant": (0.0, -1.0, math.inf, "1"),
+            "kappa_multiplier": (0.0, -1.0, math.inf, "1"),
         }.items()
         for bad in values
     ],

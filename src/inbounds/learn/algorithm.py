@@ -58,8 +58,8 @@ class Algorithm(NamedTuple):
     prepare: Callable[[Any, Simulator, int, np.random.Generator], Prepared]
     """``prepare(settings, simulator, samples, rng)``: the state before the first sample, for a budget of `samples`."""
     advance: Any
-    """Compiled ``advance(state, constants, world, rng, drawn, until) -> until``: exactly so many samples, wherever that
-    is in the algorithm's own iterations."""
+    """``advance(state, constants, world, rng, drawn, until) -> until``, compiled or calling what is: exactly so many
+    samples, wherever that is in the algorithm's own iterations."""
     extract: Callable[[Any, Any, Simulator], tuple[Policy, Floats]]
     """``extract(state, constants, simulator)``: the policy of a state, and its prices [K] in scaled units."""
     setting: str = ""

@@ -28,8 +28,10 @@ limit, so judge f at the occupancy of the policy itself: ``utility.value(ib.eval
 Units
 -----
 CSPDA assumes rewards in [0, 1] and margins in [-1, 1]. Inside, f and h_j are divided by their Lipschitz constants, so
-that no entry of a gradient is beyond 1; then all of its formulas hold as they are: |Z| <= M. In particular `slater` and
-`kappa` are about h_j / lipschitz_j. Prices come back in the user's units: utility gained per unit of bound relaxed;
+that no entry of a gradient is beyond 1, and CSPDA's formulas are used as they are. |Z| <= M still holds. But where a
+reward differs by at most 1 between occupancies, f may differ by 2: the best prices may then reach 4 / phi, all of the
+set, not half of it. And h_j, unlike a margin, may be beyond [-1, 1] itself. `slater` and `kappa` are about
+h_j / lipschitz_j. Prices come back in the user's units: utility gained per unit of bound relaxed;
 those of the simulator's constraints only.
 
 Guarantee

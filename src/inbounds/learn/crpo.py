@@ -31,7 +31,8 @@ margins,
 rho is the empirical distribution of starts, which are free: 1000 before the first sample and one with every sample. The
 walk's visits to a state, times pi_t in that state, are summed over the iterations in N0 (it is known only at the end of
 an iteration whether it is one): the ratios of those sums are the policy of the mixture, because the walk visits pairs
-with the frequencies of the occupancy of pi_t. In states that were never visited it is the last policy.
+with the frequencies of the occupancy of pi_t (but for the walk under way when the policy changes, which the policy
+before began). In states that were never visited it is the last policy.
 
 *On a known model* (``ib.iterate``) values, margins and occupancies are exact.
 
@@ -76,7 +77,8 @@ estimates have not caught up, and a run may end out of bounds.
 
 Cost
 ----
-O(A + K) a sample and O(n (1 + K)) an iteration. On a known model, one elimination and 1 + K solves an iteration.
+O(A + K) a sample and O(n (1 + K)) an iteration. On a known model, one elimination and 1 + K solutions of the policy's
+chain an iteration, and one of each more for an iteration in N0.
 """
 
 from __future__ import annotations
@@ -90,27 +92,33 @@ import numpy as np
 from inbounds.arrays import Floats, Ints
 from inbounds.compiled import compiled
 from inbounds.learn.algorithm import Algorithm, Known, Prepared
-from inbounds.learn.kernels import draw_action, draw_ends, draw_next, draw_start, softmax_row
+from inbounds.learn.kernels import FIRST_STARTS, draw_action, draw_ends, draw_next, draw_start, softmax_row
 from inbounds.learn.known import KnownModel, pair_occupancy, pair_values, start_value, state_values
-from inbounds.learn.settings import number, require, require_kappa, require_positive, require_whole, shown
+from inbounds.learn.settings import (
+    number,
+    require,
+    require_average,
+    require_kappa,
+    require_not_negative,
+    require_positive,
+    require_whole,
+    shown,
+)
 from inbounds.model.cmdp import CMDP
 from inbounds.model.policy import Policy
 from inbounds.model.simulator import Simulator, World
-
-_FIRST_STARTS = 1_000
-"""Draws of a start, which are free, before the first sample; then one with every sample."""
 
 
 @dataclass(frozen=True)
 class CRPO:
     """Settings of CRPO; the defaults are the paper's formulas as we recall them. See the module for the algorithm.
 
-    ``ib.iterate`` heeds all but `inner`, `values` and `kappa_constant`. There are no prices: those of a run are zero.
+    ``ib.iterate`` heeds all but `inner`, `values` and `kappa_multiplier`. There are no prices: those of a run are zero.
 
     Parameters
     ----------
     kappa : float, optional
-        How much every constraint is tightened, in scaled units, normalised. Default: `kappa_constant` *
+        How much every constraint is tightened, in scaled units, normalised. Default: `kappa_multiplier` *
         sqrt(n / ((1 - discount) samples)); on a known model, 0.
     tolerance : float, optional
         The violation that is let pass, in scaled units, normalised: (1 - discount) times the paper's eta. Default: the
@@ -125,7 +133,7 @@ class CRPO:
         Whether an iteration starts its estimates from zero, or from those of the policy before.
     average : "all" or "second half"
         Which iterations the mixture is taken from.
-    kappa_constant : float
+    kappa_multiplier : float
         Sets the default of `kappa`. The paper has no kappa: 0.
 
     Examples
@@ -150,7 +158,7 @@ class CRPO:
     inner: int | str | None = None
     values: str = "afresh"
     average: str = "all"
-    kappa_constant: float = 0.0
+    kappa_multiplier: float = 0.0
 
     algorithm: ClassVar[Algorithm]
 
@@ -167,14 +175,14 @@ class CRPO:
         if self.inner != "pairs":
             require_whole(self, "inner")
         require(self.values in ("afresh", "carried over"), self, "values", '"afresh" or "carried over"')
-        require(self.average in ("all", "second half"), self, "average", '"all" or "second half"')
-        require(number(self, "kappa_constant") >= 0.0, self, "kappa_constant", "a number >= 0")
+        require_average(self)
+        require_not_negative(self, "kappa_multiplier")
 
     @classmethod
     def practical(cls, **changes: Any) -> CRPO:
-        """The preset that works on the problems of the zoo; `changes` replace any of its settings."""
+        """The preset that the module describes; `changes` replace any of its settings."""
         preset = cls(
-            tolerance=0.0, step=1.0, inner="pairs", values="carried over", average="second half", kappa_constant=0.03
+            tolerance=0.0, step=1.0, inner="pairs", values="carried over", average="second half", kappa_multiplier=0.03
         )
         return replace(preset, **changes)
 
@@ -236,7 +244,7 @@ def prepare(settings: CRPO, simulator: Simulator, samples: int, rng: np.random.G
         inner = n_pairs if settings.inner == "pairs" else int(settings.inner)
     inner = min(inner, samples)
     iterations = samples // inner
-    kappa = settings.kappa_constant * math.sqrt(n_pairs / ((1.0 - discount) * samples))
+    kappa = settings.kappa_multiplier * math.sqrt(n_pairs / ((1.0 - discount) * samples))
     constants, resolved = _resolve(settings, n_pairs, discount, iterations, inner, min(kappa, 1.0))
     state = State(
         logits=np.zeros(n_pairs),
@@ -302,7 +310,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
     Q, V, policy, counts, position = state.pair_values, state.state_values, state.policy, state.counts, state.position
     n, n_signals, gamma = Q.shape[0], Q.shape[1], constants.discount
     if counts[0] == 0 and drawn < until:
-        for _ in range(_FIRST_STARTS):
+        for _ in range(FIRST_STARTS):
             state.starts[draw_start(world, rng)] += 1
     while drawn < until:
         walking = counts[0] % 2 == 1
@@ -345,7 +353,7 @@ def end_iteration(state: State, constants: Constants, world: World) -> None:
     if counts[2] == constants.restart:
         for k in range(n):
             state.sums[k] = 0.0
-    n_starts = _FIRST_STARTS + counts[0]
+    n_starts = FIRST_STARTS + counts[0]
     chosen, least = 0, constants.least
     for x in range(1, n_signals):
         margin = 0.0
@@ -412,7 +420,7 @@ def advance_known(state: KnownState, constants: Constants, model: KnownModel, do
 
 
 def extract(state: Any, constants: Constants, problem: Any) -> tuple[Policy, Floats]:
-    """Of either state. Where nothing was summed (nowhere, if N0 is empty), the last policy."""
+    """Of either state. In states where nothing was summed (in all of them, if N0 is empty), the last policy."""
     last = Policy(problem.pairs, state.policy)
     return Policy.from_occupancy(problem, state.sums, otherwise=last), np.zeros(problem.n_constraints)
 

@@ -107,7 +107,7 @@ from inbounds.model.policy import Policy
 from inbounds.model.simulator import Simulator, World
 
 PROOF_CONSTANT = 1195.5
-"""The least c~_1 that the paper's proof allows: 1 + 1024 + 104 + 18.5 + 48, the sum of its six terms."""
+"""The least c~_1 that the paper's proof allows: 1 + 1024 + 104 + 18.5 + 48, from five of its six terms; one is zero."""
 
 EXPERIMENT_CONSTANT = 0.02
 """The c~_1 of the paper's experiment."""
@@ -173,7 +173,7 @@ class CSPDA:
 
     @classmethod
     def practical(cls, **changes: Any) -> Self:
-        """The preset that works on the queue; `changes` replace any of its settings."""
+        """The preset that the module describes; `changes` replace any of its settings."""
         preset = cls(shift="baseline", average="second half", alpha_multiplier=0.03, beta_multiplier=100.0)
         return replace(preset, **changes)
 

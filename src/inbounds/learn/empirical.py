@@ -11,12 +11,9 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints
 from inbounds.compiled import compiled, interpreted
 from inbounds.errors import InvalidInput
-from inbounds.learn.kernels import draw_next, draw_start
+from inbounds.learn.kernels import FIRST_STARTS, draw_next, draw_start
 from inbounds.model.cmdp import CMDP, Constraint
 from inbounds.model.simulator import Simulator, World
-
-_LEAST_STARTS = 1_000
-"""Draws of a start, which are free, before the first sample; then one with every sample."""
 
 
 class Tally(NamedTuple):
@@ -50,7 +47,7 @@ def draw_in_turn(tally: Tally, world: World, rng: np.random.Generator, drawn: in
     """Samples number `drawn` to `until` - 1: all that algorithms do that learn a model first."""
     n = tally.visits.shape[0]
     if drawn == 0 and until > 0:
-        for _ in range(_LEAST_STARTS):
+        for _ in range(FIRST_STARTS):
             tally.starts[draw_start(world, rng)] += 1
     while drawn < until:
         k = drawn % n
@@ -62,6 +59,11 @@ def draw_in_turn(tally: Tally, world: World, rng: np.random.Generator, drawn: in
         tally.starts[draw_start(world, rng)] += 1
         drawn += 1
     return drawn
+
+
+def advance(tally: Tally, constants: Any, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
+    """The `advance` of algorithms that learn a model first: their own constants wait until a policy is asked for."""
+    return int(draw_in_turn(tally, world, rng, drawn, until))
 
 
 def tallied_model(tally: Tally, simulator: Simulator) -> CMDP | None:

@@ -13,6 +13,10 @@ from inbounds.arrays import Floats, Ints
 from inbounds.compiled import compiled
 from inbounds.model.simulator import World
 
+FIRST_STARTS = 1_000
+"""Draws of a start, which are free, before the first sample, where the distribution of starts is estimated; then one
+with every sample."""
+
 LOG_FAN_OUT = 3
 FAN_OUT = 1 << LOG_FAN_OUT
 """Children of a node of the sum tree: their sums fill one cache line. `node_sum` adds up exactly so many."""
@@ -169,28 +173,39 @@ def draw_mixed(tree: Floats, levels: Ints, n: int, share: float, total: float, r
 def project_prices(prices: Floats, radius: float) -> None:
     """Euclidean projection onto { u >= 0, sum(u) <= radius }, in place.
 
-    Clip at zero; if the sum is then too large, the nearest point of the simplex of that radius is max(u - threshold,
-    0), found by raising the threshold until it agrees with the entries that stay positive.
+    Clip at zero; if the sum is then too large, the nearest point is on the simplex of that radius.
     """
     total = 0.0
     for k in range(prices.shape[0]):
         if prices[k] < 0.0:
             prices[k] = 0.0
         total += prices[k]
-    if total <= radius:
-        return
-    positive = prices.shape[0]
+    if total > radius:
+        project_simplex(prices, 0, prices.shape[0], radius)
+
+
+@compiled
+def project_simplex(values: Floats, first: int, last: int, radius: float) -> None:
+    """Euclidean projection of the entries `first` to `last` - 1 onto { x >= 0, sum(x) = radius }, in place.
+
+    The nearest point is max(x - threshold, 0), found by raising the threshold until it agrees with the entries that
+    stay positive; each round leaves out at least one more of them.
+    """
+    total = 0.0
+    for k in range(first, last):
+        total += values[k]
+    positive = last - first
     threshold = (total - radius) / positive
     while True:
         total = 0.0
         count = 0
-        for k in range(prices.shape[0]):
-            if prices[k] > threshold:
-                total += prices[k]
+        for k in range(first, last):
+            if values[k] > threshold:
+                total += values[k]
                 count += 1
         if count == 0 or count >= positive:  # more, or none, by rounding only: an entry equals the threshold
             break
         positive = count
         threshold = (total - radius) / count
-    for k in range(prices.shape[0]):
-        prices[k] = max(prices[k] - threshold, 0.0)
+    for k in range(first, last):
+        values[k] = max(values[k] - threshold, 0.0)

@@ -137,6 +137,18 @@ def default_iterations(n_pairs: int) -> int:
     return max(min(20_000, 2_000_000 // n_pairs), 100)
 
 
+class PlugIn(NamedTuple):
+    """The constants of an algorithm for known models that, from samples, iterates on the empirical model."""
+
+    settings: Any
+    iterations: int
+
+
+def plug_in(settings: Any, n_pairs: int) -> PlugIn:
+    """With `settings.iterations`, or the default for so many pairs."""
+    return PlugIn(settings, default_iterations(n_pairs) if settings.iterations is None else int(settings.iterations))
+
+
 def iterate_plug_in(algorithm: Any, model: CMDP, iterations: int) -> tuple[Policy, Floats]:
     """The policy after some iterations on an (empirical) model in scaled units, and its prices [K], scaled."""
     known = algorithm.algorithm.known

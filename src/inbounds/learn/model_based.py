@@ -91,13 +91,21 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from inbounds.arrays import Floats
-from inbounds.compiled import compiled
 from inbounds.learn.algorithm import Algorithm, Prepared
-from inbounds.learn.empirical import Tally, accuracy, draw_in_turn, new_tally, tallied_model
-from inbounds.learn.settings import number, require, require_positive, require_share, require_whole, shown
+from inbounds.learn.empirical import Tally, accuracy, advance, new_tally, tallied_model
+from inbounds.learn.settings import (
+    number,
+    require,
+    require_not_negative,
+    require_positive,
+    require_share,
+    require_switch,
+    require_whole,
+    shown,
+)
 from inbounds.model.cmdp import CMDP
 from inbounds.model.policy import Policy
-from inbounds.model.simulator import Simulator, World
+from inbounds.model.simulator import Simulator
 
 _SMALL = 2_000
 """Pairs, up to which the linear program is the fastest solver."""
@@ -106,7 +114,7 @@ _SOLVED = 1e-10
 """Width of the bracket of an unconstrained solve, and accuracy of an occupancy, both normalised."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class ModelBased:
     """Settings of model-based primal-dual learning. See the module for the algorithm.
 
@@ -165,15 +173,14 @@ class ModelBased:
             require(self.slater is not None, self, "slater", "given with epsilon for strict feasibility")
         if self.kappa is not None:
             require(-1.0 <= number(self, "kappa") <= 1.0, self, "kappa", "a number in [-1, 1], in scaled units")
-        require(number(self, "kappa_multiplier") >= 0.0, self, "kappa_multiplier", "a number >= 0")
+        require_not_negative(self, "kappa_multiplier")
         require_positive(self, "price_bound")
         require_whole(self, "iterations")
-        for flag in ("perturbation", "net"):
-            require(isinstance(getattr(self, flag), bool), self, flag, "True or False")
+        require_switch(self, "perturbation", "net")
 
     @classmethod
     def practical(cls, **changes: Any) -> ModelBased:
-        """The preset that works on the queue and ends in bounds; `changes` replace any of its settings."""
+        """The preset that the module describes; `changes` replace any of its settings."""
         return replace(cls(plan="lp", kappa_multiplier=2.0), **changes)
 
     __repr__ = shown
@@ -207,55 +214,32 @@ def formulas(strict: bool, epsilon: float, slater: float) -> Formulas:
 
 
 class Constants(NamedTuple):
-    """The settings as numbers; NaN where a formula, or the empirical model, is to be asked."""
-
-    strict: bool
-    linear_program: bool
-    epsilon: float
-    slater: float
-    kappa: float
-    kappa_multiplier: float
-    price_bound: float
-    iterations: int
-    net: bool
+    settings: ModelBased
     perturbation: Floats  # [n], in [0, 1), to be multiplied by omega; or empty
 
 
 def prepare(settings: ModelBased, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     tally, n_pairs = new_tally(simulator, samples), simulator.pairs.n_pairs
-
-    def as_number(value: float | None) -> float:
-        return math.nan if value is None else float(value)
-
-    constants = Constants(
-        strict=settings.feasibility == "strict",
-        linear_program=settings.plan == "lp",
-        epsilon=as_number(settings.epsilon),
-        slater=as_number(settings.slater),
-        kappa=as_number(settings.kappa),
-        kappa_multiplier=float(settings.kappa_multiplier),
-        price_bound=as_number(settings.price_bound),
-        iterations=int(settings.iterations),
-        net=settings.net,
-        perturbation=np.array([rng.random() for _ in range(n_pairs * settings.perturbation)]),
-    )
-    per_pair, slater_known = samples // n_pairs, settings.slater is not None or not constants.strict
+    perturbation = np.array([rng.random() for _ in range(n_pairs * settings.perturbation)])
+    per_pair, strict, program = samples // n_pairs, settings.feasibility == "strict", settings.plan == "lp"
     # What depends on a Slater constant that is not known yet is not shown; kappa does not, unless epsilon is given.
-    epsilon, paper = target(constants, per_pair, simulator.discount, constants.slater if slater_known else 1.0)
+    epsilon, paper = target(settings, per_pair, simulator.discount, settings.slater or 1.0)
     resolved: dict[str, float | str] = {
         "feasibility": settings.feasibility,
         "plan": settings.plan,
-        "kappa": tightening(constants, paper),
+        "kappa": tightening(settings, paper),
     }
-    if slater_known:
+    if settings.slater is not None or not strict:
         resolved["epsilon"] = epsilon
     if settings.slater is not None:
-        resolved["slater"] = constants.slater
-    elif constants.strict and not constants.linear_program:
+        resolved["slater"] = settings.slater
+    elif strict and not program:
         resolved["slater"] = "half that of the empirical model"
-    if not constants.linear_program:
-        resolved["iterations"] = constants.iterations
-    return Prepared(tally, constants, 0, resolved, _guarantee(settings, simulator, paper, per_pair))
+    if not program:
+        resolved["iterations"] = settings.iterations
+    return Prepared(
+        tally, Constants(settings, perturbation), 0, resolved, _guarantee(settings, simulator, paper, per_pair)
+    )
 
 
 def _guarantee(settings: ModelBased, simulator: Simulator, paper: Formulas, per_pair: int) -> str:
@@ -280,46 +264,40 @@ def _guarantee(settings: ModelBased, simulator: Simulator, paper: Formulas, per_
     )
 
 
-def target(constants: Constants, per_pair: int, discount: float, slater: float) -> tuple[float, Formulas]:
+def target(settings: ModelBased, per_pair: int, discount: float, slater: float) -> tuple[float, Formulas]:
     """epsilon, as given or as so many samples of every pair allow, and the paper's settings for it."""
-    epsilon = constants.epsilon
-    if math.isnan(epsilon):
-        epsilon = accuracy(per_pair, discount) / (slater if constants.strict else 1.0)
-    return epsilon, formulas(constants.strict, epsilon, slater)
+    epsilon, strict = settings.epsilon, settings.feasibility == "strict"
+    if epsilon is None:
+        epsilon = accuracy(per_pair, discount) / (slater if strict else 1.0)
+    return epsilon, formulas(strict, epsilon, slater)
 
 
-def tightening(constants: Constants, paper: Formulas) -> float:
+def tightening(settings: ModelBased, paper: Formulas) -> float:
     """kappa, as given or by the formula."""
-    if math.isnan(constants.kappa):
-        return min(max(constants.kappa_multiplier * paper.kappa, -1.0), 1.0)
-    return constants.kappa
-
-
-@compiled
-def advance(state: Tally, constants: Constants, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
-    """All pairs in turn."""
-    return draw_in_turn(state, world, rng, drawn, until)
+    if settings.kappa is None:
+        return min(max(settings.kappa_multiplier * paper.kappa, -1.0), 1.0)
+    return settings.kappa
 
 
 def extract(state: Tally, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
     from inbounds.exact.feasibility import slater as slater_of
 
-    model = tallied_model(state, simulator)
+    settings, model = constants.settings, tallied_model(state, simulator)
     if model is None:
         return Policy.uniform(simulator), np.zeros(simulator.n_constraints)
-    slater = constants.slater
-    if math.isnan(slater):
+    slater, program = settings.slater, settings.plan == "lp"
+    if slater is None:
         slater = 1.0  # only the bound on the prices depends on it
-        if constants.strict and not constants.linear_program and model.n_constraints > 0:
+        if settings.feasibility == "strict" and not program and model.n_constraints > 0:
             slater = min(max(0.5 * slater_of(model).value, 0.01), 1.0)
-    _, paper = target(constants, int(state.visits.min()), simulator.discount, slater)
-    tightened = model.tightened(tightening(constants, paper))
-    if len(constants.perturbation) > 0:
+    _, paper = target(settings, int(state.visits.min()), simulator.discount, slater)
+    tightened = model.tightened(tightening(settings, paper))
+    if settings.perturbation:
         tightened = replace(tightened, reward=tightened.reward + paper.omega * constants.perturbation)
-    if constants.linear_program:
+    if program:
         return plan_by_program(tightened)
-    price_bound = paper.price_bound if math.isnan(constants.price_bound) else constants.price_bound
-    return plan_by_iteration(tightened, price_bound, constants.iterations, paper.net if constants.net else 0.0)
+    price_bound = paper.price_bound if settings.price_bound is None else settings.price_bound
+    return plan_by_iteration(tightened, price_bound, settings.iterations, paper.net if settings.net else 0.0)
 
 
 def plan_by_program(model: CMDP) -> tuple[Policy, Floats]:

@@ -67,7 +67,6 @@ with 10,000 pairs). From samples O(1) a sample, and the iterations at every chec
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -76,20 +75,21 @@ import numpy as np
 from inbounds.arrays import Floats, Ints
 from inbounds.compiled import compiled
 from inbounds.learn.algorithm import Algorithm, Known, Prepared
-from inbounds.learn.empirical import Tally, accuracy, draw_in_turn, new_tally, tallied_model
+from inbounds.learn.empirical import Tally, accuracy, advance, new_tally, tallied_model
+from inbounds.learn.kernels import project_simplex
 from inbounds.learn.known import (
     KnownModel,
-    default_iterations,
+    PlugIn,
     iterate_plug_in,
     known_slater,
     pair_values,
+    plug_in,
     start_value,
     state_values,
 )
 from inbounds.learn.settings import (
-    number,
-    require,
     require_kappa,
+    require_not_negative,
     require_positive,
     require_share,
     require_whole,
@@ -97,10 +97,10 @@ from inbounds.learn.settings import (
 )
 from inbounds.model.cmdp import CMDP
 from inbounds.model.policy import Policy
-from inbounds.model.simulator import Simulator, World
+from inbounds.model.simulator import Simulator
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class OPGPD:
     """Settings of OPG-PD. See the module for the algorithm.
 
@@ -142,12 +142,12 @@ class OPGPD:
         require_positive(self, "eta")
         require_share(self, "slater")
         require_kappa(self)
-        require(number(self, "kappa_multiplier") >= 0.0, self, "kappa_multiplier", "a number >= 0")
+        require_not_negative(self, "kappa_multiplier")
         require_whole(self, "iterations")
 
     @classmethod
     def practical(cls, **changes: Any) -> OPGPD:
-        """The preset that ends in bounds from samples too; `changes` replace any of its settings."""
+        """The preset that the module describes; `changes` replace any of its settings."""
         return replace(cls(kappa_multiplier=0.1), **changes)
 
     __repr__ = shown
@@ -246,7 +246,7 @@ def step_policy(centre: Floats, gradient: Floats, eta: float, offsets: Ints, res
     for s in range(offsets.shape[0] - 1):
         for k in range(offsets[s], offsets[s + 1]):
             result[k] = centre[k] + eta * gradient[k]
-        project_row(result, offsets[s], offsets[s + 1])
+        project_simplex(result, offsets[s], offsets[s + 1], 1.0)
 
 
 @compiled
@@ -256,33 +256,6 @@ def step_prices(centre: Floats, slack: Floats, constants: Constants, result: Flo
         result[i] = min(max(centre[i] - constants.eta * slack[i], 0.0), constants.price_bound)
 
 
-@compiled
-def project_row(values: Floats, first: int, last: int) -> None:
-    """Euclidean projection of the entries `first` to `last` - 1 onto the probability simplex, in place.
-
-    The nearest point is max(x - threshold, 0), found by raising the threshold until it agrees with the entries that
-    stay positive; each round leaves out at least one more of them.
-    """
-    total = 0.0
-    for k in range(first, last):
-        total += values[k]
-    positive = last - first
-    threshold = (total - 1.0) / positive
-    while True:
-        total = 0.0
-        count = 0
-        for k in range(first, last):
-            if values[k] > threshold:
-                total += values[k]
-                count += 1
-        if count == 0 or count >= positive:  # more, or none, by rounding only: an entry equals the threshold
-            break
-        positive = count
-        threshold = (total - 1.0) / count
-    for k in range(first, last):
-        values[k] = max(values[k] - threshold, 0.0)
-
-
 def extract_known(state: State, constants: Constants, problem: Any) -> tuple[Policy, Floats]:
     return Policy(problem.pairs, state.policy), state.prices.copy()
 
@@ -290,59 +263,32 @@ def extract_known(state: State, constants: Constants, problem: Any) -> tuple[Pol
 # ---- from samples: the same on the empirical model
 
 
-class SampleConstants(NamedTuple):
-    """The settings as numbers; NaN for those that are found on the empirical model."""
-
-    eta: float
-    slater: float
-    kappa: float
-    kappa_multiplier: float
-    iterations: int
-
-
 def prepare(settings: OPGPD, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     tally, n_pairs = new_tally(simulator, samples), simulator.pairs.n_pairs
-    constants = SampleConstants(
-        eta=float(settings.eta),
-        slater=math.nan if settings.slater is None else float(settings.slater),
-        kappa=math.nan if settings.kappa is None else float(settings.kappa),
-        kappa_multiplier=float(settings.kappa_multiplier),
-        iterations=default_iterations(n_pairs) if settings.iterations is None else int(settings.iterations),
-    )
+    constants = plug_in(settings, n_pairs)
     resolved: dict[str, float | str] = {
-        "eta": constants.eta,
-        "slater": "of the empirical model" if settings.slater is None else constants.slater,
+        "eta": settings.eta,
+        "slater": "of the empirical model" if settings.slater is None else settings.slater,
         "kappa": tightening(constants, samples // n_pairs, simulator.discount),
         "iterations": constants.iterations,
     }
     return Prepared(tally, constants, 0, resolved, "none: the paper assumes that values are known, not sampled")
 
 
-def tightening(constants: SampleConstants, per_pair: int, discount: float) -> float:
+def tightening(constants: PlugIn, per_pair: int, discount: float) -> float:
     """kappa after so many samples of every pair."""
-    if math.isnan(constants.kappa):
-        return min(constants.kappa_multiplier * accuracy(per_pair, discount), 1.0)
-    return constants.kappa
+    settings: OPGPD = constants.settings
+    if settings.kappa is None:
+        return min(settings.kappa_multiplier * accuracy(per_pair, discount), 1.0)
+    return settings.kappa
 
 
-@compiled
-def advance(
-    state: Tally, constants: SampleConstants, world: World, rng: np.random.Generator, drawn: int, until: int
-) -> int:
-    """All pairs in turn."""
-    return draw_in_turn(state, world, rng, drawn, until)
-
-
-def extract(state: Tally, constants: SampleConstants, simulator: Simulator) -> tuple[Policy, Floats]:
+def extract(state: Tally, constants: PlugIn, simulator: Simulator) -> tuple[Policy, Floats]:
     model = tallied_model(state, simulator)
     if model is None:
         return Policy.uniform(simulator), np.zeros(simulator.n_constraints)
-    settings = OPGPD(
-        eta=constants.eta,
-        slater=None if math.isnan(constants.slater) else constants.slater,
-        kappa=tightening(constants, int(state.visits.min()), simulator.discount),
-    )
-    return iterate_plug_in(settings, model, constants.iterations)
+    kappa = tightening(constants, int(state.visits.min()), simulator.discount)
+    return iterate_plug_in(replace(constants.settings, kappa=kappa), model, constants.iterations)
 
 
 OPGPD.algorithm = Algorithm(

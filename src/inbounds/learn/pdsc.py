@@ -57,40 +57,30 @@ samples.
 Cost
 ----
 From samples, O(A) a sample to draw the action; O(n) an iteration, which takes about n / (1 - gamma) samples. On a known
-model, one elimination and 2 + K solutions of the policy's chain an iteration.
+model, two eliminations and 2 + K solutions of the policy's chain an iteration.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from inbounds.arrays import Floats
-from inbounds.compiled import compiled
 from inbounds.learn.algorithm import Algorithm, Known, Prepared
-from inbounds.learn.known import KnownModel
 from inbounds.learn.rollouts import (
-    Constants,
-    State,
-    all_ended,
-    average_policy,
-    begin_iteration,
-    evaluate_exactly,
-    make_step,
+    advance,
+    advance_known,
+    extract,
+    extract_known,
     new_state,
     require_common,
     resolve,
     resolve_known,
-    restart_averages,
-    roll_out,
 )
 from inbounds.learn.settings import require_positive, shown
 from inbounds.model.cmdp import CMDP
-from inbounds.model.policy import Policy
-from inbounds.model.simulator import Simulator, World
+from inbounds.model.simulator import Simulator
 
 
 @dataclass(frozen=True)
@@ -149,7 +139,7 @@ class PDSC:
 
     @classmethod
     def practical(cls, **changes: Any) -> PDSC:
-        """The preset that works from samples; `changes` replace any of its settings."""
+        """The preset that the module describes; `changes` replace any of its settings."""
         preset = cls(kappa="shrinking", policy_step=10.0, baseline=True, average="second half")
         return replace(preset, **changes)
 
@@ -160,7 +150,7 @@ def prepare(settings: PDSC, simulator: Simulator, samples: int, rng: np.random.G
     resolved, patience = resolve(settings, simulator, samples, rng), 1.0 - simulator.discount
     return Prepared(
         new_state(simulator.pairs, simulator.n_constraints),
-        resolved.constants(settings.policy_step * patience, settings.price_step * patience),
+        resolved.constants(settings.policy_step * patience, settings.price_step * patience, decreasing=True),
         resolved.drawn,
         resolved.shown(settings, settings.policy_step, settings.price_step),
         "none: the paper's analysis leaves out the estimation of values from samples",
@@ -174,46 +164,11 @@ def prepare_known(settings: PDSC, model: CMDP, iterations: int) -> Prepared:
         guarantee = "none: the settings differ from the paper's"
     return Prepared(
         new_state(model.pairs, model.n_constraints, model.initial),
-        resolved.constants(settings.policy_step * patience, settings.price_step * patience),
+        resolved.constants(settings.policy_step * patience, settings.price_step * patience, decreasing=True),
         0,
         resolved.shown(settings, settings.policy_step, settings.price_step),
         guarantee,
     )
-
-
-@compiled
-def shrunk(state: State) -> float:
-    """1 / sqrt(m) in iteration m = 1, 2, ...: its steps, and its weight in the average."""
-    return 1.0 / math.sqrt(state.position[2] + 1.0)
-
-
-@compiled
-def advance(state: State, constants: Constants, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
-    """Walks, and a step whenever those of an iteration have ended, from `drawn` to `until` samples."""
-    while drawn < until:
-        drawn = roll_out(state, constants.walks, world, rng, drawn, until)
-        if all_ended(state, constants.walks):
-            make_step(state, constants, world.offsets, shrunk(state))
-            begin_iteration(state, drawn, constants.restart)
-    return drawn
-
-
-@compiled
-def advance_known(state: State, constants: Constants, model: KnownModel, done: int, until: int) -> None:
-    """Iterations number `done` to `until` - 1, with exact values."""
-    for iteration in range(done, until):
-        if iteration == constants.restart:
-            restart_averages(state)
-        evaluate_exactly(state, model)
-        make_step(state, constants, model.offsets, shrunk(state))
-
-
-def extract(state: State, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
-    return average_policy(state, simulator, weight=shrunk(state))
-
-
-def extract_known(state: State, constants: Constants, problem: Any) -> tuple[Policy, Floats]:
-    return average_policy(state, problem, weight=0.0)
 
 
 PDSC.algorithm = Algorithm(

@@ -144,7 +144,7 @@ class RandomizedPrimalDual:
 
     @classmethod
     def practical(cls, **changes: Any) -> RandomizedPrimalDual:
-        """The preset that works on the queue and on random problems; `changes` replace any of its settings."""
+        """The preset that the module describes; `changes` replace any of its settings."""
         preset = cls(
             shift="baseline", exploration=0.1, average="second half", alpha_multiplier=0.3, beta_multiplier=30.0
         )

@@ -1,7 +1,9 @@
 """Values of a policy by walks of geometric length, and the average of the policies that walked.
 
-What `npg_pd` and `pdsc` share: the estimates of one iteration, drawn sample by sample, the step that both make with
-them, and the average over the iterations. The same state serves their exact forms on a known model.
+What `npg_pd` and `pdsc` share, all but their settings: the estimates of one iteration, drawn sample by sample, the step
+that both make with them, and the average over the iterations; the same on a known model, with exact values. Steps and
+weights in the average are the same in all iterations (NPG-PD), or fall as 1 / sqrt(m) in iteration m = 1, 2, ...
+(PDSC).
 
 Walks
 -----
@@ -45,7 +47,14 @@ from inbounds.compiled import compiled
 from inbounds.learn.empirical import estimate_slater
 from inbounds.learn.kernels import draw_action, draw_ends, draw_next, draw_start, project_prices, softmax_row
 from inbounds.learn.known import KnownModel, known_slater, pair_occupancy, pair_values, start_value, state_values
-from inbounds.learn.settings import number, require, require_share, require_whole
+from inbounds.learn.settings import (
+    number,
+    require,
+    require_average,
+    require_share,
+    require_switch,
+    require_whole,
+)
 from inbounds.model.cmdp import CMDP
 from inbounds.model.pairs import Pairs
 from inbounds.model.policy import Policy
@@ -71,6 +80,7 @@ class Constants(NamedTuple):
     kappa: float  # not normalised
     radius: float  # of the prices
     restart: int  # the sample, or on a known model the iteration, with which averages start anew; 0: never
+    decreasing: bool  # whether steps and weights fall as 1 / sqrt(m)
 
 
 class State(NamedTuple):
@@ -118,10 +128,17 @@ class Resolved(NamedTuple):
     restart: int
     drawn: int  # samples spent on the Slater constant
 
-    def constants(self, policy_step: float, price_step: float) -> Constants:
+    def constants(self, policy_step: float, price_step: float, decreasing: bool) -> Constants:
         """With steps along values that are not normalised."""
-        kappa = self.kappa / (1.0 - self.walks.discount)
-        return Constants(self.walks, float(policy_step), float(price_step), kappa, 2.0 / self.slater, self.restart)
+        return Constants(
+            walks=self.walks,
+            policy_step=float(policy_step),
+            price_step=float(price_step),
+            kappa=self.kappa / (1.0 - self.walks.discount),
+            radius=2.0 / self.slater,
+            restart=self.restart,
+            decreasing=decreasing,
+        )
 
     def shown(self, settings: Any, policy_step: float, price_step: float) -> dict[str, float | str]:
         """By public name, with the steps as the settings have them."""
@@ -147,8 +164,8 @@ def require_common(settings: Any) -> None:
         holds = 0.0 <= number(settings, "kappa") <= 1.0
         require(holds, settings, "kappa", 'a number in [0, 1], in scaled units, or "shrinking"')
     require_whole(settings, "rollouts", "start_rollouts")
-    require(isinstance(settings.baseline, bool), settings, "baseline", "True or False")
-    require(settings.average in ("all", "second half"), settings, "average", '"all" or "second half"')
+    require_switch(settings, "baseline")
+    require_average(settings)
 
 
 def resolve(settings: Any, simulator: Simulator, samples: int, rng: np.random.Generator) -> Resolved:
@@ -181,6 +198,35 @@ def _kappa(settings: Any, slater: float, iterations: float) -> float:
     if settings.kappa == "shrinking":
         return min(SHRINKING_KAPPA / math.sqrt(iterations), 0.5 * slater)
     return float(settings.kappa)
+
+
+@compiled
+def advance(state: State, constants: Constants, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
+    """Walks, and a step whenever those of an iteration have ended, from `drawn` to `until` samples."""
+    while drawn < until:
+        drawn = roll_out(state, constants.walks, world, rng, drawn, until)
+        if all_ended(state, constants.walks):
+            make_step(state, constants, world.offsets, iteration_weight(state, constants))
+            begin_iteration(state, drawn, constants.restart)
+    return drawn
+
+
+@compiled
+def advance_known(state: State, constants: Constants, model: KnownModel, done: int, until: int) -> None:
+    """Iterations number `done` to `until` - 1, with exact values."""
+    for iteration in range(done, until):
+        if iteration == constants.restart:
+            restart_averages(state)
+        evaluate_exactly(state, model)
+        make_step(state, constants, model.offsets, iteration_weight(state, constants))
+
+
+@compiled
+def iteration_weight(state: State, constants: Constants) -> float:
+    """Of the iteration under way: a factor on its steps, and its weight in the averages."""
+    if constants.decreasing:
+        return 1.0 / math.sqrt(state.position[2] + 1.0)
+    return 1.0
 
 
 @compiled
@@ -249,25 +295,25 @@ def evaluate_exactly(state: State, model: KnownModel) -> None:
 
 
 @compiled
-def make_step(state: State, constants: Constants, offsets: Ints, shrink: float) -> None:
-    """Add policy and prices, with weight `shrink`, to the averages; then
+def make_step(state: State, constants: Constants, offsets: Ints, weight: float) -> None:
+    """Add policy and prices, with their weight, to the averages; then
 
-    policy(k) <- policy(k) exp( shrink * policy_step * action_values(k) ), normalised in each state
-    prices    <- project( prices - shrink * price_step * (start_margins - kappa) )
+    policy(k) <- policy(k) exp( weight * policy_step * action_values(k) ), normalised in each state
+    prices    <- project( prices - weight * price_step * (start_margins - kappa) )
     """
-    policy_step, price_step = shrink * constants.policy_step, shrink * constants.price_step
+    policy_step, price_step = weight * constants.policy_step, weight * constants.price_step
     for s in range(state.visits.shape[0]):
-        share = shrink * state.visits[s]
+        share = weight * state.visits[s]
         first, last = offsets[s], offsets[s + 1]
         for k in range(first, last):
             state.row_sums[k] += share * state.policy[k]
             state.logits[k] += policy_step * state.action_values[k]
         softmax_row(state.logits, state.policy, first, last)
     for i in range(state.prices.shape[0]):
-        state.price_sums[i] += shrink * state.prices[i]
+        state.price_sums[i] += weight * state.prices[i]
         state.prices[i] -= price_step * (state.start_margins[i] - constants.kappa)
     project_prices(state.prices, constants.radius)
-    state.weight[0] += shrink
+    state.weight[0] += weight
     state.position[2] += 1
 
 
@@ -293,6 +339,14 @@ def restart_averages(state: State) -> None:
     for i in range(state.price_sums.shape[0]):
         state.price_sums[i] = 0.0
     state.weight[0] = 0.0
+
+
+def extract(state: State, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
+    return average_policy(state, simulator, weight=iteration_weight(state, constants))
+
+
+def extract_known(state: State, constants: Constants, problem: Any) -> tuple[Policy, Floats]:
+    return average_policy(state, problem, weight=0.0)
 
 
 def average_policy(state: State, problem: Any, weight: float) -> tuple[Policy, Floats]:

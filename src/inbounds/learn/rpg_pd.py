@@ -79,13 +79,14 @@ import numpy as np
 from inbounds.arrays import Floats
 from inbounds.compiled import compiled
 from inbounds.learn.algorithm import Algorithm, Known, Prepared
-from inbounds.learn.empirical import Tally, accuracy, draw_in_turn, new_tally, tallied_model
+from inbounds.learn.empirical import Tally, accuracy, advance, new_tally, tallied_model
 from inbounds.learn.known import (
     KnownModel,
-    default_iterations,
+    PlugIn,
     iterate_plug_in,
     known_slater,
     pair_values,
+    plug_in,
     start_value,
     state_values,
 )
@@ -93,6 +94,7 @@ from inbounds.learn.settings import (
     number,
     require,
     require_kappa,
+    require_not_negative,
     require_positive,
     require_share,
     require_whole,
@@ -100,10 +102,10 @@ from inbounds.learn.settings import (
 )
 from inbounds.model.cmdp import CMDP
 from inbounds.model.policy import Policy
-from inbounds.model.simulator import Simulator, World
+from inbounds.model.simulator import Simulator
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class RPGPD:
     """Settings of RPG-PD. See the module for the algorithm.
 
@@ -160,13 +162,12 @@ class RPGPD:
         require(0.0 < number(self, "floor") < 1.0, self, "floor", "a number in (0, 1)")
         require_share(self, "slater")
         require_kappa(self)
-        for factor in ("expected_price", "kappa_multiplier"):
-            require(number(self, factor) >= 0.0, self, factor, "a number >= 0")
+        require_not_negative(self, "expected_price", "kappa_multiplier")
         require_whole(self, "iterations")
 
     @classmethod
     def practical(cls, **changes: Any) -> RPGPD:
-        """The preset that works on the queue and ends in bounds; `changes` replace any of its settings."""
+        """The preset that the module describes; `changes` replace any of its settings."""
         preset = cls(eta=2.0, eta_power=0.35, tau=0.5, tau_power=0.4, expected_price=1.0, kappa_multiplier=0.1)
         return replace(preset, **changes)
 
@@ -219,8 +220,19 @@ def prepare_known(settings: RPGPD, model: CMDP, iterations: int) -> Prepared:
         signals=np.vstack([model.reward, model.margins]),
         values=np.zeros((1 + n_constraints, model.n_states)),
     )
-    resolved: dict[str, float | str] = {"eta": settings.eta, "tau": settings.tau, "slater": slater, "kappa": kappa}
-    return Prepared(state, constants, 0, resolved, _guarantee(settings, model))
+    return Prepared(state, constants, 0, _shown(settings, slater, kappa), _guarantee(settings, model))
+
+
+def _shown(settings: RPGPD, slater: float | str, kappa: float) -> dict[str, float | str]:
+    return {
+        "eta": settings.eta,
+        "eta_power": settings.eta_power,
+        "tau": settings.tau,
+        "tau_power": settings.tau_power,
+        "floor": settings.floor,
+        "slater": slater,
+        "kappa": kappa,
+    }
 
 
 def regularisation_kappa(settings: RPGPD, discount: float, iterations: int) -> float:
@@ -315,72 +327,33 @@ def extract_known(state: State, constants: Constants, problem: Any) -> tuple[Pol
 # ---- from samples: the same on the empirical model
 
 
-class SampleConstants(NamedTuple):
-    """The settings as numbers; NaN for a Slater constant that is found on the empirical model."""
-
-    eta: float
-    eta_power: float
-    tau: float
-    tau_power: float
-    floor: float
-    slater: float
-    kappa: float  # the part of it that does not depend on the samples
-    kappa_multiplier: float
-    iterations: int
-
-
 def prepare(settings: RPGPD, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    tally, n_pairs, discount = new_tally(simulator, samples), simulator.pairs.n_pairs, simulator.discount
-    iterations = default_iterations(n_pairs) if settings.iterations is None else int(settings.iterations)
-    chosen = settings.kappa is not None
-    constants = SampleConstants(
-        eta=float(settings.eta),
-        eta_power=float(settings.eta_power),
-        tau=float(settings.tau),
-        tau_power=float(settings.tau_power),
-        floor=float(settings.floor),
-        slater=math.nan if settings.slater is None else float(settings.slater),
-        kappa=float(regularisation_kappa(settings, discount, iterations) if settings.kappa is None else settings.kappa),
-        kappa_multiplier=0.0 if chosen else float(settings.kappa_multiplier),
-        iterations=iterations,
+    tally, n_pairs = new_tally(simulator, samples), simulator.pairs.n_pairs
+    constants = plug_in(settings, n_pairs)
+    resolved = _shown(
+        settings,
+        "of the empirical model" if settings.slater is None else settings.slater,
+        tightening(constants, samples // n_pairs, simulator.discount),
     )
-    resolved: dict[str, float | str] = {
-        "eta": constants.eta,
-        "tau": constants.tau,
-        "slater": "of the empirical model" if settings.slater is None else constants.slater,
-        "kappa": tightening(constants, samples // n_pairs, discount),
-        "iterations": iterations,
-    }
+    resolved["iterations"] = constants.iterations
     return Prepared(tally, constants, 0, resolved, "none: the paper assumes that values are known, not sampled")
 
 
-def tightening(constants: SampleConstants, per_pair: int, discount: float) -> float:
+def tightening(constants: PlugIn, per_pair: int, discount: float) -> float:
     """kappa after so many samples of every pair."""
-    return min(constants.kappa + constants.kappa_multiplier * accuracy(per_pair, discount), 1.0)
+    settings: RPGPD = constants.settings
+    if settings.kappa is None:
+        kappa = regularisation_kappa(settings, discount, constants.iterations)
+        return min(kappa + settings.kappa_multiplier * accuracy(per_pair, discount), 1.0)
+    return settings.kappa
 
 
-@compiled
-def advance(
-    state: Tally, constants: SampleConstants, world: World, rng: np.random.Generator, drawn: int, until: int
-) -> int:
-    """All pairs in turn."""
-    return draw_in_turn(state, world, rng, drawn, until)
-
-
-def extract(state: Tally, constants: SampleConstants, simulator: Simulator) -> tuple[Policy, Floats]:
+def extract(state: Tally, constants: PlugIn, simulator: Simulator) -> tuple[Policy, Floats]:
     model = tallied_model(state, simulator)
     if model is None:
         return Policy.uniform(simulator), np.zeros(simulator.n_constraints)
-    settings = RPGPD(
-        eta=constants.eta,
-        eta_power=constants.eta_power,
-        tau=constants.tau,
-        tau_power=constants.tau_power,
-        floor=constants.floor,
-        slater=None if math.isnan(constants.slater) else constants.slater,
-        kappa=tightening(constants, int(state.visits.min()), simulator.discount),
-    )
-    return iterate_plug_in(settings, model, constants.iterations)
+    kappa = tightening(constants, int(state.visits.min()), simulator.discount)
+    return iterate_plug_in(replace(constants.settings, kappa=kappa), model, constants.iterations)
 
 
 RPGPD.algorithm = Algorithm(

@@ -52,12 +52,29 @@ def require_kappa(settings: Any) -> None:
         require(0.0 <= number(settings, "kappa") <= 1.0, settings, "kappa", "a number in [0, 1], in scaled units")
 
 
+def require_not_negative(settings: Any, *names: str) -> None:
+    """Each of these settings is a number >= 0."""
+    for name in names:
+        require(number(settings, name) >= 0.0, settings, name, "a number >= 0")
+
+
+def require_switch(settings: Any, *names: str) -> None:
+    """Each of these settings is True or False."""
+    for name in names:
+        require(isinstance(getattr(settings, name), bool), settings, name, "True or False")
+
+
+def require_average(settings: Any) -> None:
+    """`average` says which steps, or iterations, the output averages."""
+    require(settings.average in ("all", "second half"), settings, "average", '"all" or "second half"')
+
+
 def require_steps(settings: Any) -> None:
     """What the primal-dual methods with multiplicative steps share: step sizes, `shift`, and the steps to average."""
     require_positive(settings, "alpha", "beta", "alpha_multiplier", "beta_multiplier")
     if settings.shift is not None and settings.shift != "baseline":
         require(number(settings, "shift") >= 0.0, settings, "shift", 'a number >= 0, or "baseline"')
-    require(settings.average in ("all", "second half"), settings, "average", '"all" or "second half"')
+    require_average(settings)
 
 
 def chosen_steps(settings: Any, paper: Any, n_pairs: int) -> tuple[float, float]:

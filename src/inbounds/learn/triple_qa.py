@@ -95,7 +95,9 @@ from inbounds.learn.kernels import draw_ends, draw_next, draw_start
 from inbounds.learn.settings import (
     number,
     require,
+    require_average,
     require_kappa,
+    require_not_negative,
     require_positive,
     require_share,
     require_whole,
@@ -113,7 +115,7 @@ class TripleQA:
     ----------
     kappa : float, optional
         How much every constraint is tightened, in scaled units, normalised: twice the paper's eps. Default: the paper's
-        formula, which exceeds 1; or, where `kappa_constant` is given, that over sqrt((1 - discount) samples).
+        formula, which exceeds 1; or, where `kappa_multiplier` is given, that over sqrt((1 - discount) samples).
     span : float, optional
         A bound on the span of values, the paper's kappa. Default: 1 / (1 - discount).
     chi : float or "horizon", optional
@@ -134,8 +136,8 @@ class TripleQA:
         What the queues see: the estimates of the tables, or the mean of the utilities observed in the frame.
     average : "all" or "second half"
         Which steps the mixture is taken from.
-    kappa_constant : float, optional
-        Replaces the paper's formula for `kappa`.
+    kappa_multiplier : float, optional
+        Instead of the paper's formula, `kappa` is this over sqrt((1 - discount) samples).
 
     Examples
     --------
@@ -158,26 +160,25 @@ class TripleQA:
     tables: str = "reset"
     utility: str = "estimated"
     average: str = "all"
-    kappa_constant: float | None = None
+    kappa_multiplier: float | None = None
 
     algorithm: ClassVar[Algorithm]
 
     def __post_init__(self) -> None:
         require_kappa(self)
-        require_positive(self, "span", "eta", "kappa_constant")
+        require_positive(self, "span", "eta", "kappa_multiplier")
         if self.chi is not None and self.chi != "horizon":
             require(number(self, "chi") >= 0.0, self, "chi", 'a number >= 0, or "horizon"')
         require_whole(self, "frame")
         require_share(self, "frame_exponent", "a number in (0, 1]")
-        require(number(self, "bonus") >= 0.0, self, "bonus", "a number >= 0")
-        require(number(self, "exploration") >= 0.0, self, "exploration", "a number >= 0")
+        require_not_negative(self, "bonus", "exploration")
         require(self.tables in ("reset", "kept"), self, "tables", '"reset" or "kept"')
         require(self.utility in ("estimated", "observed"), self, "utility", '"estimated" or "observed"')
-        require(self.average in ("all", "second half"), self, "average", '"all" or "second half"')
+        require_average(self)
 
     @classmethod
     def practical(cls, **changes: Any) -> TripleQA:
-        """The preset that works on the problems of the zoo; `changes` replace any of its settings."""
+        """The preset that the module describes; `changes` replace any of its settings."""
         preset = cls(
             chi="horizon",
             eta=3.0,
@@ -187,7 +188,7 @@ class TripleQA:
             tables="kept",
             utility="observed",
             average="second half",
-            kappa_constant=1.0,
+            kappa_multiplier=1.0,
         )
         return replace(preset, **changes)
 
@@ -247,8 +248,8 @@ def prepare(settings: TripleQA, simulator: Simulator, samples: int, rng: np.rand
     kappa = paper.kappa
     if settings.kappa is not None:
         kappa = float(settings.kappa)
-    elif settings.kappa_constant is not None:
-        kappa = min(settings.kappa_constant * math.sqrt(horizon / samples), 1.0)
+    elif settings.kappa_multiplier is not None:
+        kappa = min(settings.kappa_multiplier * math.sqrt(horizon / samples), 1.0)
     if settings.chi is None:
         chi = paper.chi
     else:
