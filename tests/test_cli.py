@@ -38,6 +38,11 @@ def test_solve_shows_the_policy_in_the_users_labels() -> None:
     assert "  4: (0.2, 0.7) 1\n" in output
 
 
+def test_the_module_is_the_command() -> None:
+    found = subprocess.run([sys.executable, "-m", "inbounds", "zoo", "nope"], capture_output=True, text=True)
+    assert found.returncode == 2 and found.stderr.startswith("inbounds: no problem is called 'nope'")
+
+
 def test_parameters_of_the_problem_can_be_set() -> None:
     assert "(queue: 9 states, 144 pairs" in run("solve", "queue", "--set", "buffer=8").output
     assert "4.616571342" in run("solve", "queue", "--set", "full_buffer=free").output
