@@ -38,6 +38,11 @@ def test_solve_shows_the_policy_in_the_users_labels() -> None:
     assert "  4: (0.2, 0.7) 1\n" in output
 
 
+def test_the_module_is_the_command() -> None:
+    found = subprocess.run([sys.executable, "-m", "inbounds", "zoo", "nope"], capture_output=True, text=True)
+    assert found.returncode == 2 and found.stderr.startswith("inbounds: no problem is called 'nope'")
+
+
 def test_parameters_of_the_problem_can_be_set() -> None:
     assert "(queue: 9 states, 144 pairs" in run("solve", "queue", "--set", "buffer=8").output
     assert "4.616571342" in run("solve", "queue", "--set", "full_buffer=free").output
@@ -90,6 +95,32 @@ def test_algorithms_lists_every_fact_and_explains_one() -> None:
     assert "Departures from the paper" in explained and "alpha, beta : float" in explained
 
 
+def test_lists_fit_a_terminal_and_say_what_is_discounted() -> None:
+    for command in ("algorithms", "zoo"):
+        assert max(len(line) for line in run(command).output.splitlines()) <= 120
+    kinds = {line.split("  ")[0]: line for line in run("zoo").output.splitlines()}
+    assert "finite horizon" in kinds["media"] and "discounted" in kinds["garnet"]
+
+
+def test_learn_without_constraints_does_not_speak_of_bounds() -> None:
+    output = run("learn", "queue", "--algorithm", "ucbvi-gamma", "--unconstrained", "--samples", "2000").output
+    assert "optimum 2.82967" in output and "BOUNDS" not in output
+
+
+def test_learn_certified_takes_the_algorithm_that_was_given() -> None:
+    arguments = ("learn", "queue", "--certified", "--samples", "20000", "--json")
+    own = json.loads(run(*arguments).output)
+    given = json.loads(run(*arguments, "--algorithm", "cspda", "--slater", "0.2").output)
+    learner = ib.CSPDA.practical(slater=0.2)
+    same = ib.learn_certified(ib.zoo.queue().simulator(), samples=20_000, seed=0, learner=learner)
+    assert given["reason"] == same.reason != own["reason"] and given["samples"] == same.samples
+
+
+def test_what_does_not_fit_into_memory_is_one_message() -> None:
+    result = run("solve", "garnet", "--set", "states=100000000000")
+    assert result.exit_code == 2 and result.stderr.startswith("inbounds: the problem does not fit into memory")
+
+
 def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
     arguments = (
         "compare",
@@ -136,6 +167,8 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
         (("learn", "queue", "--samples", "100"), "too few to estimate the Slater constant"),
         (("learn", "queue", "--algorithm", "ucbvi-gamma"), "add --unconstrained to drop them"),
         (("learn", "queue", "--algorithm", "ucbvi-gamma", "--unconstrained", "--kappa", "0"), "leave --kappa out"),
+        (("learn", "queue", "--certified", "--kappa", "0.1"), "--kappa is a setting of an algorithm"),
+        (("learn", "queue", "--certified", "--algorithm", "magic"), "no algorithm is called 'magic'"),
         (("algorithms", "magic"), "no algorithm is called 'magic'; there are: cspda"),
         (("compare", "queue", "--algorithm", "magic", "--output", "/dev/null/x"), "/dev/null/x"),
         (("compare", "three_cycle"), "`inbounds compare` takes discounted problems"),

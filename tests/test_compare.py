@@ -90,6 +90,32 @@ def test_runs_of_another_kind_are_not_taken_from_the_journal(tmp_path: Path) -> 
         assert ib.compare(cmdp, other, samples=samples, seeds=3, workers=1, journal=journal).resumed == 0
 
 
+def test_settings_that_no_text_tells_apart_are_not_taken_from_the_journal(tmp_path: Path) -> None:
+    """Two utilities of the same name are different functions."""
+    n_pairs = ib.zoo.queue().n_pairs
+    found = []
+    for share in (0.0, 1.0):
+        gradient = share * np.ones(n_pairs) * (np.arange(n_pairs) < 16)
+        utility = ib.Utility(lambda x, g=gradient: float(x @ g), lambda x, g=gradient: g, lipschitz=1.0)
+        settings = {"concave": ib.ConcaveCSPDA.practical(utility=utility, slater=0.2)}
+        found.append(ib.compare(ib.zoo.queue(), settings, **SMALL, journal=str(tmp_path / "runs.jsonl")))
+    assert found[1].resumed == 0 and not same(*found)
+
+
+def test_nothing_is_run_before_the_number_of_workers_is_checked(tmp_path: Path) -> None:
+    with pytest.raises(ib.InvalidInput, match="workers must be"):
+        ib.compare(ib.zoo.queue(), ["crpo"], samples=1_000, seeds=1, workers=0, journal=tmp_path / "runs.jsonl")
+    assert not (tmp_path / "runs.jsonl").exists()
+
+
+def test_without_constraints_all_algorithms_are_in_one_group() -> None:
+    found = ib.compare(ib.zoo.queue().unconstrained(), {"crpo": ib.CRPO(), "q": q_learning()()}, **SMALL)
+    assert [entry.constrained for entry in found.entries] == [True, True]
+    assert found.entry("q").optimum == found.optimum == found.unconstrained_optimum
+    assert [panel.get_title() for panel in comparison_figure(found).axes] == [""]
+    assert repr(found) == "Comparison(queue: crpo, q; seeds 3, samples 3,000)"
+
+
 def test_one_that_refuses_does_not_stop_the_others() -> None:
     found = ib.compare(ib.zoo.garnet(states=2_000), ["cspda"], samples=1_000, seeds=2, workers=1)
     assert "too few to estimate the Slater constant" in found.entries[0].refusal
@@ -105,7 +131,11 @@ def test_one_that_refuses_does_not_stop_the_others() -> None:
         ({"samples": 10}, "samples must be a whole number of at least 1,000"),
         ({"algorithms": ["cspda", "magic"]}, "no algorithm is called 'magic'; there are: cspda"),
         ({"algorithms": {"mine": ib.CSPDA}}, "algorithm must be settings"),
+        ({"algorithms": "cspda"}, "must be a list of names, or a dict from name to settings"),
+        ({"algorithms": [ib.CSPDA()]}, "must be a list of names, or a dict from name to settings"),
+        ({"algorithms": ib.CSPDA()}, "must be a list of names, or a dict from name to settings"),
         ({"preset": "lucky"}, "preset must be"),
+        ({"workers": 0}, "workers must be a whole number"),
     ],
 )
 def test_wrong_input_is_named(change: dict, message: str) -> None:
@@ -153,7 +183,7 @@ def test_the_table_holds_means_errors_and_shares_those_in_bounds_first() -> None
     assert safe["mean_gap"] == 0.75 and safe["standard_error_gap"] == pytest.approx(0.25)
     assert safe["mean_worst_margin"] == 0.5 and safe["share_out_of_bounds"] == 0.0 and safe["mean_violation"] == 0.0
     assert bold["mean_gap"] == -0.25 and bold["share_out_of_bounds"] == 0.5 and bold["mean_violation"] == 0.5
-    assert bold["seconds"] == 2.0 and bold["samples"] == 20
+    assert bold["seconds"] == 1.0 and bold["samples"] == 20
 
 
 def test_markers_are_filled_where_the_runs_are_in_bounds() -> None:

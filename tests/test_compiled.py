@@ -164,6 +164,17 @@ def test_the_directory_depends_on_every_source(tmp_path: Path, monkeypatch: pyte
     assert len(seen) == 4 and None not in seen
 
 
+def test_kernels_typed_at_a_prompt_compile_without_a_cache() -> None:
+    code = (
+        "from inbounds.compiled import compiled\n"
+        "@compiled\n"
+        "def double(x): return 2 * x\n"
+        "print(double(21), type(double._cache).__name__)"
+    )
+    found = subprocess.run([sys.executable], input=code, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["42", "NullCache"]
+
+
 def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))

@@ -33,6 +33,16 @@ def test_a_run_cut_off_anywhere_is_passed_over_and_can_be_added_again(tmp_path: 
         assert again.get("a") == again.get("c") == RUN
 
 
+def test_a_line_that_was_edited_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    Journal(path).add("a", RUN)
+    content = path.read_bytes()
+    for old, new in ((b"0.1,", b""), (b"0.1", b"0.2"), (b'"a"', b'"b"'), (b"2.5", b"NaN"), (b'"seconds"', b'"hours"')):
+        path.write_bytes(content.replace(old, new, 1))
+        assert path.read_bytes() != content
+        assert Journal(path).get("a") is None and Journal(path).get("b") is None
+
+
 @pytest.mark.parametrize("line", [b"[1, 2]", b"3", b"{}", b"null", b"\xff\xfe", b"[" * 100_000, b'{"key": [1]}'])
 def test_lines_of_another_kind_are_passed_over(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "runs.jsonl"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -98,6 +99,17 @@ def test_the_model_alone_does_not_load_the_solver():
         "print(sorted({'matplotlib', 'highspy'} & set(sys.modules)))"
     )
     assert fresh(code) == "[]"
+
+
+def test_functions_of_a_script_that_say_ib_reach_worker_processes():
+    """They are pickled by value, with the globals that they name: the package itself among them."""
+    assert pickle.loads(pickle.dumps(ib)) is ib
+    code = (
+        "import inbounds as ib; from joblib import Parallel, delayed\n"
+        "def states(buffer): return ib.zoo.queue(buffer=buffer).n_states\n"
+        "print(Parallel(2)(delayed(states)(buffer) for buffer in (4, 7)))"
+    )
+    assert fresh(code) == "[5, 8]"
 
 
 def test_version():

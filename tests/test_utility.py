@@ -154,7 +154,7 @@ def test_a_bad_part_is_named(changes: dict[str, Any], message: str) -> None:
     [
         ({"gradient": lambda x: x[:-1]}, r"the gradient of utility 'mine' must have 13 entries, found shape \(12,\)"),
         ({"gradient": lambda x: "steep"}, "the gradient of utility 'mine' must be numbers"),
-        ({"gradient": lambda x: x * math.nan}, "an entry of its gradient is nan in absolute value"),
+        ({"gradient": lambda x: x * math.nan}, "an entry of its gradient is nan; all must be finite"),
         (
             {"gradient": lambda x: x - x - 1.5},
             r"an entry of its gradient is 1.5 in absolute value, beyond lipschitz \(1\)",

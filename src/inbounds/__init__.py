@@ -113,5 +113,9 @@ class _Package(ModuleType):
         if not (name in _HOMES and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By name, like any module: functions of a script that say `ib` can then be sent to worker processes."""
+        return import_module, (self.__name__,)
+
 
 sys.modules[__name__].__class__ = _Package

@@ -34,6 +34,8 @@ def compiled(kernel: Callable[..., Any]) -> Any:
     previous, config.CACHE_DIR = config.CACHE_DIR, str(directory)
     try:
         return numba.njit(cache=True, nogil=True)(kernel)
+    except RuntimeError:  # typed at a prompt: there is no file to tell whether it changed
+        return numba.njit(nogil=True)(kernel)
     finally:
         config.CACHE_DIR = previous
 

@@ -36,6 +36,8 @@ class _Cli(click.Group):
             _fail(str(error), EXIT_INVALID)
         except Infeasible as error:
             _fail(str(error), EXIT_INFEASIBLE)
+        except MemoryError as error:
+            _fail(f"the problem does not fit into memory ({error or 'no details'})", EXIT_INVALID)
         except OSError as error:
             _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_INVALID)
 
@@ -55,11 +57,11 @@ def main() -> None:
 
     \b
     Begin with
-      inbounds solve queue          the exact optimum of the paper's queue, and the price of each bound
-      inbounds learn queue          learn it from samples
-      inbounds compare queue        every algorithm on the same samples
-      inbounds frontier queue --constraint service      what each bound costs, as a picture
-      inbounds reproduce queue      the paper's experiment, its figures and its table
+      inbounds solve queue        the optimum of the paper's queue, a price per bound
+      inbounds learn queue        learn it from samples
+      inbounds compare queue      every algorithm on the same number of samples
+      inbounds frontier queue --constraint service     what a bound costs, drawn
+      inbounds reproduce queue    the paper's experiment: its figures and table
 
     Values are discounted averages per step, normalised by (1 - discount); "total" is the discounted sum.
     Exit codes: 2 for wrong input, 3 when no policy is in bounds.

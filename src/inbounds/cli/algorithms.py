@@ -47,13 +47,13 @@ def algorithms(name: str | None, as_json: bool) -> None:
     if as_json:
         print_json(**facts)
     elif name is None:
-        for columns in (("paper", "setting"), ("needs", "output", "sample_complexity", "violation")):
+        for columns in (("paper",), ("setting",), ("needs", "output"), ("sample_complexity", "violation")):
             header = ("algorithm", *(_HEADERS.get(column, column) for column in columns))
             print_table(header, [(key, *(str(fact[column]) for column in columns)) for key, fact in facts.items()])
             click.echo()
         click.echo(
-            "Run one: `inbounds learn queue --algorithm NAME`; all: `inbounds compare queue`; "
-            "explain one: `inbounds algorithms NAME`."
+            "Explain one: `inbounds algorithms NAME`. Run one: `inbounds learn queue --algorithm NAME`.\n"
+            "Run all: `inbounds compare queue`."
         )
     else:
         module = inspect.getmodule(ALGORITHMS[name])

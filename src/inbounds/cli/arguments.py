@@ -78,5 +78,7 @@ def load_discounted(problem: str, parameters: tuple[str, ...], command: str) -> 
 
     loaded = load(problem, parameters)
     if not isinstance(loaded, CMDP):
-        raise InvalidInput(f"{problem} has a finite horizon; `inbounds {command}` takes discounted problems")
+        raise InvalidInput(
+            f"{problem} has a finite horizon; `inbounds {command}` takes discounted problems (see `inbounds zoo`)"
+        )
     return loaded

@@ -32,9 +32,7 @@ from inbounds.cli.printing import print_json, print_table, problem_facts, progre
 @click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    default=Path("comparison"),
-    show_default=True,
-    help="Where the picture, the CSV and the journal of finished runs go.",
+    help="Where the picture, the CSV and the journal of finished runs go.  [default: comparison/PROBLEM]",
 )
 @click.option("--fresh", is_flag=True, help="Forget the finished runs in the journal, and run everything.")
 @json_option
@@ -46,7 +44,7 @@ def compare(
     names: tuple[str, ...],
     preset: str,
     jobs: int | None,
-    output: Path,
+    output: Path | None,
     fresh: bool,
     as_json: bool,
 ) -> None:
@@ -65,6 +63,8 @@ def compare(
     import inbounds as ib
 
     cmdp = load_discounted(problem, parameters, "compare")
+    if output is None:
+        output = Path("comparison") / Path(problem).stem
     output.mkdir(parents=True, exist_ok=True)
     journal = output / "runs.jsonl"
     if fresh:
@@ -100,15 +100,15 @@ def compare(
         return
     click.echo(repr(cmdp))
     click.echo(
-        f"{seeds} runs of {samples:,} samples each, {preset} settings; totals (discounted sums), means over runs, "
-        f"judged on the model"
+        f"{seeds} run{'s' * (seeds != 1)} of {samples:,} samples each, {preset} settings; "
+        f"totals (discounted sums), means over runs, judged on the model"
     )
     for constrained in (True, False):
         group = [row for row in rows if row["constrained"] is constrained]
         if not group:
             continue
         if constrained:
-            click.echo(f"With the constraints: optimum {done.optimum:.6g}")
+            click.echo(f"{'With the constraints: ' if cmdp.constraints else ''}optimum {done.optimum:.6g}")
         else:
             click.echo(
                 f"Without the constraints, for algorithms that know none: optimum {done.unconstrained_optimum:.6g}"
@@ -134,8 +134,8 @@ def compare(
                 click.echo(f"{row['algorithm']} did not run: {row['refusal']}")
     click.echo(
         "gap: optimum - reward, below zero only where bounds are broken; +-: its standard error; worst margin: of the "
-        "constraint\nthat fares worst, below zero is out of bounds; seconds: the median run, on one core."
+        "constraint\nthat fares worst, below zero is out of bounds; seconds: the fastest run, on one core."
     )
     if done.resumed:
-        click.echo(f"{done.resumed} of the runs were found in {journal}; --fresh runs them again.")
+        click.echo(f"Found in {journal}, not run again: {done.resumed}. --fresh runs everything.")
     click.echo(f"The picture is in {output.resolve()}: {', '.join(path.name for path in written)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @problem_argument
-@click.option("--algorithm", default="cspda", show_default=True, help="A name from `inbounds algorithms`.")
+@click.option(
+    "--algorithm",
+    help="A name from `inbounds algorithms`.  [default: cspda; with --certified: a plan on the empirical model]",
+)
 @click.option(
     "--preset",
     type=click.Choice(["paper", "practical"]),
@@ -33,7 +36,11 @@ if TYPE_CHECKING:
 )
 @click.option("--samples", type=int, default=100_000, show_default=True, help="State-action-state transitions to draw.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same run, bit for bit.")
-@click.option("--slater", type=float, help="Slater constant in scaled units; estimated from samples when not given.")
+@click.option(
+    "--slater",
+    type=float,
+    help="Slater constant in scaled units (`inbounds plan PROBLEM` shows it); estimated from samples when not given.",
+)
 @click.option(
     "--kappa", type=float, help="Tightening in scaled units; 0 switches it off. Default: the algorithm's own rule."
 )
@@ -45,7 +52,7 @@ if TYPE_CHECKING:
 def learn(
     problem: str,
     parameters: tuple[str, ...],
-    algorithm: str,
+    algorithm: str | None,
     preset: str,
     samples: int,
     seed: int,
@@ -76,9 +83,13 @@ def learn(
     cmdp = load_discounted(problem, parameters, "learn")
     if unconstrained:
         cmdp = cmdp.unconstrained()
-    if certified:
-        _learn_certified(cmdp, samples, confidence, seed, show_policy, as_json)
+    if certified and algorithm is None:
+        for name, value in (("slater", slater), ("kappa", kappa)):
+            if value is not None:
+                raise InvalidInput(f"--{name} is a setting of an algorithm: give --algorithm, or leave --{name} out")
+        _learn_certified(cmdp, "model", samples, confidence, seed, show_policy, as_json)
         return
+    algorithm = algorithm or "cspda"
     if algorithm not in ALGORITHMS:
         raise InvalidInput(f"no algorithm is called {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
     settings_class = ALGORITHMS[algorithm]
@@ -92,10 +103,13 @@ def learn(
             f"add --unconstrained to drop them"
         )
     settings = (settings_class.practical if preset == "practical" else settings_class)(**given)
+    if certified:
+        _learn_certified(cmdp, settings, samples, confidence, seed, show_policy, as_json)
+        return
+    best = ib.solve(cmdp)  # before anything is learned: it may say that there is nothing to learn
     with progress_bar("learning", samples, quiet=as_json) as advance_to:
         run = ib.learn(cmdp.simulator(), settings, samples=samples, seed=seed, progress=advance_to)
     judged = ib.evaluate(cmdp, run.policy)
-    best = ib.solve(cmdp)
     if as_json:
         print_json(
             problem=problem_facts(cmdp),
@@ -135,19 +149,26 @@ def learn(
                 for c, m, p, e in zip(cmdp.constraints, judged.margins, run.prices, best.prices, strict=True)
             ],
         )
-    click.echo("IN BOUNDS" if judged.in_bounds else "OUT OF BOUNDS: a margin is negative")
+        click.echo("IN BOUNDS" if judged.in_bounds else "OUT OF BOUNDS: a margin is negative")
     click.echo(f"guarantee {run.guarantee}")
     if show_policy:
         print_policy(run.policy)
 
 
-def _learn_certified(cmdp: CMDP, samples: int, confidence: float, seed: int, show_policy: bool, as_json: bool) -> None:
+def _learn_certified(
+    cmdp: CMDP, learner: Any, samples: int, confidence: float, seed: int, show_policy: bool, as_json: bool
+) -> None:
     """Learn and prove with samples; the model only says afterwards what the policy is really worth."""
     import inbounds as ib
 
     with progress_bar("learning and proving", samples, quiet=as_json) as advance_to:
         run = ib.learn_certified(
-            cmdp.simulator(), samples=samples, confidence=confidence, seed=seed, progress=advance_to
+            cmdp.simulator(),
+            samples=samples,
+            confidence=confidence,
+            seed=seed,
+            learner=learner,
+            progress=advance_to,
         )
     judged = None if run.policy is None else ib.evaluate(cmdp, run.policy)
     if as_json:
@@ -172,8 +193,8 @@ def _learn_certified(cmdp: CMDP, samples: int, confidence: float, seed: int, sho
     best = ib.solve(cmdp)
     click.echo(
         f"On the model: reward {judged.reward:.6g} per step, {judged.total_reward:.6g} in total "
-        f"(optimum {best.reward:.6g}, {best.total_reward:.6g}); margins "
-        + ", ".join(f"{c.name} {m:+.4g}" for c, m in zip(cmdp.constraints, judged.margins, strict=True))
+        f"(optimum {best.reward:.6g}, {best.total_reward:.6g})"
+        + "".join(f", margin of {c.name} {m:+.4g}" for c, m in zip(cmdp.constraints, judged.margins, strict=True))
     )
     if show_policy:
         print_policy(run.policy)

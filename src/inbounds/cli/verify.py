@@ -21,6 +21,11 @@ def verify(model: Path, certificate: Path, as_json: bool) -> None:
     The checker is one file of the standard library, `certify/verify.py`, and runs without the rest of the project:
     `python verify.py model.npz certificate.json`. It accepts only what holds in exact rational arithmetic. Exit code 0
     when it accepts, 1 when it does not.
+
+    \b
+    Examples
+      inbounds solve queue --save-model queue.npz --certificate queue.json
+      inbounds verify queue.npz queue.json
     """
     from inbounds.certify.verify import verify as check
 

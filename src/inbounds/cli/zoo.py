@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from inbounds.cli.arguments import json_option
@@ -12,7 +16,15 @@ from inbounds.cli.printing import print_json, print_table
 @click.argument("problem", required=False)
 @json_option
 def zoo(problem: str | None, as_json: bool) -> None:
-    """List the named problems, or explain one."""
+    """List the named problems, or explain one.
+
+    All of them can be solved; learning, comparisons and frontiers take those that are discounted.
+
+    \b
+    Examples
+      inbounds zoo
+      inbounds zoo garnet
+    """
     import inspect
 
     from inbounds.errors import InvalidInput
@@ -31,9 +43,16 @@ def zoo(problem: str | None, as_json: bool) -> None:
     if as_json:
         print_json(**facts)
     elif problem is None:
-        print_table(("problem", "what it is"), [(name, str(fact["summary"])) for name, fact in facts.items()])
+        print_table(
+            ("problem", "kind", "what it is"),
+            [(name, _kind(fact), re.split(r"[:;.]", str(fact["summary"]))[0]) for name, fact in facts.items()],
+        )
         click.echo("`inbounds zoo PROBLEM` shows the parameters of one.")
     else:
         text = inspect.getdoc(PROBLEMS[problem]) or ""
         click.echo(text.split("\nExamples\n")[0].rstrip())
         click.echo("\nDefaults: " + ", ".join(f"{k}={v!r}" for k, v in facts[problem]["parameters"].items()))  # type: ignore[attr-defined]
+
+
+def _kind(fact: Mapping[str, Any]) -> str:
+    return "finite horizon" if "horizon" in fact["parameters"] else "discounted"

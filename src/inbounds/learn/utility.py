@@ -97,6 +97,8 @@ def checked_gradient(utility: Utility, occupancy: Floats) -> Floats:
     """The gradient [n] at an occupancy [n], if it is one and within its bound."""
     gradient = float_vector(utility.gradient(occupancy), len(occupancy), f"the gradient of utility {utility.name!r}")
     largest = np.max(np.abs(gradient))
+    if not np.isfinite(largest):
+        raise InvalidInput(f"Utility {utility.name!r}: an entry of its gradient is {largest}; all must be finite")
     if not largest <= utility.lipschitz * (1.0 + 1e-9):
         raise InvalidInput(
             f"Utility {utility.name!r}: an entry of its gradient is {largest:g} in absolute value, "

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from inbounds.learn.algorithm import learn, record_of
 from inbounds.model.cmdp import CMDP
 from inbounds.model.policy import ROUNDING, evaluate
 from inbounds.study.journal import Journal, key_of
-from inbounds.study.parallel import run_jobs
+from inbounds.study.parallel import run_jobs, valid_workers
 
 _CHECKPOINTS = 12
 _FIRST = 0.005
@@ -40,7 +41,7 @@ class Entry:
 
     name: str
     settings: str  # as they would be typed
-    constrained: bool  # otherwise it ran without the constraints
+    constrained: bool  # otherwise it ran without the problem's constraints
     optimum: float  # of the problem that it ran on
     samples: Ints  # [C]
     rewards: Floats  # [seeds, C]
@@ -70,7 +71,7 @@ class Entry:
         return np.any(self.margins < -ROUNDING * self.margin_scales, axis=2)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """All entries, and what they are measured against. Values are totals."""
 
@@ -87,6 +88,10 @@ class Comparison:
     def entry(self, name: str) -> Entry:
         return next(entry for entry in self.entries if entry.name == name)
 
+    def __repr__(self) -> str:
+        names = ", ".join(entry.name for entry in self.entries)
+        return f"Comparison({self.problem}: {names}; seeds {self.seeds}, samples {self.samples:,})"
+
 
 def compare(
     cmdp: CMDP,
@@ -96,7 +101,7 @@ def compare(
     seeds: int = 20,
     preset: str = "practical",
     workers: int | None = None,
-    journal: Path | None = None,
+    journal: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Run algorithms on the same budget and judge their policies exactly.
@@ -118,7 +123,9 @@ def compare(
     workers : int, optional
         Processes; default: one per core.
     journal : path, optional
-        A file in which finished runs are recorded, and from which they are taken when they are there already.
+        A file in which finished runs are recorded, and from which they are taken when they are there already. Only
+        settings of numbers and texts can be recognised: with a function among them, such as a `Utility`, or of a class
+        that is in no file, runs are done again.
     progress : callable, optional
         Called with (runs finished, runs in all).
 
@@ -134,7 +141,7 @@ def compare(
     for what, count, least in (("seeds", seeds, 1), ("samples", samples, 1_000)):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
             raise InvalidInput(f"{what} must be a whole number of at least {least:,}, found {count!r}")
-    chosen = _settings(algorithms, preset)
+    chosen, workers = _settings(algorithms, preset), valid_workers(workers)
     checkpoints = sorted({round(count) for count in np.geomspace(_FIRST * samples, samples, _CHECKPOINTS)})
     free = cmdp.unconstrained()
     optimum, free_optimum = solve(cmdp).total_reward, solve(free).total_reward
@@ -142,11 +149,11 @@ def compare(
     identity = digest(replace(cmdp, state_labels=None, action_labels=None))  # labels change no run
     jobs, keys = [], []
     for settings in chosen.values():
-        made_of = [repr(settings), _source_digest(type(settings))]
+        made_of = [_identity(settings), _source_digest(type(settings))]
         for seed in range(seeds):
             jobs.append((cmdp if record_of(settings).constrained else free, settings, int(samples), checkpoints, seed))
             keys.append(key_of(identity, *made_of, int(samples), checkpoints, seed))
-    book = None if journal is None else Journal(journal)
+    book = None if journal is None else Journal(Path(journal))
     runs = [None if book is None else book.get(key) for key in keys]
     missing = [position for position, run in enumerate(runs) if run is None]
     done = resumed = len(jobs) - len(missing)
@@ -215,7 +222,14 @@ def _settings(algorithms: Sequence[str] | Mapping[str, Any] | None, preset: str)
         for settings in algorithms.values():
             record_of(settings)
         return dict(algorithms)
-    names = list(ALGORITHMS) if algorithms is None else list(algorithms)
+    if algorithms is None:
+        algorithms = list(ALGORITHMS)
+    if not isinstance(algorithms, list | tuple) or not all(isinstance(name, str) for name in algorithms):
+        raise InvalidInput(
+            f'algorithms must be a list of names, or a dict from name to settings such as {{"mine": ib.CSPDA()}}, '
+            f"found {algorithms!r}"
+        )
+    names = list(algorithms)
     unknown = [name for name in names if name not in ALGORITHMS]
     if unknown:
         raise InvalidInput(f"no algorithm is called {unknown[0]!r}; there are: {', '.join(ALGORITHMS)}")
@@ -225,7 +239,7 @@ def _settings(algorithms: Sequence[str] | Mapping[str, Any] | None, preset: str)
 def _entry(
     name: str, settings: Any, cmdp: CMDP, free_optimum: float, optimum: float, runs: Sequence[dict[str, Any] | None]
 ) -> Entry:
-    constrained = record_of(settings).constrained
+    constrained = record_of(settings).constrained or cmdp.n_constraints == 0
     refusal = next((run["refusal"] for run in runs if run is not None and "refusal" in run), "")
     ran = [] if refusal else [run for run in runs if run is not None]
     n_constraints = cmdp.n_constraints if constrained else 0
@@ -244,10 +258,22 @@ def _entry(
     )
 
 
+def _identity(settings: Any) -> str:
+    """What the settings are; something new every time for settings that no text tells apart, such as functions."""
+    plain = is_dataclass(settings) and all(_plain(getattr(settings, field.name)) for field in fields(settings))
+    return repr(settings) if plain else os.urandom(16).hex()
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_plain(entry) for entry in value)
+    return value is None or isinstance(value, bool | int | float | str | np.generic)
+
+
 def _source_digest(settings_class: type) -> str:
     """Of everything that could change a run: the library, and the file of the algorithm if it is the user's own."""
     try:
         own = Path(inspect.getfile(settings_class)).read_bytes()
-    except (TypeError, OSError):
-        own = settings_class.__qualname__.encode()
+    except (TypeError, OSError):  # typed at a prompt: nothing tells whether it is still the same
+        own = os.urandom(16)
     return sources_digest() + hashlib.sha256(own).hexdigest()

@@ -1,7 +1,8 @@
 """A journal of finished runs: what was done once is not done again, even after the process was killed.
 
-One line of JSON per run, appended and brought to the disk as soon as the run has finished. A line that was cut off by
-a crash is passed over when the journal is read, and its run is done again.
+One line of JSON per run, appended and brought to the disk as soon as the run has finished. Each line carries a digest
+of itself: one that was cut off by a crash, damaged or edited is passed over when the journal is read, and its run is
+done again.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Journal:
         for line in content.splitlines():
             try:
                 run = json.loads(line)
-                self._runs[run.pop("key")] = run
+                key = run.pop("key")
+                if run.pop("digest") == key_of(key, run):
+                    self._runs[key] = run
             except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
                 continue
 
@@ -47,7 +50,7 @@ class Journal:
 
     def add(self, key: str, run: dict[str, Any]) -> None:
         """Record a run; when this returns, it is on the disk."""
-        line = json.dumps({"key": key, **run}).encode() + b"\n"
+        line = json.dumps({"key": key, **run, "digest": key_of(key, run)}).encode() + b"\n"
         with open(self.path, "ab") as stream:
             stream.write(b"\n" + line if self._torn else line)
             stream.flush()

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from inbounds.errors import InvalidInput
 
 
@@ -26,16 +28,22 @@ def run_jobs(
     >>> run_jobs(pow, [(2, 3), (3, 2)], workers=1)
     [8, 9]
     """
-    if workers is None:
-        workers = available_cores()
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InvalidInput(f"workers must be a whole number of at least 1, found {workers!r}")
+    workers = valid_workers(workers)
     results: list[Any] = [None] * len(jobs)
     for position, result in _finished(function, jobs, min(workers, len(jobs))):
         results[position] = result
         if finished is not None:
             finished(position, result)
     return results
+
+
+def valid_workers(workers: int | None) -> int:
+    """How many processes to use: as many as were asked for, or one per core."""
+    if workers is None:
+        return available_cores()
+    if isinstance(workers, bool) or not isinstance(workers, int | np.integer) or workers < 1:
+        raise InvalidInput(f"workers must be a whole number of at least 1, found {workers!r}")
+    return int(workers)
 
 
 def available_cores() -> int:
