@@ -274,7 +274,9 @@ def prepare_known(settings: CRPO, model: CMDP, iterations: int) -> Prepared:
         sums=np.zeros(model.n_pairs),
     )
     guarantee = (
-        f"every margin is at least {constants.least:.3g} (scaled units, normalised), "
+        "none: the tolerance is larger than any margin; more iterations make it smaller, or give tolerance="
+        if constants.least <= -1.0
+        else f"every margin is at least {constants.least:.3g} (scaled units, normalised), "
         f"unless no policy on the way had such margins"
     )
     return Prepared(state, constants, 0, resolved, guarantee)

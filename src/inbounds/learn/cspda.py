@@ -125,8 +125,8 @@ class CSPDA:
     ----------
     slater : float in (0, 1], optional
         The Slater constant phi in scaled units: a margin that some policy keeps in every constraint at once. When it
-        is not given, a tenth of the samples (they count) is drawn evenly over the pairs, and half the Slater constant
-        of the empirical model is taken, at least 0.01.
+        is not given, a tenth of the samples (they count), but at most 10,000 of every pair, is drawn evenly over the
+        pairs, and half the Slater constant of the empirical model is taken, at least 0.01.
     kappa : float, optional
         How much every constraint is tightened, in scaled units. Default: the paper's formula; 0 is its Corollary.
     alpha, beta : float, optional
@@ -303,7 +303,8 @@ def _guarantee(settings: CSPDA, slater: float, estimated: bool, kappa: float) ->
     if estimated:
         gaps.append("an estimated Slater constant")
     if kappa > slater / 2.0:
-        gaps.append(f"kappa {kappa:.3g} above half the Slater constant, {slater / 2.0:.3g}: too few samples")
+        why = ": too few samples" if settings.kappa is None else ""
+        gaps.append(f"kappa {kappa:.3g} above half the Slater constant, {slater / 2.0:.3g}{why}")
     if gaps:
         return f"none: the paper's theorem does not cover {'; nor '.join(gaps)}"
     return "the paper's Theorem 3: over runs, the expected margins are >= 0 if the Slater constant is right"

@@ -16,6 +16,10 @@ from inbounds.model.cmdp import CMDP, Constraint
 from inbounds.model.simulator import Simulator, World
 
 
+_SLATER_PER_PAIR = 10_000
+"""Samples of each pair, at most, behind an estimate of the Slater constant, of which half is taken: more are wasted."""
+
+
 class Tally(NamedTuple):
     """Samples of all pairs in turn: sample number t is of pair t mod n. The state of algorithms that draw like that."""
 
@@ -120,7 +124,7 @@ def estimate_slater(simulator: Simulator, samples: int, rng: np.random.Generator
     if simulator.n_constraints == 0:
         return 1.0, 0
     n_pairs = simulator.pairs.n_pairs
-    per_pair = max(1, samples // (10 * n_pairs))
+    per_pair = min(max(1, samples // (10 * n_pairs)), _SLATER_PER_PAIR)
     if 2 * per_pair * n_pairs > samples:
         raise InvalidInput(
             f"{samples:,} samples are too few to estimate the Slater constant of {n_pairs:,} pairs; "
