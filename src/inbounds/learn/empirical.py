@@ -15,7 +15,6 @@ from inbounds.learn.kernels import FIRST_STARTS, draw_next, draw_start
 from inbounds.model.cmdp import CMDP, Constraint
 from inbounds.model.simulator import Simulator, World
 
-
 _SLATER_PER_PAIR = 10_000
 """Samples of each pair, at most, behind an estimate of the Slater constant, of which half is taken: more are wasted."""
 
@@ -131,4 +130,5 @@ def estimate_slater(simulator: Simulator, samples: int, rng: np.random.Generator
             f"give slater=, or at least {2 * n_pairs:,} samples"
         )
     estimate = slater(empirical_model(simulator, per_pair, rng)).value
-    return min(max(0.5 * estimate, 0.01), 1.0), per_pair * n_pairs
+    # Rounded, so that the last digits of a solver, which may differ elsewhere, do not lead to another run.
+    return min(max(round(0.5 * estimate, 6), 0.01), 1.0), per_pair * n_pairs
