@@ -68,7 +68,8 @@ def main() -> None:
         name = f"{discount}, gap {tolerance:.0e}, seed {seed}"
         print(
             f"{name:26s} {found['cold']:9.3f} {found['cold_solves']:6d} {found['frontier']:11.3f} {found['solves']:6d} "
-            f"{found['gap']:10.1e}   x {found['frontier'] / found['cold']:4.1f}   x {found['frontier'] / found['plain']:.1f}",
+            f"{found['gap']:10.1e}   x {found['frontier'] / found['cold']:4.1f}   x "
+            f"{found['frontier'] / found['plain']:.1f}",
             flush=True,
         )
 
