@@ -236,6 +236,15 @@ def test_frontier_writes_a_picture_and_a_csv(tmp_path: Path) -> None:
     assert [float(row["price_service"]) for row in rows] == [prices[0] for prices in answer["prices"]]
 
 
+def test_frontiers_of_two_constraints_do_not_overwrite_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for constraint in ("service", "flow"):
+        assert run("frontier", "queue", "--constraint", constraint, "--points", "3").exit_code == 0
+    assert {path.name for path in (tmp_path / "frontier").iterdir()} == {"queue-service", "queue-flow"}
+
+
 def test_models_in_files_are_solved(tmp_path: Path) -> None:
     ib.zoo.queue().save(tmp_path / "queue.npz")
     assert "4.64485824863 in total" in run("solve", str(tmp_path / "queue.npz")).output

@@ -17,13 +17,11 @@ from inbounds.cli.printing import print_json, print_table, problem_facts, tidy
 @click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    default=Path("frontier"),
-    show_default=True,
-    help="Where the picture and the CSV go.",
+    help="Where the picture and the CSV go.  [default: frontier/PROBLEM-CONSTRAINT]",
 )
 @json_option
 def frontier(
-    problem: str, parameters: tuple[str, ...], constraint: str, points: int, output: Path, as_json: bool
+    problem: str, parameters: tuple[str, ...], constraint: str, points: int, output: Path | None, as_json: bool
 ) -> None:
     """The optimum as one bound moves: the price of safety.
 
@@ -44,6 +42,9 @@ def frontier(
 
     from inbounds.report.frontier import write_frontier
 
+    if output is None:
+        named = "".join(letter if letter.isalnum() else "-" for letter in curve.constraint)
+        output = Path("frontier") / f"{Path(problem).stem}-{named}"
     written = write_frontier(curve, names, output)
     prices = curve.prices[:, names.index(curve.constraint)]
     if as_json:
