@@ -70,10 +70,10 @@ Departures, with their reasons
 
 Practical preset
 ----------------
-`CRPO.practical()`: as many samples an iteration as there are pairs; values are carried over from one policy to the next
-and so are the counts behind beta; step 1; no tolerance but kappa = 0.03 sqrt( n / ((1 - gamma) N) ); the mixture of the
-second half of the iterations. No theorem covers it. With only a few times 1 / (1 - gamma) samples of every pair the
-estimates have not caught up, and a run may end out of bounds.
+`CRPO.practical()`: as many samples an iteration as there are pairs, at least 20 / (1 - gamma); values are carried over
+from one policy to the next and so are the counts behind beta; step 1; no tolerance but kappa = 0.03 sqrt(n / ((1 -
+gamma) N)); the mixture of the second half of the iterations. No theorem covers it. With only a few times 1 / (1 -
+gamma) samples of every pair the estimates have not caught up, and a run may end out of bounds.
 
 Cost
 ----
@@ -127,8 +127,9 @@ class CRPO:
         What the normalised values are multiplied by before they are added to the logits. Default: the paper's formula,
         1 / sqrt((1 - discount) n iterations).
     inner : int or "pairs", optional
-        Samples in an iteration; "pairs": as many as there are pairs. Default: sqrt(samples / ((1 - discount) n)), or n
-        if that is more. An iteration costs O(n) besides, however few samples it has.
+        Samples in an iteration; "pairs": as many as there are pairs, at least 20 / (1 - discount). Default:
+        sqrt(samples / ((1 - discount) n)), or n if that is more. An iteration costs O(n) besides, however few samples
+        it has.
     values : "afresh" or "carried over"
         Whether an iteration starts its estimates from zero, or from those of the policy before.
     average : "all" or "second half"
@@ -241,7 +242,8 @@ def prepare(settings: CRPO, simulator: Simulator, samples: int, rng: np.random.G
     if settings.inner is None:
         inner = max(round(math.sqrt(samples / ((1.0 - discount) * n_pairs))), n_pairs)
     else:
-        inner = n_pairs if settings.inner == "pairs" else int(settings.inner)
+        # Of few pairs with a long horizon, as many samples as pairs do not tell what the last change of policy did.
+        inner = max(n_pairs, math.ceil(20.0 / (1.0 - discount))) if settings.inner == "pairs" else int(settings.inner)
     inner = min(inner, samples)
     iterations = samples // inner
     kappa = settings.kappa_multiplier * math.sqrt(n_pairs / ((1.0 - discount) * samples))
