@@ -31,7 +31,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.compiled import compiled
-from inbounds.model.chain import Chain, deterministic_chain, iterate_flow, mixed_chain, unsigned
+from inbounds.model.chain import Chain, deterministic_chain, iterate_flow, mixed_chain, row_times, unsigned
 from inbounds.model.cmdp import CMDP
 from inbounds.model.elimination import (
     TRIAL_SWEEPS,
@@ -289,23 +289,16 @@ def improve(operator: Operator, stage: Floats, value: Floats, backed: Floats, ch
     low, high = np.inf, -np.inf
     for s in range(value.shape[0]):
         keep = chosen[s]
-        best = -np.inf
-        best_pair = keep
+        best, best_pair = -np.inf, keep
         for pair in range(operator.offsets[s], operator.offsets[s + 1]):
-            mean = 0.0
-            for entry in range(operator.starts[pair], operator.starts[pair + 1]):
-                mean += operator.probabilities[entry] * value[operator.targets[entry]]
+            mean = row_times(operator.starts, operator.targets, operator.probabilities, pair, value)
             backup = stage[pair] + operator.discount * mean
-            if backup > best or (backup == best and pair == keep):
-                best = backup
-                best_pair = pair
-        chosen[s] = best_pair
-        backed[s] = best
+            # A branch would be guessed wrong in every state; here and below.
+            better = (backup > best) | ((backup == best) & (pair == keep))
+            best, best_pair = backup if better else best, pair if better else best_pair
+        chosen[s], backed[s] = best_pair, best
         change = best - value[s]
-        if change < low:
-            low = change
-        if change > high:
-            high = change
+        low, high = change if change < low else low, change if change > high else high
     return low, high
 
 
@@ -318,18 +311,12 @@ def _evaluate(chain: Chain, stage: Floats, chosen: Ints, value: Floats, scratch:
         scratch[s] = value[s]
     sweeps = 0
     while sweeps < most and high - low > goal:
+        for s in range(n_states):
+            value[s] = stage[chosen[s]] + row_times(chain.starts, chain.targets, chain.weights, s, scratch)
         low, high = np.inf, -np.inf
         for s in range(n_states):
-            total = stage[chosen[s]]
-            for entry in range(chain.starts[s], chain.starts[s + 1]):
-                total += chain.weights[entry] * scratch[chain.targets[entry]]
-            value[s] = total
-            change = total - scratch[s]
-            if change < low:
-                low = change
-            if change > high:
-                high = change
-        for s in range(n_states):
+            change = value[s] - scratch[s]
+            low, high = change if change < low else low, change if change > high else high
             scratch[s] = value[s]
         sweeps += 1
     return low, high

@@ -103,6 +103,7 @@ class Mixture(NamedTuple):
     occupancy: Floats  # like the reward
     prices: Floats  # [K]
     value_function: Floats  # of the reward plus the priced margins; it proves the upper bound
+    upper_bound: float
     unconstrained_solves: int
 
 
@@ -152,6 +153,7 @@ class Bundle:
             occupancy=dual.mixed_occupancy(weights),
             prices=dual.best_prices * spread / self._scales,
             value_function=centre + spread * dual.best_value_function,
+            upper_bound=centre + spread * dual.upper,
             unconstrained_solves=dual.solves,
         )
 
@@ -168,7 +170,13 @@ def slater_bundle(
     dual = _Dual(solver, np.zeros(margins.shape[1]), margins, units * unit)
     weights = _close_gap(dual, lambda upper: tolerance * max(abs(upper), 0.1), None, prices_sum_to_one=True)
     assert weights is not None  # a least margin always has a maximum
-    return Mixture(dual.mixed_occupancy(weights), dual.best_prices, unit * dual.best_value_function, dual.solves)
+    return Mixture(
+        occupancy=dual.mixed_occupancy(weights),
+        prices=dual.best_prices,
+        value_function=unit * dual.best_value_function,
+        upper_bound=unit * dual.upper,
+        unconstrained_solves=dual.solves,
+    )
 
 
 class _Dual:

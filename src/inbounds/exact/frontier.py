@@ -125,8 +125,8 @@ def frontier(cmdp: CMDP, constraint: int | str = 0, points: int = 50, *, toleran
         without = replace(cmdp, constraints=cmdp.constraints[:k] + cmdp.constraints[k + 1 :])
         alone = solve(without, tolerance=tolerance)
         most = solve(replace(without, reward=margins[k]), tolerance=tolerance)
-        free = Mixture(alone.occupancy, np.insert(alone.prices, k, 0.0), alone.value_function, 0)
-        best = Mixture(most.occupancy, most.prices, most.value_function, 0)
+        free = Mixture(alone.occupancy, np.insert(alone.prices, k, 0.0), alone.value_function, alone.upper_bound, 0)
+        best = Mixture(most.occupancy, most.prices, most.value_function, most.upper_bound, 0)
         solves += alone.unconstrained_solves + most.unconstrained_solves
 
     # In terms of the margin at the bound of `cmdp`: how much tighter than that the bound can be.

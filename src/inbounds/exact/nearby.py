@@ -23,6 +23,7 @@ import numpy as np
 from inbounds.arrays import Floats, Ints
 from inbounds.compiled import compiled
 from inbounds.exact.bellman import Operator, Solver, Unconstrained
+from inbounds.model.chain import row_times
 
 _ROUNDS = 100
 """Cutting planes, at most, for each row of a basis."""
@@ -36,7 +37,7 @@ class Step(NamedTuple):
 
     prices: Floats  # [K]
     gain: float  # of reward, to first order
-    at_the_edge: bool  # whether better prices may lie outside the widths
+    at_the_edge: Any  # bool [K], where better prices may lie outside the widths
     pairs: Ints  # [M], to take
     states: Ints  # [M], where
     shares: Floats  # [M], with which probability
@@ -94,7 +95,7 @@ class Nearby:
         lowest, highest = np.maximum(self.prices - self.widths, 0.0), self.prices + self.widths
         prices, gain, shares = combine(self._effects, self._states, margins, lowest, highest)
         taken = shares > 0.0
-        at_the_edge = bool(np.any((prices >= highest) | ((prices <= lowest) & (prices > 0.0))))
+        at_the_edge = (prices >= highest) | ((prices <= lowest) & (prices > 0.0))
         return Step(prices, gain, at_the_edge, self._pairs[taken], self._states[taken], shares[taken])
 
     def probabilities(self, step: Step) -> Floats:
@@ -144,17 +145,13 @@ def _changes(
         for pair in range(operator.offsets[s], operator.offsets[s + 1]):
             if pair == chosen[s]:
                 continue
-            mean = 0.0
-            for entry in range(operator.starts[pair], operator.starts[pair + 1]):
-                mean += operator.probabilities[entry] * value[operator.targets[entry]]
+            mean = row_times(operator.starts, operator.targets, operator.probabilities, pair, value)
             reach = stage[pair] + discount * mean - value[s]
             if reach + bounds[0] < 0.0:
                 continue
             effects[found, 0] = reach * share
             for k in range(n_constraints):
-                mean = 0.0
-                for entry in range(operator.starts[pair], operator.starts[pair + 1]):
-                    mean += operator.probabilities[entry] * values[k, operator.targets[entry]]
+                mean = row_times(operator.starts, operator.targets, operator.probabilities, pair, values[k])
                 effect = (1.0 - discount) * signals[k, pair] + discount * mean - values[k, s]
                 effects[found, 1 + k] = effect * share
                 reach += widths[k] * abs(effect)

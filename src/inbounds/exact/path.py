@@ -137,12 +137,13 @@ class Path:
         for _ in range(_STEPS):
             nearby, margins = self._nearby, self._margins[self._anchor] - moved
             step = nearby.best(margins)
-            if step.at_the_edge:
-                nearby.widen(_WIDEN * np.maximum(nearby.widths, self._widths))
+            if step.at_the_edge.any():
+                wider = _WIDEN * np.maximum(nearby.widths, self._widths)
+                nearby.widen(np.where(step.at_the_edge, wider, nearby.widths))
                 self._widths, step = nearby.widths, nearby.best(margins)
             promised = self._rewards[self._anchor] + step.gain
             upper, allowed = self._upper(moved, tolerance)
-            if not step.at_the_edge:
+            if not step.at_the_edge.any():
                 if _CLOSE * allowed < upper - promised < _NEARLY * allowed:
                     self._solve(step.prices, _INNER * allowed, step)
                     upper, allowed = self._upper(moved, tolerance)
@@ -210,11 +211,12 @@ class Path:
             pairs, time = self._policies[j]
             occupancy[pairs] += weights[j] * time
         best = self._best(moved)
-        value = self._value_functions[best] - float(np.sum(self._prices[best] * moved))
+        relief = float(np.sum(self._prices[best] * moved))
         return Mixture(
             occupancy=occupancy,
             prices=self._prices[best] * self._spread / self._scales,
-            value_function=self._centre + self._spread * value,
+            value_function=self._centre + self._spread * (self._value_functions[best] - relief),
+            upper_bound=self._centre + self._spread * float(self._uppers[best] - relief),
             unconstrained_solves=self.unconstrained_solves,
         )
 
@@ -250,11 +252,11 @@ class Path:
 
     def _add_changed(self, nearby: Nearby, step: Step) -> None:
         taken = nearby.probabilities(step)
-        time, pairs = self._solver.time_of_mixed(taken, self._accuracy, nearby.time), np.flatnonzero(taken)
+        time, pairs = self._solver.time_of_mixed(taken, self._accuracy, nearby.time), np.flatnonzero(taken != 0.0)
         self._add(pairs, time[self._states[pairs]] * taken[pairs], self._accuracy)
 
     def _add(self, pairs: Ints, time: Floats, error: float) -> None:
         self._policies.append((pairs, time))
         self._errors = np.append(self._errors, error)
         self._rewards = np.append(self._rewards, np.sum(time * self._objective[pairs]))
-        self._margins = np.vstack([self._margins, np.sum(time * self._signals[:, pairs], axis=1)])
+        self._margins = np.vstack([self._margins, [np.sum(time * signal[pairs]) for signal in self._signals]])

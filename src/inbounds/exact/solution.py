@@ -91,15 +91,23 @@ def assemble(
     occupancy: Floats,
     prices: Floats,
     value_function: Floats,
+    proved: float | None = None,
     unconstrained_solves: int = 0,
     *,
     method: str,
 ) -> Solution:
-    """The policy of an occupancy, evaluated on the model, with the bound that prices and a value function prove."""
+    """The policy of an occupancy, evaluated on the model, with the bound that prices and a value function prove.
+
+    `proved` is that bound, where it is known.
+    """
     prices = np.maximum(prices, 0.0)
-    priced = cmdp.reward + np.einsum("k,kn->n", prices, cmdp.margins)
     time = cmdp.pairs.sum_by_state(occupancy)
-    otherwise = None if np.all(time > 0.0) else greedy(cmdp, priced, value_function)
+    everywhere = bool(np.all(time > 0.0))
+    if proved is None or not everywhere:
+        priced = cmdp.reward + np.einsum("k,kn->n", prices, cmdp.margins)
+    if proved is None:
+        proved = upper_bound(cmdp, priced, value_function)
+    otherwise = None if everywhere else greedy(cmdp, priced, value_function)
     policy = Policy.from_occupancy(cmdp, occupancy, otherwise)
     judged = evaluation(cmdp, occupancy_near(cmdp, policy, start=time / time.sum()))
     return Solution(
@@ -108,7 +116,7 @@ def assemble(
         margins=judged.margins,
         prices=freeze(prices),
         value_function=freeze(value_function),
-        upper_bound=upper_bound(cmdp, priced, value_function),
+        upper_bound=proved,
         occupancy=judged.occupancy,
         discount=cmdp.discount,
         margin_scales=cmdp.margin_scales,

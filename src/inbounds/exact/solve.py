@@ -90,6 +90,6 @@ def _polished(cmdp: CMDP, solution: Solution) -> Solution:
     found = occupancy_lp(cmdp, start=vertex_near(cmdp, solution))
     if found is None:
         return solution
-    vertex = assemble(cmdp, *found, solution.unconstrained_solves, method="polish")
+    vertex = assemble(cmdp, *found, unconstrained_solves=solution.unconstrained_solves, method="polish")
     close = max(solution.gap, 1e-9 * abs(vertex.reward))  # HiGHS's multipliers are good to about 1e-10
     return vertex if vertex.in_bounds and vertex.gap <= close else solution

@@ -273,9 +273,13 @@ class CMDP:
 
         Where the signal equals the bound throughout, up to rounding, the size of the bound instead (1 if that is 0).
         """
-        scales = np.abs(self.margins).max(axis=1)
-        sizes = np.array([max(float(np.abs(c.signal).max()), abs(c.bound)) or 1.0 for c in self.constraints])
-        return freeze(np.where(scales > _ROUNDED_TO_ZERO * sizes, scales, sizes))
+        scales = np.empty(self.n_constraints)
+        for k, constraint in enumerate(self.constraints):
+            ends = np.array([constraint.signal.min(), constraint.signal.max()])
+            size = max(float(np.abs(ends).max()), abs(constraint.bound)) or 1.0
+            largest = float(np.abs(constraint.margin(ends)).max())
+            scales[k] = largest if largest > _ROUNDED_TO_ZERO * size else size
+        return freeze(scales)
 
     def total(self, value: Any) -> Any:
         """A normalised value as the discounted sum it stands for: value / (1 - discount)."""

@@ -120,10 +120,10 @@ class Policy:
         """occupancy(s, a) / sum_b occupancy(s, b); in states with no occupancy, `otherwise` (default: uniform)."""
         pairs = problem.pairs
         mass = np.maximum(float_vector(occupancy, pairs.n_pairs, "the occupancy"), 0.0)
-        if not np.all(np.isfinite(mass)):
+        by_state = pairs.sum_by_state(mass)
+        if not np.all(np.isfinite(by_state)):
             pair = int(np.argmin(np.isfinite(mass)))
             raise InvalidInput(f"{pairs.describe(pair)}: the occupancy is {mass[pair]}; it must be finite")
-        by_state = pairs.sum_by_state(mass)
         if np.all(by_state > 0.0):
             return cls(pairs, mass / by_state[pairs.states])
         visited = (by_state > 0.0)[pairs.states]
@@ -250,10 +250,12 @@ def evaluate(cmdp: CMDP, policy: Policy) -> Evaluation:
 
 def evaluation(cmdp: CMDP, spent: Floats) -> Evaluation:
     """The values that belong to an occupancy [n]."""
-    # Not products of matrices: BLAS would wake all cores for them.
+    # Where the policy never is, nothing counts. And no products of matrices: BLAS would wake all cores for them.
+    pairs = np.flatnonzero(spent != 0.0)
+    shares = spent[pairs]
     return Evaluation(
-        reward=float(np.sum(spent * cmdp.reward)),
-        margins=freeze(np.sum(spent * cmdp.margins, axis=1)),
+        reward=float(np.sum(shares * cmdp.reward[pairs])),
+        margins=freeze(np.array([np.sum(shares * c.margin(c.signal[pairs])) for c in cmdp.constraints])),
         occupancy=spent,
         discount=cmdp.discount,
         margin_scales=cmdp.margin_scales,
