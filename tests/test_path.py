@@ -63,6 +63,19 @@ def test_changes_are_combined_as_the_linear_program_says(program):
     assert proved == pytest.approx(optimum, abs=1e-10)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_side_of_a_wide_box_does_not_replace_itself(seed):
+    """A price of zero could come out as -1e-12 next to one of 1e11: its side seemed violated, round after round."""
+    rng = np.random.default_rng(seed)
+    loss, missed, kept = rng.uniform(1e-8, 1e-7, size=3)
+    margins = np.array([rng.uniform(1.0, 2.0), -missed])
+    effects = np.array([[-loss, 0.0, missed + kept]])
+    prices, gain, shares = combine(effects, np.zeros(1, dtype=int), margins, np.zeros(2), np.full(2, 1e11))
+    assert shares == pytest.approx([missed / (missed + kept)], rel=1e-9)
+    assert prices == pytest.approx([0.0, loss / (missed + kept)], rel=1e-6)
+    assert gain == pytest.approx(-loss * missed / (missed + kept), rel=1e-6)
+
+
 @settings(deadline=None, max_examples=20, derandomize=True)
 @given(programs())
 def test_the_twin_has_the_same_bits(program):

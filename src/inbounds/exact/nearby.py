@@ -37,7 +37,7 @@ class Step(NamedTuple):
 
     prices: Floats  # [K]
     gain: float  # of reward, to first order
-    at_the_edge: Any  # bool [K], where better prices may lie outside the widths
+    at_the_edge: bool  # whether better prices may lie outside the widths
     pairs: Ints  # [M], to take
     states: Ints  # [M], where
     shares: Floats  # [M], with which probability
@@ -95,7 +95,7 @@ class Nearby:
         lowest, highest = np.maximum(self.prices - self.widths, 0.0), self.prices + self.widths
         prices, gain, shares = combine(self._effects, self._states, margins, lowest, highest)
         taken = shares > 0.0
-        at_the_edge = (prices >= highest) | ((prices <= lowest) & (prices > 0.0))
+        at_the_edge = bool(np.any((prices >= highest) | ((prices <= lowest) & (prices > 0.0))))
         return Step(prices, gain, at_the_edge, self._pairs[taken], self._states[taken], shares[taken])
 
     def probabilities(self, step: Step) -> Floats:
@@ -184,6 +184,7 @@ def combine(effects: Floats, groups: Ints, margins: Floats, lowest: Floats, high
     weights = np.zeros(size)
     made_at = np.zeros((size, n_constraints))  # the prices of a cut
     is_cut = np.zeros(size, dtype=np.bool_)  # but not the first one, of no changes
+    sides = np.arange(size)  # of which price a row is a side of the box; no price has the number of constraints
     for k in range(n_constraints):
         rows[k, k] = -1.0 if margins[k] > 0.0 else 1.0
         rights[k] = lowest[k] if margins[k] > 0.0 else -highest[k]
@@ -196,6 +197,9 @@ def combine(effects: Floats, groups: Ints, margins: Floats, lowest: Floats, high
     for _ in range(_ROUNDS * size):
         point[:] = -rights
         _eliminate(rows.copy(), point)
+        for row in range(size):  # exactly, lest a side that is in the basis already seems violated
+            if sides[row] < n_constraints:
+                point[sides[row]] = -rights[row] * rows[row, sides[row]]
         side, worst = -1, _UNIT
         for k in range(n_constraints):
             outside = max(lowest[k] - point[k], point[k] - highest[k]) / (1.0 + abs(point[k]))
@@ -231,6 +235,7 @@ def combine(effects: Floats, groups: Ints, margins: Floats, lowest: Floats, high
         for i in range(size):
             weights[i] = max(weights[i] - ratio * change[i], 0.0)
         weights[leaving], rights[leaving], is_cut[leaving] = ratio, right, side < 0
+        sides[leaving] = side if side >= 0 else n_constraints
         rows[leaving] = entering
         made_at[leaving] = point[:n_constraints]
     shares = np.zeros(n_changes)

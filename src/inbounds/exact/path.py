@@ -137,13 +137,12 @@ class Path:
         for _ in range(_STEPS):
             nearby, margins = self._nearby, self._margins[self._anchor] - moved
             step = nearby.best(margins)
-            if step.at_the_edge.any():
-                wider = _WIDEN * np.maximum(nearby.widths, self._widths)
-                nearby.widen(np.where(step.at_the_edge, wider, nearby.widths))
+            if step.at_the_edge:
+                nearby.widen(_WIDEN * np.maximum(nearby.widths, self._widths))
                 self._widths, step = nearby.widths, nearby.best(margins)
             promised = self._rewards[self._anchor] + step.gain
             upper, allowed = self._upper(moved, tolerance)
-            if not step.at_the_edge.any():
+            if not step.at_the_edge:
                 if _CLOSE * allowed < upper - promised < _NEARLY * allowed:
                     self._solve(step.prices, _INNER * allowed, step)
                     upper, allowed = self._upper(moved, tolerance)
