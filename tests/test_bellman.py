@@ -95,12 +95,13 @@ def test_a_warm_start_gives_the_same_answer(method):
 @given(cmdp=cmdps(), seed=st.integers(0, 1000))
 def test_improve_is_the_bellman_operator(cmdp, seed):
     value = np.random.default_rng(seed).normal(size=cmdp.n_states)
-    backed, chosen = np.empty(cmdp.n_states), cmdp.offsets[:-1].copy()
+    backed, chosen, backups = np.empty(cmdp.n_states), cmdp.offsets[:-1].copy(), np.empty(cmdp.n_pairs)
     stage = (1.0 - cmdp.discount) * cmdp.reward
-    low, high = improve(Operator.of(cmdp), stage, value, backed, chosen)
+    low, high = improve(Operator.of(cmdp), stage, value, backed, chosen, backups)
     backup = stage + cmdp.discount * cmdp.transition.toarray() @ value
     best = np.array([backup[first:last].max() for first, last in itertools.pairwise(cmdp.offsets)])
     assert backed == pytest.approx(best, abs=1e-14)
+    assert backups == pytest.approx(backup, abs=1e-14)
     assert backup[chosen] == pytest.approx(best, abs=1e-14)
     assert (low, high) == (np.min(backed - value), np.max(backed - value))
 
@@ -111,7 +112,7 @@ def test_improve_keeps_what_it_has_among_equals():
     )
     for held, expected in ((0, 0), (1, 1), (2, 0)):
         chosen = np.array([held])
-        improve(Operator.of(cmdp), cmdp.reward, np.zeros(1), np.empty(1), chosen)
+        improve(Operator.of(cmdp), cmdp.reward, np.zeros(1), np.empty(1), chosen, np.empty(0))
         assert chosen[0] == expected
 
 

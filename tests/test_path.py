@@ -89,9 +89,9 @@ def test_what_a_small_change_is_worth(ring):
     cmdp = ib.zoo.garnet(states=60, actions=3, constraints=2, seed=3, ring=ring, discount=0.99 if ring else 0.9)
     solver, prices = Solver(cmdp), np.array([0.4, 0.3])
     reward = cmdp.reward + prices @ cmdp.margins
-    found = solver.solve(reward, 1e-13)
+    found = solver.solve(reward, 1e-13, keep_backups=True)
     time = solver.time_per_state(found, 1e-15)
-    nearby = Nearby(solver, found, time, reward, cmdp.margins, prices, np.array([100.0, 100.0]))
+    nearby = Nearby(solver, found, time, cmdp.margins, prices, np.array([100.0, 100.0]))
     assert (found.factors is not None) == ring
     assert len(nearby._pairs) == 120  # so wide that every other action could pay
     step = 1e-5

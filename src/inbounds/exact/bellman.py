@@ -56,6 +56,8 @@ _EXPECTED_SWEEPS = 8
 _ROUGH = 2e-3
 """How accurate `Solver.values` are where they are iterated, relative to the largest signal."""
 
+_NO_BACKUPS: Floats = np.empty(0)
+
 
 class Operator(NamedTuple):
     """What sweeps read of a model; nothing is copied."""
@@ -91,6 +93,8 @@ class Unconstrained:
         Of the policy.
     factors : Factors or None
         Of the equations of the chain, when it was solved by elimination.
+    backups : array [n] or None
+        What each pair is worth, followed by this policy, up to the width of the bracket; only when asked for.
     """
 
     value_function: Floats
@@ -99,6 +103,7 @@ class Unconstrained:
     upper: float
     chain: Chain
     factors: Factors | None = None
+    backups: Floats | None = None
 
 
 class Solver:
@@ -110,7 +115,12 @@ class Solver:
         self._planned = False
 
     def solve(
-        self, reward: Floats, tolerance: float, start: Unconstrained | None = None, settled: float = 0.0
+        self,
+        reward: Floats,
+        tolerance: float,
+        start: Unconstrained | None = None,
+        settled: float = 0.0,
+        keep_backups: bool = False,
     ) -> Unconstrained:
         """The best policy for `reward` [n], with a bracket at most `tolerance` wide (or as rounding allows).
 
@@ -119,8 +129,8 @@ class Solver:
         if not self._planned:
             self._plan, self._planned = choose_plan(self.operator, reward), True
         if self._plan is not None:
-            return howard(self.operator, reward, tolerance, self._plan, start)
-        return modified_policy_iteration(self.operator, reward, tolerance, start, settled)
+            return howard(self.operator, reward, tolerance, self._plan, start, keep_backups)
+        return modified_policy_iteration(self.operator, reward, tolerance, start, settled, keep_backups)
 
     def time_per_state(self, found: Unconstrained, tolerance: float, start: Floats | None = None) -> Floats:
         """The discounted share of time that the policy spends in each state [S], begun from `start` if it iterates."""
@@ -133,8 +143,8 @@ class Solver:
         """A policy that is expected to be best for `reward` [n], with its value within a few sweeps of `value` [S]."""
         operator, chain, value = self.operator, chain_of(self.operator, chosen), value.copy()
         if self._plan is None:
-            stage, reach = (1.0 - operator.discount) * reward, operator.discount / (1.0 - operator.discount)
-            low, high = _evaluate(chain, stage, chosen, value, np.empty_like(value), 0.0, _EXPECTED_SWEEPS)
+            stage, reach = (1.0 - operator.discount) * reward[chosen], operator.discount / (1.0 - operator.discount)
+            low, high = _evaluate(chain, stage, value, np.empty_like(value), 0.0, _EXPECTED_SWEEPS)
             value += 0.5 * reach * (low + high)
         return Unconstrained(value, chosen, -np.inf, np.inf, chain)
 
@@ -147,12 +157,12 @@ class Solver:
         values = np.zeros((len(signals), len(found.chosen))) if start is None else start.copy()
         scratch = np.empty(len(found.chosen))
         for value, signal in zip(values, signals, strict=True):
-            stage = (1.0 - discount) * signal
+            stage = (1.0 - discount) * signal[found.chosen]
             if found.factors is not None:
-                value[:] = eliminate(found.factors, stage[found.chosen])
+                value[:] = eliminate(found.factors, stage)
                 continue
-            goal = _ROUGH * float(np.abs(stage[found.chosen]).max())
-            low, high = _evaluate(found.chain, stage, found.chosen, value, scratch, goal, _EVALUATION_SWEEPS)
+            goal = _ROUGH * float(np.abs(stage).max())
+            low, high = _evaluate(found.chain, stage, value, scratch, goal, _EVALUATION_SWEEPS)
             value += 0.5 * discount / (1.0 - discount) * (low + high)
         return values
 
@@ -175,11 +185,11 @@ def choose_plan(operator: Operator, reward: Floats) -> Plan | None:
     chosen = operator.offsets[:-1].copy()
     stage = (1.0 - operator.discount) * reward
     largest = float(np.abs(stage).max())
-    improve(operator, stage, value, scratch, chosen)
+    improve(operator, stage, value, scratch, chosen, _NO_BACKUPS)
     chain = chain_of(operator, chosen)
     spans = []
     for _ in range(2):
-        low, high = _evaluate(chain, stage, chosen, value, scratch, 0.0, TRIAL_SWEEPS)
+        low, high = _evaluate(chain, stage[chosen], value, scratch, 0.0, TRIAL_SWEEPS)
         settled = high - low <= 4.0 * _rounding(operator, largest, value)
         spans.append(0.0 if settled else high - low)
     early, late = spans
@@ -192,6 +202,7 @@ def modified_policy_iteration(
     tolerance: float,
     start: Unconstrained | None = None,
     settled: float = 0.0,
+    keep_backups: bool = False,
 ) -> Unconstrained:
     """Solve for one reward [n] until the bracket is at most `tolerance` wide, or as narrow as rounding allows.
 
@@ -201,12 +212,12 @@ def modified_policy_iteration(
     reach = operator.discount / (1.0 - operator.discount)
     value = np.zeros(len(operator.initial)) if start is None else start.value_function.copy()
     chosen = operator.offsets[:-1].copy() if start is None else start.chosen.copy()
-    backed = np.empty_like(value)
+    backed, backups = np.empty_like(value), np.empty_like(reward) if keep_backups else _NO_BACKUPS
     chain = None if start is None else start.chain
     largest = float(np.abs(stage).max())
     while True:
         before = chosen.copy()
-        low, high = improve(operator, stage, value, backed, chosen)
+        low, high = improve(operator, stage, value, backed, chosen, backups)
         rounding = _rounding(operator, largest, value)
         low, high = low - rounding, high + rounding
         changed = int(np.count_nonzero(chosen != before))
@@ -217,16 +228,23 @@ def modified_policy_iteration(
         value, backed = backed, value
         shrink = 0.0 if changed < settled * len(chosen) else _SHRINK
         goal = max(shrink * (high - low), 0.25 * tolerance / reach, 2.0 * rounding)
-        low, high = _evaluate(chain, stage, chosen, value, backed, goal, _EVALUATION_SWEEPS)
+        low, high = _evaluate(chain, stage[chosen], value, backed, goal, _EVALUATION_SWEEPS)
         value += 0.5 * reach * (low + high)
     mean = _mean(operator, backed)
     lower = mean + reach * low - rounding
     backed += reach * high + rounding
-    return Unconstrained(backed, chosen, lower, _mean(operator, backed), chain)
+    return Unconstrained(
+        backed, chosen, lower, _mean(operator, backed), chain, backups=backups if keep_backups else None
+    )
 
 
 def howard(
-    operator: Operator, reward: Floats, tolerance: float, plan: Plan, start: Unconstrained | None = None
+    operator: Operator,
+    reward: Floats,
+    tolerance: float,
+    plan: Plan,
+    start: Unconstrained | None = None,
+    keep_backups: bool = False,
 ) -> Unconstrained:
     """Policy iteration with exact evaluation, until the bracket is at most `tolerance` wide or no policy is better.
 
@@ -236,10 +254,11 @@ def howard(
     stage = (1.0 - operator.discount) * reward
     horizon = 1.0 / (1.0 - operator.discount)
     value, backed = np.zeros(len(operator.initial)), np.empty(len(operator.initial))
+    backups = np.empty_like(reward) if keep_backups else _NO_BACKUPS
     chain, factors, largest = None, None, float(np.abs(stage).max())
     if start is None:
         chosen = operator.offsets[:-1].copy()
-        improve(operator, stage, value, backed, chosen)
+        improve(operator, stage, value, backed, chosen, _NO_BACKUPS)
     else:
         chosen, chain, factors = start.chosen, start.chain, start.factors
     while True:
@@ -248,14 +267,14 @@ def howard(
             factors = factorise(plan, chain)
         value = eliminate(factors, stage[chosen])
         better = chosen.copy()
-        _, high = improve(operator, stage, value, backed, better)
+        _, high = improve(operator, stage, value, backed, better, backups)
         rounding = _rounding(operator, largest, value)
-        low, _ = _evaluate(chain, stage, chosen, value.copy(), np.empty_like(value), 0.0, 1)
+        low, _ = _evaluate(chain, stage[chosen], value.copy(), np.empty_like(value), 0.0, 1)
         lower = _mean(operator, value) + horizon * (low - rounding)
         upper = _mean(operator, backed) + operator.discount * horizon * (high + rounding) + rounding
         if upper - lower <= tolerance or high <= 4.0 * rounding or np.array_equal(better, chosen):
             backed += operator.discount * horizon * (high + rounding) + rounding
-            return Unconstrained(backed, chosen, lower, upper, chain, factors)
+            return Unconstrained(backed, chosen, lower, upper, chain, factors, backups if keep_backups else None)
         chosen, chain = better, None
 
 
@@ -281,11 +300,13 @@ def _rounding(operator: Operator, largest: float, value: Floats) -> float:
 
 
 @compiled
-def improve(operator: Operator, stage: Floats, value: Floats, backed: Floats, chosen: Ints) -> Any:
+def improve(operator: Operator, stage: Floats, value: Floats, backed: Floats, chosen: Ints, backups: Floats) -> Any:
     """One sweep over all pairs: backed = T value, `chosen` greedy; the least and the largest of T value - value.
 
-    A state keeps the pair it has when no other is strictly better.
+    A state keeps the pair it has when no other is strictly better. What each pair is worth goes into `backups`, unless
+    that is empty.
     """
+    keep_backups = backups.shape[0] > 0
     low, high = np.inf, -np.inf
     for s in range(value.shape[0]):
         keep = chosen[s]
@@ -293,6 +314,8 @@ def improve(operator: Operator, stage: Floats, value: Floats, backed: Floats, ch
         for pair in range(operator.offsets[s], operator.offsets[s + 1]):
             mean = row_times(operator.starts, operator.targets, operator.probabilities, pair, value)
             backup = stage[pair] + operator.discount * mean
+            if keep_backups:
+                backups[pair] = backup
             # A branch would be guessed wrong in every state; here and below.
             better = (backup > best) | ((backup == best) & (pair == keep))
             best, best_pair = backup if better else best, pair if better else best_pair
@@ -303,8 +326,11 @@ def improve(operator: Operator, stage: Floats, value: Floats, backed: Floats, ch
 
 
 @compiled
-def _evaluate(chain: Chain, stage: Floats, chosen: Ints, value: Floats, scratch: Floats, goal: float, most: int) -> Any:
-    """Sweeps over the rows of one policy until the changes of all states are within `goal` of each other."""
+def _evaluate(chain: Chain, stage: Floats, value: Floats, scratch: Floats, goal: float, most: int) -> Any:
+    """Sweeps over the rows of one policy until the changes of all states are within `goal` of each other.
+
+    `stage` [S] is what one step under the policy is worth.
+    """
     n_states = value.shape[0]
     low, high = -np.inf, np.inf
     for s in range(n_states):
@@ -312,7 +338,7 @@ def _evaluate(chain: Chain, stage: Floats, chosen: Ints, value: Floats, scratch:
     sweeps = 0
     while sweeps < most and high - low > goal:
         for s in range(n_states):
-            value[s] = stage[chosen[s]] + row_times(chain.starts, chain.targets, chain.weights, s, scratch)
+            value[s] = stage[s] + row_times(chain.starts, chain.targets, chain.weights, s, scratch)
         low, high = np.inf, -np.inf
         for s in range(n_states):
             change = value[s] - scratch[s]

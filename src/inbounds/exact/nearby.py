@@ -50,11 +50,9 @@ class Nearby:
     ----------
     solver : Solver
     found : Unconstrained
-        The policy.
+        The policy, with its backups.
     time : array [S]
         How long it is in each state.
-    reward : array [n]
-        For which it is best: the objective plus the priced signals.
     signals : array [K, n]
         The margins, up to constants.
     prices : array [K]
@@ -69,7 +67,6 @@ class Nearby:
         solver: Solver,
         found: Unconstrained,
         time: Floats,
-        reward: Floats,
         signals: Floats,
         prices: Floats,
         widths: Floats,
@@ -78,16 +75,16 @@ class Nearby:
         self.prices, self.time = prices, time
         self.values = solver.values(found, signals, start)
         self._solver, self._found, self._signals = solver, found, signals
-        self._stage = (1.0 - solver.operator.discount) * reward
+        assert found.backups is not None
+        self._backups = found.backups
         self.widen(widths)
 
     def widen(self, widths: Floats) -> None:
         """Let the prices move as far as `widths` [K]."""
         self.widths = widths
         self._pairs, self._states, self._effects = _changes(
-            self._solver.operator, self._stage, self._signals, self._found.value_function, self._found.chosen,
-            self.values, self.time, widths,
-        )  # fmt: skip
+            self._solver.operator, self._signals, self._backups, self._found.chosen, self.values, self.time, widths
+        )
         self._effects[:, 0] -= np.einsum("jk,k->j", self._effects[:, 1:], self.prices)
 
     def best(self, margins: Floats) -> Step:
@@ -100,7 +97,7 @@ class Nearby:
 
     def probabilities(self, step: Step) -> Floats:
         """Of the pairs, [n], under the changed policy."""
-        chosen, probabilities = self._found.chosen, np.zeros(len(self._stage))
+        chosen, probabilities = self._found.chosen, np.zeros(len(self._backups))
         kept = 1.0 - np.bincount(step.states, step.shares, minlength=len(chosen))
         probabilities[chosen], probabilities[step.pairs] = np.maximum(kept, 0.0), step.shares
         return probabilities
@@ -115,52 +112,36 @@ class Nearby:
 
 @compiled
 def _changes(
-    operator: Operator,
-    stage: Floats,
-    signals: Floats,
-    value: Floats,
-    chosen: Ints,
-    values: Floats,
-    time: Floats,
-    widths: Floats,
+    operator: Operator, signals: Floats, backups: Floats, chosen: Ints, values: Floats, time: Floats, widths: Floats
 ) -> Any:
     """Changes that could pay within the widths: pairs [J], states [J], effects [J, 1 + K] on priced sum and signals."""
     n_constraints, n_states = values.shape
     discount = operator.discount
-    bounds = np.empty(n_constraints + 1)  # on what the change of price k and those after it can add to an advantage
-    bounds[n_constraints] = 0.0
-    for k in range(n_constraints - 1, -1, -1):
-        low, high = np.inf, -np.inf
-        for s in range(n_states):
-            low, high = min(low, values[k, s]), max(high, values[k, s])
-        bounds[k] = bounds[k + 1] + widths[k] * (2.0 * (1.0 - discount) + discount * (high - low))
-    n_pairs = stage.shape[0]  # room for all of them, which takes no memory before it is used
-    pairs, states = np.empty(n_pairs, dtype=np.int64), np.empty(n_pairs, dtype=np.int64)
-    effects = np.empty((n_pairs, n_constraints + 1))
-    found = 0
+    most = 0.0  # that changes of the prices can add to any advantage
+    for k in range(n_constraints):
+        most += widths[k] * (2.0 * (1.0 - discount) + discount * (values[k].max() - values[k].min()))
+    n_pairs = backups.shape[0]
+    pairs, states = np.empty(n_pairs + 1, dtype=np.int64), np.empty(n_pairs + 1, dtype=np.int64)
+    candidates = 0  # few of the pairs, and fewer of them pay; branches would be guessed wrong
     for s in range(n_states):
-        if time[s] == 0.0:
-            continue
-        share = time[s] / (1.0 - discount)
+        least = backups[chosen[s]] - most if time[s] > 0.0 else np.inf
         for pair in range(operator.offsets[s], operator.offsets[s + 1]):
-            if pair == chosen[s]:
-                continue
-            mean = row_times(operator.starts, operator.targets, operator.probabilities, pair, value)
-            reach = stage[pair] + discount * mean - value[s]
-            if reach + bounds[0] < 0.0:
-                continue
-            effects[found, 0] = reach * share
-            for k in range(n_constraints):
-                mean = row_times(operator.starts, operator.targets, operator.probabilities, pair, values[k])
-                effect = (1.0 - discount) * signals[k, pair] + discount * mean - values[k, s]
-                effects[found, 1 + k] = effect * share
-                reach += widths[k] * abs(effect)
-                if reach + bounds[k + 1] < 0.0:
-                    break
-            if reach >= 0.0:
-                pairs[found] = pair
-                states[found] = s
-                found += 1
+            pairs[candidates], states[candidates] = pair, s
+            candidates += (backups[pair] >= least) & (pair != chosen[s])
+    effects = np.empty((candidates + 1, n_constraints + 1))
+    found = 0
+    for j in range(candidates):
+        pair, s = pairs[j], states[j]
+        share = time[s] / (1.0 - discount)
+        reach = backups[pair] - backups[chosen[s]]
+        effects[found, 0] = reach * share
+        for k in range(n_constraints):
+            mean = row_times(operator.starts, operator.targets, operator.probabilities, pair, values[k])
+            effect = (1.0 - discount) * signals[k, pair] + discount * mean - values[k, s]
+            effects[found, 1 + k] = effect * share
+            reach += widths[k] * abs(effect)
+        pairs[found], states[found] = pair, s
+        found += reach >= 0.0
     return pairs[:found].copy(), states[:found].copy(), effects[:found].copy()
 
 
@@ -251,19 +232,21 @@ def combine(effects: Floats, groups: Ints, margins: Floats, lowest: Floats, high
 def _best_changes(effects: Floats, groups: Ints, prices: Floats, taken: Ints) -> Any:
     """Fill `taken` with the best change of every group in which one pays at `prices`; how many these are."""
     n_changes, n_constraints = effects.shape[0], effects.shape[1] - 1
-    count, j = 0, 0
-    while j < n_changes:
-        group, best, best_change = groups[j], 0.0, -1
-        while j < n_changes and groups[j] == group:
-            worth = effects[j, 0]
-            for k in range(n_constraints):
-                worth += prices[k] * effects[j, 1 + k]
-            if worth > best:
-                best, best_change = worth, j
-            j += 1
-        if best_change >= 0:
-            taken[count] = best_change
-            count += 1
+    count, best, best_change = 0, 0.0, -1
+    for j in range(n_changes):
+        worth = effects[j, 0]
+        for k in range(n_constraints):
+            worth += prices[k] * effects[j, 1 + k]
+        # No branches: they would be guessed wrong.
+        fresh = groups[j] != groups[max(j - 1, 0)]
+        taken[count] = best_change
+        count += fresh & (best_change >= 0)
+        best, best_change = 0.0 if fresh else best, -1 if fresh else best_change
+        better = worth > best
+        best, best_change = worth if better else best, j if better else best_change
+    if best_change >= 0:
+        taken[count] = best_change
+        count += 1
     return count
 
 

@@ -138,7 +138,7 @@ class Path:
             nearby, margins = self._nearby, self._margins[self._anchor] - moved
             step = nearby.best(margins)
             if step.at_the_edge:
-                nearby.widen(_WIDEN * np.maximum(nearby.widths, self._widths))
+                nearby.widen(np.maximum(_WIDEN * nearby.widths, self._widths))
                 self._widths, step = nearby.widths, nearby.best(margins)
             promised = self._rewards[self._anchor] + step.gain
             upper, allowed = self._upper(moved, tolerance)
@@ -230,24 +230,24 @@ class Path:
 
     def _move(self, prices: Floats, allowed: float, step: Step | None = None) -> None:
         """Solve at `prices`, and take small changes from the policy there."""
-        reward, found = self._solve(prices, _INNER * allowed, step)
+        found = self._solve(prices, _INNER * allowed, step)
         time, values = (None, None) if step is None else (self._nearby.time, self._nearby.values)
         self._accuracy = min(_ACCURACY, _PRICED_ACCURACY * allowed / (1.0 + float(prices.sum())))
         time = self._solver.time_per_state(found, _ROUGHLY * self._accuracy, time)
-        self._nearby = Nearby(self._solver, found, time, reward, self._signals, prices, self._widths, values)
+        self._nearby = Nearby(self._solver, found, time, self._signals, prices, self._widths, values)
         self._anchor = len(self._rewards)
         self._add(found.chosen, time, _ROUGHLY * self._accuracy)
 
-    def _solve(self, prices: Floats, tolerance: float, step: Step | None) -> tuple[Floats, Unconstrained]:
-        """An upper bound at `prices`, for the best policy there, which may be that of `step`; the reward, and it."""
+    def _solve(self, prices: Floats, tolerance: float, step: Step | None) -> Unconstrained:
+        """An upper bound at `prices`, and the best policy there, which may be that of `step`."""
         # Not a product of matrices: BLAS would wake all cores for it.
         reward = self._objective + np.einsum("k,kn->n", prices, self._signals)
         start = None if step is None else self._nearby.expect(step, reward)
-        found = self._solver.solve(reward, tolerance, start, settled=_SETTLED)
+        found = self._solver.solve(reward, tolerance, start, _SETTLED, keep_backups=True)
         self._prices = np.vstack([self._prices, prices])
         self._uppers = np.append(self._uppers, found.upper)
         self._value_functions.append(found.value_function)
-        return reward, found
+        return found
 
     def _add_changed(self, nearby: Nearby, step: Step) -> None:
         taken = nearby.probabilities(step)
