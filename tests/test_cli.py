@@ -116,6 +116,20 @@ def test_learn_certified_takes_the_algorithm_that_was_given() -> None:
     assert given["reason"] == same.reason != own["reason"] and given["samples"] == same.samples
 
 
+def test_learn_certified_that_proves_nothing_has_an_exit_code() -> None:
+    for style in ((), ("--json",)):
+        result = run("learn", "queue", "--certified", "--samples", "200", *style)
+        assert result.exit_code == 4 and result.stderr == ""
+        assert json.loads(result.output)["policy"] is None if style else "NO POLICY" in result.output
+
+
+def test_an_algorithm_without_prices_has_none() -> None:
+    arguments = ("learn", "queue", "--algorithm", "crpo", "--samples", "2000")
+    row = next(line for line in run(*arguments).output.splitlines() if line.startswith("service"))
+    assert row.split()[-2] == "none"
+    assert [c["price"] for c in json.loads(run(*arguments, "--json").output)["constraints"]] == [None, None]
+
+
 def test_what_does_not_fit_into_memory_is_one_message() -> None:
     result = run("solve", "garnet", "--set", "states=100000000000")
     assert result.exit_code == 2 and result.stderr.startswith("inbounds: the problem does not fit into memory")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -162,6 +163,18 @@ def test_the_directory_depends_on_every_source(tmp_path: Path, monkeypatch: pyte
     (package / "learn" / "new.py").write_text("")
     seen.add(fresh_directory())
     assert len(seen) == 4 and None not in seen
+
+
+def test_what_other_sources_left_long_ago_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    kernels = tmp_path / "inbounds" / "kernels"
+    for name, days in (("old", 91), ("recent", 89)):
+        (kernels / name).mkdir(parents=True)
+        (kernels / name / "kernel.nbi").write_text("")
+        then = time.time() - 86_400 * days
+        os.utime(kernels / name, (then, then))
+    current = fresh_directory()
+    assert sorted(kernels.iterdir()) == sorted([current, kernels / "recent"])
 
 
 def test_kernels_typed_at_a_prompt_compile_without_a_cache() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -195,6 +196,7 @@ def test_functions_are_looked_at_every_refresh_samples(refresh: int | str, expec
         utility, seen = watched(ib.state_entropy(cmdp))
         settings = ib.ConcaveCSPDA.practical(utility=utility, slater=0.2, refresh=refresh)
         ib.learn(cmdp.simulator(), settings, samples=500, checkpoints=checkpoints)
+        del seen[:4]  # before the first sample: whether the function is concave
         assert len(seen) == expected
         paths.append(np.array(seen))
     np.testing.assert_array_equal(paths[0], paths[1])
@@ -373,3 +375,17 @@ def test_a_bad_function_is_named_when_it_is_asked() -> None:
         ib.learn(QUEUE.simulator(), ib.ConcaveCSPDA(slater=0.2, utility=steep), samples=10)
     with pytest.raises(ib.InvalidInput, match="the gradient of utility 'state entropy' must have 96 entries"):
         ib.learn(QUEUE.simulator(), ib.ConcaveCSPDA(slater=0.2, utility=ib.state_entropy(ragged(0))), samples=10)
+
+
+def test_a_gradient_of_the_wrong_sign_is_noticed() -> None:
+    queue = ib.zoo.queue()
+    entropy = ib.state_entropy(queue)
+    wrong = replace(entropy, gradient=lambda occupancy: -entropy.gradient(occupancy), name="wrong")
+    convex = replace(wrong, value=lambda occupancy: -entropy.value(occupancy), name="convex")
+    for function in (wrong, convex):
+        for settings in (
+            ib.ConcaveCSPDA.practical(utility=function, slater=0.2),
+            ib.ConcaveCSPDA.practical(constraints=[function], slater=0.2),
+        ):
+            with pytest.raises(ib.InvalidInput, match=f"Utility '{function.name}': the gradient at one"):
+                ib.learn(queue.simulator(), settings, samples=100)

@@ -153,7 +153,7 @@ def user_simulator(cmdp: ib.CMDP, record: list[tuple[Any, Any]] | None = None) -
 def same(one: Any, other: Any) -> bool:
     return (
         np.array_equal(one.policy.probabilities, other.policy.probabilities)
-        and np.array_equal(one.prices, other.prices)
+        and np.array_equal(one.prices, other.prices, equal_nan=True)
         and one.samples[-1] == other.samples[-1]
     )
 
@@ -166,7 +166,7 @@ def test_every_algorithm_is_here() -> None:
 
 @EVERY
 @ALL_PROBLEMS
-def test_returns_a_policy_of_the_problem_and_finite_prices(settings: Any, problem: str) -> None:
+def test_returns_a_policy_of_the_problem_and_prices_if_it_has_any(settings: Any, problem: str) -> None:
     cmdp = problem_for(settings, problem)
     run = ib.learn(cmdp.simulator(), settings, samples=1500, seed=0, checkpoints=[200, 1000])
     assert run.samples.tolist() == [200, 1000, 1500] or run.samples[0] > 200  # more was spent on the preparation
@@ -175,7 +175,11 @@ def test_returns_a_policy_of_the_problem_and_finite_prices(settings: Any, proble
         sums = cmdp.pairs.sum_by_state(policy.probabilities)
         np.testing.assert_allclose(sums, 1.0, rtol=0.0, atol=1e-12)
         assert np.all(policy.probabilities >= 0.0)
-    assert run.prices.shape == (cmdp.n_constraints,) and np.all(np.isfinite(run.prices)) and np.all(run.prices >= 0.0)
+    assert run.prices.shape == (cmdp.n_constraints,)
+    if np.isnan(run.prices).any():  # there are none: ever, or of an estimated model in which no policy is in bounds
+        assert np.isnan(run.prices).all() and isinstance(settings, ib.CRPO | ib.ModelBased)
+    else:
+        assert np.all(np.isfinite(run.prices)) and np.all(run.prices >= 0.0)
     assert ib.evaluate(cmdp, run.policy).margins.shape == (cmdp.n_constraints,)
     assert run.settings and run.guarantee
 

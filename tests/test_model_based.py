@@ -162,9 +162,8 @@ def test_beyond_a_size_the_bundle_plans(monkeypatch: pytest.MonkeyPatch) -> None
 def test_an_infeasible_estimate_is_no_error(settings: ib.ModelBased) -> None:
     cmdp = replace(certain(), constraints=(ib.Constraint(certain().constraints[0].signal, at_most=-1.0, name="never"),))
     run = ib.learn(cmdp.simulator(), settings, samples=60)
-    assert np.all(np.isfinite(run.prices))
+    assert np.isnan(run.prices).all() == (settings.plan == "lp")
     if settings.plan == "lp":  # the largest margin there is
-        assert np.all(run.prices == 0.0)
         assert ib.evaluate(cmdp, run.policy).margins[0] == pytest.approx(ib.slater(cmdp).value, abs=1e-9)
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sys
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -19,6 +21,9 @@ from typing import Any
 import numba
 from numba.core import config
 from numba.core.dispatcher import Dispatcher
+
+_KEPT_DAYS = 90
+"""How long kernels of other sources are kept; at worst they are compiled again."""
 
 
 def compiled(kernel: Callable[..., Any]) -> Any:
@@ -81,7 +86,16 @@ def _cache_directory() -> Path | None:
     try:
         base = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         directory = Path(base) / "inbounds" / "kernels" / f"{version}-{sources_digest()[:16]}"
-        directory.mkdir(parents=True, exist_ok=True)
+        if not directory.is_dir():
+            _remove_unused(directory.parent)
+            directory.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # the latter: no home
         return None
     return directory if os.access(directory, os.W_OK) else None
+
+
+def _remove_unused(kernels: Path) -> None:
+    """Remove what other versions of the sources left and added nothing to for `_KEPT_DAYS`."""
+    for directory in kernels.iterdir() if kernels.is_dir() else ():
+        if time.time() - directory.stat().st_mtime > _KEPT_DAYS * 86_400:
+            shutil.rmtree(directory, ignore_errors=True)

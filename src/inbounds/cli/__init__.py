@@ -1,7 +1,8 @@
 """The command line: one file and one library call per sub-command.
 
-Exit codes: 0 done; 1 something failed that should not have; 2 the input is wrong (one message says what); 3 no policy
-is in bounds. Heavy imports stay inside the commands, so that the help appears at once.
+Exit codes: 0 done; 1 something failed that should not have, or a certificate is rejected; 2 the input is wrong (one
+message says what); 3 no policy is in bounds; 4 no policy could be proved to be in bounds (`learn --certified`). Heavy
+imports stay inside the commands, so that the help appears at once.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def main() -> None:
       inbounds reproduce queue    the paper's experiment: its figures and table
 
     Values are discounted averages per step, normalised by (1 - discount); "total" is the discounted sum.
-    Exit codes: 2 for wrong input, 3 when no policy is in bounds.
+    Exit codes: 2 for wrong input, 3 when no policy is in bounds, 4 when none could be proved to be.
     """
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +21,8 @@ from inbounds.cli.printing import (
 
 if TYPE_CHECKING:
     from inbounds.model.cmdp import CMDP
+
+EXIT_UNPROVED = 4
 
 
 @click.command()
@@ -66,7 +70,8 @@ def learn(
 ) -> None:
     """Learn PROBLEM from samples, and judge exactly.
 
-    The learner sees a simulator only; the model is used afterwards, to say what its policy is really worth.
+    The learner sees a simulator only; the model is used afterwards, to say what its policy is really worth. With
+    --certified, exit code 4 means that no policy could be proved to be in bounds.
 
     \b
     Examples
@@ -125,7 +130,7 @@ def learn(
             optimum=best.reward,
             in_bounds=judged.in_bounds,
             constraints=[
-                {"name": c.name, "margin": float(m), "total_margin": float(t), "price": float(p)}
+                {"name": c.name, "margin": float(m), "total_margin": float(t), "price": None if isnan(p) else float(p)}
                 for c, m, t, p in zip(cmdp.constraints, judged.margins, judged.total_margins, run.prices, strict=True)
             ],
             policy=run.policy.probabilities.tolist(),
@@ -145,7 +150,7 @@ def learn(
         print_table(
             ("constraint", "bound", "margin", "price, learned", "price, exact"),
             [
-                (c.name, bound_text(c), f"{m:+.6g}", f"{p:.4g}", f"{e:.4g}")
+                (c.name, bound_text(c), f"{m:+.6g}", "none" if isnan(p) else f"{p:.4g}", f"{e:.4g}")
                 for c, m, p, e in zip(cmdp.constraints, judged.margins, run.prices, best.prices, strict=True)
             ],
         )
@@ -158,7 +163,10 @@ def learn(
 def _learn_certified(
     cmdp: CMDP, learner: Any, samples: int, confidence: float, seed: int, show_policy: bool, as_json: bool
 ) -> None:
-    """Learn and prove with samples; the model only says afterwards what the policy is really worth."""
+    """Learn and prove with samples; the model only says afterwards what the policy is really worth.
+
+    When nothing could be proved, the process ends with `EXIT_UNPROVED`.
+    """
     import inbounds as ib
 
     with progress_bar("learning and proving", samples, quiet=as_json) as advance_to:
@@ -182,13 +190,16 @@ def _learn_certified(
             reward=None if judged is None else judged.reward,
             margins=None if judged is None else judged.margins.tolist(),
         )
-        return
-    click.echo(repr(cmdp))
-    if run.certificate is not None:
-        click.echo(str(run.certificate))
-    click.echo(run.reason)
+    else:
+        click.echo(repr(cmdp))
+        if run.certificate is not None:
+            click.echo(str(run.certificate))
+        click.echo(run.reason)
     if run.policy is None or judged is None:
-        click.echo("NO POLICY: nothing could be proved to be in bounds")
+        if not as_json:
+            click.echo("NO POLICY: nothing could be proved to be in bounds")
+        sys.exit(EXIT_UNPROVED)
+    if as_json:
         return
     best = ib.solve(cmdp)
     click.echo(

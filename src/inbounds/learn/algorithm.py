@@ -82,7 +82,7 @@ class Run:
     policy : Policy
         The policy at the end.
     prices : array [K]
-        The learner's estimate of the price of each constraint, in the user's units.
+        The learner's estimate of the price of each constraint, in the user's units; nan where it has none.
     samples : int array [C]
         Samples drawn at each checkpoint: state-action-state transitions. The last entry is the whole run.
     policies : tuple of Policy, length C

@@ -71,7 +71,7 @@ from inbounds.learn.algorithm import Algorithm, Prepared
 from inbounds.learn.cspda import CSPDA, State
 from inbounds.learn.cspda import advance as take_steps
 from inbounds.learn.settings import require, require_whole
-from inbounds.learn.utility import Utility, checked_gradient, checked_value
+from inbounds.learn.utility import Utility, checked_gradient, checked_value, require_concave
 from inbounds.model.policy import Policy
 from inbounds.model.simulator import Simulator, World
 
@@ -147,6 +147,8 @@ class Constants(NamedTuple):
 
 def prepare(settings: ConcaveCSPDA, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     utility, constraints = settings.utility, settings.constraints
+    for function in constraints if utility is None else (utility, *constraints):
+        require_concave(function, simulator.pairs.n_pairs)
     begun = cspda.prepare(settings, simulator, samples, rng, len(constraints), utility is not None)
     refresh = simulator.pairs.n_pairs if settings.refresh == "pairs" else int(settings.refresh)
     curved = utility is not None or len(constraints) > 0

@@ -113,7 +113,7 @@ from inbounds.model.simulator import Simulator, World
 class CRPO:
     """Settings of CRPO; the defaults are the paper's formulas as we recall them. See the module for the algorithm.
 
-    ``ib.iterate`` heeds all but `inner`, `values` and `kappa_multiplier`. There are no prices: those of a run are zero.
+    ``ib.iterate`` heeds all but `inner`, `values` and `kappa_multiplier`. There are no prices: those of a run are nan.
 
     Parameters
     ----------
@@ -426,7 +426,7 @@ def advance_known(state: KnownState, constants: Constants, model: KnownModel, do
 def extract(state: Any, constants: Constants, problem: Any) -> tuple[Policy, Floats]:
     """Of either state. In states where nothing was summed (in all of them, if N0 is empty), the last policy."""
     last = Policy(problem.pairs, state.policy)
-    return Policy.from_occupancy(problem, state.sums, otherwise=last), np.zeros(problem.n_constraints)
+    return Policy.from_occupancy(problem, state.sums, otherwise=last), np.full(problem.n_constraints, np.nan)
 
 
 CRPO.algorithm = Algorithm(

@@ -306,7 +306,7 @@ def plan_by_program(model: CMDP) -> tuple[Policy, Floats]:
     from inbounds.exact.solve import attempt
 
     found = attempt(model, "lp" if model.n_pairs <= _SMALL else "auto")
-    return found.policy, found.prices if isinstance(found, Solution) else np.zeros(model.n_constraints)
+    return found.policy, found.prices if isinstance(found, Solution) else np.full(model.n_constraints, np.nan)
 
 
 def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: float) -> tuple[Policy, Floats]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from inbounds.arrays import Floats, float_vector
+from inbounds.arrays import Floats, float_vector, freeze
 from inbounds.errors import InvalidInput
 from inbounds.model.pairs import Pairs
 
@@ -105,6 +105,26 @@ def checked_gradient(utility: Utility, occupancy: Floats) -> Floats:
             f"beyond lipschitz ({utility.lipschitz:g}); give a larger one, or a smoother function"
         )
     return gradient
+
+
+def require_concave(utility: Utility, n_pairs: int) -> None:
+    """Refuse a function whose value rises above what its gradient at another occupancy allows.
+
+    Looked at between a few distributions over pairs, even and uneven ones: enough to notice a gradient of the wrong
+    sign, or of another function.
+    """
+    uneven = np.random.default_rng(0).exponential(size=(3, n_pairs)) ** 4
+    points = [freeze(weights / weights.sum()) for weights in (np.ones(n_pairs), *uneven)]
+    values = [checked_value(utility, point) for point in points]
+    for point, value in zip(points, values, strict=True):
+        gradient = checked_gradient(utility, point)
+        for other, reached in zip(points, values, strict=True):
+            allowed = value + float(np.sum(gradient * (other - point)))
+            if reached > allowed + 1e-9 * (utility.lipschitz + abs(reached)):
+                raise InvalidInput(
+                    f"Utility {utility.name!r}: the gradient at one occupancy allows at most {allowed:.6g} at another, "
+                    f"where the value is {reached:.6g}; is the function concave, and the sign of the gradient right?"
+                )
 
 
 def state_entropy(problem: Any, *, smoothing: float = 0.01) -> Utility:
