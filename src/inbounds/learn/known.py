@@ -20,7 +20,7 @@ from inbounds.arrays import Floats, Ints, freeze
 from inbounds.compiled import compiled
 from inbounds.errors import InvalidInput
 from inbounds.learn.algorithm import Run, checkpoint_counts, record_of
-from inbounds.model.chain import Chain, repeat_flow, unsigned
+from inbounds.model.chain import Chain, repeat_flow, row_times, unsigned
 from inbounds.model.cmdp import CMDP, Constraint
 from inbounds.model.elimination import Factors, Plan, factor_rows, make_plan, solve, solve_transposed
 from inbounds.model.policy import Policy
@@ -252,9 +252,7 @@ def state_values(model: KnownModel, policy: Floats, signals: Floats, values: Flo
         while missing > _ACCURACY * largest:
             change = 0.0
             for s in range(n_states):
-                total = stage[i, s]
-                for entry in range(chain.starts[s], chain.starts[s + 1]):
-                    total += chain.weights[entry] * values[i, chain.targets[entry]]
+                total = stage[i, s] + row_times(chain.starts, chain.targets, chain.weights, s, values[i])
                 change = max(change, abs(total - values[i, s]))
                 largest = max(largest, abs(total))
                 values[i, s] = total
@@ -265,10 +263,8 @@ def state_values(model: KnownModel, policy: Floats, signals: Floats, values: Flo
 def pair_values(model: KnownModel, signal: Floats, value: Floats, result: Floats) -> None:
     """signal + discount * expected value of the next state, of each pair; into `result` [n]."""
     for k in range(signal.shape[0]):
-        total = 0.0
-        for entry in range(model.row_starts[k], model.row_starts[k + 1]):
-            total += model.probabilities[entry] * value[model.successors[entry]]
-        result[k] = signal[k] + model.discount * total
+        mean = row_times(model.row_starts, model.successors, model.probabilities, k, value)
+        result[k] = signal[k] + model.discount * mean
 
 
 @compiled
