@@ -124,7 +124,7 @@ class Solver:
     ) -> Unconstrained:
         """The best policy for `reward` [n], with a bracket at most `tolerance` wide (or as rounding allows).
 
-        `settled` is as in `modified_policy_iteration`.
+        `settled` is as in `modified_policy_iteration`; `keep_backups` asks for those of the answer.
         """
         if not self._planned:
             self._plan, self._planned = choose_plan(self.operator, reward), True
