@@ -31,10 +31,19 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.compiled import compiled
-from inbounds.model.chain import Chain, deterministic_chain, iterate_flow, mixed_chain, row_times, unsigned
+from inbounds.model.chain import (
+    TRIAL_SWEEPS,
+    Chain,
+    combined_sweeps,
+    deterministic_chain,
+    is_slow,
+    iterate_flow,
+    mixed_chain,
+    row_times,
+    unsigned,
+)
 from inbounds.model.cmdp import CMDP
 from inbounds.model.elimination import (
-    TRIAL_SWEEPS,
     Factors,
     Plan,
     factorise,
@@ -162,7 +171,7 @@ class Solver:
                 value[:] = eliminate(found.factors, stage)
                 continue
             goal = _ROUGH * float(np.abs(stage).max())
-            low, high = _evaluate(found.chain, stage, value, scratch, goal, _EVALUATION_SWEEPS)
+            low, high = _evaluate_fast(found.chain, stage, value, scratch, goal)
             value += 0.5 * discount / (1.0 - discount) * (low + high)
         return values
 
@@ -228,7 +237,7 @@ def modified_policy_iteration(
         value, backed = backed, value
         shrink = 0.0 if changed < settled * len(chosen) else _SHRINK
         goal = max(shrink * (high - low), 0.25 * tolerance / reach, 2.0 * rounding)
-        low, high = _evaluate(chain, stage[chosen], value, backed, goal, _EVALUATION_SWEEPS)
+        low, high = _evaluate_fast(chain, stage[chosen], value, backed, goal)
         value += 0.5 * reach * (low + high)
     mean = _mean(operator, backed)
     lower = mean + reach * low - rounding
@@ -325,24 +334,48 @@ def improve(operator: Operator, stage: Floats, value: Floats, backed: Floats, ch
     return low, high
 
 
+def _evaluate_fast(chain: Chain, stage: Floats, value: Floats, scratch: Floats, goal: float) -> tuple[float, float]:
+    """As `_evaluate`, with sweeps combined where the chain mixes slowly; about `_EVALUATION_SWEEPS` at most."""
+    low, high = _evaluate(chain, stage, value, scratch, goal, TRIAL_SWEEPS)
+    early = high - low
+    if early <= goal:
+        return low, high
+    low, high = _evaluate(chain, stage, value, scratch, goal, TRIAL_SWEEPS)
+    if high - low > goal and not is_slow(early, high - low):
+        low, high = _evaluate(chain, stage, value, scratch, goal, _EVALUATION_SWEEPS)
+    elif high - low > goal:
+
+        def sweep(old: Floats, new: Floats) -> float:
+            low, high = _value_sweep(chain, stage, old, new)
+            return float(high - low)
+
+        combined_sweeps(sweep, value, goal, _EVALUATION_SWEEPS, up_to_constants=True)
+        low, high = _evaluate(chain, stage, value, scratch, 0.0, 1)
+    return low, high
+
+
+@compiled
+def _value_sweep(chain: Chain, stage: Floats, value: Floats, new: Floats) -> Any:
+    """new <- stage + weights value; the least and the largest change."""
+    for s in range(value.shape[0]):
+        new[s] = stage[s] + row_times(chain.starts, chain.targets, chain.weights, s, value)
+    low, high = np.inf, -np.inf
+    for s in range(value.shape[0]):
+        change = new[s] - value[s]
+        low, high = change if change < low else low, change if change > high else high
+    return low, high
+
+
 @compiled
 def _evaluate(chain: Chain, stage: Floats, value: Floats, scratch: Floats, goal: float, most: int) -> Any:
     """Sweeps over the rows of one policy until the changes of all states are within `goal` of each other.
 
     `stage` [S] is what one step under the policy is worth.
     """
-    n_states = value.shape[0]
     low, high = -np.inf, np.inf
-    for s in range(n_states):
-        scratch[s] = value[s]
     sweeps = 0
     while sweeps < most and high - low > goal:
-        for s in range(n_states):
-            value[s] = stage[s] + row_times(chain.starts, chain.targets, chain.weights, s, scratch)
-        low, high = np.inf, -np.inf
-        for s in range(n_states):
-            change = value[s] - scratch[s]
-            low, high = change if change < low else low, change if change > high else high
-            scratch[s] = value[s]
+        scratch[:] = value
+        low, high = _value_sweep(chain, stage, scratch, value)
         sweeps += 1
     return low, high

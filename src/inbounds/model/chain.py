@@ -5,14 +5,17 @@ With weights w(s, s') = discount * P_policy(s' | s), the time per state x [S] so
     x(s') = (1 - discount) * initial(s') + sum_s x(s) w(s, s').
 
 They are solved by repeating the right-hand side, which any error survives with at most `discount` of its size and, when
-the chain mixes fast, with far less; or, when that is slow and the graph of the problem allows it, by elimination (see
-`inbounds.model.elimination`). The change d = |x_new - x|_1 of the last repetition bounds what is missing: the distance
-of x_new from the solution is at most d * discount / (1 - discount) in the sum of absolute values.
+the chain mixes fast, with far less. Where that is slow, sweeps are combined (`combined_sweeps`), or, if the graph of
+the problem allows it, the equations are solved by elimination (see `inbounds.model.elimination`). The change
+d = |x_new - x|_1 of the last sweep bounds what is missing: the distance of x_new from the solution is at most
+d * discount / (1 - discount) in the sum of absolute values.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +25,23 @@ from inbounds.compiled import compiled
 
 _ROUNDING = 1e-15
 """A change of the total time (which is 1) that rounding alone can cause."""
+
+TRIAL_SWEEPS = 15
+"""How many sweeps lie between the two changes that `is_slow` compares."""
+
+_FAST = 0.8
+"""Sweeps that contract by this much or more are left alone:"""
+
+SETTLING_SWEEPS = 120
+"""so many of them settle anything."""
+
+_CYCLE = 10
+"""How many sweeps are combined."""
+
+
+def is_slow(early: float, late: float) -> bool:
+    """Whether a chain mixes slowly, by how much a sweep changed, and how much `TRIAL_SWEEPS` later."""
+    return late > early * _FAST**TRIAL_SWEEPS
 
 
 class Chain(NamedTuple):
@@ -107,46 +127,106 @@ def iterate_flow(
     It begins from `start`, a distribution over states [S]; by default `initial`.
     """
     x = (initial if start is None else start).copy()
-    flow_sweeps(chain, initial, discount, x, tolerance)
-    return x
+    early = flow_sweeps(chain, initial, discount, x, tolerance, most=TRIAL_SWEEPS)
+    late = 0.0 if early == 0.0 else flow_sweeps(chain, initial, discount, x, tolerance, most=TRIAL_SWEEPS)
+    if late > 0.0 and not is_slow(early, late):
+        late = flow_sweeps(chain, initial, discount, x, tolerance, most=SETTLING_SWEEPS)
+    if late == 0.0:
+        return x
+    (sweeps, goal), source = _enough(discount, tolerance), (1.0 - discount) * initial
+    combined_sweeps(lambda old, new: _flow_sweep(chain, source, old, new), x, goal, sweeps)
+    return np.maximum(x, 0.0)
 
 
-def flow_sweeps(
-    chain: Chain, initial: Floats, discount: float, x: Floats, tolerance: float, most: int | None = None
-) -> float:
+def flow_sweeps(chain: Chain, initial: Floats, discount: float, x: Floats, tolerance: float, most: int) -> float:
     """Improve the time per state `x` [S] in place, by at most `most` sweeps; what the last sweep changed.
 
     0.0 when `x` is within `tolerance`.
     """
-    # From one distribution to another the distance is at most 2, and every sweep shrinks it by the discount.
-    enough = 1 if discount == 0.0 else math.ceil(math.log(tolerance / 2.0) / math.log(discount)) + 1
-    goal = tolerance if discount == 0.0 else max(tolerance * (1.0 - discount) / discount, _ROUNDING)
-    sweeps = enough if most is None else min(most, enough)
+    enough, goal = _enough(discount, tolerance)
+    sweeps = min(most, enough)
     change = repeat_flow(chain, (1.0 - discount) * initial, x, goal, sweeps)
     return 0.0 if change <= goal or sweeps == enough else float(change)
+
+
+def _enough(discount: float, tolerance: float) -> tuple[int, float]:
+    """How many sweeps lead within `tolerance` from anywhere, and a change of one sweep that says so earlier."""
+    if discount == 0.0:
+        return 1, tolerance
+    # From one distribution to another the distance is at most 2, and every sweep shrinks it by the discount.
+    sweeps = math.ceil(math.log(tolerance / 2.0) / math.log(discount)) + 1
+    return sweeps, max(tolerance * (1.0 - discount) / discount, _ROUNDING)
 
 
 @compiled
 def repeat_flow(chain: Chain, source: Floats, x: Floats, tolerance: float, most: int) -> Any:
     """Repeat x <- source + weights^T x in place until it changes by at most `tolerance`, or `most` times."""
-    n_states = x.shape[0]
-    new = np.empty(n_states)
+    new = np.empty(x.shape[0])
     change = np.inf
     sweeps = 0
     while sweeps < most and change > tolerance:
-        for s in range(n_states):
-            new[s] = source[s]
-        entry = np.uint64(0)
-        for s in range(n_states):
-            mass, end = x[s], np.uint64(chain.starts[s + 1])
-            while entry < end:
-                new[chain.targets[entry]] += mass * chain.weights[entry]
-                entry += np.uint64(1)
-        change = _distance(x, new)
-        for s in range(n_states):
-            x[s] = new[s]
+        change = _flow_sweep(chain, source, x, new)
+        x[:] = new
         sweeps += 1
     return change
+
+
+@compiled
+def _flow_sweep(chain: Chain, source: Floats, x: Floats, new: Floats) -> Any:
+    """new <- source + weights^T x; how much that changes, in the sum of absolute values."""
+    new[:] = source
+    entry = np.uint64(0)
+    for s in range(x.shape[0]):
+        mass, end = x[s], np.uint64(chain.starts[s + 1])
+        while entry < end:
+            new[chain.targets[entry]] += mass * chain.weights[entry]
+            entry += np.uint64(1)
+    return _distance(x, new)
+
+
+def combined_sweeps(
+    sweep: Callable[[Floats, Floats], float], x: Floats, tolerance: float, most: int, up_to_constants: bool = False
+) -> None:
+    """Improve the fixed point `x` [S] of an affine map in place, by about `most` sweeps; for maps that contract slowly.
+
+    ``sweep(x, new)`` maps `x` to `new` and says how much it changed: the end, when that is at most `tolerance`. After
+    every `_CYCLE` sweeps x goes on from the combination of them that the map changes least: with differences d_i of
+    successive iterates, the one with weights c, of sum 1, for which |sum c_i d_i| is least. This is reduced rank
+    extrapolation (Eddy 1979; Mesina 1977), in effect the restarted method of minimal residuals. With `up_to_constants`,
+    changes that are the same everywhere do not count.
+    """
+    iterates = np.empty((_CYCLE + 1, len(x)))
+    for _ in range(0, most, _CYCLE):
+        iterates[0] = x
+        for old, new in pairwise(iterates):
+            if sweep(old, new) <= tolerance:
+                x[:] = new
+                return
+        products = _products_of_changes(iterates, up_to_constants)
+        lengths = np.sqrt(np.diag(products))
+        if lengths.min() == 0.0:
+            break
+        products = products / np.outer(lengths, lengths) + 1e-14 * np.eye(_CYCLE)  # against rounding where singular
+        weights = np.linalg.solve(products, 1.0 / lengths) / lengths  # their sum is above 0: the matrix is positive
+        np.einsum("i,is->s", weights / weights.sum(), iterates[1:], out=x)
+    x[:] = iterates[-1]
+
+
+@compiled
+def _products_of_changes(iterates: Floats, up_to_constants: bool) -> Any:
+    """The products [m, m] of the differences of successive rows [m + 1, S], less their means if so asked."""
+    m, n_states = iterates.shape[0] - 1, iterates.shape[1]
+    products, change, means = np.zeros((m, m)), np.empty(m), np.zeros(m)
+    for i in range(m if up_to_constants else 0):
+        for s in range(n_states):
+            means[i] += (iterates[i + 1, s] - iterates[i, s]) / n_states
+    for s in range(n_states):
+        for i in range(m):
+            change[i] = iterates[i + 1, s] - iterates[i, s] - means[i]
+        for i in range(m):
+            for j in range(m):
+                products[i, j] += change[i] * change[j]
+    return products
 
 
 @compiled

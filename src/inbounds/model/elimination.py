@@ -23,13 +23,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.compiled import compiled
-from inbounds.model.chain import Chain
-
-TRIAL_SWEEPS = 15
-"""How many sweeps over a chain lie between the two changes that `plan_if_faster` compares."""
-
-_FAST = 0.8
-"""Sweeps that contract by this much or more are left alone: a hundred of them settle anything."""
+from inbounds.model.chain import TRIAL_SWEEPS, Chain, is_slow
 
 
 class Plan(NamedTuple):
@@ -63,7 +57,7 @@ def plan_if_faster(early: float, late: float, chain_size: int, starts: Any, targ
         Multiplications per sweep.
     starts, targets : as in `make_plan`
     """
-    if late <= early * _FAST**TRIAL_SWEEPS:
+    if not is_slow(early, late):
         return None
     rate = min((late / early) ** (1.0 / TRIAL_SWEEPS), 1.0 - 1e-9)
     sweeps = math.log(1e-12) / math.log(rate)

@@ -26,9 +26,9 @@ import numpy as np
 
 from inbounds.arrays import Floats, divisors, float_vector, freeze
 from inbounds.errors import InvalidInput
-from inbounds.model.chain import flow_sweeps, iterate_flow, mixed_chain, unsigned
+from inbounds.model.chain import TRIAL_SWEEPS, flow_sweeps, iterate_flow, mixed_chain, unsigned
 from inbounds.model.cmdp import CMDP
-from inbounds.model.elimination import TRIAL_SWEEPS, factorise, plan_if_faster, solve_transposed
+from inbounds.model.elimination import factorise, plan_if_faster, solve_transposed
 from inbounds.model.pairs import Pairs
 
 ROUNDING = 1e-9
