@@ -9,7 +9,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
-from inbounds.model.cmdp import CMDP, Constraint
+from inbounds.model.cmdp import CMDP, Constraint, with_bound
 from inbounds.model.episodic import EpisodicCMDP, EpisodicPolicy, occupancy_episodic, whole_number
 from inbounds.model.policy import Policy, occupancy
 
@@ -121,9 +121,7 @@ def truncate(cmdp: CMDP, epsilon: float | None = None, *, horizon: int | None = 
 
     def cut(constraint: Constraint) -> Constraint:
         signal = powers[:, None] * constraint.signal
-        bound = constraint.bound * float(powers.sum())
-        side = {"at_least": bound} if constraint.at_least is not None else {"at_most": bound}
-        return Constraint(signal, **side, name=constraint.name)
+        return replace(with_bound(constraint, constraint.bound * float(powers.sum())), signal=signal)
 
     problem = EpisodicCMDP(
         offsets=cmdp.offsets,
