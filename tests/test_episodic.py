@@ -20,8 +20,8 @@ from inbounds.model.episodic import (
     evaluate_episodic,
     mix_episodic,
     occupancy_episodic,
-    truncate,
 )
+from inbounds.model.truncation import truncate
 
 SEEDS = range(8)
 

@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from inbounds.model.cmdp import Constraint as Constraint
     from inbounds.model.episodic import EpisodicCMDP as EpisodicCMDP
     from inbounds.model.episodic import EpisodicPolicy as EpisodicPolicy
-    from inbounds.model.episodic import truncate as truncate
     from inbounds.model.policy import Policy as Policy
     from inbounds.model.policy import evaluate as evaluate
     from inbounds.model.policy import mix as mix
     from inbounds.model.policy import occupancy as occupancy
     from inbounds.model.simulator import Simulator as Simulator
+    from inbounds.model.truncation import truncate as truncate
     from inbounds.study.compare import compare as compare
 
 _HOMES = {
@@ -85,7 +85,7 @@ _HOMES = {
     "slater": "exact.feasibility",
     "solve": "certify.judge",
     "state_entropy": "learn.utility",
-    "truncate": "model.episodic",
+    "truncate": "model.truncation",
 }
 
 __all__ = [*_HOMES, "zoo"]

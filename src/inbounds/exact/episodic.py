@@ -27,7 +27,7 @@ from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
 from inbounds.exact.bundle import Bundle, Progress, slater_bundle
 from inbounds.exact.lp import minimise_program
-from inbounds.exact.solution import INFEASIBLE
+from inbounds.exact.solution import JointMargin
 from inbounds.model.episodic import EpisodicCMDP, EpisodicEvaluation, EpisodicPolicy, evaluate_episodic
 
 
@@ -71,7 +71,7 @@ class EpisodicSolution(EpisodicEvaluation):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EpisodicSlater:
+class EpisodicSlater(JointMargin):
     """The largest margin that some policy keeps in every constraint at once; margins are SUMS over the horizon.
 
     Attributes
@@ -88,18 +88,7 @@ class EpisodicSlater:
         The best value, from each stage and state, of the margins combined with `prices`.
     """
 
-    value: float
     policy: EpisodicPolicy
-    upper_bound: float
-    prices: Floats
-    value_function: Floats
-
-    def proves_infeasible(self, margin_scales: Floats) -> bool:
-        """Whether no policy is in bounds, beyond what rounding explains."""
-        return self.upper_bound < -INFEASIBLE * float(self.prices @ margin_scales)
-
-    def __repr__(self) -> str:
-        return f"EpisodicSlater({self.value:.10g})"
 
 
 def attempt_episodic(
@@ -171,15 +160,11 @@ def backward_induction(problem: EpisodicCMDP, reward: Floats) -> tuple[Floats, E
 
 def _best_pairs(problem: EpisodicCMDP, reward: Floats) -> tuple[Floats, Ints]:
     """Values [H + 1, S] and the pair to take [H, S]."""
-    pairs = problem.pairs
-    starts = pairs.offsets[:-1]
     values = np.zeros((problem.horizon + 1, problem.n_states))
     chosen = np.empty((problem.horizon, problem.n_states), dtype=np.int64)
     for stage in reversed(range(problem.horizon)):
         backup = reward[stage] + problem.transition[stage] @ values[stage + 1]
-        values[stage] = np.maximum.reduceat(backup, starts)
-        best = np.where(backup >= values[stage][pairs.states], np.arange(problem.n_pairs), problem.n_pairs)
-        chosen[stage] = np.minimum.reduceat(best, starts)
+        values[stage], chosen[stage] = problem.pairs.best(backup)
     return values, chosen
 
 

@@ -8,19 +8,19 @@ from typing import Any, overload
 
 import numpy as np
 
-from inbounds.arrays import Floats, freeze
+from inbounds.arrays import freeze
 from inbounds.errors import Diagnosis, Infeasible, InvalidInput
 from inbounds.exact.bellman import Solver
 from inbounds.exact.bundle import slater_bundle
 from inbounds.exact.episodic import EpisodicSlater, slater_episodic
-from inbounds.exact.solution import INFEASIBLE, greedy, upper_bound
+from inbounds.exact.solution import INFEASIBLE, JointMargin, greedy, upper_bound
 from inbounds.model.cmdp import CMDP
 from inbounds.model.episodic import EpisodicCMDP
 from inbounds.model.policy import Policy, evaluate
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Slater:
+class Slater(JointMargin):
     """The largest margin that some policy keeps in every constraint at once; values are normalised by (1 - discount).
 
     Attributes
@@ -37,18 +37,7 @@ class Slater:
         The best value, from each state, of the margins combined with `prices`.
     """
 
-    value: float
     policy: Policy
-    upper_bound: float
-    prices: Floats
-    value_function: Floats
-
-    def proves_infeasible(self, margin_scales: Floats) -> bool:
-        """Whether no policy is in bounds, beyond what rounding explains."""
-        return self.upper_bound < -INFEASIBLE * float(self.prices @ margin_scales)
-
-    def __repr__(self) -> str:
-        return f"Slater({self.value:.10g})"
 
 
 @overload
@@ -95,7 +84,7 @@ def slater(problem: CMDP | EpisodicCMDP, *, scaled: bool = False, tolerance: flo
     )
 
 
-def infeasible(problem: Any, proof: Slater | EpisodicSlater, attempt: Callable[[Any], Any]) -> Infeasible:
+def infeasible(problem: Any, proof: JointMargin, attempt: Callable[[Any], Any]) -> Infeasible:
     """The exception for a problem without a policy in bounds.
 
     `attempt` solves a problem of the same kind: it returns a solution, or a proof that there is none. Each constraint
@@ -110,7 +99,7 @@ def infeasible(problem: Any, proof: Slater | EpisodicSlater, attempt: Callable[[
         outward = 1.0 if constraint.at_least is not None else -1.0
         alone[k] = bounds[k] + outward * attempt(replace(problem, reward=problem.margins[k], constraints=())).reward
         best = attempt(replace(problem, reward=problem.margins[k], constraints=others))
-        if not isinstance(best, Slater | EpisodicSlater):
+        if not isinstance(best, JointMargin):
             relaxed[k] = bounds[k] + outward * min(best.reward, 0.0)
     for values in (alone, relaxed):  # zero is easier to read than what rounding leaves of it
         values[np.abs(values) <= 1e-12 * problem.margin_scales] = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -62,6 +62,27 @@ class Solution(Evaluation):
         return f"Solution(reward {self.reward:.10g}, gap {self.gap:.1e}, by {self.method})"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class JointMargin:
+    """The largest margin that some policy keeps in every constraint at once, and the proof that none keeps more.
+
+    `Slater` and `EpisodicSlater` say which kind of policy it is, and in which units its margins are.
+    """
+
+    value: float
+    policy: Any
+    upper_bound: float
+    prices: Floats
+    value_function: Floats
+
+    def proves_infeasible(self, margin_scales: Floats) -> bool:
+        """Whether no policy is in bounds, beyond what rounding explains."""
+        return self.upper_bound < -INFEASIBLE * float(self.prices @ margin_scales)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.value:.10g})"
+
+
 def priced_backup(cmdp: CMDP, reward: Floats, value_function: Floats) -> Floats:
     """(1 - discount) * reward + discount * E[value of the next state], per pair [n]: one Bellman backup, normalised."""
     return (1.0 - cmdp.discount) * reward + cmdp.discount * (cmdp.transition @ value_function)
@@ -80,10 +101,8 @@ def upper_bound(cmdp: CMDP, reward: Floats, value_function: Floats) -> float:
 
 def greedy(cmdp: CMDP, reward: Floats, value_function: Floats) -> Policy:
     """In every state the pair with the best backup; the first of them when several tie."""
-    backup = priced_backup(cmdp, reward, value_function)
-    best = np.maximum.reduceat(backup, cmdp.offsets[:-1])[cmdp.pairs.states]
-    candidates = np.where(backup >= best, np.arange(cmdp.n_pairs), cmdp.n_pairs)
-    return Policy.deterministic(cmdp, np.minimum.reduceat(candidates, cmdp.offsets[:-1]))
+    _, chosen = cmdp.pairs.best(priced_backup(cmdp, reward, value_function))
+    return Policy.deterministic(cmdp, chosen)
 
 
 def assemble(

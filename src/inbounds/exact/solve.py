@@ -9,10 +9,10 @@ import numpy as np
 from inbounds.errors import InvalidInput
 from inbounds.exact.bellman import Solver
 from inbounds.exact.bundle import Bundle, Progress
-from inbounds.exact.episodic import EpisodicSlater, EpisodicSolution, attempt_episodic
+from inbounds.exact.episodic import EpisodicSolution, attempt_episodic
 from inbounds.exact.feasibility import Slater, infeasible, slater
 from inbounds.exact.lp import occupancy_lp, vertex_near
-from inbounds.exact.solution import Solution, assemble
+from inbounds.exact.solution import JointMargin, Solution, assemble
 from inbounds.model.cmdp import CMDP
 from inbounds.model.episodic import EpisodicCMDP
 from inbounds.model.policy import ROUNDING
@@ -47,7 +47,7 @@ def solve(
     if not valid:
         raise InvalidInput(f"tolerance must be a number above 0, found {tolerance!r}")
     found = attempt(problem, method, tolerance, progress)
-    if isinstance(found, Slater | EpisodicSlater):
+    if isinstance(found, JointMargin):
         raise infeasible(problem, found, lambda other: attempt(other, method, tolerance))
     return found
 

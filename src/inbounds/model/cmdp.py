@@ -15,14 +15,14 @@ from collections.abc import Callable, Hashable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints, divisors, float_vector, freeze
 from inbounds.errors import InvalidInput
-from inbounds.model.pairs import Pairs
+from inbounds.model.pairs import Pairs, table_entries
 
 if TYPE_CHECKING:
     from inbounds.model.simulator import Simulator
@@ -83,17 +83,64 @@ class Constraint:
 
     def tightened(self, by: float) -> Constraint:
         """The same constraint with every margin smaller by `by`."""
-        if self.at_least is not None:
-            return replace(self, at_least=self.at_least + by)
-        return replace(self, at_most=self.bound - by)
+        return with_bound(self, self.bound + by if self.at_least is not None else self.bound - by)
 
     def __repr__(self) -> str:
         side = "at_least" if self.at_least is not None else "at_most"
         return f"Constraint({self.name!r}, {side}={self.bound:g})"
 
 
+def with_bound(constraint: Constraint, bound: float) -> Constraint:
+    """The same constraint with another bound, on the same side."""
+    if constraint.at_least is not None:
+        return replace(constraint, at_least=bound)
+    return replace(constraint, at_most=bound)
+
+
+class Problem:
+    """What problems of both kinds have, whatever a value is in them: pairs, and constraints with bounds to move."""
+
+    pairs: Pairs
+    constraints: tuple[Constraint, ...]
+
+    @property
+    def n_states(self) -> int:
+        return self.pairs.n_states
+
+    @property
+    def n_pairs(self) -> int:
+        return self.pairs.n_pairs
+
+    @property
+    def n_constraints(self) -> int:
+        return len(self.constraints)
+
+    def _set_fields(self, pairs: Pairs, **checked: Any) -> None:
+        """Replace the fields of this record by what the checks have made of them."""
+        fields = {
+            "offsets": pairs.offsets,
+            "actions": pairs.actions,
+            "state_labels": pairs.state_labels,
+            "action_labels": pairs.action_labels,
+            "pairs": pairs,
+            **checked,
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def _tightened(self, amounts: Floats) -> Self:
+        """The same problem with the margin of each constraint smaller by its amount, [K]."""
+        constraints = tuple(c.tightened(float(a)) for c, a in zip(self.constraints, amounts, strict=True))
+        # Everything but the bounds has been checked, and is shared: moving a bound of a large model costs nothing.
+        moved = copy(self)
+        object.__setattr__(moved, "constraints", constraints)
+        for depends_on_bounds in ("margins", "margin_scales"):
+            moved.__dict__.pop(depends_on_bounds, None)
+        return moved
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class CMDP:
+class CMDP(Problem):
     """A finite constrained Markov decision process, in its native form: vectors over pairs.
 
     Most models come from `CMDP.from_dense` or `build`. Every array is copied, checked and made read-only; a
@@ -151,20 +198,14 @@ class CMDP:
         n_states, n_pairs = pairs.n_states, pairs.n_pairs
         reward = float_vector(self.reward, n_pairs, "reward")
         require_finite(reward, "the reward", pairs)
-        fields = {
-            "offsets": pairs.offsets,
-            "actions": pairs.actions,
-            "state_labels": pairs.state_labels,
-            "action_labels": pairs.action_labels,
-            "pairs": pairs,
-            "discount": valid_discount(self.discount),
-            "reward": reward,
-            "constraints": named_constraints(self.constraints, lambda c: _valid_signal(c, pairs)),
-            "initial": valid_initial(self.initial, pairs),
-            "transition": valid_transition(self.transition, n_pairs, n_states, pairs),
-        }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        self._set_fields(
+            pairs,
+            discount=valid_discount(self.discount),
+            reward=reward,
+            constraints=named_constraints(self.constraints, lambda c: _valid_signal(c, pairs)),
+            initial=valid_initial(self.initial, pairs),
+            transition=valid_transition(self.transition, n_pairs, n_states, pairs),
+        )
 
     @classmethod
     def from_dense(
@@ -209,55 +250,8 @@ class CMDP:
             raise InvalidInput(f"transition must be numbers [S, A, S] ({error})") from error
         if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or 0 in dense.shape:
             raise InvalidInput(f"transition must have shape [S, A, S], found {dense.shape}")
-        n_states, n_actions, _ = dense.shape
-        if allowed is None:
-            mask = np.ones((n_states, n_actions), dtype=bool)
-        else:
-            mask = np.asarray(allowed)
-            if mask.shape != (n_states, n_actions) or mask.dtype != bool:
-                raise InvalidInput(
-                    f"allowed must be booleans of shape [S, A] = ({n_states}, {n_actions}), "
-                    f"found {mask.dtype} of shape {mask.shape}"
-                )
-        states, actions = np.nonzero(mask)
-        offsets = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
-
-        def over_pairs(table: Any, what: str) -> Floats:
-            try:
-                array = np.asarray(table, dtype=np.float64)
-            except (TypeError, ValueError) as error:
-                raise InvalidInput(f"{what} must be a table of numbers [S, A]") from error
-            if array.shape != (n_states, n_actions):
-                raise InvalidInput(f"{what} must have shape [S, A] = ({n_states}, {n_actions}), found {array.shape}")
-            return array[states, actions]
-
-        return cls(
-            offsets=offsets,
-            transition=sp.csr_array(dense[states, actions]),
-            reward=over_pairs(reward, "reward"),
-            constraints=tuple(
-                replace(c, signal=over_pairs(c.signal, f"the signal of constraint {c.name!r}"))
-                for c in named_constraints(constraints, lambda c: c.signal)
-            ),
-            initial=initial,
-            discount=discount,
-            actions=actions,
-            state_labels=tuple(state_labels) if state_labels is not None else None,
-            action_labels=tuple(action_labels) if action_labels is not None else tuple(range(n_actions)),
-            name=name,
-        )
-
-    @property
-    def n_states(self) -> int:
-        return self.pairs.n_states
-
-    @property
-    def n_pairs(self) -> int:
-        return self.pairs.n_pairs
-
-    @property
-    def n_constraints(self) -> int:
-        return len(self.constraints)
+        where, fields = dense_fields(dense.shape[:2], reward, constraints, allowed, state_labels, action_labels)
+        return cls(transition=sp.csr_array(dense[where]), initial=initial, discount=discount, name=name, **fields)
 
     @cached_property
     def margins(self) -> Floats:
@@ -275,7 +269,7 @@ class CMDP:
         """
         scales = np.empty(self.n_constraints)
         for k, constraint in enumerate(self.constraints):
-            ends = np.array([constraint.signal.min(), constraint.signal.max()])
+            ends = extremes(constraint.signal)
             size = max(float(np.abs(ends).max()), abs(constraint.bound)) or 1.0
             largest = float(np.abs(constraint.margin(ends)).max())
             scales[k] = largest if largest > _ROUNDED_TO_ZERO * size else size
@@ -294,14 +288,7 @@ class CMDP:
         amounts = np.asarray(by, dtype=np.float64)
         if amounts.ndim == 0:
             amounts = np.full(self.n_constraints, amounts)
-        amounts = float_vector(amounts, self.n_constraints, "the tightening")
-        constraints = tuple(c.tightened(float(a)) for c, a in zip(self.constraints, amounts, strict=True))
-        # Everything but the bounds has been checked, and is shared: moving a bound of a large model costs nothing.
-        moved = copy(self)
-        object.__setattr__(moved, "constraints", constraints)
-        for depends_on_bounds in ("margins", "margin_scales"):
-            moved.__dict__.pop(depends_on_bounds, None)
-        return moved
+        return self._tightened(float_vector(amounts, self.n_constraints, "the tightening"))
 
     def unconstrained(self) -> CMDP:
         """The same problem without its constraints."""
@@ -324,15 +311,58 @@ class CMDP:
         save(self, path)
 
     def __repr__(self) -> str:
-        title = f"{self.name}: " if self.name else ""
-        return f"CMDP({title}{sizes(self.pairs, self.n_constraints, self.discount)})"
+        return f"CMDP({sizes(self.pairs, self.n_constraints, self.name)}, discount {self.discount:g})"
 
 
-def sizes(pairs: Pairs, n_constraints: int, discount: float) -> str:
-    """The size of a problem in words."""
+def sizes(pairs: Pairs, n_constraints: int, name: str = "") -> str:
+    """The size of a problem in words, after its name."""
     counts = ((pairs.n_states, "state"), (pairs.n_pairs, "pair"), (n_constraints, "constraint"))
     words = (f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts)
-    return f"{', '.join(words)}, discount {discount:g}"
+    return f"{f'{name}: ' if name else ''}{', '.join(words)}"
+
+
+def extremes(signal: Floats) -> Floats:
+    """The least and the largest entry of a signal [n], [2]; of each stage of one [H, n], [2, H].
+
+    One of them has the largest absolute margin, to the last bit: a subtraction keeps the order, rounded or not.
+    """
+    return np.array([signal.min(axis=-1), signal.max(axis=-1)])
+
+
+def dense_fields(
+    shape: tuple[int, ...],
+    reward: Any,
+    constraints: Sequence[Constraint],
+    allowed: Any,
+    state_labels: Sequence[Hashable] | None,
+    action_labels: Sequence[Hashable] | None,
+    horizon: int | None = None,
+) -> tuple[tuple[Ints, ...], dict[str, Any]]:
+    """The states and actions that are pairs, ([n], [n]), and what dense tables say of them, as the fields of a problem.
+
+    The tables have the shape [S, A] that is given; or, with a `horizon`, may have one such table for each stage.
+    """
+    n_states, n_actions = shape
+    shapes = {"[S, A]": shape} if horizon is None else {"[S, A]": shape, "[H, S, A]": (horizon, *shape)}
+    mask = np.ones((n_states, n_actions), dtype=bool) if allowed is None else np.asarray(allowed)
+    if mask.shape != (n_states, n_actions) or mask.dtype != bool:
+        raise InvalidInput(
+            f"allowed must be booleans of shape [S, A] = ({n_states}, {n_actions}), "
+            f"found {mask.dtype} of shape {mask.shape}"
+        )
+    where = np.nonzero(mask)
+    fields = {
+        "offsets": np.concatenate([[0], np.cumsum(mask.sum(axis=1))]),
+        "actions": where[1],
+        "reward": table_entries(reward, where, shapes, "reward"),
+        "constraints": tuple(
+            replace(c, signal=table_entries(c.signal, where, shapes, f"the signal of constraint {c.name!r}"))
+            for c in named_constraints(constraints, lambda c: c.signal)
+        ),
+        "state_labels": tuple(state_labels) if state_labels is not None else None,
+        "action_labels": tuple(action_labels) if action_labels is not None else tuple(range(n_actions)),
+    }
+    return where, fields
 
 
 def constraint_list(constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:

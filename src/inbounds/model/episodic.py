@@ -1,4 +1,4 @@
-"""Finite-horizon problems, their policies and exact values, and the truncation of a discounted problem.
+"""Finite-horizon problems, their policies and their exact values.
 
 An episode has stages 0..H-1. **A value is the expected SUM over the horizon**: there is no discount and nothing is
 normalised, and bounds are given on that scale. Transitions, reward and signals may change with the stage; the states
@@ -21,9 +21,8 @@ the bound.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -33,19 +32,23 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
 from inbounds.model.cmdp import (
-    CMDP,
     Constraint,
+    Problem,
+    dense_fields,
+    extremes,
     named_constraints,
     require_finite,
+    sizes,
     valid_initial,
     valid_transition,
+    with_bound,
 )
 from inbounds.model.pairs import Pairs
-from inbounds.model.policy import ROUNDING, Policy, evaluate, mix, mixture_weights, occupancy
+from inbounds.model.policy import ROUNDING, Policy, draw_action, evaluate, mix, mixed_occupancy, occupancy
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EpisodicCMDP:
+class EpisodicCMDP(Problem):
     """A finite-horizon constrained Markov decision process, in its native form: vectors over pairs.
 
     A value is the expected SUM over the horizon (there is no discount), and so is every bound. Most models come from
@@ -109,20 +112,14 @@ class EpisodicCMDP:
         def valid_signal(constraint: Constraint) -> Floats:
             return _per_stage(constraint.signal, horizon, pairs, f"the signal of constraint {constraint.name!r}")
 
-        fields = {
-            "offsets": pairs.offsets,
-            "actions": pairs.actions,
-            "state_labels": pairs.state_labels,
-            "action_labels": pairs.action_labels,
-            "pairs": pairs,
-            "horizon": horizon,
-            "reward": _per_stage(self.reward, horizon, pairs, "the reward"),
-            "constraints": named_constraints(self.constraints, valid_signal),
-            "initial": valid_initial(self.initial, pairs),
-            "transition": _valid_transitions(self.transition, horizon, pairs),
-        }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        self._set_fields(
+            pairs,
+            horizon=horizon,
+            reward=_per_stage(self.reward, horizon, pairs, "the reward"),
+            constraints=named_constraints(self.constraints, valid_signal),
+            initial=valid_initial(self.initial, pairs),
+            transition=_valid_transitions(self.transition, horizon, pairs),
+        )
 
     @classmethod
     def from_dense(
@@ -169,69 +166,24 @@ class EpisodicCMDP:
             raise InvalidInput(f"transition must have shape [S, A, S] or [H, S, A, S], found {dense.shape}")
         if dense.ndim == 4 and len(dense) != horizon:
             raise InvalidInput(f"transition has {len(dense)} stages, but the horizon is {horizon}")
-        n_states, n_actions = dense.shape[-3], dense.shape[-2]
-        if allowed is None:
-            mask = np.ones((n_states, n_actions), dtype=bool)
-        else:
-            mask = np.asarray(allowed)
-            if mask.shape != (n_states, n_actions) or mask.dtype != bool:
-                raise InvalidInput(
-                    f"allowed must be booleans of shape [S, A] = ({n_states}, {n_actions}), "
-                    f"found {mask.dtype} of shape {mask.shape}"
-                )
-        states, actions = np.nonzero(mask)
-
-        def over_pairs(table: Any, what: str) -> Floats:
-            try:
-                array = np.asarray(table, dtype=np.float64)
-            except (TypeError, ValueError) as error:
-                raise InvalidInput(f"{what} must be a table of numbers [S, A] or [H, S, A]") from error
-            if array.shape not in ((n_states, n_actions), (horizon, n_states, n_actions)):
-                raise InvalidInput(
-                    f"{what} must have shape [S, A] = ({n_states}, {n_actions}) "
-                    f"or [H, S, A] = ({horizon}, {n_states}, {n_actions}), found {array.shape}"
-                )
-            return array[..., states, actions]
-
+        shape = dense.shape[-3:-1]
+        where, fields = dense_fields(shape, reward, constraints, allowed, state_labels, action_labels, horizon)
         return cls(
-            offsets=np.concatenate([[0], np.cumsum(mask.sum(axis=1))]),
             transition=(
-                sp.csr_array(dense[states, actions])
-                if dense.ndim == 3
-                else tuple(sp.csr_array(stage[states, actions]) for stage in dense)
-            ),
-            reward=over_pairs(reward, "reward"),
-            constraints=tuple(
-                replace(c, signal=over_pairs(c.signal, f"the signal of constraint {c.name!r}"))
-                for c in named_constraints(constraints, lambda c: c.signal)
+                sp.csr_array(dense[where]) if dense.ndim == 3 else tuple(sp.csr_array(stage[where]) for stage in dense)
             ),
             initial=initial,
             horizon=horizon,
-            actions=actions,
-            state_labels=tuple(state_labels) if state_labels is not None else None,
-            action_labels=tuple(action_labels) if action_labels is not None else tuple(range(n_actions)),
             name=name,
+            **fields,
         )
-
-    @property
-    def n_states(self) -> int:
-        return self.pairs.n_states
-
-    @property
-    def n_pairs(self) -> int:
-        return self.pairs.n_pairs
-
-    @property
-    def n_constraints(self) -> int:
-        return len(self.constraints)
 
     @cached_property
     def margins(self) -> Floats:
         """The margin of every constraint at every stage and pair, [K, H, n]; each bound is spread over the stages."""
         margins = np.empty((self.n_constraints, self.horizon, self.n_pairs))
         for row, constraint in zip(margins, self.constraints, strict=True):
-            share = constraint.bound / self.horizon
-            row[:] = constraint.signal - share if constraint.at_least is not None else share - constraint.signal
+            row[:] = self._spread(constraint).margin(constraint.signal)
         return freeze(margins)
 
     @cached_property
@@ -240,24 +192,25 @@ class EpisodicCMDP:
 
         1 where the margin is zero throughout.
         """
-        scales = np.abs(self.margins).max(axis=2).sum(axis=1)
-        return freeze(np.where(scales > 0.0, scales, 1.0))
+        scales = np.empty(self.n_constraints)
+        for k, constraint in enumerate(self.constraints):
+            largest = np.abs(self._spread(constraint).margin(extremes(constraint.signal))).max(axis=0)
+            scales[k] = float(largest.sum()) or 1.0
+        return freeze(scales)
+
+    def _spread(self, constraint: Constraint) -> Constraint:
+        """The constraint with the share of its bound that falls to each stage."""
+        return with_bound(constraint, constraint.bound / self.horizon)
 
     def tightened(self, by: Any) -> EpisodicCMDP:
         """The same problem with the margin of every constraint smaller by `by` (a number, or one per constraint).
 
         In the user's units: sums over the horizon.
         """
-        amounts = np.broadcast_to(np.asarray(by, dtype=np.float64), (self.n_constraints,))
-        return replace(
-            self,
-            constraints=tuple(c.tightened(float(a)) for c, a in zip(self.constraints, amounts, strict=True)),
-        )
+        return self._tightened(np.broadcast_to(np.asarray(by, dtype=np.float64), (self.n_constraints,)))
 
     def __repr__(self) -> str:
-        counts = ((self.n_states, "state"), (self.n_pairs, "pair"), (self.n_constraints, "constraint"))
-        words = (f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts)
-        return f"EpisodicCMDP({f'{self.name}: ' if self.name else ''}{', '.join(words)}, horizon {self.horizon})"
+        return f"EpisodicCMDP({sizes(self.pairs, self.n_constraints, self.name)}, horizon {self.horizon})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -298,7 +251,7 @@ class EpisodicPolicy:
                 f"stage {stage}, {pairs.describe(pair)}: the policy has probability {probabilities[stage, pair]}; "
                 f"it must be a number >= 0"
             )
-        sums = np.add.reduceat(probabilities, pairs.offsets[:-1], axis=1)
+        sums = pairs.sum_by_state(probabilities)
         bad = np.abs(sums - 1.0) > 1e-9
         if np.any(bad):
             stage, state = (int(where[0]) for where in np.nonzero(bad))
@@ -357,7 +310,7 @@ class EpisodicPolicy:
             raise InvalidInput(
                 f"the occupancy must have shape [H, n] = ({problem.horizon}, {problem.n_pairs}), found {mass.shape}"
             )
-        by_state = np.add.reduceat(mass, pairs.offsets[:-1], axis=1)[:, pairs.states]
+        by_state = pairs.sum_by_state(mass)[:, pairs.states]
         fallback = (otherwise or cls.uniform(problem)).probabilities
         visited = by_state > 0.0
         return cls(pairs, np.where(visited, mass / np.where(visited, by_state, 1.0), fallback))
@@ -376,10 +329,7 @@ class EpisodicPolicy:
 
     def sample(self, stage: int, state: int, rng: np.random.Generator) -> int:
         """Draw an action (a column of `table()`) at `stage` in state number `state`."""
-        first, last = int(self.pairs.offsets[state]), int(self.pairs.offsets[state + 1])
-        cumulative = np.cumsum(self.probabilities[stage, first:last])
-        position = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-        return int(self.pairs.actions[first + min(position, last - first - 1)])
+        return draw_action(self.pairs, self.probabilities[stage], state, rng)
 
     def __repr__(self) -> str:
         surest = np.maximum.reduceat(self.probabilities, self.pairs.offsets[:-1], axis=1)
@@ -444,162 +394,14 @@ def mix_episodic(problem: EpisodicCMDP, policies: Sequence[EpisodicPolicy], weig
     The mixture draws one of the policies before the episode and keeps to it; weights are equal by default. Mixing goes
     through occupancies, so the values are exact; averaging the probabilities would not give them.
     """
-    shares = mixture_weights(policies, weights)
-    mixed = sum(share * occupancy_episodic(problem, policy) for share, policy in zip(shares, policies, strict=True))
-    return EpisodicPolicy.from_occupancy(problem, mixed, otherwise=policies[int(np.argmax(shares))])
+    mixed, heaviest = mixed_occupancy(problem, policies, weights)
+    return EpisodicPolicy.from_occupancy(problem, mixed, otherwise=heaviest)
 
 
 # The public names ib.occupancy, ib.evaluate and ib.mix take problems of both kinds.
 occupancy.register(EpisodicCMDP, occupancy_episodic)
 evaluate.register(EpisodicCMDP, evaluate_episodic)  # type: ignore[arg-type]
 mix.register(EpisodicCMDP, mix_episodic)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Truncation:
-    """A discounted problem cut off after H steps, and what the cut can cost.
-
-    Follow any policy for H steps and anything afterwards. The discounted value J of a signal, normalised by
-    (1 - discount), is then the truncated one plus a tail that no policy can move far:
-
-        J = (1 - discount) * (sum over the horizon of ``problem``) + tail,     |tail| <= discount^H * max |signal|.
-
-    The same holds for margins. So a policy that is in bounds in ``problem`` misses a bound of ``cmdp`` by at most
-    ``margin_errors``, and one that keeps ``problem.tightened(margin_errors / (1 - discount))`` misses none.
-
-    Attributes
-    ----------
-    cmdp : CMDP
-        The discounted problem.
-    problem : EpisodicCMDP
-        Stage h has reward ``discount^h * reward`` and likewise every signal; its values are discounted sums up to H,
-        to be compared with ``total_reward`` and ``total_margins``. Each bound is the discounted sum of the bound up
-        to H, so that the value of a margin is the discounted sum of the margin. Prices are those of `cmdp`.
-    reward_error : float
-        The bound on the tail of the reward above, normalised: discount^H times the largest absolute reward.
-    margin_errors : array [K]
-        Likewise for each margin.
-    """
-
-    cmdp: CMDP
-    problem: EpisodicCMDP
-    reward_error: float
-    margin_errors: Floats
-
-    @property
-    def horizon(self) -> int:
-        return self.problem.horizon
-
-    def to_stationary(self, policy: EpisodicPolicy, afterwards: Policy | None = None) -> Policy:
-        """ONE stationary policy of the discounted problem from a policy of the truncation, by its occupancy.
-
-        What is exact: the result has, for every signal, the discounted value of "`policy` for H steps, then the
-        stationary policy `afterwards` for ever", because the occupancy of that behaviour,
-
-            (1 - discount) sum_{h<H} discount^h occupancy_h  +  discount^H (occupancy of `afterwards` from stage H on),
-
-        satisfies the flow equations. What is not exact: the truncation does not count the second term, so the values
-        differ from (1 - discount) times those of the truncation by up to `reward_error` and `margin_errors`. In
-        particular a bound that `policy` meets with nothing to spare may be missed by that much. And the stationary
-        policy shares the discounted occupancy, not the distribution at each time.
-
-        Parameters
-        ----------
-        policy : EpisodicPolicy
-        afterwards : Policy, optional
-            By default the rule of stage 0, the one that looks farthest ahead.
-
-        Examples
-        --------
-        >>> import inbounds as ib
-        >>> queue = ib.zoo.queue()
-        >>> cut = ib.truncate(queue, epsilon=1e-6)
-        >>> cut.horizon
-        20
-        >>> best = cut.to_stationary(ib.solve(cut.problem).policy)
-        >>> abs(ib.evaluate(queue, best).reward - ib.solve(queue).reward) < 1e-4
-        True
-        """
-        discount = self.cmdp.discount
-        afterwards = afterwards or policy.at(0)
-        spent = occupancy_episodic(self.problem, policy)
-        weights = (1.0 - discount) * discount ** np.arange(self.horizon)
-        mass = weights @ spent
-        arrived = spent[-1] @ self.problem.transition[-1]
-        rest = occupancy(replace(self.cmdp, initial=arrived), afterwards)
-        return Policy.from_occupancy(self.cmdp, mass + discount**self.horizon * rest, otherwise=afterwards)
-
-    def __repr__(self) -> str:
-        return f"Truncation({self.cmdp!r} after {self.horizon} steps, reward error {self.reward_error:.1e})"
-
-
-def truncate(cmdp: CMDP, epsilon: float | None = None, *, horizon: int | None = None) -> Truncation:
-    """A discounted problem cut off after H steps, as an episodic problem with discounted stage rewards and signals.
-
-    Parameters
-    ----------
-    cmdp : CMDP
-    epsilon : float in (0, 1)
-        The smallest H with ``discount^H <= epsilon`` is taken: no value, normalised by (1 - discount), then changes by
-        more than `epsilon` times the largest absolute entry of its signal.
-    horizon : int
-        H itself, instead of `epsilon`.
-
-    Examples
-    --------
-    >>> import inbounds as ib
-    >>> from inbounds.model.episodic import truncate
-    >>> truncate(ib.zoo.queue(), horizon=20)
-    Truncation(CMDP(queue: 6 states, 96 pairs, 2 constraints, discount 0.5) after 20 steps, reward error 4.8e-06)
-    """
-    if (epsilon is None) == (horizon is None):
-        raise InvalidInput("truncate needs exactly one of epsilon and horizon=")
-    if epsilon is not None:
-        stages = _stages_for(cmdp.discount, epsilon)
-    else:
-        stages = whole_number(horizon, "horizon")
-    powers = cmdp.discount ** np.arange(stages)
-    left = cmdp.discount**stages
-
-    def cut(constraint: Constraint) -> Constraint:
-        signal = powers[:, None] * constraint.signal
-        bound = constraint.bound * float(powers.sum())
-        side = {"at_least": bound} if constraint.at_least is not None else {"at_most": bound}
-        return Constraint(signal, **side, name=constraint.name)
-
-    problem = EpisodicCMDP(
-        offsets=cmdp.offsets,
-        transition=cmdp.transition,
-        reward=powers[:, None] * cmdp.reward,
-        constraints=tuple(cut(constraint) for constraint in cmdp.constraints),
-        initial=cmdp.initial,
-        horizon=stages,
-        actions=cmdp.actions,
-        state_labels=cmdp.state_labels,
-        action_labels=cmdp.action_labels,
-        name=cmdp.name,
-    )
-    return Truncation(
-        cmdp=cmdp,
-        problem=problem,
-        reward_error=left * float(np.abs(cmdp.reward).max()),
-        margin_errors=freeze(left * np.abs(cmdp.margins).max(axis=1)),
-    )
-
-
-def _stages_for(discount: float, epsilon: float) -> int:
-    """The smallest number of stages H >= 1 with discount^H <= epsilon."""
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.number) or not 0.0 < epsilon < 1.0:
-        raise InvalidInput(f"epsilon must be a number in (0, 1), found {epsilon!r}")
-    if discount == 0.0:
-        return 1
-    stages = max(math.ceil(math.log(epsilon) / math.log(discount)), 1)
-    # The ratio of logarithms may round to the wrong side of a whole number.
-    while discount**stages > epsilon:
-        stages += 1
-    while stages > 1 and discount ** (stages - 1) <= epsilon:
-        stages -= 1
-    return stages
 
 
 def whole_number(value: Any, what: str) -> int:

@@ -131,8 +131,14 @@ class Pairs:
         return f"state {self.state_label(int(self.states[pair]))!r}, action {self.action_label(pair)!r}"
 
     def sum_by_state(self, values: Floats) -> Floats:
-        """Sum a vector over pairs [n] within each state, [S]."""
-        return np.add.reduceat(values, self.offsets[:-1])
+        """Sum a vector over pairs [n] within each state, [S]; or each of several, [H, n], [H, S]."""
+        return np.add.reduceat(values, self.offsets[:-1], axis=-1)
+
+    def best(self, values: Floats) -> tuple[Floats, Ints]:
+        """The largest entry of a vector over pairs [n] in each state, [S], and its pair [S]: the first of several."""
+        largest = np.maximum.reduceat(values, self.offsets[:-1])
+        candidates = np.where(values >= largest[self.states], np.arange(self.n_pairs), self.n_pairs)
+        return largest, np.minimum.reduceat(candidates, self.offsets[:-1])
 
     def table(self, values: Floats, missing: float = 0.0) -> Floats:
         """A vector over pairs [n] as a dense table [S, A], `missing` where a state does not have an action."""
@@ -142,15 +148,23 @@ class Pairs:
 
     def vector(self, table: object, what: str = "the table") -> Floats:
         """A dense table [S, A] as a vector over pairs [n]; entries of actions that a state lacks are ignored."""
-        try:
-            dense = np.asarray(table, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"{what} must be a table of numbers [S, A]") from error
-        if dense.shape != (self.n_states, self.n_actions):
-            raise InvalidInput(
-                f"{what} must have shape [S, A] = ({self.n_states}, {self.n_actions}), found {dense.shape}"
-            )
-        return dense[self.states, self.actions]
+        return table_entries(table, (self.states, self.actions), {"[S, A]": (self.n_states, self.n_actions)}, what)
+
+
+def table_entries(table: object, where: tuple[Ints, ...], shapes: dict[str, tuple[int, ...]], what: str) -> Floats:
+    """A dense table as a vector over pairs, whose states and actions are `where`; a table per stage as one per stage.
+
+    `shapes` are those that the table may have, each under the names of its axes.
+    """
+    try:
+        dense = np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} must be a table of numbers {' or '.join(shapes)}") from error
+    if dense.shape not in shapes.values():
+        wanted = " or ".join(f"{axes} = {shape}" for axes, shape in shapes.items())
+        raise InvalidInput(f"{what} must have shape {wanted}, found {dense.shape}")
+    states, actions = where
+    return dense[..., states, actions]
 
 
 def listed(actions: object, what: str) -> list[Any]:

@@ -145,14 +145,19 @@ class Policy:
 
     def sample(self, state: int, rng: np.random.Generator) -> int:
         """Draw an action (a column of `table()`) in state number `state`."""
-        first, last = int(self.pairs.offsets[state]), int(self.pairs.offsets[state + 1])
-        cumulative = np.cumsum(self.probabilities[first:last])
-        position = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-        return int(self.pairs.actions[first + min(position, last - first - 1)])
+        return draw_action(self.pairs, self.probabilities, state, rng)
 
     def __repr__(self) -> str:
         mixed = int(np.count_nonzero(np.maximum.reduceat(self.probabilities, self.pairs.offsets[:-1]) < 1.0))
         return f"Policy({self.pairs.n_states:,} states, randomises in {mixed:,})"
+
+
+def draw_action(pairs: Pairs, probabilities: Floats, state: int, rng: np.random.Generator) -> int:
+    """Draw one of the actions of a state, by probabilities over pairs [n]."""
+    first, last = int(pairs.offsets[state]), int(pairs.offsets[state + 1])
+    cumulative = np.cumsum(probabilities[first:last])
+    position = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+    return int(pairs.actions[first + min(position, last - first - 1)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,12 +284,18 @@ def mix(cmdp: CMDP, policies: Sequence[Policy], weights: Any = None) -> Policy:
     >>> abs(half.reward - mean) < 1e-12
     True
     """
-    shares = mixture_weights(policies, weights)
-    mixed = sum(share * occupancy(cmdp, policy) for share, policy in zip(shares, policies, strict=True))
-    return Policy.from_occupancy(cmdp, mixed, otherwise=policies[int(np.argmax(shares))])
+    mixed, heaviest = mixed_occupancy(cmdp, policies, weights)
+    return Policy.from_occupancy(cmdp, mixed, otherwise=heaviest)
 
 
-def mixture_weights(policies: Sequence[Any], weights: Any) -> Floats:
+def mixed_occupancy(problem: Any, policies: Sequence[Any], weights: Any) -> tuple[Any, Any]:
+    """The weighted mean of the occupancies of policies of a problem of either kind, and the policy that weighs most."""
+    shares = _mixture_weights(policies, weights)
+    mixed = sum(share * occupancy(problem, policy) for share, policy in zip(shares, policies, strict=True))
+    return mixed, policies[int(np.argmax(shares))]
+
+
+def _mixture_weights(policies: Sequence[Any], weights: Any) -> Floats:
     """The weights of a mixture, checked; equal ones by default."""
     if not policies:
         raise InvalidInput("a mixture needs at least one policy")

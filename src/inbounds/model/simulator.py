@@ -241,7 +241,7 @@ class Simulator:
         return world, {"draw_start": draw_start, "draw_next": draw_next}
 
     def __repr__(self) -> str:
-        return f"Simulator({sizes(self.pairs, self.n_constraints, self.discount)})"
+        return f"Simulator({sizes(self.pairs, self.n_constraints)}, discount {self.discount:g})"
 
 
 def _user_pairs(
