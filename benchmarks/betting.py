@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 import inbounds as ib
-from inbounds.certify import betting
-from inbounds.certify.betting import certify_by_samples
+from inbounds.certify.betting import bet_on, make_stakes, new_fortune
 from inbounds.certify.learning import learn_certified
+from inbounds.certify.samples import certify_by_samples
+from inbounds.certify.walks import guess_from_array, make_design
 from inbounds.compiled import compiled
 from inbounds.learn.kernels import draw_next, draw_start
 
@@ -68,18 +69,18 @@ def plain(design: Any, stakes: Any, fortune: Any, world: Any, rng: Any, totals: 
         totals[0] = world.reward[pair]
         for k in range(1, totals.shape[0]):
             totals[k] = world.margins[pair, k - 1]
-        if betting.bet_on(stakes, fortune, totals):
+        if bet_on(stakes, fortune, totals):
             break
     return drawn
 
 
 def plain_samples(policy: ib.Policy, simulator: ib.Simulator, alpha: float, budget: int, seed: int) -> int:
     rows = 1 + simulator.n_constraints
-    guess = betting.guess_from_array(np.zeros((simulator.pairs.n_pairs, rows)), policy)
-    design = betting.make_design(simulator, policy, guess)
-    design = design._replace(least=design.low - 1e-9)
-    stakes = betting.make_stakes(design, guess, alpha, budget * (1.0 - simulator.discount))
-    fortune = betting.new_fortune(stakes, design.low)
+    guess = guess_from_array(np.zeros((simulator.pairs.n_pairs, rows)), policy)
+    design = make_design(simulator, policy, guess)
+    unknown = guess.variance(simulator.discount)
+    stakes = make_stakes(design.low - 1e-9, guess.mean, unknown, alpha, budget * (1.0 - simulator.discount))
+    fortune = new_fortune(stakes, design.low)
     world, _ = simulator.open()
     return plain(design, stakes, fortune, world, np.random.default_rng(seed), np.empty(rows), budget)
 

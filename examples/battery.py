@@ -70,9 +70,8 @@ def main() -> None:
     print(f"solved in {time.perf_counter() - start:.1f} s with {best.unconstrained_solves} unconstrained solves")
     print(f"cost {-best.reward:.6f} an hour, proved to within {best.certificate.gap:.1e}; {best.policy}")
     for constraint, margin, price in zip(problem.constraints, best.margins, best.prices, strict=True):
-        print(
-            f"{constraint.name:12s} {constraint.bound - margin:.4f} of {constraint.bound:g}; one more is worth {price:.4f}"
-        )
+        used = f"{constraint.bound - margin:.4f} of {constraint.bound:g}"
+        print(f"{constraint.name:12s} {used}; one more is worth {price:.4f}")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def test_checkpoints_before_the_first_step_of_the_algorithm_fall_away() -> None:
 
 def test_progress_is_called_after_every_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = ib.learn(SIMULATOR, SETTINGS, samples=2500)
-    monkeypatch.setattr(loop, "_CHUNK", 1000)
+    monkeypatch.setattr(loop, "CHUNK", 1000)
     seen: list[int] = []
     run = ib.learn(SIMULATOR, SETTINGS, samples=2500, checkpoints=[1500], progress=seen.append)
     assert seen == [1000, 1500, 2500]
@@ -65,7 +65,7 @@ def test_progress_is_called_after_every_piece(monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_interrupt_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = ib.learn(SIMULATOR, SETTINGS, samples=3000)
-    monkeypatch.setattr(loop, "_CHUNK", 1000)
+    monkeypatch.setattr(loop, "CHUNK", 1000)
 
     def interrupt(drawn: int) -> None:
         raise KeyboardInterrupt

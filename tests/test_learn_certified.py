@@ -10,10 +10,12 @@ import pytest
 
 import inbounds as ib
 from inbounds.certify import learning
-from inbounds.certify.betting import Evidence, guess_from_model
+from inbounds.certify.evidence import Evidence
 from inbounds.certify.learning import CertifiedRun, learn_certified
+from inbounds.certify.walks import guess_from_model
 from inbounds.errors import InvalidInput
-from test_betting import as_user_simulator, coin, small_problem
+from test_samples import as_user_simulator, coin
+from test_walks import small_problem
 
 QUEUE = ib.zoo.queue()
 
@@ -144,7 +146,7 @@ def test_the_margin_asked_for_is_what_the_proof_needs() -> None:
     simulator = QUEUE.simulator()
     evidence = Evidence(simulator)
     evidence.add_starts(np.random.default_rng(1), 100_000)
-    learning.try_each(evidence, 20_000, np.random.default_rng(0))
+    evidence.try_each(np.random.default_rng(0), 20_000)
     policy, guess = learning.conservative(evidence, 0.01, 20_000, z=1.0)
     settled = sum(
         learning.prove(policy, simulator, guess, 0.01, 20_000, np.random.default_rng(seed)).in_bounds
@@ -158,7 +160,7 @@ def test_the_margin_asked_for_is_what_the_proof_needs() -> None:
 def test_failed_proofs_teach_later_candidates() -> None:
     simulator = QUEUE.simulator()
     evidence = Evidence(simulator)
-    learning.try_each(evidence, 10, np.random.default_rng(0))
+    evidence.try_each(np.random.default_rng(0), 10)
     assert evidence.visits.sum() == 960 and np.all(evidence.visits == 10)
     learning.walk_for_evidence(ib.Policy.uniform(QUEUE), evidence, 777, np.random.default_rng(0))
     assert evidence.visits.sum() == 960 + 777

@@ -8,9 +8,9 @@ from typing import Any, overload
 
 import numpy as np
 
-from inbounds.certify.betting import certify_by_samples
 from inbounds.certify.certificate import Certificate
 from inbounds.certify.exact import certified, certify_exact
+from inbounds.certify.samples import certify_by_samples
 from inbounds.errors import InvalidInput
 from inbounds.exact import solve as exact
 from inbounds.exact.bundle import Progress
@@ -58,7 +58,7 @@ def certify(
         Simulator: the same seed gives the same certificate.
     value : CMDP or array, optional
         Simulator: a guess of the model or of the values, fixed beforehand, that saves samples; see
-        `inbounds.certify.betting`.
+        `inbounds.certify.samples`.
 
     Examples
     --------

@@ -3,7 +3,7 @@
     explore     try every pair equally often, solve the empirical model, and walk with its policy to learn more of the
                 pairs that matter
     candidate   the best policy of the empirical model whose margins all reach kappa
-    proof       bet on fresh walks of the candidate (`inbounds.certify.betting`); return it if every margin is settled
+    proof       bet on fresh walks of the candidate (`inbounds.certify.samples`); return it if every margin is settled
     or else     add the walks of the failed proof to the evidence, ask for more margin, and try again
 
 **Why everything that is returned is in bounds with the stated probability, whatever the learner did.** Candidate j =
@@ -34,29 +34,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.arrays import Floats
-from inbounds.certify.betting import (
-    Evidence,
-    Guess,
-    as_certificate,
-    draw_pairs,
-    guess_from_model,
-    make_design,
-    make_stakes,
-    new_log,
-    prove,
-    settleable,
-    step_noise,
-    valid_confidence,
-    valid_samples,
-    valid_seed,
-    walk_for_evidence,
-)
+from inbounds.certify.betting import make_stakes, settleable
 from inbounds.certify.certificate import Certificate
-from inbounds.compiled import interpreted
+from inbounds.certify.evidence import Evidence, new_log
+from inbounds.certify.samples import as_certificate, prove, valid_confidence
+from inbounds.certify.walks import Guess, guess_from_model, make_design, step_noise, walk_for_evidence
 from inbounds.errors import Infeasible, InvalidInput
 from inbounds.exact.feasibility import slater
 from inbounds.exact.solve import solve
-from inbounds.learn.algorithm import Algorithm, learn
+from inbounds.learn.algorithm import Algorithm, learn, require_simulator, valid_samples, valid_seed
 from inbounds.model.cmdp import CMDP
 from inbounds.model.policy import Policy, occupancy
 from inbounds.model.simulator import Simulator
@@ -152,11 +138,7 @@ def learn_certified(
     >>> ib.evaluate(queue, run.policy).in_bounds
     True
     """
-    if not isinstance(simulator, Simulator):
-        raise InvalidInput(
-            f"learners see a simulator only: give cmdp.simulator() or ib.Simulator(...), "
-            f"found {type(simulator).__name__}"
-        )
+    require_simulator(simulator)
     confidence = valid_confidence(confidence)
     budget = valid_samples(samples)
     rng = np.random.default_rng(valid_seed(seed))
@@ -228,7 +210,7 @@ class ModelSource:
                 f"no policy: {budget:,} samples are too few to try each of {n_pairs:,} pairs; "
                 f"give at least {math.ceil(n_pairs / _EXPLORE):,}"
             )
-        try_each(self.evidence, per_pair, self.rng)
+        self.evidence.try_each(self.rng, per_pair)
         self.spent += per_pair * n_pairs
         policy, _ = conservative(self.evidence, alpha, int(_PROOF * (budget - self.spent)), z=1.0)
         walks = int(_WALK * budget)
@@ -265,15 +247,6 @@ class AlgorithmSource:
         """The least lower bound of a margin, in scaled units, is below zero by this much: ask for that and half."""
         if hasattr(self.settings, "kappa"):
             self.settings = replace(self.settings, kappa=min(self.kappa - 1.5 * lower, 1.0))
-
-
-def try_each(evidence: Evidence, per_pair: int, rng: np.random.Generator) -> None:
-    """Add `per_pair` samples of every pair to the evidence."""
-    world, draws = evidence.simulator.open()
-    log = new_log(evidence.simulator, per_pair * evidence.simulator.pairs.n_pairs)
-    draw = interpreted(draw_pairs, **draws) if draws else draw_pairs
-    draw(world, rng, log, per_pair)
-    evidence.add(log)
 
 
 def conservative(evidence: Evidence, alpha: float, proof_samples: int, z: float) -> tuple[Policy, Guess]:
@@ -314,11 +287,11 @@ def _margin_needed(
     """kappa [K] of the module's formula, in scaled units."""
     discount, visits = model.discount, evidence.visits[:, None]
     walks = max(proof_samples * (1.0 - discount), 1.0)
-    stakes = make_stakes(make_design(evidence.simulator, policy, guess), guess, alpha, walks)
+    variance = guess.variance(discount)
+    stakes = make_stakes(make_design(evidence.simulator, policy, guess).least, guess.mean, variance, alpha, walks)
     noise = step_noise(model, guess.state_values, evidence.signal_variance)
     # One more sample, of any state, so that a pair tried once does not pass for one without noise.
     noise = (visits * noise + discount**2 * guess.state_values.var(axis=0)) / (visits + 1.0)
     weights = (occupancy(model, policy) / (1.0 - discount)) ** 2
     model_error = weights @ (noise / np.maximum(visits, 1.0)) + guess.start_variance / evidence.starts.sum()
-    variance = guess.variance(discount)
     return (settleable(stakes, variance, walks) + z * np.sqrt(variance / walks + model_error))[1:]

@@ -24,7 +24,7 @@ from inbounds.model.cmdp import CMDP
 from inbounds.model.policy import Policy
 from inbounds.model.simulator import Simulator
 
-_CHUNK = 1_000_000
+CHUNK = 1_000_000
 """Samples between two looks at the keyboard and the progress callback."""
 
 
@@ -150,28 +150,23 @@ def learn(
     (True, True)
     """
     record = record_of(algorithm)
-    if not isinstance(simulator, Simulator):
-        raise InvalidInput(
-            f"learners see a simulator only: give cmdp.simulator() or ib.Simulator(...), "
-            f"found {type(simulator).__name__}"
-        )
+    require_simulator(simulator)
     if simulator.n_constraints > 0 and not record.constrained:
         raise InvalidInput(
             f"{record.name} knows no constraints, and this problem has {simulator.n_constraints}; "
             f"drop them: cmdp.unconstrained().simulator()"
         )
-    if isinstance(samples, bool) or not isinstance(samples, int | np.integer) or samples < 1:
-        raise InvalidInput(f"samples must be a whole number of at least 1, found {samples!r}")
+    budget = valid_samples(samples)
     started = time.perf_counter()
-    rng = np.random.default_rng(_valid_seed(seed))
+    rng = np.random.default_rng(valid_seed(seed))
     world, draws = simulator.open()
     advance = interpreted(record.advance, **draws) if draws else record.advance
 
-    state, constants, drawn, settings, guarantee = record.prepare(algorithm, simulator, int(samples), rng)
+    state, constants, drawn, settings, guarantee = record.prepare(algorithm, simulator, budget, rng)
     counts, policies, prices = [], [], np.empty(0)
-    for checkpoint in checkpoint_counts(checkpoints, drawn, int(samples)):
+    for checkpoint in checkpoint_counts(checkpoints, drawn, budget):
         while drawn < checkpoint:
-            drawn = advance(state, constants, world, rng, drawn, min(drawn + _CHUNK, checkpoint))
+            drawn = advance(state, constants, world, rng, drawn, min(drawn + CHUNK, checkpoint))
             if progress is not None:
                 progress(drawn)
         policy, prices = record.extract(state, constants, simulator)
@@ -196,7 +191,24 @@ def record_of(algorithm: Any) -> Algorithm:
     return record
 
 
-def _valid_seed(seed: Any) -> int | np.random.SeedSequence:
+def require_simulator(simulator: Any) -> None:
+    """Refuse whatever else is given to a learner, above all the model."""
+    if not isinstance(simulator, Simulator):
+        raise InvalidInput(
+            f"learners see a simulator only: give cmdp.simulator() or ib.Simulator(...), "
+            f"found {type(simulator).__name__}"
+        )
+
+
+def valid_samples(samples: Any) -> int:
+    """A budget of at least one sample."""
+    if isinstance(samples, bool) or not isinstance(samples, int | np.integer) or samples < 1:
+        raise InvalidInput(f"samples must be a whole number of at least 1, found {samples!r}")
+    return int(samples)
+
+
+def valid_seed(seed: Any) -> int | np.random.SeedSequence:
+    """A seed of ``numpy.random.default_rng`` that gives the same run every time."""
     if isinstance(seed, np.random.SeedSequence):
         return seed
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:

@@ -21,7 +21,7 @@ from inbounds.compiled import compiled
 from inbounds.errors import InvalidInput
 from inbounds.learn.algorithm import Run, checkpoint_counts, record_of
 from inbounds.model.chain import Chain, repeat_flow, row_times, unsigned
-from inbounds.model.cmdp import CMDP, Constraint
+from inbounds.model.cmdp import CMDP
 from inbounds.model.elimination import Factors, Plan, factor_rows, make_plan, solve, solve_transposed
 from inbounds.model.policy import Policy
 from inbounds.model.simulator import Scaling
@@ -160,20 +160,7 @@ def iterate_plug_in(algorithm: Any, model: CMDP, iterations: int) -> tuple[Polic
 def in_scaled_units(cmdp: CMDP) -> tuple[Scaling, CMDP]:
     """The model with rewards in [0, 1] and margins in [-1, 1], and the way back."""
     scaling = Scaling.from_ranges(float(cmdp.reward.min()), float(cmdp.reward.max()), cmdp.margin_scales)
-    return scaling, CMDP(
-        offsets=cmdp.offsets,
-        transition=cmdp.transition,
-        reward=(cmdp.reward - scaling.reward_low) / scaling.reward_span,
-        constraints=tuple(
-            Constraint(margin / scale, at_least=0.0, name=constraint.name)
-            for margin, scale, constraint in zip(cmdp.margins, scaling.margin_scales, cmdp.constraints, strict=True)
-        ),
-        initial=cmdp.initial,
-        discount=cmdp.discount,
-        actions=cmdp.pairs.actions,
-        state_labels=cmdp.pairs.state_labels,
-        action_labels=cmdp.pairs.action_labels,
-    )
+    return scaling, scaling.model(cmdp)
 
 
 def known_slater(model: CMDP) -> float:

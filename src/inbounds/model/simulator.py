@@ -41,6 +41,23 @@ class Scaling:
         scales = np.asarray(margin_scales, dtype=np.float64)
         return cls(reward_low, span if span > 0.0 else 1.0, freeze(np.where(scales > 0.0, scales, 1.0)))
 
+    def model(self, cmdp: CMDP) -> CMDP:
+        """A model in the user's units, in scaled units; its constraints are that margins are >= 0."""
+        return CMDP(
+            offsets=cmdp.offsets,
+            transition=cmdp.transition,
+            reward=(cmdp.reward - self.reward_low) / self.reward_span,
+            constraints=tuple(
+                Constraint(margin / scale, at_least=0.0, name=constraint.name)
+                for margin, scale, constraint in zip(cmdp.margins, self.margin_scales, cmdp.constraints, strict=True)
+            ),
+            initial=cmdp.initial,
+            discount=cmdp.discount,
+            actions=cmdp.pairs.actions,
+            state_labels=cmdp.pairs.state_labels,
+            action_labels=cmdp.pairs.action_labels,
+        )
+
     def prices_in_user_units(self, scaled_prices: Floats) -> Floats:
         """Multipliers of scaled margins as reward gained per unit of bound relaxed, both in the user's units."""
         return scaled_prices * self.reward_span / self.margin_scales

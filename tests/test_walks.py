@@ -1,0 +1,179 @@
+"""Walks of a policy, by full enumeration: their mean, whatever the guess, their least value and their variance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.certify import walks
+from inbounds.certify.evidence import new_log
+from inbounds.compiled import interpreted
+
+
+def small_problem(discount: float = 0.6, n_constraints: int = 2) -> ib.CMDP:
+    rng = np.random.default_rng(5)
+    return ib.CMDP(
+        offsets=[0, 2, 3],
+        transition=[[0.3, 0.7], [1.0, 0.0], [0.45, 0.55]],
+        reward=rng.normal(size=3),
+        constraints=tuple(
+            ib.Constraint(rng.normal(size=3), at_least=-0.2 * k, name=f"signal {k}") for k in range(n_constraints)
+        ),
+        initial=[0.25, 0.75],
+        discount=discount,
+    )
+
+
+def scaled_values(cmdp: ib.CMDP, policy: ib.Policy) -> np.ndarray:
+    """The true values from every state, [S, K + 1], in scaled units."""
+    scaling = cmdp.simulator().scaling
+    signals = np.vstack([(cmdp.reward - scaling.reward_low) / scaling.reward_span, cmdp.margins])
+    signals[1:] /= scaling.margin_scales[:, None]
+    weighted = policy.probabilities[:, None] * np.hstack([cmdp.transition.toarray(), signals.T])
+    rows = np.add.reduceat(weighted, cmdp.offsets[:-1], axis=0)
+    chain, here = rows[:, : cmdp.n_states], rows[:, cmdp.n_states :]
+    return np.linalg.solve(np.eye(cmdp.n_states) - cmdp.discount * chain, (1 - cmdp.discount) * here)
+
+
+class Script:
+    """Plays every sequence of random choices in turn, with its probability."""
+
+    def __init__(self) -> None:
+        self.digits: list[int] = []
+        self.sizes: list[int] = []
+
+    def __iter__(self) -> Any:
+        while True:
+            self.position, self.probability = 0, 1.0
+            yield
+            del self.digits[self.position :], self.sizes[self.position :]
+            while self.digits and self.digits[-1] == self.sizes[-1] - 1:
+                self.digits.pop()
+                self.sizes.pop()
+            if not self.digits:
+                return
+            self.digits[-1] += 1
+
+    def choose(self, probabilities: Sequence[float]) -> int:
+        options = [(k, p) for k, p in enumerate(probabilities) if p > 0]
+        if self.position == len(self.digits):
+            self.digits.append(0)
+            self.sizes.append(len(options))
+        choice, probability = options[self.digits[self.position]]
+        self.position += 1
+        self.probability *= probability
+        return choice
+
+
+def enumerate_walks(cmdp: ib.CMDP, policy: ib.Policy, design: walks.Design, steps: int) -> tuple[np.ndarray, float]:
+    """E[X] [K + 1] of the real kernel over every walk, and the least of X - design.least that occurred.
+
+    Walks are cut after `steps` transitions; what the rest of a cut walk is worth on average is known exactly: the true
+    value minus the guess, from the state that it has reached, in the rows that are still active.
+    """
+    simulator = cmdp.simulator()
+    world, _ = simulator.open()
+    transition, truth = cmdp.transition.toarray(), scaled_values(cmdp, policy)
+    script, where = Script(), [0, 0]
+
+    def draw_start(world: Any, rng: Any) -> int:
+        start = script.choose(cmdp.initial)
+        if where[1] == 0:  # the first start of a walk is where it begins
+            where[0] = start
+        where[1] += 1
+        return start
+
+    def draw_next(world: Any, pair: int, rng: Any) -> int:
+        where[0] = script.choose(transition[pair])
+        return where[0]
+
+    class Scripted:
+        """In turn the policy's choice, and whether the walk goes on."""
+
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def random(self) -> float:
+            self.calls += 1
+            if self.calls % 2 == 0:
+                return 0.0 if script.choose([cmdp.discount, 1 - cmdp.discount]) == 0 else cmdp.discount
+            first, last = cmdp.offsets[where[0]], cmdp.offsets[where[0] + 1]
+            chosen = script.choose(policy.probabilities[first:last])
+            return float(np.sum(policy.probabilities[first : first + chosen]))
+
+    walk = interpreted(walks.draw_walk, draw_start=draw_start, draw_next=draw_next)
+    rows = 1 + cmdp.n_constraints
+    mean, mass, lowest = np.zeros(rows), 0.0, math.inf
+    log = new_log(simulator, 0)
+    for _ in script:
+        totals, active = np.empty(rows), np.empty(rows, dtype=np.int64)
+        where[:] = [0, 0]
+        drawn, complete = walk(design, world, Scripted(), log, 0, steps, totals, active)
+        assert 1 <= drawn <= steps
+        lowest = min(lowest, float(np.min(totals - design.least)))
+        if not complete:
+            totals = totals + active * (truth[where[0]] - design.state_values[where[0]])
+        mean += script.probability * totals
+        mass += script.probability
+    assert abs(mass - 1.0) < 1e-12
+    return mean, lowest
+
+
+SMALL = small_problem()
+HALF_HALF = ib.Policy(SMALL.pairs, [0.35, 0.65, 1.0])
+
+
+@pytest.mark.parametrize("starts", [1, 2])
+@pytest.mark.parametrize("guess", ["wrong", "zero", "model"])
+def test_a_walk_is_unbiased_whatever_the_guess(guess: str, starts: int) -> None:
+    simulator = SMALL.simulator()
+    if guess == "model":
+        values = walks.guess_from_model(simulator.scaling.model(SMALL), HALF_HALF)
+    else:
+        table = np.zeros((3, 3)) if guess == "zero" else np.random.default_rng(1).normal(size=(3, 3))
+        values = walks.guess_from_array(table, HALF_HALF)
+    design = walks.make_design(simulator, HALF_HALF, values)
+    design = design._replace(starts=starts, floor=np.full(3, -math.inf))
+    mean, _ = enumerate_walks(SMALL, HALF_HALF, design, steps=4)
+    np.testing.assert_allclose(mean, SMALL.initial @ scaled_values(SMALL, HALF_HALF), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("depth", [0.05, 0.4])
+def test_the_floor_only_lowers_the_mean_and_no_walk_is_below_its_least(depth: float) -> None:
+    simulator = SMALL.simulator()
+    values = walks.guess_from_array(np.random.default_rng(2).uniform(-0.3, 0.5, size=(3, 3)), HALF_HALF)
+    values = values._replace(
+        mean=values.state_values.max(axis=0),
+        start_variance=np.zeros(3),
+        step_variance=np.full(3, (depth / walks._FLOOR) ** 2),
+    )
+    design = walks.make_design(simulator, HALF_HALF, values)
+    np.testing.assert_allclose(design.floor, values.state_values.max(axis=0) - depth)
+    mean, lowest = enumerate_walks(SMALL, HALF_HALF, design, steps=4)
+    truth = SMALL.initial @ scaled_values(SMALL, HALF_HALF)
+    assert np.all(mean <= truth + 1e-12)
+    assert np.any(mean < truth - 1e-3)  # it was reached, so this tests something
+    assert lowest >= 0.0
+
+
+def test_the_predicted_variance_is_that_of_the_walks() -> None:
+    """By simulation: the sample variance of n walks, whose own standard error is about sqrt((kurtosis - 1) / n)."""
+    simulator = SMALL.simulator()
+    guess = walks.guess_from_model(simulator.scaling.model(SMALL), HALF_HALF)
+    design = walks.make_design(simulator, HALF_HALF, guess)
+    world, _ = simulator.open()
+    rng, log = np.random.default_rng(0), new_log(simulator, 0)
+    totals = np.empty((10_000, 3))
+    for row in totals:
+        walks.draw_walk(design, world, rng, log, 0, 10**6, row, np.empty(3, dtype=np.int64))
+    centred = totals - totals.mean(axis=0)
+    kurtosis = np.mean(centred**4, axis=0) / np.mean(centred**2, axis=0) ** 2
+    tolerance = 5 * np.sqrt((kurtosis - 1) / len(totals))
+    assert np.all(np.abs(totals.var(axis=0) / guess.variance(SMALL.discount) - 1) < tolerance)
+    truth = SMALL.initial @ scaled_values(SMALL, HALF_HALF)
+    assert np.all(np.abs(totals.mean(axis=0) - truth) < 5 * totals.std(axis=0) / math.sqrt(len(totals)))
