@@ -10,7 +10,9 @@ scaled units, these are independent samples X_1, X_2, ... of which nothing is kn
     K_n(c) = prod_i (1 + b_i (X_i - least)) / (1 + b_i (c - least)).
 
 If J <= c, each factor is >= 0 with mean <= 1 given the past, so K_n(c) is a supermartingale that starts at 1 and, by
-Ville's inequality, ever reaches 1 / alpha with probability at most alpha: at any stopping time, under any peeking.
+Ville's inequality, ever reaches 1 / alpha with probability at most alpha: at any stopping time, under any peeking. At
+any other time too: a walk that the budget cuts short is dropped, so the walks end at a time that looks ahead (the last
+one was short enough), at which the mean of the capital may exceed 1; but it has not been where it never was.
 (It is the capital prod (1 + l_i (X_i - c)) of Waudby-Smith and Ramdas, with l_i = b_i / (1 + b_i (c - least)).)
 The stakes do not depend on c, so K_n(c) falls as c grows, and the claims rejected so far are exactly those with c below
 
