@@ -4,7 +4,7 @@
 
 Every hour the price and the load move one level up or down or stay, and the battery charges or discharges by up to two
 units; what the house and the battery take comes from the grid, and nothing goes back. Pay as little as possible, while
-the battery moves at most 0.6 units an hour on average (it wears), and is at most 5 % of the time below a fifth of its
+the battery moves at most 0.3 units an hour on average (it wears), and is at most 5 % of the time below a fifth of its
 capacity (a reserve for blackouts).
 """
 
@@ -51,7 +51,7 @@ def battery(capacity: int = 100, levels: int = 32) -> ib.CMDP:
         transition=transition,
         reward=-(0.1 + price[state] / levels) * grid,
         constraints=(
-            ib.Constraint(np.abs(change), at_most=0.6, name="wear"),
+            ib.Constraint(np.abs(change), at_most=0.3, name="wear"),
             ib.Constraint(charge[state] < 0.2 * capacity, at_most=0.05, name="low reserve"),
         ),
         initial=initial,

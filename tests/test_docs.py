@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import inspect
 import pkgutil
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import inbounds as ib
@@ -55,3 +58,16 @@ def test_every_public_method_is_documented(name):
 @pytest.mark.parametrize("problem", ib.zoo.names())
 def test_every_problem_has_an_example(problem):
     assert ">>>" in (inspect.getdoc(ib.zoo.PROBLEMS[problem]) or "")
+
+
+def test_the_battery_is_what_its_text_says():
+    spec = importlib.util.spec_from_file_location("battery", Path(__file__).parents[1] / "examples" / "battery.py")
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    small = example.battery(capacity=12, levels=6)
+    for state, charge in ((0, 0), (small.n_states - 1, 12)):  # no load and an empty battery; all of both
+        changes = small.actions[small.offsets[state] : small.offsets[state + 1]] - 2
+        assert min(changes) == (0 if state == 0 else -2) and max(changes) == (2 if charge == 0 else 0)
+    best, check = ib.solve(small), ib.solve(small, method="lp")
+    assert best.in_bounds and best.reward == pytest.approx(check.reward, abs=1e-8)
+    assert np.all(best.prices > 0.0)

@@ -662,3 +662,24 @@ def test_sampled_actions_follow_the_stage():
     draws = 10_000
     share = sum(policy.sample(2, 0, rng) for _ in range(draws)) / draws
     assert abs(share - 0.7) < 5 * np.sqrt(0.7 * 0.3 / draws)  # five standard errors: one seed in two million fails
+
+
+def test_what_is_not_numbers_or_not_finite_is_refused_by_name():
+    media = ib.zoo.media()
+    with pytest.raises(ib.InvalidInput, match="transition must be numbers, found list"):
+        EpisodicCMDP.from_dense([["x"]], reward=[[0.0]], initial=[1.0], horizon=2)
+    with pytest.raises(ib.InvalidInput, match="the probabilities of an episodic policy must be numbers, found str"):
+        EpisodicPolicy(media.pairs, "uniform")
+    with pytest.raises(ib.InvalidInput, match="the tightening must have 1 entries, found shape"):
+        media.tightened([0.1, 0.2, 0.3])
+    spent = np.full((media.horizon, media.n_pairs), 1.0 / media.n_pairs)
+    spent[3, 0] = np.nan
+    with pytest.raises(ib.InvalidInput, match=r"stage 3, .*: the occupancy is nan"):
+        EpisodicPolicy.from_occupancy(media, spent)
+
+
+def test_a_policy_normalised_twice_has_the_same_bits():
+    media = ib.zoo.media()
+    weights = np.random.default_rng(0).exponential(size=(media.horizon, media.n_pairs))
+    policy = EpisodicPolicy.from_occupancy(media, weights)
+    assert np.array_equal(EpisodicPolicy(media.pairs, policy.probabilities).probabilities, policy.probabilities)

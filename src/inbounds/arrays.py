@@ -19,12 +19,17 @@ def freeze(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array
 
 
-def float_vector(values: object, length: int, what: str) -> Floats:
-    """A read-only copy of `values` as float64 [length]; `what` names it in the error message."""
+def float_array(values: object, what: str) -> Floats:
+    """`values` as float64, of whatever shape, copied only if need be; `what` names it in the error message."""
     try:
-        vector = np.array(values, dtype=np.float64)
+        return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{what} must be numbers, found {type(values).__name__} ({error})") from error
+
+
+def float_vector(values: object, length: int, what: str) -> Floats:
+    """A read-only copy of `values` as float64 [length]; `what` names it in the error message."""
+    vector = float_array(values, what).copy()
     if vector.shape != (length,):
         raise InvalidInput(f"{what} must have {length} entries, found shape {vector.shape}")
     return freeze(vector)

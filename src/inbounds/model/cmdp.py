@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from inbounds.arrays import Floats, Ints, divisors, float_vector, freeze
+from inbounds.arrays import Floats, Ints, divisors, float_array, float_vector, freeze
 from inbounds.errors import InvalidInput
 from inbounds.model.pairs import Pairs, table_entries
 
@@ -128,8 +128,16 @@ class Problem:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
-    def _tightened(self, amounts: Floats) -> Self:
-        """The same problem with the margin of each constraint smaller by its amount, [K]."""
+    def tightened(self, by: Any) -> Self:
+        """The same problem with the margin of every constraint smaller by `by` (a number, or one per constraint).
+
+        In the units of the bounds. The conservative problem of the paper, whose ``kappa`` is in scaled units, is
+        ``cmdp.tightened(kappa * cmdp.margin_scales)``.
+        """
+        amounts = float_array(by, "the tightening")
+        if amounts.ndim == 0:
+            amounts = np.full(self.n_constraints, amounts)
+        amounts = float_vector(amounts, self.n_constraints, "the tightening")
         constraints = tuple(c.tightened(float(a)) for c, a in zip(self.constraints, amounts, strict=True))
         # Everything but the bounds has been checked, and is shared: moving a bound of a large model costs nothing.
         moved = copy(self)
@@ -244,10 +252,7 @@ class CMDP(Problem):
         ...     initial=[1.0, 0.0], discount=0.8)
         CMDP(2 states, 4 pairs, 1 constraint, discount 0.8)
         """
-        try:
-            dense = np.asarray(transition, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"transition must be numbers [S, A, S] ({error})") from error
+        dense = float_array(transition, "transition")
         if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or 0 in dense.shape:
             raise InvalidInput(f"transition must have shape [S, A, S], found {dense.shape}")
         where, fields = dense_fields(dense.shape[:2], reward, constraints, allowed, state_labels, action_labels)
@@ -278,17 +283,6 @@ class CMDP(Problem):
     def total(self, value: Any) -> Any:
         """A normalised value as the discounted sum it stands for: value / (1 - discount)."""
         return value / (1.0 - self.discount)
-
-    def tightened(self, by: Any) -> CMDP:
-        """The same problem with the margin of every constraint smaller by `by` (a number, or one per constraint).
-
-        In the user's units, normalised. The conservative problem of the paper, whose ``kappa`` is in scaled units,
-        is ``cmdp.tightened(kappa * cmdp.margin_scales)``.
-        """
-        amounts = np.asarray(by, dtype=np.float64)
-        if amounts.ndim == 0:
-            amounts = np.full(self.n_constraints, amounts)
-        return self._tightened(float_vector(amounts, self.n_constraints, "the tightening"))
 
     def unconstrained(self) -> CMDP:
         """The same problem without its constraints."""

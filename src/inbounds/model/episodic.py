@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from inbounds.arrays import Floats, Ints, freeze
+from inbounds.arrays import Floats, Ints, divisors, float_array, freeze
 from inbounds.errors import InvalidInput
 from inbounds.model.cmdp import (
     Constraint,
@@ -161,7 +161,7 @@ class EpisodicCMDP(Problem):
         EpisodicCMDP(2 states, 4 pairs, 1 constraint, horizon 5)
         """
         horizon = whole_number(horizon, "horizon")
-        dense = np.asarray(transition, dtype=np.float64)
+        dense = float_array(transition, "transition")
         if dense.ndim not in (3, 4) or dense.shape[-3] != dense.shape[-1] or 0 in dense.shape:
             raise InvalidInput(f"transition must have shape [S, A, S] or [H, S, A, S], found {dense.shape}")
         if dense.ndim == 4 and len(dense) != horizon:
@@ -202,13 +202,6 @@ class EpisodicCMDP(Problem):
         """The constraint with the share of its bound that falls to each stage."""
         return with_bound(constraint, constraint.bound / self.horizon)
 
-    def tightened(self, by: Any) -> EpisodicCMDP:
-        """The same problem with the margin of every constraint smaller by `by` (a number, or one per constraint).
-
-        In the user's units: sums over the horizon.
-        """
-        return self._tightened(np.broadcast_to(np.asarray(by, dtype=np.float64), (self.n_constraints,)))
-
     def __repr__(self) -> str:
         return f"EpisodicCMDP({sizes(self.pairs, self.n_constraints, self.name)}, horizon {self.horizon})"
 
@@ -238,7 +231,7 @@ class EpisodicPolicy:
 
     def __post_init__(self) -> None:
         pairs = self.pairs
-        probabilities = np.array(self.probabilities, dtype=np.float64)
+        probabilities = float_array(self.probabilities, "the probabilities of an episodic policy")
         if probabilities.ndim != 2 or len(probabilities) == 0 or probabilities.shape[1] != pairs.n_pairs:
             raise InvalidInput(
                 f"the probabilities of an episodic policy must have shape [H, n] with n = {pairs.n_pairs}, "
@@ -259,7 +252,8 @@ class EpisodicPolicy:
                 f"stage {stage}, state {pairs.state_label(state)!r}: the policy's probabilities sum to "
                 f"{sums[stage, state]:.12g}; they must sum to 1"
             )
-        object.__setattr__(self, "probabilities", freeze(probabilities / sums[:, pairs.states]))
+        scale = divisors(sums, np.diff(pairs.offsets))
+        object.__setattr__(self, "probabilities", freeze(probabilities / scale[:, pairs.states]))
 
     @classmethod
     def uniform(cls, problem: EpisodicCMDP) -> EpisodicPolicy:
@@ -274,7 +268,7 @@ class EpisodicPolicy:
     @classmethod
     def from_table(cls, problem: EpisodicCMDP, table: Any) -> EpisodicPolicy:
         """From probabilities [H, S, A]; entries of actions that a state lacks must be 0."""
-        dense = np.asarray(table, dtype=np.float64)
+        dense = float_array(table, "the table of a policy")
         if dense.ndim != 3 or len(dense) != problem.horizon:
             raise InvalidInput(
                 f"the table of a policy must have shape [H, S, A] with H = {problem.horizon}, found {dense.shape}"
@@ -305,10 +299,15 @@ class EpisodicPolicy:
         Where a state has no occupancy at a stage, `otherwise` (default: uniform).
         """
         pairs = problem.pairs
-        mass = np.maximum(np.asarray(occupancy, dtype=np.float64), 0.0)
+        mass = np.maximum(float_array(occupancy, "the occupancy"), 0.0)
         if mass.shape != (problem.horizon, problem.n_pairs):
             raise InvalidInput(
                 f"the occupancy must have shape [H, n] = ({problem.horizon}, {problem.n_pairs}), found {mass.shape}"
+            )
+        if not np.all(np.isfinite(mass)):
+            stage, pair = (int(where[0]) for where in np.nonzero(~np.isfinite(mass)))
+            raise InvalidInput(
+                f"stage {stage}, {pairs.describe(pair)}: the occupancy is {mass[stage, pair]}; it must be finite"
             )
         by_state = pairs.sum_by_state(mass)[:, pairs.states]
         fallback = (otherwise or cls.uniform(problem)).probabilities
@@ -413,10 +412,7 @@ def whole_number(value: Any, what: str) -> int:
 
 def _per_stage(values: Any, horizon: int, pairs: Pairs, what: str) -> Floats:
     """A read-only copy of `values`, [n] or [H, n], as [H, n]; a vector [n] is kept once and repeated as a view."""
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{what} must be numbers, found {type(values).__name__} ({error})") from error
+    array = float_array(values, what).copy()
     if array.shape == (pairs.n_pairs,):
         require_finite(array, what, pairs)
         return freeze(np.broadcast_to(freeze(array), (horizon, pairs.n_pairs)))
