@@ -28,7 +28,7 @@ from inbounds.exact.nearby import Nearby, Step, combine
 _FIRST_WIDTH = 0.3
 """How far each scaled price may move in the first step."""
 
-_WIDEN = 3.0
+_WIDEN = 2.0
 """How much farther it may move than the last time; and once more, when better prices seem to lie beyond."""
 
 _STEPS = 20
@@ -46,7 +46,7 @@ _CORRECTIONS = 5
 _RELIABLE = 0.1
 """The share of what small changes promised that a step must deliver for the next one to be taken."""
 
-_INNER = 0.1
+_INNER = 0.3
 """The share of the gap allowed that the bracket of an unconstrained solve may take."""
 
 _SETTLED = 0.01
