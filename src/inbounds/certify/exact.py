@@ -75,6 +75,7 @@ from inbounds.compiled import compiled
 from inbounds.errors import Infeasible, InvalidInput
 from inbounds.exact.feasibility import slater
 from inbounds.exact.solution import Solution
+from inbounds.model.chain import TRIAL_SWEEPS, improve_values, mixed_chain, sweep_values, unsigned
 from inbounds.model.cmdp import CMDP, Constraint
 from inbounds.model.policy import Policy, evaluate, occupancy
 
@@ -87,8 +88,9 @@ UNDERFLOW = 1e-300
 _DENSE_STATES = 400
 """Up to this many states a dense solve beats sweeping."""
 
-_ROUND = 16
-"""Sweeps between two looks at the residual."""
+
+_ROUNDING = 16.0 * UNIT
+"""How flat sweeps can make a residual, relative to the values; a round of them that aims lower may never end."""
 
 _STRICT = 1e-9
 """A Slater constant below this part of the margins counts as zero, as it does when feasibility is decided."""
@@ -282,19 +284,18 @@ def _value_vectors(cmdp: CMDP, policy: Policy) -> Floats:
         choose = sp.csr_array(
             (policy.probabilities, np.arange(cmdp.n_pairs), cmdp.offsets), shape=(cmdp.n_states, cmdp.n_pairs)
         )
-        moves = sp.csr_array(choose @ cmdp.transition)
         gains = (1.0 - cmdp.discount) * (choose @ signals.T)  # [S, 1 + K]
-        if cmdp.n_states <= _DENSE_STATES:
-            values = _solve_dense(moves.toarray(), gains, cmdp)
+        if not np.all(np.isfinite(gains)):
+            values = np.zeros_like(gains)
+        elif cmdp.n_states <= _DENSE_STATES:
+            values = _solve_dense((choose @ cmdp.transition).toarray(), gains, cmdp)
         else:
-            values = _sweep(moves, gains, cmdp)
+            values = _sweep(policy, gains, cmdp)
     return freeze(np.array([_centred(cmdp, row) for row in values.T]))
 
 
 def _solve_dense(moves: Floats, gains: Floats, cmdp: CMDP) -> Floats:
     """By elimination, refined twice: once for the solve, once for the digits that centring brings within reach."""
-    if not np.all(np.isfinite(gains)):
-        return np.zeros_like(gains)
     matrix = np.eye(cmdp.n_states) - cmdp.discount * moves
     values = np.asarray(np.linalg.solve(matrix, gains), dtype=np.float64)
     for _ in range(2):
@@ -304,25 +305,28 @@ def _solve_dense(moves: Floats, gains: Floats, cmdp: CMDP) -> Floats:
     return values
 
 
-def _sweep(moves: Any, gains: Floats, cmdp: CMDP) -> Floats:
+def _sweep(policy: Policy, gains: Floats, cmdp: CMDP) -> Floats:
     """By iterating the evaluation, until the residual is flat or rounding keeps it from becoming flatter.
 
-    A sweep shrinks the span of the residual by the discount, and in a chain that mixes by much more.
+    What is the same in every state is taken off the gains after each round, and off the values: so they stay small, and
+    keep their digits.
     """
-    values = np.zeros_like(gains)
-    goal = 4.0 * UNIT * np.abs(gains).max(axis=0)
-    before = np.full(len(goal), np.inf)
-    slowest = max(cmdp.discount, 0.5) ** (_ROUND / 2)
-    while True:
-        residual = gains + cmdp.discount * (moves @ values) - values
-        span = np.ptp(residual, axis=0)
-        # A round that brings less than half of its sweeps should: what is left is rounding.
-        if not np.any((span > goal) & (span < before * slowest)):
-            return values
-        before = span
-        for _ in range(_ROUND):
-            values = gains + cmdp.discount * (moves @ values)
-            values -= cmdp.initial @ values
+    rows = cmdp.transition
+    chain = mixed_chain(
+        rows.indptr, unsigned(rows.indices), rows.data, cmdp.offsets, policy.probabilities, cmdp.discount
+    )
+    slowest = max(cmdp.discount, 0.5) ** TRIAL_SWEEPS  # a round makes at least twice as many
+    values, scratch = np.zeros(gains.T.shape), np.empty(len(gains))
+    for value, gain in zip(values, gains.T.copy(), strict=True):
+        before, span, size = np.inf, np.inf, float(np.abs(gain).max()) / (1.0 - cmdp.discount)
+        while span > 4.0 * UNIT * size and not span > slowest * before:
+            before = span
+            improve_values(chain, gain, value, scratch, _ROUNDING * size)
+            value -= np.sum(cmdp.initial * value)
+            low, high = sweep_values(chain, gain, value, scratch, 0.0, 1)
+            gain -= 0.5 * (low + high)
+            span, size = high - low, float(np.abs(gain).max() + np.abs(value).max())
+    return values.T
 
 
 # --- bounds in floating point ---

@@ -34,12 +34,12 @@ from inbounds.compiled import compiled
 from inbounds.model.chain import (
     TRIAL_SWEEPS,
     Chain,
-    combined_sweeps,
     deterministic_chain,
-    is_slow,
+    improve_values,
     iterate_flow,
     mixed_chain,
     row_times,
+    sweep_values,
     unsigned,
 )
 from inbounds.model.cmdp import CMDP
@@ -55,9 +55,6 @@ from inbounds.model.elimination import solve as eliminate
 _UNIT = 2.0**-53
 _SHRINK = 0.03
 """Evaluate a policy until its residual is this share of what the last improvement left, then improve again."""
-
-_EVALUATION_SWEEPS = 200
-"""But after so many sweeps over the rows of one policy, improve in any case."""
 
 _EXPECTED_SWEEPS = 8
 """Over the rows of a policy that is expected to be best, before the first improvement."""
@@ -153,7 +150,7 @@ class Solver:
         operator, chain, value = self.operator, chain_of(self.operator, chosen), value.copy()
         if self._plan is None:
             stage, reach = (1.0 - operator.discount) * reward[chosen], operator.discount / (1.0 - operator.discount)
-            low, high = _evaluate(chain, stage, value, np.empty_like(value), 0.0, _EXPECTED_SWEEPS)
+            low, high = sweep_values(chain, stage, value, np.empty_like(value), 0.0, _EXPECTED_SWEEPS)
             value += 0.5 * reach * (low + high)
         return Unconstrained(value, chosen, -np.inf, np.inf, chain)
 
@@ -171,7 +168,7 @@ class Solver:
                 value[:] = eliminate(found.factors, stage)
                 continue
             goal = _ROUGH * float(np.abs(stage).max())
-            low, high = _evaluate_fast(found.chain, stage, value, scratch, goal)
+            low, high = improve_values(found.chain, stage, value, scratch, goal)
             value += 0.5 * discount / (1.0 - discount) * (low + high)
         return values
 
@@ -198,7 +195,7 @@ def choose_plan(operator: Operator, reward: Floats) -> Plan | None:
     chain = chain_of(operator, chosen)
     spans = []
     for _ in range(2):
-        low, high = _evaluate(chain, stage[chosen], value, scratch, 0.0, TRIAL_SWEEPS)
+        low, high = sweep_values(chain, stage[chosen], value, scratch, 0.0, TRIAL_SWEEPS)
         settled = high - low <= 4.0 * _rounding(operator, largest, value)
         spans.append(0.0 if settled else high - low)
     early, late = spans
@@ -237,7 +234,7 @@ def modified_policy_iteration(
         value, backed = backed, value
         shrink = 0.0 if changed < settled * len(chosen) else _SHRINK
         goal = max(shrink * (high - low), 0.25 * tolerance / reach, 2.0 * rounding)
-        low, high = _evaluate_fast(chain, stage[chosen], value, backed, goal)
+        low, high = improve_values(chain, stage[chosen], value, backed, goal)
         value += 0.5 * reach * (low + high)
     mean = _mean(operator, backed)
     lower = mean + reach * low - rounding
@@ -278,7 +275,7 @@ def howard(
         better = chosen.copy()
         _, high = improve(operator, stage, value, backed, better, backups)
         rounding = _rounding(operator, largest, value)
-        low, _ = _evaluate(chain, stage[chosen], value.copy(), np.empty_like(value), 0.0, 1)
+        low, _ = sweep_values(chain, stage[chosen], value.copy(), np.empty_like(value), 0.0, 1)
         lower = _mean(operator, value) + horizon * (low - rounding)
         upper = _mean(operator, backed) + operator.discount * horizon * (high + rounding) + rounding
         if upper - lower <= tolerance or high <= 4.0 * rounding or np.array_equal(better, chosen):
@@ -331,51 +328,4 @@ def improve(operator: Operator, stage: Floats, value: Floats, backed: Floats, ch
         chosen[s], backed[s] = best_pair, best
         change = best - value[s]
         low, high = change if change < low else low, change if change > high else high
-    return low, high
-
-
-def _evaluate_fast(chain: Chain, stage: Floats, value: Floats, scratch: Floats, goal: float) -> tuple[float, float]:
-    """As `_evaluate`, with sweeps combined where the chain mixes slowly; about `_EVALUATION_SWEEPS` at most."""
-    low, high = _evaluate(chain, stage, value, scratch, goal, TRIAL_SWEEPS)
-    early = high - low
-    if early <= goal:
-        return low, high
-    low, high = _evaluate(chain, stage, value, scratch, goal, TRIAL_SWEEPS)
-    if high - low > goal and not is_slow(early, high - low):
-        low, high = _evaluate(chain, stage, value, scratch, goal, _EVALUATION_SWEEPS)
-    elif high - low > goal:
-
-        def sweep(old: Floats, new: Floats) -> float:
-            low, high = _value_sweep(chain, stage, old, new)
-            return float(high - low)
-
-        combined_sweeps(sweep, value, goal, _EVALUATION_SWEEPS, up_to_constants=True)
-        low, high = _evaluate(chain, stage, value, scratch, 0.0, 1)
-    return low, high
-
-
-@compiled
-def _value_sweep(chain: Chain, stage: Floats, value: Floats, new: Floats) -> Any:
-    """new <- stage + weights value; the least and the largest change."""
-    for s in range(value.shape[0]):
-        new[s] = stage[s] + row_times(chain.starts, chain.targets, chain.weights, s, value)
-    low, high = np.inf, -np.inf
-    for s in range(value.shape[0]):
-        change = new[s] - value[s]
-        low, high = change if change < low else low, change if change > high else high
-    return low, high
-
-
-@compiled
-def _evaluate(chain: Chain, stage: Floats, value: Floats, scratch: Floats, goal: float, most: int) -> Any:
-    """Sweeps over the rows of one policy until the changes of all states are within `goal` of each other.
-
-    `stage` [S] is what one step under the policy is worth.
-    """
-    low, high = -np.inf, np.inf
-    sweeps = 0
-    while sweeps < most and high - low > goal:
-        scratch[:] = value
-        low, high = _value_sweep(chain, stage, scratch, value)
-        sweeps += 1
     return low, high

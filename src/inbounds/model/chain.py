@@ -35,6 +35,9 @@ _FAST = 0.8
 SETTLING_SWEEPS = 120
 """so many of them settle anything."""
 
+_VALUE_SWEEPS = 200
+"""`improve_values` makes no more than about so many."""
+
 _CYCLE = 10
 """How many sweeps are combined."""
 
@@ -182,6 +185,53 @@ def _flow_sweep(chain: Chain, source: Floats, x: Floats, new: Floats) -> Any:
             new[chain.targets[entry]] += mass * chain.weights[entry]
             entry += np.uint64(1)
     return _distance(x, new)
+
+
+def improve_values(chain: Chain, stage: Floats, value: Floats, scratch: Floats, goal: float) -> tuple[float, float]:
+    """As `sweep_values`, with sweeps combined where the chain mixes slowly; about `_VALUE_SWEEPS` at most."""
+    low, high = sweep_values(chain, stage, value, scratch, goal, TRIAL_SWEEPS)
+    early = high - low
+    if early <= goal:
+        return low, high
+    low, high = sweep_values(chain, stage, value, scratch, goal, TRIAL_SWEEPS)
+    if high - low > goal and not is_slow(early, high - low):
+        low, high = sweep_values(chain, stage, value, scratch, goal, _VALUE_SWEEPS)
+    elif high - low > goal:
+
+        def sweep(old: Floats, new: Floats) -> float:
+            low, high = _value_sweep(chain, stage, old, new)
+            return float(high - low)
+
+        combined_sweeps(sweep, value, goal, _VALUE_SWEEPS, up_to_constants=True)
+        low, high = sweep_values(chain, stage, value, scratch, 0.0, 1)
+    return low, high
+
+
+@compiled
+def sweep_values(chain: Chain, stage: Floats, value: Floats, scratch: Floats, goal: float, most: int) -> Any:
+    """Sweeps over the rows of one policy until the changes of all states are within `goal` of each other.
+
+    `stage` [S] is what one step under the policy is worth.
+    """
+    low, high = -np.inf, np.inf
+    sweeps = 0
+    while sweeps < most and high - low > goal:
+        scratch[:] = value
+        low, high = _value_sweep(chain, stage, scratch, value)
+        sweeps += 1
+    return low, high
+
+
+@compiled
+def _value_sweep(chain: Chain, stage: Floats, value: Floats, new: Floats) -> Any:
+    """new <- stage + weights value; the least and the largest change."""
+    for s in range(value.shape[0]):
+        new[s] = stage[s] + row_times(chain.starts, chain.targets, chain.weights, s, value)
+    low, high = np.inf, -np.inf
+    for s in range(value.shape[0]):
+        change = new[s] - value[s]
+        low, high = change if change < low else low, change if change > high else high
+    return low, high
 
 
 def combined_sweeps(
