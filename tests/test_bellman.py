@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inbounds as ib
+from inbounds.exact import bellman
 from inbounds.exact.bellman import Operator, Solver, choose_plan, howard, improve, modified_policy_iteration
 from inbounds.model.elimination import make_plan
 from strategies import cmdps
@@ -135,3 +136,26 @@ def test_a_constant_reward_is_settled_at_once():
     found = Solver(cmdp).solve(np.full(cmdp.n_pairs, 0.25), 1e-12)
     assert found.lower == pytest.approx(0.25, abs=1e-12)
     assert found.upper == pytest.approx(0.25, abs=1e-12)
+
+
+def test_evaluation_of_a_slow_ladder_comes_to_an_end(monkeypatch):
+    """600 rungs, discount 0.999999: plain sweeps take forever, and combined ones must not stand still."""
+    size, discount = 600, 0.999999
+    up = np.eye(size, k=1) + np.diag(np.eye(size)[-1])
+    down = np.eye(size, k=-1) + np.diag(np.eye(size)[0])
+    cmdp = ib.CMDP.from_dense(
+        np.stack([0.2 * np.eye(size) + 0.5 * up + 0.3 * down, 0.2 * np.eye(size) + 0.3 * up + 0.5 * down], axis=1),
+        reward=np.random.default_rng(0).random((size, 2)),
+        initial=np.eye(size)[0],
+        discount=discount,
+    )
+    calls = []
+
+    def counted(*arguments):
+        calls.append(1)
+        assert len(calls) < 1000
+        return improve(*arguments)
+
+    monkeypatch.setattr(bellman, "improve", counted)
+    found = bellman.modified_policy_iteration(Operator.of(cmdp), cmdp.reward, 1e-6)
+    assert found.upper - found.lower <= 1e-6

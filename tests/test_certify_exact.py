@@ -344,3 +344,26 @@ def test_refusals():
             certify_exact(policy, cmdp, prices=prices, value_function=zeros)
     with pytest.raises(ib.InvalidInput, match="value_function"):
         certify_exact(policy, cmdp, prices=[0.0, 0.0], value_function=[0.0])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_vectors_of_a_chain_that_drifts_slowly_are_good_enough(seed):
+    """Ever on to the last of 600 states: combinations of sweeps alone would stand still far from the values."""
+    rng, size = np.random.default_rng(seed), 600
+    transition = np.zeros((size, 2, size))
+    for s in range(size):
+        for a in range(2):
+            for step in rng.integers(0, 3, size=4):
+                transition[s, a, min(s + step, size - 1)] += 0.25
+    signal = rng.random((size, 2))
+    cmdp = ib.CMDP.from_dense(
+        transition,
+        reward=rng.random((size, 2)),
+        constraints=[ib.Constraint(signal, at_least=0.0, name="signal")],
+        initial=np.eye(size)[0],
+        discount=0.9999,
+    )
+    uniform = ib.Policy.uniform(cmdp)
+    cmdp = cmdp.tightened(float(ib.evaluate(cmdp, uniform).margins[0]) - 1e-4)
+    proved = ib.certify(uniform, cmdp)
+    assert proved.in_bounds and proved.margins_lower[0] == pytest.approx(1e-4, abs=1e-11)

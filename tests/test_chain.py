@@ -61,6 +61,46 @@ def test_combined_sweeps_need_far_fewer(discount, up_to_constants):
         assert np.abs(missing).max() <= goal * discount / (1.0 - discount)
 
 
+def drift(seed: int) -> np.ndarray:
+    """Ever on to the last of 300 states, by 0, 1 or 2 at a time: far from normal, and slow."""
+    rng, size = np.random.default_rng(seed), 300
+    dense = np.zeros((size, size))
+    for s in range(size):
+        for step in rng.integers(0, 3, size=4):
+            dense[s, min(s + step, size - 1)] += 0.25
+    return dense
+
+
+def absorbing(seed: int) -> np.ndarray:
+    """Random moves among 300 states, of which five are never left."""
+    rng, size = np.random.default_rng(seed), 300
+    dense = rng.dirichlet(np.full(size, 0.02), size=size)
+    dense[:5] = np.eye(size)[:5]
+    return dense
+
+
+@pytest.mark.parametrize("make", [drift, absorbing])
+@pytest.mark.parametrize("discount", [0.99, 0.9999, 0.999999])
+@pytest.mark.parametrize("up_to_constants", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_combined_sweeps_are_never_worse_than_plain_ones(make, discount, up_to_constants, seed):
+    """Where minimal residuals stand still or wander, the combinations are dropped."""
+    dense = discount * make(seed)
+    stage = np.random.default_rng(seed).normal(size=len(dense))
+
+    def change(old: np.ndarray, new: np.ndarray) -> float:
+        new[:] = stage + dense @ old
+        return float(np.ptp(new - old) if up_to_constants else np.abs(new - old).max())
+
+    x, new, combined = np.zeros(len(dense)), np.empty(len(dense)), np.zeros(len(dense))
+    first = change(x, new)
+    assert not combined_sweeps(change, combined, 0.0, 300, up_to_constants)
+    left = change(combined, new)
+    # Of every ten sweeps at least nine contract by the discount, and none expands.
+    rounding = 1e-13 * max(1.0, float(np.abs(combined).max()))
+    assert left <= discount ** (0.9 * 300) * first + rounding
+
+
 def test_what_does_not_change_any_more_is_left():
     x = np.ones(STATES)
     combined_sweeps(lambda old, new: np.copyto(new, old) or 1.0, x, 0.0, 100)  # says that it moves, and does not

@@ -88,7 +88,6 @@ UNDERFLOW = 1e-300
 _DENSE_STATES = 400
 """Up to this many states a dense solve beats sweeping."""
 
-
 _ROUNDING = 16.0 * UNIT
 """How flat sweeps can make a residual, relative to the values; a round of them that aims lower may never end."""
 
@@ -318,7 +317,9 @@ def _sweep(policy: Policy, gains: Floats, cmdp: CMDP) -> Floats:
     slowest = max(cmdp.discount, 0.5) ** TRIAL_SWEEPS  # a round makes at least twice as many
     values, scratch = np.zeros(gains.T.shape), np.empty(len(gains))
     for value, gain in zip(values, gains.T.copy(), strict=True):
-        before, span, size = np.inf, np.inf, float(np.abs(gain).max()) / (1.0 - cmdp.discount)
+        unit = float(np.abs(gain).max()) or 1.0
+        gain /= unit
+        before, span, size = np.inf, np.inf, 1.0 / (1.0 - cmdp.discount)
         while span > 4.0 * UNIT * size and not span > slowest * before:
             before = span
             improve_values(chain, gain, value, scratch, _ROUNDING * size)
@@ -326,6 +327,7 @@ def _sweep(policy: Policy, gains: Floats, cmdp: CMDP) -> Floats:
             low, high = sweep_values(chain, gain, value, scratch, 0.0, 1)
             gain -= 0.5 * (low + high)
             span, size = high - low, float(np.abs(gain).max() + np.abs(value).max())
+        value *= unit
     return values.T
 
 

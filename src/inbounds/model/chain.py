@@ -137,7 +137,8 @@ def iterate_flow(
     if late == 0.0:
         return x
     (sweeps, goal), source = _enough(discount, tolerance), (1.0 - discount) * initial
-    combined_sweeps(lambda old, new: _flow_sweep(chain, source, old, new), x, goal, sweeps)
+    if not combined_sweeps(lambda old, new: _flow_sweep(chain, source, old, new), x, goal, sweeps):
+        repeat_flow(chain, source, x, goal, sweeps)
     return np.maximum(x, 0.0)
 
 
@@ -153,7 +154,7 @@ def flow_sweeps(chain: Chain, initial: Floats, discount: float, x: Floats, toler
 
 
 def _enough(discount: float, tolerance: float) -> tuple[int, float]:
-    """How many sweeps lead within `tolerance` from anywhere, and a change of one sweep that says so earlier."""
+    """How many plain sweeps lead within `tolerance`, and a change of one sweep that says so earlier."""
     if discount == 0.0:
         return 1, tolerance
     # From one distribution to another the distance is at most 2, and every sweep shrinks it by the discount.
@@ -236,30 +237,43 @@ def _value_sweep(chain: Chain, stage: Floats, value: Floats, new: Floats) -> Any
 
 def combined_sweeps(
     sweep: Callable[[Floats, Floats], float], x: Floats, tolerance: float, most: int, up_to_constants: bool = False
-) -> None:
+) -> bool:
     """Improve the fixed point `x` [S] of an affine map in place, by about `most` sweeps; for maps that contract slowly.
 
-    ``sweep(x, new)`` maps `x` to `new` and says how much it changed: the end, when that is at most `tolerance`. After
-    every `_CYCLE` sweeps x goes on from the combination of them that the map changes least: with differences d_i of
-    successive iterates, the one with weights c, of sum 1, for which |sum c_i d_i| is least. This is reduced rank
-    extrapolation (Eddy 1979; Mesina 1977), in effect the restarted method of minimal residuals. With `up_to_constants`,
-    changes that are the same everywhere do not count.
+    ``sweep(x, new)`` maps `x` to `new` and says how much it changed: the end, when that is at most `tolerance`; whether
+    it came to that is returned. After every `_CYCLE` sweeps the next ones begin at the combination of them that the map
+    changes least: with differences d_i of successive iterates, the one with weights c, of sum 1, for which
+    |sum c_i d_i| is least. This is reduced rank extrapolation (Eddy 1979; Mesina 1977), in effect the restarted method
+    of minimal residuals. With `up_to_constants`, changes that are the same everywhere do not count.
+
+    That method can stand still, or gain in one norm what it loses in another. So a combination that the map changes
+    more than the last iterate is dropped: sweeps without combinations are the worst that can happen.
     """
     iterates = np.empty((_CYCLE + 1, len(x)))
+    iterates[0] = x
+    before = np.inf
     for _ in range(0, most, _CYCLE):
-        iterates[0] = x
-        for old, new in pairwise(iterates):
-            if sweep(old, new) <= tolerance:
-                x[:] = new
-                return
+        change = sweep(iterates[0], iterates[1])
+        if not change <= before:
+            iterates[0] = x
+            change = sweep(iterates[0], iterates[1])
+        for old, new in pairwise(iterates[1:]):
+            if change <= tolerance:
+                x[:] = old
+                return True
+            change = sweep(old, new)
+        x[:] = iterates[-1]
+        if change <= tolerance:
+            return True
+        before = change
         products = _products_of_changes(iterates, up_to_constants)
         lengths = np.sqrt(np.diag(products))
-        if lengths.min() == 0.0:
-            break
+        if not 0.0 < lengths.min() <= lengths.max() < np.inf:
+            return False
         products = products / np.outer(lengths, lengths) + 1e-14 * np.eye(_CYCLE)  # against rounding where singular
-        weights = np.linalg.solve(products, 1.0 / lengths) / lengths  # their sum is above 0: the matrix is positive
-        np.einsum("i,is->s", weights / weights.sum(), iterates[1:], out=x)
-    x[:] = iterates[-1]
+        weights = np.linalg.solve(products, 1.0 / lengths) / lengths
+        np.einsum("i,is->s", weights / weights.sum(), iterates[1:], out=iterates[0])
+    return False
 
 
 @compiled

@@ -120,10 +120,10 @@ class Policy:
         """occupancy(s, a) / sum_b occupancy(s, b); in states with no occupancy, `otherwise` (default: uniform)."""
         pairs = problem.pairs
         mass = np.maximum(float_vector(occupancy, pairs.n_pairs, "the occupancy"), 0.0)
-        by_state = pairs.sum_by_state(mass)
-        if not np.all(np.isfinite(by_state)):
+        if not np.all(np.isfinite(mass)):
             pair = int(np.argmin(np.isfinite(mass)))
             raise InvalidInput(f"{pairs.describe(pair)}: the occupancy is {mass[pair]}; it must be finite")
+        by_state = pairs.sum_by_state(mass)
         if np.all(by_state > 0.0):
             return cls(pairs, mass / by_state[pairs.states])
         visited = (by_state > 0.0)[pairs.states]
@@ -193,8 +193,8 @@ def occupancy(cmdp: CMDP, policy: Policy) -> Floats:
     """The discounted share of time that `policy` spends at each pair, [n]; sums to 1.
 
     Small models are solved by dense elimination. In large ones the flow equations are iterated until what is missing
-    is below 1e-14 of the whole (or what rounding allows); when that is slow, as on grids and other graphs without
-    shortcuts, by sparse elimination.
+    is below 1e-14 of the whole (or what rounding allows); when that is slow, with combined sweeps or, on grids and
+    other graphs without shortcuts, by sparse elimination.
 
     Examples
     --------
