@@ -56,9 +56,9 @@ def main() -> None:
 
     print(f"\nFrontier of 50 points against one cold solve with the same gap, {states:,} states")
     print(
-        "Target: at most x 10, at 3,000 states and the frontier's own gap of 1e-06. Seed 0 at 0.9, whose cold solve is the"
+        "Target: at most x 10, at 3,000 states and the frontier's own gap of 1e-06. Seed 0 at 0.9, whose cold solve is"
     )
-    print("quickest, is at 9 to 10.7 from run to run. At 1e-08 a point takes two solves, a cold one hardly more.")
+    print("the quickest, is at 9 to 10.7 from run to run. At 1e-08 a point takes two solves, a cold one hardly more.")
     print(
         f"{'':26s} {'cold s':>9s} {'solves':>6s} {'frontier s':>11s} {'solves':>6s} {'worst gap':>10s}   ratio"
         f"   ratio to ib.solve(cmdp) as it is, with certificate and gap 1e-8"
