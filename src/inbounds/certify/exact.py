@@ -75,9 +75,9 @@ from inbounds.compiled import compiled
 from inbounds.errors import Infeasible, InvalidInput
 from inbounds.exact.feasibility import slater
 from inbounds.exact.solution import Solution
-from inbounds.model.chain import TRIAL_SWEEPS, improve_values, mixed_chain, sweep_values, unsigned
+from inbounds.model.chain import TRIAL_SWEEPS, improve_values, sweep_values
 from inbounds.model.cmdp import CMDP, Constraint
-from inbounds.model.policy import Policy, evaluate, occupancy
+from inbounds.model.policy import Policy, chain_of, evaluate, occupancy
 
 UNIT = 2.0**-53
 """The largest relative error of one rounding."""
@@ -310,10 +310,7 @@ def _sweep(policy: Policy, gains: Floats, cmdp: CMDP) -> Floats:
     What is the same in every state is taken off the gains after each round, and off the values: so they stay small, and
     keep their digits.
     """
-    rows = cmdp.transition
-    chain = mixed_chain(
-        rows.indptr, unsigned(rows.indices), rows.data, cmdp.offsets, policy.probabilities, cmdp.discount
-    )
+    chain = chain_of(cmdp, policy)
     slowest = max(cmdp.discount, 0.5) ** TRIAL_SWEEPS  # a round makes at least twice as many
     values, scratch = np.zeros(gains.T.shape), np.empty(len(gains))
     for value, gain in zip(values, gains.T.copy(), strict=True):

@@ -30,10 +30,10 @@ TRIAL_SWEEPS = 15
 """How many sweeps lie between the two changes that `is_slow` compares."""
 
 _FAST = 0.8
-"""Sweeps that contract by this much or more are left alone:"""
+"""Sweeps that contract by this much or more are left alone."""
 
-SETTLING_SWEEPS = 120
-"""so many of them settle anything."""
+_FAST_SWEEPS = 120
+"""So many of them settle anything; where they do not, the chain was slow after all."""
 
 _VALUE_SWEEPS = 200
 """`improve_values` makes no more than about so many."""
@@ -133,7 +133,7 @@ def iterate_flow(
     early = flow_sweeps(chain, initial, discount, x, tolerance, most=TRIAL_SWEEPS)
     late = 0.0 if early == 0.0 else flow_sweeps(chain, initial, discount, x, tolerance, most=TRIAL_SWEEPS)
     if late > 0.0 and not is_slow(early, late):
-        late = flow_sweeps(chain, initial, discount, x, tolerance, most=SETTLING_SWEEPS)
+        late = flow_sweeps(chain, initial, discount, x, tolerance, most=_FAST_SWEEPS)
     if late == 0.0:
         return x
     (sweeps, goal), source = _enough(discount, tolerance), (1.0 - discount) * initial

@@ -26,7 +26,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, divisors, float_vector, freeze
 from inbounds.errors import InvalidInput
-from inbounds.model.chain import TRIAL_SWEEPS, flow_sweeps, iterate_flow, mixed_chain, unsigned
+from inbounds.model.chain import TRIAL_SWEEPS, Chain, flow_sweeps, iterate_flow, mixed_chain, unsigned
 from inbounds.model.cmdp import CMDP
 from inbounds.model.elimination import factorise, plan_if_faster, solve_transposed
 from inbounds.model.pairs import Pairs
@@ -220,11 +220,16 @@ def occupancy_near(cmdp: CMDP, policy: Policy, start: Floats | None = None) -> F
     return freeze(np.maximum(by_state, 0.0)[cmdp.pairs.states] * policy.probabilities)
 
 
-def _time_per_state(cmdp: CMDP, policy: Policy, start: Floats | None = None) -> Floats:
+def chain_of(cmdp: CMDP, policy: Policy) -> Chain:
+    """The Markov chain that a policy makes of a model."""
     rows = cmdp.transition
-    chain = mixed_chain(
+    return mixed_chain(
         rows.indptr, unsigned(rows.indices), rows.data, cmdp.offsets, policy.probabilities, cmdp.discount
     )
+
+
+def _time_per_state(cmdp: CMDP, policy: Policy, start: Floats | None = None) -> Floats:
+    chain = chain_of(cmdp, policy)
     time = (cmdp.initial if start is None else start).copy()
     early = flow_sweeps(chain, cmdp.initial, cmdp.discount, time, _ACCURACY, most=TRIAL_SWEEPS)
     if early == 0.0:
