@@ -15,7 +15,7 @@ import time
 from typing import Any, NamedTuple
 
 import inbounds as ib
-from inbounds.learn import ALGORITHMS
+from inbounds.algorithms import ALGORITHMS
 from inbounds.table import text_table
 
 TARGET = 2_000_000

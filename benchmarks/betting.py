@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 import inbounds as ib
-from inbounds.certify.betting import bet_on, make_stakes, new_fortune
-from inbounds.certify.learning import learn_certified
-from inbounds.certify.samples import certify_by_samples
-from inbounds.certify.walks import guess_from_array, make_design
-from inbounds.compiled import compiled
-from inbounds.learn.kernels import draw_next, draw_start
+from inbounds.algorithms.certified import learn_certified
+from inbounds.algorithms.kernels import draw_next, draw_start
+from inbounds.numerics.compiled import compiled
+from inbounds.proofs.betting import bet_on, make_stakes, new_fortune
+from inbounds.proofs.samples import certify_by_samples
+from inbounds.proofs.walks import guess_from_array, make_design
 
 
 def coin() -> tuple[ib.CMDP, ib.Policy]:

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 import inbounds as ib
-from inbounds.certify import exact
-from inbounds.certify.files import save_certificate
-from inbounds.certify.verify import verify
 from inbounds.formats import npz
+from inbounds.proofs import known_model as exact
+from inbounds.proofs.files import save_certificate
+from inbounds.proofs.verify import verify
 
 
 def best_of(rounds: int, run: Callable[[], Any]) -> float:

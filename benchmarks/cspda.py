@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import inbounds as ib
-from inbounds.learn.cspda import CSPDA, advance
+from inbounds.algorithms.cspda import CSPDA, advance
 
 
 def transcription(problem: ib.CMDP, steps: int, seed: int, slater: float = 0.2, delta: float = 0.1) -> np.ndarray:
@@ -112,8 +112,8 @@ def against_size(rounds: int) -> None:
 
 
 def whole_reproduction() -> None:
-    from inbounds.report.reproduction import write_reproduction
-    from inbounds.study.reproduce import reproduce_queue
+    from inbounds.reports.reproduction import write_reproduction
+    from inbounds.studies.reproduction import reproduce_queue
 
     reproduce_queue(seeds=2, samples=1_000)  # compiles
     started = time.perf_counter()

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 import inbounds as ib
-from inbounds.compiled import compiled
-from inbounds.learn.algorithm import Algorithm, Prepared
-from inbounds.learn.kernels import draw_next
+from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.kernels import draw_next
+from inbounds.numerics.compiled import compiled
 
 
 @dataclass(frozen=True)

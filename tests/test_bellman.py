@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import inbounds as ib
 from inbounds.exact import bellman
 from inbounds.exact.bellman import Operator, Solver, choose_plan, howard, improve, modified_policy_iteration
-from inbounds.model.elimination import make_plan
+from inbounds.numerics.elimination import make_plan
 from strategies import cmdps
 
 tiny = settings(deadline=None, max_examples=40, derandomize=True)

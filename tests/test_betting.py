@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inbounds.certify import betting
+from inbounds.proofs import betting
 
 
 def two_point_stakes(least: float, prior: float, planned: float) -> betting.Stakes:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import inbounds as ib
 import naive
+from inbounds.exact.attempt import solve
 from inbounds.exact.bellman import Solver
 from inbounds.exact.bundle import Bundle, slater_bundle
 from inbounds.exact.solution import priced_backup
-from inbounds.exact.solve import solve
 from strategies import cmdps
 
 drawn = settings(deadline=None, max_examples=80, derandomize=True)

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.certify.certificate import Certificate, printed
-from inbounds.certify.exact import certify_exact, certify_infeasible
-from inbounds.certify.files import load_certificate, save_certificate, sealed
-from inbounds.certify.verify import verify
+from inbounds.proofs.certificate import Certificate, printed
+from inbounds.proofs.files import load_certificate, save_certificate, sealed
+from inbounds.proofs.known_model import certify_exact, certify_infeasible
+from inbounds.proofs.verify import verify
 
 
 @pytest.fixture(scope="module")

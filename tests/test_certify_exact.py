@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.certify import exact as proofs
-from inbounds.certify.exact import certified, certify_exact, certify_infeasible, make_strict
-from inbounds.compiled import interpreted
+from inbounds.numerics.compiled import interpreted
+from inbounds.proofs import known_model as proofs
+from inbounds.proofs.known_model import certified, certify_exact, certify_infeasible, make_strict
 
 # --- problems and their exact values, from the textbook ---
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inbounds.model.chain import Chain, combined_sweeps, iterate_flow
+from inbounds.numerics.chain import Chain, combined_sweeps, iterate_flow
 
 STATES = 60
 

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import inbounds as ib
+from inbounds.algorithms import ALGORITHMS
 from inbounds.cli import main
-from inbounds.learn import ALGORITHMS
 
 
 def run(*arguments: str) -> Result:

@@ -12,7 +12,7 @@ from hypothesis import given
 
 import inbounds as ib
 import strategies
-from inbounds.model.cmdp import SUM_TOLERANCE
+from inbounds.problem.cmdp import SUM_TOLERANCE
 
 STATES, ACTIONS = ("dawn", "dusk"), ("walk", "wait")
 

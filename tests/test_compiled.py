@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from numba.core import config
 
-from inbounds import compiled as module
-from inbounds.compiled import compiled, interpreted
+from inbounds.numerics import compiled as module
+from inbounds.numerics.compiled import compiled, interpreted
 
 
 class Pair(NamedTuple):
@@ -67,7 +67,7 @@ def test_replacements_reach_nested_helpers_and_leave_the_kernel_alone() -> None:
 
 
 def test_replacements_reach_across_files() -> None:
-    from inbounds.learn.empirical import draw_in_turn, new_tally
+    from inbounds.algorithms.empirical import draw_in_turn, new_tally
 
     drawn: list[int] = []
 
@@ -110,7 +110,7 @@ def test_kernels_release_the_lock_and_are_exact() -> None:
 
 SCRIPT = """
 import inbounds as ib
-from inbounds.learn.cspda import advance
+from inbounds.algorithms.cspda import advance
 run = ib.learn(ib.zoo.queue().simulator(), ib.CSPDA(), samples=400)
 print(sum(advance.stats.cache_hits.values()), sum(advance.stats.cache_misses.values()), run.policy.probabilities.sum())
 """
@@ -179,7 +179,7 @@ def test_what_other_sources_left_long_ago_is_removed(tmp_path: Path, monkeypatch
 
 def test_kernels_typed_at_a_prompt_compile_without_a_cache() -> None:
     code = (
-        "from inbounds.compiled import compiled\n"
+        "from inbounds.numerics.compiled import compiled\n"
         "@compiled\n"
         "def double(x): return 2 * x\n"
         "print(double(21), type(double._cache).__name__)"
@@ -222,7 +222,7 @@ def test_a_process_without_a_place_to_write(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     script = """
 import numpy as np
-from inbounds.learn.kernels import project_prices
+from inbounds.algorithms.kernels import project_prices
 u = np.array([-5.0, 5.0])
 project_prices(u, 4.0)
 print(*u)

@@ -11,9 +11,9 @@ import pytest
 from scipy.optimize import minimize
 
 import inbounds as ib
-from inbounds.compiled import interpreted
-from inbounds.learn.concave_cspda import Constants, advance, look, prepare
-from inbounds.learn.cspda import State
+from inbounds.algorithms.concave_cspda import Constants, advance, look, prepare
+from inbounds.algorithms.cspda import State
+from inbounds.numerics.compiled import interpreted
 from naive_cspda import dense, ragged
 from uniforms import Uniforms
 

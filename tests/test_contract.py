@@ -1,4 +1,4 @@
-"""What every algorithm owes: the same tests for each entry of `inbounds.learn.ALGORITHMS`.
+"""What every algorithm owes: the same tests for each entry of `inbounds.algorithms.ALGORITHMS`.
 
 An algorithm joins by adding its settings to `CASES`; the first test fails until it has.
 """
@@ -13,9 +13,9 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 import inbounds as ib
-from inbounds.compiled import interpreted
-from inbounds.learn import ALGORITHMS
-from inbounds.learn.known import in_scaled_units, known_model
+from inbounds.algorithms import ALGORITHMS
+from inbounds.algorithms.known import in_scaled_units, known_model
+from inbounds.numerics.compiled import interpreted
 from naive_cspda import ragged
 
 EVEN = ib.Utility(

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.learn import ALGORITHMS
-from inbounds.learn.known import in_scaled_units
+from inbounds.algorithms import ALGORITHMS
+from inbounds.algorithms.known import in_scaled_units
 
 SEEDS = 5
 

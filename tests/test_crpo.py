@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.compiled import interpreted
-from inbounds.learn.crpo import Constants, State, advance, end_iteration, formulas, prepare
-from inbounds.learn.known import in_scaled_units
+from inbounds.algorithms.crpo import Constants, State, advance, end_iteration, formulas, prepare
+from inbounds.algorithms.known import in_scaled_units
+from inbounds.numerics.compiled import interpreted
 from naive_cspda import Dense, dense, ragged
 
 QUEUE = ib.zoo.queue()

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.compiled import interpreted
-from inbounds.learn.cspda import Constants, State, advance, average_occupancy, formulas, prepare
+from inbounds.algorithms.cspda import Constants, State, advance, average_occupancy, formulas, prepare
+from inbounds.numerics.compiled import interpreted
 from naive_cspda import cspda, dense, gradients, ragged
 from uniforms import Uniforms
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inbounds as ib
-from inbounds.model.chain import Chain, iterate_flow, mixed_chain, unsigned
-from inbounds.model.elimination import factorise, make_plan, solve, solve_transposed
+from inbounds.numerics.chain import Chain, iterate_flow, mixed_chain, unsigned
+from inbounds.numerics.elimination import factorise, make_plan, solve, solve_transposed
 
 
 def chain_from(dense):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.learn.empirical import empirical_model
+from inbounds.algorithms.empirical import empirical_model
 from naive_cspda import dense, ragged
 
 

@@ -14,14 +14,14 @@ from inbounds.exact.episodic import (
     backward_induction,
     upper_bound,
 )
-from inbounds.model.episodic import (
+from inbounds.exact.truncation import truncate
+from inbounds.problem.episodic import (
     EpisodicCMDP,
     EpisodicPolicy,
     evaluate_episodic,
     mix_episodic,
     occupancy_episodic,
 )
-from inbounds.model.truncation import truncate
 
 SEEDS = range(8)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import inbounds as ib
 import strategies
-from inbounds.exact.solve import solve
+from inbounds.exact.attempt import solve
 
 
 def one_state(pays: float = 1.0) -> ib.CMDP:

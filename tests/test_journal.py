@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inbounds.study.journal import Journal, key_of
+from inbounds.studies.journal import Journal, key_of
 
 RUN = {"rewards": [0.1, 1 / 3], "margins": [[-0.0, 1e-300]], "seconds": 2.5}
 

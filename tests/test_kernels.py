@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.compiled import interpreted
-from inbounds.learn.kernels import (
+from inbounds.algorithms.kernels import (
     FAN_OUT,
     draw_action,
     draw_ends,
@@ -26,6 +25,7 @@ from inbounds.learn.kernels import (
     tree_set,
     tree_total,
 )
+from inbounds.numerics.compiled import interpreted
 from naive_cspda import project, ragged
 from naive_policy_gradient import project_by_sorting
 from uniforms import Uniforms

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.learn.known import (
+from inbounds.algorithms.known import (
     default_iterations,
     in_scaled_units,
     known_model,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.learn import algorithm as loop
-from inbounds.learn.cspda import advance, prepare
+from inbounds.algorithms import algorithm as loop
+from inbounds.algorithms.cspda import advance, prepare
 from naive_cspda import ragged
 
 QUEUE = ib.zoo.queue()

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.certify import learning
-from inbounds.certify.evidence import Evidence
-from inbounds.certify.learning import CertifiedRun, learn_certified
-from inbounds.certify.walks import guess_from_model
+from inbounds.algorithms import certified as learning
+from inbounds.algorithms.certified import CertifiedRun, learn_certified
 from inbounds.errors import InvalidInput
+from inbounds.proofs.evidence import Evidence
+from inbounds.proofs.walks import guess_from_model
 from test_samples import as_user_simulator, coin
 from test_walks import small_problem
 

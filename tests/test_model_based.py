@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.learn import model_based
-from inbounds.learn.empirical import accuracy, empirical_model
-from inbounds.learn.known import in_scaled_units
-from inbounds.learn.model_based import formulas, plan_by_iteration, plan_by_program, prepare
+from inbounds.algorithms import model_based
+from inbounds.algorithms.empirical import accuracy, empirical_model
+from inbounds.algorithms.known import in_scaled_units
+from inbounds.algorithms.model_based import formulas, plan_by_iteration, plan_by_program, prepare
 from naive_cspda import ragged
 from reference import two_rooms, work_and_rest
 from test_opg_pd import certain

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.learn.known import in_scaled_units, iterate_plug_in
-from inbounds.learn.npg_pd import prepare, prepare_known, steps
-from inbounds.learn.rollouts import State
+from inbounds.algorithms.known import in_scaled_units, iterate_plug_in
+from inbounds.algorithms.npg_pd import prepare, prepare_known, steps
+from inbounds.algorithms.rollouts import State
 from naive_cspda import ragged
 from naive_rollouts import exact, npg_pd, sampled
 

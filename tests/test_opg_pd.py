@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.compiled import interpreted
-from inbounds.learn.known import in_scaled_units, known_model
-from inbounds.learn.opg_pd import advance_known, find_gradients, prepare_known
+from inbounds.algorithms.known import in_scaled_units, known_model
+from inbounds.algorithms.opg_pd import advance_known, find_gradients, prepare_known
+from inbounds.numerics.compiled import interpreted
 from naive_cspda import dense, ragged
 from naive_policy_gradient import opg_pd
 from reference import two_rooms, work_and_rest

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import inbounds as ib
-from inbounds.model.pairs import Pairs
+from inbounds.problem.pairs import Pairs
 
 
 @st.composite

@@ -3,7 +3,7 @@
 import pytest
 
 from inbounds.errors import InvalidInput
-from inbounds.study.parallel import run_jobs
+from inbounds.studies.parallel import run_jobs
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -10,12 +10,12 @@ from scipy.optimize import linprog
 
 import inbounds as ib
 import naive
-from inbounds.compiled import interpreted
+from inbounds.exact.attempt import solve
 from inbounds.exact.bellman import Solver
 from inbounds.exact.bundle import Bundle
 from inbounds.exact.nearby import Nearby, combine
 from inbounds.exact.path import Path
-from inbounds.exact.solve import solve
+from inbounds.numerics.compiled import interpreted
 
 drawn = settings(deadline=None, max_examples=100, derandomize=True)
 

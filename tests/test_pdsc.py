@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.learn.known import in_scaled_units, iterate_plug_in
-from inbounds.learn.pdsc import prepare, prepare_known
-from inbounds.learn.rollouts import iteration_weight
+from inbounds.algorithms.known import in_scaled_units, iterate_plug_in
+from inbounds.algorithms.pdsc import prepare, prepare_known
+from inbounds.algorithms.rollouts import iteration_weight
 from naive_cspda import ragged
 from naive_rollouts import exact, pdsc, sampled
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.learn.cspda import prepare
-from inbounds.learn.plan import Sizes
+from inbounds.algorithms.cspda import prepare
+from inbounds.algorithms.paper_plan import Sizes
 
 QUEUE = ib.zoo.queue()
 SIZES = Sizes(6, 96, 2, 0.5)

@@ -13,7 +13,7 @@ import inbounds as ib
 import naive
 import reference
 import strategies
-from inbounds.model import policy as policy_module
+from inbounds.problem import policy as policy_module
 
 
 @given(strategies.with_policies())

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.compiled import interpreted
-from inbounds.learn.randomized_primal_dual import Constants, State, advance, average_policy, formulas, prepare
+from inbounds.algorithms.randomized_primal_dual import Constants, State, advance, average_policy, formulas, prepare
+from inbounds.numerics.compiled import interpreted
 from naive_cspda import Dense, dense, ragged
 from uniforms import Uniforms
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.report.reproduction import curves_csv, summary_rows, verdicts, write_reproduction
-from inbounds.study.reproduce import Arm, Reproduction, reproduce_queue
+from inbounds.reports.reproduction import curves_csv, summary_rows, verdicts, write_reproduction
+from inbounds.studies.reproduction import Arm, Reproduction, reproduce_queue
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.compiled import interpreted
-from inbounds.learn.known import in_scaled_units, known_model
-from inbounds.learn.rollouts import (
+from inbounds.algorithms.known import in_scaled_units, known_model
+from inbounds.algorithms.rollouts import (
     Constants,
     State,
     Walks,
@@ -28,6 +27,7 @@ from inbounds.learn.rollouts import (
     resolve_known,
     roll_out,
 )
+from inbounds.numerics.compiled import interpreted
 from naive_cspda import dense, ragged
 from naive_rollouts import chooser, occupancy, values
 

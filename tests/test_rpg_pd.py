@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.compiled import interpreted
-from inbounds.learn.known import in_scaled_units, known_model
-from inbounds.learn.rpg_pd import advance_known, floored_row, prepare_known
+from inbounds.algorithms.known import in_scaled_units, known_model
+from inbounds.algorithms.rpg_pd import advance_known, floored_row, prepare_known
+from inbounds.numerics.compiled import interpreted
 from naive_cspda import dense, ragged
 from naive_policy_gradient import floored_by_bisection, rows, rpg_pd, values
 from test_opg_pd import certain

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.certify.evidence import Evidence
-from inbounds.certify.samples import certify_by_samples
-from inbounds.certify.walks import guess_from_model, walk_for_evidence
 from inbounds.errors import InvalidInput
+from inbounds.proofs.evidence import Evidence
+from inbounds.proofs.samples import certify_by_samples
+from inbounds.proofs.walks import guess_from_model, walk_for_evidence
 from test_walks import HALF_HALF, SMALL, small_problem
 
 # Twin of the model's draws: with it, a user's simulator sees the same random numbers as the table does.

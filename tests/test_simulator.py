@@ -14,9 +14,9 @@ import inbounds as ib
 import naive
 import reference
 import strategies
-from inbounds.compiled import interpreted
-from inbounds.learn.kernels import draw_next, draw_start
-from inbounds.model.simulator import Scaling
+from inbounds.algorithms.kernels import draw_next, draw_start
+from inbounds.numerics.compiled import interpreted
+from inbounds.problem.simulator import Scaling
 
 LAST = 1.0 - 2.0**-53  # the largest number that a generator hands out
 

@@ -13,8 +13,8 @@ import inbounds as ib
 import naive
 import reference
 import strategies
+from inbounds.exact.attempt import solve
 from inbounds.exact.solution import upper_bound
-from inbounds.exact.solve import solve
 
 
 def size(cmdp, prices=None):

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.compiled import interpreted
-from inbounds.learn.triple_qa import Constants, State, advance, best_action, end_frame, extract, formulas, prepare
+from inbounds.algorithms.triple_qa import Constants, State, advance, best_action, end_frame, extract, formulas, prepare
+from inbounds.numerics.compiled import interpreted
 from naive_cspda import dense, ragged
 
 QUEUE = ib.zoo.queue()

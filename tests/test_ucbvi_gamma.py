@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.compiled import interpreted
-from inbounds.learn.ucbvi_gamma import Constants, State, advance, back_up, choose, paper_log_term, prepare
+from inbounds.algorithms.ucbvi_gamma import Constants, State, advance, back_up, choose, paper_log_term, prepare
+from inbounds.numerics.compiled import interpreted
 from naive_cspda import dense, ragged
 
 QUEUE = ib.zoo.queue().unconstrained()

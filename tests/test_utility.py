@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.learn.utility import checked_gradient, checked_value
+from inbounds.algorithms.utility import checked_gradient, checked_value
 from naive_cspda import ragged
 
 RAGGED, QUEUE = ragged(0), ib.zoo.queue()

@@ -29,13 +29,13 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.certify.exact import certified, certify_exact, certify_infeasible
-from inbounds.certify.files import save_certificate, sealed
-from inbounds.certify.verify import verify
 from inbounds.formats import npz
+from inbounds.proofs.files import save_certificate, sealed
+from inbounds.proofs.known_model import certified, certify_exact, certify_infeasible
+from inbounds.proofs.verify import verify
 from test_certify_exact import best_value, drawn, exact_gains, exact_values, random_policy, weighted
 
-CHECKER = Path(sys.modules["inbounds.certify.verify"].__file__)
+CHECKER = Path(sys.modules["inbounds.proofs.verify"].__file__)
 
 
 class Files:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.certify import walks
-from inbounds.certify.evidence import new_log
-from inbounds.compiled import interpreted
+from inbounds.numerics.compiled import interpreted
+from inbounds.proofs import walks
+from inbounds.proofs.evidence import new_log
 
 
 def small_problem(discount: float = 0.6, n_constraints: int = 2) -> ib.CMDP:

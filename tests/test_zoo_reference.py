@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.model.episodic import EpisodicCMDP, EpisodicPolicy, evaluate_episodic
+from inbounds.problem.episodic import EpisodicCMDP, EpisodicPolicy, evaluate_episodic
 
 # Name, parameters, optimum, optimum without the constraint, price, as printed. Media is published as a minimisation.
 EPISODIC = [

@@ -1,91 +1,90 @@
 """inbounds: the most reward among the policies that keep every bound, for finite constrained Markov decision processes.
 
-Names are loaded on first use, so that ``import inbounds`` and the command line start at once.
+Names are loaded on first use, so that ``import inbounds`` and the command line start at once. No module shares its name
+with one of them, so that ``import inbounds.x.y`` is always what it says.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from inbounds import zoo as zoo
-    from inbounds.certify.judge import certify as certify
-    from inbounds.certify.judge import solve as solve
-    from inbounds.certify.learning import learn_certified as learn_certified
+    from inbounds.algorithms.algorithm import learn as learn
+    from inbounds.algorithms.certified import learn_certified as learn_certified
+    from inbounds.algorithms.concave_cspda import ConcaveCSPDA as ConcaveCSPDA
+    from inbounds.algorithms.crpo import CRPO as CRPO
+    from inbounds.algorithms.cspda import CSPDA as CSPDA
+    from inbounds.algorithms.known import iterate as iterate
+    from inbounds.algorithms.model_based import ModelBased as ModelBased
+    from inbounds.algorithms.npg_pd import NPGPD as NPGPD
+    from inbounds.algorithms.opg_pd import OPGPD as OPGPD
+    from inbounds.algorithms.paper_plan import plan as plan
+    from inbounds.algorithms.pdsc import PDSC as PDSC
+    from inbounds.algorithms.randomized_primal_dual import RandomizedPrimalDual as RandomizedPrimalDual
+    from inbounds.algorithms.rpg_pd import RPGPD as RPGPD
+    from inbounds.algorithms.triple_qa import TripleQA as TripleQA
+    from inbounds.algorithms.ucbvi_gamma import UCBVIGamma as UCBVIGamma
+    from inbounds.algorithms.utility import Utility as Utility
+    from inbounds.algorithms.utility import negative_kl as negative_kl
+    from inbounds.algorithms.utility import state_entropy as state_entropy
+    from inbounds.certifying import certify as certify
+    from inbounds.certifying import solve as solve
+    from inbounds.comparing import compare as compare
     from inbounds.errors import Infeasible as Infeasible
     from inbounds.errors import InvalidInput as InvalidInput
     from inbounds.exact.feasibility import slater as slater
-    from inbounds.exact.frontier import frontier as frontier
+    from inbounds.exact.moving_bound import frontier as frontier
+    from inbounds.exact.truncation import truncate as truncate
     from inbounds.formats import load as load
-    from inbounds.learn.algorithm import learn as learn
-    from inbounds.learn.concave_cspda import ConcaveCSPDA as ConcaveCSPDA
-    from inbounds.learn.crpo import CRPO as CRPO
-    from inbounds.learn.cspda import CSPDA as CSPDA
-    from inbounds.learn.known import iterate as iterate
-    from inbounds.learn.model_based import ModelBased as ModelBased
-    from inbounds.learn.npg_pd import NPGPD as NPGPD
-    from inbounds.learn.opg_pd import OPGPD as OPGPD
-    from inbounds.learn.pdsc import PDSC as PDSC
-    from inbounds.learn.plan import plan as plan
-    from inbounds.learn.randomized_primal_dual import RandomizedPrimalDual as RandomizedPrimalDual
-    from inbounds.learn.rpg_pd import RPGPD as RPGPD
-    from inbounds.learn.triple_qa import TripleQA as TripleQA
-    from inbounds.learn.ucbvi_gamma import UCBVIGamma as UCBVIGamma
-    from inbounds.learn.utility import Utility as Utility
-    from inbounds.learn.utility import negative_kl as negative_kl
-    from inbounds.learn.utility import state_entropy as state_entropy
-    from inbounds.model.build import build as build
-    from inbounds.model.cmdp import CMDP as CMDP
-    from inbounds.model.cmdp import Constraint as Constraint
-    from inbounds.model.episodic import EpisodicCMDP as EpisodicCMDP
-    from inbounds.model.episodic import EpisodicPolicy as EpisodicPolicy
-    from inbounds.model.policy import Policy as Policy
-    from inbounds.model.policy import evaluate as evaluate
-    from inbounds.model.policy import mix as mix
-    from inbounds.model.policy import occupancy as occupancy
-    from inbounds.model.simulator import Simulator as Simulator
-    from inbounds.model.truncation import truncate as truncate
-    from inbounds.study.compare import compare as compare
+    from inbounds.problem.cmdp import CMDP as CMDP
+    from inbounds.problem.cmdp import Constraint as Constraint
+    from inbounds.problem.episodic import EpisodicCMDP as EpisodicCMDP
+    from inbounds.problem.episodic import EpisodicPolicy as EpisodicPolicy
+    from inbounds.problem.policy import Policy as Policy
+    from inbounds.problem.policy import evaluate as evaluate
+    from inbounds.problem.policy import mix as mix
+    from inbounds.problem.policy import occupancy as occupancy
+    from inbounds.problem.rules import build as build
+    from inbounds.problem.simulator import Simulator as Simulator
 
 _HOMES = {
-    "CMDP": "model.cmdp",
-    "CRPO": "learn.crpo",
-    "CSPDA": "learn.cspda",
-    "ConcaveCSPDA": "learn.concave_cspda",
-    "Constraint": "model.cmdp",
-    "EpisodicCMDP": "model.episodic",
-    "EpisodicPolicy": "model.episodic",
+    "CMDP": "problem.cmdp",
+    "CRPO": "algorithms.crpo",
+    "CSPDA": "algorithms.cspda",
+    "ConcaveCSPDA": "algorithms.concave_cspda",
+    "Constraint": "problem.cmdp",
+    "EpisodicCMDP": "problem.episodic",
+    "EpisodicPolicy": "problem.episodic",
     "Infeasible": "errors",
     "InvalidInput": "errors",
-    "ModelBased": "learn.model_based",
-    "NPGPD": "learn.npg_pd",
-    "OPGPD": "learn.opg_pd",
-    "PDSC": "learn.pdsc",
-    "Policy": "model.policy",
-    "RPGPD": "learn.rpg_pd",
-    "RandomizedPrimalDual": "learn.randomized_primal_dual",
-    "Simulator": "model.simulator",
-    "TripleQA": "learn.triple_qa",
-    "UCBVIGamma": "learn.ucbvi_gamma",
-    "Utility": "learn.utility",
-    "build": "model.build",
-    "certify": "certify.judge",
-    "compare": "study.compare",
-    "evaluate": "model.policy",
-    "frontier": "exact.frontier",
-    "iterate": "learn.known",
-    "learn": "learn.algorithm",
-    "learn_certified": "certify.learning",
+    "ModelBased": "algorithms.model_based",
+    "NPGPD": "algorithms.npg_pd",
+    "OPGPD": "algorithms.opg_pd",
+    "PDSC": "algorithms.pdsc",
+    "Policy": "problem.policy",
+    "RPGPD": "algorithms.rpg_pd",
+    "RandomizedPrimalDual": "algorithms.randomized_primal_dual",
+    "Simulator": "problem.simulator",
+    "TripleQA": "algorithms.triple_qa",
+    "UCBVIGamma": "algorithms.ucbvi_gamma",
+    "Utility": "algorithms.utility",
+    "build": "problem.rules",
+    "certify": "certifying",
+    "compare": "comparing",
+    "evaluate": "problem.policy",
+    "frontier": "exact.moving_bound",
+    "iterate": "algorithms.known",
+    "learn": "algorithms.algorithm",
+    "learn_certified": "algorithms.certified",
     "load": "formats",
-    "mix": "model.policy",
-    "negative_kl": "learn.utility",
-    "occupancy": "model.policy",
-    "plan": "learn.plan",
+    "mix": "problem.policy",
+    "negative_kl": "algorithms.utility",
+    "occupancy": "problem.policy",
+    "plan": "algorithms.paper_plan",
     "slater": "exact.feasibility",
-    "solve": "certify.judge",
-    "state_entropy": "learn.utility",
-    "truncate": "model.truncation",
+    "solve": "certifying",
+    "state_entropy": "algorithms.utility",
+    "truncate": "exact.truncation",
 }
 
 __all__ = [*_HOMES, "zoo"]
@@ -104,18 +103,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
-
-
-class _Package(ModuleType):
-    """Importing the subpackages `learn` and `certify` would bind their names here; the public names are functions."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """By name, like any module: functions of a script that say `ib` can then be sent to worker processes."""
-        return import_module, (self.__name__,)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -12,15 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from inbounds.cli.algorithms import algorithms
-from inbounds.cli.compare import compare
-from inbounds.cli.frontier import frontier
-from inbounds.cli.learn import learn
-from inbounds.cli.plan import plan
-from inbounds.cli.reproduce import reproduce
-from inbounds.cli.solve import solve
-from inbounds.cli.verify import verify
-from inbounds.cli.zoo import zoo
+from inbounds.cli import algorithms, compare, frontier, learn, plan, reproduce, solve, verify, zoo
 
 EXIT_INVALID, EXIT_INFEASIBLE = 2, 3
 
@@ -69,5 +61,5 @@ def main() -> None:
     """
 
 
-for command in (solve, frontier, learn, compare, algorithms, verify, plan, reproduce, zoo):
-    main.add_command(command)
+for module in (solve, frontier, learn, compare, algorithms, verify, plan, reproduce, zoo):
+    main.add_command(module.command)

@@ -13,10 +13,10 @@ _HEADERS = {"sample_complexity": "samples, O~"}
 _FACTS = ("name", "paper", "setting", "needs", "output", "sample_complexity", "violation")
 
 
-@click.command()
+@click.command("algorithms")
 @click.argument("name", required=False)
 @json_option
-def algorithms(name: str | None, as_json: bool) -> None:
+def command(name: str | None, as_json: bool) -> None:
     """List the learning algorithms, or explain one.
 
     Sample complexity and violation are orders of magnitude, as in Table 1 of the CSPDA paper or, for later
@@ -29,8 +29,8 @@ def algorithms(name: str | None, as_json: bool) -> None:
     """
     import inspect
 
+    from inbounds.algorithms import ALGORITHMS
     from inbounds.errors import InvalidInput
-    from inbounds.learn import ALGORITHMS
 
     if name is not None and name not in ALGORITHMS:
         raise InvalidInput(f"no algorithm is called {name!r}; there are: {', '.join(ALGORITHMS)}")

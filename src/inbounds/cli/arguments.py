@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from inbounds.model.cmdp import CMDP
-    from inbounds.model.episodic import EpisodicCMDP
+    from inbounds.problem.cmdp import CMDP
+    from inbounds.problem.episodic import EpisodicCMDP
 
 
 def _with(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -74,7 +74,7 @@ def load(problem: str, parameters: tuple[str, ...]) -> CMDP | EpisodicCMDP:
 
 def load_discounted(problem: str, parameters: tuple[str, ...], command: str) -> CMDP:
     from inbounds.errors import InvalidInput
-    from inbounds.model.cmdp import CMDP
+    from inbounds.problem.cmdp import CMDP
 
     loaded = load(problem, parameters)
     if not isinstance(loaded, CMDP):

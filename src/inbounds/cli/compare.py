@@ -10,7 +10,7 @@ from inbounds.cli.arguments import json_option, load_discounted, problem_argumen
 from inbounds.cli.printing import print_json, print_table, problem_facts, progress_bar
 
 
-@click.command()
+@click.command("compare")
 @problem_argument
 @click.option("--samples", type=int, default=100_000, show_default=True, help="The budget of every run.")
 @click.option("--seeds", type=int, default=20, show_default=True, help="Runs of each algorithm.")
@@ -36,7 +36,7 @@ from inbounds.cli.printing import print_json, print_table, problem_facts, progre
 )
 @click.option("--fresh", is_flag=True, help="Forget the finished runs in the journal, and run everything.")
 @json_option
-def compare(
+def command(
     problem: str,
     parameters: tuple[str, ...],
     samples: int,
@@ -81,7 +81,7 @@ def compare(
             progress=advance_to,
         )
 
-    from inbounds.report.comparison import summary_rows, write_comparison
+    from inbounds.reports.comparison import summary_rows, write_comparison
 
     written = write_comparison(done, output)
     rows = summary_rows(done)

@@ -10,7 +10,7 @@ from inbounds.cli.arguments import json_option, load_discounted, problem_argumen
 from inbounds.cli.printing import print_json, print_table, problem_facts, tidy
 
 
-@click.command()
+@click.command("frontier")
 @problem_argument
 @click.option("--constraint", required=True, help="The name of the constraint whose bound moves, or its position.")
 @click.option("--points", type=int, default=50, show_default=True, help="How many bounds.")
@@ -20,7 +20,7 @@ from inbounds.cli.printing import print_json, print_table, problem_facts, tidy
     help="Where the picture and the CSV go.  [default: frontier/PROBLEM-CONSTRAINT]",
 )
 @json_option
-def frontier(
+def command(
     problem: str, parameters: tuple[str, ...], constraint: str, points: int, output: Path | None, as_json: bool
 ) -> None:
     """The optimum as one bound moves: the price of safety.
@@ -40,7 +40,7 @@ def frontier(
     which: str | int = int(constraint) if constraint.isdecimal() and constraint not in names else constraint
     curve = ib.frontier(cmdp, which, points)
 
-    from inbounds.report.frontier import write_frontier
+    from inbounds.reports.frontier import write_frontier
 
     if output is None:
         named = "".join(letter if letter.isalnum() else "-" for letter in curve.constraint)

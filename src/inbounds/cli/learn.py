@@ -20,12 +20,12 @@ from inbounds.cli.printing import (
 )
 
 if TYPE_CHECKING:
-    from inbounds.model.cmdp import CMDP
+    from inbounds.problem.cmdp import CMDP
 
 EXIT_UNPROVED = 4
 
 
-@click.command()
+@click.command("learn")
 @problem_argument
 @click.option(
     "--algorithm",
@@ -53,7 +53,7 @@ EXIT_UNPROVED = 4
 @click.option("--confidence", type=float, default=0.99, show_default=True, help="With --certified: of the proof.")
 @click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
 @json_option
-def learn(
+def command(
     problem: str,
     parameters: tuple[str, ...],
     algorithm: str | None,
@@ -82,8 +82,8 @@ def learn(
       inbounds learn queue --certified --confidence 0.99
     """
     import inbounds as ib
+    from inbounds.algorithms import ALGORITHMS
     from inbounds.errors import InvalidInput
-    from inbounds.learn import ALGORITHMS
 
     cmdp = load_discounted(problem, parameters, "learn")
     if unconstrained:

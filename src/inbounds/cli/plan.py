@@ -10,7 +10,7 @@ from inbounds.cli.arguments import json_option, load_discounted
 from inbounds.cli.printing import duration, print_json
 
 
-@click.command()
+@click.command("plan")
 @click.argument("problem", required=False)
 @click.option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="Change a parameter of the problem.")
 @click.option("--epsilon", type=float, default=0.1, show_default=True, help="Target accuracy, in scaled units.")
@@ -20,7 +20,7 @@ from inbounds.cli.printing import duration, print_json
 @click.option("--constraints", type=int, default=1, show_default=True, help="Without PROBLEM: number of constraints.")
 @click.option("--discount", type=float, default=0.9, show_default=True, help="Without PROBLEM: the discount.")
 @json_option
-def plan(
+def command(
     problem: str | None,
     parameters: tuple[str, ...],
     epsilon: float,
@@ -45,8 +45,8 @@ def plan(
     from dataclasses import asdict
 
     import inbounds as ib
+    from inbounds.algorithms.paper_plan import Sizes
     from inbounds.errors import InvalidInput
-    from inbounds.learn.plan import Sizes
 
     target: Any
     if problem is not None:

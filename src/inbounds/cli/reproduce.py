@@ -10,7 +10,7 @@ from inbounds.cli.arguments import json_option
 from inbounds.cli.printing import print_json, print_table, progress_bar
 
 
-@click.command()
+@click.command("reproduce")
 @click.argument("experiment", type=click.Choice(["queue"]))
 @click.option("--seeds", type=int, default=200, show_default=True, help="Runs of each setting.")
 @click.option("--samples", type=int, default=100_000, show_default=True, help="Samples of each run.")
@@ -23,19 +23,19 @@ from inbounds.cli.printing import print_json, print_table, progress_bar
     help="Where the figures go.",
 )
 @json_option
-def reproduce(experiment: str, seeds: int, samples: int, jobs: int | None, output: Path, as_json: bool) -> None:
+def command(experiment: str, seeds: int, samples: int, jobs: int | None, output: Path, as_json: bool) -> None:
     """The paper's experiment: figures and table.
 
     200 seeds x {kappa = 0, kappa > 0} x 100,000 samples, with the paper's formulas and with the practical preset.
     Writes Figure 1 (reward), Figure 2 (constraint values) and the error-bar figure as SVG and PNG, and a CSV of the
     curves; prints the table, and where the paper's claim holds. The result does not depend on the number of workers.
     """
-    from inbounds.study.reproduce import reproduce_queue
+    from inbounds.studies.reproduction import reproduce_queue
 
     with progress_bar("runs", None, quiet=as_json) as advance_to:
         done = reproduce_queue(seeds=seeds, samples=samples, workers=jobs, progress=advance_to)
 
-    from inbounds.report.reproduction import summary_rows, verdicts, write_reproduction
+    from inbounds.reports.reproduction import summary_rows, verdicts, write_reproduction
 
     written = write_reproduction(done, output)
     rows = summary_rows(done)

@@ -11,7 +11,7 @@ from inbounds.cli.arguments import json_option, load, load_discounted, problem_a
 from inbounds.cli.printing import bound_text, gap_status, print_json, print_policy, print_table, problem_facts, tidy
 
 
-@click.command()
+@click.command("solve")
 @problem_argument
 @click.option("--method", default="auto", show_default=True, help="auto, bundle, lp or polish.")
 @click.option("--tolerance", type=float, default=1e-8, show_default=True, help="The relative gap that may remain.")
@@ -19,7 +19,7 @@ from inbounds.cli.printing import bound_text, gap_status, print_json, print_poli
 @click.option("--certificate", type=click.Path(dir_okay=False, path_type=Path), help="Save the proof, as JSON.")
 @click.option("--save-model", type=click.Path(dir_okay=False, path_type=Path), help="Save the model, .npz or .toml.")
 @json_option
-def solve(
+def command(
     problem: str,
     parameters: tuple[str, ...],
     method: str,
@@ -56,7 +56,7 @@ def solve(
     if save_model is not None:
         load_discounted(problem, parameters, "solve").save(save_model)
     if certificate is not None:
-        from inbounds.certify.files import save_certificate
+        from inbounds.proofs.files import save_certificate
 
         save_certificate(best.certificate, certificate)
     horizon = getattr(loaded, "horizon", None)

@@ -11,14 +11,14 @@ from inbounds.cli.arguments import json_option
 from inbounds.cli.printing import print_json
 
 
-@click.command()
+@click.command("verify")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("certificate", type=click.Path(path_type=Path))
 @json_option
-def verify(model: Path, certificate: Path, as_json: bool) -> None:
+def command(model: Path, certificate: Path, as_json: bool) -> None:
     """Check a CERTIFICATE against a MODEL (.npz).
 
-    The checker is one file of the standard library, `certify/verify.py`, and runs without the rest of the project:
+    The checker is one file of the standard library, `proofs/verify.py`, and runs without the rest of the project:
     `python verify.py model.npz certificate.json`. It accepts only what holds in exact rational arithmetic. Exit code 0
     when it accepts, 1 when it does not.
 
@@ -27,7 +27,7 @@ def verify(model: Path, certificate: Path, as_json: bool) -> None:
       inbounds solve queue --save-model queue.npz --certificate queue.json
       inbounds verify queue.npz queue.json
     """
-    from inbounds.certify.verify import verify as check
+    from inbounds.proofs.verify import verify as check
 
     accepted, lines = check(str(model), str(certificate))
     if as_json:

@@ -12,10 +12,10 @@ from inbounds.cli.arguments import json_option
 from inbounds.cli.printing import print_json, print_table
 
 
-@click.command()
+@click.command("zoo")
 @click.argument("problem", required=False)
 @json_option
-def zoo(problem: str | None, as_json: bool) -> None:
+def command(problem: str | None, as_json: bool) -> None:
     """List the named problems, or explain one.
 
     All of them can be solved; learning, comparisons and frontiers take those that are discounted.

@@ -30,8 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.arrays import Floats, Ints
-from inbounds.compiled import compiled
-from inbounds.model.chain import (
+from inbounds.numerics.chain import (
     TRIAL_SWEEPS,
     Chain,
     deterministic_chain,
@@ -42,15 +41,16 @@ from inbounds.model.chain import (
     sweep_values,
     unsigned,
 )
-from inbounds.model.cmdp import CMDP
-from inbounds.model.elimination import (
+from inbounds.numerics.compiled import compiled
+from inbounds.numerics.elimination import (
     Factors,
     Plan,
     factorise,
     plan_if_faster,
     solve_transposed,
 )
-from inbounds.model.elimination import solve as eliminate
+from inbounds.numerics.elimination import solve as eliminate
+from inbounds.problem.cmdp import CMDP
 
 _UNIT = 2.0**-53
 _SHRINK = 0.03

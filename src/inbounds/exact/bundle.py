@@ -21,7 +21,7 @@ And since d is nearly smooth when there are many states, with M_j as its gradien
 comes first, wherever the cuts leave room for it: with 30,000 states it halves the number of solves.
 
 Unconstrained solves need only be as accurate as the gap is small: every policy, optimal or not, gives a valid cut, and
-every bracket a valid upper bound. Mixtures go through occupancies (see `inbounds.model.policy`), so the result is one
+every bracket a valid upper bound. Mixtures go through occupancies (see `inbounds.problem.policy`), so the result is one
 stationary policy, made of at most K + 1 deterministic ones.
 
 With no reward and prices that sum to exactly 1, the same method finds the Slater constant: the optimum is then

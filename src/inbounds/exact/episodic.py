@@ -28,7 +28,7 @@ from inbounds.errors import InvalidInput
 from inbounds.exact.bundle import Bundle, Progress, slater_bundle
 from inbounds.exact.lp import minimise_program
 from inbounds.exact.solution import JointMargin
-from inbounds.model.episodic import EpisodicCMDP, EpisodicEvaluation, EpisodicPolicy, evaluate_episodic
+from inbounds.problem.episodic import EpisodicCMDP, EpisodicEvaluation, EpisodicPolicy, evaluate_episodic
 
 
 @dataclass(frozen=True, eq=False, repr=False)

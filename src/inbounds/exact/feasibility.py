@@ -14,9 +14,9 @@ from inbounds.exact.bellman import Solver
 from inbounds.exact.bundle import slater_bundle
 from inbounds.exact.episodic import EpisodicSlater, slater_episodic
 from inbounds.exact.solution import INFEASIBLE, JointMargin, greedy, upper_bound
-from inbounds.model.cmdp import CMDP
-from inbounds.model.episodic import EpisodicCMDP
-from inbounds.model.policy import Policy, evaluate
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.episodic import EpisodicCMDP
+from inbounds.problem.policy import Policy, evaluate
 
 
 @dataclass(frozen=True, eq=False, repr=False)

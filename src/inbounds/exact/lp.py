@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats
 from inbounds.exact.solution import Solution, greedy, priced_backup
-from inbounds.model.cmdp import CMDP
+from inbounds.problem.cmdp import CMDP
 
 _ATTEMPTS: tuple[dict[str, Any], ...] = (
     {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},

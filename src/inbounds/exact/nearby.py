@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.arrays import Floats, Ints
-from inbounds.compiled import compiled
 from inbounds.exact.bellman import Operator, Solver, Unconstrained
-from inbounds.model.chain import row_times
+from inbounds.numerics.chain import row_times
+from inbounds.numerics.compiled import compiled
 
 _ROUNDS = 100
 """Cutting planes, at most, for each row of a basis."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inbounds.arrays import Floats, freeze
-from inbounds.model.cmdp import CMDP
-from inbounds.model.policy import Evaluation, Policy, evaluation, occupancy_near
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.policy import Evaluation, Policy, evaluation, occupancy_near
 
 if TYPE_CHECKING:
-    from inbounds.certify.certificate import Certificate
+    from inbounds.proofs.certificate import Certificate
 
 INFEASIBLE = 1e-10
 """How far below zero, relative to the priced margins, the best joint margin must be for a problem to be infeasible."""

@@ -18,7 +18,7 @@ from typing import Any
 from inbounds.errors import InvalidInput
 from inbounds.formats import npz, toml
 from inbounds.formats.atomic import replaced
-from inbounds.model.cmdp import CMDP
+from inbounds.problem.cmdp import CMDP
 
 FORMATS: dict[str, Any] = {".npz": npz, ".toml": toml}
 

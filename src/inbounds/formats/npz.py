@@ -40,7 +40,7 @@ import scipy.sparse as sp
 from inbounds.arrays import Ints
 from inbounds.errors import InvalidInput
 from inbounds.formats.labels import plain, shown, text
-from inbounds.model.cmdp import CMDP, Constraint
+from inbounds.problem.cmdp import CMDP, Constraint
 
 KIND, VERSION = "cmdp", 1
 

@@ -35,7 +35,7 @@ import scipy.sparse as sp
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.labels import Label, plain, shown, text
-from inbounds.model.cmdp import CMDP, Constraint
+from inbounds.problem.cmdp import CMDP, Constraint
 
 KIND, VERSION = "cmdp", 1
 

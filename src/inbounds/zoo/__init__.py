@@ -11,16 +11,16 @@ from collections.abc import Callable
 from typing import Any
 
 from inbounds.errors import InvalidInput
-from inbounds.model.cmdp import CMDP
-from inbounds.model.episodic import EpisodicCMDP
-from inbounds.zoo.factored import factored as factored
-from inbounds.zoo.garnet import garnet as garnet
-from inbounds.zoo.hazard_grid import hazard_grid as hazard_grid
-from inbounds.zoo.inventory import inventory as inventory
-from inbounds.zoo.jump_grid import jump_grid as jump_grid
-from inbounds.zoo.media import media as media
-from inbounds.zoo.queue import queue as queue
-from inbounds.zoo.three_cycle import three_cycle as three_cycle
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.episodic import EpisodicCMDP
+from inbounds.zoo.factored_grid import factored as factored
+from inbounds.zoo.hazard_gridworld import hazard_grid as hazard_grid
+from inbounds.zoo.inventory_control import inventory as inventory
+from inbounds.zoo.jump_gridworld import jump_grid as jump_grid
+from inbounds.zoo.media_streaming import media as media
+from inbounds.zoo.random_garnet import garnet as garnet
+from inbounds.zoo.ring_of_three import three_cycle as three_cycle
+from inbounds.zoo.single_server_queue import queue as queue
 
 PROBLEMS: dict[str, Callable[..., CMDP | EpisodicCMDP]] = {
     "factored": factored,

@@ -1,0 +1,33 @@
+"""Algorithms that see samples, one file per published algorithm; and the one table that lists them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inbounds.algorithms.concave_cspda import ConcaveCSPDA
+from inbounds.algorithms.crpo import CRPO
+from inbounds.algorithms.cspda import CSPDA
+from inbounds.algorithms.model_based import ModelBased
+from inbounds.algorithms.npg_pd import NPGPD
+from inbounds.algorithms.opg_pd import OPGPD
+from inbounds.algorithms.pdsc import PDSC
+from inbounds.algorithms.randomized_primal_dual import RandomizedPrimalDual
+from inbounds.algorithms.rpg_pd import RPGPD
+from inbounds.algorithms.triple_qa import TripleQA
+from inbounds.algorithms.ucbvi_gamma import UCBVIGamma
+
+ALGORITHMS: dict[str, type[Any]] = {
+    "cspda": CSPDA,
+    "randomized-primal-dual": RandomizedPrimalDual,
+    "npg-pd": NPGPD,
+    "crpo": CRPO,
+    "pdsc": PDSC,
+    "triple-qa": TripleQA,
+    "ucbvi-gamma": UCBVIGamma,
+    "model-based": ModelBased,
+    "rpg-pd": RPGPD,
+    "opg-pd": OPGPD,
+    "concave-cspda": ConcaveCSPDA,
+}
+"""Name to settings class: first the paper's Table 1, then later algorithms. Drives the command line, the comparison and
+the contract tests."""

@@ -1,0 +1,210 @@
+"""Concave CSPDA: the Conservative Stochastic Primal-Dual Algorithm for concave functions of the occupancy.
+
+Qinbo Bai, Amrit Singh Bedi, Mridul Agarwal, Alec Koppel, Vaneet Aggarwal. "Achieving Zero Constraint Violation for
+Concave Utility Constrained Reinforcement Learning via Primal-Dual Approach", Journal of Artificial Intelligence
+Research, 2023: the sequel of the paper of `cspda`, whose module introduces the letters.
+
+Problem
+-------
+Only a generative model is at hand. With concave functions f and h_j of the occupancy lam that the user knows, and the
+simulator's own constraints, whose margins g_i are observed pair by pair,
+
+    max f(lam)   subject to   h_j(lam) >= 0,   <lam, g_i> >= 0,   lam an occupancy
+
+Without an f the simulator's reward takes its place; without an f and any h_j this is CSPDA, bit for bit.
+
+Updates
+-------
+Those of CSPDA, from the values before the step, with the gradients of f and h_j at lam in the place of signals:
+
+    Z   = df(k) + sum_j u_j dh_j(k) + sum_i u_i g_i(k) + gamma v(s') - v(s)
+    u_j <- u_j - alpha (h_j(lam) - kappa)            exact: h_j is known, and so is lam
+    u_i <- u_i - alpha (lam(k) g_i(k) / zeta(k) - kappa)            from the sample, as in CSPDA
+    and u is projected onto { u >= 0, sum u <= 4 / phi }; v and lam as in CSPDA
+
+The output is the policy of the average of lam over the steps. The flow equations hold for that average only in the
+limit, so judge f at the occupancy of the policy itself: ``utility.value(ib.evaluate(cmdp, run.policy).occupancy)``.
+
+Units
+-----
+CSPDA assumes rewards in [0, 1] and margins in [-1, 1]. Inside, f and h_j are divided by their Lipschitz constants, so
+that no entry of a gradient is beyond 1, and CSPDA's formulas are used as they are. |Z| <= M still holds. But where a
+reward differs by at most 1 between occupancies, f may differ by 2: the best prices may then reach 4 / phi, all of the
+set, not half of it. And h_j, unlike a margin, may be beyond [-1, 1] itself. `slater` and `kappa` are about
+h_j / lipschitz_j. Prices come back in the user's units: utility gained per unit of bound relaxed;
+those of the simulator's constraints only.
+
+Guarantee
+---------
+As we recall its abstract, the paper has zero expected violation from an order of 1 / eps^2 samples. Neither its text
+nor its constants were at hand: the updates above are our derivation from the Lagrangian, and a run with functions
+claims no guarantee. A run without has that of CSPDA.
+
+Departures
+----------
+* A gradient costs O(n), and a call of the user's function. `refresh` says how many samples one look at f and h_j
+  serves; 1 is the paper's algorithm. In between, gradients and the values h_j(lam) are those of the last look.
+* The theorem's own formulas, with the Lipschitz constants in them, are not known here: after the division above, those
+  of CSPDA.
+* The Slater constant is estimated only for the simulator's own constraints. With any h_j it must be given.
+
+Practical preset
+----------------
+`ConcaveCSPDA.practical()`: that of CSPDA, and a look every n samples. No theorem covers it.
+
+Cost
+----
+O(log n + K + J) a sample, and O(n) a look with one call of every function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from inbounds.algorithms import cspda
+from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.cspda import CSPDA, State
+from inbounds.algorithms.cspda import advance as take_steps
+from inbounds.algorithms.settings import require, require_whole
+from inbounds.algorithms.utility import Utility, checked_gradient, checked_value, require_concave
+from inbounds.arrays import Floats, freeze
+from inbounds.errors import InvalidInput
+from inbounds.problem.policy import Policy
+from inbounds.problem.simulator import Simulator, World
+
+
+@dataclass(frozen=True, repr=False)
+class ConcaveCSPDA(CSPDA):
+    """Settings of CSPDA for concave functions of the occupancy: those of `CSPDA`, and these. See the module.
+
+    Parameters
+    ----------
+    utility : Utility, optional
+        What to maximise; default: the simulator's reward.
+    constraints : sequence of Utility
+        Functions of the occupancy that have to be >= 0, beside the simulator's own constraints. With any, `slater` has
+        to be given: a margin that some policy keeps in every constraint at once, of each of these functions divided by
+        its `lipschitz`, and in scaled units in the simulator's.
+    refresh : int or "pairs"
+        Samples between two looks at the functions. 1 is the paper's algorithm; "pairs": as many as there are pairs.
+
+    Examples
+    --------
+    The queue that spends its time as evenly as possible, within its bounds:
+
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> entropy = ib.state_entropy(queue)
+    >>> settings = ib.ConcaveCSPDA.practical(utility=entropy, slater=0.2)
+    >>> settings.utility, settings.refresh
+    (Utility('state entropy'), 'pairs')
+    >>> run = ib.learn(queue.simulator(), settings, samples=200_000, seed=0)
+    >>> judged = ib.evaluate(queue, run.policy)
+    >>> judged.in_bounds, entropy.value(judged.occupancy) > 1.77  # log 6 = 1.7918 is the most without bounds
+    (True, True)
+    """
+
+    utility: Utility | None = None
+    constraints: tuple[Utility, ...] = ()
+    refresh: int | str = 1
+
+    algorithm: ClassVar[Algorithm]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.utility is not None:
+            require(isinstance(self.utility, Utility), self, "utility", "an ib.Utility")
+        listed = isinstance(self.constraints, tuple | list)
+        require(
+            listed and all(isinstance(function, Utility) for function in self.constraints),
+            self,
+            "constraints",
+            "a list of ib.Utility",
+        )
+        object.__setattr__(self, "constraints", tuple(self.constraints))
+        if self.refresh != "pairs":
+            require_whole(self, "refresh")
+        if self.constraints and self.slater is None:
+            raise InvalidInput(
+                "ConcaveCSPDA: slater must be given with constraints; it is estimated for the simulator's own only"
+            )
+
+    @classmethod
+    def practical(cls, **changes: Any) -> Self:
+        """The preset of CSPDA with a look every n samples; `changes` replace any of its settings."""
+        return replace(super().practical(), **{"refresh": "pairs", **changes})
+
+
+class Constants(NamedTuple):
+    steps: cspda.Constants
+    utility: Utility | None
+    constraints: tuple[Utility, ...]
+    refresh: int
+
+
+def prepare(settings: ConcaveCSPDA, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
+    utility, constraints = settings.utility, settings.constraints
+    for function in constraints if utility is None else (utility, *constraints):
+        require_concave(function, simulator.pairs.n_pairs)
+    begun = cspda.prepare(settings, simulator, samples, rng, len(constraints), utility is not None)
+    refresh = simulator.pairs.n_pairs if settings.refresh == "pairs" else int(settings.refresh)
+    curved = utility is not None or len(constraints) > 0
+    resolved: dict[str, float | str] = {"utility": "reward" if utility is None else utility.name, "refresh": refresh}
+    if constraints:
+        resolved["constraints"] = ", ".join(function.name for function in constraints)
+    return begun._replace(
+        constants=Constants(begun.constants, utility, constraints, refresh),
+        settings={**begun.settings, **resolved},
+        guarantee="none: the constants of the theorem for concave functions are not known here"
+        if curved
+        else begun.guarantee,
+    )
+
+
+def advance(state: State, constants: Constants, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
+    """CSPDA's steps, from `drawn` to `until` samples, and a look at the functions every `refresh` of them."""
+    while drawn < until:
+        stop = until
+        if state.slopes.shape[1] > 0:
+            since = int(state.steps[0]) % constants.refresh
+            if since == 0:
+                look(state, constants)
+            stop = min(until, drawn + constants.refresh - since)
+        drawn = take_steps(state, constants.steps, world, rng, drawn, stop)
+    return drawn
+
+
+def look(state: State, constants: Constants) -> None:
+    """The functions at the lam of now: their gradients and, of the constraints, their values; in scaled units."""
+    weights = state.tree[: len(state.pair_sums)]
+    occupancy = freeze(weights / weights.sum())
+    for j, function in enumerate(constants.constraints):
+        state.slopes[:, j] = checked_gradient(function, occupancy) / function.lipschitz
+        state.heights[j] = checked_value(function, occupancy) / function.lipschitz
+    if constants.utility is not None:
+        gradient = checked_gradient(constants.utility, occupancy)
+        state.slopes[:, len(constants.constraints)] = gradient / constants.utility.lipschitz
+
+
+def extract(state: State, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
+    policy, prices = cspda.extract(state, constants.steps, simulator)
+    # The loop turns scaled reward into the user's: a utility was divided by its Lipschitz constant instead.
+    unit = 1.0 if constants.utility is None else constants.utility.lipschitz / simulator.scaling.reward_span
+    return policy, prices[: simulator.n_constraints] * unit
+
+
+ConcaveCSPDA.algorithm = Algorithm(
+    name="Concave CSPDA",
+    paper="Bai, Bedi, Agarwal, Koppel, Aggarwal (JAIR 2023)",
+    setting="discounted, generative model, concave utility",
+    needs="Slater, Lipschitz constants",
+    output="average occupancy",
+    sample_complexity="1 / ε^2",
+    violation="zero",
+    prepare=prepare,
+    advance=advance,
+    extract=extract,
+)

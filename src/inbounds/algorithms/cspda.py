@@ -1,0 +1,437 @@
+"""CSPDA: the Conservative Stochastic Primal-Dual Algorithm.
+
+Qinbo Bai, Amrit Singh Bedi, Mridul Agarwal, Alec Koppel, Vaneet Aggarwal. "Achieving Zero Constraint Violation for
+Constrained Reinforcement Learning via Primal-Dual Approach", AAAI 2022. Algorithm 1.
+
+Problem
+-------
+Only a generative model is at hand: any pair can be asked for a next state. In scaled units (reward r in [0, 1],
+margins g_i in [-1, 1]), with an occupancy lam over the n pairs, prices u >= 0 of the K constraints and a value v of
+each state, solve
+
+    max over lam, min over u and v of
+    L = <lam, r> + sum_i u_i (<lam, g_i> - kappa) + (1 - gamma) <rho, v> + sum_{s,a} lam(s,a) (gamma E v(s') - v(s))
+
+with every constraint tightened by kappa > 0, so that the error of learning does not end on the wrong side of the bound.
+
+Updates
+-------
+From lam uniform, u = 0, v = 0, one sample a step, all three from the values before the step:
+
+    k = (s, a) ~ zeta = (1 - delta) lam + delta / n,   s0 ~ rho,   s' ~ P(. | s, a)
+    Z = r(k) + gamma v(s') - v(s) + sum_i u_i g_i(k),  w = lam(k) / zeta(k)
+    u_i    <- project( u_i - alpha (w g_i(k) - kappa) )        onto { u >= 0, sum u <= 4 / phi }
+    v      <- clip( v - alpha ((1 - gamma) e(s0) + w (gamma e(s') - e(s))) )   to |v| <= 2 (1 + 2 / phi) / (1 - gamma)
+    lam(k) <- lam(k) exp( beta (Z - M) / zeta(k) ), then normalise
+
+The output is the policy of the average of lam over the steps: an average of occupancies, not a last iterate.
+
+Names
+-----
+    code                paper           code                paper
+    slater              phi             exploration         delta
+    shift               M               constant            c~_1
+    alpha, beta, kappa  the same        price_radius        4 / phi
+    weights             lam, unnormalised                   value_radius  radius of V
+
+Guarantee
+---------
+With T >= max(16, 4 phi^2, 1 / eps^2) c~_1^2 K n log n / ((1 - gamma)^2 phi^2) samples, and the formulas below:
+expected reward within 4 eps of the optimum and expected margins >= 0 (scaled units, normalised by (1 - gamma)). It is
+a statement about the mean over runs: a single run may be out of bounds. The proof needs c~_1 = 1195.5; the paper's
+experiment uses 0.02, which no theorem covers.
+
+Departures from the paper's text, each an error or a gap in it
+--------------------------------------------------------------
+* The set of prices is printed without u >= 0, which the proof needs; we project onto { u >= 0, sum u <= 4 / phi }.
+* The theorem's "<= eps" is "<= 4 eps" by its own proof.
+* Starting u and v, delta, and the action set at the paper's full buffer are not given: zeros, 0.1, and see `zoo.queue`.
+* Exploration must cover the support of lam, not the other way round as printed; it does, since delta > 0.
+* The sampled gradient in lam has mean (gradient - M), not the gradient: the constant M cancels only in expectation.
+  With samples it pushes every pair that is drawn down, which is why the experiment's claim needs other steps
+  (docs/reproduction.md).
+
+Practical preset
+----------------
+`CSPDA.practical()`: M is replaced by a running mean of Z (a control variate: predictable, so the direction stays
+unbiased), the average starts half way, alpha is multiplied by 0.03 and beta by 100, at most 1 / n. No theorem covers
+it.
+
+Cost
+----
+O(log n + K) a step: lam is kept unnormalised in a sum tree; its average is brought up to date for a pair only when
+that pair changes. With W_t the total weight at step t, the average of lam(k) over an interval in which its weight w
+did not change is w * sum 1 / W_t, so one running sum of 1 / W_t serves all pairs.
+
+The same kernel serves functions of lam that are not linear, through their gradients: see `concave_cspda`. Here there
+are none.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.empirical import estimate_slater
+from inbounds.algorithms.kernels import (
+    BASELINE_RATE,
+    LARGEST_EXPONENT,
+    SMALLEST_WEIGHT,
+    draw_mixed,
+    draw_next,
+    draw_start,
+    new_tree,
+    project_prices,
+    tree_levels,
+    tree_rebuild,
+    tree_set,
+    tree_total,
+)
+from inbounds.algorithms.settings import (
+    chosen_steps,
+    number,
+    require,
+    require_kappa,
+    require_positive,
+    require_share,
+    require_steps,
+    shown,
+)
+from inbounds.arrays import Floats, Ints
+from inbounds.numerics.compiled import compiled
+from inbounds.problem.policy import Policy
+from inbounds.problem.simulator import Simulator, World
+
+PROOF_CONSTANT = 1195.5
+"""The least c~_1 that the paper's proof allows: 1 + 1024 + 104 + 18.5 + 48, from five of its six terms; one is zero."""
+
+EXPERIMENT_CONSTANT = 0.02
+"""The c~_1 of the paper's experiment."""
+
+# Weights underflow when their total W has shrunk. And the running sum of 1 / W must not dwarf its next term, or what it
+# adds is lost in rounding: it does when W has grown since the sum started (from wherever it was), or after many steps.
+_SMALLEST_TOTAL, _LARGEST_SUM_IN_TERMS = 1e-100, 2.0**20
+
+
+@dataclass(frozen=True)
+class CSPDA:
+    """Settings of CSPDA; the defaults are the paper's formulas. See the module for the algorithm.
+
+    Parameters
+    ----------
+    slater : float in (0, 1], optional
+        The Slater constant phi in scaled units: a margin that some policy keeps in every constraint at once. When it
+        is not given, a tenth of the samples (they count), but at most 10,000 of every pair, is drawn evenly over the
+        pairs, and half the Slater constant of the empirical model is taken, at least 0.01.
+    kappa : float, optional
+        How much every constraint is tightened, in scaled units. Default: the paper's formula; 0 is its Corollary.
+    alpha, beta : float, optional
+        Step sizes of prices and values, and of the occupancy. Default: the paper's formulas.
+    shift : float or "baseline", optional
+        The paper's M; default: its formula. "baseline": a running mean instead.
+    exploration : float in (0, 1/2)
+        The paper's delta.
+    constant : float
+        The paper's c~_1, which sets kappa. Its experiment uses 0.02; its proof needs 1195.5.
+    average : "all" or "second half"
+        Which steps the output averages.
+    alpha_multiplier, beta_multiplier : float
+        Factors on the paper's formulas for alpha and beta.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> ib.CSPDA(slater=0.2, kappa=0.0)
+    CSPDA(slater=0.2, kappa=0.0)
+    >>> ib.CSPDA.practical(slater=0.2).shift
+    'baseline'
+    """
+
+    slater: float | None = None
+    kappa: float | None = None
+    alpha: float | None = None
+    beta: float | None = None
+    shift: float | str | None = None
+    exploration: float = 0.1
+    constant: float = EXPERIMENT_CONSTANT
+    average: str = "all"
+    alpha_multiplier: float = 1.0
+    beta_multiplier: float = 1.0
+
+    algorithm: ClassVar[Algorithm]
+
+    def __post_init__(self) -> None:
+        require_share(self, "slater")
+        require_kappa(self)
+        require_steps(self)
+        require_positive(self, "constant")
+        require(0.0 < number(self, "exploration") < 0.5, self, "exploration", "a number in (0, 1/2)")
+
+    @classmethod
+    def practical(cls, **changes: Any) -> Self:
+        """The preset that the module describes; `changes` replace any of its settings."""
+        preset = cls(shift="baseline", average="second half", alpha_multiplier=0.03, beta_multiplier=100.0)
+        return replace(preset, **changes)
+
+    __repr__ = shown
+
+
+class Formulas(NamedTuple):
+    """The paper's settings for a problem, in scaled units."""
+
+    alpha: float
+    beta: float
+    shift: float
+    kappa: float
+
+
+def formulas(
+    n_states: int,
+    n_pairs: int,
+    n_constraints: int,
+    discount: float,
+    slater: float,
+    steps: int,
+    constant: float,
+) -> Formulas:
+    """Theorem 2's settings. Without constraints, those of one constraint that is never active, and kappa = 0."""
+    horizon = 1.0 / (1.0 - discount)
+    log_n = math.log(n_pairs)
+    return Formulas(
+        alpha=math.sqrt(n_states / (steps * max(n_constraints, 1))) * horizon / slater,
+        beta=slater / horizon * math.sqrt(log_n / (steps * n_pairs)),
+        shift=4.0 * (1.0 / slater + horizon + 2.0 * horizon / slater),
+        kappa=2.0 * constant * horizon * math.sqrt(n_constraints * n_pairs * log_n / steps),
+    )
+
+
+class Constants(NamedTuple):
+    discount: float
+    alpha: float
+    beta: float
+    shift: float  # used when baseline_rate is 0
+    baseline_rate: float
+    kappa: float
+    exploration: float
+    price_radius: float
+    value_radius: float
+    restart: int  # the step at which averages start anew
+    levels: Ints  # of the sum tree
+
+
+class State(NamedTuple):
+    tree: Floats  # sum tree over the weights [n]: lam = weights / total
+    pair_sums: Floats  # [n, 2]: sum of lam over the steps accounted for; inverse_sum when it was last accounted for
+    values: Floats  # [S, 3]: v; its sum over the steps accounted for; how many those are
+    prices: Floats  # [K + J]: u, of the simulator's constraints and of J further functions of lam
+    price_sums: Floats  # [K + J]
+    slopes: Floats  # [n, J]: the gradients of those functions; [n, J + 1] with a utility, whose gradient is the last
+    heights: Floats  # [J]: their values
+    inverse_sum: Floats  # [1]: sum over averaged steps of 1 / total, since the weights were last rescaled
+    baseline: Floats  # [1]: running mean of Z
+    steps: Ints  # [2]: steps made; steps averaged
+
+
+def prepare(
+    settings: CSPDA,
+    simulator: Simulator,
+    samples: int,
+    rng: np.random.Generator,
+    n_further: int = 0,
+    with_utility: bool = False,
+) -> Prepared:
+    """As in `Algorithm`, with room for `n_further` functions of lam >= 0, and for a utility in the reward's place."""
+    pairs, discount, n_constraints = simulator.pairs, simulator.discount, simulator.n_constraints + n_further
+    slater, drawn = settings.slater, 0
+    if slater is None:
+        slater, drawn = estimate_slater(simulator, samples, rng)
+    steps = samples - drawn
+    paper = formulas(pairs.n_states, pairs.n_pairs, n_constraints, discount, slater, steps, settings.constant)
+    use_baseline = settings.shift == "baseline"
+    alpha, beta = chosen_steps(settings, paper, pairs.n_pairs)
+    constants = Constants(
+        discount=float(discount),
+        alpha=alpha,
+        beta=beta,
+        shift=0.0 if use_baseline else float(paper.shift if settings.shift is None else settings.shift),
+        baseline_rate=BASELINE_RATE if use_baseline else 0.0,
+        kappa=float(paper.kappa if settings.kappa is None else settings.kappa),
+        exploration=float(settings.exploration),
+        price_radius=4.0 / slater,
+        value_radius=2.0 * (1.0 + 2.0 / slater) / (1.0 - discount),
+        restart=steps // 2 if settings.average == "second half" else 0,
+        levels=tree_levels(pairs.n_pairs),
+    )
+    tree = new_tree(constants.levels)
+    tree[: pairs.n_pairs] = 1.0 / pairs.n_pairs
+    tree_rebuild(tree, constants.levels)
+    state = State(
+        tree=tree,
+        pair_sums=np.zeros((pairs.n_pairs, 2)),
+        values=np.zeros((pairs.n_states, 3)),
+        prices=np.zeros(n_constraints),
+        price_sums=np.zeros(n_constraints),
+        slopes=np.zeros((pairs.n_pairs, n_further + with_utility)),
+        heights=np.zeros(n_further),
+        inverse_sum=np.zeros(1),
+        baseline=np.zeros(1),
+        steps=np.zeros(2, dtype=np.int64),
+    )
+    resolved: dict[str, float | str] = {
+        "slater": slater,
+        "kappa": constants.kappa,
+        "alpha": constants.alpha,
+        "beta": constants.beta,
+        "shift": "baseline" if use_baseline else constants.shift,
+        "exploration": constants.exploration,
+        "average": settings.average,
+    }
+    return Prepared(state, constants, drawn, resolved, _guarantee(settings, slater, drawn > 0, constants.kappa))
+
+
+def _guarantee(settings: CSPDA, slater: float, estimated: bool, kappa: float) -> str:
+    gaps = []
+    own = {name: getattr(settings, name) for name in ("slater", "constant", "exploration")}
+    if settings != type(settings)(**own):
+        gaps.append("settings that differ from the paper's formulas")
+    if settings.constant < PROOF_CONSTANT:
+        gaps.append(f"constant {settings.constant:g} where the proof needs {PROOF_CONSTANT:g}")
+    if estimated:
+        gaps.append("an estimated Slater constant")
+    if kappa > slater / 2.0:
+        why = ": too few samples" if settings.kappa is None else ""
+        gaps.append(f"kappa {kappa:.3g} above half the Slater constant, {slater / 2.0:.3g}{why}")
+    if gaps:
+        return f"none: the paper's theorem does not cover {'; nor '.join(gaps)}"
+    return "the paper's Theorem 3: over runs, the expected margins are >= 0 if the Slater constant is right"
+
+
+@compiled
+def advance(state: State, constants: Constants, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
+    """One step per sample, from `drawn` to `until` samples. The letters are the paper's."""
+    tree, levels, values, prices = state.tree, constants.levels, state.values, state.prices
+    pair_sums, price_sums, slopes, heights = state.pair_sums, state.price_sums, state.slopes, state.heights
+    n, n_constraints, n_further = world.states.shape[0], world.margins.shape[1], heights.shape[0]
+    gamma, alpha, beta, kappa = constants.discount, constants.alpha, constants.beta, constants.kappa
+    delta, radius = constants.exploration, constants.value_radius
+    M = constants.shift
+    if constants.baseline_rate > 0.0:
+        M = state.baseline[0]
+    inverse_sum, steps, averaged = state.inverse_sum[0], state.steps[0], state.steps[1]
+
+    while drawn < until:
+        total = tree_total(tree, levels)
+        if total < _SMALLEST_TOTAL or inverse_sum * total > _LARGEST_SUM_IN_TERMS:
+            rescale(tree, levels, pair_sums, inverse_sum, total)
+            inverse_sum = 0.0
+            total = tree_total(tree, levels)
+        if steps == constants.restart:
+            restart_averages(pair_sums, values, price_sums, inverse_sum)
+            averaged = 0
+        averaged += 1
+        inverse_sum += 1.0 / total
+
+        k = draw_mixed(tree, levels, n, delta, total, rng)
+        after = draw_next(world, k, rng)
+        s0 = draw_start(world, rng)
+        s = world.states[k]
+
+        lam = tree[k] / total
+        zeta = (1.0 - delta) * lam + delta / n
+        w = lam / zeta
+        reward = world.reward[k]
+        if slopes.shape[1] > n_further:
+            reward = slopes[k, n_further]
+        Z = reward + gamma * values[after, 0] - values[s, 0]
+        for i in range(n_constraints):
+            Z += prices[i] * world.margins[k, i]
+            price_sums[i] += prices[i]
+            prices[i] -= alpha * (w * world.margins[k, i] - kappa)
+        for j in range(n_further):
+            i = n_constraints + j
+            Z += prices[i] * slopes[k, j]
+            price_sums[i] += prices[i]
+            prices[i] -= alpha * (heights[j] - kappa)
+        project_prices(prices, constants.price_radius)
+
+        account_value(values, s, averaged)
+        account_value(values, after, averaged)
+        account_value(values, s0, averaged)
+        values[s0, 0] -= alpha * (1.0 - gamma)
+        values[after, 0] -= alpha * gamma * w
+        values[s, 0] += alpha * w
+        values[s0, 0] = min(max(values[s0, 0], -radius), radius)
+        values[after, 0] = min(max(values[after, 0], -radius), radius)
+        values[s, 0] = min(max(values[s, 0], -radius), radius)
+
+        pair_sums[k, 0] += tree[k] * (inverse_sum - pair_sums[k, 1])
+        pair_sums[k, 1] = inverse_sum
+        # math.exp, not np.exp: NumPy's own exponential differs from the compiled one in the last bit.
+        growth = math.exp(min(beta * (Z - M) / zeta, LARGEST_EXPONENT))
+        tree_set(tree, levels, k, max(tree[k] * growth, SMALLEST_WEIGHT))
+        if constants.baseline_rate > 0.0:
+            M += constants.baseline_rate * (Z - M)
+        steps += 1
+        drawn += 1
+
+    state.inverse_sum[0], state.steps[0], state.steps[1] = inverse_sum, steps, averaged
+    state.baseline[0] = M
+    return drawn
+
+
+@compiled
+def account_value(values: Floats, state: int, averaged: int) -> None:
+    """Bring the sum of one state's value up to date, before the value changes."""
+    values[state, 1] += values[state, 0] * (averaged - values[state, 2])
+    values[state, 2] = averaged
+
+
+@compiled
+def rescale(tree: Floats, levels: Ints, pair_sums: Floats, inverse_sum: float, total: float) -> None:
+    """Bring every pair's sum up to date and divide the weights by their total; inverse_sum then starts again at 0."""
+    for k in range(pair_sums.shape[0]):
+        pair_sums[k, 0] += tree[k] * (inverse_sum - pair_sums[k, 1])
+        pair_sums[k, 1] = 0.0
+        tree[k] = max(tree[k] / total, SMALLEST_WEIGHT)
+    tree_rebuild(tree, levels)
+
+
+@compiled
+def restart_averages(pair_sums: Floats, values: Floats, price_sums: Floats, inverse_sum: float) -> None:
+    for k in range(pair_sums.shape[0]):
+        pair_sums[k, 0] = 0.0
+        pair_sums[k, 1] = inverse_sum
+    for s in range(values.shape[0]):
+        values[s, 1] = 0.0
+        values[s, 2] = 0.0
+    for i in range(price_sums.shape[0]):
+        price_sums[i] = 0.0
+
+
+def average_occupancy(state: State) -> Floats:
+    """The average of lam over the steps averaged so far, [n]. The flow equations hold only in the limit."""
+    n = len(state.pair_sums)
+    sums = state.pair_sums[:, 0] + state.tree[:n] * (state.inverse_sum[0] - state.pair_sums[:, 1])
+    return sums / state.steps[1]
+
+
+def extract(state: State, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
+    return Policy.from_occupancy(simulator, average_occupancy(state)), state.price_sums / state.steps[1]
+
+
+CSPDA.algorithm = Algorithm(
+    name="CSPDA",
+    paper="Bai, Bedi, Agarwal, Koppel, Aggarwal (AAAI 2022)",
+    setting="discounted, generative model",
+    needs="Slater constant",
+    output="average occupancy",
+    sample_complexity="SA / ((1-γ)^4 ε^2)",
+    violation="zero",
+    prepare=prepare,
+    advance=advance,
+    extract=extract,
+)

@@ -1,0 +1,253 @@
+"""NPG-PD: the natural policy gradient primal-dual method.
+
+Dongsheng Ding, Kaiqing Zhang, Tamer Basar, Mihailo R. Jovanovic. "Natural Policy Gradient Primal-Dual Method for
+Constrained Markov Decision Processes", NeurIPS 2020. The method for softmax policies on a known model, and Algorithm 2,
+the same from samples of a generative model.
+
+Problem
+-------
+In scaled units (reward r in [0, 1], margins g_i in [-1, 1]), with values V and Q that are NOT normalised, as in the
+paper: maximise V_r(rho) over policies with V_{g_i}(rho) >= 0. Prices u >= 0 make it a game on the Lagrangian
+V_r + sum_i u_i V_{g_i}: the policy climbs it, the prices descend. Natural gradients of softmax policies have a closed
+form: the logits move along the advantages of r + sum_i u_i g_i, so that no gradient is ever formed.
+
+Updates
+-------
+From the uniform policy and u = 0, for t = 0, 1, ..., T - 1, both from the values of policy pi_t:
+
+    pi_{t+1}(a | s) ~ pi_t(a | s) exp( eta_1 / (1 - gamma) Q_{r + u.g}(s, a) )
+    u_i <- project( u_i - eta_2 (V_{g_i}(rho) - kappa / (1 - gamma)) )   onto { u >= 0, sum u <= 2 / ((1 - gamma) xi) }
+
+On a known model (`ib.iterate`) V and Q are exact. From samples (`ib.learn`) they are means over walks of geometric
+length, unbiased: `rollouts` from every pair for Q, `start_rollouts` from the start for V_g; see
+`inbounds.algorithms.rollouts`. The policies oscillate around the optimum: the output is their average, of the exact
+occupancies on a known model, by the visits of the walks from the start otherwise.
+
+Names
+-----
+    code             paper              code             paper
+    policy_step      eta_1              prices           lambda
+    price_step       eta_2              action_values    Q_L (estimated)
+    rollouts         K                  start_margins    V_g(rho) - b (estimated)
+    iterations       T                  radius           2 / ((1 - gamma) xi)
+    slater           (1 - gamma) xi: the paper's Slater constant, normalised
+    kappa            not in the paper
+
+Prices are multipliers: the same whether reward and margins are both normalised or both not.
+
+Guarantee
+---------
+On a known model with ONE constraint, eta_1 = 2 log A, eta_2 = 2 (1 - gamma) / sqrt(T), and any Slater constant that
+some policy has: over the T policies the average reward is within c / ((1 - gamma)^2 sqrt(T)) of the optimum, and the
+average violation at most (1 / xi + c (1 - gamma) xi) / ((1 - gamma)^2 sqrt(T)), not normalised, with c = 6.5. Nothing
+is proved of the last policy. From samples the paper has a theorem too, whose constants we could not check; we claim
+none.
+
+The rate is the paper's; the constants are our own derivation along the lines of its proof, because the only copy of the
+theorem at hand, a transcription, has 4 and 1 / xi + 4 xi, and we cannot derive its 4. With lambda for the price and
+values from the start: the policy's steps give, by the telescoping sums of the natural gradient (the one of V_g by
+parts, with |lambda_{t+1} - lambda_t| <= eta_2 / (1 - gamma)),
+
+    mean over t of V_r* - V_r + lambda_t (V_g* - V_g) <= log A / (eta_1 T) + 1 / ((1-gamma)^2 T) + 2 eta_2 / (1-gamma)^3
+
+and the price's steps, for any fixed lambda in its interval,
+
+    mean over t of (lambda_t - lambda) V_g <= lambda^2 / (2 eta_2 T) + eta_2 / (2 (1-gamma)^2).
+
+Their sum at lambda = 0 bounds the gap in reward. At the end of the interval it bounds the gap plus that end times the
+violation; and since the end is twice the most that the best price can be, the gap is at least minus half that product.
+
+Departures
+----------
+* The paper's constraint V_g >= b with g in [0, 1] is V_g >= 0 of a shifted g in [-1, 1]: values keep their range.
+* Several constraints: the paper has one. With one, the set of prices is its interval; with more we bound their sum,
+  which is what the Slater constant bounds.
+* Algorithm 2 prints the interval [0, 1 / ((1 - gamma) xi)], the exact method [0, 2 / ((1 - gamma) xi)]: we take the
+  second in both. It also sets logits and prices back at the head of every iteration, an evident slip.
+* Algorithm 2 subtracts an estimate of the value of each state from the action values, at the price of walks from every
+  state. What is equal for all actions of a state cancels in the softmax: the policies are the same without, so these
+  walks are not made.
+* Algorithm 2 makes as many walks from the start as from each pair, `rollouts`. Ours also carry the average policy, and
+  are cheap beside those from the pairs: a quarter as many as from all pairs together.
+* T is not known in advance from samples: eta_2 is set for the expected number of iterations.
+* `rollouts` defaults to 1, as the sample complexity in the table of algorithms counts; the paper's choice of K we do
+  not know.
+
+Practical preset
+----------------
+`NPGPD.practical()`: eta_1 = 30 (1 - gamma)^2 / sqrt(T) instead of a constant, since a constant step never averages out
+the noise of single walks; a baseline in the signal (`algorithms.rollouts`); kappa = 0.3 / sqrt(T), at most half
+the Slater constant; averages that start anew half way. eta_2 is the paper's. No theorem covers it.
+
+Cost
+----
+From samples, O(A) a sample to draw the action; O(n) an iteration, which takes about n / (1 - gamma) samples. On a known
+model, two eliminations and 2 + K solutions of the policy's chain an iteration.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
+from inbounds.algorithms.rollouts import (
+    advance,
+    advance_known,
+    extract,
+    extract_known,
+    new_state,
+    require_common,
+    resolve,
+    resolve_known,
+)
+from inbounds.algorithms.settings import number, require, require_positive, shown
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.pairs import Pairs
+from inbounds.problem.simulator import Simulator
+
+SHRINKING_STEP = 30.0
+"""policy_step="shrinking" is this times (1 - discount)^2 over the root of the number of iterations: an iteration moves
+the logits by this over that root times the normalised action values. 30 to 100 did about alike on the queue, a grid and
+random problems; 10 was too slow on the grid."""
+
+
+@dataclass(frozen=True)
+class NPGPD:
+    """Settings of NPG-PD; the defaults are the paper's. See the module for the algorithm.
+
+    Runs from samples (``ib.learn``) and on a known model with exact values (``ib.iterate``).
+
+    Parameters
+    ----------
+    slater : float in (0, 1], optional
+        The Slater constant in scaled units, normalised: a margin that some policy keeps in every constraint at once.
+        When it is not given: from samples, a tenth of them (they count) is drawn evenly over the pairs, and half the
+        Slater constant of the empirical model is taken, at least 0.01; on a known model it is computed.
+    kappa : float or "shrinking"
+        How much every constraint is tightened, in scaled units, normalised. The paper has none. "shrinking":
+        0.3 / sqrt(iterations), at most half the Slater constant.
+    policy_step : float or "shrinking", optional
+        The paper's eta_1. Default: its 2 log A, with A the largest number of actions. "shrinking":
+        30 (1 - discount)^2 / sqrt(iterations).
+    price_step : float, optional
+        The paper's eta_2. Default: its 2 (1 - discount) / sqrt(iterations).
+    rollouts : int
+        The paper's K: walks from every pair in an iteration.
+    start_rollouts : int, optional
+        Walks from the start in an iteration. Default: a quarter as many as from all pairs together.
+    baseline : bool
+        Whether a running mean is subtracted from the signal of the walks from pairs.
+    average : "all" or "second half"
+        Which iterations the output averages.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> run = ib.iterate(queue, ib.NPGPD(), iterations=2_000)
+    >>> judged = ib.evaluate(queue, run.policy)
+    >>> judged.in_bounds, round(judged.total_reward, 2)
+    (True, 4.63)
+    >>> run = ib.learn(queue.simulator(), ib.NPGPD.practical(slater=0.2), samples=200_000, seed=0)
+    >>> judged = ib.evaluate(queue, run.policy)
+    >>> judged.in_bounds, judged.total_reward > 4.5
+    (True, True)
+    """
+
+    slater: float | None = None
+    kappa: float | str = 0.0
+    policy_step: float | str | None = None
+    price_step: float | None = None
+    rollouts: int = 1
+    start_rollouts: int | None = None
+    baseline: bool = False
+    average: str = "all"
+
+    algorithm: ClassVar[Algorithm]
+
+    def __post_init__(self) -> None:
+        require_common(self)
+        if self.policy_step is not None and self.policy_step != "shrinking":
+            require(number(self, "policy_step") > 0.0, self, "policy_step", 'a number > 0, or "shrinking"')
+        require_positive(self, "price_step")
+
+    @classmethod
+    def practical(cls, **changes: Any) -> NPGPD:
+        """The preset that the module describes; `changes` replace any of its settings."""
+        preset = cls(kappa="shrinking", policy_step="shrinking", baseline=True, average="second half")
+        return replace(preset, **changes)
+
+    __repr__ = shown
+
+
+def prepare(settings: NPGPD, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
+    resolved = resolve(settings, simulator, samples, rng)
+    policy_step, price_step = steps(settings, simulator.pairs, simulator.discount, resolved.iterations)
+    return Prepared(
+        new_state(simulator.pairs, simulator.n_constraints),
+        resolved.constants(policy_step / (1.0 - simulator.discount), price_step, decreasing=False),
+        resolved.drawn,
+        resolved.shown(settings, policy_step, price_step),
+        "none: we could not check the constants of the paper's theorem for samples",
+    )
+
+
+def prepare_known(settings: NPGPD, model: CMDP, iterations: int) -> Prepared:
+    resolved = resolve_known(settings, model, iterations)
+    policy_step, price_step = steps(settings, model.pairs, model.discount, iterations)
+    return Prepared(
+        new_state(model.pairs, model.n_constraints, model.initial),
+        resolved.constants(policy_step / (1.0 - model.discount), price_step, decreasing=False),
+        0,
+        resolved.shown(settings, policy_step, price_step),
+        _guarantee(settings, model, resolved.slater, iterations),
+    )
+
+
+def steps(settings: NPGPD, pairs: Pairs, discount: float, iterations: float) -> tuple[float, float]:
+    """The paper's eta_1 and eta_2."""
+    eta_1, eta_2 = settings.policy_step, settings.price_step
+    if eta_1 == "shrinking":
+        eta_1 = SHRINKING_STEP * (1.0 - discount) ** 2 / math.sqrt(iterations)
+    if eta_1 is None:
+        eta_1 = 2.0 * math.log(max(int(np.diff(pairs.offsets).max()), 2))  # with one action any step will do
+    if eta_2 is None:
+        eta_2 = 2.0 * (1.0 - discount) / math.sqrt(iterations)
+    return float(eta_1), float(eta_2)
+
+
+def _guarantee(settings: NPGPD, model: CMDP, slater: float, iterations: int) -> str:
+    gaps = []
+    if settings.kappa != 0.0 or settings.policy_step is not None or settings.price_step is not None:
+        gaps.append("steps or a kappa that differ from the paper's")
+    if settings.average != "all":
+        gaps.append("the average of some of the policies only")
+    if model.n_constraints > 1:
+        gaps.append(f"{model.n_constraints} constraints: the paper has one")
+    if gaps:
+        return f"none: the paper's theorem does not cover {'; nor '.join(gaps)}"
+    xi = slater / (1.0 - model.discount)
+    unit = 1.0 / ((1.0 - model.discount) * math.sqrt(iterations))
+    return (
+        f"the paper's theorem with constants of our own, in scaled units, normalised, if the Slater constant is right: "
+        f"reward within {6.5 * unit:.3g} of the optimum, violation at most {(1.0 / xi + 6.5 * slater) * unit:.3g}"
+    )
+
+
+NPGPD.algorithm = Algorithm(
+    name="NPG-PD",
+    paper="Ding, Zhang, Basar, Jovanovic (NeurIPS 2020)",
+    setting="discounted, generative model; or a known model",
+    needs="Slater constant",
+    output="average of the iterates",
+    sample_complexity="SA / ((1-γ)^5 ε^2)",
+    violation="ε",
+    prepare=prepare,
+    advance=advance,
+    extract=extract,
+    known=Known(prepare=prepare_known, advance=advance_known, extract=extract_known),
+)

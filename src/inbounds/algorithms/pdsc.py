@@ -1,0 +1,186 @@
+"""PDSC: the sampling-based primal-dual method of Chen, Dong and Wang.
+
+Yi Chen, Jing Dong, Zhaoran Wang. "A Primal-Dual Approach to Constrained Markov Decision Processes", 2021
+(arXiv 2101.10895). The short name is that of the table of algorithms in the CSPDA paper. The updates below are as we
+recall them, not checked against the paper's text; the rate is from its abstract.
+
+Problem
+-------
+In scaled units (reward r in [0, 1], margins g_i in [-1, 1]), with NORMALISED values J = (1 - gamma) V: maximise J_r
+over policies with J_{g_i} >= 0. Prices u >= 0 make it a game on the Lagrangian J_r + sum_i u_i J_{g_i}: the policy
+makes a step of regularised policy iteration (a mirror step with the Kullback-Leibler divergence), the prices one along
+their subgradient.
+
+Updates
+-------
+From the uniform policy and u = 0, for m = 1, 2, ..., T, both from the values of policy pi_m, with eta_m = c / sqrt(m):
+
+    pi_{m+1}(a | s) ~ pi_m(a | s) exp( eta_m (1 - gamma) Q_{r + u.g}(s, a) )
+    u <- project( u - eta_m (J_g(pi_m) - kappa) )     onto { u >= 0, sum u <= 2 / phi }
+
+On a known model (`ib.iterate`) Q and J_g are exact. From samples (`ib.learn`) they are means over walks of geometric
+length, unbiased: `rollouts` from every pair for Q, `start_rollouts` from the start for J_g; see
+`algorithms.rollouts`. The output is the average of the policies with weights eta_m: of the exact occupancies on a
+known model, by the visits of the walks from the start otherwise.
+
+Names
+-----
+    code             paper (as we recall it)        code             paper
+    policy_step      c, in the step of the policy   prices           lambda
+    price_step       c, in the step of the prices   action_values    Q of the Lagrangian (estimated)
+    slater           phi, in the bound on prices    rollouts         left to the reader
+    kappa            not in the paper
+
+Guarantee
+---------
+On a known model: the weighted average is within O(log T / sqrt(T)) of the optimum, and so is its violation; we know no
+constants. The paper leaves the estimation of Q to the reader, and the sample complexity in the table of algorithms
+counts iterations only: from samples nothing is proved.
+
+Departures
+----------
+* The paper minimises costs below bounds; rewards and margins are their negatives, shifted.
+* The set of prices has the radius 2 / phi, which is enough for constraints tightened by at most phi / 2; the paper asks
+  for any bound above the optimal prices.
+* The estimator of Q is that of NPG-PD; c = 1 and `rollouts` = 1 are ours.
+* The number of walks from the start, a quarter of those from all pairs together, is ours: they give J_g, and the visits
+  that the average policy is made of.
+
+Practical preset
+----------------
+`PDSC.practical()`: c = 10 for the policy and 1 for the prices; a baseline in the signal (see
+`inbounds.algorithms.rollouts`); kappa = 0.3 / sqrt(T) with T the expected number of iterations, at most half the Slater
+constant; averages that start anew half way, because step-size weights keep the bad policies of the beginning. No
+theorem covers it. Decreasing steps weigh the noise of the first walks most: NPG-PD's constant ones do better from
+samples.
+
+Cost
+----
+From samples, O(A) a sample to draw the action; O(n) an iteration, which takes about n / (1 - gamma) samples. On a known
+model, two eliminations and 2 + K solutions of the policy's chain an iteration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
+from inbounds.algorithms.rollouts import (
+    advance,
+    advance_known,
+    extract,
+    extract_known,
+    new_state,
+    require_common,
+    resolve,
+    resolve_known,
+)
+from inbounds.algorithms.settings import require_positive, shown
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.simulator import Simulator
+
+
+@dataclass(frozen=True)
+class PDSC:
+    """Settings of PDSC. See the module for the algorithm, and for what is known of the paper's own settings.
+
+    Runs from samples (``ib.learn``) and on a known model with exact values (``ib.iterate``).
+
+    Parameters
+    ----------
+    slater : float in (0, 1], optional
+        The Slater constant in scaled units, normalised: a margin that some policy keeps in every constraint at once.
+        When it is not given: from samples, a tenth of them (they count) is drawn evenly over the pairs, and half the
+        Slater constant of the empirical model is taken, at least 0.01; on a known model it is computed.
+    kappa : float or "shrinking"
+        How much every constraint is tightened, in scaled units, normalised. The paper has none. "shrinking":
+        0.3 / sqrt(iterations), at most half the Slater constant.
+    policy_step, price_step : float
+        The step of policy and prices in iteration m is this over sqrt(m).
+    rollouts : int
+        Walks from every pair in an iteration.
+    start_rollouts : int, optional
+        Walks from the start in an iteration. Default: a quarter as many as from all pairs together.
+    baseline : bool
+        Whether a running mean is subtracted from the signal of the walks from pairs.
+    average : "all" or "second half"
+        Which iterations the output averages, weighted by their steps.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> run = ib.iterate(queue, ib.PDSC(), iterations=2_000)
+    >>> ib.evaluate(queue, run.policy).in_bounds
+    True
+    >>> run = ib.learn(queue.simulator(), ib.PDSC.practical(slater=0.2), samples=500_000, seed=0)
+    >>> judged = ib.evaluate(queue, run.policy)
+    >>> judged.in_bounds, judged.total_reward > 4.45
+    (True, True)
+    """
+
+    slater: float | None = None
+    kappa: float | str = 0.0
+    policy_step: float = 1.0
+    price_step: float = 1.0
+    rollouts: int = 1
+    start_rollouts: int | None = None
+    baseline: bool = False
+    average: str = "all"
+
+    algorithm: ClassVar[Algorithm]
+
+    def __post_init__(self) -> None:
+        require_common(self)
+        require_positive(self, "policy_step", "price_step")
+
+    @classmethod
+    def practical(cls, **changes: Any) -> PDSC:
+        """The preset that the module describes; `changes` replace any of its settings."""
+        preset = cls(kappa="shrinking", policy_step=10.0, baseline=True, average="second half")
+        return replace(preset, **changes)
+
+    __repr__ = shown
+
+
+def prepare(settings: PDSC, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
+    resolved, patience = resolve(settings, simulator, samples, rng), 1.0 - simulator.discount
+    return Prepared(
+        new_state(simulator.pairs, simulator.n_constraints),
+        resolved.constants(settings.policy_step * patience, settings.price_step * patience, decreasing=True),
+        resolved.drawn,
+        resolved.shown(settings, settings.policy_step, settings.price_step),
+        "none: the paper's analysis leaves out the estimation of values from samples",
+    )
+
+
+def prepare_known(settings: PDSC, model: CMDP, iterations: int) -> Prepared:
+    resolved, patience = resolve_known(settings, model, iterations), 1.0 - model.discount
+    guarantee = "the paper's rate, O(log T / sqrt(T)) for reward and violation, without constants"
+    if settings.kappa != 0.0 or settings.average != "all" or settings.policy_step != settings.price_step:
+        guarantee = "none: the settings differ from the paper's"
+    return Prepared(
+        new_state(model.pairs, model.n_constraints, model.initial),
+        resolved.constants(settings.policy_step * patience, settings.price_step * patience, decreasing=True),
+        0,
+        resolved.shown(settings, settings.policy_step, settings.price_step),
+        guarantee,
+    )
+
+
+PDSC.algorithm = Algorithm(
+    name="PDSC",
+    paper="Chen, Dong, Wang (2021)",
+    setting="discounted, generative model; or a known model",
+    needs="Slater constant",
+    output="weighted average of the iterates",
+    sample_complexity="1 / ((1-γ)^4 ε^2), Q given",
+    violation="ε",
+    prepare=prepare,
+    advance=advance,
+    extract=extract,
+    known=Known(prepare=prepare_known, advance=advance_known, extract=extract_known),
+)

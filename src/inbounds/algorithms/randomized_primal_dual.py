@@ -1,0 +1,321 @@
+"""Randomized primal-dual: one multiplicative step on a state and one of its actions per sample. No constraints.
+
+Mengdi Wang. "Randomized Linear Programming Solves the Markov Decision Problem in Nearly Linear (Sometimes Sublinear)
+Time", Mathematics of Operations Research 45(2), 2020. The method that CSPDA builds on.
+
+Problem
+-------
+Only a generative model is at hand: any pair can be asked for a next state. In scaled units (reward r in [0, 1]), with
+any distribution q > 0 over the S states, an occupancy mu over the n pairs and a value v of each state, solve
+
+    min over v, max over mu of    (1 - gamma) <q, v> + sum_{s,a} mu(s,a) (r(s,a) + gamma E v(s') - v(s))
+    over 0 <= v <= 1 / (1 - gamma) and distributions mu whose states have sum_a mu(s,a) >= theta q(s)
+
+Every true occupancy from the start q meets the last condition with theta = 1 - gamma. It is built in:
+
+    mu(s,a) = p(s) pi(a|s),    p = (1 - theta) xi + theta q,    xi a distribution, pi a policy
+
+Updates
+-------
+From xi and pi uniform and v = 0, one sample a step, all from the values before the step:
+
+    s ~ p,   a ~ pi(. | s),   s' ~ P(. | s, a)
+    Z = r(s,a) + gamma v(s') - v(s)
+    v(s)    <- v(s) - alpha ((1 - gamma) q(s) / p(s) - 1),  v(s') <- v(s') - alpha gamma;  clip to [0, 1 / (1 - gamma)]
+    pi(a|s) <- pi(a|s) D  and  xi(s) <- xi(s) (1 + pi(a|s) (D - 1)),  D = exp( beta (Z - M) / (p(s) pi(a|s)) )
+    and normalise xi and pi(. | s)
+
+The output is the average over the steps of pi, of the conditional policies: not of occupancies, and not a last iterate.
+
+Names
+-----
+    code            paper       code            paper
+    shift           M           row_sums        sums of pi over the steps
+    weights         xi, unnormalised            alpha, beta     the same
+
+Confidence: updates and formulas are as we recall them and agree with a public re-implementation; they were not checked
+against the paper's text.
+
+The start
+---------
+A learner cannot see the initial distribution, and the update needs q(s). The paper allows any q > 0: we take the
+uniform one, as the re-implementation does. The best policy of a problem without constraints is best from every state,
+so q does not move the optimum; it says which states count in the error on the way to it. With rho the problem's own
+initial distribution, the error from rho is at most S max(rho) times the error from q, because no state's error is
+negative.
+
+Guarantee
+---------
+As we recall it: an eps-optimal policy from about S A / ((1 - gamma)^4 eps^2) samples, when the stationary distributions
+of all policies are within constant factors of one another; in the worst case there are further factors of S. (The
+abstract says the same in words: linear in the number of pairs for ergodic problems.) The first is the figure in Table 1
+of the CSPDA paper, which leaves the condition out.
+
+Departures
+----------
+* Where s = s', both changes of its value are made and then it is clipped, once.
+* Weights never reach zero on paper, nor may they in floating point: at least 1e-250. An exponent is at most 20; with
+  the paper's M it is never positive.
+
+Practical preset
+----------------
+`RandomizedPrimalDual.practical()`: as with CSPDA, M is replaced by a running mean of Z (a control variate: predictable,
+so the direction stays unbiased) and the average starts half way. Without M an exponent can be positive, and 1 / pi has
+no bound: so actions are drawn from zeta = (1 - exploration) pi + exploration / A with exploration 0.1, zeta takes the
+place of pi in the exponent, and the sample enters the update of v with the weight pi / zeta. alpha is multiplied by 0.3
+and beta by 30, at most 1 / n. No theorem covers it.
+
+Cost
+----
+O(log S + A) a step: xi is kept unnormalised in a sum tree, and a step reads and normalises the row of one state, which
+is also when that row's sum over the steps is brought up to date.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.kernels import (
+    BASELINE_RATE,
+    LARGEST_EXPONENT,
+    SMALLEST_WEIGHT,
+    draw_action,
+    draw_mixed,
+    draw_next,
+    new_tree,
+    tree_levels,
+    tree_rebuild,
+    tree_set,
+    tree_total,
+)
+from inbounds.algorithms.settings import chosen_steps, number, require, require_steps, shown
+from inbounds.arrays import Floats, Ints
+from inbounds.numerics.compiled import compiled
+from inbounds.problem.policy import Policy
+from inbounds.problem.simulator import Simulator, World
+
+_SMALLEST_TOTAL, _LARGEST_TOTAL = 1e-100, 1e100  # of the weights, before they are divided by it
+
+
+@dataclass(frozen=True)
+class RandomizedPrimalDual:
+    """Settings of the randomized primal-dual method; the defaults are the paper's formulas. See the module.
+
+    Parameters
+    ----------
+    alpha, beta : float, optional
+        Step sizes of the values, and of the policy and the states' weights. Default: the paper's formulas.
+    shift : float or "baseline", optional
+        The paper's M; default: 1 / (1 - discount). "baseline": a running mean instead.
+    exploration : float in [0, 1)
+        Share of the actions that is drawn uniformly; the paper's is 0.
+    average : "all" or "second half"
+        Which steps the output averages.
+    alpha_multiplier, beta_multiplier : float
+        Factors on the paper's formulas for alpha and beta.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue().unconstrained()
+    >>> run = ib.learn(queue.simulator(), ib.RandomizedPrimalDual.practical(), samples=200_000, seed=0)
+    >>> ib.solve(queue).total_reward - ib.evaluate(queue, run.policy).total_reward < 0.05
+    True
+    """
+
+    alpha: float | None = None
+    beta: float | None = None
+    shift: float | str | None = None
+    exploration: float = 0.0
+    average: str = "all"
+    alpha_multiplier: float = 1.0
+    beta_multiplier: float = 1.0
+
+    algorithm: ClassVar[Algorithm]
+
+    def __post_init__(self) -> None:
+        require_steps(self)
+        require(0.0 <= number(self, "exploration") < 1.0, self, "exploration", "a number in [0, 1)")
+
+    @classmethod
+    def practical(cls, **changes: Any) -> RandomizedPrimalDual:
+        """The preset that the module describes; `changes` replace any of its settings."""
+        preset = cls(
+            shift="baseline", exploration=0.1, average="second half", alpha_multiplier=0.3, beta_multiplier=30.0
+        )
+        return replace(preset, **changes)
+
+    __repr__ = shown
+
+
+class Formulas(NamedTuple):
+    """The paper's settings for a problem, in scaled units."""
+
+    alpha: float
+    beta: float
+    shift: float
+
+
+def formulas(n_states: int, n_pairs: int, discount: float, steps: int) -> Formulas:
+    beta = (1.0 - discount) * math.sqrt(math.log(n_pairs + 1.0) / (2.0 * n_pairs * steps))
+    return Formulas(alpha=n_states / (2.0 * (1.0 - discount) ** 2) * beta, beta=beta, shift=1.0 / (1.0 - discount))
+
+
+class Constants(NamedTuple):
+    discount: float
+    alpha: float
+    beta: float
+    shift: float  # used when baseline_rate is 0
+    baseline_rate: float
+    exploration: float
+    restart: int  # the step at which the average starts anew
+    levels: Ints  # of the sum tree
+
+
+class State(NamedTuple):
+    tree: Floats  # sum tree over the weights [S]: xi = weights / total
+    policy: Floats  # [n]: pi
+    row_sums: Floats  # [n]: sum of pi over the steps accounted for
+    accounted: Ints  # [S]: how many those are
+    values: Floats  # [S]: v
+    baseline: Floats  # [1]: running mean of Z
+    steps: Ints  # [2]: steps made; steps averaged
+
+
+def prepare(settings: RandomizedPrimalDual, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
+    pairs, discount = simulator.pairs, simulator.discount
+    paper = formulas(pairs.n_states, pairs.n_pairs, discount, samples)
+    use_baseline = settings.shift == "baseline"
+    alpha, beta = chosen_steps(settings, paper, pairs.n_pairs)
+    constants = Constants(
+        discount=float(discount),
+        alpha=alpha,
+        beta=beta,
+        shift=0.0 if use_baseline else float(paper.shift if settings.shift is None else settings.shift),
+        baseline_rate=BASELINE_RATE if use_baseline else 0.0,
+        exploration=float(settings.exploration),
+        restart=samples // 2 if settings.average == "second half" else 0,
+        levels=tree_levels(pairs.n_states),
+    )
+    tree = new_tree(constants.levels)
+    tree[: pairs.n_states] = 1.0 / pairs.n_states
+    tree_rebuild(tree, constants.levels)
+    state = State(
+        tree=tree,
+        policy=Policy.uniform(simulator).probabilities.copy(),
+        row_sums=np.zeros(pairs.n_pairs),
+        accounted=np.zeros(pairs.n_states, dtype=np.int64),
+        values=np.zeros(pairs.n_states),
+        baseline=np.zeros(1),
+        steps=np.zeros(2, dtype=np.int64),
+    )
+    resolved: dict[str, float | str] = {
+        "alpha": constants.alpha,
+        "beta": constants.beta,
+        "shift": "baseline" if use_baseline else constants.shift,
+        "exploration": constants.exploration,
+        "average": settings.average,
+    }
+    return Prepared(state, constants, 0, resolved, _guarantee(settings))
+
+
+def _guarantee(settings: RandomizedPrimalDual) -> str:
+    if settings != RandomizedPrimalDual():
+        return "none: the paper's theorems do not cover settings that differ from its formulas"
+    return "the paper's, as we recall it: near-optimal when all policies' stationary distributions are alike"
+
+
+@compiled
+def advance(state: State, constants: Constants, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
+    """One step per sample, from `drawn` to `until` samples. The letters are the paper's."""
+    tree, levels, policy, values = state.tree, constants.levels, state.policy, state.values
+    row_sums, accounted = state.row_sums, state.accounted
+    n_states = values.shape[0]
+    gamma, alpha, beta, delta = constants.discount, constants.alpha, constants.beta, constants.exploration
+    theta, q, highest = 1.0 - gamma, 1.0 / n_states, 1.0 / (1.0 - gamma)
+    M = constants.shift
+    if constants.baseline_rate > 0.0:
+        M = state.baseline[0]
+    steps, averaged = state.steps[0], state.steps[1]
+
+    while drawn < until:
+        total = tree_total(tree, levels)
+        if total < _SMALLEST_TOTAL or total > _LARGEST_TOTAL:
+            for s in range(n_states):
+                tree[s] = max(tree[s] / total, SMALLEST_WEIGHT)
+            tree_rebuild(tree, levels)
+            total = tree_total(tree, levels)
+        if steps == constants.restart:
+            for k in range(row_sums.shape[0]):
+                row_sums[k] = 0.0
+            for s in range(n_states):
+                accounted[s] = 0
+            averaged = 0
+        averaged += 1
+
+        s = draw_mixed(tree, levels, n_states, theta, total, rng)
+        first, last = world.offsets[s], world.offsets[s + 1]
+        if delta > 0.0 and rng.random() < delta:
+            k = first + int(rng.random() * (last - first))
+        else:
+            k = draw_action(policy, world.offsets, s, rng)
+        after = draw_next(world, k, rng)
+
+        p = (1.0 - theta) * tree[s] / total + theta * q
+        zeta = (1.0 - delta) * policy[k] + delta / (last - first)
+        w = policy[k] / zeta
+        Z = world.reward[k] + gamma * values[after] - values[s]
+        values[s] -= alpha * ((1.0 - gamma) * q / p - w)
+        values[after] -= alpha * gamma * w
+        values[s] = min(max(values[s], 0.0), highest)
+        values[after] = min(max(values[after], 0.0), highest)
+
+        for a in range(first, last):
+            row_sums[a] += policy[a] * (averaged - accounted[s])
+        accounted[s] = averaged
+        growth = math.exp(min(beta * (Z - M) / (p * zeta), LARGEST_EXPONENT))
+        policy[k] = max(policy[k] * growth, SMALLEST_WEIGHT)
+        row = 0.0  # 1 + pi (D - 1): what both the row and, with it, the state's weight have changed by
+        for a in range(first, last):
+            row += policy[a]
+        for a in range(first, last):
+            policy[a] = max(policy[a] / row, SMALLEST_WEIGHT)
+        tree_set(tree, levels, s, max(tree[s] * row, SMALLEST_WEIGHT))
+        if constants.baseline_rate > 0.0:
+            M += constants.baseline_rate * (Z - M)
+        steps += 1
+        drawn += 1
+
+    state.steps[0], state.steps[1] = steps, averaged
+    state.baseline[0] = M
+    return drawn
+
+
+def average_policy(state: State, problem: Any) -> Floats:
+    """The average of pi over the steps averaged so far, [n]."""
+    missing = (state.steps[1] - state.accounted)[problem.pairs.states]
+    return (state.row_sums + state.policy * missing) / state.steps[1]
+
+
+def extract(state: State, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
+    return Policy(simulator.pairs, average_policy(state, simulator)), np.zeros(0)
+
+
+RandomizedPrimalDual.algorithm = Algorithm(
+    name="Randomized primal-dual",
+    paper="Wang (Mathematics of Operations Research 2020)",
+    setting="discounted, generative model",
+    needs="nothing",
+    output="average of the policies",
+    sample_complexity="SA / ((1-γ)^4 ε^2)",
+    violation="no constraints",
+    constrained=False,
+    prepare=prepare,
+    advance=advance,
+    extract=extract,
+)

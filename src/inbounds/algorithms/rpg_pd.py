@@ -1,0 +1,371 @@
+"""RPG-PD: the Regularised Policy Gradient Primal-Dual method, whose last iterate converges.
+
+Dongsheng Ding, Chen-Yu Wei, Kaiqing Zhang, Alejandro Ribeiro. "Last-Iterate Convergent Policy Gradient Primal-Dual
+Methods for Constrained MDPs", NeurIPS 2023. Equation (6).
+
+Problem
+-------
+The model is known, so the values of every policy are: no samples. In scaled units (reward r in [0, 1], margins g_i in
+[-1, 1]), with values V that are discounted sums, find the saddle point
+
+    max over policies pi, min over prices u in [0, U] of
+    V_r(rho) + sum_i u_i (V_{g_i}(rho) - kappa / (1 - gamma)) + tau H(pi) + tau / 2 sum_i u_i^2
+
+where H(pi) = V_psi(rho) with psi = -log pi is the discounted entropy. The two regularisers make the saddle point
+unique and the circles of plain gradient steps a spiral inwards, at the price of a bias of the order of tau.
+
+Updates
+-------
+From pi_0 uniform and u_0 = 0, both from the values before the step, with Q_t that of pi_t for the reward
+r + sum_i u_i g_i - tau log pi_t (the entropy of the first step included):
+
+    pi_{t+1}(. | s) = argmax over { p : p(a) >= e0 / A(s) } of <p, Q_t(s, .)> - KL(p || pi_t(. | s)) / eta
+    u_{t+1}         = clip( (1 - eta tau) u_t - eta (V_{g_i}(rho) - kappa / (1 - gamma)) )     to [0, U]
+
+Where the floor e0 / A is not reached, the first is pi_t exp(eta Q_t), normalised. Otherwise it is the KL projection of
+that onto the floored simplex: entries below the floor are set to it and the others rescaled, until none is below.
+
+The output is pi_t, the last iterate.
+
+Names
+-----
+    code                paper           code                paper
+    policy, prices      pi_t, u_t       pair_values         Q_t
+    logs                log pi_t        price_bound         U = 2 / slater
+    eta (setting)       eta / (1 - gamma)                   floor    e0
+    tau                 the same        slater              (1 - gamma) xi
+
+Guarantee
+---------
+The distance to the regularised saddle point shrinks as exp(-eta tau t), down to the order of eta / tau; with tau and
+eta both powers of the target, the last iterate is within it after 1 / target^6 iterations, up to logarithms. Tightened
+by kappa of the order of the target, it is in bounds. The equation's number was checked against the authors' public
+code; the equations and this statement are as we recall them, not checked against the paper's text.
+
+Departures
+----------
+* The constants of eta, tau and e0 in the paper's theorem are not known to us: the defaults are ours. Following the
+  house rule that values are normalised, the setting `eta` is the step on normalised values: the paper's eta is
+  eta * (1 - gamma).
+* eta and tau may fall with the iterations, as (t + 3)^-power. With eta = (t + 3)^-0.53 and tau = (t + 3)^-0.4, not
+  normalised, they are those of the public code of a later, anytime method (Kitamura et al. 2024).
+* Several constraints, each with a price in [0, U]; the paper has one. U is twice the bound 1 / slater on the best
+  prices.
+* From samples (``ib.learn``) the paper says nothing. Every pair is tried equally often, and `iterations` iterations
+  are made on the empirical model (means of the rewards and margins observed, frequencies of the next states) when a
+  policy is asked for.
+
+Practical preset
+----------------
+`RPGPD.practical()`: eta = 2 (1 - gamma) (t + 3)^-0.35 and tau = 0.5 (t + 3)^-0.4. At the regularised saddle point a
+margin is -(1 - gamma) tau times its price (the fixed point of the step of u), so kappa is that for a price of 1; and
+from samples it is larger by 0.1 / sqrt((1 - gamma) N) with N samples of every pair: 2.5 standard errors of the margins
+that result on the queue, 1 to 3 on the other problems we tried.
+
+Cost
+----
+One evaluation of a policy an iteration, as for OPG-PD, and an exponential for every pair: 5 microseconds on the queue.
+Where the default leaves only some hundred iterations, beyond some thousand pairs, they are too few for this method.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
+from inbounds.algorithms.empirical import Tally, accuracy, advance, new_tally, tallied_model
+from inbounds.algorithms.known import (
+    KnownModel,
+    PlugIn,
+    iterate_plug_in,
+    known_slater,
+    pair_values,
+    plug_in,
+    start_value,
+    state_values,
+)
+from inbounds.algorithms.settings import (
+    number,
+    require,
+    require_kappa,
+    require_not_negative,
+    require_positive,
+    require_share,
+    require_whole,
+    shown,
+)
+from inbounds.arrays import Floats
+from inbounds.numerics.compiled import compiled
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.policy import Policy
+from inbounds.problem.simulator import Simulator
+
+
+@dataclass(frozen=True)
+class RPGPD:
+    """Settings of RPG-PD. See the module for the algorithm.
+
+    Parameters
+    ----------
+    eta : float
+        Step size, of policy and prices alike, on normalised values: the paper's eta divided by (1 - discount).
+    tau : float
+        Weight of the regularisers.
+    eta_power, tau_power : float
+        In iteration t the two above are multiplied by (t + 3) to minus these powers.
+    floor : float in (0, 1)
+        The paper's e0: no probability is below e0 divided by the number of actions.
+    slater : float in (0, 1], optional
+        The Slater constant in scaled units; prices are kept below 2 / slater. Default: that of the model, known or
+        empirical, and at least 0.01.
+    kappa : float, optional
+        How much every constraint is tightened, in scaled units. Default: `expected_price` times (1 - discount) times
+        the last tau, and `kappa_multiplier` times 1 / sqrt((1 - discount) N) with N samples of every pair; nothing for
+        the latter on a known model.
+    expected_price, kappa_multiplier : float
+        See `kappa`. 0: no tightening, as in the paper's equation (6).
+    iterations : int, optional
+        From samples: how many are made on the empirical model. Default: 20,000, but 2e6 / n beyond a hundred pairs, and
+        at least 100. On a known model, ``ib.iterate`` is told.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> run = ib.iterate(queue, ib.RPGPD.practical(), iterations=20_000)
+    >>> best, found = ib.solve(queue), ib.evaluate(queue, run.policy)
+    >>> round(best.total_reward - found.total_reward, 1), found.in_bounds
+    (0.0, True)
+    """
+
+    eta: float = 0.1
+    tau: float = 0.01
+    eta_power: float = 0.0
+    tau_power: float = 0.0
+    floor: float = 1e-6
+    slater: float | None = None
+    kappa: float | None = None
+    expected_price: float = 0.0
+    kappa_multiplier: float = 0.0
+    iterations: int | None = None
+
+    algorithm: ClassVar[Algorithm]
+
+    def __post_init__(self) -> None:
+        require_positive(self, "eta", "tau")
+        for power in ("eta_power", "tau_power"):
+            require(0.0 <= number(self, power) < 1.0, self, power, "a number in [0, 1)")
+        require(0.0 < number(self, "floor") < 1.0, self, "floor", "a number in (0, 1)")
+        require_share(self, "slater")
+        require_kappa(self)
+        require_not_negative(self, "expected_price", "kappa_multiplier")
+        require_whole(self, "iterations")
+
+    @classmethod
+    def practical(cls, **changes: Any) -> RPGPD:
+        """The preset that the module describes; `changes` replace any of its settings."""
+        preset = cls(eta=2.0, eta_power=0.35, tau=0.5, tau_power=0.4, expected_price=1.0, kappa_multiplier=0.1)
+        return replace(preset, **changes)
+
+    __repr__ = shown
+
+
+# ---- on a known model
+
+
+class Constants(NamedTuple):
+    eta: float  # the paper's, times (t + 3)^-eta_power
+    eta_power: float
+    tau: float  # times (t + 3)^-tau_power
+    tau_power: float
+    floor: float
+    tightening: float  # kappa / (1 - gamma)
+    price_bound: float
+
+
+class State(NamedTuple):
+    policy: Floats  # [n]: pi_t
+    logs: Floats  # [n]: log pi_t
+    prices: Floats  # [K]: u_t
+    pair_values: Floats  # [n]: Q of the policy before
+    signals: Floats  # [1 + K, n]: r + sum_i u_i g_i - tau log pi, and the margins
+    values: Floats  # [1 + K, S], of those
+
+
+def prepare_known(settings: RPGPD, model: CMDP, iterations: int) -> Prepared:
+    n_constraints, horizon = model.n_constraints, 1.0 / (1.0 - model.discount)
+    slater = known_slater(model) if settings.slater is None else settings.slater
+    kappa = settings.kappa
+    if kappa is None:
+        kappa = regularisation_kappa(settings, model.discount, iterations)
+    constants = Constants(
+        eta=settings.eta / horizon,
+        eta_power=float(settings.eta_power),
+        tau=float(settings.tau),
+        tau_power=float(settings.tau_power),
+        floor=float(settings.floor),
+        tightening=kappa * horizon,
+        price_bound=2.0 / slater,
+    )
+    uniform = Policy.uniform(model).probabilities
+    state = State(
+        policy=uniform.copy(),
+        logs=np.log(uniform),
+        prices=np.zeros(n_constraints),
+        pair_values=np.zeros(model.n_pairs),
+        signals=np.vstack([model.reward, model.margins]),
+        values=np.zeros((1 + n_constraints, model.n_states)),
+    )
+    return Prepared(state, constants, 0, _shown(settings, slater, kappa), _guarantee(settings, model))
+
+
+def _shown(settings: RPGPD, slater: float | str, kappa: float) -> dict[str, float | str]:
+    return {
+        "eta": settings.eta,
+        "eta_power": settings.eta_power,
+        "tau": settings.tau,
+        "tau_power": settings.tau_power,
+        "floor": settings.floor,
+        "slater": slater,
+        "kappa": kappa,
+    }
+
+
+def regularisation_kappa(settings: RPGPD, discount: float, iterations: int) -> float:
+    """What keeps a constraint of the expected price in bounds at the regularised saddle point of the last tau."""
+    last_tau = settings.tau * (iterations + 2.0) ** -settings.tau_power
+    return min(settings.expected_price * (1.0 - discount) * last_tau, 1.0)
+
+
+def _guarantee(settings: RPGPD, model: CMDP) -> str:
+    gaps = []
+    if model.n_constraints > 1:
+        gaps.append("several constraints")
+    if settings.eta_power > 0.0 or settings.tau_power > 0.0:
+        gaps.append("a step size or regularisation that falls")
+    if gaps:
+        return f"none: the paper's theorem does not cover {'; nor '.join(gaps)}"
+    return (
+        "the paper's theorem on RPG-PD: the last iterate converges to the regularised saddle point, as "
+        "exp(-eta tau t) down to the order of eta / tau, with constants that depend on the problem (not checked)"
+    )
+
+
+@compiled
+def advance_known(state: State, constants: Constants, model: KnownModel, done: int, until: int) -> None:
+    """Iterations number `done` to `until` - 1."""
+    logs, prices, signals = state.logs, state.prices, state.signals
+    for t in range(done, until):
+        log_time = math.log(t + 3.0)
+        eta = constants.eta * math.exp(-constants.eta_power * log_time)
+        tau = constants.tau * math.exp(-constants.tau_power * log_time)
+        for k in range(logs.shape[0]):
+            total = model.reward[k] - tau * logs[k]
+            for i in range(prices.shape[0]):
+                total += prices[i] * model.margins[k, i]
+            signals[0, k] = total
+        state_values(model, state.policy, signals, state.values)
+        pair_values(model, signals[0], state.values[0], state.pair_values)
+        for k in range(logs.shape[0]):
+            logs[k] += eta * state.pair_values[k]
+        for s in range(model.initial.shape[0]):
+            floored_row(logs, state.policy, model.offsets[s], model.offsets[s + 1], constants.floor)
+        for i in range(prices.shape[0]):
+            slack = start_value(model, state.values[1 + i]) - constants.tightening
+            prices[i] = min(max((1.0 - eta * tau) * prices[i] - eta * slack, 0.0), constants.price_bound)
+
+
+@compiled
+def floored_row(logs: Floats, policy: Floats, first: int, last: int, floor: float) -> None:
+    """The policy of one state, pairs `first` to `last` - 1, from logits that become its logarithms, with a floor.
+
+    Of all p with p(a) >= least = floor / A, the one nearest to the normalised weights w = exp(logits) in KL(p || w) is
+    max(least, share * w). Rescaling the others after some entries were raised to the floor can bring more of them
+    below it; a round adds those, and the last one adds none.
+    """
+    largest = logs[first]
+    for k in range(first + 1, last):
+        largest = max(largest, logs[k])
+    total = 0.0
+    for k in range(first, last):
+        policy[k] = math.exp(logs[k] - largest)
+        total += policy[k]
+    least = floor / (last - first)
+    raised = 0
+    while True:
+        limit = least * total / (1.0 - least * raised)  # the weight whose share is the floor
+        above = 0.0
+        count = 0
+        for k in range(first, last):
+            if policy[k] > limit:
+                above += policy[k]
+            else:
+                count += 1
+        if count <= raised:
+            break
+        raised = count
+        total = above
+    share = (1.0 - least * raised) / total
+    log_share, log_least = math.log(share) - largest, math.log(least)
+    for k in range(first, last):
+        if policy[k] > limit:
+            policy[k] *= share
+            logs[k] += log_share
+        else:
+            policy[k] = least
+            logs[k] = log_least
+
+
+def extract_known(state: State, constants: Constants, problem: Any) -> tuple[Policy, Floats]:
+    return Policy(problem.pairs, state.policy), state.prices.copy()
+
+
+# ---- from samples: the same on the empirical model
+
+
+def prepare(settings: RPGPD, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
+    tally, n_pairs = new_tally(simulator, samples), simulator.pairs.n_pairs
+    constants = plug_in(settings, n_pairs)
+    resolved = _shown(
+        settings,
+        "of the empirical model" if settings.slater is None else settings.slater,
+        tightening(constants, samples // n_pairs, simulator.discount),
+    )
+    resolved["iterations"] = constants.iterations
+    return Prepared(tally, constants, 0, resolved, "none: the paper assumes that values are known, not sampled")
+
+
+def tightening(constants: PlugIn, per_pair: int, discount: float) -> float:
+    """kappa after so many samples of every pair."""
+    settings: RPGPD = constants.settings
+    if settings.kappa is None:
+        kappa = regularisation_kappa(settings, discount, constants.iterations)
+        return min(kappa + settings.kappa_multiplier * accuracy(per_pair, discount), 1.0)
+    return settings.kappa
+
+
+def extract(state: Tally, constants: PlugIn, simulator: Simulator) -> tuple[Policy, Floats]:
+    model = tallied_model(state, simulator)
+    if model is None:
+        return Policy.uniform(simulator), np.zeros(simulator.n_constraints)
+    kappa = tightening(constants, int(state.visits.min()), simulator.discount)
+    return iterate_plug_in(replace(constants.settings, kappa=kappa), model, constants.iterations)
+
+
+RPGPD.algorithm = Algorithm(
+    name="RPG-PD",
+    paper="Ding, Wei, Zhang, Ribeiro (NeurIPS 2023)",
+    setting="discounted, known model; here also generative",
+    needs="Slater constant",
+    output="last iterate",
+    sample_complexity="1 / ε^6 iterations",
+    violation="ε",
+    prepare=prepare,
+    advance=advance,
+    extract=extract,
+    known=Known(prepare_known, advance_known, extract_known),
+)

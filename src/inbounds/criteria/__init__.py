@@ -1,0 +1,1 @@
+"""What a value is: one file per criterion."""

@@ -1,0 +1,1 @@
+"""Arrays in, arrays out: rows, chains, elimination, sweeps, and how kernels are compiled."""

@@ -1,0 +1,319 @@
+"""The Markov chain of a policy: its rows, and the discounted time it spends in each state.
+
+With weights w(s, s') = discount * P_policy(s' | s), the time per state x [S] solves the flow equations
+
+    x(s') = (1 - discount) * initial(s') + sum_s x(s) w(s, s').
+
+They are solved by repeating the right-hand side, which any error survives with at most `discount` of its size and, when
+the chain mixes fast, with far less. Where that is slow, sweeps are combined (`combined_sweeps`), or, if the graph of
+the problem allows it, the equations are solved by elimination (see `inbounds.numerics.elimination`). The change
+d = |x_new - x|_1 of the last sweep bounds what is missing: the distance of x_new from the solution is at most
+d * discount / (1 - discount) in the sum of absolute values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inbounds.arrays import Floats, Ints
+from inbounds.numerics.compiled import compiled
+
+_ROUNDING = 1e-15
+"""A change of the total time (which is 1) that rounding alone can cause."""
+
+TRIAL_SWEEPS = 15
+"""How many sweeps lie between the two changes that `is_slow` compares."""
+
+_FAST = 0.8
+"""Sweeps that contract by this much or more are left alone."""
+
+_FAST_SWEEPS = 120
+"""So many of them settle anything; where they do not, the chain was slow after all."""
+
+_VALUE_SWEEPS = 200
+"""`improve_values` makes no more than about so many."""
+
+_CYCLE = 10
+"""How many sweeps are combined."""
+
+
+def is_slow(early: float, late: float) -> bool:
+    """Whether a chain mixes slowly, by how much a sweep changed, and how much `TRIAL_SWEEPS` later."""
+    return late > early * _FAST**TRIAL_SWEEPS
+
+
+class Chain(NamedTuple):
+    """The rows of a policy's transition matrix, times the discount, in compressed form.
+
+    Indices are unsigned, in compiled loops too: Python's negative ones would cost a test of the sign at every access,
+    which doubles the time of a sweep over a chain that fits the cache.
+    """
+
+    starts: Any  # int [S + 1]
+    targets: Any  # unsigned int [nnz]
+    weights: Floats  # [nnz], discount * probability
+
+
+def unsigned(indices: Any) -> Any:
+    """The same memory, read as unsigned integers."""
+    return indices.view(np.uint32 if indices.dtype.itemsize == 4 else np.uint64)
+
+
+def deterministic_chain(starts: Any, targets: Any, probabilities: Floats, chosen: Ints, discount: float) -> Chain:
+    """The chain of the policy that always takes pair ``chosen[s]`` in state ``s``, from the rows of all pairs."""
+    return Chain(*_chosen_rows(starts, targets, probabilities, chosen, discount))
+
+
+def mixed_chain(
+    starts: Any, targets: Any, probabilities: Floats, offsets: Ints, taken: Floats, discount: float
+) -> Chain:
+    """The chain of the policy that takes each pair with probability `taken` [n]; a row may name a target twice."""
+    return Chain(*_mixed_rows(starts, targets, probabilities, offsets, taken, np.flatnonzero(taken != 0.0), discount))
+
+
+@compiled
+def _chosen_rows(starts: Any, targets: Any, probabilities: Floats, chosen: Ints, discount: float) -> Any:
+    n_states = chosen.shape[0]
+    new_starts = np.empty(n_states + 1, dtype=starts.dtype)
+    new_starts[0] = 0
+    for s in range(n_states):
+        new_starts[s + 1] = new_starts[s] + starts[chosen[s] + 1] - starts[chosen[s]]
+    new_targets = np.empty(new_starts[n_states], dtype=targets.dtype)
+    weights = np.empty(new_starts[n_states])
+    at = np.uint64(0)
+    for pair in chosen:
+        entry, end = np.uint64(starts[pair]), np.uint64(starts[pair + 1])
+        while entry < end:
+            new_targets[at] = targets[entry]
+            weights[at] = discount * probabilities[entry]
+            entry += np.uint64(1)
+            at += np.uint64(1)
+    return new_starts, new_targets, weights
+
+
+@compiled
+def _mixed_rows(
+    starts: Any, targets: Any, probabilities: Floats, offsets: Ints, taken: Floats, pairs: Ints, discount: float
+) -> Any:
+    size = 0
+    for pair in pairs:
+        size += starts[pair + 1] - starts[pair]
+    new_starts = np.empty(offsets.shape[0], dtype=starts.dtype)
+    new_targets, weights = np.empty(size, dtype=targets.dtype), np.empty(size)
+    new_starts[0] = 0
+    s, at = 0, np.uint64(0)
+    for pair in pairs:
+        while offsets[s + 1] <= pair:
+            s += 1
+            new_starts[s] = at
+        share = discount * taken[pair]
+        entry, end = np.uint64(starts[pair]), np.uint64(starts[pair + 1])
+        while entry < end:
+            new_targets[at] = targets[entry]
+            weights[at] = share * probabilities[entry]
+            entry += np.uint64(1)
+            at += np.uint64(1)
+    new_starts[s + 1 :] = at
+    return new_starts, new_targets, weights
+
+
+def iterate_flow(
+    chain: Chain, initial: Floats, discount: float, tolerance: float, start: Floats | None = None
+) -> Floats:
+    """Time per state [S] up to `tolerance` in the sum of absolute values, or as rounding allows.
+
+    It begins from `start`, a distribution over states [S]; by default `initial`.
+    """
+    x = (initial if start is None else start).copy()
+    early = flow_sweeps(chain, initial, discount, x, tolerance, most=TRIAL_SWEEPS)
+    late = 0.0 if early == 0.0 else flow_sweeps(chain, initial, discount, x, tolerance, most=TRIAL_SWEEPS)
+    if late > 0.0 and not is_slow(early, late):
+        late = flow_sweeps(chain, initial, discount, x, tolerance, most=_FAST_SWEEPS)
+    if late == 0.0:
+        return x
+    (sweeps, goal), source = _enough(discount, tolerance), (1.0 - discount) * initial
+    if not combined_sweeps(lambda old, new: _flow_sweep(chain, source, old, new), x, goal, sweeps):
+        repeat_flow(chain, source, x, goal, sweeps)
+    return np.maximum(x, 0.0)
+
+
+def flow_sweeps(chain: Chain, initial: Floats, discount: float, x: Floats, tolerance: float, most: int) -> float:
+    """Improve the time per state `x` [S] in place, by at most `most` sweeps; what the last sweep changed.
+
+    0.0 when `x` is within `tolerance`.
+    """
+    enough, goal = _enough(discount, tolerance)
+    sweeps = min(most, enough)
+    change = repeat_flow(chain, (1.0 - discount) * initial, x, goal, sweeps)
+    return 0.0 if change <= goal or sweeps == enough else float(change)
+
+
+def _enough(discount: float, tolerance: float) -> tuple[int, float]:
+    """How many plain sweeps lead within `tolerance`, and a change of one sweep that says so earlier."""
+    if discount == 0.0:
+        return 1, tolerance
+    # From one distribution to another the distance is at most 2, and every sweep shrinks it by the discount.
+    sweeps = math.ceil(math.log(tolerance / 2.0) / math.log(discount)) + 1
+    return sweeps, max(tolerance * (1.0 - discount) / discount, _ROUNDING)
+
+
+@compiled
+def repeat_flow(chain: Chain, source: Floats, x: Floats, tolerance: float, most: int) -> Any:
+    """Repeat x <- source + weights^T x in place until it changes by at most `tolerance`, or `most` times."""
+    new = np.empty(x.shape[0])
+    change = np.inf
+    sweeps = 0
+    while sweeps < most and change > tolerance:
+        change = _flow_sweep(chain, source, x, new)
+        x[:] = new
+        sweeps += 1
+    return change
+
+
+@compiled
+def _flow_sweep(chain: Chain, source: Floats, x: Floats, new: Floats) -> Any:
+    """new <- source + weights^T x; how much that changes, in the sum of absolute values."""
+    new[:] = source
+    entry = np.uint64(0)
+    for s in range(x.shape[0]):
+        mass, end = x[s], np.uint64(chain.starts[s + 1])
+        while entry < end:
+            new[chain.targets[entry]] += mass * chain.weights[entry]
+            entry += np.uint64(1)
+    return _distance(x, new)
+
+
+def improve_values(chain: Chain, stage: Floats, value: Floats, scratch: Floats, goal: float) -> tuple[float, float]:
+    """As `sweep_values`, with sweeps combined where the chain mixes slowly; about `_VALUE_SWEEPS` at most."""
+    low, high = sweep_values(chain, stage, value, scratch, goal, TRIAL_SWEEPS)
+    early = high - low
+    if early <= goal:
+        return low, high
+    low, high = sweep_values(chain, stage, value, scratch, goal, TRIAL_SWEEPS)
+    if high - low > goal and not is_slow(early, high - low):
+        low, high = sweep_values(chain, stage, value, scratch, goal, _VALUE_SWEEPS)
+    elif high - low > goal:
+
+        def sweep(old: Floats, new: Floats) -> float:
+            low, high = _value_sweep(chain, stage, old, new)
+            return float(high - low)
+
+        combined_sweeps(sweep, value, goal, _VALUE_SWEEPS, up_to_constants=True)
+        low, high = sweep_values(chain, stage, value, scratch, 0.0, 1)
+    return low, high
+
+
+@compiled
+def sweep_values(chain: Chain, stage: Floats, value: Floats, scratch: Floats, goal: float, most: int) -> Any:
+    """Sweeps over the rows of one policy until the changes of all states are within `goal` of each other.
+
+    `stage` [S] is what one step under the policy is worth.
+    """
+    low, high = -np.inf, np.inf
+    sweeps = 0
+    while sweeps < most and high - low > goal:
+        scratch[:] = value
+        low, high = _value_sweep(chain, stage, scratch, value)
+        sweeps += 1
+    return low, high
+
+
+@compiled
+def _value_sweep(chain: Chain, stage: Floats, value: Floats, new: Floats) -> Any:
+    """new <- stage + weights value; the least and the largest change."""
+    for s in range(value.shape[0]):
+        new[s] = stage[s] + row_times(chain.starts, chain.targets, chain.weights, s, value)
+    low, high = np.inf, -np.inf
+    for s in range(value.shape[0]):
+        change = new[s] - value[s]
+        low, high = change if change < low else low, change if change > high else high
+    return low, high
+
+
+def combined_sweeps(
+    sweep: Callable[[Floats, Floats], float], x: Floats, tolerance: float, most: int, up_to_constants: bool = False
+) -> bool:
+    """Improve the fixed point `x` [S] of an affine map in place, by about `most` sweeps; for maps that contract slowly.
+
+    ``sweep(x, new)`` maps `x` to `new` and says how much it changed: the end, when that is at most `tolerance`; whether
+    it came to that is returned. After every `_CYCLE` sweeps the next ones begin at the combination of them that the map
+    changes least: with differences d_i of successive iterates, the one with weights c, of sum 1, for which
+    |sum c_i d_i| is least. This is reduced rank extrapolation (Eddy 1979; Mesina 1977), in effect the restarted method
+    of minimal residuals. With `up_to_constants`, changes that are the same everywhere do not count.
+
+    That method can stand still, or gain in one norm what it loses in another. So a combination that the map changes
+    more than the last iterate is dropped: sweeps without combinations are the worst that can happen.
+    """
+    iterates = np.empty((_CYCLE + 1, len(x)))
+    iterates[0] = x
+    before = np.inf
+    for _ in range(0, most, _CYCLE):
+        change = sweep(iterates[0], iterates[1])
+        if not change <= before:
+            iterates[0] = x
+            change = sweep(iterates[0], iterates[1])
+        for old, new in pairwise(iterates[1:]):
+            if change <= tolerance:
+                x[:] = old
+                return True
+            change = sweep(old, new)
+        x[:] = iterates[-1]
+        if change <= tolerance:
+            return True
+        before = change
+        products = _products_of_changes(iterates, up_to_constants)
+        lengths = np.sqrt(np.diag(products))
+        if not 0.0 < lengths.min() <= lengths.max() < np.inf:
+            return False
+        products = products / np.outer(lengths, lengths) + 1e-14 * np.eye(_CYCLE)  # against rounding where singular
+        weights = np.linalg.solve(products, 1.0 / lengths) / lengths
+        np.einsum("i,is->s", weights / weights.sum(), iterates[1:], out=iterates[0])
+    return False
+
+
+@compiled
+def _products_of_changes(iterates: Floats, up_to_constants: bool) -> Any:
+    """The products [m, m] of the differences of successive rows [m + 1, S], less their means if so asked."""
+    m, n_states = iterates.shape[0] - 1, iterates.shape[1]
+    products, change, means = np.zeros((m, m)), np.empty(m), np.zeros(m)
+    for i in range(m if up_to_constants else 0):
+        for s in range(n_states):
+            means[i] += (iterates[i + 1, s] - iterates[i, s]) / n_states
+    for s in range(n_states):
+        for i in range(m):
+            change[i] = iterates[i + 1, s] - iterates[i, s] - means[i]
+        for i in range(m):
+            for j in range(m):
+                products[i, j] += change[i] * change[j]
+    return products
+
+
+@compiled
+def _distance(x: Floats, y: Floats) -> Any:
+    """The sum of absolute differences, as four sums that do not wait for each other."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = x.shape[0] - x.shape[0] % 4
+    for i in range(0, whole, 4):
+        a += abs(x[i] - y[i])
+        b += abs(x[i + 1] - y[i + 1])
+        c += abs(x[i + 2] - y[i + 2])
+        d += abs(x[i + 3] - y[i + 3])
+    for i in range(whole, x.shape[0]):
+        a += abs(x[i] - y[i])
+    return (a + b) + (c + d)
+
+
+@compiled
+def row_times(starts: Any, targets: Any, weights: Floats, row: int, x: Floats) -> Any:
+    """The product of one row of a matrix in compressed form with the vector `x`."""
+    total = 0.0
+    entry, end = np.uint64(starts[row]), np.uint64(starts[row + 1])
+    while entry < end:
+        total += weights[entry] * x[targets[entry]]
+        entry += np.uint64(1)
+    return total

@@ -1,0 +1,187 @@
+"""Models from Python rules: say what the states do, and the reachable part of the problem is explored and numbered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from inbounds.errors import InvalidInput
+from inbounds.problem.cmdp import CMDP, Constraint, constraint_list
+from inbounds.problem.pairs import listed
+
+
+def build(
+    start: Any,
+    actions: Callable[[Any], Iterable[Hashable]],
+    transitions: Callable[[Any, Any], Mapping[Any, float] | Iterable[tuple[Any, float]]],
+    *,
+    reward: Callable[[Any, Any], float],
+    constraints: Sequence[Constraint] = (),
+    discount: float,
+    max_states: int = 1_000_000,
+    name: str = "",
+) -> CMDP:
+    """A model from Python rules over any hashable states, explored from the start states.
+
+    States are numbered in the order in which they are found (breadth first), and keep the user's labels. Rewards and
+    bounds are per step: values are normalised by (1 - discount).
+
+    Parameters
+    ----------
+    start
+        One state; or a dict ``{state: probability}``; or a list of states, each equally likely.
+    actions
+        ``actions(state)`` lists the actions that the state has.
+    transitions
+        ``transitions(state, action)`` gives ``{next_state: probability}``, or pairs ``(next_state, probability)``,
+        in which a repeated state counts with the sum.
+    reward
+        ``reward(state, action)``, maximised.
+    constraints
+        `Constraint` records whose signal is a function ``(state, action) -> number``.
+    discount
+        In [0, 1).
+    max_states
+        Exploration stops with an error beyond this many states.
+
+    Examples
+    --------
+    A machine wears out while it runs; a repair takes a step, and at most a tenth of the steps may go to repairs:
+
+    >>> import inbounds as ib
+    >>> def wear(condition, action):
+    ...     if action == "repair":
+    ...         return {0: 1.0}
+    ...     return [(condition, 0.7), (min(condition + 1, 3), 0.3)]
+    >>> machine = ib.build(
+    ...     start=0,
+    ...     actions=lambda condition: ["run", "repair"] if condition > 0 else ["run"],
+    ...     transitions=wear,
+    ...     reward=lambda condition, action: (3.0 - condition) if action == "run" else 0.0,
+    ...     constraints=[ib.Constraint(lambda condition, action: action == "repair", at_most=0.1, name="repairs")],
+    ...     discount=0.95)
+    >>> machine
+    CMDP(4 states, 7 pairs, 1 constraint, discount 0.95)
+    >>> best = ib.solve(machine)
+    >>> round(best.reward, 4), [round(float(price), 4) for price in best.prices]
+    (2.1339, [7.0842])
+    """
+    constraints = constraint_list(constraints)
+    number, initial = _start_states(start)
+    action_number: dict[Hashable, int] = {}
+    offsets, pair_actions, rewards = [0], [], []
+    signals: list[list[float]] = [[] for _ in constraints]
+    columns: list[int] = []
+    probabilities: list[float] = []
+    row_ends = [0]
+    constraint_names = []
+    for position, constraint in enumerate(constraints):
+        constraint_names.append(constraint.name or f"constraint {position}")
+        if not callable(constraint.signal):
+            raise InvalidInput(
+                f"ib.build needs constraints whose signal is a function (state, action) -> number; "
+                f"constraint {position} is {constraint!r}"
+            )
+
+    frontier = list(number)
+    for state in frontier:
+        for action in listed(actions(state), f"actions({state!r})"):
+            where = f"state {state!r}, action {action!r}"
+            try:
+                pair_actions.append(action_number.setdefault(action, len(action_number)))
+            except TypeError as error:
+                raise InvalidInput(f"{where}: actions must be hashable") from error
+            row: dict[int, float] = {}
+            for successor, probability in _outcomes(transitions(state, action), where):
+                try:
+                    known = successor in number
+                except TypeError as error:
+                    raise InvalidInput(f"{where}: next state {successor!r} must be hashable") from error
+                if not known:
+                    if len(number) >= max_states:
+                        raise InvalidInput(
+                            f"more than {max_states:,} states are reachable; close the state space, or raise max_states"
+                        )
+                    number[successor] = len(number)
+                    frontier.append(successor)
+                column = number[successor]
+                row[column] = row.get(column, 0.0) + _number(probability, f"{where}: a probability")
+            columns.extend(row)
+            probabilities.extend(row.values())
+            row_ends.append(len(columns))
+            rewards.append(_number(reward(state, action), f"{where}: the reward"))
+            for values, constraint, called in zip(signals, constraints, constraint_names, strict=True):
+                values.append(
+                    _number(constraint.signal(state, action), f"{where}: the signal of constraint {called!r}")
+                )
+        offsets.append(len(pair_actions))
+
+    initial_vector = np.zeros(len(number))
+    initial_vector[: len(initial)] = initial
+    return CMDP(
+        offsets=np.array(offsets),
+        transition=sp.csr_array(
+            (np.array(probabilities), np.array(columns, dtype=np.int64), np.array(row_ends)),
+            shape=(len(pair_actions), len(number)),
+        ),
+        reward=np.array(rewards),
+        constraints=tuple(
+            replace(constraint, signal=np.array(values))
+            for constraint, values in zip(constraints, signals, strict=True)
+        ),
+        initial=initial_vector,
+        discount=discount,
+        actions=np.array(pair_actions, dtype=np.int64),
+        state_labels=tuple(number),
+        action_labels=tuple(action_number),
+        name=name,
+    )
+
+
+def _start_states(start: Any) -> tuple[dict[Any, int], list[float]]:
+    """The start states, numbered from 0, and their probabilities."""
+    if isinstance(start, Mapping):
+        weights = dict(start)
+    elif isinstance(start, list):
+        weights = {}
+        for state in start:
+            if _hashable(state) in weights:
+                raise InvalidInput(f"start lists state {state!r} twice; give a dict {{state: probability}} instead")
+            weights[state] = 1.0 / len(start)
+    else:
+        weights = {_hashable(start): 1.0}
+    if not weights:
+        raise InvalidInput("start names no state")
+    initial = [_number(weight, f"start: the probability of state {state!r}") for state, weight in weights.items()]
+    return {state: position for position, state in enumerate(weights)}, initial
+
+
+def _hashable(state: Any) -> Any:
+    try:
+        hash(state)
+    except TypeError as error:
+        raise InvalidInput(f"the start state {state!r} must be hashable") from error
+    return state
+
+
+def _outcomes(outcomes: Any, where: str) -> Iterable[tuple[Any, float]]:
+    if isinstance(outcomes, Mapping):
+        return outcomes.items()
+    try:
+        return [(state, probability) for state, probability in outcomes]
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{where}: transitions must give {{next_state: probability}} or pairs (next_state, probability), "
+            f"found {outcomes!r}"
+        ) from error
+
+
+def _number(value: Any, what: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} must be a number, found {value!r}") from error

@@ -1,0 +1,340 @@
+"""The simulator: all that a learner may see of a problem.
+
+A learner knows the states, the actions of each state, the discount, how to draw a start, and the ranges of reward and
+margins. It may query any pair for a next state, with the reward and the margins observed there; each query is one
+sample.
+
+The theory assumes rewards in [0, 1] and margins in [-1, 1]. The one scaling between that and the user's units is here:
+
+    reward = low + span * scaled reward        low, low + span: the range of the reward
+    margin = scale_k * scaled margin           scale_k: the largest absolute margin of constraint k
+
+Margins are never shifted, so their sign keeps its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from inbounds.arrays import Floats, Ints, freeze
+from inbounds.errors import InvalidInput
+from inbounds.problem.cmdp import CMDP, Constraint, named_constraints, sizes, valid_discount
+from inbounds.problem.pairs import Pairs, listed
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Between the user's units and the scaled units of the theory (rewards in [0, 1], margins in [-1, 1])."""
+
+    reward_low: float
+    reward_span: float
+    margin_scales: Floats  # [K]
+
+    @classmethod
+    def from_ranges(cls, reward_low: float, reward_high: float, margin_scales: Any) -> Scaling:
+        span = reward_high - reward_low
+        scales = np.asarray(margin_scales, dtype=np.float64)
+        return cls(reward_low, span if span > 0.0 else 1.0, freeze(np.where(scales > 0.0, scales, 1.0)))
+
+    def model(self, cmdp: CMDP) -> CMDP:
+        """A model in the user's units, in scaled units; its constraints are that margins are >= 0."""
+        return CMDP(
+            offsets=cmdp.offsets,
+            transition=cmdp.transition,
+            reward=(cmdp.reward - self.reward_low) / self.reward_span,
+            constraints=tuple(
+                Constraint(margin / scale, at_least=0.0, name=constraint.name)
+                for margin, scale, constraint in zip(cmdp.margins, self.margin_scales, cmdp.constraints, strict=True)
+            ),
+            initial=cmdp.initial,
+            discount=cmdp.discount,
+            actions=cmdp.pairs.actions,
+            state_labels=cmdp.pairs.state_labels,
+            action_labels=cmdp.pairs.action_labels,
+        )
+
+    def prices_in_user_units(self, scaled_prices: Floats) -> Floats:
+        """Multipliers of scaled margins as reward gained per unit of bound relaxed, both in the user's units."""
+        return scaled_prices * self.reward_span / self.margin_scales
+
+
+class World(NamedTuple):
+    """A simulator as the kernels see it: arrays only, scaled units.
+
+    After a next state has been drawn for a pair, ``reward[pair]`` and ``margins[pair]`` hold what was observed with
+    it: the table's entries, or what the user's step function reported just then. Kernels read them after the draw.
+    """
+
+    offsets: Ints  # [S + 1]
+    states: npt.NDArray[np.int32]  # [n], the state of each pair
+    row_starts: npt.NDArray[np.int32]  # [n + 1], where the row of a pair starts in the next two
+    cumulative: Floats  # [nnz], cumulative probabilities within a row; the last of a row is 1
+    successors: npt.NDArray[np.int32]  # [nnz]
+    reward: Floats  # [n], in [0, 1]
+    margins: Floats  # [n, K], in [-1, 1]
+    start_cumulative: Floats  # [S], cumulative initial distribution; the last is 1
+    start_guide: npt.NDArray[np.int32]  # [S], first state whose cumulative probability exceeds j / S (rounded down)
+
+
+class Simulator:
+    """Sampling access to a problem: around the user's own step function, or made from a model by ``cmdp.simulator()``.
+
+    Parameters
+    ----------
+    step
+        ``step(state, action, rng)`` returns ``(next_state, reward, signals)`` with one signal per constraint. `rng`
+        is the run's ``numpy.random.Generator``; draw from it and the run is reproducible.
+    start
+        ``start(rng)`` returns a first state.
+    states
+        All states, as hashable labels; or their number.
+    actions
+        ``actions(state)`` lists the actions of a state; or one list of actions that every state has.
+    discount
+        In [0, 1).
+    reward_range
+        ``(lowest, highest)`` reward that `step` may report.
+    constraints
+        `Constraint` records without a signal: `step` reports it. Bounds are normalised by (1 - discount).
+    signal_ranges
+        ``(lowest, highest)`` of every signal, in the order of the constraints.
+
+    Attributes
+    ----------
+    pairs : Pairs
+    discount : float
+    constraints : tuple of Constraint
+    scaling : Scaling
+        The ranges of reward and margins, as the one scaling between the user's units and those of the theory.
+    margins_least : array [K]
+        The least margin that any pair can report, in scaled units: at least -1.
+
+    Examples
+    --------
+    A coin that pays when it lands heads; the second action cheats, and may be used a third of the time:
+
+    >>> import inbounds as ib
+    >>> def toss(state, action, rng):
+    ...     heads = rng.random() < (0.9 if action == "cheat" else 0.5)
+    ...     return state, float(heads), [float(action == "cheat")]
+    >>> coin = ib.Simulator(
+    ...     toss, start=lambda rng: "table", states=["table"], actions=["toss", "cheat"], discount=0.5,
+    ...     reward_range=(0, 1), constraints=[ib.Constraint(at_most=1 / 3, name="cheating")], signal_ranges=[(0, 1)])
+    >>> coin
+    Simulator(1 state, 2 pairs, 1 constraint, discount 0.5)
+    >>> run = ib.learn(coin, ib.CSPDA.practical(slater=1 / 3), samples=2_000, seed=0)
+    >>> run.policy.table().shape
+    (1, 2)
+    """
+
+    pairs: Pairs
+    discount: float
+    constraints: tuple[Constraint, ...]
+    scaling: Scaling
+    margins_least: Floats
+
+    def __init__(
+        self,
+        step: Callable[[Any, Any, np.random.Generator], tuple[Any, float, Sequence[float]]],
+        start: Callable[[np.random.Generator], Any],
+        *,
+        states: Sequence[Hashable] | int,
+        actions: Callable[[Any], Iterable[Hashable]] | Sequence[Hashable],
+        discount: float,
+        reward_range: tuple[float, float],
+        constraints: Sequence[Constraint] = (),
+        signal_ranges: Sequence[tuple[float, float]] = (),
+    ) -> None:
+        for what, rule in (("step", step), ("start", start)):
+            if not callable(rule):
+                raise InvalidInput(f"{what} must be a function, found {rule!r}")
+        self.pairs = _user_pairs(states, actions)
+        self.discount = valid_discount(discount)
+        self.constraints = named_constraints(constraints, lambda constraint: None)
+        if len(signal_ranges) != len(self.constraints):
+            raise InvalidInput(
+                f"signal_ranges must give (lowest, highest) for each of the {len(self.constraints)} constraints, "
+                f"found {len(signal_ranges)}"
+            )
+        self._step, self._start = step, start
+        self._reward_range = _range(reward_range, "reward_range")
+        self._signal_ranges = [
+            _range(limits, f"the signal range of constraint {constraint.name!r}")
+            for limits, constraint in zip(signal_ranges, self.constraints, strict=True)
+        ]
+        self.scaling = Scaling.from_ranges(
+            *self._reward_range,
+            [
+                max(abs(constraint.margin(low)), abs(constraint.margin(high)))
+                for constraint, (low, high) in zip(self.constraints, self._signal_ranges, strict=True)
+            ],
+        )
+        self.margins_least = freeze(
+            np.array(
+                [
+                    min(constraint.margin(low), constraint.margin(high)) / scale
+                    for constraint, (low, high), scale in zip(
+                        self.constraints, self._signal_ranges, self.scaling.margin_scales, strict=True
+                    )
+                ],
+                dtype=np.float64,
+            )
+        )
+        self._table: World | None = None
+
+    @classmethod
+    def tabular(cls, cmdp: CMDP) -> Simulator:
+        """The simulator of a model. Same as ``cmdp.simulator()``."""
+        self = object.__new__(cls)
+        self.pairs = cmdp.pairs
+        self.discount = cmdp.discount
+        self.constraints = tuple(replace(constraint, signal=None) for constraint in cmdp.constraints)
+        self.scaling = Scaling.from_ranges(float(cmdp.reward.min()), float(cmdp.reward.max()), cmdp.margin_scales)
+        self.margins_least = freeze(cmdp.margins.min(axis=1) / self.scaling.margin_scales)
+        self._table = _tabular_world(cmdp, self.scaling)
+        return self
+
+    @property
+    def n_constraints(self) -> int:
+        return len(self.constraints)
+
+    def open(self) -> tuple[World, dict[str, Callable[..., int]]]:
+        """The arrays for one run of a kernel, and the draws to put in the place of the kernels' own.
+
+        A model's arrays are shared and never change, and there is nothing to replace. For a user's step function the
+        reward and margins are buffers of this run, filled by its draws.
+        """
+        if self._table is not None:
+            return self._table, {}
+        pairs, n_constraints = self.pairs, self.n_constraints
+        none, no_states = np.empty(0), np.empty(0, dtype=np.int32)
+        world = World(
+            offsets=pairs.offsets,
+            states=pairs.states.astype(np.int32),
+            row_starts=np.zeros(pairs.n_pairs + 1, dtype=np.int32),
+            cumulative=none,
+            successors=no_states,
+            reward=np.full(pairs.n_pairs, np.nan),
+            margins=np.full((pairs.n_pairs, n_constraints), np.nan),
+            start_cumulative=none,
+            start_guide=no_states,
+        )
+        assert pairs.state_labels is not None
+        number = {label: state for state, label in enumerate(pairs.state_labels)}
+
+        def numbered(label: Any, where: str) -> int:
+            try:
+                return number[label]
+            except (KeyError, TypeError):
+                raise InvalidInput(f"{where} gave the state {label!r}, which is not one of `states`") from None
+
+        def draw_start(world: World, rng: np.random.Generator) -> int:
+            return numbered(self._start(rng), "start(rng)")
+
+        def draw_next(world: World, pair: int, rng: np.random.Generator) -> int:
+            state, action = pairs.state_label(int(pairs.states[pair])), pairs.action_label(int(pair))
+            where = f"step({state!r}, {action!r}, rng)"
+            outcome = self._step(state, action, rng)
+            try:
+                successor, reward, signals = outcome
+                observed = [float(reward), *map(float, signals)]
+            except (TypeError, ValueError) as error:
+                raise InvalidInput(f"{where} must return (next_state, reward, signals): {error}") from error
+            if len(observed) != 1 + n_constraints:
+                raise InvalidInput(f"{where} gave {len(observed) - 1} signals for {n_constraints} constraints")
+            _require_within(observed[0], self._reward_range, f"{where} gave the reward", "reward_range")
+            for signal, limits, constraint in zip(observed[1:], self._signal_ranges, self.constraints, strict=True):
+                _require_within(signal, limits, f"{where} gave for {constraint.name!r} the signal", "its signal range")
+            world.reward[pair] = (observed[0] - self.scaling.reward_low) / self.scaling.reward_span
+            for k, (signal, constraint) in enumerate(zip(observed[1:], self.constraints, strict=True)):
+                world.margins[pair, k] = constraint.margin(signal) / self.scaling.margin_scales[k]
+            return numbered(successor, where)
+
+        return world, {"draw_start": draw_start, "draw_next": draw_next}
+
+    def __repr__(self) -> str:
+        return f"Simulator({sizes(self.pairs, self.n_constraints)}, discount {self.discount:g})"
+
+
+def _user_pairs(
+    states: Sequence[Hashable] | int, actions: Callable[[Any], Iterable[Hashable]] | Sequence[Hashable]
+) -> Pairs:
+    if isinstance(states, int | np.integer):
+        labels: tuple[Hashable, ...] = tuple(range(int(states)))
+    elif isinstance(states, Iterable):
+        labels = tuple(states)
+    else:
+        raise InvalidInput(f"states must be a list of states or their number, found {states!r}")
+    action_number: dict[Hashable, int] = {}
+    offsets, pair_actions = [0], []
+    for label in labels:
+        if callable(actions):
+            own = listed(actions(label), f"actions({label!r})")
+        else:
+            own = listed(actions, "actions")
+        for action in own:
+            try:
+                pair_actions.append(action_number.setdefault(action, len(action_number)))
+            except TypeError as error:
+                raise InvalidInput(f"state {label!r}, action {action!r}: actions must be hashable") from error
+        offsets.append(len(pair_actions))
+    return Pairs.create(offsets, np.array(pair_actions, dtype=np.int64), labels, tuple(action_number))
+
+
+def _range(limits: Any, what: str) -> tuple[float, float]:
+    try:
+        low, high = (float(limit) for limit in limits)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} must be (lowest, highest), found {limits!r}") from error
+    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+        raise InvalidInput(f"{what} must be two finite numbers, the lowest first, found {limits!r}")
+    return low, high
+
+
+def _require_within(value: float, limits: tuple[float, float], found: str, what: str) -> None:
+    low, high = limits
+    slack = 1e-12 * max(abs(low), abs(high))
+    if not low - slack <= value <= high + slack:
+        raise InvalidInput(f"{found} {value:g}, outside {what} ({low:g}, {high:g})")
+
+
+def _tabular_world(cmdp: CMDP, scaling: Scaling) -> World:
+    matrix = cmdp.transition
+    row_starts = matrix.indptr.astype(np.int64)
+    # Indices are short: at a million pairs a step is a matter of cache misses.
+    return World(
+        offsets=cmdp.offsets,
+        states=freeze(cmdp.pairs.states.astype(np.int32)),
+        row_starts=freeze(row_starts.astype(np.int32 if matrix.nnz < 2**31 else np.int64)),
+        cumulative=freeze(cumulative_rows(matrix.data, row_starts)),
+        successors=freeze(matrix.indices.astype(np.int32)),
+        reward=freeze((cmdp.reward - scaling.reward_low) / scaling.reward_span),
+        margins=freeze(np.ascontiguousarray((cmdp.margins / scaling.margin_scales[:, None]).T)),
+        start_cumulative=freeze(cumulative_rows(cmdp.initial, np.array([0, cmdp.n_states]))),
+        start_guide=freeze(_guide(cmdp.initial)),
+    )
+
+
+def cumulative_rows(probabilities: Floats, row_starts: Ints) -> Floats:
+    """Cumulative sums within rows, each of which is exactly 1 from its last positive entry on."""
+    cumulative = np.empty_like(probabilities)
+    lengths = np.diff(row_starts)
+    for length in np.unique(lengths):  # rows of one length form a rectangle
+        entries = row_starts[:-1][lengths == length][:, None] + np.arange(length)
+        sums = np.cumsum(probabilities[entries], axis=1)
+        sums[sums == sums[:, -1:]] = 1.0
+        cumulative[entries] = sums
+    return cumulative
+
+
+def _guide(initial: Floats) -> npt.NDArray[np.int32]:
+    """Where to start looking for the state of u, by the integer part of u * S: never beyond the state itself."""
+    cumulative = cumulative_rows(initial, np.array([0, len(initial)]))
+    # The product u * S may be rounded up to the next whole number, so a cell starts a little before j / S.
+    cells = np.arange(len(initial)) / len(initial) * (1.0 - 2.0**-52)
+    return np.searchsorted(cumulative, cells, side="right").astype(np.int32)

@@ -1,0 +1,259 @@
+"""What a judge has to say about a policy: the record, its table and its one line of verdict.
+
+A certificate says of which kind its statement is:
+
+    exact              a proof, in exact rational arithmetic on the stored model
+    rounding-bounded   a proof, in floating point with every rounding error bounded
+    confidence         true with the stated probability, whatever the model: it rests on samples
+    estimate           numbers without a guarantee
+
+`margins_lower` and `reward_lower` are what is proved: the true values are at least that. Minus infinity, and infinity
+for `reward_upper`, mean that nothing is proved. All values are in the user's units, normalised by (1 - discount).
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from inbounds.arrays import Floats
+from inbounds.problem.cmdp import CMDP, Constraint
+
+KINDS = ("exact", "rounding-bounded", "confidence", "estimate")
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """The vectors that prove a certificate on a known model: anyone can check them in one pass over the transitions.
+
+    Attributes
+    ----------
+    discount : float
+        Of the model.
+    probabilities : array [n]
+        The policy, over pairs.
+    margin_vectors : array [K, S]
+    reward_vector : array [S]
+        Each proves a lower bound on one value of the policy, see `inbounds.proofs.known_model`.
+    prices : array [K], optional
+    value_function : array [S], optional
+        Together they prove that no policy in bounds has more reward than `Certificate.reward_upper`.
+    """
+
+    discount: float
+    probabilities: Floats
+    margin_vectors: Floats
+    reward_vector: Floats
+    prices: Floats | None = None
+    value_function: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Certificate:
+    """What is known of the values of one policy, and how; values are normalised by (1 - discount).
+
+    ``print(certificate)`` shows it as a table with one line of verdict.
+
+    Attributes
+    ----------
+    in_bounds : bool
+        Every lower bound in `margins_lower` is >= 0: the policy keeps every bound.
+    kind : "exact", "rounding-bounded", "confidence" or "estimate"
+    constraints : tuple of Constraint, without signals
+        Names and bounds.
+    margins_lower : array [K]
+        The margin of each constraint is at least this.
+    methods : tuple of K str
+        How each of them was found, in a few words.
+    reward_lower : float
+        The reward is at least this.
+    reward_upper : float
+        No policy in bounds has more reward than this; infinite when that was not asked for.
+    confidence : float
+        The probability with which all of it holds at once; 1 for proofs.
+    samples : int
+        Transitions drawn; 0 for proofs.
+    proof : Proof, optional
+        What a checker needs, when there is a proof.
+    model : CMDP or str, optional
+        The model that the proof is about; of a certificate from a file, the SHA-256 of the model's .npz file.
+    """
+
+    in_bounds: bool
+    kind: str
+    constraints: tuple[Constraint, ...]
+    margins_lower: Floats
+    methods: tuple[str, ...]
+    reward_lower: float = -math.inf
+    reward_upper: float = math.inf
+    confidence: float = 1.0
+    samples: int = 0
+    proof: Proof | None = None
+    model: CMDP | str | None = None
+
+    @property
+    def gap(self) -> float:
+        """How far the policy can be from the best one in bounds: reward_upper - reward_lower, normalised."""
+        return max(self.reward_upper - self.reward_lower, 0.0)
+
+    @property
+    def verdict(self) -> str:
+        """The certificate in one line."""
+        if self.in_bounds:
+            line = f"in bounds: {self._how()}"
+            if math.isfinite(self.gap):
+                line += f"; at most {printed(self.gap, up=True)} below the best reward of any policy in bounds"
+            return line
+        doubtful = [
+            f"{constraint.name!r} (margin at least {printed(lower)})"
+            for constraint, lower in zip(self.constraints, self.margins_lower, strict=True)
+            if not lower >= 0.0
+        ]
+        return f"not proved to be in bounds ({self.kind}): {', '.join(doubtful)}"
+
+    def _how(self) -> str:
+        if self.kind == "confidence":
+            return f"with confidence {self.confidence:g}, from {self.samples:,} samples"
+        if self.kind == "estimate":
+            return f"an estimate, not a proof, from {self.samples:,} samples"
+        return "proved in exact arithmetic" if self.kind == "exact" else "proved, every rounding error bounded"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table as plain values for JSON, None where nothing is known. The proof's vectors are left out."""
+        return {
+            "in_bounds": self.in_bounds,
+            "kind": self.kind,
+            "verdict": self.verdict,
+            "constraints": [
+                {
+                    "name": constraint.name,
+                    side(constraint): float(constraint.bound),
+                    "margin_lower": finite(lower),
+                    "method": method,
+                }
+                for constraint, lower, method in zip(self.constraints, self.margins_lower, self.methods, strict=True)
+            ],
+            "reward_lower": finite(self.reward_lower),
+            "reward_upper": finite(self.reward_upper),
+            "confidence": self.confidence,
+            "samples": self.samples,
+        }
+
+    def __str__(self) -> str:
+        rows = [("constraint", "bound", "margin at least", "how")]
+        rows += [
+            (constraint.name, bound_in_words(constraint), printed(lower), method)
+            for constraint, lower, method in zip(self.constraints, self.margins_lower, self.methods, strict=True)
+        ]
+        if math.isfinite(self.reward_lower):
+            ceiling = f"optimum at most {printed(self.reward_upper, up=True)}" if math.isfinite(self.gap) else ""
+            rows.append(("(reward)", "", printed(self.reward_lower), ceiling))
+        return f"{aligned(rows)}\n{self.verdict}"
+
+    def __repr__(self) -> str:
+        return f"Certificate({self.verdict})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InfeasibilityCertificate:
+    """A proof that no policy is in bounds; values are normalised by (1 - discount).
+
+    The margins, added up with the weights `prices` >= 0, have a value of at most `margin_upper` < 0 under every
+    policy; so under every policy some margin is negative.
+
+    Attributes
+    ----------
+    infeasible : bool
+        Whether `margin_upper` is below zero, that is, whether the proof holds.
+    kind : "exact" or "rounding-bounded"
+    constraints : tuple of Constraint, without signals
+    prices : array [K]
+    value_function : array [S]
+    margin_upper : float
+    discount : float
+    model : CMDP or str, optional
+        The model that the proof is about; of a certificate from a file, the SHA-256 of the model's .npz file.
+    """
+
+    infeasible: bool
+    kind: str
+    constraints: tuple[Constraint, ...]
+    prices: Floats
+    value_function: Floats
+    margin_upper: float
+    discount: float
+    model: CMDP | str | None = None
+
+    @property
+    def verdict(self) -> str:
+        if not self.infeasible:
+            return (
+                f"not proved: the weighted margins are only known to be at most {printed(self.margin_upper, up=True)}"
+            )
+        how = "in exact arithmetic" if self.kind == "exact" else "with every rounding error bounded"
+        return (
+            f"no policy is in bounds: proved {how}; the weighted margins of any policy sum to at most "
+            f"{printed(self.margin_upper, up=True)}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table as plain values for JSON. The value function is left out."""
+        return {
+            "infeasible": self.infeasible,
+            "kind": self.kind,
+            "verdict": self.verdict,
+            "constraints": [
+                {"name": constraint.name, side(constraint): float(constraint.bound), "weight": float(price)}
+                for constraint, price in zip(self.constraints, self.prices, strict=True)
+            ],
+            "margin_upper": finite(self.margin_upper),
+        }
+
+    def __str__(self) -> str:
+        rows = [("constraint", "bound", "weight")]
+        rows += [
+            (constraint.name, bound_in_words(constraint), f"{price:.6g}")
+            for constraint, price in zip(self.constraints, self.prices, strict=True)
+        ]
+        return f"{aligned(rows)}\n{self.verdict}"
+
+    def __repr__(self) -> str:
+        return f"InfeasibilityCertificate({self.verdict})"
+
+
+def side(constraint: Constraint) -> str:
+    """ "at_least" or "at_most"."""
+    return "at_least" if constraint.at_least is not None else "at_most"
+
+
+def bound_in_words(constraint: Constraint) -> str:
+    return f"{side(constraint).replace('_', ' ')} {constraint.bound:g}"
+
+
+def printed(bound: float, up: bool = False) -> str:
+    """A proven bound with six digits, rounded so that what is printed is proved too: down, or up for an upper bound.
+
+    >>> printed(0.12345678), printed(0.12345678, up=True), printed(float("-inf"))
+    ('0.123456', '0.123457', '-inf')
+    """
+    if not math.isfinite(bound):
+        return str(float(bound))
+    rounding = decimal.Context(prec=6, rounding=decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR)
+    return f"{float(rounding.plus(decimal.Decimal(float(bound)))):.6g}"
+
+
+def finite(value: float) -> float | None:
+    """The number, or None where it is infinite and JSON has no word for it."""
+    return float(value) if np.isfinite(value) else None
+
+
+def aligned(rows: Sequence[tuple[str, ...]]) -> str:
+    """Text in columns."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = ("   ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)

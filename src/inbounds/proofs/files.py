@@ -1,0 +1,225 @@
+"""Certificates in and out of small JSON files, which `verify` checks without the rest of the library.
+
+Every number of a proof is written as a hexadecimal double, so that nothing is lost to decimals. Two hashes keep a
+damaged file from being taken for a whole one: `model` is the SHA-256 of the model's .npz file, and the file ends with
+its own `seal`. docs/certificates.md describes the format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inbounds.arrays import Floats, freeze
+from inbounds.errors import InvalidInput
+from inbounds.formats import npz
+from inbounds.formats.atomic import replaced
+from inbounds.formats.labels import shown
+from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, Proof
+
+KIND, VERSION = "inbounds certificate", 2
+
+_AFTER_SEAL = '"\n}\n'
+
+
+def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: str | os.PathLike[str]) -> None:
+    """Write a certificate to a JSON file, whole or not at all. Values are normalised by (1 - discount).
+
+    This is when the model is hashed, which takes about as long as saving it.
+
+    Examples
+    --------
+    >>> import tempfile, inbounds as ib
+    >>> from inbounds.proofs.known_model import certify_exact
+    >>> from inbounds.proofs.verify import verify
+    >>> queue = ib.zoo.queue()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     queue.save(f"{folder}/queue.npz")
+    ...     save_certificate(certify_exact(ib.slater(queue).policy, queue), f"{folder}/queue.json")
+    ...     verify(f"{folder}/queue.npz", f"{folder}/queue.json")[0]
+    True
+    """
+    if isinstance(certificate, InfeasibilityCertificate):
+        content: dict[str, Any] = {
+            "statement": "infeasible",
+            "arithmetic": certificate.kind,
+            "discount": certificate.discount.hex(),
+            "margin_upper": _hex(certificate.margin_upper),
+            "prices": _hexes(certificate.prices),
+            "value_function": _hexes(certificate.value_function),
+        }
+    else:
+        proof = certificate.proof
+        content = {
+            "statement": "policy",
+            "arithmetic": certificate.kind,
+            "confidence": certificate.confidence,
+            "samples": certificate.samples,
+            "methods": list(certificate.methods),
+            "margins_lower": _hexes(certificate.margins_lower),
+            "reward_lower": _hex(certificate.reward_lower),
+            "reward_upper": _hex(certificate.reward_upper),
+            "discount": proof and proof.discount.hex(),
+            "policy": proof and _hexes(proof.probabilities),
+            "margin_vectors": proof and [_hexes(vector) for vector in proof.margin_vectors],
+            "reward_vector": proof and _hexes(proof.reward_vector),
+            "prices": proof and _hexes(proof.prices),
+            "value_function": proof and _hexes(proof.value_function),
+        }
+    constraints = [
+        {"name": c.name, "bound": float(c.bound).hex(), "sense": 1 if c.at_least is not None else -1}
+        for c in certificate.constraints
+    ]
+    try:
+        model = npz.digest(certificate.model) if isinstance(certificate.model, CMDP) else certificate.model
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: cannot be written, because its model could not be saved: {error}") from error
+    document = {"kind": KIND, "version": VERSION, "model": model, "constraints": constraints} | content
+    try:
+        with replaced(Path(path)) as stream:
+            stream.write(sealed(document))
+    except OSError as error:
+        raise InvalidInput(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from error
+
+
+def sealed(document: dict[str, Any]) -> bytes:
+    """The file of a certificate: its JSON, which ends with the seal, the SHA-256 of every byte before the seal.
+
+    A seal tells damage from what was meant. It does not tell who meant it: anybody can seal anything.
+
+    >>> print(sealed({"kind": "note"}).decode().rstrip())
+    {
+    "kind": "note",
+    "seal": "60b7de3297d63a8f1b2fec7121a447c81b78c760387dfbe5fb49900769b6aa1a"
+    }
+    """
+    unsealed = {key: value for key, value in document.items() if key != "seal"}
+    text = json.dumps(unsealed | {"seal": ""}, allow_nan=False, indent=0) + "\n"
+    head = text.removesuffix(_AFTER_SEAL).encode("ascii")
+    return head + _seal(head)
+
+
+def _seal(head: bytes) -> bytes:
+    """What a file that begins with `head` has to end with."""
+    return (hashlib.sha256(head).hexdigest() + _AFTER_SEAL).encode("ascii")
+
+
+def load_certificate(path: str | os.PathLike[str]) -> Certificate | InfeasibilityCertificate:
+    """The certificate in a JSON file. Its form and its seal are checked; checking the proof is the work of `verify`."""
+    try:
+        content = Path(path).read_bytes()
+        document = json.loads(content.decode("utf-8"))
+    except OSError as error:
+        raise InvalidInput(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path}: is not JSON text in UTF-8 ({str(error)[:200]})") from error
+    if not isinstance(document, dict) or document.get("kind") != KIND:
+        raise InvalidInput(f"{path}: is not a certificate: its kind is not {KIND!r}")
+    if document.get("version") != VERSION:
+        raise InvalidInput(
+            f"{path}: is a certificate of version {shown(document.get('version'))}, and this version of inbounds reads "
+            f"{VERSION}; certify and save it anew"
+        )
+    length = len(_seal(b""))
+    if content[-length:] != _seal(content[:-length]):
+        raise InvalidInput(
+            f"{path}: is damaged or edited; its seal is not the SHA-256 of what comes before it. "
+            f"Take a whole copy, or certify and save it anew"
+        )
+    try:
+        return _certificate(document)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InvalidInput(f"{path}: is not a certificate, or is damaged ({error!r:.200})") from error
+
+
+def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertificate:
+    if document["arithmetic"] not in KINDS:
+        raise ValueError(f"the arithmetic must be one of {', '.join(KINDS)}")
+    model = None if document["model"] is None else _text(document["model"])
+    constraints = tuple(
+        Constraint(
+            name=_text(entry["name"]),
+            **{{1: "at_least", -1: "at_most"}[entry["sense"]]: float.fromhex(entry["bound"])},
+        )
+        for entry in document["constraints"]
+    )
+    n_constraints = len(constraints)
+    if document["statement"] == "infeasible":
+        margin_upper = _number(document["margin_upper"], math.inf)
+        return InfeasibilityCertificate(
+            infeasible=margin_upper < 0.0,
+            kind=document["arithmetic"],
+            constraints=constraints,
+            prices=_vector(document["prices"], n_constraints),
+            value_function=_vector(document["value_function"]),
+            margin_upper=margin_upper,
+            discount=float.fromhex(document["discount"]),
+            model=model,
+        )
+    if document["statement"] != "policy":
+        raise ValueError("the statement is neither 'policy' nor 'infeasible'")
+    margins = _vector(document["margins_lower"], n_constraints)
+    methods = tuple(_text(method) for method in document["methods"])
+    if len(methods) != n_constraints:
+        raise ValueError(f"methods must have {n_constraints} entries")
+    return Certificate(
+        in_bounds=bool(np.all(margins >= 0.0)),
+        kind=document["arithmetic"],
+        constraints=constraints,
+        margins_lower=margins,
+        methods=methods,
+        reward_lower=_number(document["reward_lower"], -math.inf),
+        reward_upper=_number(document["reward_upper"], math.inf),
+        confidence=float(document["confidence"]),
+        samples=int(document["samples"]),
+        proof=_proof(document, n_constraints) if document["policy"] is not None else None,
+        model=model,
+    )
+
+
+def _proof(document: Any, n_constraints: int) -> Proof:
+    reward_vector = _vector(document["reward_vector"])
+    n_states = len(reward_vector)
+    rows = [_vector(row, n_states) for row in document["margin_vectors"]]
+    if len(rows) != n_constraints:
+        raise ValueError(f"margin_vectors must have {n_constraints} entries")
+    priced = document["prices"] is not None
+    return Proof(
+        discount=float.fromhex(document["discount"]),
+        probabilities=_vector(document["policy"]),
+        margin_vectors=freeze(np.array(rows).reshape(n_constraints, n_states)),
+        reward_vector=reward_vector,
+        prices=_vector(document["prices"], n_constraints) if priced else None,
+        value_function=_vector(document["value_function"], n_states) if priced else None,
+    )
+
+
+def _hex(value: float) -> str | None:
+    return float(value).hex() if math.isfinite(value) else None
+
+
+def _hexes(vector: Floats | None) -> list[str] | None:
+    return None if vector is None else [value.hex() for value in vector.tolist()]
+
+
+def _number(text: Any, otherwise: float) -> float:
+    return otherwise if text is None else float.fromhex(text)
+
+
+def _vector(texts: Any, length: int | None = None) -> Floats:
+    if not isinstance(texts, list) or length not in (None, len(texts)):
+        raise ValueError(f"a vector must be a list of {'hexadecimal numbers' if length is None else length} entries")
+    return freeze(np.array([float.fromhex(text) for text in texts], dtype=np.float64))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"must be text, found {value!r}")
+    return value

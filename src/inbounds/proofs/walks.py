@@ -1,0 +1,215 @@
+"""Walks of a policy: samples whose mean is the policy's value, made nearly constant by a guess of that value.
+
+Everything is in scaled units (rewards in [0, 1], margins in [-1, 1]) and normalised by (1 - discount).
+
+**The sample.** Fix, before any sample, a guess q(s, a) of the value of one margin m under the policy, and let v(s) =
+sum_a pi(a|s) q(s, a). A *walk* starts from s_0 ~ initial, follows the policy, and goes on after each transition with
+probability g = discount. With d_t = (1 - g) m(s_t, a_t) + g v(s_{t+1}) - q(s_t, a_t),
+
+    X = mean of v over a few free starts + sum of d_t over the steps of the walk,        E[X] = J, the value of m.
+
+For step t is reached with probability g^t, and sum_t g^t E[(1 - g) m_t] = J, while sum_t g^t E[g v(s_{t+1}) - q(s_t,
+a_t)] telescopes to -E[v(s_0)]. This holds for *every* q; a good one makes X nearly constant, since what is left is the
+noise of g v(s_{t+1}) around its mean. Every transition of a walk serves. The last pair alone would do as well, but has
+1 / (1 - g) times the variance for the same cost; q = 0 and the last pair alone is the plain estimator.
+
+**Its least value.** J from any state is at least `low`, the least that any pair may report (0 for the reward). If
+after a step the sum is below a `floor` chosen before the samples, the rest of the walk, worth g (v_true(s') - v(s'))
+on average, is replaced by g (low - v(s')), which is no more. So E[X] <= J, with equality when the floor is never
+reached, and
+
+    X >= least = min(floor, min v) + low - max q        over all states, and all pairs that the policy can choose.
+
+No support that was merely observed enters, and no upper limit is needed: the bounds are one-sided.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from inbounds.algorithms.kernels import draw_next, draw_start
+from inbounds.arrays import Floats, Ints
+from inbounds.numerics.compiled import compiled, interpreted
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.policy import Policy, occupancy
+from inbounds.problem.simulator import Simulator, World, cumulative_rows
+from inbounds.proofs.evidence import Evidence, Log, new_log, record
+
+_START_NOISE = 0.1  # free starts are averaged until their variance is this much of that of the transitions,
+_STARTS_PER_STEP = 32  # but at most so many for each transition that a walk is expected to draw
+_FLOOR = 8.0  # standard deviations of a walk between its mean and the floor: tails are about exp(-1.4 * 8)
+_FLOOR_UNKNOWN = 4.0  # the same distance, in scaled units, when no model gives a standard deviation
+_RANGE_SLACK = 1e-9  # against rounding, of the least value of a walk
+_DENSE_STATES = 400  # up to which the values of a guess come from one dense solve, not from sweeps
+
+
+class Guess(NamedTuple):
+    """A guess of the values of reward (column 0) and margins (1..K), in scaled units, fixed before the samples."""
+
+    pair_values: Floats  # [n, K + 1], q
+    state_values: Floats  # [S, K + 1], v(s) = sum_a pi(a|s) q(s, a)
+    # The rest decides how well the bets do, never whether the bounds are right; NaN where nothing is known.
+    mean: Floats  # [K + 1], of v over the starts
+    start_variance: Floats  # [K + 1], of v over the starts
+    step_variance: Floats  # [K + 1], of the sum of d_t over a walk
+
+    def starts(self, discount: float) -> int:
+        """How many starts a walk should average over."""
+        most = math.ceil(_STARTS_PER_STEP / (1.0 - discount))
+        needed = self.start_variance / np.maximum(_START_NOISE * self.step_variance, 1e-300)
+        return max(1, math.ceil(np.nan_to_num(np.minimum(needed, most), nan=most).max()))
+
+    def variance(self, discount: float) -> Floats:
+        """Of a walk, if the guess is right, [K + 1]."""
+        return self.start_variance / self.starts(discount) + self.step_variance
+
+
+def guess_from_model(model: CMDP, policy: Policy, signal_variance: Floats | float = 0.0) -> Guess:
+    """The policy's values on a model in scaled units, and the variance that walks have if the model is right.
+
+    `signal_variance` [n, K + 1] is that of rewards and margins at each pair.
+    """
+    discount, probabilities = model.discount, policy.probabilities
+    signals = np.column_stack([model.reward, *model.margins])
+    choose = sp.csr_array(
+        (probabilities, np.arange(model.n_pairs), model.offsets), shape=(model.n_states, model.n_pairs)
+    )
+    chain, here = choose @ model.transition, (1.0 - discount) * (choose @ signals)
+    if model.n_states <= _DENSE_STATES:
+        values = np.linalg.solve(np.eye(model.n_states) - discount * chain.toarray(), here)
+    else:
+        values, missing = here / (1.0 - discount), 1.0
+        while missing > 1e-9:
+            values, missing = here + discount * (chain @ values), missing * discount
+    # Whatever the solve left over, v must be the policy's mean of q: that is what makes walks unbiased.
+    pair_values = (1.0 - discount) * signals + discount * (model.transition @ values)
+    state_values = choose @ pair_values
+    noise = step_noise(model, state_values, signal_variance)
+    mean = model.initial @ state_values
+    return Guess(
+        pair_values=pair_values,
+        state_values=state_values,
+        mean=mean,
+        start_variance=model.initial @ (state_values - mean) ** 2,
+        step_variance=occupancy(model, policy) @ noise / (1.0 - discount),
+    )
+
+
+def step_noise(model: CMDP, state_values: Floats, signal_variance: Floats | float) -> Floats:
+    """The variance of d_t at each pair, [n, K + 1]."""
+    of_next = np.maximum(model.transition @ state_values**2 - (model.transition @ state_values) ** 2, 0.0)
+    return model.discount**2 * of_next + (1.0 - model.discount) ** 2 * signal_variance
+
+
+def guess_from_array(values: Floats, policy: Policy) -> Guess:
+    """From values per pair [n, K + 1] in scaled units; nothing is known of how good they are."""
+    pairs = policy.pairs
+    state_values = np.add.reduceat(policy.probabilities[:, None] * values, pairs.offsets[:-1], axis=0)
+    unknown = np.full(values.shape[1], np.nan)
+    return Guess(values, state_values, unknown, unknown, unknown)
+
+
+class Design(NamedTuple):
+    """How walks are drawn. Rows are the reward (0) and the margins (1..K)."""
+
+    discount: float
+    starts: int
+    choice: Floats  # [n], cumulative probabilities of the policy within each state; the last of a state is 1
+    pair_values: Floats  # [n, K + 1]
+    state_values: Floats  # [S, K + 1]
+    floor: Floats  # [K + 1]
+    low: Floats  # [K + 1], the least value from any state
+    least: Floats  # [K + 1], no walk is below
+
+
+def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
+    """How to walk with the policy: the floor and the least value of a walk follow from the guess."""
+    low = np.concatenate([[0.0], np.minimum(simulator.margins_least, 0.0)])
+    lowest = guess.state_values.min(axis=0)
+    floor = guess.mean - _FLOOR * np.sqrt(guess.variance(simulator.discount))
+    floor = np.where(np.isfinite(floor), floor, lowest - _FLOOR_UNKNOWN)
+    possible = policy.probabilities > 0.0
+    least = np.minimum(floor, lowest) + low - guess.pair_values[possible].max(axis=0)
+    return Design(
+        discount=float(simulator.discount),
+        starts=guess.starts(simulator.discount),
+        choice=cumulative_rows(policy.probabilities, policy.pairs.offsets),
+        pair_values=np.ascontiguousarray(guess.pair_values),
+        state_values=np.ascontiguousarray(guess.state_values),
+        floor=floor,
+        low=low,
+        least=least - _RANGE_SLACK,
+    )
+
+
+@compiled
+def draw_walk(
+    design: Design,
+    world: World,
+    rng: np.random.Generator,
+    log: Log,
+    drawn: int,
+    budget: int,
+    totals: Floats,
+    active: Ints,
+) -> tuple[int, bool]:
+    """One X for every row into `totals`; the samples drawn by then, and whether the budget sufficed to finish."""
+    gamma, rows = design.discount, totals.shape[0]
+    state = draw_start(world, rng)
+    for k in range(rows):
+        totals[k] = design.state_values[state, k]
+        active[k] = 1
+    for _ in range(1, design.starts):
+        other = draw_start(world, rng)
+        for k in range(rows):
+            totals[k] += design.state_values[other, k]
+    for k in range(rows):
+        totals[k] /= design.starts
+    left = rows
+    while True:
+        if drawn >= budget:
+            return drawn, False
+        u = rng.random()
+        pair = world.offsets[state]
+        while design.choice[pair] <= u:
+            pair += 1
+        after = draw_next(world, pair, rng)
+        drawn += 1
+        record(log, world, pair, after)
+        for k in range(rows):
+            if active[k] == 1:
+                seen = world.reward[pair] if k == 0 else world.margins[pair, k - 1]
+                totals[k] += (1.0 - gamma) * seen + gamma * design.state_values[after, k] - design.pair_values[pair, k]
+                if totals[k] < design.floor[k]:
+                    totals[k] += gamma * (design.low[k] - design.state_values[after, k])
+                    active[k] = 0
+                    left -= 1
+        if rng.random() >= gamma or left == 0:
+            return drawn, True
+        state = after
+
+
+@compiled
+def draw_walks(design: Design, world: World, rng: np.random.Generator, log: Log, budget: int) -> None:
+    """Walks of the policy for their log only, of exactly `budget` samples."""
+    rows, drawn = design.floor.shape[0], 0
+    totals, active = np.empty(rows), np.empty(rows, dtype=np.int64)
+    while drawn < budget:
+        drawn, _ = draw_walk(design, world, rng, log, drawn, budget, totals, active)
+
+
+def walk_for_evidence(policy: Policy, evidence: Evidence, samples: int, rng: np.random.Generator) -> None:
+    """Add walks of the policy, of exactly `samples` samples, to the evidence."""
+    simulator = evidence.simulator
+    world, draws = simulator.open()
+    rows = 1 + simulator.n_constraints
+    nothing = guess_from_array(np.zeros((simulator.pairs.n_pairs, rows)), policy)
+    design = make_design(simulator, policy, nothing)._replace(starts=1, floor=np.full(rows, -np.inf))
+    log = new_log(simulator, samples)
+    run = interpreted(draw_walks, **draws) if draws else draw_walks
+    run(design, world, rng, log, samples)
+    evidence.add(log)

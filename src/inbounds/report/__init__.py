@@ -1,1 +1,0 @@
-"""Figures, tables and files of what was run. A report never runs anything."""

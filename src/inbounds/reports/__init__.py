@@ -1,0 +1,1 @@
+"""Figures and tables of finished work; a report never runs anything."""

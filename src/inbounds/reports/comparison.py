@@ -1,0 +1,179 @@
+"""A finished comparison as a table, a figure (SVG and PNG) and a CSV of all runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from inbounds.comparing import Comparison, Entry
+from inbounds.formats.atomic import replaced
+from inbounds.reports.figures import save_figure
+
+_COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+    "#7F7F7F",
+    "#8C510A",
+    "#5D3A9B",
+    "#B2182B",
+)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+"""Colours that differ for every kind of colour vision, or differ in marker; of other numbers, so that no pair soon
+repeats."""
+
+_SMALLEST_GAP = 1e-4
+"""Relative to the optimum: smaller gaps are drawn as good as zero."""
+
+FILLED = 0.95
+"""A marker is filled where at least this share of the runs is in bounds."""
+
+
+def write_comparison(comparison: Comparison, directory: Path) -> list[Path]:
+    """Write the figure as SVG and PNG and every run as CSV; the paths."""
+    directory.mkdir(parents=True, exist_ok=True)
+    written = save_figure(comparison_figure(comparison), directory / "comparison")
+    written.append(directory / "comparison.csv")
+    with replaced(written[-1]) as stream:
+        stream.write(comparison_csv(comparison).encode())
+    return written
+
+
+def summary_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """The table: one entry per algorithm at the end of its runs, totals; the smallest gap in bounds first.
+
+    In each group: algorithms whose runs are mostly in bounds, then the others, then those that did not run.
+    """
+    rows = []
+    for entry in comparison.entries:
+        if entry.refusal:
+            rows.append({"algorithm": entry.name, "constrained": entry.constrained, "refusal": entry.refusal})
+            continue
+        gaps, seeds = entry.gaps[:, -1], len(entry.rewards)
+        rows.append(
+            {
+                "algorithm": entry.name,
+                "constrained": entry.constrained,
+                "settings": entry.settings,
+                "mean_gap": float(gaps.mean()),
+                "standard_error_gap": float(gaps.std(ddof=1) / np.sqrt(seeds)) if seeds > 1 else None,
+                "mean_worst_margin": float(entry.worst_margins[:, -1].mean()) if entry.margins.shape[2] else None,
+                "mean_violation": float(entry.violations[:, -1].mean()),
+                "share_out_of_bounds": float(entry.out_of_bounds[:, -1].mean()),
+                "samples": int(entry.samples[-1]),
+                "seconds": float(entry.seconds.min()),  # the others may include compilation, or loading its result
+            }
+        )
+    return sorted(rows, key=_rank)
+
+
+def _rank(row: dict[str, Any]) -> tuple[bool, int, float]:
+    if "refusal" in row:
+        return not row["constrained"], 2, 0.0
+    return not row["constrained"], int(1.0 - row["share_out_of_bounds"] < FILLED), abs(row["mean_gap"])
+
+
+def comparison_figure(comparison: Comparison) -> Figure:
+    """Gap to the optimum against samples, a line per algorithm; filled markers where the runs are in bounds."""
+    ran = [entry for entry in comparison.entries if not entry.refusal]
+    groups = [[entry for entry in ran if entry.constrained is constrained] for constrained in (True, False)]
+    shown = [group for group in groups if group] or [[]]
+    figure = Figure(figsize=(5.4 + 4.4 * len(shown), 5.2), layout="constrained")
+    panels = figure.subplots(1, len(shown), squeeze=False, width_ratios=[1.5 if g is groups[0] else 1.0 for g in shown])
+    styles = {
+        entry.name: (_COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)])
+        for place, entry in enumerate(ran)
+    }
+    for panel, group in zip(panels[0], shown, strict=True):
+        threshold = _threshold(group)
+        for entry in sorted(group, key=lambda entry: -float(entry.gaps[:, -1].mean())):
+            _draw(panel, entry, *styles[entry.name])
+        panel.axhline(0.0, color="black", linewidth=0.9, linestyle="--")
+        panel.set_xscale("log")
+        panel.set_yscale("symlog", linthresh=threshold, linscale=0.6)
+        if all(np.all(entry.gaps.mean(axis=0) > -threshold) for entry in group):
+            panel.set_ylim(bottom=-threshold)  # nothing is below: leave no room for it
+        panel.set_xlabel("samples", fontsize=9)
+        panel.tick_params(labelsize=8)
+        panel.spines[["top", "right"]].set_visible(False)
+        if comparison.constraint_names:
+            with_constraints = bool(group) and group[0].constrained
+            panel.set_title("with the constraints" if with_constraints else "without the constraints", fontsize=10)
+    panels[0][0].set_ylabel("optimum − total reward, mean over runs", fontsize=9)
+    figure.legend(handles=_legend(shown, styles), frameon=False, fontsize=8, loc="outside right center")
+    figure.suptitle(
+        f"{comparison.problem}: {comparison.seeds} runs of {comparison.samples:,} samples, "
+        f"{comparison.preset} settings, judged exactly",
+        fontsize=11,
+    )
+    return figure
+
+
+def _draw(panel: Any, entry: Entry, colour: str, marker: str) -> None:
+    gaps = entry.gaps.mean(axis=0)
+    inside = 1.0 - entry.out_of_bounds.mean(axis=0) >= FILLED
+    panel.plot(entry.samples, gaps, color=colour, linewidth=1.1, zorder=1)
+    for filled in (True, False):
+        there = inside == filled
+        panel.plot(
+            entry.samples[there],
+            gaps[there],
+            linestyle="none",
+            marker=marker,
+            markersize=5.5,
+            color=colour,
+            markerfacecolor=colour if filled else "white",
+            zorder=2,
+        )
+
+
+def _legend(groups: list[list[Entry]], styles: dict[str, tuple[str, str]]) -> list[Line2D]:
+    """The algorithms from the largest gap to the smallest, as the lines end; and what filled and hollow mean."""
+    lines = []
+    for group in groups:
+        for entry in sorted(group, key=lambda entry: -float(entry.gaps[:, -1].mean())):
+            colour, marker = styles[entry.name]
+            lines.append(Line2D([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.1, label=entry.name))
+    for face, label in (
+        ("dimgrey", f"filled: at least {FILLED:.0%}\nof the runs in bounds"),
+        ("white", "hollow: fewer"),
+    ):
+        lines.append(
+            Line2D(
+                [], [], linestyle="none", marker="o", color="dimgrey", markerfacecolor=face, markersize=5, label=label
+            )
+        )
+    return lines
+
+
+def _threshold(group: list[Entry]) -> float:
+    """Where the axis turns from logarithmic to linear: below all but the smallest gaps at the end."""
+    ends = [abs(float(entry.gaps[:, -1].mean())) for entry in group]
+    return max(0.5 * float(np.quantile(ends, 0.2)), _SMALLEST_GAP * abs(group[0].optimum)) if group else 1.0
+
+
+def comparison_csv(comparison: Comparison) -> str:
+    """Every run at every checkpoint: totals."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [f"total_margin_{name}" for name in comparison.constraint_names]
+    writer.writerow(["algorithm", "seed", "samples", "total_reward", "gap", *names, "out_of_bounds"])
+    for entry in comparison.entries:
+        for seed, (rewards, gaps, margins, outside) in enumerate(
+            zip(entry.rewards, entry.gaps, entry.margins, entry.out_of_bounds, strict=True)
+        ):
+            for c, samples in enumerate(entry.samples):
+                values = [repr(float(value)) for value in (rewards[c], gaps[c], *margins[c])]
+                values += [""] * (len(names) - margins.shape[1])  # it ran without the constraints
+                writer.writerow([entry.name, seed, int(samples), *values, int(outside[c])])
+    return text.getvalue()

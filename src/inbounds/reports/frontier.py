@@ -1,0 +1,72 @@
+"""The price of safety as a picture: the optimum against the bound, and its slope, the price, below it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from inbounds.exact.moving_bound import Frontier
+from inbounds.formats.atomic import replaced
+from inbounds.reports.figures import save_figure
+
+
+def write_frontier(frontier: Frontier, constraint_names: list[str], directory: Path) -> list[Path]:
+    """Write the figure as SVG and PNG and the points as CSV; the paths."""
+    directory.mkdir(parents=True, exist_ok=True)
+    written = save_figure(frontier_figure(frontier, constraint_names), directory / "frontier")
+    written.append(directory / "frontier.csv")
+    with replaced(written[-1]) as stream:
+        stream.write(frontier_csv(frontier, constraint_names).encode())
+    return written
+
+
+def frontier_figure(frontier: Frontier, constraint_names: list[str]) -> Figure:
+    """The optimum (above) and its slope, the price of the bound (below), from the loosest bound to the tightest."""
+    figure = Figure(figsize=(7.0, 5.6), layout="constrained")
+    optimum, price = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    optimum.plot(frontier.bounds, frontier.rewards, color="#0072B2", marker="o", markersize=2.5, linewidth=1.4)
+    optimum.set_ylabel("optimum, per step")
+    prices = frontier.prices[:, constraint_names.index(frontier.constraint)]
+    price.plot(frontier.bounds, prices, color="#D55E00", marker="o", markersize=2.5, linewidth=1.4)
+    price.set_ylabel("price of the bound\n(slope of the optimum)")
+    # Close to the end the price may grow without limit; the rest of the curve should stay readable.
+    inner = prices[: max(int(0.95 * len(prices)), 2)]
+    price.set_ylim(-0.05 * inner.max() if inner.max() > 0.0 else -0.05, 1.3 * inner.max() if inner.max() > 0.0 else 1.0)
+    price.set_xlabel(f"bound: {frontier.constraint} {'at least' if frontier.at_least else 'at most'}")
+    for panel in (optimum, price):
+        _mark(panel, frontier)
+    if not frontier.at_least:
+        price.invert_xaxis()
+    optimum.set_title(f"The price of safety: {frontier.constraint}, from loose to tight", fontsize=11)
+    return figure
+
+
+def _mark(panel: Any, frontier: Frontier) -> None:
+    panel.axvline(frontier.matters_from, color="grey", linewidth=0.9, linestyle=":")
+    panel.axvline(frontier.possible_to, color="black", linewidth=1.1, linestyle="--")
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.tick_params(labelsize=8)
+    if panel.get_subplotspec().is_first_row():
+        for where, height, text, side in (
+            (frontier.matters_from, 0.02, " the bound begins to matter", "left"),
+            (frontier.possible_to, 0.95, "no policy beyond ", "right"),
+        ):
+            panel.annotate(
+                text, (where, height), xycoords=("data", "axes fraction"), fontsize=8, color="dimgrey", ha=side
+            )
+
+
+def frontier_csv(frontier: Frontier, constraint_names: list[str]) -> str:
+    """One row per bound, from the loosest to the tightest: the optimum, its upper bound, all margins and prices."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [f"{what}_{name}" for what in ("margin", "price") for name in constraint_names]
+    writer.writerow(["bound", "reward", "upper_bound", *names])
+    for bound, found in zip(frontier.bounds, frontier.solutions, strict=True):
+        numbers = (bound, found.reward, found.upper_bound, *found.margins, *found.prices)
+        writer.writerow([repr(float(number)) for number in numbers])
+    return text.getvalue()

@@ -1,0 +1,1 @@
+"""Many runs: workers, the journal, the paper's experiment."""

@@ -1,1 +1,0 @@
-"""Many runs: seeds, workers, statistics."""

@@ -1,0 +1,63 @@
+"""The jump grid: two cells pay for a jump; the better one for the reward is the worse one for the utility.
+
+Sutton and Barto's 5 x 5 grid (Reinforcement Learning, example 3.5) with a constraint. Cells are numbered row by row
+from 0. From cell 1 every move leads to cell 21 and pays 1, from cell 3 every move leads to cell 13 and pays 0.5; moves
+into a wall stay, without the penalty of the book. The utility of a step is 1 at cell 3, 0.1 at cell 1. Uniform start.
+
+**In the published problem values are discounted sums**; here, as everywhere, they are normalised by (1 - discount): the
+published bound of 1.5 on the utility becomes 0.15, and ``total_reward`` is the published value.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inbounds.problem.cmdp import CMDP, Constraint
+
+MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
+JUMPS = {1: (21, 1.0, 0.1), 3: (13, 0.5, 1.0)}
+"""From this cell: to that one, with this reward and this utility."""
+
+
+def jump_grid(discount: float = 0.9, utility: float = 0.15) -> CMDP:
+    """The jump grid; values are normalised by (1 - discount).
+
+    With the defaults the optimum of the total is 1.652722, and 1.732862 without the constraint.
+
+    Parameters
+    ----------
+    discount : float in [0, 1)
+    utility : float
+        The bound on the utility from below: a discounted average per step, like every bound.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> grid = ib.zoo.jump_grid()
+    >>> grid
+    CMDP(jump grid: 25 states, 100 pairs, 1 constraint, discount 0.9)
+    >>> round(ib.solve(grid).total_reward, 6)
+    1.652722
+    """
+    side = 5
+    n_cells = side * side
+    transition = np.zeros((n_cells, 4, n_cells))
+    reward, utilities = np.zeros((n_cells, 4)), np.zeros((n_cells, 4))
+    for cell in range(n_cells):
+        row, column = divmod(cell, side)
+        for action, (down, right) in enumerate(MOVES.values()):
+            inside = 0 <= row + down < side and 0 <= column + right < side
+            target = (row + down) * side + column + right if inside else cell
+            if cell in JUMPS:
+                target, reward[cell, action], utilities[cell, action] = JUMPS[cell]
+            transition[cell, action, target] = 1.0
+    return CMDP.from_dense(
+        transition,
+        reward=reward,
+        constraints=[Constraint(utilities, at_least=utility, name="utility")],
+        initial=np.full(n_cells, 1.0 / n_cells),
+        discount=discount,
+        state_labels=[f"cell {cell}" for cell in range(n_cells)],
+        action_labels=list(MOVES),
+        name="jump grid",
+    )
