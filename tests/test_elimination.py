@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inbounds as ib
-from inbounds.numerics.chain import Chain, iterate_flow, mixed_chain, unsigned
-from inbounds.numerics.elimination import factorise, make_plan, solve, solve_transposed
+from inbounds.numerics.elimination import eliminate, eliminate_transposed, factorise, make_plan
+from inbounds.numerics.rows import Chain, mixed_chain, rows_of, unsigned
+from inbounds.numerics.sweeps import iterate_flow
 
 
 def chain_from(dense):
@@ -35,8 +36,8 @@ def test_solutions_agree_with_dense_algebra(n_states, density, seed):
     factors = factorise(plan, chain)
     right = np.random.default_rng(seed + 1).normal(size=n_states)
     matrix = np.eye(n_states) - weights
-    assert solve(factors, right) == pytest.approx(np.linalg.solve(matrix, right), abs=1e-12)
-    assert solve_transposed(factors, right) == pytest.approx(np.linalg.solve(matrix.T, right), abs=1e-12)
+    assert eliminate(factors, right) == pytest.approx(np.linalg.solve(matrix, right), abs=1e-12)
+    assert eliminate_transposed(factors, right) == pytest.approx(np.linalg.solve(matrix.T, right), abs=1e-12)
 
 
 def test_one_plan_serves_every_policy_of_a_problem():
@@ -47,9 +48,8 @@ def test_one_plan_serves_every_policy_of_a_problem():
     for _ in range(5):
         mass = rng.random(cmdp.n_pairs) * (rng.random(cmdp.n_pairs) < 0.5) + 1e-3
         policy = ib.Policy.from_occupancy(cmdp, mass)
-        model = (rows.indptr, unsigned(rows.indices), rows.data)
-        chain = mixed_chain(*model, cmdp.offsets, policy.probabilities, cmdp.discount)
-        time = solve_transposed(factorise(plan, chain), (1.0 - cmdp.discount) * cmdp.initial)
+        chain = mixed_chain(rows_of(cmdp.offsets, rows), policy.probabilities, cmdp.discount)
+        time = eliminate_transposed(factorise(plan, chain), (1.0 - cmdp.discount) * cmdp.initial)
         assert time == pytest.approx(cmdp.pairs.sum_by_state(ib.occupancy(cmdp, policy)), abs=1e-14)
         assert iterate_flow(chain, cmdp.initial, cmdp.discount, 1e-13) == pytest.approx(time, abs=1e-13)
 

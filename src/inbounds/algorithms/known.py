@@ -19,9 +19,17 @@ import numpy as np
 from inbounds.algorithms.algorithm import Run, checkpoint_counts, record_of
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.numerics.chain import Chain, repeat_flow, row_times, unsigned
 from inbounds.numerics.compiled import compiled
-from inbounds.numerics.elimination import Factors, Plan, factor_rows, make_plan, solve, solve_transposed
+from inbounds.numerics.elimination import (
+    EliminationPlan,
+    Factors,
+    eliminate,
+    eliminate_transposed,
+    factor_rows,
+    make_plan,
+)
+from inbounds.numerics.rows import Chain, row_times, unsigned
+from inbounds.numerics.sweeps import repeat_flow
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Scaling
@@ -51,7 +59,7 @@ class KnownModel(NamedTuple):
     chain_starts: Ints  # [S + 1], moves that some policy can make, by state
     chain_targets: Any  # unsigned int [m]
     slots: Ints  # [nnz], which of those moves an entry of a row belongs to
-    plan: Plan
+    plan: EliminationPlan
     eliminate: bool  # by the plan; otherwise sweep
 
 
@@ -200,7 +208,7 @@ def known_model(model: CMDP) -> KnownModel:
         chain_starts=chain_starts.astype(np.int64),
         chain_targets=targets,
         slots=slots.astype(np.int64),
-        plan=Plan(nothing, nothing, nothing, no_columns, nothing, no_columns) if plan is None else plan,
+        plan=EliminationPlan(nothing, nothing, nothing, no_columns, nothing, no_columns) if plan is None else plan,
         eliminate=plan is not None,
     )
 
@@ -232,7 +240,7 @@ def state_values(model: KnownModel, policy: Floats, signals: Floats, values: Flo
         lower, diagonal, upper = factor_rows(model.plan, chain)
         factors = Factors(model.plan, lower, diagonal, upper)
         for i in range(signals.shape[0]):
-            values[i] = solve(factors, stage[i])
+            values[i] = eliminate(factors, stage[i])
         return
     for i in range(signals.shape[0]):
         missing, largest = np.inf, 1.0
@@ -266,7 +274,7 @@ def pair_occupancy(model: KnownModel, policy: Floats, time: Floats, result: Floa
         source[s] = (1.0 - model.discount) * model.initial[s]
     if model.eliminate:
         lower, diagonal, upper = factor_rows(model.plan, chain)
-        time[:] = solve_transposed(Factors(model.plan, lower, diagonal, upper), source)
+        time[:] = eliminate_transposed(Factors(model.plan, lower, diagonal, upper), source)
     else:
         repeat_flow(chain, source, time, _ACCURACY * (1.0 - model.discount), 1_000_000)
     for k in range(policy.shape[0]):

@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from inbounds.arrays import Floats, float_vector, freeze
+from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
+from inbounds.inputs import float_vector
 from inbounds.problem.pairs import Pairs
 
 

@@ -30,26 +30,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.arrays import Floats, Ints
-from inbounds.numerics.chain import (
-    TRIAL_SWEEPS,
-    Chain,
-    deterministic_chain,
-    improve_values,
-    iterate_flow,
-    mixed_chain,
-    row_times,
-    sweep_values,
-    unsigned,
-)
-from inbounds.numerics.compiled import compiled
 from inbounds.numerics.elimination import (
+    EliminationPlan,
     Factors,
-    Plan,
+    eliminate,
+    eliminate_transposed,
     factorise,
     plan_if_faster,
-    solve_transposed,
 )
-from inbounds.numerics.elimination import solve as eliminate
+from inbounds.numerics.rows import Chain, Rows, chosen_chain, longest_row, mixed_chain, row_times, rows_of
+from inbounds.numerics.sweeps import TRIAL_SWEEPS, improve_values, iterate_flow, sweep_values
 from inbounds.problem.cmdp import CMDP
 
 _UNIT = 2.0**-53
@@ -78,9 +68,8 @@ class Operator(NamedTuple):
 
     @classmethod
     def of(cls, cmdp: CMDP) -> Operator:
-        rows = cmdp.transition
-        longest = int(np.diff(rows.indptr).max())
-        return cls(cmdp.offsets, rows.indptr, unsigned(rows.indices), rows.data, cmdp.initial, cmdp.discount, longest)
+        rows = rows_of(cmdp.offsets, cmdp.transition)
+        return cls(*rows, cmdp.initial, cmdp.discount, longest_row(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +106,7 @@ class Solver:
 
     def __init__(self, cmdp: CMDP) -> None:
         self.operator = Operator.of(cmdp)
-        self._plan: Plan | None = None
+        self._plan: EliminationPlan | None = None
         self._planned = False
 
     def solve(
@@ -142,7 +131,7 @@ class Solver:
         """The discounted share of time that the policy spends in each state [S], begun from `start` if it iterates."""
         initial, discount = self.operator.initial, self.operator.discount
         if found.factors is not None:
-            return np.maximum(solve_transposed(found.factors, (1.0 - discount) * initial), 0.0)
+            return np.maximum(eliminate_transposed(found.factors, (1.0 - discount) * initial), 0.0)
         return iterate_flow(found.chain, initial, discount, tolerance, start)
 
     def expect(self, reward: Floats, chosen: Ints, value: Floats) -> Unconstrained:
@@ -176,13 +165,13 @@ class Solver:
         """The time per state [S] of the policy that takes pairs with probabilities `taken` [n], begun from `start`."""
         operator = self.operator
         initial, discount = operator.initial, operator.discount
-        chain = mixed_chain(*operator[1:4], operator.offsets, taken, discount)
+        chain = mixed_chain(Rows(*operator[:4]), taken, discount)
         if self._plan is not None:
-            return np.maximum(solve_transposed(factorise(self._plan, chain), (1.0 - discount) * initial), 0.0)
+            return np.maximum(eliminate_transposed(factorise(self._plan, chain), (1.0 - discount) * initial), 0.0)
         return iterate_flow(chain, initial, discount, tolerance, start)
 
 
-def choose_plan(operator: Operator, reward: Floats) -> Plan | None:
+def choose_plan(operator: Operator, reward: Floats) -> EliminationPlan | None:
     """A plan of elimination when it promises to be faster than sweeps, else None.
 
     How fast sweeps contract is measured on the policy that is greedy for one step.
@@ -248,7 +237,7 @@ def howard(
     operator: Operator,
     reward: Floats,
     tolerance: float,
-    plan: Plan,
+    plan: EliminationPlan,
     start: Unconstrained | None = None,
     keep_backups: bool = False,
 ) -> Unconstrained:
@@ -286,7 +275,7 @@ def howard(
 
 def chain_of(operator: Operator, chosen: Ints) -> Chain:
     """The chain of the policy that takes the pairs `chosen` [S]."""
-    return deterministic_chain(operator.starts, operator.targets, operator.probabilities, chosen, operator.discount)
+    return chosen_chain(Rows(*operator[:4]), chosen, operator.discount)
 
 
 def _mean(operator: Operator, value: Floats) -> float:

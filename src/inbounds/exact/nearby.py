@@ -22,8 +22,8 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.exact.bellman import Operator, Solver, Unconstrained
-from inbounds.numerics.chain import row_times
 from inbounds.numerics.compiled import compiled
+from inbounds.numerics.rows import row_times
 
 _ROUNDS = 100
 """Cutting planes, at most, for each row of a basis."""

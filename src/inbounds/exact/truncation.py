@@ -9,8 +9,9 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
+from inbounds.inputs import whole_number
 from inbounds.problem.cmdp import CMDP, Constraint, with_bound
-from inbounds.problem.episodic import EpisodicCMDP, EpisodicPolicy, occupancy_episodic, whole_number
+from inbounds.problem.episodic import EpisodicCMDP, EpisodicPolicy, occupancy_episodic
 from inbounds.problem.policy import Policy, occupancy
 
 

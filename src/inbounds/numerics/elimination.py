@@ -22,11 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.arrays import Floats, Ints
-from inbounds.numerics.chain import TRIAL_SWEEPS, Chain, is_slow
 from inbounds.numerics.compiled import compiled
+from inbounds.numerics.rows import Chain
+from inbounds.numerics.sweeps import TRIAL_SWEEPS, is_slow
 
 
-class Plan(NamedTuple):
+class EliminationPlan(NamedTuple):
     """An order of elimination and the pattern of the factors, in positions of that order."""
 
     order: Ints  # [S], the state at each position
@@ -40,13 +41,13 @@ class Plan(NamedTuple):
 class Factors(NamedTuple):
     """A = L U in the order of the plan; L has a unit diagonal."""
 
-    plan: Plan
+    plan: EliminationPlan
     lower: Floats  # [fill]
     diagonal: Floats  # [S], of U
     upper: Floats  # [fill]
 
 
-def plan_if_faster(early: float, late: float, chain_size: int, starts: Any, targets: Any) -> Plan | None:
+def plan_if_faster(early: float, late: float, chain_size: int, starts: Any, targets: Any) -> EliminationPlan | None:
     """A plan, when sweeps over a chain contract slowly and elimination costs less than the sweeps it replaces.
 
     Parameters
@@ -66,7 +67,7 @@ def plan_if_faster(early: float, late: float, chain_size: int, starts: Any, targ
     )
 
 
-def make_plan(starts: Any, targets: Any, most_fill: float, most_work: float) -> Plan | None:
+def make_plan(starts: Any, targets: Any, most_fill: float, most_work: float) -> EliminationPlan | None:
     """A plan for every chain whose moves are among those given (the targets of each state, repeats allowed).
 
     None when the factors would hold more than `most_fill` numbers each, or take more than `most_work` multiplications.
@@ -76,10 +77,10 @@ def make_plan(starts: Any, targets: Any, most_fill: float, most_work: float) -> 
     if len(order) < len(begins) - 1:
         return None
     order = _postorder(order, cliques, clique_begins, sizes)
-    return Plan(order, *_patterns(order, cliques, clique_begins, sizes))
+    return EliminationPlan(order, *_patterns(order, cliques, clique_begins, sizes))
 
 
-def factorise(plan: Plan, chain: Chain) -> Factors:
+def factorise(plan: EliminationPlan, chain: Chain) -> Factors:
     """The factors of I - W for the weights W of a chain."""
     return Factors(plan, *factor_rows(plan, chain))
 
@@ -343,7 +344,7 @@ def _patterns(order: Ints, cliques: Any, begin: Ints, sizes: Ints) -> Any:
 
 
 @compiled
-def factor_rows(plan: Plan, chain: Chain) -> Any:
+def factor_rows(plan: EliminationPlan, chain: Chain) -> Any:
     n_states = plan.order.shape[0]
     lower = np.empty(plan.lower_columns.shape[0])
     upper = np.empty(plan.upper_columns.shape[0])
@@ -372,7 +373,7 @@ def factor_rows(plan: Plan, chain: Chain) -> Any:
 
 
 @compiled
-def solve(factors: Factors, right: Floats) -> Floats:
+def eliminate(factors: Factors, right: Floats) -> Floats:
     """v [S] with (I - W) v = right: the values of the chain when `right` is its reward."""
     plan = factors.plan
     n_states = plan.order.shape[0]
@@ -393,7 +394,7 @@ def solve(factors: Factors, right: Floats) -> Floats:
 
 
 @compiled
-def solve_transposed(factors: Factors, right: Floats) -> Floats:
+def eliminate_transposed(factors: Factors, right: Floats) -> Floats:
     """x [S] with (I - W)^T x = right: the time per state of the chain when `right` is its source."""
     plan = factors.plan
     n_states = plan.order.shape[0]

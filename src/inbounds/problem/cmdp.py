@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from inbounds.arrays import Floats, Ints, divisors, float_array, float_vector, freeze
+from inbounds.arrays import Floats, Ints, divisors, freeze
 from inbounds.errors import InvalidInput
+from inbounds.inputs import float_array, float_vector
 from inbounds.problem.pairs import Pairs, table_entries
 
 if TYPE_CHECKING:

@@ -29,8 +29,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from inbounds.arrays import Floats, Ints, divisors, float_array, freeze
+from inbounds.arrays import Floats, Ints, divisors, freeze
 from inbounds.errors import InvalidInput
+from inbounds.inputs import float_array, whole_number
 from inbounds.problem.cmdp import (
     Constraint,
     Problem,
@@ -401,13 +402,6 @@ def mix_episodic(problem: EpisodicCMDP, policies: Sequence[EpisodicPolicy], weig
 occupancy.register(EpisodicCMDP, occupancy_episodic)
 evaluate.register(EpisodicCMDP, evaluate_episodic)  # type: ignore[arg-type]
 mix.register(EpisodicCMDP, mix_episodic)  # type: ignore[arg-type]
-
-
-def whole_number(value: Any, what: str) -> int:
-    """`value` as an int >= 1; `what` names it in the error message."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InvalidInput(f"{what} must be a whole number of at least 1, found {value!r}")
-    return int(value)
 
 
 def _per_stage(values: Any, horizon: int, pairs: Pairs, what: str) -> Floats:

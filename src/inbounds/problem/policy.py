@@ -24,10 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from inbounds.arrays import Floats, divisors, float_vector, freeze
+from inbounds.arrays import Floats, divisors, freeze
 from inbounds.errors import InvalidInput
-from inbounds.numerics.chain import TRIAL_SWEEPS, Chain, flow_sweeps, iterate_flow, mixed_chain, unsigned
-from inbounds.numerics.elimination import factorise, plan_if_faster, solve_transposed
+from inbounds.inputs import float_vector
+from inbounds.numerics.elimination import eliminate_transposed, factorise, plan_if_faster
+from inbounds.numerics.rows import Chain, mixed_chain, rows_of
+from inbounds.numerics.sweeps import TRIAL_SWEEPS, flow_sweeps, iterate_flow
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.pairs import Pairs
 
@@ -222,10 +224,7 @@ def occupancy_near(cmdp: CMDP, policy: Policy, start: Floats | None = None) -> F
 
 def chain_of(cmdp: CMDP, policy: Policy) -> Chain:
     """The Markov chain that a policy makes of a model."""
-    rows = cmdp.transition
-    return mixed_chain(
-        rows.indptr, unsigned(rows.indices), rows.data, cmdp.offsets, policy.probabilities, cmdp.discount
-    )
+    return mixed_chain(rows_of(cmdp.offsets, cmdp.transition), policy.probabilities, cmdp.discount)
 
 
 def _time_per_state(cmdp: CMDP, policy: Policy, start: Floats | None = None) -> Floats:
@@ -237,7 +236,7 @@ def _time_per_state(cmdp: CMDP, policy: Policy, start: Floats | None = None) -> 
     late = flow_sweeps(chain, cmdp.initial, cmdp.discount, time, _ACCURACY, most=TRIAL_SWEEPS)
     plan = plan_if_faster(early, late, len(chain.weights), chain.starts, chain.targets)
     if plan is not None:
-        return solve_transposed(factorise(plan, chain), (1.0 - cmdp.discount) * cmdp.initial)
+        return eliminate_transposed(factorise(plan, chain), (1.0 - cmdp.discount) * cmdp.initial)
     return iterate_flow(chain, cmdp.initial, cmdp.discount, _ACCURACY, start=time)
 
 

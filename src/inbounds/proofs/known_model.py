@@ -69,12 +69,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from inbounds.arrays import Floats, Ints, float_vector, freeze
+from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import Infeasible, InvalidInput
 from inbounds.exact.feasibility import slater
 from inbounds.exact.solution import Solution
-from inbounds.numerics.chain import TRIAL_SWEEPS, improve_values, sweep_values
+from inbounds.inputs import float_vector
 from inbounds.numerics.compiled import compiled
+from inbounds.numerics.sweeps import TRIAL_SWEEPS, improve_values, sweep_values
 from inbounds.problem.cmdp import CMDP, Constraint
 from inbounds.problem.policy import Policy, chain_of, evaluate, occupancy
 from inbounds.proofs.certificate import Certificate, InfeasibilityCertificate, Proof

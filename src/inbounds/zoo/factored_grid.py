@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from inbounds.inputs import probability
 from inbounds.problem.cmdp import Constraint
 from inbounds.problem.episodic import EpisodicCMDP
-from inbounds.zoo.parameters import probability
 
 
 def factored(horizon: int = 3, free: float = 0.1, cost: float = 0.1) -> EpisodicCMDP:

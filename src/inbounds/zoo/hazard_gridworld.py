@@ -16,9 +16,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from inbounds.errors import InvalidInput
+from inbounds.inputs import probability, whole_number
 from inbounds.problem.cmdp import Constraint
-from inbounds.problem.episodic import EpisodicCMDP, whole_number
-from inbounds.zoo.parameters import probability
+from inbounds.problem.episodic import EpisodicCMDP
 
 HAZARDS = ((2, 3), (2, 6), (5, 1), (5, 2), (6, 1), (6, 4), (6, 6), (7, 3))
 MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from inbounds.inputs import whole_number
 from inbounds.problem.cmdp import Constraint
-from inbounds.problem.episodic import EpisodicCMDP, whole_number
+from inbounds.problem.episodic import EpisodicCMDP
 
 
 def inventory(

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from inbounds.inputs import probability, whole_number
 from inbounds.problem.cmdp import Constraint
-from inbounds.problem.episodic import EpisodicCMDP, whole_number
-from inbounds.zoo.parameters import probability
+from inbounds.problem.episodic import EpisodicCMDP
 
 
 def media(

@@ -1,4 +1,4 @@
-"""The Markov chain of a policy: its rows, and the discounted time it spends in each state.
+"""Sweeps over the chain of a policy: the discounted time that it spends in each state, and the values of a reward.
 
 With weights w(s, s') = discount * P_policy(s' | s), the time per state x [S] solves the flow equations
 
@@ -16,12 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from inbounds.arrays import Floats, Ints
+from inbounds.arrays import Floats
 from inbounds.numerics.compiled import compiled
+from inbounds.numerics.rows import Chain, row_times
 
 _ROUNDING = 1e-15
 """A change of the total time (which is 1) that rounding alone can cause."""
@@ -45,81 +46,6 @@ _CYCLE = 10
 def is_slow(early: float, late: float) -> bool:
     """Whether a chain mixes slowly, by how much a sweep changed, and how much `TRIAL_SWEEPS` later."""
     return late > early * _FAST**TRIAL_SWEEPS
-
-
-class Chain(NamedTuple):
-    """The rows of a policy's transition matrix, times the discount, in compressed form.
-
-    Indices are unsigned, in compiled loops too: Python's negative ones would cost a test of the sign at every access,
-    which doubles the time of a sweep over a chain that fits the cache.
-    """
-
-    starts: Any  # int [S + 1]
-    targets: Any  # unsigned int [nnz]
-    weights: Floats  # [nnz], discount * probability
-
-
-def unsigned(indices: Any) -> Any:
-    """The same memory, read as unsigned integers."""
-    return indices.view(np.uint32 if indices.dtype.itemsize == 4 else np.uint64)
-
-
-def deterministic_chain(starts: Any, targets: Any, probabilities: Floats, chosen: Ints, discount: float) -> Chain:
-    """The chain of the policy that always takes pair ``chosen[s]`` in state ``s``, from the rows of all pairs."""
-    return Chain(*_chosen_rows(starts, targets, probabilities, chosen, discount))
-
-
-def mixed_chain(
-    starts: Any, targets: Any, probabilities: Floats, offsets: Ints, taken: Floats, discount: float
-) -> Chain:
-    """The chain of the policy that takes each pair with probability `taken` [n]; a row may name a target twice."""
-    return Chain(*_mixed_rows(starts, targets, probabilities, offsets, taken, np.flatnonzero(taken != 0.0), discount))
-
-
-@compiled
-def _chosen_rows(starts: Any, targets: Any, probabilities: Floats, chosen: Ints, discount: float) -> Any:
-    n_states = chosen.shape[0]
-    new_starts = np.empty(n_states + 1, dtype=starts.dtype)
-    new_starts[0] = 0
-    for s in range(n_states):
-        new_starts[s + 1] = new_starts[s] + starts[chosen[s] + 1] - starts[chosen[s]]
-    new_targets = np.empty(new_starts[n_states], dtype=targets.dtype)
-    weights = np.empty(new_starts[n_states])
-    at = np.uint64(0)
-    for pair in chosen:
-        entry, end = np.uint64(starts[pair]), np.uint64(starts[pair + 1])
-        while entry < end:
-            new_targets[at] = targets[entry]
-            weights[at] = discount * probabilities[entry]
-            entry += np.uint64(1)
-            at += np.uint64(1)
-    return new_starts, new_targets, weights
-
-
-@compiled
-def _mixed_rows(
-    starts: Any, targets: Any, probabilities: Floats, offsets: Ints, taken: Floats, pairs: Ints, discount: float
-) -> Any:
-    size = 0
-    for pair in pairs:
-        size += starts[pair + 1] - starts[pair]
-    new_starts = np.empty(offsets.shape[0], dtype=starts.dtype)
-    new_targets, weights = np.empty(size, dtype=targets.dtype), np.empty(size)
-    new_starts[0] = 0
-    s, at = 0, np.uint64(0)
-    for pair in pairs:
-        while offsets[s + 1] <= pair:
-            s += 1
-            new_starts[s] = at
-        share = discount * taken[pair]
-        entry, end = np.uint64(starts[pair]), np.uint64(starts[pair + 1])
-        while entry < end:
-            new_targets[at] = targets[entry]
-            weights[at] = share * probabilities[entry]
-            entry += np.uint64(1)
-            at += np.uint64(1)
-    new_starts[s + 1 :] = at
-    return new_starts, new_targets, weights
 
 
 def iterate_flow(
@@ -170,7 +96,8 @@ def repeat_flow(chain: Chain, source: Floats, x: Floats, tolerance: float, most:
     sweeps = 0
     while sweeps < most and change > tolerance:
         change = _flow_sweep(chain, source, x, new)
-        x[:] = new
+        for s in range(x.shape[0]):
+            x[s] = new[s]
         sweeps += 1
     return change
 
@@ -178,7 +105,8 @@ def repeat_flow(chain: Chain, source: Floats, x: Floats, tolerance: float, most:
 @compiled
 def _flow_sweep(chain: Chain, source: Floats, x: Floats, new: Floats) -> Any:
     """new <- source + weights^T x; how much that changes, in the sum of absolute values."""
-    new[:] = source
+    for s in range(x.shape[0]):
+        new[s] = source[s]
     entry = np.uint64(0)
     for s in range(x.shape[0]):
         mass, end = x[s], np.uint64(chain.starts[s + 1])
@@ -217,7 +145,8 @@ def sweep_values(chain: Chain, stage: Floats, value: Floats, scratch: Floats, go
     low, high = -np.inf, np.inf
     sweeps = 0
     while sweeps < most and high - low > goal:
-        scratch[:] = value
+        for s in range(value.shape[0]):
+            scratch[s] = value[s]
         low, high = _value_sweep(chain, stage, scratch, value)
         sweeps += 1
     return low, high
@@ -306,14 +235,3 @@ def _distance(x: Floats, y: Floats) -> Any:
     for i in range(whole, x.shape[0]):
         a += abs(x[i] - y[i])
     return (a + b) + (c + d)
-
-
-@compiled
-def row_times(starts: Any, targets: Any, weights: Floats, row: int, x: Floats) -> Any:
-    """The product of one row of a matrix in compressed form with the vector `x`."""
-    total = 0.0
-    entry, end = np.uint64(starts[row]), np.uint64(starts[row + 1])
-    while entry < end:
-        total += weights[entry] * x[targets[entry]]
-        entry += np.uint64(1)
-    return total

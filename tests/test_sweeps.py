@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inbounds.numerics.chain import Chain, combined_sweeps, iterate_flow
+from inbounds.numerics.rows import Chain
+from inbounds.numerics.sweeps import combined_sweeps, iterate_flow
 
 STATES = 60
 

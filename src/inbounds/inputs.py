@@ -1,0 +1,50 @@
+"""What comes from outside, checked once and in one place: each check returns the value, or names the culprit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from inbounds.arrays import Floats, freeze
+from inbounds.errors import InvalidInput
+
+
+def is_whole(value: Any, least: int) -> bool:
+    """Whether `value` is a whole number of at least `least`; True and False are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
+
+
+def whole_number(value: Any, what: str, least: int = 1) -> int:
+    """`value` as an int of at least `least`; `what` names it in the error message."""
+    if not is_whole(value, least):
+        raise InvalidInput(f"{what} must be a whole number of at least {least:,}, found {value!r}")
+    return int(value)
+
+
+def probability(value: Any, what: str) -> float:
+    """`value` as a float in [0, 1]; `what` names it in the error message."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0.0 <= value <= 1.0:
+        raise InvalidInput(f"{what} must be a probability, a number in [0, 1], found {value!r}")
+    return float(value)
+
+
+def random_seed(seed: Any) -> int | np.random.SeedSequence:
+    """A seed of ``numpy.random.default_rng`` that gives the same run every time."""
+    return seed if isinstance(seed, np.random.SeedSequence) else whole_number(seed, "seed", least=0)
+
+
+def float_array(values: object, what: str) -> Floats:
+    """`values` as float64, of whatever shape, copied only if need be; `what` names it in the error message."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} must be numbers, found {type(values).__name__} ({error})") from error
+
+
+def float_vector(values: object, length: int, what: str) -> Floats:
+    """A read-only copy of `values` as float64 [length]; `what` names it in the error message."""
+    vector = float_array(values, what).copy()
+    if vector.shape != (length,):
+        raise InvalidInput(f"{what} must have {length} entries, found shape {vector.shape}")
+    return freeze(vector)
