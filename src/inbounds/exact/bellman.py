@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.arrays import Floats, Ints
+from inbounds.numerics.compiled import compiled
 from inbounds.numerics.elimination import (
     EliminationPlan,
     Factors,
