@@ -21,12 +21,13 @@ import numpy.typing as npt
 from inbounds.algorithms import ALGORITHMS
 from inbounds.algorithms.algorithm import learn, record_of
 from inbounds.arrays import Floats, Ints
+from inbounds.criteria import criterion_of
+from inbounds.criteria.evaluation import ROUNDING, evaluate
 from inbounds.errors import InvalidInput
-from inbounds.exact.attempt import solve
+from inbounds.exact.methods import solve_uncertified
 from inbounds.formats.npz import digest
 from inbounds.numerics.compiled import sources_digest
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.policy import ROUNDING, evaluate
 from inbounds.studies.journal import Journal, key_of
 from inbounds.studies.parallel import run_jobs, valid_workers
 
@@ -144,7 +145,7 @@ def compare(
     chosen, workers = _settings(algorithms, preset), valid_workers(workers)
     checkpoints = sorted({round(count) for count in np.geomspace(_FIRST * samples, samples, _CHECKPOINTS)})
     free = cmdp.unconstrained()
-    optimum, free_optimum = solve(cmdp).total_reward, solve(free).total_reward
+    optimum, free_optimum = solve_uncertified(cmdp).total_reward, solve_uncertified(free).total_reward
 
     identity = digest(replace(cmdp, state_labels=None, action_labels=None))  # labels change no run
     jobs, keys = [], []
@@ -252,7 +253,7 @@ def _entry(
         samples=np.array(ran[0]["samples"] if ran else [], dtype=np.int64),
         rewards=np.array([run["rewards"] for run in ran]).reshape(len(ran), n_checkpoints),
         margins=np.array([run["margins"] for run in ran]).reshape(len(ran), n_checkpoints, n_constraints),
-        margin_scales=cmdp.total(cmdp.margin_scales) if constrained else np.empty(0),
+        margin_scales=criterion_of(cmdp).total(cmdp.margin_scales) if constrained else np.empty(0),
         seconds=np.array([run["seconds"] for run in ran]),
         refusal=refusal,
     )

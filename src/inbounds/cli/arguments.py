@@ -11,7 +11,6 @@ import click
 
 if TYPE_CHECKING:
     from inbounds.problem.cmdp import CMDP
-    from inbounds.problem.episodic import EpisodicCMDP
 
 
 def _with(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -36,7 +35,7 @@ problem_argument = _with(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 
 
-def load(problem: str, parameters: tuple[str, ...]) -> CMDP | EpisodicCMDP:
+def load(problem: str, parameters: tuple[str, ...]) -> CMDP:
     """The problem that the user named, with the parameters that they set; or the model in the file that they named."""
     import inspect
 
@@ -74,10 +73,9 @@ def load(problem: str, parameters: tuple[str, ...]) -> CMDP | EpisodicCMDP:
 
 def load_discounted(problem: str, parameters: tuple[str, ...], command: str) -> CMDP:
     from inbounds.errors import InvalidInput
-    from inbounds.problem.cmdp import CMDP
 
     loaded = load(problem, parameters)
-    if not isinstance(loaded, CMDP):
+    if loaded.discount is None:
         raise InvalidInput(
             f"{problem} has a finite horizon; `inbounds {command}` takes discounted problems (see `inbounds zoo`)"
         )

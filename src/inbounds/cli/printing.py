@@ -11,13 +11,12 @@ import click
 
 
 def problem_facts(problem: Any) -> dict[str, Any]:
-    span = {"horizon": problem.horizon} if hasattr(problem, "horizon") else {"discount": problem.discount}
     return {
         "name": problem.name,
         "states": problem.n_states,
         "pairs": problem.n_pairs,
         "constraints": problem.n_constraints,
-        **span,
+        **problem.criterion,
     }
 
 

@@ -46,7 +46,7 @@ def command(
     import inbounds as ib
 
     loaded = load(problem, parameters)
-    discounted = isinstance(loaded, ib.CMDP)
+    discounted = loaded.discount is not None
     if not discounted and (certificate is not None or save_model is not None):
         raise ib.InvalidInput(
             f"{problem} has a finite horizon; models and proofs are saved of discounted problems only"

@@ -23,7 +23,8 @@ import numpy.typing as npt
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.problem.cmdp import CMDP, Constraint, named_constraints, sizes, valid_discount
+from inbounds.problem.cmdp import CMDP, sizes, valid_discount
+from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.pairs import Pairs, listed
 
 

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from inbounds.arrays import Floats
-from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 
 KINDS = ("exact", "rounding-bounded", "confidence", "estimate")
 
@@ -33,19 +34,19 @@ class Proof:
 
     Attributes
     ----------
-    discount : float
-        Of the model.
-    probabilities : array [n]
-        The policy, over pairs.
-    margin_vectors : array [K, S]
-    reward_vector : array [S]
+    criterion : dict
+        Of the model: ``{"discount": 0.95}``, ``{"horizon": 12}`` or ``{"average": True}``.
+    probabilities : array [N]
+        The policy, over pairs, stage by stage.
+    margin_vectors : array [K, M]
+    reward_vector : array [M]
         Each proves a lower bound on one value of the policy, see `inbounds.proofs.known_model`.
     prices : array [K], optional
-    value_function : array [S], optional
+    value_function : array [M], optional
         Together they prove that no policy in bounds has more reward than `Certificate.reward_upper`.
     """
 
-    discount: float
+    criterion: dict[str, Any]
     probabilities: Floats
     margin_vectors: Floats
     reward_vector: Floats
@@ -175,7 +176,7 @@ class InfeasibilityCertificate:
     prices : array [K]
     value_function : array [S]
     margin_upper : float
-    discount : float
+    criterion : dict
     model : CMDP or str, optional
         The model that the proof is about; of a certificate from a file, the SHA-256 of the model's .npz file.
     """
@@ -186,7 +187,7 @@ class InfeasibilityCertificate:
     prices: Floats
     value_function: Floats
     margin_upper: float
-    discount: float
+    criterion: dict[str, Any]
     model: CMDP | str | None = None
 
     @property

@@ -17,9 +17,10 @@ import numpy.typing as npt
 from inbounds.algorithms.algorithm import learn
 from inbounds.algorithms.cspda import CSPDA
 from inbounds.arrays import Floats, Ints
+from inbounds.criteria import criterion_of
+from inbounds.criteria.evaluation import ROUNDING, evaluate
 from inbounds.errors import InvalidInput
-from inbounds.exact.attempt import solve
-from inbounds.problem.policy import ROUNDING, evaluate
+from inbounds.exact.methods import solve_uncertified
 from inbounds.studies.parallel import run_jobs
 from inbounds.zoo.single_server_queue import queue
 
@@ -136,15 +137,15 @@ def reproduce_queue(
                 samples=np.array(checkpoints),
                 rewards=values[:, :, 0],
                 margins=values[:, :, 1:],
-                margin_scales=problem.total(problem.margin_scales),
+                margin_scales=criterion_of(problem).total(problem.margin_scales),
             )
         )
     kappa = max(arm.kappa for arm in results)
     return Reproduction(
         constraint_names=tuple(constraint.name for constraint in problem.constraints),
         arms=tuple(results),
-        optimum=solve(problem).total_reward,
-        conservative_optimum=solve(problem.tightened(kappa * problem.margin_scales)).total_reward,
+        optimum=solve_uncertified(problem).total_reward,
+        conservative_optimum=solve_uncertified(problem.tightened(kappa * problem.margin_scales)).total_reward,
         kappa=kappa,
         seeds=seeds,
     )

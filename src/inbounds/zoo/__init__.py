@@ -12,7 +12,6 @@ from typing import Any
 
 from inbounds.errors import InvalidInput
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.episodic import EpisodicCMDP
 from inbounds.zoo.factored_grid import factored as factored
 from inbounds.zoo.hazard_gridworld import hazard_grid as hazard_grid
 from inbounds.zoo.inventory_control import inventory as inventory
@@ -22,7 +21,7 @@ from inbounds.zoo.random_garnet import garnet as garnet
 from inbounds.zoo.ring_of_three import three_cycle as three_cycle
 from inbounds.zoo.single_server_queue import queue as queue
 
-PROBLEMS: dict[str, Callable[..., CMDP | EpisodicCMDP]] = {
+PROBLEMS: dict[str, Callable[..., CMDP]] = {
     "factored": factored,
     "garnet": garnet,
     "hazard_grid": hazard_grid,
@@ -39,7 +38,7 @@ def names() -> tuple[str, ...]:
     return tuple(PROBLEMS)
 
 
-def load(name: str, **parameters: Any) -> CMDP | EpisodicCMDP:
+def load(name: str, **parameters: Any) -> CMDP:
     """The problem called `name`, with `parameters` in place of its defaults."""
     if name not in PROBLEMS:
         raise InvalidInput(f"no problem is called {name!r}; there are: {', '.join(names())}")

@@ -6,8 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from inbounds.arrays import Floats
+from inbounds.criteria import criterion_of
 from inbounds.errors import InvalidInput
-from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 
 REACH = 10
 """How far a move on the ring goes at most, in either direction."""
@@ -97,11 +99,9 @@ def garnet(
 
 def _signals_of_best(cmdp: CMDP, reward: Floats) -> Floats:
     """What every signal gives [K] under the best policy for `reward` [n]."""
-    from inbounds.exact.bellman import Solver
-
-    solver = Solver(cmdp)
-    found = solver.solve(reward, 1e-9)
-    return cmdp.margins[:, found.chosen] @ solver.time_per_state(found, 1e-13)
+    criterion = criterion_of(cmdp)
+    found = criterion.solve(reward, 1e-9)
+    return cmdp.margins[:, found.chosen] @ criterion.time(found, 1e-13)
 
 
 def _distinct(
