@@ -33,8 +33,8 @@ def certify(
 
     On a `CMDP` the result is a proof, with the vectors that anyone can check (kind "rounding-bounded", or "exact" in
     rational arithmetic). From a `Simulator` it is a set of lower bounds that hold all at once with probability
-    `confidence` (kind "confidence": confidence sequences), whatever the model; samples that were used to find the policy
-    must not be used again, so give a seed of its own.
+    `confidence` (kind "confidence": confidence sequences), whatever the model; samples that were used to find the
+    policy must not be used again, so give a seed of its own.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ criterion without stages has one. Every occupancy x [N] has mass 1 in each layer
     (E y)(h, s, a) = own * y_h(s) + reach * sum_s' P_h(s' | s, a) (y_h(s) - y_{h+1}(s')),
 
 where y_{h+1} is y itself, or with a horizon the next stage's (0 behind the last one), such that x >= 0 is an occupancy
-if and only if x E = start * initial in the first layer and 0 in the others (and, where `mass_row` says so, x sums to 1):
+if and only if x E = start * initial in the first layer and 0 in the others (and, with a `mass_row`, x sums to 1):
 
                   own   reach          start
     discounted     1    d / (1 - d)      1

@@ -140,7 +140,7 @@ class Discounted(Criterion):
         return Found(value, chosen, -np.inf, np.inf, chain)
 
     def values(self, found: Found, signals: Floats, start: Floats | None = None) -> tuple[Floats, Floats]:
-        """The value functions [K, S] of signals [K, n] under the policy, exact by elimination, else roughly; gains 0."""
+        """The value functions [K, S] of signals [K, n], exact by elimination, else roughly; the gains are 0."""
         values = np.zeros((len(signals), len(found.chosen))) if start is None else start.copy()
         scratch = np.empty(len(found.chosen))
         for value, signal in zip(values, signals, strict=True):

@@ -2,8 +2,8 @@
 
 Let a policy be best at prices u, with time per place x [M], and let A_i(s, a) be the advantage of the entry (s, a) over
 what the policy does at s: of the reward for i = 0, of margin k for i = k; that is m - E y, less what it is on the
-policy, with y the value function of m under the policy (`inbounds.criteria.contract`). To first order, taking (s, a) with
-probability z changes value i by
+policy, with y the value function of m under the policy (`inbounds.criteria.contract`). To first order, taking (s, a)
+with probability z changes value i by
 
     z c_i    with    c_i = x(s) A_i(s, a),
 

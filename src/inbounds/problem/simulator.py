@@ -204,6 +204,11 @@ class Simulator:
     def n_constraints(self) -> int:
         return len(self.constraints)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of policies and occupancies."""
+        return (self.pairs.n_pairs,)
+
     def open(self) -> tuple[World, dict[str, Callable[..., int]]]:
         """The arrays for one run of a kernel, and the draws to put in the place of the kernels' own.
 
