@@ -183,8 +183,8 @@ class Discounted(Criterion):
         stages = self.unit * self.pairs.sum_by_state(followed.taken * signals)
         if len(self.initial) <= DENSE_STATES:
             moves: Floats = self.discount * followed.chain
-            inverse = np.linalg.inv(np.eye(len(self.initial)) - moves)
-            return self._refined(stages, lambda right: inverse @ right, lambda stage, v: stage + moves @ v)
+            matrix = np.eye(len(self.initial)) - moves
+            return self._refined(stages, lambda right: np.linalg.solve(matrix, right), lambda g, v: g + moves @ v)
         if followed.factors is not None:
             chain, factors, scratch = followed.chain, followed.factors, np.empty(stages.shape[1])
 
