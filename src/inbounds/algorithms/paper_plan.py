@@ -10,7 +10,7 @@ from inbounds.algorithms.cspda import EXPERIMENT_CONSTANT, PROOF_CONSTANT, formu
 from inbounds.errors import InvalidInput
 from inbounds.problem.cmdp import CMDP, valid_discount
 from inbounds.problem.simulator import Simulator
-from inbounds.table import text_table
+from inbounds.tables import text_table
 
 
 class Sizes(NamedTuple):

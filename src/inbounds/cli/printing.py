@@ -54,7 +54,7 @@ def print_json(**facts: Any) -> None:
 
 
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    from inbounds.table import text_table
+    from inbounds.tables import text_table
 
     click.echo(text_table(header, rows))
 

@@ -127,10 +127,11 @@ def certify_exact(
     >>> from inbounds.proofs.known_model import certify_exact
     >>> queue = ib.zoo.queue()
     >>> print(certify_exact(ib.Policy.uniform(queue), queue.tightened(-3.0), exact=True))
-    constraint   bound         margin at least   how
-    service      at least -3   1                 exact arithmetic
-    flow         at least -3   2.47999           exact arithmetic
-    (reward)                   2.49439
+    constraint  bound        margin at least  how
+    ----------  -----------  ---------------  ----------------
+    service     at least -3                1  exact arithmetic
+    flow        at least -3          2.47999  exact arithmetic
+    (reward)                         2.49439
     in bounds: proved in exact arithmetic
     """
     if policy.pairs.n_pairs != cmdp.n_pairs or not np.array_equal(policy.pairs.offsets, cmdp.offsets):
