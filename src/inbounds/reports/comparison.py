@@ -11,9 +11,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from inbounds.comparing import Comparison, Entry
 from inbounds.formats.atomic import replaced
 from inbounds.reports.figures import save_figure
+from inbounds.studies.comparison import Comparison, Entry
 
 _COLOURS = (
     "#0072B2",

@@ -6,9 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from inbounds.errors import InvalidInput
+from inbounds.inputs import whole_number
 
 
 def run_jobs(
@@ -39,11 +37,7 @@ def run_jobs(
 
 def valid_workers(workers: int | None) -> int:
     """How many processes to use: as many as were asked for, or one per core."""
-    if workers is None:
-        return available_cores()
-    if isinstance(workers, bool) or not isinstance(workers, int | np.integer) or workers < 1:
-        raise InvalidInput(f"workers must be a whole number of at least 1, found {workers!r}")
-    return int(workers)
+    return available_cores() if workers is None else whole_number(workers, "workers")
 
 
 def available_cores() -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from inbounds.errors import InvalidInput
+from inbounds.inputs import named
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.episodic import EpisodicCMDP
 from inbounds.zoo.factored_grid import factored as factored
@@ -39,8 +39,6 @@ def names() -> tuple[str, ...]:
     return tuple(PROBLEMS)
 
 
-def load(name: str, **parameters: Any) -> CMDP | EpisodicCMDP:
+def make(name: str, **parameters: Any) -> CMDP | EpisodicCMDP:
     """The problem called `name`, with `parameters` in place of its defaults."""
-    if name not in PROBLEMS:
-        raise InvalidInput(f"no problem is called {name!r}; there are: {', '.join(names())}")
-    return PROBLEMS[name](**parameters)
+    return named(name, PROBLEMS, "problem")(**parameters)
