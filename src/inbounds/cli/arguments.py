@@ -1,4 +1,4 @@
-"""What several sub-commands take: a problem, by name or from a file."""
+"""What several sub-commands take: a problem, by name or from a file, and the options that they share."""
 
 from __future__ import annotations
 
@@ -13,30 +13,39 @@ if TYPE_CHECKING:
     from inbounds.problem.cmdp import CMDP
     from inbounds.problem.episodic import EpisodicCMDP
 
+KINDS = {"discount": "discounted", "horizon": "finite horizon", "average": "long-run average"}
+"""How each criterion is called."""
 
-def _with(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def decorate(command: Any) -> Any:
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
-
-    return decorate
-
-
-problem_argument = _with(
-    click.argument("problem"),
-    click.option(
-        "--set",
-        "parameters",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Change a parameter of the problem, e.g. --set discount=0.9 (see `inbounds zoo PROBLEM`).",
-    ),
+set_option = click.option(
+    "--set",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Change a parameter of the problem, e.g. --set discount=0.9 (see `inbounds zoo PROBLEM`).",
 )
+preset_option = click.option(
+    "--preset",
+    type=click.Choice(["practical", "paper"]),
+    default="practical",
+    show_default=True,
+    help="Settings that work (no theorem covers them), or the papers' formulas.",
+)
+jobs_option = click.option("--jobs", type=int, help="Worker processes.  [default: one per core]")
+policy_option = click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 
 
-def load(problem: str, parameters: tuple[str, ...]) -> CMDP | EpisodicCMDP:
+def problem_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.argument("problem")(set_option(command))
+
+
+def output_option(what: str, default: str) -> Callable[[Any], Any]:
+    """Where files go; `what` they are, and how the folder is called when none is given."""
+    folder = click.Path(file_okay=False, path_type=Path)
+    return click.option("--output", type=folder, help=f"Where {what} go.  [default: {default}]")
+
+
+def problem_from(problem: str, parameters: tuple[str, ...]) -> CMDP | EpisodicCMDP:
     """The problem that the user named, with the parameters that they set; or the model in the file that they named."""
     import inspect
 
@@ -72,13 +81,21 @@ def load(problem: str, parameters: tuple[str, ...]) -> CMDP | EpisodicCMDP:
         raise InvalidInput(f"{problem} cannot be built from {', '.join(parameters)}: {error}") from error
 
 
-def load_discounted(problem: str, parameters: tuple[str, ...], command: str) -> CMDP:
+def discounted_from(problem: str, parameters: tuple[str, ...], command: str) -> CMDP:
+    """The same, for the commands that take nothing but discounted problems."""
     from inbounds.errors import InvalidInput
-    from inbounds.problem.cmdp import CMDP
 
-    loaded = load(problem, parameters)
-    if not isinstance(loaded, CMDP):
+    loaded: Any = problem_from(problem, parameters)
+    kind = next(iter(criterion_of(loaded)))
+    if kind != "discount":
         raise InvalidInput(
-            f"{problem} has a finite horizon; `inbounds {command}` takes discounted problems (see `inbounds zoo`)"
+            f"{problem} has a {KINDS[kind]}; `inbounds {command}` takes discounted problems (see `inbounds zoo`)"
         )
     return loaded
+
+
+def criterion_of(problem: Any) -> dict[str, Any]:
+    """What makes a value of a sequence of rewards: its "discount", its "horizon" or its "average"."""
+    if hasattr(problem, "criterion"):
+        return dict(problem.criterion)
+    return {"horizon": problem.horizon} if hasattr(problem, "horizon") else {"discount": problem.discount}

@@ -7,15 +7,31 @@ from typing import Any
 
 import click
 
-from inbounds.cli.arguments import json_option, load, load_discounted, problem_argument
-from inbounds.cli.printing import bound_text, gap_status, print_json, print_policy, print_table, problem_facts, tidy
+from inbounds.cli.arguments import (
+    criterion_of,
+    discounted_from,
+    json_option,
+    policy_option,
+    problem_argument,
+    problem_from,
+)
+from inbounds.cli.printing import (
+    bound_text,
+    gap_status,
+    print_json,
+    print_policy,
+    print_table,
+    problem_facts,
+    tidy,
+    value_text,
+)
 
 
 @click.command("solve")
 @problem_argument
 @click.option("--method", default="auto", show_default=True, help="auto, bundle, lp or polish.")
 @click.option("--tolerance", type=float, default=1e-8, show_default=True, help="The relative gap that may remain.")
-@click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
+@policy_option
 @click.option("--certificate", type=click.Path(dir_okay=False, path_type=Path), help="Save the proof, as JSON.")
 @click.option("--save-model", type=click.Path(dir_okay=False, path_type=Path), help="Save the model, .npz or .toml.")
 @json_option
@@ -45,23 +61,24 @@ def command(
     """
     import inbounds as ib
 
-    loaded = load(problem, parameters)
-    discounted = isinstance(loaded, ib.CMDP)
-    if not discounted and (certificate is not None or save_model is not None):
-        raise ib.InvalidInput(
-            f"{problem} has a finite horizon; models and proofs are saved of discounted problems only"
-        )
+    # Models and proofs are saved of discounted problems only.
+    loaded: Any = (
+        discounted_from(problem, parameters, "solve --certificate and --save-model")
+        if certificate is not None or save_model is not None
+        else problem_from(problem, parameters)
+    )
     with gap_status(quiet=as_json) as report:
         best: Any = ib.solve(loaded, method=method, tolerance=tolerance, progress=report)
+    proof: Any = getattr(best, "certificate", None)
     if save_model is not None:
-        load_discounted(problem, parameters, "solve").save(save_model)
+        loaded.save(save_model)
     if certificate is not None:
         from inbounds.proofs.files import save_certificate
 
-        save_certificate(best.certificate, certificate)
-    horizon = getattr(loaded, "horizon", None)
+        save_certificate(proof, certificate)
     if as_json:
-        totals = {} if horizon else {"total_reward": best.total_reward, "total_margins": best.total_margins.tolist()}
+        discounted = "discount" in criterion_of(loaded)
+        totals = {"total_reward": best.total_reward, "total_margins": best.total_margins.tolist()} if discounted else {}
         print_json(
             problem=problem_facts(loaded),
             method=best.method,
@@ -71,7 +88,7 @@ def command(
             upper_bound=best.upper_bound,
             gap=best.gap,
             in_bounds=best.in_bounds,
-            certificate=best.certificate.to_dict() if discounted else None,
+            certificate=None if proof is None else proof.to_dict(),
             constraints=[
                 {"name": c.name, "margin": float(m), "price": float(p)}
                 for c, m, p in zip(loaded.constraints, best.margins, best.prices, strict=True)
@@ -80,13 +97,7 @@ def command(
         )
         return
     click.echo(repr(loaded))
-    if horizon:
-        click.echo(f"optimum   {best.reward:.12g} over {horizon} stages (gap {best.gap:.1e}, by {best.method})")
-    else:
-        click.echo(
-            f"optimum   {best.reward:.9g} per step, {best.total_reward:.12g} in total "
-            f"(gap {best.gap:.1e}, by {best.method})"
-        )
+    click.echo(f"optimum   {value_text(best.reward, loaded, digits=12)} (gap {best.gap:.1e}, by {best.method})")
     if loaded.constraints:
         print_table(
             ("constraint", "bound", "margin", "price"),
@@ -96,11 +107,7 @@ def command(
             ],
         )
         click.echo("The price is the reward gained per unit of bound relaxed; 0 where the bound does not matter.")
-    if discounted:
-        click.echo(best.certificate.verdict)
-    if show_policy and horizon:
-        for stage in range(horizon):
-            click.echo(f"stage {stage}")
-            print_policy(best.policy.at(stage))
-    elif show_policy:
+    if proof is not None:
+        click.echo(proof.verdict)
+    if show_policy:
         print_policy(best.policy)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +9,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from inbounds.formats.atomic import replaced
-from inbounds.reports.figures import save_figure
+from inbounds.reports.figures import BLUE, ORANGE, csv_text, tidy_panel, write_report
 from inbounds.studies.comparison import Comparison, Entry
 
 _COLOURS = (
-    "#0072B2",
-    "#D55E00",
+    BLUE,
+    ORANGE,
     "#009E73",
     "#CC79A7",
     "#E69F00",
@@ -41,12 +38,8 @@ FILLED = 0.95
 
 def write_comparison(comparison: Comparison, directory: Path) -> list[Path]:
     """Write the figure as SVG and PNG and every run as CSV; the paths."""
-    directory.mkdir(parents=True, exist_ok=True)
-    written = save_figure(comparison_figure(comparison), directory / "comparison")
-    written.append(directory / "comparison.csv")
-    with replaced(written[-1]) as stream:
-        stream.write(comparison_csv(comparison).encode())
-    return written
+    figures, tables = {"comparison": comparison_figure(comparison)}, {"comparison": comparison_csv(comparison)}
+    return write_report(directory, figures, tables)
 
 
 def summary_rows(comparison: Comparison) -> list[dict[str, Any]]:
@@ -104,8 +97,7 @@ def comparison_figure(comparison: Comparison) -> Figure:
         if all(np.all(entry.gaps.mean(axis=0) > -threshold) for entry in group):
             panel.set_ylim(bottom=-threshold)  # nothing is below: leave no room for it
         panel.set_xlabel("samples", fontsize=9)
-        panel.tick_params(labelsize=8)
-        panel.spines[["top", "right"]].set_visible(False)
+        tidy_panel(panel)
         if comparison.constraint_names:
             with_constraints = bool(group) and group[0].constrained
             panel.set_title("with the constraints" if with_constraints else "without the constraints", fontsize=10)
@@ -164,16 +156,12 @@ def _threshold(group: list[Entry]) -> float:
 
 def comparison_csv(comparison: Comparison) -> str:
     """Every run at every checkpoint: totals."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     names = [f"total_margin_{name}" for name in comparison.constraint_names]
-    writer.writerow(["algorithm", "seed", "samples", "total_reward", "gap", *names, "out_of_bounds"])
+    rows: list[list[Any]] = []
     for entry in comparison.entries:
-        for seed, (rewards, gaps, margins, outside) in enumerate(
-            zip(entry.rewards, entry.gaps, entry.margins, entry.out_of_bounds, strict=True)
-        ):
-            for c, samples in enumerate(entry.samples):
-                values = [repr(float(value)) for value in (rewards[c], gaps[c], *margins[c])]
-                values += [""] * (len(names) - margins.shape[1])  # it ran without the constraints
-                writer.writerow([entry.name, seed, int(samples), *values, int(outside[c])])
-    return text.getvalue()
+        gaps, outside = entry.gaps, entry.out_of_bounds
+        missing = [""] * (len(names) - entry.margins.shape[2])  # it ran without the constraints
+        for (seed, c), reward in np.ndenumerate(entry.rewards):
+            values = [reward, gaps[seed, c], *entry.margins[seed, c], *missing]
+            rows.append([entry.name, seed, int(entry.samples[c]), *values, int(outside[seed, c])])
+    return csv_text(["algorithm", "seed", "samples", "total_reward", "gap", *names, "out_of_bounds"], rows)

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from inbounds.formats.atomic import replaced
-from inbounds.reports.figures import save_figure
+from inbounds.reports.figures import BLUE, ORANGE, csv_text, tidy_panel, write_report
 from inbounds.studies.reproduction import Arm, Reproduction
 
-_COLOURS = {False: "#0072B2", True: "#D55E00"}  # distinct for every kind of colour vision
+_COLOURS = {False: BLUE, True: ORANGE}
 _MARKERS = {False: "o", True: "s"}
 
 
 def write_reproduction(reproduction: Reproduction, directory: Path) -> list[Path]:
     """Write every figure as SVG and PNG and the curves as CSV; the paths, in the order of the paper."""
-    directory.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, figure in (
-        ("figure-1-reward", reward_figure(reproduction)),
-        ("figure-2-constraints", constraint_figure(reproduction, error_bars=False)),
-        ("figure-3-error-bars", constraint_figure(reproduction, error_bars=True)),
-    ):
-        written += save_figure(figure, directory / name)
-    written.append(directory / "curves.csv")
-    with replaced(written[-1]) as stream:
-        stream.write(curves_csv(reproduction).encode())
-    return written
+    figures = {
+        "figure-1-reward": reward_figure(reproduction),
+        "figure-2-constraints": constraint_figure(reproduction, error_bars=False),
+        "figure-3-error-bars": constraint_figure(reproduction, error_bars=True),
+    }
+    return write_report(directory, figures, {"curves": curves_csv(reproduction)})
 
 
 def reward_figure(reproduction: Reproduction) -> Figure:
@@ -137,8 +128,7 @@ def _finish(panel: Any, title: str, ylabel: str) -> None:
     panel.set_title(title, fontsize=10)
     panel.set_ylabel(ylabel, fontsize=9)
     panel.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
-    panel.tick_params(labelsize=8)
-    panel.spines[["top", "right"]].set_visible(False)
+    tidy_panel(panel)
     if panel.get_subplotspec().is_last_row():
         panel.set_xlabel("samples", fontsize=9)
     if not panel.get_subplotspec().is_first_col():
@@ -147,19 +137,16 @@ def _finish(panel: Any, title: str, ylabel: str) -> None:
 
 def curves_csv(reproduction: Reproduction) -> str:
     """Every curve of every figure: mean and standard deviation over seeds, and the share of runs out of bounds."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     columns = ["setting", "kappa", "samples", "mean_total_reward", "sd_total_reward"]
     for name in reproduction.constraint_names:
         columns += [f"mean_total_margin_{name}", f"sd_total_margin_{name}"]
-    writer.writerow([*columns, "share_out_of_bounds"])
+    rows: list[list[Any]] = []
     for arm in reproduction.arms:
         for c, samples in enumerate(arm.samples):
-            row: list[Any] = [arm.setting, repr(arm.kappa), int(samples)]
-            for values in (arm.rewards[:, c], *arm.margins[:, c].T):
-                row += [repr(float(values.mean())), repr(float(values.std(ddof=1)))]
-            writer.writerow([*row, repr(float(arm.out_of_bounds[:, c].mean()))])
-    return text.getvalue()
+            curves = (arm.rewards[:, c], *arm.margins[:, c].T)
+            spreads = [value for values in curves for value in (values.mean(), values.std(ddof=1))]
+            rows.append([arm.setting, arm.kappa, int(samples), *spreads, arm.out_of_bounds[:, c].mean()])
+    return csv_text([*columns, "share_out_of_bounds"], rows)
 
 
 def summary_rows(reproduction: Reproduction) -> list[dict[str, Any]]:
