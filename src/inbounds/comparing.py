@@ -21,7 +21,7 @@ from inbounds.inputs import named, whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.studies.comparison import Comparison, Entry
 from inbounds.studies.parallel import valid_workers
-from inbounds.studies.runs import Task, curves, run_tasks
+from inbounds.studies.runs import curves, run_arms
 
 _CHECKPOINTS = 12
 _FIRST = 0.005
@@ -75,30 +75,32 @@ def compare(
         raise InvalidInput(f"compare takes a discounted problem, a CMDP; found {type(cmdp).__name__}")
     seeds, samples = whole_number(seeds, "seeds"), whole_number(samples, "samples", least=1_000)
     chosen, workers = _settings(algorithms, preset), valid_workers(workers)
-    counts = tuple(sorted({round(count) for count in np.geomspace(_FIRST * samples, samples, _CHECKPOINTS)}))
+    counts = sorted({round(count) for count in np.geomspace(_FIRST * samples, samples, _CHECKPOINTS)})
     free = cmdp.unconstrained()
     optimum, free_optimum = solve(cmdp).total_reward, solve(free).total_reward
-    ran_on = {name: cmdp if record_of(settings).constrained else free for name, settings in chosen.items()}
-    runs, resumed = run_tasks(
-        [Task(ran_on[name], chosen[name], samples, counts, seed) for name in chosen for seed in range(seeds)],
+    arms = {name: (cmdp if record_of(one).constrained else free, one) for name, one in chosen.items()}
+    runs, resumed = run_arms(
+        list(arms.values()),
+        samples=samples,
+        checkpoints=counts,
+        seeds=seeds,
         workers=workers,
         journal=None if journal is None else Path(journal),
         progress=progress,
     )
     entries = []
-    for place, (name, settings) in enumerate(chosen.items()):
-        own = runs[place * seeds : (place + 1) * seeds]
+    for (name, (ran_on, settings)), own in zip(arms.items(), runs, strict=True):
         refusal = next((run.refusal for run in own if run.refusal), "")
         ran = [] if refusal else own
         entries.append(
             Entry(
                 name=name,
                 settings=repr(settings),
-                constrained=ran_on[name].n_constraints == cmdp.n_constraints,
-                optimum=optimum if ran_on[name] is cmdp else free_optimum,
+                constrained=ran_on.n_constraints == cmdp.n_constraints,
+                optimum=optimum if ran_on is cmdp else free_optimum,
                 seconds=np.array([run.seconds for run in ran]),
                 refusal=refusal,
-                **curves(ran_on[name], ran),
+                **curves(ran_on, ran),
             )
         )
     return Comparison(

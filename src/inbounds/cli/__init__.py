@@ -15,18 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-COMMANDS = (
-    "algorithms",
-    "compare",
-    "frontier",
-    "learn",
-    "plan",
-    "reproduce",
-    "solve",
-    "verify",
-    "zoo",
-)
-
+COMMANDS = ("algorithms", "compare", "frontier", "learn", "plan", "reproduce", "solve", "verify", "zoo")
 EXIT_INVALID, EXIT_INFEASIBLE = 2, 3
 
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from inbounds.problem.cmdp import CMDP
-    from inbounds.problem.episodic import EpisodicCMDP
 
 KINDS = {"discount": "discounted", "horizon": "finite horizon", "average": "long-run average"}
 """How each criterion is called."""
@@ -45,25 +41,41 @@ def output_option(what: str, default: str) -> Callable[[Any], Any]:
     return click.option("--output", type=folder, help=f"Where {what} go.  [default: {default}]")
 
 
-def problem_from(problem: str, parameters: tuple[str, ...]) -> CMDP | EpisodicCMDP:
-    """The problem that the user named, with the parameters that they set; or the model in the file that they named."""
-    import inspect
+def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str = "") -> Any:
+    """The problem that the user named, with the parameters that they set; or the model in the file that they named.
 
+    Some commands work for discounted problems only: `discounted_for` names the one that is asking.
+    """
     from inbounds import formats
     from inbounds import zoo as problems
     from inbounds.errors import InvalidInput
 
-    make = problems.PROBLEMS.get(problem)
-    if make is None and Path(problem).suffix in formats.FORMATS:
-        if parameters:
-            raise InvalidInput("--set changes problems of the zoo; a model in a file has no parameters, edit the file")
-        return formats.load(problem)
-    if make is None:
+    if problem in problems.PROBLEMS:
+        loaded: Any = _from_zoo(problem, parameters)
+    elif Path(problem).suffix not in formats.FORMATS:
         raise InvalidInput(
             f"no problem is called {problem!r}; give a file ({', '.join(formats.FORMATS)}) or one of: "
             f"{', '.join(problems.PROBLEMS)}"
         )
-    known = inspect.signature(make).parameters
+    elif parameters:
+        raise InvalidInput("--set changes problems of the zoo; a model in a file has no parameters, edit the file")
+    else:
+        loaded = formats.load(problem)
+    kind = next(iter(criterion_of(loaded)))
+    if discounted_for and kind != "discount":
+        raise InvalidInput(
+            f"{problem} has a {KINDS[kind]}; `inbounds {discounted_for}` takes discounted problems (see `inbounds zoo`)"
+        )
+    return loaded
+
+
+def _from_zoo(problem: str, parameters: tuple[str, ...]) -> Any:
+    import inspect
+
+    from inbounds import zoo as problems
+    from inbounds.errors import InvalidInput
+
+    known = inspect.signature(problems.PROBLEMS[problem]).parameters
     values: dict[str, Any] = {}
     for parameter in parameters:
         name, equals, text = parameter.partition("=")
@@ -76,22 +88,9 @@ def problem_from(problem: str, parameters: tuple[str, ...]) -> CMDP | EpisodicCM
         except (ValueError, SyntaxError):
             values[name] = text  # a word, such as full_buffer=free
     try:
-        return make(**values)
+        return problems.make(problem, **values)
     except TypeError as error:
         raise InvalidInput(f"{problem} cannot be built from {', '.join(parameters)}: {error}") from error
-
-
-def discounted_from(problem: str, parameters: tuple[str, ...], command: str) -> CMDP:
-    """The same, for the commands that take nothing but discounted problems."""
-    from inbounds.errors import InvalidInput
-
-    loaded: Any = problem_from(problem, parameters)
-    kind = next(iter(criterion_of(loaded)))
-    if kind != "discount":
-        raise InvalidInput(
-            f"{problem} has a {KINDS[kind]}; `inbounds {command}` takes discounted problems (see `inbounds zoo`)"
-        )
-    return loaded
 
 
 def criterion_of(problem: Any) -> dict[str, Any]:

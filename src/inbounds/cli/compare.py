@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from inbounds.cli.arguments import (
-    discounted_from,
     jobs_option,
     json_option,
     output_option,
     preset_option,
     problem_argument,
+    problem_from,
 )
 from inbounds.cli.printing import print_files, print_json, print_table, problem_facts, progress_bar
 
@@ -59,7 +59,7 @@ def command(
     """
     import inbounds as ib
 
-    cmdp = discounted_from(problem, parameters, "compare")
+    cmdp = problem_from(problem, parameters, discounted_for="compare")
     if output is None:
         output = Path("comparison") / Path(problem).stem
     output.mkdir(parents=True, exist_ok=True)
@@ -100,16 +100,13 @@ def command(
         f"{seeds} run{'s' * (seeds != 1)} of {samples:,} samples each, {preset} settings; "
         f"totals (discounted sums), means over runs, judged on the model"
     )
-    for constrained in (True, False):
+    with_constraints = f"{'With the constraints: ' if cmdp.constraints else ''}optimum {done.optimum:.6g}"
+    without = f"Without the constraints, for algorithms that know none: optimum {done.unconstrained_optimum:.6g}"
+    for constrained, heading in ((True, with_constraints), (False, without)):
         group = [row for row in rows if row["constrained"] is constrained]
         if not group:
             continue
-        if constrained:
-            click.echo(f"{'With the constraints: ' if cmdp.constraints else ''}optimum {done.optimum:.6g}")
-        else:
-            click.echo(
-                f"Without the constraints, for algorithms that know none: optimum {done.unconstrained_optimum:.6g}"
-            )
+        click.echo(heading)
         print_table(
             ("algorithm", "gap", "+-", "worst margin", "out of bounds", "samples", "seconds"),
             [

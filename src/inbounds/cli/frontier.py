@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -32,7 +31,7 @@ def command(
     """
     import inbounds as ib
 
-    cmdp: Any = problem_from(problem, parameters)
+    cmdp = problem_from(problem, parameters)
     names = [c.name for c in cmdp.constraints]
     which: str | int = int(constraint) if constraint.isdecimal() and constraint not in names else constraint
     curve = ib.frontier(cmdp, which, points)

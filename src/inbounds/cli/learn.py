@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inbounds.cli.arguments import discounted_from, json_option, policy_option, preset_option, problem_argument
+from inbounds.cli.arguments import json_option, policy_option, preset_option, problem_argument, problem_from
 from inbounds.cli.printing import (
     bound_text,
     print_json,
@@ -55,13 +55,12 @@ def command(
     preset: str,
     samples: int,
     seed: int,
-    slater: float | None,
-    kappa: float | None,
     unconstrained: bool,
     certified: bool,
     confidence: float,
     show_policy: bool,
     as_json: bool,
+    **options: float | None,
 ) -> None:
     """Learn PROBLEM from samples, and judge exactly.
 
@@ -81,18 +80,17 @@ def command(
     from inbounds.errors import InvalidInput
     from inbounds.inputs import named
 
-    cmdp = discounted_from(problem, parameters, "learn")
+    cmdp = problem_from(problem, parameters, discounted_for="learn")
     if unconstrained:
         cmdp = cmdp.unconstrained()
+    given = {name: value for name, value in options.items() if value is not None}  # settings of the algorithm
     if certified and algorithm is None:
-        for name, value in (("slater", slater), ("kappa", kappa)):
-            if value is not None:
-                raise InvalidInput(f"--{name} is a setting of an algorithm: give --algorithm, or leave --{name} out")
+        for name in given:
+            raise InvalidInput(f"--{name} is a setting of an algorithm: give --algorithm, or leave --{name} out")
         _learn_certified(cmdp, "model", samples, confidence, seed, show_policy, as_json)
         return
     algorithm = algorithm or "cspda"
     settings_class = named(algorithm, ALGORITHMS, "algorithm")
-    given = {name: value for name, value in (("slater", slater), ("kappa", kappa)) if value is not None}
     for name in given:
         if name not in settings_class.__dataclass_fields__:
             raise InvalidInput(f"{settings_class.algorithm.name} has no setting {name}: leave --{name} out")
@@ -136,7 +134,7 @@ def command(
         f"{run.seconds:.2f} s"
     )
     click.echo("  ".join(f"{name} {setting_text(value)}" for name, value in run.settings.items()))
-    click.echo(f"reward    {value_text(judged.reward, cmdp)} (optimum {value_text(best.reward, cmdp)})")
+    click.echo(reward_text(judged, best, cmdp))
     if cmdp.constraints:
         print_table(
             ("constraint", "bound", "margin", "price, learned", "price, exact"),
@@ -162,12 +160,7 @@ def _learn_certified(
 
     with progress_bar("learning and proving", samples, quiet=as_json) as advance_to:
         run = ib.learn_certified(
-            cmdp.simulator(),
-            samples=samples,
-            confidence=confidence,
-            seed=seed,
-            learner=learner,
-            progress=advance_to,
+            cmdp.simulator(), samples=samples, confidence=confidence, seed=seed, learner=learner, progress=advance_to
         )
     judged = None if run.policy is None else ib.evaluate(cmdp, run.policy)
     if as_json:
@@ -186,16 +179,17 @@ def _learn_certified(
         if run.certificate is not None:
             click.echo(str(run.certificate))
         click.echo(run.reason)
-    if run.policy is None or judged is None:
-        if not as_json:
+        if judged is None:
             click.echo("NO POLICY: nothing could be proved to be in bounds")
+        else:
+            best = ib.solve(cmdp)
+            margins = [f", margin of {c.name} {m:+.4g}" for c, m in zip(cmdp.constraints, judged.margins, strict=True)]
+            click.echo(f"On the model: {reward_text(judged, best, cmdp)}{''.join(margins)}")
+            if show_policy:
+                print_policy(run.policy)
+    if run.policy is None:
         sys.exit(EXIT_UNPROVED)
-    if as_json:
-        return
-    best = ib.solve(cmdp)
-    click.echo(
-        f"On the model: reward {value_text(judged.reward, cmdp)} (optimum {value_text(best.reward, cmdp)})"
-        + "".join(f", margin of {c.name} {m:+.4g}" for c, m in zip(cmdp.constraints, judged.margins, strict=True))
-    )
-    if show_policy:
-        print_policy(run.policy)
+
+
+def reward_text(judged: Any, best: Any, cmdp: CMDP) -> str:
+    return f"reward {value_text(judged.reward, cmdp)} (optimum {value_text(best.reward, cmdp)})"

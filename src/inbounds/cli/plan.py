@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from inbounds.cli.arguments import discounted_from, json_option, set_option
+from inbounds.cli.arguments import json_option, problem_from, set_option
 from inbounds.cli.printing import duration, print_json
 
 
@@ -48,9 +46,8 @@ def command(
     from inbounds.algorithms.paper_plan import Sizes
     from inbounds.errors import InvalidInput
 
-    target: Any
     if problem is not None:
-        target = discounted_from(problem, parameters, "plan")
+        target = problem_from(problem, parameters, discounted_for="plan")
     elif states is None or pairs is None:
         raise InvalidInput("give a PROBLEM, or --states and --pairs (and --slater)")
     else:

@@ -7,14 +7,7 @@ from typing import Any
 
 import click
 
-from inbounds.cli.arguments import (
-    criterion_of,
-    discounted_from,
-    json_option,
-    policy_option,
-    problem_argument,
-    problem_from,
-)
+from inbounds.cli.arguments import criterion_of, json_option, policy_option, problem_argument, problem_from
 from inbounds.cli.printing import (
     bound_text,
     gap_status,
@@ -61,12 +54,8 @@ def command(
     """
     import inbounds as ib
 
-    # Models and proofs are saved of discounted problems only.
-    loaded: Any = (
-        discounted_from(problem, parameters, "solve --certificate and --save-model")
-        if certificate is not None or save_model is not None
-        else problem_from(problem, parameters)
-    )
+    saving = "--certificate" if certificate is not None else "--save-model" if save_model is not None else ""
+    loaded = problem_from(problem, parameters, discounted_for=saving and f"solve {saving}")
     with gap_status(quiet=as_json) as report:
         best: Any = ib.solve(loaded, method=method, tolerance=tolerance, progress=report)
     proof: Any = getattr(best, "certificate", None)

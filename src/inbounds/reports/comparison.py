@@ -12,19 +12,8 @@ from matplotlib.lines import Line2D
 from inbounds.reports.figures import BLUE, ORANGE, csv_text, tidy_panel, write_report
 from inbounds.studies.comparison import Comparison, Entry
 
-_COLOURS = (
-    BLUE,
-    ORANGE,
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
-    "#7F7F7F",
-    "#8C510A",
-    "#5D3A9B",
-    "#B2182B",
-)
+_BRIGHT = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_COLOURS = (*_BRIGHT, "#000000", "#7F7F7F", "#8C510A", "#5D3A9B", "#B2182B")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 """Colours that differ for every kind of colour vision, or differ in marker; of other numbers, so that no pair soon
 repeats."""
@@ -79,7 +68,8 @@ def _rank(row: dict[str, Any]) -> tuple[bool, int, float]:
 def comparison_figure(comparison: Comparison) -> Figure:
     """Gap to the optimum against samples, a line per algorithm; filled markers where the runs are in bounds."""
     ran = [entry for entry in comparison.entries if not entry.refusal]
-    groups = [[entry for entry in ran if entry.constrained is constrained] for constrained in (True, False)]
+    ends = sorted(ran, key=lambda entry: -float(entry.gaps[:, -1].mean()))  # as the lines end, the largest gap first
+    groups = [[entry for entry in ends if entry.constrained is constrained] for constrained in (True, False)]
     shown = [group for group in groups if group] or [[]]
     figure = Figure(figsize=(5.4 + 4.4 * len(shown), 5.2), layout="constrained")
     panels = figure.subplots(1, len(shown), squeeze=False, width_ratios=[1.5 if g is groups[0] else 1.0 for g in shown])
@@ -89,7 +79,7 @@ def comparison_figure(comparison: Comparison) -> Figure:
     }
     for panel, group in zip(panels[0], shown, strict=True):
         threshold = _threshold(group)
-        for entry in sorted(group, key=lambda entry: -float(entry.gaps[:, -1].mean())):
+        for entry in group:
             _draw(panel, entry, *styles[entry.name])
         panel.axhline(0.0, color="black", linewidth=0.9, linestyle="--")
         panel.set_xscale("log")
@@ -130,10 +120,10 @@ def _draw(panel: Any, entry: Entry, colour: str, marker: str) -> None:
 
 
 def _legend(groups: list[list[Entry]], styles: dict[str, tuple[str, str]]) -> list[Line2D]:
-    """The algorithms from the largest gap to the smallest, as the lines end; and what filled and hollow mean."""
+    """The algorithms in the order of the groups; and what filled and hollow mean."""
     lines = []
     for group in groups:
-        for entry in sorted(group, key=lambda entry: -float(entry.gaps[:, -1].mean())):
+        for entry in group:
             colour, marker = styles[entry.name]
             lines.append(Line2D([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.1, label=entry.name))
     for face, label in (

@@ -53,3 +53,9 @@ def tidy_panel(panel: Any) -> None:
     """Small ticks, and no frame where there is no axis."""
     panel.tick_params(labelsize=8)
     panel.spines[["top", "right"]].set_visible(False)
+
+
+def note(panel: Any, text: str, x: float, height: float, side: str) -> None:
+    """A few words beside the line at `x`, at a share of the panel's height; `side` of the text is the line's."""
+    where = {"xycoords": ("data", "axes fraction"), "ha": side, "va": "bottom"}
+    panel.annotate(text, (x, height), fontsize=8, color="dimgrey", **where)

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from inbounds.exact.moving_bound import Frontier
-from inbounds.reports.figures import BLUE, ORANGE, csv_text, tidy_panel, write_report
+from inbounds.reports.figures import BLUE, ORANGE, csv_text, note, tidy_panel, write_report
 
 
 def write_frontier(frontier: Frontier, constraint_names: list[str], directory: Path) -> list[Path]:
@@ -43,13 +43,8 @@ def _mark(panel: Any, frontier: Frontier) -> None:
     panel.axvline(frontier.possible_to, color="black", linewidth=1.1, linestyle="--")
     tidy_panel(panel)
     if panel.get_subplotspec().is_first_row():
-        for where, height, text, side in (
-            (frontier.matters_from, 0.02, " the bound begins to matter", "left"),
-            (frontier.possible_to, 0.95, "no policy beyond ", "right"),
-        ):
-            panel.annotate(
-                text, (where, height), xycoords=("data", "axes fraction"), fontsize=8, color="dimgrey", ha=side
-            )
+        note(panel, " the bound begins to matter", frontier.matters_from, 0.02, "left")
+        note(panel, "no policy beyond ", frontier.possible_to, 0.95, "right")
 
 
 def frontier_csv(frontier: Frontier, constraint_names: list[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from inbounds.reports.figures import BLUE, ORANGE, csv_text, tidy_panel, write_report
+from inbounds.reports.figures import BLUE, ORANGE, csv_text, note, tidy_panel, write_report
 from inbounds.studies.reproduction import Arm, Reproduction
 
 _COLOURS = {False: BLUE, True: ORANGE}
@@ -28,8 +28,8 @@ def write_reproduction(reproduction: Reproduction, directory: Path) -> list[Path
 def reward_figure(reproduction: Reproduction) -> Figure:
     """Figure 1 of the paper: total reward against samples."""
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
-    panels = figure.subplots(1, len(reproduction.settings), sharey=True)
-    for panel, setting in zip(np.atleast_1d(panels), reproduction.settings, strict=True):
+    panels = figure.subplots(1, len(reproduction.settings), sharey=True, squeeze=False)[0]
+    for panel, setting in zip(panels, reproduction.settings, strict=True):
         for conservative in (False, True):
             arm = reproduction.arm(setting, conservative)
             panel.plot(arm.samples, arm.rewards.mean(axis=0), color=_COLOURS[conservative], label=_kappa_label(arm))
@@ -43,7 +43,7 @@ def reward_figure(reproduction: Reproduction) -> Figure:
         )
         _mark_restart(panel, reproduction.arm(setting, conservative=True), height=0.6)
         _finish(panel, setting, "total reward")
-    np.atleast_1d(panels)[-1].legend(frameon=False, fontsize=8)
+    panels[-1].legend(frameon=False, fontsize=8)
     figure.suptitle(f"CSPDA on the queue: reward, mean of {reproduction.seeds} runs", fontsize=11)
     return figure
 
@@ -109,15 +109,7 @@ def _mark_restart(panel: Any, arm: Arm, height: float) -> None:
     """The practical preset averages the second half only: there its curves jump."""
     if arm.average_from:
         panel.axvline(arm.average_from, color="grey", linewidth=0.8, linestyle="-.")
-        panel.annotate(
-            "average starts anew ",
-            (arm.average_from, height),
-            xycoords=("data", "axes fraction"),
-            fontsize=7,
-            color="dimgrey",
-            ha="right",
-            va="bottom",
-        )
+        note(panel, "average starts anew ", arm.average_from, height, "right")
 
 
 def _kappa_label(arm: Arm) -> str:

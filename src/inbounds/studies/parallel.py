@@ -36,12 +36,9 @@ def run_jobs(
 
 
 def valid_workers(workers: int | None) -> int:
-    """How many processes to use: as many as were asked for, or one per core."""
-    return available_cores() if workers is None else whole_number(workers, "workers")
-
-
-def available_cores() -> int:
-    """The cores that this process may use."""
+    """How many processes to use: as many as were asked for, or one per core that this process may use."""
+    if workers is not None:
+        return whole_number(workers, "workers")
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -15,7 +15,7 @@ from inbounds.algorithms.cspda import CSPDA
 from inbounds.arrays import Floats
 from inbounds.exact.attempt import solve
 from inbounds.inputs import whole_number
-from inbounds.studies.runs import Curves, Task, curves, run_tasks
+from inbounds.studies.runs import Curves, curves, run_arms
 from inbounds.zoo.single_server_queue import queue
 
 PAPER_SLATER = 0.2
@@ -92,21 +92,23 @@ def reproduce_queue(
         for name, algorithm in settings.items()
         for conservative in (False, True)
     ]
-    tasks = [
-        Task(problem, algorithm, samples, _checkpoints(samples), seed) for _, algorithm in arms for seed in range(seeds)
-    ]
-    runs, _ = run_tasks(tasks, workers=workers, progress=progress)
-    results = []
-    for place, (name, algorithm) in enumerate(arms):
-        own = runs[place * seeds : (place + 1) * seeds]
-        results.append(
-            Arm(
-                setting=name,
-                kappa=float(own[0].settings["kappa"]),
-                average_from=samples // 2 if algorithm.average == "second half" else 0,
-                **curves(problem, own),
-            )
+    runs, _ = run_arms(
+        [(problem, algorithm) for _, algorithm in arms],
+        samples=samples,
+        checkpoints=_checkpoints(samples),
+        seeds=seeds,
+        workers=workers,
+        progress=progress,
+    )
+    results = [
+        Arm(
+            setting=name,
+            kappa=float(own[0].settings["kappa"]),
+            average_from=samples // 2 if algorithm.average == "second half" else 0,
+            **curves(problem, own),
         )
+        for (name, algorithm), own in zip(arms, runs, strict=True)
+    ]
     kappa = max(arm.kappa for arm in results)
     return Reproduction(
         constraint_names=tuple(constraint.name for constraint in problem.constraints),
@@ -118,8 +120,8 @@ def reproduce_queue(
     )
 
 
-def _checkpoints(samples: int) -> tuple[int, ...]:
+def _checkpoints(samples: int) -> list[int]:
     """Fifty even steps, for a linear axis, and a few early ones, where the curves move fastest."""
     even = {round(samples * k / 50) for k in range(1, 51)}
     early = {round(samples * share) for share in (0.001, 0.002, 0.005, 0.01)}
-    return tuple(sorted(even | early))
+    return sorted(even | early)

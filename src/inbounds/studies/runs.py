@@ -1,6 +1,6 @@
 """Many runs of learners, each judged exactly on the model; with a journal, none is done twice.
 
-What a run comes to depends on its task alone: not on the other tasks, nor on the worker that ran it.
+What a run comes to depends on its problem, settings, samples and seed: not on other runs, nor on the worker.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,17 +24,7 @@ from inbounds.numerics.compiled import sources_digest
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import ROUNDING, evaluate
 from inbounds.studies.journal import Journal, key_of
-from inbounds.studies.parallel import run_jobs, valid_workers
-
-
-class Task(NamedTuple):
-    """One run: ``ib.learn(cmdp.simulator(), settings, samples=samples, seed=seed)``, judged on `cmdp`."""
-
-    cmdp: CMDP
-    settings: Any
-    samples: int
-    checkpoints: tuple[int, ...]
-    seed: int
+from inbounds.studies.parallel import run_jobs
 
 
 @dataclass(frozen=True)
@@ -77,30 +67,39 @@ def curves(cmdp: CMDP, runs: Sequence[JudgedRun]) -> dict[str, Any]:
     }
 
 
-def run_tasks(
-    tasks: Sequence[Task],
+def run_arms(
+    arms: Sequence[tuple[CMDP, Any]],
     *,
+    samples: int,
+    checkpoints: Sequence[int],
+    seeds: int,
     workers: int | None = None,
     journal: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[list[JudgedRun], int]:
-    """The runs, in the order of the tasks; and how many of them were found in the journal.
+) -> tuple[list[list[JudgedRun]], int]:
+    """The runs of each arm, a problem with an algorithm's settings; and how many of all were found in the journal.
 
-    `progress` is called with (runs finished, runs in all).
+    Run number `seed` of an arm is ``ib.learn(cmdp.simulator(), settings, samples=samples, seed=seed)``, judged on
+    `cmdp` at every checkpoint. `progress` is called with (runs finished, runs in all).
 
     Examples
     --------
     >>> import inbounds as ib
-    >>> tasks = [Task(ib.zoo.queue(), ib.CRPO.practical(), 2_000, (1_000, 2_000), seed) for seed in range(3)]
-    >>> runs, resumed = run_tasks(tasks, workers=1)
-    >>> [run.seed for run in runs], runs[0].samples, resumed
-    ([0, 1, 2], [1000, 2000], 0)
+    >>> arms = [(ib.zoo.queue(), ib.CRPO.practical()), (ib.zoo.queue(), ib.CSPDA.practical(slater=0.2))]
+    >>> runs, resumed = run_arms(arms, samples=2_000, checkpoints=(1_000, 2_000), seeds=3, workers=1)
+    >>> [[run.seed for run in own] for own in runs], runs[0][0].samples, resumed
+    ([[0, 1, 2], [0, 1, 2]], [1000, 2000], 0)
     """
-    workers = valid_workers(workers)
+    jobs = [(*arm, samples, checkpoints, seed) for arm in arms for seed in range(seeds)]
     book = None if journal is None else Journal(journal)
-    keys = [] if book is None else task_keys(tasks)
-    found = {position: line for position, key in enumerate(keys) if book and (line := book.get(key)) is not None}
-    runs = {position: JudgedRun(**line) for position, line in found.items()}
+    keys = [] if book is None else _keys(jobs)
+    lines = {position: book.get(key) for position, key in enumerate(keys)} if book is not None else {}
+    runs = {position: JudgedRun(**line) for position, line in lines.items() if line is not None}
+    missing, resumed = [position for position in range(len(jobs)) if position not in runs], len(runs)
+
+    def report() -> None:
+        if progress is not None:
+            progress(len(runs), len(jobs))
 
     def finish(position: int, run: JudgedRun) -> None:
         runs[position] = run
@@ -108,39 +107,28 @@ def run_tasks(
             book.add(keys[position], asdict(run))
         report()
 
-    def report() -> None:
-        if progress is not None:
-            progress(len(runs), len(tasks))
-
     report()
-    missing = [position for position in range(len(tasks)) if position not in found]
-    # One run of each algorithm here, before the workers start: it compiles the kernels, which they find on disk.
-    here = sorted({id(tasks[position].settings): position for position in reversed(missing)}.values())
+    # One run of each arm here, before the workers start: it compiles the kernels, which they find on disk.
+    here = {position // seeds: position for position in reversed(missing)}.values()
     there = [position for position in missing if position not in here]
-    for position in here:
-        finish(position, run_judged(tasks[position]))
-    run_jobs(
-        run_judged,
-        [(tasks[position],) for position in there],
-        workers=workers,
-        finished=lambda number, run: finish(there[number], run),
-    )
-    return [runs[position] for position in range(len(tasks))], len(found)
+    for position in sorted(here):
+        finish(position, judged_run(*jobs[position]))
+    waiting = [jobs[position] for position in there]
+    run_jobs(judged_run, waiting, workers=workers, finished=lambda number, run: finish(there[number], run))
+    return [[runs[place * seeds + seed] for seed in range(seeds)] for place in range(len(arms))], resumed
 
 
-def run_judged(task: Task) -> JudgedRun:
+def judged_run(cmdp: CMDP, settings: Any, samples: int, checkpoints: Sequence[int], seed: int) -> JudgedRun:
     """Run a learner, and evaluate its policy at every checkpoint on the model."""
-    name = record_of(task.settings).name
+    name = record_of(settings).name
     try:
-        run = learn(
-            task.cmdp.simulator(), task.settings, samples=task.samples, seed=task.seed, checkpoints=task.checkpoints
-        )
+        run = learn(cmdp.simulator(), settings, samples=samples, seed=seed, checkpoints=checkpoints)
     except InvalidInput as refusal:
-        return JudgedRun(name, task.seed, refusal=str(refusal))
-    judged = [evaluate(task.cmdp, policy) for policy in run.policies]
+        return JudgedRun(name, seed, refusal=str(refusal))
+    judged = [evaluate(cmdp, policy) for policy in run.policies]
     return JudgedRun(
         algorithm=name,
-        seed=task.seed,
+        seed=seed,
         samples=run.samples.tolist(),
         rewards=[one.total_reward for one in judged],
         margins=[one.total_margins.tolist() for one in judged],
@@ -149,17 +137,14 @@ def run_judged(task: Task) -> JudgedRun:
     )
 
 
-def task_keys(tasks: Sequence[Task]) -> list[str]:
-    """Under which each run is found in a journal: the same exactly when nothing that could change the run differs."""
-    problems = {id(task.cmdp): task.cmdp for task in tasks}
-    settings = {id(task.settings): task.settings for task in tasks}
+def _keys(jobs: Sequence[tuple[Any, ...]]) -> list[str]:
+    """Under which the run of each job is found in a journal: the same when nothing that could change it differs."""
+    problems = {id(job[0]): job[0] for job in jobs}
+    settings = {id(job[1]): job[1] for job in jobs}
     # Labels change no run.
     models = {key: digest(replace(cmdp, state_labels=None, action_labels=None)) for key, cmdp in problems.items()}
-    made_of = {key: [_identity(one), _source_digest(type(one))] for key, one in settings.items()}
-    return [
-        key_of(models[id(cmdp)], *made_of[id(one)], samples, checkpoints, seed)
-        for cmdp, one, samples, checkpoints, seed in tasks
-    ]
+    made_of = {key: (_identity(one), _source_digest(type(one))) for key, one in settings.items()}
+    return [key_of(models[id(cmdp)], *made_of[id(one)], *rest) for cmdp, one, *rest in jobs]
 
 
 def _identity(settings: Any) -> str:

@@ -23,14 +23,8 @@ from inbounds.zoo.ring_of_three import three_cycle as three_cycle
 from inbounds.zoo.single_server_queue import queue as queue
 
 PROBLEMS: dict[str, Callable[..., CMDP | EpisodicCMDP]] = {
-    "factored": factored,
-    "garnet": garnet,
-    "hazard_grid": hazard_grid,
-    "inventory": inventory,
-    "jump_grid": jump_grid,
-    "media": media,
-    "queue": queue,
-    "three_cycle": three_cycle,
+    problem.__name__: problem
+    for problem in (factored, garnet, hazard_grid, inventory, jump_grid, media, queue, three_cycle)
 }
 
 
