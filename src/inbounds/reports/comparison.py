@@ -74,13 +74,13 @@ def comparison_figure(comparison: Comparison) -> Figure:
     figure = Figure(figsize=(5.4 + 4.4 * len(shown), 5.2), layout="constrained")
     panels = figure.subplots(1, len(shown), squeeze=False, width_ratios=[1.5 if g is groups[0] else 1.0 for g in shown])
     styles = {
-        entry.name: (_COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)])
+        entry.name: _style(_COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)])
         for place, entry in enumerate(ran)
     }
     for panel, group in zip(panels[0], shown, strict=True):
         threshold = _threshold(group)
         for entry in group:
-            _draw(panel, entry, *styles[entry.name])
+            _draw(panel, entry, styles[entry.name])
         panel.axhline(0.0, color="black", linewidth=0.9, linestyle="--")
         panel.set_xscale("log")
         panel.set_yscale("symlog", linthresh=threshold, linscale=0.6)
@@ -101,41 +101,27 @@ def comparison_figure(comparison: Comparison) -> Figure:
     return figure
 
 
-def _draw(panel: Any, entry: Entry, colour: str, marker: str) -> None:
+def _style(colour: str, marker: str) -> dict[str, Any]:
+    return {"color": colour, "marker": marker, "markersize": 5.5}
+
+
+def _draw(panel: Any, entry: Entry, style: dict[str, Any]) -> None:
     gaps = entry.gaps.mean(axis=0)
     inside = 1.0 - entry.out_of_bounds.mean(axis=0) >= FILLED
-    panel.plot(entry.samples, gaps, color=colour, linewidth=1.1, zorder=1)
-    for filled in (True, False):
-        there = inside == filled
-        panel.plot(
-            entry.samples[there],
-            gaps[there],
-            linestyle="none",
-            marker=marker,
-            markersize=5.5,
-            color=colour,
-            markerfacecolor=colour if filled else "white",
-            zorder=2,
-        )
+    panel.plot(entry.samples, gaps, color=style["color"], linewidth=1.1, zorder=1)
+    for there, face in ((inside, style["color"]), (~inside, "white")):
+        panel.plot(entry.samples[there], gaps[there], linestyle="none", markerfacecolor=face, zorder=2, **style)
 
 
-def _legend(groups: list[list[Entry]], styles: dict[str, tuple[str, str]]) -> list[Line2D]:
+def _legend(groups: list[list[Entry]], styles: dict[str, dict[str, Any]]) -> list[Line2D]:
     """The algorithms in the order of the groups; and what filled and hollow mean."""
-    lines = []
-    for group in groups:
-        for entry in group:
-            colour, marker = styles[entry.name]
-            lines.append(Line2D([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.1, label=entry.name))
-    for face, label in (
-        ("dimgrey", f"filled: at least {FILLED:.0%}\nof the runs in bounds"),
-        ("white", "hollow: fewer"),
-    ):
-        lines.append(
-            Line2D(
-                [], [], linestyle="none", marker="o", color="dimgrey", markerfacecolor=face, markersize=5, label=label
-            )
-        )
-    return lines
+    shown = [entry.name for group in groups for entry in group]
+    grey = {"linestyle": "none", **_style("dimgrey", "o")}
+    return [
+        *(Line2D([], [], linewidth=1.1, label=name, **styles[name]) for name in shown),
+        Line2D([], [], label=f"filled: at least {FILLED:.0%}\nof the runs in bounds", **grey),
+        Line2D([], [], label="hollow: fewer", markerfacecolor="white", **grey),
+    ]
 
 
 def _threshold(group: list[Entry]) -> float:
