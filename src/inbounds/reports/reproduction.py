@@ -41,7 +41,7 @@ def reward_figure(reproduction: Reproduction) -> Figure:
             linestyle=":",
             label=f"LP optimum, κ = {reproduction.kappa:.4f}",
         )
-        _mark_restart(panel, reproduction.arm(setting, conservative=True), height=0.6)
+        _mark_restart(panel, reproduction.arm(setting, conservative=True), height=0.9)
         _finish(panel, setting, "total reward")
     panels[-1].legend(frameon=False, fontsize=8)
     figure.suptitle(f"CSPDA on the queue: reward, mean of {reproduction.seeds} runs", fontsize=11)
