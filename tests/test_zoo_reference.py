@@ -44,7 +44,7 @@ def test_printed_numbers_are_strict():
 
 @pytest.mark.parametrize(("name", "parameters", "optimum", "unconstrained", "price"), EPISODIC, ids=IDS)
 def test_episodic_problem_reaches_its_optimum(name, parameters, optimum, unconstrained, price):
-    problem = ib.zoo.load(name, **parameters)
+    problem = ib.zoo.make(name, **parameters)
     assert list(problem.criterion) == ["horizon"]
     best = ib.solve(problem)
     assert best.in_bounds
@@ -62,7 +62,7 @@ def test_episodic_problem_reaches_its_optimum(name, parameters, optimum, unconst
 @pytest.mark.parametrize(("name", "parameters"), [row[:2] for row in EPISODIC], ids=IDS)
 def test_episodic_problem_is_well_posed(name, parameters):
     """Strictly feasible, the bound binds, and at most one (stage, state) that is visited needs a coin."""
-    problem = ib.zoo.load(name, **parameters)
+    problem = ib.zoo.make(name, **parameters)
     assert ib.slater(problem).value > 0.05
     best = ib.solve(problem, method="lp")  # at a vertex; the bundle may mix more
     assert best.margins[0] == pytest.approx(0.0, abs=1e-9)
@@ -157,7 +157,7 @@ def test_conservative_queue(kappa, total):
 
 @pytest.mark.parametrize("name", ib.zoo.names())
 def test_every_problem_loads_by_name(name):
-    problem = ib.zoo.load(name)
+    problem = ib.zoo.make(name)
     assert problem.n_constraints >= 1
     assert problem.name
 
@@ -180,4 +180,4 @@ def test_every_problem_loads_by_name(name):
 )
 def test_wrong_parameters_are_named(name, parameters, message):
     with pytest.raises(ib.InvalidInput, match=message):
-        ib.zoo.load(name, **parameters)
+        ib.zoo.make(name, **parameters)

@@ -11,7 +11,7 @@ from inbounds.errors import InvalidInput
 from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP, valid_discount
 from inbounds.problem.simulator import Simulator
-from inbounds.table import text_table
+from inbounds.tables import text_table
 
 
 class Sizes(NamedTuple):

@@ -136,6 +136,10 @@ class Criterion(ABC):
         """A value on its other scale: the sum that it stands for; the value itself where there is none."""
 
     @abstractmethod
+    def in_words(self, value: float, digits: int = 6) -> str:
+        """A value and what it is, for people."""
+
+    @abstractmethod
     def solve(
         self, reward: Floats, tolerance: float, start: Any = None, settled: float = 0.0, keep_backups: bool = False
     ) -> Found:

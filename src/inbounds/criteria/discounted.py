@@ -85,6 +85,10 @@ class Discounted(Criterion):
         """The discounted sum: value / (1 - discount)."""
         return value / (1.0 - self.discount)
 
+    def in_words(self, value: float, digits: int = 6) -> str:
+        """Per step, and in total."""
+        return f"{value:.{digits}g} per step, {self.total(value):.{digits}g} in total"
+
     def solve(
         self,
         reward: Floats,
@@ -200,7 +204,7 @@ class Discounted(Criterion):
         return vectors
 
     def _refined(
-        self, stages: Floats, solved: Callable[[Floats], Floats], backed: Callable[[Floats, Floats], Floats]
+        self, stages: Floats, solved: Callable[[Floats], Any], backed: Callable[[Floats, Floats], Any]
     ) -> Floats:
         vectors = np.empty_like(stages)
         for vector, stage in zip(vectors, stages, strict=True):

@@ -30,6 +30,10 @@ class FiniteHorizon(Criterion):
         """The value itself: it is a sum already."""
         return value
 
+    def in_words(self, value: float, digits: int = 6) -> str:
+        """Over how many stages."""
+        return f"{value:.{digits}g} over {len(self.layers)} stages"
+
     def solve(
         self, reward: Floats, tolerance: float, start: Any = None, settled: float = 0.0, keep_backups: bool = False
     ) -> Found:

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
 from inbounds.errors import InvalidInput
+from inbounds.inputs import whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 
@@ -53,15 +54,9 @@ def garnet(
     >>> bool((ib.solve(problem).prices > 0.0).all())
     True
     """
-    for what, value, least in (
-        ("states", states, 1),
-        ("actions", actions, 1),
-        ("successors", successors, 1),
-        ("constraints", constraints, 0),
-        ("seed", seed, 0),
-    ):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise InvalidInput(f"{what} must be a whole number of at least {least}, found {value!r}")
+    states, actions = whole_number(states, "states"), whole_number(actions, "actions")
+    successors, constraints = whole_number(successors, "successors"), whole_number(constraints, "constraints", least=0)
+    seed = whole_number(seed, "seed", least=0)
     within = min(2 * REACH + 1, states) if ring else states
     if successors > within:
         reach = f"the {within} states within reach on the ring" if ring else f"the number of states ({states})"
