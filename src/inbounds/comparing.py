@@ -71,8 +71,8 @@ def compare(
     >>> found.entry("crpo").rewards.shape, round(found.optimum, 6)  # 2 seeds, 12 checkpoints
     ((2, 12), 4.644858)
     """
-    if not isinstance(cmdp, CMDP):
-        raise InvalidInput(f"compare takes a discounted problem, a CMDP; found {type(cmdp).__name__}")
+    if not isinstance(cmdp, CMDP) or cmdp.discount is None:
+        raise InvalidInput(f"compare takes a discounted problem, a CMDP; found {cmdp!r}")
     seeds, samples = whole_number(seeds, "seeds"), whole_number(samples, "samples", least=1_000)
     chosen, workers = _settings(algorithms, preset), valid_workers(workers)
     counts = sorted({round(count) for count in np.geomspace(_FIRST * samples, samples, _CHECKPOINTS)})

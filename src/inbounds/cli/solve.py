@@ -96,8 +96,8 @@ def command(
         click.echo("The price is the reward gained per unit of bound relaxed; 0 where the bound does not matter.")
     if best.linked:
         click.echo(
-            f"The best occupancy falls into {best.linked} classes of states that do not meet; the policy links them, and "
-            f"its gap says what that costs. Changes of class are rare: short runs do not show the average."
+            f"The best occupancy falls into {best.linked} classes of states that do not meet; the policy links them, "
+            f"and its gap says what that costs. Changes of class are rare: short runs do not show the average."
         )
     click.echo(best.certificate.verdict)
     if show_policy:

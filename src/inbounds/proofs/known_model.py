@@ -129,12 +129,8 @@ def certify_known(
     --------
     >>> import inbounds as ib
     >>> queue = ib.zoo.queue()
-    >>> print(certify_known(ib.Policy.uniform(queue), queue.tightened(-3.0), exact=True))
-    constraint   bound         margin at least   how
-    service      at least -3   1                 exact arithmetic
-    flow         at least -3   2.47999           exact arithmetic
-    (reward)                   2.49439
-    in bounds: proved in exact arithmetic
+    >>> certify_known(ib.Policy.uniform(queue), queue.tightened(-3.0), exact=True).verdict
+    'in bounds: proved in exact arithmetic'
     """
     if (prices is None) != (value_function is None):
         raise InvalidInput("a bound on the optimum needs both prices and value_function; give both, or neither")
