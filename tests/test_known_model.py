@@ -176,7 +176,7 @@ def test_the_allowance_is_needed():
             gains, vectors, proofs._exact_lowers(cmdp, policy.probabilities, vectors), strict=True
         ):
             criterion = criterion_of(cmdp)
-            arguments = (criterion.rows, policy.probabilities, gain, 0.0, vector, vector, 1.0, criterion.reach)
+            arguments = (criterion.rows, policy.probabilities, gain, np.abs(gain), vector, vector, 1.0, criterion.reach)
             shift = hopeful(*arguments)
             overshoots += cmdp.initial @ vector + shift > proved
     assert overshoots > 10
@@ -217,9 +217,9 @@ def test_kernels_equal_their_interpreted_twins():
     rows, form = criterion.rows, (criterion.own, criterion.reach)
     vector, there = np.random.default_rng(0).normal(size=(2, cmdp.n_states))
     for gain in (cmdp.reward, *cmdp.margins):
-        arguments = (rows, policy.probabilities, gain, 0.25, vector, there, *form)
+        arguments = (rows, policy.probabilities, gain, np.abs(gain), vector, there, *form)
         assert proofs.lower_residual(*arguments) == interpreted(proofs.lower_residual)(*arguments)
-    arguments = (rows, cmdp.reward, cmdp.margins, np.full(3, 0.25), np.array([0.1, 0.0, 2.0]), vector, there, *form)
+    arguments = (rows, cmdp.reward, np.abs(cmdp.reward), 3, vector, there, *form)
     assert proofs.upper_excess(*arguments) == interpreted(proofs.upper_excess)(*arguments)
 
 

@@ -31,6 +31,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -206,7 +207,7 @@ class Criterion(ABC):
         """What a Bellman backup in its natural scale, of coefficient 1 for the place itself, is multiplied by."""
         return 1.0 / (self.own + self.reach)
 
-    @property
+    @cached_property
     def places(self) -> Ints:
         """The place of each entry, [N]."""
         states = self.pairs.states
@@ -244,21 +245,34 @@ class Criterion(ABC):
             [self.pairs.best(backup[layer.entries])[1] + layer.entries.start for layer in self.layers]
         )
 
+    @cached_property
     def flow(self) -> tuple[Any, Floats]:
         """E / (own + reach) as a CSR array [N, M], and what its product with an occupancy must be, [M]."""
-        n_states, n_pairs = self.pairs.n_states, self.pairs.n_pairs
-        own = sp.csr_array((np.ones(n_pairs), self.pairs.states, np.arange(n_pairs + 1)), shape=(n_pairs, n_states))
-        blocks = sp.block_diag([own] * len(self.layers), format="csr") if self.shifts else own
-        back = self.reach * self.unit
-        if self.shifts:
-            nowhere = sp.csr_array((self.n_entries, n_states))
-            moves = sp.hstack([nowhere, sp.block_diag([layer.transition for layer in self.layers])], format="csr")
-            moves = moves[:, : self.n_places]  # the last stage leads out of the episode
-        else:
-            moves = self.layers[0].transition
         right = np.zeros(self.n_places)
-        right[:n_states] = self.start * self.unit * self.initial
-        return sp.csr_array(blocks - back * moves), right
+        right[: self.pairs.n_states] = self.start * self.unit * self.initial
+        back, n_pairs = self.reach * self.unit, self.pairs.n_pairs
+        if not self.shifts:
+            own = np.ones(n_pairs), self.pairs.states, np.arange(n_pairs + 1)
+            moves = back * self.layers[0].transition
+            return sp.csr_array(sp.csr_array(own, shape=moves.shape) - moves), right
+        # In each row first the place itself, then where it leads; nothing from the last stage, which ends the episode.
+        columns, values, lengths = [], [], []
+        for layer in self.layers:
+            matrix, leads = layer.transition, layer.next_places
+            counts = np.zeros(n_pairs, dtype=np.int64) if leads is None else np.diff(matrix.indptr)
+            first = np.cumsum(1 + counts) - (1 + counts)
+            others = np.ones(n_pairs + int(counts.sum()), dtype=bool)
+            others[first] = False
+            column, value = np.empty(len(others), dtype=np.int64), np.empty(len(others))
+            column[first], value[first] = layer.places.start + self.pairs.states, 1.0
+            if leads is not None:
+                column[others], value[others] = leads.start + matrix.indices, -back * matrix.data
+            columns.append(column)
+            values.append(value)
+            lengths.append(1 + counts)
+        starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+        parts = np.concatenate(values), np.concatenate(columns), starts
+        return sp.csr_array(parts, shape=(self.n_entries, self.n_places)), right
 
     def steps(self, y: Floats) -> Iterator[tuple[Layer, Floats, Floats]]:
         """Each layer with y at its places and at those where its moves lead."""

@@ -186,9 +186,7 @@ class Discounted(Criterion):
         """
         stages = self.unit * self.pairs.sum_by_state(followed.taken * signals)
         if len(self.initial) <= DENSE_STATES:
-            moves: Floats = self.discount * followed.chain
-            matrix = np.eye(len(self.initial)) - moves
-            return self._refined(stages, lambda right: np.linalg.solve(matrix, right), lambda g, v: g + moves @ v)
+            return self._refined_densely(stages, self.discount * followed.chain)
         if followed.factors is not None:
             chain, factors, scratch = followed.chain, followed.factors, np.empty(stages.shape[1])
 
@@ -202,6 +200,15 @@ class Discounted(Criterion):
         for stage, value in zip(stages, vectors, strict=True):
             self._flatten(followed.chain, stage, value)
         return vectors
+
+    def _refined_densely(self, stages: Floats, moves: Floats) -> Floats:
+        matrix, gains = np.eye(len(self.initial)) - moves, stages.T
+        values: Any = np.linalg.solve(matrix, gains)
+        for _ in range(2):
+            values = values - self.initial @ values
+            missing = gains + moves @ values - values
+            values = values + np.linalg.solve(matrix, missing - self.initial @ missing)
+        return np.ascontiguousarray((values - self.initial @ values).T)
 
     def _refined(
         self, stages: Floats, solved: Callable[[Floats], Any], backed: Callable[[Floats, Floats], Any]

@@ -15,13 +15,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
-from inbounds.exact.highs import INFINITE, INTERIOR, SIMPLEX, Basis, Columns, minimise
+from inbounds.exact.highs import INFINITE, INTERIOR, SIMPLEX, SMALL, Basis, Columns, minimise
 from inbounds.exact.mixture import Mixture, flat_margins
 from inbounds.problem.cmdp import CMDP
+
+SMALL_ENTRIES = 1_000
+"""Up to this many columns HiGHS does better without looking for what can be left out."""
 
 SIMPLEX_ENTRIES = 4_000
 """Up to this many columns the simplex method comes first, beyond it interior point: of garnets with 4 and 8 actions the
@@ -40,14 +42,14 @@ def occupancy_lp(
     reward = problem.reward.ravel()
     reward_scale = float(np.abs(reward).max()) or 1.0
     size = problem.n_states / criterion.unit  # so that the entries of x are about 1
-    columns, right = _flow_columns(problem, size)
     margins = flat_margins(problem) / scales[:, None]
+    columns, right = _columns(problem, margins, size)
     found = minimise(
-        _columns(sp.hstack([columns, sp.csr_array(margins.T)], format="csr")),
+        columns,
         -reward / reward_scale,
         row_lower=np.concatenate([right, np.full(len(scales), -relaxed * size)]),
         row_upper=np.concatenate([right, np.full(len(scales), INFINITE)]),
-        attempts=SIMPLEX if start is not None or len(reward) <= SIMPLEX_ENTRIES else INTERIOR,
+        attempts=_attempts(len(reward)) if start is None else SIMPLEX,
         start=start,
         time_limit=time_limit,
     )
@@ -74,14 +76,21 @@ def slater_lp(problem: CMDP, units: Floats) -> Mixture | None:
     criterion, n_constraints = criterion_of(problem), problem.n_constraints
     unit = float(np.min(problem.margin_scales / units))
     size = problem.n_states / criterion.unit
-    flows, right = _flow_columns(problem, size)
     margins = flat_margins(problem) / (units * unit)[:, None]
-    least = sp.csr_array(np.hstack([np.zeros((2, flows.shape[1])), np.outer([-1.0, 1.0], np.ones(n_constraints))]))
+    columns, right = _columns(problem, margins, size)
+    # Two more columns, the least margin and minus the least margin, that touch the rows of the margins alone.
+    starts = columns.starts[-1] + n_constraints * np.arange(1, 3)
+    both = Columns(
+        np.append(columns.starts, starts),
+        np.append(columns.rows, np.tile(len(right) + np.arange(n_constraints), 2)),
+        np.append(columns.values, np.repeat([-1.0, 1.0], n_constraints)),
+    )
     found = minimise(
-        _columns(sp.vstack([sp.hstack([flows, sp.csr_array(margins.T)]), least], format="csr")),
+        both,
         np.append(np.zeros(margins.shape[1]), [-1.0, 1.0]),
         row_lower=np.append(right, np.zeros(n_constraints)),
         row_upper=np.append(right, np.full(n_constraints, INFINITE)),
+        attempts=_attempts(margins.shape[1]),
     )
     if found is None:
         return None
@@ -117,16 +126,29 @@ def vertex_near(problem: CMDP, found: Mixture) -> Basis:
     return Basis(columns=basic, rows=np.concatenate([flows, ~binding]))
 
 
-def _flow_columns(problem: CMDP, size: float) -> tuple[Any, Floats]:
-    """The flow rows, and the mass row where there is one, as CSR [N, rows], and their right-hand sides."""
+def _columns(problem: CMDP, margins: Floats, size: float) -> tuple[Columns, Floats]:
+    """The flow rows, the mass row where there is one, and the rows of scaled margins [K, N]; and the right-hand sides
+    of all but the last.
+
+    A row of the flow matrix is a column of the program, which HiGHS takes column by column; behind each of them come
+    the numbers that every column has. Put together by hand: for small programs SciPy takes longer than HiGHS.
+    """
     criterion = criterion_of(problem)
-    columns, right = criterion.flow()
+    flow, right = criterion.flow
+    everywhere, n_columns = margins.T, flow.shape[0]
     if criterion.mass_row:
-        columns = sp.hstack([columns, sp.csr_array(np.ones((columns.shape[0], 1)))], format="csr")
-        right = np.append(right, 1.0)
-    return columns, size * right
+        everywhere, right = np.column_stack([np.ones(n_columns), everywhere]), np.append(right, 1.0)
+    more = everywhere.shape[1]
+    starts = flow.indptr + more * np.arange(n_columns + 1)
+    rows, values = np.empty(starts[-1], dtype=np.int64), np.empty(starts[-1])
+    own = np.arange(flow.nnz) + more * np.repeat(np.arange(n_columns), np.diff(flow.indptr))
+    rows[own], values[own] = flow.indices, flow.data
+    behind = starts[1:, None] - more + np.arange(more)
+    rows[behind], values[behind] = flow.shape[1] + np.arange(more), everywhere
+    return Columns(starts, rows, values), size * right
 
 
-def _columns(matrix: Any) -> Columns:
-    """A row of this CSR matrix is a column of the program, which HiGHS takes column by column."""
-    return Columns(matrix.indptr, matrix.indices, matrix.data)
+def _attempts(n_columns: int) -> tuple[dict[str, Any], ...]:
+    if n_columns <= SMALL_ENTRIES:
+        return (*SMALL, *SIMPLEX)
+    return SIMPLEX if n_columns <= SIMPLEX_ENTRIES else INTERIOR

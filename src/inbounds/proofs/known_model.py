@@ -59,7 +59,7 @@ With ``exact=True`` the same bounds are computed in rationals instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -79,6 +79,7 @@ from inbounds.exact.solution import Solution, policy_of
 from inbounds.inputs import float_array
 from inbounds.numerics.bellman import UNIT
 from inbounds.numerics.compiled import compiled, interpreted
+from inbounds.numerics.rows import Rows
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.policy import Policy, for_problem
@@ -291,15 +292,16 @@ def _settled(cmdp: CMDP, vectors: Floats) -> Floats:
 
 
 @compiled
-def lower_residual(rows, policy, gain, blur, here, there, own, reach):  # type: ignore[no-untyped-def]
+def lower_residual(rows, policy, gain, size, here, there, own, reach):  # type: ignore[no-untyped-def]
     """A number that min_s residual(s) in one layer certainly exceeds, for `gain` [n]; NaN on overflow.
 
-    `here` [S] is the vector at the layer's places, `there` [S] where its moves lead; `blur` is added to the magnitudes.
+    `here` [S] is the vector at the layer's places, `there` [S] where its moves lead; `size` [n] are the magnitudes of
+    what the gain is the sum of.
     """
     least = np.inf
     for state in range(len(rows.offsets) - 1):
         at = here[state]
-        total, size, weight, operations = 0.0, 0.0, 0.0, 16
+        total, magnitude, weight, operations = 0.0, 0.0, 0.0, 16
         for pair in range(rows.offsets[state], rows.offsets[state + 1]):
             if policy[pair] == 0.0:
                 continue
@@ -311,24 +313,26 @@ def lower_residual(rows, policy, gain, blur, here, there, own, reach):  # type: 
                 row_size += probability * abs(difference)
                 row_weight += probability
             total += policy[pair] * (gain[pair] - own * at + reach * (row / row_weight))
-            size += policy[pair] * (abs(gain[pair]) + blur + own * abs(at) + reach * (row_size / row_weight))
+            magnitude += policy[pair] * (size[pair] + own * abs(at) + reach * (row_size / row_weight))
             weight += policy[pair]
             length = rows.starts[pair + 1] - rows.starts[pair]
             operations = max(operations, 2 * length + 16)
         operations += 2 * (rows.offsets[state + 1] - rows.offsets[state])
-        residual = total / weight - operations * (2.0 * UNIT * (size / weight) + UNDERFLOW)
+        residual = total / weight - operations * (2.0 * UNIT * (magnitude / weight) + UNDERFLOW)
         if not residual >= least:  # so that a NaN gets through
             least = residual
-            if np.isnan(residual):
+            if residual != residual:
                 return least
     return least
 
 
 @compiled
-def upper_excess(rows, reward, margins, blurs, prices, here, there, own, reach):  # type: ignore[no-untyped-def]
-    """A number that certainly exceeds excess(s, a) at every pair of one layer; NaN on overflow."""
+def upper_excess(rows, gain, size, n_prices, here, there, own, reach):  # type: ignore[no-untyped-def]
+    """A number that certainly exceeds excess(s, a) at every pair of one layer; NaN on overflow.
+
+    `gain` [n] is the reward with `n_prices` priced margins, `size` [n] the same sum of magnitudes.
+    """
     largest = -np.inf
-    n_constraints = len(prices)
     for state in range(len(rows.offsets) - 1):
         at = here[state]
         for pair in range(rows.offsets[state], rows.offsets[state + 1]):
@@ -339,17 +343,13 @@ def upper_excess(rows, reward, margins, blurs, prices, here, there, own, reach):
                 row += probability * difference
                 row_size += probability * abs(difference)
                 row_weight += probability
-            gain, gain_size = reward[pair], abs(reward[pair])
-            for k in range(n_constraints):
-                gain += prices[k] * margins[k, pair]
-                gain_size += prices[k] * (abs(margins[k, pair]) + blurs[k])
-            size = gain_size + own * abs(at) + reach * (row_size / row_weight)
-            operations = 2 * (rows.starts[pair + 1] - rows.starts[pair] + n_constraints) + 16
-            excess = gain - own * at + reach * (row / row_weight)
-            excess += operations * (2.0 * UNIT * size + UNDERFLOW)
+            magnitude = size[pair] + own * abs(at) + reach * (row_size / row_weight)
+            operations = 2 * (rows.starts[pair + 1] - rows.starts[pair] + n_prices) + 16
+            excess = gain[pair] - own * at + reach * (row / row_weight)
+            excess += operations * (2.0 * UNIT * magnitude + UNDERFLOW)
             if not excess <= largest:  # so that a NaN gets through
                 largest = excess
-                if np.isnan(excess):
+                if excess != excess:
                     return largest
     return largest
 
@@ -357,57 +357,52 @@ def upper_excess(rows, reward, margins, blurs, prices, here, there, own, reach):
 _by_python = cache(interpreted)
 
 
-def _kernel(cmdp: CMDP, kernel: Any) -> Callable[..., float]:
-    return _by_python(kernel) if cmdp.reward.size <= _INTERPRETED_ENTRIES else kernel
+def _in_layers(cmdp: CMDP, kernel: Any, y: Floats, *arguments: Any) -> list[float]:
+    """What a kernel says of each layer, given vectors over entries and plain numbers.
+
+    For few entries it is run by Python, on lists, which Python reads three times as fast as arrays.
+    """
+    criterion, found = criterion_of(cmdp), []
+    small = cmdp.reward.size <= _INTERPRETED_ENTRIES
+    for layer, here, there in criterion.steps(y):
+        own = [a[layer.entries] if isinstance(a, np.ndarray) else a for a in arguments]
+        vectors: list[Any] = [layer.rows, *own, here, there, criterion.own, criterion.reach]
+        if small:
+            rows = Rows(*(column.tolist() for column in layer.rows))
+            vectors = [rows, *(v.tolist() if isinstance(v, np.ndarray) else v for v in vectors[1:])]
+        try:
+            found.append((_by_python(kernel) if small else kernel)(*vectors))
+        except (ZeroDivisionError, OverflowError):  # which compiled code says with infinities
+            found.append(math.nan)
+    return found
 
 
-def _blurs(cmdp: CMDP) -> Floats:
-    """What the rounding of bounds that are spread over layers adds to the magnitudes of margins, [K]."""
-    spread = [abs(constraint.bound) / cmdp.layers for constraint in cmdp.constraints]
-    return np.array(spread if cmdp.layers > 1 else [0.0] * cmdp.n_constraints)
+def _magnitudes(cmdp: CMDP) -> Floats:
+    """Of the reward and of the margins [1 + K, N]: what rounding is relative to.
+
+    A bound that is spread over several layers is rounded before it is subtracted, and counts by itself.
+    """
+    sizes = np.abs(_signals(cmdp))
+    if cmdp.layers > 1:
+        bounds = np.array([constraint.bound for constraint in cmdp.constraints])
+        sizes[1:] += np.abs(bounds / cmdp.layers)[:, None]
+    return sizes
 
 
 def _bounded_lowers(cmdp: CMDP, taken: Floats, vectors: Floats) -> list[float]:
-    criterion, residual = criterion_of(cmdp), _kernel(cmdp, lower_residual)
     lowers = []
     with np.errstate(all="ignore"):
-        for gain, blur, vector in zip(_signals(cmdp), [0.0, *_blurs(cmdp)], vectors, strict=True):
-            shifts = [
-                -residual(
-                    layer.rows,
-                    taken[layer.entries],
-                    gain[layer.entries],
-                    blur,
-                    here,
-                    there,
-                    criterion.own,
-                    criterion.reach,
-                )
-                for layer, here, there in criterion.steps(vector)
-            ]
+        for gain, size, vector in zip(_signals(cmdp), _magnitudes(cmdp), vectors, strict=True):
+            shifts = [-residual for residual in _in_layers(cmdp, lower_residual, vector, taken, gain, size)]
             lowers.append(-_shifted(cmdp, -vector, shifts))
     return lowers
 
 
 def _bounded_upper(cmdp: CMDP, prices: Floats, values: Floats, reward_weight: float) -> float:
-    criterion, excess, margins = criterion_of(cmdp), _kernel(cmdp, upper_excess), flat_margins(cmdp)
-    reward, blurs = reward_weight * cmdp.reward.ravel(), _blurs(cmdp)
+    weights = np.append(reward_weight, prices)
     with np.errstate(all="ignore"):
-        shifts = [
-            excess(
-                layer.rows,
-                reward[layer.entries],
-                margins[:, layer.entries],
-                blurs,
-                prices,
-                here,
-                there,
-                criterion.own,
-                criterion.reach,
-            )
-            for layer, here, there in criterion.steps(values)
-        ]
-    return _shifted(cmdp, values, shifts)
+        gain, size = (np.einsum("k,kn->n", weights, parts) for parts in (_signals(cmdp), _magnitudes(cmdp)))
+        return _shifted(cmdp, values, _in_layers(cmdp, upper_excess, values, gain, size, len(prices)))
 
 
 def _shifted(cmdp: CMDP, vector: Floats, shifts: list[float]) -> float:
