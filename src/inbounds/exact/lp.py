@@ -22,12 +22,10 @@ from inbounds.exact.highs import INFINITE, INTERIOR, SIMPLEX, SMALL, Basis, Colu
 from inbounds.exact.mixture import Mixture, flat_margins
 from inbounds.problem.cmdp import CMDP
 
-SMALL_ENTRIES = 1_000
-"""Up to this many columns HiGHS does better without looking for what can be left out."""
-
-SIMPLEX_ENTRIES = 4_000
-"""Up to this many columns the simplex method comes first, beyond it interior point: of garnets with 4 and 8 actions the
-two take the same time at about so many, with 24,000 the simplex method twenty times as long."""
+SIMPLEX_ENTRIES = 400
+"""Up to this many columns the simplex method comes first, beyond it interior point with crossover to a vertex: of
+garnets the two take the same time at 240 to 500 columns, and the simplex method 2, 4 and 12 times as long at 1,000,
+2,000 and 4,000."""
 
 
 def occupancy_lp(
@@ -149,6 +147,4 @@ def _columns(problem: CMDP, margins: Floats, size: float) -> tuple[Columns, Floa
 
 
 def _attempts(n_columns: int) -> tuple[dict[str, Any], ...]:
-    if n_columns <= SMALL_ENTRIES:
-        return (*SMALL, *SIMPLEX)
-    return SIMPLEX if n_columns <= SIMPLEX_ENTRIES else INTERIOR
+    return (*SMALL, *SIMPLEX) if n_columns <= SIMPLEX_ENTRIES else INTERIOR
