@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from inbounds.algorithms import ALGORITHMS
-from inbounds.algorithms.algorithm import learn, record_of
+from inbounds.algorithms.algorithm import record_of
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
 from inbounds.exact.attempt import solve
 from inbounds.formats.npz import digest
+from inbounds.learning import learn
 from inbounds.numerics.compiled import sources_digest
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import ROUNDING, evaluate

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from inbounds.algorithms.cspda import EXPERIMENT_CONSTANT, PROOF_CONSTANT, formulas
 from inbounds.errors import InvalidInput
+from inbounds.exact.attempt import solve
+from inbounds.exact.feasibility import slater as exact_slater
 from inbounds.problem.cmdp import CMDP, valid_discount
 from inbounds.problem.simulator import Simulator
 from inbounds.table import text_table
@@ -35,7 +37,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PaperPlan:
     """The paper's settings for a target, under the constant of its proof and that of its experiment.
 
     Attributes
@@ -70,28 +72,8 @@ class Plan:
         return text_table(("", "proof", "experiment"), rows)
 
 
-def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | None = None) -> Plan:
-    """The paper's T, kappa, alpha, beta and M for a target accuracy, and what its constants really cost.
-
-    The theorem's proof gives a reward within 4 eps, where its statement says eps; the plan asks for ``eps = epsilon /
-    4``, so that the target is what you get.
-
-    Parameters
-    ----------
-    problem : CMDP, Simulator, or Sizes
-    epsilon : float in (0, 1)
-        Reward within epsilon of the optimum, in scaled units (the range of the reward is 1), normalised by (1 -
-        discount).
-    slater : float in (0, 1], optional
-        The Slater constant in scaled units. For a `CMDP` it is computed when it is not given.
-
-    Examples
-    --------
-    >>> import inbounds as ib
-    >>> p = ib.plan(ib.zoo.queue(), epsilon=0.1)
-    >>> p.experiment.samples, f"{p.proof.samples:.2e}"
-    (56087, '2.00e+14')
-    """
+def plan_for(problem: CMDP | Simulator | Sizes, epsilon: float, slater: float | None) -> PaperPlan:
+    """See ``ib.plan``."""
     epsilon = _as_number(epsilon, "epsilon")
     if not 0.0 < epsilon < 1.0:
         raise InvalidInput(f"epsilon must be in (0, 1), in scaled units, found {epsilon!r}")
@@ -108,7 +90,7 @@ def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | N
     slater = _as_number(slater, "slater")
     if not 0.0 < slater <= 1.0:
         raise InvalidInput(f"slater must be in (0, 1], in scaled units, found {slater!r}")
-    return Plan(
+    return PaperPlan(
         sizes,
         epsilon,
         slater,
@@ -133,9 +115,6 @@ def _settings(sizes: Sizes, epsilon: float, slater: float, constant: float) -> S
 
 
 def _exact_slater(cmdp: CMDP) -> float:
-    from inbounds.exact.attempt import solve
-    from inbounds.exact.feasibility import slater as exact_slater
-
     if cmdp.n_constraints == 0:
         return 1.0
     value = exact_slater(cmdp, scaled=True).value

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from inbounds.algorithms.algorithm import learn
 from inbounds.algorithms.cspda import CSPDA
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
 from inbounds.exact.attempt import solve
+from inbounds.learning import learn
 from inbounds.problem.policy import ROUNDING, evaluate
 from inbounds.studies.parallel import run_jobs
 from inbounds.zoo.single_server_queue import queue
