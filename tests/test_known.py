@@ -7,7 +7,6 @@ import pytest
 
 import inbounds as ib
 from inbounds.algorithms.known import (
-    default_iterations,
     in_scaled_units,
     known_model,
     known_slater,
@@ -16,6 +15,7 @@ from inbounds.algorithms.known import (
     start_value,
     state_values,
 )
+from inbounds.algorithms.plug_in import default_iterations
 from naive_cspda import dense, ragged
 
 PROBLEMS = {"queue": ib.zoo.queue(), "ragged": ragged(2), "no future": ragged(1, discount=0.0), "free": ragged(0)}
@@ -30,8 +30,8 @@ def some_policy(cmdp: ib.CMDP, seed: int = 0) -> np.ndarray:
 def test_values_and_occupancies_solve_their_equations(problem: str, eliminate: bool) -> None:
     cmdp = PROBLEMS[problem]
     model = known_model(in_scaled_units(cmdp)[1])
-    assert model.eliminate
-    model = model._replace(eliminate=eliminate)
+    assert model.pattern.eliminate
+    model = model._replace(pattern=model.pattern._replace(eliminate=eliminate))
     d, policy = dense(cmdp), some_policy(cmdp)
     signals = np.vstack([d.r, d.g.T])
     choose = (np.arange(cmdp.n_states)[:, None] == d.state) * policy
@@ -55,7 +55,7 @@ def test_large_random_graphs_are_swept() -> None:
     cmdp = ib.zoo.garnet(states=2_000, actions=2, successors=4, constraints=1)
     scaled = in_scaled_units(cmdp)[1]
     model = known_model(scaled)
-    assert not model.eliminate
+    assert not model.pattern.eliminate
     policy = some_policy(cmdp)
     values = np.zeros((1, cmdp.n_states))
     state_values(model, policy, scaled.reward[None].copy(), values)
@@ -70,8 +70,9 @@ def test_scaled_units_and_back() -> None:
     ours, theirs = ib.evaluate(cmdp, policy), ib.evaluate(scaled, policy)
     assert scaling.reward_low + scaling.reward_span * theirs.reward == pytest.approx(ours.reward, abs=1e-12)
     np.testing.assert_allclose(scaling.margin_scales * theirs.margins, ours.margins, rtol=0.0, atol=1e-12)
-    assert known_slater(scaled) == pytest.approx(0.2, abs=1e-8)  # section "Evaluations" of the paper
-    assert known_slater(scaled.unconstrained()) == 1.0
+    assert known_slater(ib.OPGPD(), scaled) == pytest.approx(0.2, abs=1e-8)  # section "Evaluations" of the paper
+    assert known_slater(ib.OPGPD(), scaled.unconstrained()) == 1.0
+    assert known_slater(ib.OPGPD(slater=0.3), scaled) == 0.3
 
 
 def test_iterations_on_an_empirical_model_fall_with_its_size() -> None:
@@ -81,5 +82,6 @@ def test_iterations_on_an_empirical_model_fall_with_its_size() -> None:
 @pytest.mark.parametrize("n_constraints", [0, 1, 2])
 def test_arrays_of_a_model_are_its_own(n_constraints: int) -> None:
     """Copies, never views of the model's: one type for every problem, so that kernels compile once."""
-    arrays = known_model(in_scaled_units(ragged(n_constraints))[1])
-    assert all(array.flags.writeable and array.flags.c_contiguous for array in arrays if isinstance(array, np.ndarray))
+    model = known_model(in_scaled_units(ragged(n_constraints))[1])
+    arrays = [array for array in (*model, *model.rows, *model.pattern) if isinstance(array, np.ndarray)]
+    assert len(arrays) == 4 + 4 + 3 and all(array.flags.writeable and array.flags.c_contiguous for array in arrays)

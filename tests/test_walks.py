@@ -77,7 +77,7 @@ def enumerate_walks(cmdp: ib.CMDP, policy: ib.Policy, design: walks.Design, step
     value minus the guess, from the state that it has reached, in the rows that are still active.
     """
     simulator = cmdp.simulator()
-    world, _ = simulator.open()
+    world = simulator.open()
     transition, truth = cmdp.transition.toarray(), scaled_values(cmdp, policy)
     script, where = Script(), [0, 0]
 
@@ -166,7 +166,7 @@ def test_the_predicted_variance_is_that_of_the_walks() -> None:
     simulator = SMALL.simulator()
     guess = walks.guess_from_model(simulator.scaling.model(SMALL), HALF_HALF)
     design = walks.make_design(simulator, HALF_HALF, guess)
-    world, _ = simulator.open()
+    world = simulator.open()
     rng, log = np.random.default_rng(0), new_log(simulator, 0)
     totals = np.empty((10_000, 3))
     for row in totals:
