@@ -318,7 +318,7 @@ def test_constraints_are_refused_by_those_that_know_none(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in UNCONSTRAINED])
 def test_constraints_are_heeded_by_all_others(name: str) -> None:
     """A price for each constraint; and with other bounds the same samples lead to another state."""
-    settings, record, ends = list(CASES[name].values())[-1], ALGORITHMS[name].algorithm, []
+    settings, record, ends = ALGORITHMS[name].practical(), ALGORITHMS[name].algorithm, []
     for cmdp in (PROBLEMS["queue"], PROBLEMS["queue"].tightened(0.1)):
         simulator, rng = cmdp.simulator(), np.random.default_rng(0)
         assert ib.learn(simulator, settings, samples=1000).prices.shape == (2,)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.algorithms import algorithm as loop
+from inbounds.algorithms import loop
 from inbounds.algorithms.cspda import advance, prepare
 from naive_cspda import ragged
 

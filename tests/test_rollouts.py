@@ -339,7 +339,9 @@ def test_what_common_settings_become(settings: Any) -> None:
     plain = resolve(settings(slater=0.2), simulator, 240_000, rng)
     assert plain.walks == Walks(1, 24, 0.5, False) and plain.iterations == 1000.0
     assert (plain.kappa, plain.restart, plain.drawn) == (0.0, 0, 0)
-    assert plain.constants(1.5, 2.5, decreasing=True) == Constants(plain.walks, 1.5, 2.5, 0.0, 10.0, 0, True)
+    begun = plain.prepared(settings(), simulator, (1.0, 2.0), (1.5, 2.5), True, "none")
+    assert begun.constants == Constants(plain.walks, 1.5, 2.5, 0.0, 10.0, 0, True)
+    assert (begun.settings["policy_step"], begun.settings["price_step"]) == (1.0, 2.0) and begun.samples == 0
     more = resolve(
         settings(slater=0.2, kappa=0.03, rollouts=3, start_rollouts=12, baseline=True, average="second half"),
         simulator,
@@ -347,7 +349,8 @@ def test_what_common_settings_become(settings: Any) -> None:
         rng,
     )
     assert more.walks == Walks(3, 12, 0.5, True) and more.iterations == pytest.approx(60_001 / 600)
-    assert (more.kappa, more.restart) == (0.03, 30_000) and more.constants(1.0, 1.0, False).kappa == 0.06
+    assert (more.kappa, more.restart) == (0.03, 30_000)
+    assert more.prepared(settings(), simulator, (1.0, 1.0), (1.0, 1.0), False, "none").constants.kappa == 0.06
     shrunk = resolve(settings(slater=0.2, kappa="shrinking"), simulator, 240_000, rng)
     assert shrunk.kappa == pytest.approx(0.3 / math.sqrt(1000))
     few = resolve(settings(slater=0.2, kappa="shrinking"), simulator, 7, rng)
@@ -359,7 +362,8 @@ def test_what_common_settings_become(settings: Any) -> None:
     known = resolve_known(settings(average="second half", kappa="shrinking"), model, 401)
     assert known.slater == pytest.approx(0.2, abs=1e-8) and known.restart == 200
     assert known.kappa == pytest.approx(0.3 / math.sqrt(401)) and known.iterations == 401.0
-    assert resolve_known(settings(slater=0.4), model, 1).constants(1.0, 1.0, False).radius == 5.0
+    given = resolve_known(settings(slater=0.4), model, 1)
+    assert given.prepared(settings(), model, (1.0, 1.0), (1.0, 1.0), False, "none").constants.radius == 5.0
 
 
 @pytest.mark.parametrize(
