@@ -1,6 +1,6 @@
 """The public questions about learning: run an algorithm, on samples or on a known model; learn with a proof; plan.
 
-The work is done in `inbounds.algorithms`: `loop`, `certified` and `paper_plan`.
+Arguments are checked here. The work is done in `inbounds.algorithms`: by `loop`, `certified` and `paper_plan`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Run
+from inbounds.algorithms.algorithm import Algorithm, Run, record_of
 from inbounds.algorithms.certified import CertifiedRun, search
 from inbounds.algorithms.loop import run_on_model, run_on_samples
-from inbounds.algorithms.paper_plan import PaperPlan, Sizes, plan_for
-from inbounds.problem.cmdp import CMDP
-from inbounds.problem.simulator import Simulator
+from inbounds.algorithms.paper_plan import PaperPlan, Sizes, paper_plan, slater_for_theorem
+from inbounds.errors import InvalidInput
+from inbounds.inputs import random_seed, whole_number
+from inbounds.problem.cmdp import CMDP, valid_discount
+from inbounds.problem.simulator import Simulator, require_criterion
+from inbounds.proofs.samples import valid_confidence
 
 
 def learn(
@@ -55,7 +58,10 @@ def learn(
     >>> judged.in_bounds, judged.total_reward > 4.5
     (True, True)
     """
-    return run_on_samples(simulator, algorithm, samples, seed, checkpoints, progress)
+    record_of(algorithm)
+    require_simulator(simulator)
+    budget = whole_number(samples, "samples")
+    return run_on_samples(simulator, algorithm, budget, random_seed(seed), checkpoints, progress)
 
 
 def iterate(
@@ -92,7 +98,13 @@ def iterate(
     >>> [abs(ib.evaluate(queue, policy).total_reward - best) < 1e-3 for policy in run.policies]
     [False, True]
     """
-    return run_on_model(cmdp, algorithm, iterations, checkpoints, progress)
+    record = record_of(algorithm)
+    if record.known is None:
+        raise InvalidInput(f"{record.name} learns from samples: ib.learn(cmdp.simulator(), ...)")
+    if not isinstance(cmdp, CMDP):
+        raise InvalidInput(f"iterate takes a known model, a CMDP; found {type(cmdp).__name__}")
+    number = whole_number(iterations, "iterations")
+    return run_on_model(cmdp, algorithm, number, checkpoints, progress)
 
 
 def learn_certified(
@@ -135,7 +147,13 @@ def learn_certified(
     >>> ib.evaluate(queue, run.policy).in_bounds
     True
     """
-    return search(simulator, samples, confidence, seed, learner, progress)
+    require_simulator(simulator)
+    require_criterion(simulator, "discounted", "learn_certified")
+    by_model = isinstance(learner, str) and learner == "model"
+    if not by_model and not isinstance(getattr(learner, "algorithm", None), Algorithm):
+        raise InvalidInput(f'learner must be "model", or settings such as ib.CSPDA.practical(), found {learner!r}')
+    confidence, budget = valid_confidence(confidence), whole_number(samples, "samples")
+    return search(simulator, budget, confidence, random_seed(seed), None if by_model else learner, progress)
 
 
 def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | None = None) -> PaperPlan:
@@ -160,4 +178,49 @@ def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | N
     >>> p.experiment.samples, f"{p.proof.samples:.2e}"
     (56087, '2.00e+14')
     """
-    return plan_for(problem, epsilon, slater)
+    epsilon = _as_number(epsilon, "epsilon")
+    if not 0.0 < epsilon < 1.0:
+        raise InvalidInput(f"epsilon must be in (0, 1), in scaled units, found {epsilon!r}")
+    if isinstance(problem, CMDP):
+        sizes = Sizes(problem.n_states, problem.n_pairs, problem.n_constraints, problem.discount)
+        if slater is None:
+            slater = slater_for_theorem(problem)
+    elif isinstance(problem, Simulator):
+        sizes = Sizes(problem.pairs.n_states, problem.pairs.n_pairs, problem.n_constraints, problem.discount)
+    else:
+        sizes = _valid_sizes(problem)
+    if slater is None:
+        raise InvalidInput("give slater=, the Slater constant in scaled units; only for a CMDP can it be computed")
+    slater = _as_number(slater, "slater")
+    if not 0.0 < slater <= 1.0:
+        raise InvalidInput(f"slater must be in (0, 1], in scaled units, found {slater!r}")
+    return paper_plan(sizes, epsilon, slater)
+
+
+def require_simulator(simulator: Any) -> None:
+    """Refuse whatever else is given to a learner, above all the model."""
+    if not isinstance(simulator, Simulator):
+        raise InvalidInput(
+            f"learners see a simulator only: give cmdp.simulator() or ib.Simulator(...), "
+            f"found {type(simulator).__name__}"
+        )
+
+
+def _valid_sizes(sizes: Any) -> Sizes:
+    try:
+        checked = Sizes(*sizes)
+        counts = [int(count) for count in checked[:3]]
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"plan takes a CMDP, a Simulator, or Sizes(n_states, n_pairs, n_constraints, discount), found {sizes!r}"
+        ) from error
+    if counts[0] < 1 or counts[1] < counts[0] or counts[2] < 0:
+        raise InvalidInput("plan needs at least one state, at least as many pairs as states, and constraints >= 0")
+    return Sizes(counts[0], counts[1], counts[2], valid_discount(checked.discount))
+
+
+def _as_number(value: Any, what: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} must be a number, found {value!r}") from error

@@ -33,20 +33,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm
-from inbounds.algorithms.loop import require_simulator, run_on_samples
+from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats
-from inbounds.errors import Infeasible, InvalidInput
+from inbounds.errors import Infeasible
 from inbounds.exact.attempt import solve
 from inbounds.exact.feasibility import slater
-from inbounds.inputs import random_seed, whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy, occupancy
-from inbounds.problem.simulator import Simulator, require_criterion
+from inbounds.problem.simulator import Simulator
 from inbounds.proofs.betting import make_stakes, settleable
 from inbounds.proofs.certificate import Certificate
 from inbounds.proofs.evidence import Evidence, new_log
-from inbounds.proofs.samples import as_certificate, prove, valid_confidence
+from inbounds.proofs.samples import as_certificate, prove
 from inbounds.proofs.walks import Guess, guess_from_model, make_design, step_noise, walk_for_evidence
 
 _ATTEMPTS = 3
@@ -107,27 +105,17 @@ def search(
     learner: Any,
     progress: Callable[[int], None] | None,
 ) -> CertifiedRun:
-    """See ``ib.learn_certified``."""
-    require_simulator(simulator)
-    require_criterion(simulator, "discounted", "learn_certified")
-    confidence = valid_confidence(confidence)
-    budget = whole_number(samples, "samples")
-    rng = np.random.default_rng(random_seed(seed))
-    evidence = Evidence(simulator)
-    if isinstance(learner, str) and learner == "model":
-        source: ModelSource | AlgorithmSource = ModelSource(evidence, rng)
-    elif isinstance(getattr(learner, "algorithm", None), Algorithm):
-        source = AlgorithmSource(evidence, rng, learner)
-    else:
-        raise InvalidInput(f'learner must be "model", or settings such as ib.CSPDA.practical(), found {learner!r}')
-
+    """The run of ``ib.learn_certified``, whose arguments these are, checked; `learner` is None for "model"."""
+    evidence, rng = Evidence(simulator), np.random.default_rng(seed)
+    source: ModelSource | AlgorithmSource
+    source = ModelSource(evidence, rng) if learner is None else AlgorithmSource(evidence, rng, learner)
     attempts: list[Certificate] = []
     policy, reason, on_proofs = None, "", 0
     for attempt in range(_ATTEMPTS):
         alpha = (1.0 - confidence) * 0.5 ** (attempt + 1)
         evidence.add_starts(rng, _STARTS)
         try:
-            candidate = source.propose(attempt, budget - source.spent - on_proofs, alpha)
+            candidate = source.propose(attempt, samples - source.spent - on_proofs, alpha)
         except NoCandidate as refusal:
             reason = str(refusal)
             break

@@ -16,7 +16,7 @@ from inbounds.algorithms.algorithm import Algorithm, Prepared, Run, record_of
 from inbounds.algorithms.known import in_scaled_units, known_model
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import is_whole, random_seed, whole_number
+from inbounds.inputs import is_whole
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import CHUNK, fitted
 from inbounds.problem.policy import Policy
@@ -32,24 +32,20 @@ def run_on_samples(
     simulator: Simulator,
     algorithm: Any,
     samples: int,
-    seed: int | np.random.SeedSequence = 0,
+    seed: int | np.random.SeedSequence,
     checkpoints: int | Sequence[int] = 1,
     progress: Progress = None,
 ) -> Run:
-    """See ``ib.learn``."""
-    record = record_of(algorithm)
-    require_simulator(simulator)
+    """The run of ``ib.learn``, whose arguments these are, checked."""
+    started, record = time.perf_counter(), record_of(algorithm)
     refuse(record, simulator, "cmdp.unconstrained().simulator()")
-    budget = whole_number(samples, "samples")
-    started = time.perf_counter()
-    rng = np.random.default_rng(random_seed(seed))
-    world = simulator.open()
+    rng, world = np.random.default_rng(seed), simulator.open()
     advance = fitted(record.advance, world)
-    begun = record.prepare(algorithm, simulator, budget, rng)
+    begun = record.prepare(algorithm, simulator, samples, rng)
     state, constants = begun.state, begun.constants
     return visit(
         begun,
-        checkpoint_counts(checkpoints, begun.samples, budget),
+        checkpoint_counts(checkpoints, begun.samples, samples),
         CHUNK,
         lambda drawn, until: advance(state, constants, world, rng, drawn, until),
         lambda: record.extract(state, constants, simulator),
@@ -62,19 +58,14 @@ def run_on_samples(
 def run_on_model(
     cmdp: CMDP, algorithm: Any, iterations: int, checkpoints: int | Sequence[int] = 1, progress: Progress = None
 ) -> Run:
-    """See ``ib.iterate``."""
-    record = record_of(algorithm)
+    """The run of ``ib.iterate``, whose arguments these are, checked."""
+    started, record = time.perf_counter(), record_of(algorithm)
     known = record.known
-    if known is None:
-        raise InvalidInput(f"{record.name} learns from samples: ib.learn(cmdp.simulator(), ...)")
-    if not isinstance(cmdp, CMDP):
-        raise InvalidInput(f"iterate takes a known model, a CMDP; found {type(cmdp).__name__}")
-    number = whole_number(iterations, "iterations")
+    assert known is not None
     refuse(record, cmdp, "cmdp.unconstrained()")
-    started = time.perf_counter()
     scaling, scaled = in_scaled_units(cmdp)
     model = known_model(scaled)
-    begun = known.prepare(algorithm, scaled, number)
+    begun = known.prepare(algorithm, scaled, iterations)
     state, constants = begun.state, begun.constants
 
     def advance(done: int, until: int) -> int:
@@ -83,7 +74,7 @@ def run_on_model(
 
     run = visit(
         begun,
-        checkpoint_counts(checkpoints, 0, number, "iterations"),
+        checkpoint_counts(checkpoints, 0, iterations, "iterations"),
         _CHUNK,
         advance,
         lambda: known.extract(state, constants, cmdp),
@@ -126,15 +117,6 @@ def visit(
         settings=begun.settings,
         guarantee=begun.guarantee,
     )
-
-
-def require_simulator(simulator: Any) -> None:
-    """Refuse whatever else is given to a learner, above all the model."""
-    if not isinstance(simulator, Simulator):
-        raise InvalidInput(
-            f"learners see a simulator only: give cmdp.simulator() or ib.Simulator(...), "
-            f"found {type(simulator).__name__}"
-        )
 
 
 def refuse(record: Algorithm, problem: CMDP | Simulator, without: str) -> None:

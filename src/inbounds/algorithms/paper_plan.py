@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from inbounds.algorithms.cspda import EXPERIMENT_CONSTANT, PROOF_CONSTANT, formulas
 from inbounds.errors import InvalidInput
 from inbounds.exact.attempt import solve
 from inbounds.exact.feasibility import slater as exact_slater
-from inbounds.problem.cmdp import CMDP, valid_discount
-from inbounds.problem.simulator import Simulator
+from inbounds.problem.cmdp import CMDP
 from inbounds.table import text_table
 
 
@@ -72,24 +71,8 @@ class PaperPlan:
         return text_table(("", "proof", "experiment"), rows)
 
 
-def plan_for(problem: CMDP | Simulator | Sizes, epsilon: float, slater: float | None) -> PaperPlan:
-    """See ``ib.plan``."""
-    epsilon = _as_number(epsilon, "epsilon")
-    if not 0.0 < epsilon < 1.0:
-        raise InvalidInput(f"epsilon must be in (0, 1), in scaled units, found {epsilon!r}")
-    if isinstance(problem, CMDP):
-        sizes = Sizes(problem.n_states, problem.n_pairs, problem.n_constraints, problem.discount)
-        if slater is None:
-            slater = _exact_slater(problem)
-    elif isinstance(problem, Simulator):
-        sizes = Sizes(problem.pairs.n_states, problem.pairs.n_pairs, problem.n_constraints, problem.discount)
-    else:
-        sizes = _valid_sizes(problem)
-    if slater is None:
-        raise InvalidInput("give slater=, the Slater constant in scaled units; only for a CMDP can it be computed")
-    slater = _as_number(slater, "slater")
-    if not 0.0 < slater <= 1.0:
-        raise InvalidInput(f"slater must be in (0, 1], in scaled units, found {slater!r}")
+def paper_plan(sizes: Sizes, epsilon: float, slater: float) -> PaperPlan:
+    """The plan of ``ib.plan``, for a problem of these sizes."""
     return PaperPlan(
         sizes,
         epsilon,
@@ -114,7 +97,8 @@ def _settings(sizes: Sizes, epsilon: float, slater: float, constant: float) -> S
     return Settings(constant, samples, found.kappa, found.alpha, found.beta, found.shift)
 
 
-def _exact_slater(cmdp: CMDP) -> float:
+def slater_for_theorem(cmdp: CMDP) -> float:
+    """The Slater constant of a model, in scaled units, if the paper's theorem allows it: 1 without constraints."""
     if cmdp.n_constraints == 0:
         return 1.0
     value = exact_slater(cmdp, scaled=True).value
@@ -126,23 +110,3 @@ def _exact_slater(cmdp: CMDP) -> float:
             "relax a bound"
         )
     return value
-
-
-def _valid_sizes(sizes: Any) -> Sizes:
-    try:
-        checked = Sizes(*sizes)
-        counts = [int(count) for count in checked[:3]]
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"plan takes a CMDP, a Simulator, or Sizes(n_states, n_pairs, n_constraints, discount), found {sizes!r}"
-        ) from error
-    if counts[0] < 1 or counts[1] < counts[0] or counts[2] < 0:
-        raise InvalidInput("plan needs at least one state, at least as many pairs as states, and constraints >= 0")
-    return Sizes(counts[0], counts[1], counts[2], valid_discount(checked.discount))
-
-
-def _as_number(value: Any, what: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{what} must be a number, found {value!r}") from error

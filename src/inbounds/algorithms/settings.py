@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
-
 from inbounds.algorithms.kernels import BASELINE_RATE
 from inbounds.errors import InvalidInput
-from inbounds.inputs import is_whole
+from inbounds.inputs import finite_or_nan, is_whole
 
 
 def number(settings: Any, name: str) -> float:
     """The setting as a float; NaN, which no condition accepts, when it is not a finite number."""
-    value = getattr(settings, name)
-    real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return float(value) if real and math.isfinite(value) else math.nan
+    return finite_or_nan(getattr(settings, name))
 
 
 def require(holds: bool, settings: Any, name: str, what: str) -> None:
