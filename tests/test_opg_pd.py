@@ -67,7 +67,7 @@ def test_sweeps_lead_where_elimination_does() -> None:
     for eliminate in (True, False):
         state, constants, *_ = prepare_known(ib.OPGPD(slater=0.4), scaled, 100)
         model = known_model(scaled)
-        model = model._replace(pattern=model.pattern._replace(eliminate=eliminate))
+        model = model._replace(chains=model.chains._replace(eliminate=eliminate))
         advance_known(state, constants, model, 0, 100)
         ends.append(state.policy)
     np.testing.assert_allclose(*ends, rtol=0.0, atol=1e-9)

@@ -91,14 +91,7 @@ import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
 from inbounds.algorithms.kernels import FIRST_STARTS, clear, softmax_row
-from inbounds.algorithms.known import (
-    KnownModel,
-    pair_occupancy,
-    pair_values,
-    priced_signals,
-    start_value,
-    state_values,
-)
+from inbounds.algorithms.known import KnownModel, priced_signals, start_value
 from inbounds.algorithms.settings import (
     number,
     require,
@@ -112,6 +105,7 @@ from inbounds.algorithms.settings import (
 )
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
+from inbounds.numerics.policy_chains import pair_occupancy, pair_values, state_values
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import World, draw_ends, draw_next, draw_pair, draw_start, observed
 from inbounds.problem.policy import Policy
@@ -412,19 +406,19 @@ def advance_known(state: KnownState, constants: Constants, model: KnownModel, do
     for iteration in range(done, until):
         if iteration == constants.restart:
             clear(state.sums)
-        state_values(model, policy, signals, V)
+        state_values(model.chains, policy, signals, V)
         chosen, least = 0, constants.least
         for x in range(1, V.shape[0]):
-            margin = (1.0 - model.discount) * start_value(model, V[x])
+            margin = (1.0 - model.chains.discount) * start_value(model, V[x])
             if margin < least:
                 chosen, least = x, margin
         if chosen == 0:
-            pair_occupancy(model, policy, state.time, state.occupancy)
+            pair_occupancy(model.chains, model.initial, policy, state.time, state.occupancy)
             for k in range(n):
                 state.sums[k] += state.occupancy[k]
-        pair_values(model, signals[chosen], V[chosen], state.pair_values)
-        factor = constants.step * (1.0 - model.discount)
-        change_policy(state.logits, policy, state.pair_values, factor, model.rows.offsets)
+        pair_values(model.chains, signals[chosen], V[chosen], state.pair_values)
+        factor = constants.step * (1.0 - model.chains.discount)
+        change_policy(state.logits, policy, state.pair_values, factor, model.chains.rows.offsets)
 
 
 def extract(state: Any, constants: Constants, problem: Any) -> tuple[Policy, Floats]:

@@ -75,18 +75,12 @@ import numpy as np
 from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
 from inbounds.algorithms.empirical import advance
 from inbounds.algorithms.kernels import project_simplex
-from inbounds.algorithms.known import (
-    KnownModel,
-    known_slater,
-    pair_values,
-    priced_signals,
-    start_value,
-    state_values,
-)
+from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
 from inbounds.algorithms.plug_in import extract_plug_in, last_iterate, prepare_plug_in, require_plug_in
 from inbounds.algorithms.settings import not_covered, require_positive, shown
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
+from inbounds.numerics.policy_chains import pair_values, state_values
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
@@ -203,10 +197,10 @@ def advance_known(state: State, constants: Constants, model: KnownModel, done: i
     if done == 0 and until > 0:
         find_gradients(state, constants, model)
     for _ in range(done, until):
-        step_policy(state.centre, state.gradient, constants.eta, model.rows.offsets, state.policy)
+        step_policy(state.centre, state.gradient, constants.eta, model.chains.rows.offsets, state.policy)
         step_prices(state.price_centre, state.slack, constants, state.prices)
         find_gradients(state, constants, model)
-        step_policy(state.centre, state.gradient, constants.eta, model.rows.offsets, state.centre)
+        step_policy(state.centre, state.gradient, constants.eta, model.chains.rows.offsets, state.centre)
         step_prices(state.price_centre, state.slack, constants, state.price_centre)
 
 
@@ -214,8 +208,8 @@ def advance_known(state: State, constants: Constants, model: KnownModel, done: i
 def find_gradients(state: State, constants: Constants, model: KnownModel) -> None:
     """Q_t and G_t of the policy and prices."""
     priced_signals(model, state.prices, state.signals)
-    state_values(model, state.policy, state.signals, state.values)
-    pair_values(model, state.signals[0], state.values[0], state.gradient)
+    state_values(model.chains, state.policy, state.signals, state.values)
+    pair_values(model.chains, state.signals[0], state.values[0], state.gradient)
     for i in range(state.prices.shape[0]):
         state.slack[i] = start_value(model, state.values[1 + i]) - constants.tightening
 

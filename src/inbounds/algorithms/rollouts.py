@@ -45,15 +45,7 @@ import numpy as np
 from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.empirical import slater_from_samples
 from inbounds.algorithms.kernels import clear, project_prices, softmax_row
-from inbounds.algorithms.known import (
-    KnownModel,
-    known_slater,
-    pair_occupancy,
-    pair_values,
-    priced_signals,
-    start_value,
-    state_values,
-)
+from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
 from inbounds.algorithms.settings import (
     number,
     require,
@@ -65,6 +57,7 @@ from inbounds.algorithms.settings import (
 )
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
+from inbounds.numerics.policy_chains import pair_occupancy, pair_values, state_values
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import World, draw_ends, draw_next, draw_pair, draw_start
 from inbounds.problem.pairs import Pairs
@@ -235,7 +228,7 @@ def advance_known(state: State, constants: Constants, model: KnownModel, done: i
         if iteration == constants.restart:
             restart_averages(state)
         evaluate_exactly(state, model)
-        make_step(state, constants, model.rows.offsets, iteration_weight(state, constants))
+        make_step(state, constants, model.chains.rows.offsets, iteration_weight(state, constants))
 
 
 @compiled
@@ -299,11 +292,12 @@ def evaluate_exactly(state: State, model: KnownModel) -> None:
     """Exact values in the place of estimates, and shares of time in the place of visits."""
     signals = np.empty((1 + state.prices.shape[0], state.policy.shape[0]))
     priced_signals(model, state.prices, signals)
-    state_values(model, state.policy, signals, state.values)
+    state_values(model.chains, state.policy, signals, state.values)
     for i in range(state.prices.shape[0]):
         state.start_margins[i] = start_value(model, state.values[1 + i])
-    pair_occupancy(model, state.policy, state.visits, state.action_values)  # for the visits; the rest is overwritten
-    pair_values(model, signals[0], state.values[0], state.action_values)
+    # For the visits: the occupancies, in the place of action values, are overwritten.
+    pair_occupancy(model.chains, model.initial, state.policy, state.visits, state.action_values)
+    pair_values(model.chains, signals[0], state.values[0], state.action_values)
 
 
 @compiled

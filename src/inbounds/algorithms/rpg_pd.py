@@ -78,7 +78,7 @@ import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
 from inbounds.algorithms.empirical import advance
-from inbounds.algorithms.known import KnownModel, known_slater, pair_values, start_value, state_values
+from inbounds.algorithms.known import KnownModel, known_slater, start_value
 from inbounds.algorithms.plug_in import (
     extract_plug_in,
     last_iterate,
@@ -89,6 +89,7 @@ from inbounds.algorithms.plug_in import (
 from inbounds.algorithms.settings import not_covered, number, require, require_not_negative, require_positive, shown
 from inbounds.arrays import Floats
 from inbounds.numerics.compiled import compiled
+from inbounds.numerics.policy_chains import pair_values, state_values
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
@@ -233,7 +234,7 @@ def _guarantee(settings: RPGPD, model: CMDP) -> str:
 @compiled
 def advance_known(state: State, constants: Constants, model: KnownModel, done: int, until: int) -> None:
     """Iterations number `done` to `until` - 1."""
-    logs, prices, signals = state.logs, state.prices, state.signals
+    logs, prices, signals, offsets = state.logs, state.prices, state.signals, model.chains.rows.offsets
     for t in range(done, until):
         log_time = math.log(t + 3.0)
         eta = constants.eta * math.exp(-constants.eta_power * log_time)
@@ -243,12 +244,12 @@ def advance_known(state: State, constants: Constants, model: KnownModel, done: i
             for i in range(prices.shape[0]):
                 total += prices[i] * model.margins[k, i]
             signals[0, k] = total
-        state_values(model, state.policy, signals, state.values)
-        pair_values(model, signals[0], state.values[0], state.pair_values)
+        state_values(model.chains, state.policy, signals, state.values)
+        pair_values(model.chains, signals[0], state.values[0], state.pair_values)
         for k in range(logs.shape[0]):
             logs[k] += eta * state.pair_values[k]
         for s in range(model.initial.shape[0]):
-            floored_row(logs, state.policy, model.rows.offsets[s], model.rows.offsets[s + 1], constants.floor)
+            floored_row(logs, state.policy, offsets[s], offsets[s + 1], constants.floor)
         for i in range(prices.shape[0]):
             slack = start_value(model, state.values[1 + i]) - constants.tightening
             prices[i] = min(max((1.0 - eta * tau) * prices[i] - eta * slack, 0.0), constants.price_bound)
