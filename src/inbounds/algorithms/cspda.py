@@ -92,7 +92,7 @@ from inbounds.algorithms.kernels import (
 from inbounds.algorithms.settings import (
     chosen_shift,
     chosen_steps,
-    not_covered,
+    guarantee_unless,
     number,
     require,
     require_kappa,
@@ -295,7 +295,7 @@ def _guarantee(settings: CSPDA, slater: float, estimated: bool, kappa: float) ->
     if kappa > slater / 2.0:
         why = ": too few samples" if settings.kappa is None else ""
         gaps.append(f"kappa {kappa:.3g} above half the Slater constant, {slater / 2.0:.3g}{why}")
-    return not_covered(
+    return guarantee_unless(
         gaps, "the paper's Theorem 3: over runs, the expected margins are >= 0 if the Slater constant is right"
     )
 

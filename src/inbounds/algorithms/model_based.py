@@ -93,7 +93,7 @@ import numpy as np
 from inbounds.algorithms.algorithm import Algorithm, Prepared
 from inbounds.algorithms.empirical import accuracy, advance, log_in_turn, model_of
 from inbounds.algorithms.settings import (
-    not_covered,
+    guarantee_unless,
     number,
     require,
     require_not_negative,
@@ -262,7 +262,7 @@ def _guarantee(settings: ModelBased, simulator: Simulator, paper: Formulas, per_
         gaps.append(f"{settings.iterations:,} iterations where it asks for {paper.iterations:.1e}")
     if not (settings.perturbation and settings.net):
         gaps.append("rewards that are not perturbed or prices that are not rounded")
-    return not_covered(
+    return guarantee_unless(
         gaps,
         f"the paper's theorem on {settings.feasibility} feasibility with known rewards and margins, if {per_pair:,} "
         f"samples of every pair are enough: its constants were not checked",

@@ -104,7 +104,7 @@ from inbounds.algorithms.rollouts import (
     resolve,
     resolve_known,
 )
-from inbounds.algorithms.settings import not_covered, number, require, require_positive, shown
+from inbounds.algorithms.settings import guarantee_unless, number, require, require_positive, shown
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.pairs import Pairs
 from inbounds.problem.simulator import Simulator
@@ -224,7 +224,7 @@ def _guarantee(settings: NPGPD, model: CMDP, slater: float, iterations: int) -> 
         gaps.append(f"{model.n_constraints} constraints: the paper has one")
     xi = slater / (1.0 - model.discount)
     unit = 1.0 / ((1.0 - model.discount) * math.sqrt(iterations))
-    return not_covered(
+    return guarantee_unless(
         gaps,
         f"the paper's theorem with constants of our own, in scaled units, normalised, if the Slater constant is right: "
         f"reward within {6.5 * unit:.3g} of the optimum, violation at most {(1.0 / xi + 6.5 * slater) * unit:.3g}",

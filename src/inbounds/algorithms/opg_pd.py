@@ -77,7 +77,7 @@ from inbounds.algorithms.empirical import advance
 from inbounds.algorithms.kernels import project_simplex
 from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
 from inbounds.algorithms.plug_in import extract_plug_in, last_iterate, prepare_plug_in, require_plug_in
-from inbounds.algorithms.settings import not_covered, require_positive, shown
+from inbounds.algorithms.settings import guarantee_unless, require_positive, shown
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import pair_values, state_values
@@ -184,7 +184,7 @@ def _guarantee(settings: OPGPD, model: CMDP, kappa: float) -> str:
     if np.any(model.initial == 0.0):
         gaps.append("an initial distribution that leaves out states")
     optimum = "an optimal policy" if kappa == 0.0 else f"an optimal policy of the problem tightened by {kappa:.3g}"
-    return not_covered(
+    return guarantee_unless(
         gaps,
         f"the paper's theorem on OPG-PD: the last iterate converges to {optimum}, at a linear rate, if that is unique "
         f"and eta is small enough (not checked); nothing for a given number of iterations",

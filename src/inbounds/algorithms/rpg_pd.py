@@ -86,7 +86,14 @@ from inbounds.algorithms.plug_in import (
     prepare_plug_in,
     require_plug_in,
 )
-from inbounds.algorithms.settings import not_covered, number, require, require_not_negative, require_positive, shown
+from inbounds.algorithms.settings import (
+    guarantee_unless,
+    number,
+    require,
+    require_not_negative,
+    require_positive,
+    shown,
+)
 from inbounds.arrays import Floats
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import pair_values, state_values
@@ -224,7 +231,7 @@ def _guarantee(settings: RPGPD, model: CMDP) -> str:
         gaps.append("several constraints")
     if settings.eta_power > 0.0 or settings.tau_power > 0.0:
         gaps.append("a step size or regularisation that falls")
-    return not_covered(
+    return guarantee_unless(
         gaps,
         "the paper's theorem on RPG-PD: the last iterate converges to the regularised saddle point, as "
         "exp(-eta tau t) down to the order of eta / tau, with constants that depend on the problem (not checked)",

@@ -105,7 +105,7 @@ def restart_of(settings: Any, steps: int) -> int:
     return steps // 2 if settings.average == "second half" else 0
 
 
-def not_covered(gaps: Sequence[str], theorem: str) -> str:
+def guarantee_unless(gaps: Sequence[str], theorem: str) -> str:
     """The guarantee of a run that the paper's theorem does not cover, for these reasons; without any, `theorem`."""
     return f"none: the paper's theorem does not cover {'; nor '.join(gaps)}" if gaps else theorem
 
