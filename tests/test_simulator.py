@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from types import SimpleNamespace
 
@@ -372,9 +373,10 @@ def test_the_criterion_of_a_simulator():
     ],
     ids=["CSPDA", "learn_certified", "certify"],
 )
-def test_other_criteria_are_refused_by_name(ask, criterion, request, monkeypatch):
-    monkeypatch.setattr(ib.Simulator, "criterion", criterion)
+def test_other_criteria_are_refused_by_name(ask, criterion, request):
+    simulator = dataclasses.replace(reference.two_rooms().cmdp, discount=None, **criterion).simulator()
+    assert simulator.criterion == criterion
     who, kind = request.node.callspec.id.split("-")[0], {"horizon": "finite-horizon", "average": "average-reward"}
     message = rf"{who} is for discounted problems, and this one is {kind[next(iter(criterion))]}: Simulator\(2 states"
     with pytest.raises(ib.InvalidInput, match=message):
-        ask(reference.two_rooms().cmdp.simulator())
+        ask(simulator)

@@ -23,7 +23,8 @@ import numpy.typing as npt
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.problem.cmdp import CMDP, Constraint, named_constraints, sizes, valid_discount
+from inbounds.problem.cmdp import CMDP, criterion_in_words, sizes, valid_discount
+from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.draws import World
 from inbounds.problem.pairs import Pairs, listed
 
@@ -91,6 +92,8 @@ class Simulator:
     ----------
     pairs : Pairs
     discount : float
+    criterion : dict
+        What says what a value is, as in a `CMDP`: ``{"discount": 0.95}``, ``{"horizon": 12}`` or ``{"average": True}``.
     constraints : tuple of Constraint
     scaling : Scaling
         The ranges of reward and margins, as the one scaling between the user's units and those of the theory.
@@ -117,6 +120,7 @@ class Simulator:
 
     pairs: Pairs
     discount: float
+    criterion: dict[str, Any]
     constraints: tuple[Constraint, ...]
     scaling: Scaling
     margins_least: Floats
@@ -138,6 +142,7 @@ class Simulator:
                 raise InvalidInput(f"{what} must be a function, found {rule!r}")
         self.pairs = _user_pairs(states, actions)
         self.discount = valid_discount(discount)
+        self.criterion = {"discount": self.discount}
         self.constraints = named_constraints(constraints, lambda constraint: None)
         if len(signal_ranges) != len(self.constraints):
             raise InvalidInput(
@@ -176,10 +181,13 @@ class Simulator:
         self = object.__new__(cls)
         self.pairs = cmdp.pairs
         self.discount = cmdp.discount
+        self.criterion = cmdp.criterion
         self.constraints = tuple(replace(constraint, signal=None) for constraint in cmdp.constraints)
         self.scaling = Scaling.from_ranges(float(cmdp.reward.min()), float(cmdp.reward.max()), cmdp.margin_scales)
-        self.margins_least = freeze(cmdp.margins.min(axis=1) / self.scaling.margin_scales)
-        self._table = _tabular_world(cmdp, self.scaling)
+        least = cmdp.margins.min(axis=tuple(range(1, cmdp.margins.ndim)))  # over stages too
+        self.margins_least = freeze(least / self.scaling.margin_scales)
+        # No kernel has stages: learners refuse a finite horizon, before they ask for its world.
+        self._table = None if "horizon" in self.criterion else _tabular_world(cmdp, self.scaling)
         return self
 
     @property
@@ -187,9 +195,9 @@ class Simulator:
         return len(self.constraints)
 
     @property
-    def criterion(self) -> dict[str, float]:
-        """What a value is, as the constructor was told: here ``{"discount": ...}``."""
-        return {"discount": self.discount}
+    def shape(self) -> tuple[int, ...]:
+        """Of policies and occupancies."""
+        return (self.pairs.n_pairs,)
 
     def open(self) -> World | AskedWorld:
         """The world for one run of a kernel; `inbounds.problem.draws` says how kernels draw from it.
@@ -199,7 +207,7 @@ class Simulator:
         return AskedWorld(self) if self._table is None else self._table
 
     def __repr__(self) -> str:
-        return f"Simulator({sizes(self.pairs, self.n_constraints)}, discount {self.discount:g})"
+        return f"Simulator({sizes(self.pairs, self.n_constraints)}, {criterion_in_words(self.criterion)})"
 
 
 CRITERIA = {"discount": "discounted", "horizon": "finite-horizon", "average": "average-reward"}
@@ -208,7 +216,7 @@ CRITERIA = {"discount": "discounted", "horizon": "finite-horizon", "average": "a
 
 def require_criterion(problem: Any, wanted: str, who: str) -> None:
     """Refuse a problem of another criterion than `wanted`, one of the names in `CRITERIA`; `who` wants it."""
-    (found,) = (CRITERIA[key] for key in getattr(problem, "criterion", {"discount": None}))
+    (found,) = (CRITERIA[key] for key in problem.criterion)
     if found != wanted:
         raise InvalidInput(f"{who} is for {wanted} problems, and this one is {found}: {problem!r}")
 

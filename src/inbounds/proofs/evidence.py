@@ -14,7 +14,8 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
-from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 from inbounds.problem.draws import World, draw_next, draw_start, fitted, observed
 from inbounds.problem.simulator import Simulator
 

@@ -32,10 +32,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints
+from inbounds.criteria.evaluation import occupancy
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import World, draw_ends, draw_next, draw_start, fitted, observed
-from inbounds.problem.policy import Policy, occupancy
+from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator, cumulative_rows
 from inbounds.proofs.evidence import Evidence, Log, new_log, record
 
