@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from inbounds.exact.feasibility import slater as slater
     from inbounds.exact.moving_bound import frontier as frontier
     from inbounds.exact.truncation import truncate as truncate
-    from inbounds.formats import load as load
     from inbounds.problem.cmdp import CMDP as CMDP
     from inbounds.problem.cmdp import Constraint as Constraint
+    from inbounds.problem.cmdp import load as load
     from inbounds.problem.episodic import EpisodicCMDP as EpisodicCMDP
     from inbounds.problem.episodic import EpisodicPolicy as EpisodicPolicy
     from inbounds.problem.policy import Policy as Policy
@@ -76,7 +76,7 @@ _HOMES = {
     "iterate": "algorithms.known",
     "learn": "algorithms.algorithm",
     "learn_certified": "algorithms.certified",
-    "load": "formats",
+    "load": "problem.cmdp",
     "mix": "problem.policy",
     "negative_kl": "algorithms.utility",
     "occupancy": "problem.policy",

@@ -43,12 +43,13 @@ def load(problem: str, parameters: tuple[str, ...]) -> CMDP | EpisodicCMDP:
     from inbounds import formats
     from inbounds import zoo as problems
     from inbounds.errors import InvalidInput
+    from inbounds.problem import cmdp as models
 
     make = problems.PROBLEMS.get(problem)
     if make is None and Path(problem).suffix in formats.FORMATS:
         if parameters:
             raise InvalidInput("--set changes problems of the zoo; a model in a file has no parameters, edit the file")
-        return formats.load(problem)
+        return models.load(problem)
     if make is None:
         raise InvalidInput(
             f"no problem is called {problem!r}; give a file ({', '.join(formats.FORMATS)}) or one of: "

@@ -199,6 +199,11 @@ class EpisodicCMDP(Problem):
             scales[k] = float(largest.sum()) or 1.0
         return freeze(scales)
 
+    @property
+    def criterion(self) -> dict[str, Any]:
+        """What a value is: ``{"horizon": H}``, as in files and certificates."""
+        return {"horizon": self.horizon}
+
     def _spread(self, constraint: Constraint) -> Constraint:
         """The constraint with the share of its bound that falls to each stage."""
         return with_bound(constraint, constraint.bound / self.horizon)
