@@ -1,6 +1,6 @@
 """What files say of the criterion of a model, and of the stages of a finite horizon.
 
-A model has exactly one criterion: ``{"discount": 0.95}``, ``{"horizon": 12}`` or ``{"average": True}``. Over a horizon H
+A model has exactly one criterion: ``{"discount": 0.95}``, ``{"horizon": 12}`` or ``{"average": True}``. Over a horizon
 its transitions, reward and signals may depend on the stage. What does not is written once, whatever it looks like in
 memory, so that the same model gives the same file.
 """

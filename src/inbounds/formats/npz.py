@@ -50,7 +50,7 @@ KIND, VERSION = "cmdp", 2
 BYTES, WHOLE, DOUBLES = "|u1", "<i8 <i4 |i1", "<f8"
 
 LAYOUT: dict[str, tuple[str, ...]] = {  # name: accepted types; shape; the other shape, where it depends on the stage
-    "header": (BYTES, "bytes"),
+    "header": (BYTES, "b"),
     "offsets": (WHOLE, "S+1"),
     "actions": (WHOLE, "n"),
     "indptr": (WHOLE, "n+1", "H*n+1"),
@@ -190,7 +190,7 @@ def read(path: Path) -> dict[str, Any]:
     header = _header(arrays["header"])
     n_states, n_pairs, n_constraints = (arrays[name].size for name in ("initial", "actions", "bounds"))
     n_entries, horizon = arrays["probabilities"].size, header["criterion"].get("horizon")
-    sizes = {"bytes": arrays["header"].size, "S": n_states, "S+1": n_states + 1, "n": n_pairs, "n+1": n_pairs + 1}
+    sizes = {"b": arrays["header"].size, "S": n_states, "S+1": n_states + 1, "n": n_pairs, "n+1": n_pairs + 1}
     sizes |= {"K": n_constraints, "m": n_entries, "H": horizon, "H*n+1": (horizon or 0) * n_pairs + 1}
     for name, (_, *shapes) in LAYOUT.items():
         allowed = shapes if horizon is not None else shapes[:1]

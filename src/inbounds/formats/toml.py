@@ -14,8 +14,8 @@
     signals = { repairs = 1 }
     next = { new = 0.9, worn = 0.1 }
 
-In place of the discount there may be ``horizon = 12`` or ``average = true``. Over a horizon a pair is given once, for all
-stages, or once for each of them, with ``stage = 0`` and so on.
+In place of the discount there may be ``horizon = 12`` or ``average = true``. Over a horizon a pair is given once, for
+all stages, or once for each of them, with ``stage = 0`` and so on.
 
 Floats are written with the fewest digits that give the same double, so a model comes back bit for bit. Where TOML
 wants text, as the key of a table, a label that is not text stands as JSON: ``3``, ``"[0.2, true]"``. A key is first
@@ -124,9 +124,9 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
     for state, probability in _distribution(document["initial"], states, "initial").items():
         initial[state] = probability
 
-    staged = any(None not in by_stage for by_stage in pairs)
-    _require_small(horizon if staged else 1, len(pairs), max(len(entry["next"]) for entry in entries))
-    stages = [[p[h] if h in p else p[None] for p in pairs] for h in range(horizon if staged else 1)]  # [H or 1][n]
+    count = max(len(by_stage) for by_stage in pairs)  # H, or 1 where nothing depends on the stage
+    _require_small(count, len(pairs), max(len(entry["next"]) for entry in entries))
+    stages = [[p[h] if h in p else p[None] for p in pairs] for h in range(count)]  # [H or 1][n]
     transitions = transitions_once(tuple(_transition([entry["next"] for entry in at], states.count) for at in stages))
     return {
         "offsets": np.searchsorted([state for state, _ in order], np.arange(states.count + 1)),
@@ -149,7 +149,9 @@ def _constraint(entry: dict[str, Any], what: str) -> dict[str, Any]:
     _require_keys(entry, CONSTRAINT_KEYS, ("name",), what)
     name = text(entry["name"], f"the name of {what}")
     what = f"constraint {name!r}"
-    bounds = {side: _number(entry[side], f"{what}: {side}") for side in ("at_least", "at_most") if side in entry}
+    bounds: dict[str, Any] = {
+        side: _number(entry[side], f"{what}: {side}") for side in ("at_least", "at_most") if side in entry
+    }
     if not name or len(bounds) != 1:
         raise InvalidInput(f"{what} needs a name, and exactly one of at_least and at_most")
     return {"name": name, **bounds}
@@ -185,8 +187,8 @@ def _pair(entry: dict[str, Any], position: int, constraints: list[str], horizon:
 
 
 def _require_stages(by_stage: dict[int | None, dict[str, Any]], horizon: int | None) -> None:
-    """That a pair is given once for all stages, or once for each; no stage of it is there twice."""
-    if None not in by_stage and len(by_stage) == horizon or len(by_stage) == 1 and None in by_stage:
+    """That a pair is given once for all stages, or once for each."""
+    if set(by_stage) == {None} or (None not in by_stage and len(by_stage) == horizon):
         return
     advice = f"give it once without a stage, or once for each of the {horizon} stages"
     if None in by_stage:
@@ -195,11 +197,11 @@ def _require_stages(by_stage: dict[int | None, dict[str, Any]], horizon: int | N
     raise InvalidInput(f"{some['where']} is given, but not stage {missing}; {advice}")
 
 
-def _require_small(stages: int | None, n_pairs: int, longest_row: int) -> None:
+def _require_small(stages: int, n_pairs: int, longest_row: int) -> None:
     """That numbers for every stage and pair, with rows as long as the longest, are not many more than a file holds."""
-    if stages is not None and stages > 1 and stages * n_pairs * (1 + longest_row) > MOST:
+    if stages > 1 and stages * n_pairs * (1 + longest_row) > MOST:
         raise InvalidInput(
-            f"TOML is for small models; {stages:,} stages of {n_pairs:,} pairs, with up to {longest_row:,} next states, "
+            f"TOML is for small models; {stages:,} stages of {n_pairs:,} pairs with up to {longest_row:,} next states "
             f"are too many where something depends on the stage; use .npz"
         )
 
@@ -298,7 +300,7 @@ def _require_keys(table: dict[str, Any], allowed: Iterable[str], required: Itera
 
 
 def write(model: Any, stream: BinaryIO) -> None:
-    """Write a model, anything with the attributes of one, with a line for each pair; for each stage where they differ."""
+    """Write a model, anything with the attributes of one: a line for each pair, or for each stage where they differ."""
     ((criterion, value),) = valid_criterion(model.criterion, "the criterion").items()
     states = _written_labels(model.state_labels, "state")
     actions = _written_labels(model.action_labels, "action")

@@ -138,7 +138,7 @@ def certify_exact(
     if (prices is None) != (value_function is None):
         raise InvalidInput("a bound on the optimum needs both prices and value_function; give both, or neither")
     vectors = _value_vectors(cmdp, policy)
-    proof = Proof(cmdp.discount, policy.probabilities, vectors[1:], vectors[0])
+    proof = Proof(cmdp.criterion, policy.probabilities, vectors[1:], vectors[0])
     upper = math.inf
     if prices is not None:
         priced = _prices(prices, cmdp)
@@ -184,7 +184,7 @@ def certify_infeasible(error: Infeasible, cmdp: CMDP, *, exact: bool = False) ->
         prices=prices,
         value_function=values,
         margin_upper=upper,
-        discount=cmdp.discount,
+        criterion=cmdp.criterion,
         model=cmdp,
     )
 
