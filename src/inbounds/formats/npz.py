@@ -137,8 +137,8 @@ def _arrays(model: Any) -> dict[str, Any]:
     indptr, indices, probabilities = _stacked(transitions_once(model.transition))
     return {
         "header": np.frombuffer(json.dumps(header).encode("ascii"), dtype=np.uint8),
-        "offsets": model.offsets,
-        "actions": model.actions,
+        "offsets": model.offsets.astype(np.int64, copy=False),
+        "actions": model.actions.astype(np.int64, copy=False),
         "indptr": indptr,
         "indices": indices,
         "probabilities": probabilities,
@@ -151,18 +151,17 @@ def _arrays(model: Any) -> dict[str, Any]:
 
 
 def _stacked(transitions: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-    """The arrays of one CSR array, or of those of all stages under one another."""
+    """The arrays of one CSR array, or of those of all stages under one another; indices as narrow as they can be."""
+    n_pairs, n_states = transitions[0].shape
     if len(transitions) == 1:
-        (only,) = transitions
-        return only.indptr, only.indices, only.data
-    n_pairs = len(transitions[0].indptr) - 1
-    lengths = np.concatenate([np.diff(stage.indptr) for stage in transitions])
-    index = np.int32 if max(lengths.sum(), n_pairs * len(transitions)) < 2**31 else np.int64
-    return (
-        np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(index),
-        np.concatenate([stage.indices for stage in transitions]),
-        np.concatenate([stage.data for stage in transitions]),
-    )
+        indptr, indices, probabilities = transitions[0].indptr, transitions[0].indices, transitions[0].data
+    else:
+        lengths = [np.diff(stage.indptr) for stage in transitions]
+        indptr = np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)])
+        indices = np.concatenate([stage.indices for stage in transitions])
+        probabilities = np.concatenate([stage.data for stage in transitions])
+    index = np.int32 if max(len(indices), n_pairs * len(transitions), n_states) < 2**31 else np.int64
+    return indptr.astype(index, copy=False), indices.astype(index, copy=False), probabilities
 
 
 def _signals(signals: list[Floats], n_pairs: int) -> Floats:

@@ -115,11 +115,12 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         if entry["stage"] in by_stage:
             raise InvalidInput(f"{where} is given twice")
         by_stage[entry["stage"]] = entry
-        entry["next"] = sorted(_distribution(entry["next"], states, f"{where}: next").items())
     for by_stage in given.values():
         _require_stages(by_stage, horizon)
     order = sorted(given, key=lambda pair: pair[0])  # stable: within a state the order of the file
     pairs = [given[pair] for pair in order]
+    for entry in entries:
+        entry["next"] = sorted(_distribution(entry["next"], states, f"{entry['where']}: next").items())
     initial = np.zeros(states.count)
     for state, probability in _distribution(document["initial"], states, "initial").items():
         initial[state] = probability
