@@ -446,17 +446,19 @@ def test_the_examples_in_the_documentation_work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(python|toml)\n(.*?)```", text, re.DOTALL)
-    assert [kind for kind, _ in blocks] == ["python", "toml", "toml", "python"]
+    assert [kind for kind, _ in blocks] == ["python", "toml", "toml", "toml", "python"]
     for number, (kind, block) in enumerate(blocks):
         if kind == "python":
             exec(block.replace("ib.load", "load"), {"load": load})
         else:
             Path(f"{number}.toml").write_text(block, encoding="utf-8")
-            load(f"{number}.toml")
+            made(read_model(f"{number}.toml"))
+    assert load("1.toml").n_states == 3
     assert load("queue.toml").n_pairs == 96
     assert load("work.npz").pairs.describe(1) == "state 0, action 'rest'"
     assert load("work.npz").margins.tolist() == [[-0.75, 0.25]]
-    assert load("2.toml").state_labels == (0, (1, True))
+    assert made(read_model("2.toml")).reward.tolist() == [[1.0, 0.0], [0.5, 0.0]]
+    assert load("3.toml").state_labels == (0, (1, True))
 
 
 def test_the_example_is_the_machine_that_its_rules_describe():
