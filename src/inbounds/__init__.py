@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from inbounds.exact.feasibility import slater as slater
     from inbounds.exact.moving_bound import frontier as frontier
     from inbounds.exact.truncation import truncate as truncate
-    from inbounds.formats import load as load
     from inbounds.learning import iterate as iterate
     from inbounds.learning import learn as learn
     from inbounds.learning import learn_certified as learn_certified
     from inbounds.learning import plan as plan
     from inbounds.problem.cmdp import CMDP as CMDP
+    from inbounds.problem.cmdp import load as load
     from inbounds.problem.constraint import Constraint as Constraint
     from inbounds.problem.policy import Policy as Policy
     from inbounds.problem.rules import build as build
@@ -72,7 +72,7 @@ _HOMES = {
     "iterate": "learning",
     "learn": "learning",
     "learn_certified": "learning",
-    "load": "formats",
+    "load": "problem.cmdp",
     "mix": "criteria.evaluation",
     "negative_kl": "algorithms.utility",
     "occupancy": "criteria.evaluation",
