@@ -243,6 +243,9 @@ class Average(Criterion):
             low, high = improve(self._rows, 1.0, reward, value, backed, chosen, NO_BACKUPS)
             rounding = rounding_of_sweep(self._longest, largest, value)
             low, high = low - rounding, high + rounding
+            if rounds > 0 and not np.isfinite(high - low):  # too large: the bracket of one step is all there is
+                value, rounds = np.zeros_like(value), _MOST_ROUNDS
+                continue
             changed = int(np.count_nonzero(chosen != before))
             if changed > 0 or chain is None:
                 chain = self._chain(chosen)
@@ -274,7 +277,7 @@ class Average(Criterion):
             if chain is None or not stands_still:
                 chain, factors = self._chain(chosen), None
             quiet = 0 if high - low < 0.9 * smallest else quiet + stands_still
-            if kept is None or high - low < smallest:
+            if kept is None or 0.0 <= high - low < smallest:
                 smallest, kept = high - low, (value.copy(), chosen.copy(), chain, low - rounding, high + rounding)
             width = high - low + 2.0 * rounding
             if not width > max(tolerance, 10.0 * rounding) or quiet > _QUIET:
