@@ -219,8 +219,10 @@ BY_HAND = {
 def test_the_flow_and_the_mass_row_describe_the_occupancies(name):
     cmdp, optimum, prices = BY_HAND[name]
     value, occupancy, found = constrained_optimum(Average(cmdp), cmdp)
-    assert value == pytest.approx(optimum, abs=1e-9)
-    assert found == pytest.approx(prices, abs=1e-7)
+    # HiGHS treats entries below 1e-9 as zero, and here some probabilities of states are smaller.
+    accuracy = 1e-8 if name == "admission 50" else 1e-9
+    assert value == pytest.approx(optimum, abs=accuracy)
+    assert found == pytest.approx(prices, abs=100 * accuracy)
     if name == "ring":
         assert occupancy[::2] == pytest.approx([1 / 4, 1 / 6, 7 / 12, 0], abs=1e-9)
 
