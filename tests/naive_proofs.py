@@ -253,21 +253,26 @@ def best_vector(model, gain):
 # --- small models, and certificates of them ---
 
 
-def drawn_model(criterion, seed, states=3, constraints=2, staged=True):
-    """States with 1 to 3 actions and rows that reach every state; over a horizon all arrays depend on the stage."""
+EVERYTHING = ("transition", "reward", "signals")
+
+
+def drawn_model(criterion, seed, states=3, constraints=2, staged=EVERYTHING):
+    """States with 1 to 3 actions, rows that reach every state; over a horizon what is `staged` depends on the stage."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, 4, size=states)
-    n_pairs, horizon = int(counts.sum()), criterion.get("horizon", 1)
-    shape = (horizon, n_pairs) if staged and "horizon" in criterion else (n_pairs,)
-    moves = [sp.csr_array(rng.dirichlet(np.ones(states), size=n_pairs)) for _ in range(horizon)]
+    n_pairs, horizon = int(counts.sum()), criterion.get("horizon")
+    shapes = {name: (n_pairs,) if horizon is None or name not in staged else (horizon, n_pairs) for name in EVERYTHING}
+    moves = tuple(sp.csr_array(rng.dirichlet(np.ones(states), size=n_pairs)) for _ in range(horizon or 1))
     return SimpleNamespace(
         criterion=criterion,
         offsets=np.concatenate([[0], np.cumsum(counts)]),
         actions=np.concatenate([np.arange(count) for count in counts]),
-        transition=tuple(moves) if len(shape) == 2 else moves[0],
-        reward=rng.normal(size=shape),
+        transition=moves if len(shapes["transition"]) == 2 else moves[0],
+        reward=rng.normal(size=shapes["reward"]),
         constraints=tuple(
-            ib.Constraint(rng.normal(size=shape), name=f"limit {k}", **{("at_least", "at_most")[k % 2]: 0.0})
+            ib.Constraint(
+                rng.normal(size=shapes["signals"]), name=f"limit {k}", **{("at_least", "at_most")[k % 2]: 0.0}
+            )
             for k in range(constraints)
         ),
         initial=rng.dirichlet(np.ones(states)),

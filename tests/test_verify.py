@@ -143,7 +143,8 @@ MAKERS = {"solution": small_proof, "no solution": small_infeasibility}
 for criterion in CRITERIA:
     for what, make in (("policy", proof_of_a_policy), ("infeasible", proof_of_infeasibility)):
         MAKERS[f"{next(iter(criterion))}, {what}"] = by_hand(criterion, make)
-MAKERS["horizon, all stages alike, policy"] = by_hand({"horizon": 4}, staged=False)
+for staged in ((), ("transition",), ("reward",), ("signals",)):  # the rest is in the file once
+    MAKERS[f"horizon, only {staged or None} by stage"] = by_hand({"horizon": 2}, staged=staged)
 EVERY_MAKER = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
@@ -600,7 +601,7 @@ def test_averages_whatever_the_classes(tmp_path):
 def test_the_criterion_must_be_that_of_the_model(tmp_path):
     """The same arrays under another criterion are another model, and the certificate of one proves nothing of it."""
     for criterion in CRITERIA:
-        files = by_hand(criterion, staged=False)(tmp_path)
+        files = by_hand(criterion, staged=())(tmp_path)
         for other in ({"discount": 0.5}, {"discount": 0.0}, {"horizon": 1}, {"horizon": 2}, {"average": True}):
             if other != criterion:
                 accepted, lines = files.verify(cmdp=changed_model(files.cmdp, criterion=other))
@@ -780,6 +781,17 @@ def test_shapes_and_types_are_those_of_the_layout(tmp_path):
             assert not accepted and ("sizes" in lines[0] or "array" in lines[0] or "indptr" in lines[0]), (name, lines)
 
 
+@pytest.mark.parametrize("criterion", [{"discount": 0.75}, {"average": True}], ids=str)
+def test_without_a_horizon_nothing_depends_on_the_stage(tmp_path, criterion):
+    """Not even on the only one: a file with an axis of one stage is none that the library reads."""
+    files = by_hand(criterion)(tmp_path)
+    arrays = {name.removesuffix(".npy"): np.load(io.BytesIO(x)) for name, x in members_of(files.model_bytes).items()}
+    for name, array in (("reward", arrays["reward"][None]), ("signals", arrays["signals"][:, None])):
+        content = zipped((f"{key}.npy", array_bytes(x)) for key, x in (arrays | {name: array}).items())
+        accepted, lines = files.verify_bytes(content, files.resealed(content))
+        assert not accepted and "sizes" in lines[0]
+
+
 def test_headers_of_the_model_that_are_wrong(tmp_path):
     files = by_hand({"average": True})(tmp_path)
     members = members_of(files.model_bytes)
@@ -809,14 +821,17 @@ def test_headers_of_the_model_that_are_wrong(tmp_path):
         content = zipped((members | {"header.npy": array_bytes(text)}).items())
         written = {key: x.hex() if isinstance(x, float) else x for key, x in (change.get("criterion") or {}).items()}
         for claimed in (files.claim["criterion"], written):
-            accepted, _ = files.verify_bytes(content, files.resealed(content, files.claim | {"criterion": claimed}))
+            claim = files.resealed(content, files.claim | {"criterion": claimed})
+            accepted, lines = files.verify_bytes(content, claim)
             assert not accepted, change
+            if change.get("criterion") and len(change["criterion"]) == 1:
+                assert "the criterion is wrong" in lines[0] or "the discount or the horizon is wrong" in lines[0]
 
 
 @pytest.mark.parametrize("make", [proof_of_a_policy, proof_of_infeasibility])
 def test_a_horizon_that_is_only_claimed_costs_nothing(tmp_path, make):
     """The arrays of one stage, and a header that claims very many of them."""
-    files = by_hand({"horizon": 2}, make, staged=False)(tmp_path)
+    files = by_hand({"horizon": 2}, make, staged=())(tmp_path)
     members = members_of(files.model_bytes)
     header = json.loads(np.load(io.BytesIO(members["header.npy"])).tobytes())
     for horizon in (3, 10**9, 10**18, 10**60):

@@ -53,7 +53,7 @@ LAYOUT = {  # of the model file; name: accepted types; shape; the other shape, w
 }  # fmt: skip
 ARRAY = rb"\{'descr': '([<|][fiu][148])', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \} *\n?"
 CODES = {"<f8": "d", "<i8": "q", "<i4": "i", "|i1": "b", "|u1": "B"}  # of the module struct
-ANOTHER = 'it is about another file (the SHA-256 differs); if it is the same model: ib.load("m.toml").save("m.npz")'
+ANOTHER = 'the model file is not the one it is about (SHA-256 differs); make that by ib.load("m.toml").save("m.npz")'
 
 
 class Rejected(Exception): ...  # says why
