@@ -210,13 +210,13 @@ class Simulator:
         return f"Simulator({sizes(self.pairs, self.n_constraints)}, {criterion_in_words(self.criterion)})"
 
 
-CRITERIA = {"discount": "discounted", "horizon": "finite-horizon", "average": "average-reward"}
+CRITERION_NAMES = {"discount": "discounted", "horizon": "finite-horizon", "average": "average-reward"}
 """What a problem with that key in its `criterion` is called; the names that `Algorithm.criterion` may have."""
 
 
 def require_criterion(problem: Any, wanted: str, who: str) -> None:
-    """Refuse a problem of another criterion than `wanted`, one of the names in `CRITERIA`; `who` wants it."""
-    (found,) = (CRITERIA[key] for key in problem.criterion)
+    """Refuse a problem of another criterion than `wanted`, one of the names in `CRITERION_NAMES`; `who` wants it."""
+    (found,) = (CRITERION_NAMES[key] for key in problem.criterion)
     if found != wanted:
         raise InvalidInput(f"{who} is for {wanted} problems, and this one is {found}: {problem!r}")
 
