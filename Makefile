@@ -21,7 +21,7 @@ demo: $(READY)
 	$(BIN)/inbounds reproduce queue
 
 quick: $(READY)
-	$(BIN)/python $(PYTEST) -m "not slow"
+	$(BIN)/python $(PYTEST) -m "not slow" --hypothesis-profile=quick
 
 test: $(READY)
 	$(BIN)/python $(PYTEST)
