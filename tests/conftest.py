@@ -32,7 +32,7 @@ settings.register_profile("inbounds", parent=settings.get_profile("shrink"), pha
 settings.register_profile("quick", parent=settings.get_profile("inbounds"), max_examples=6)
 settings.load_profile("inbounds")
 
-SLOW = (
+SLOW = {
     "test_compiled.py",
     "test_concave_cspda.py",
     "test_convergence.py",
@@ -49,20 +49,41 @@ SLOW = (
     "test_triple_qa.py",
     "test_ucbvi_gamma.py",
     "test_verify.py",
-)
-"""Files whose tests `make quick` leaves out: those of more than two seconds that are about one algorithm, or statistics
-over many seeds. Of every algorithm, test_contract.py remains. Single tests of more than half a second elsewhere carry
-the mark themselves."""
+    # and of the other files
+    "test_combined_sweeps_need_far_fewer",
+    "test_compare_prints_a_table_draws_and_resumes",
+    "test_damaged_npz_files",
+    "test_damaged_toml_files",
+    "test_drawn_problems_with_many_constraints",
+    "test_every_module_can_be_imported_as_itself",
+    "test_feasibility_is_decided_on_both_sides",
+    "test_frequencies_of_draw_action",
+    "test_frontier_writes_a_picture_and_a_csv",
+    "test_frontiers_of_two_constraints_do_not_overwrite_each_other",
+    "test_functions_of_a_script_that_say_ib_reach_worker_processes",
+    "test_hostile_npz_files_with_the_right_checksums",
+    "test_named_problems",
+    "test_polish_ends_at_a_vertex",
+    "test_reproduce_writes_where_it_says",
+    "test_the_battery_is_what_its_text_says",
+    "test_the_csv_holds_every_run",
+    "test_the_result_does_not_depend_on_the_number_of_workers",
+}
+"""What `make quick` leaves out: files of more than two seconds that are about one algorithm, or statistics over many
+seeds (of every algorithm, test_contract.py remains); and tests of more than half a second. A new one may as well carry
+the mark ``@pytest.mark.slow`` itself."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    gone = [name for name in SLOW if not (here / name).is_file()]
-    if gone:
-        raise pytest.UsageError(f"tests/conftest.py calls files slow that are not there: {', '.join(gone)}")
+    found = set()
     for item in items:
-        if item.path.name in SLOW:
+        names = {item.path.name, item.name.partition("[")[0]}
+        found |= names
+        if names & SLOW:
             item.add_marker(pytest.mark.slow)
+    everything = {path.name for path in Path(__file__).parent.glob("test_*.py")} <= found
+    if everything and not found >= SLOW:
+        raise pytest.UsageError(f"tests/conftest.py calls slow what is not there: {', '.join(sorted(SLOW - found))}")
 
 
 def pytest_collection_finish() -> None:

@@ -74,7 +74,6 @@ def test_drawn_problems(cmdp):
     assert_agree(cmdp)
 
 
-@pytest.mark.slow
 @drawn
 @given(cmdp=cmdps(max_states=3, max_actions=3, max_constraints=6))
 def test_drawn_problems_with_many_constraints(cmdp):

@@ -73,7 +73,6 @@ def test_zoo_lists_and_explains() -> None:
     assert json.loads(run("zoo", "--json").output)["queue"]["parameters"]["buffer"] == 5
 
 
-@pytest.mark.slow
 def test_reproduce_writes_where_it_says(tmp_path: Path) -> None:
     result = run(
         "reproduce", "queue", "--seeds", "2", "--samples", "1000", "--jobs", "1", "--output", str(tmp_path / "out")
@@ -136,7 +135,6 @@ def test_what_does_not_fit_into_memory_is_one_message() -> None:
     assert result.exit_code == 2 and result.stderr.startswith("inbounds: the problem does not fit into memory")
 
 
-@pytest.mark.slow
 def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
     arguments = (
         "compare",
@@ -240,7 +238,6 @@ def test_finite_horizons_are_solved_and_otherwise_refused() -> None:
     assert result.exit_code == 2 and "media has a finite horizon" in result.stderr
 
 
-@pytest.mark.slow
 def test_frontier_writes_a_picture_and_a_csv(tmp_path: Path) -> None:
     result = run("frontier", "queue", "--constraint", "service", "--points", "8", "--output", str(tmp_path / "f"))
     assert result.exit_code == 0
@@ -253,7 +250,6 @@ def test_frontier_writes_a_picture_and_a_csv(tmp_path: Path) -> None:
     assert [float(row["price_service"]) for row in rows] == [prices[0] for prices in answer["prices"]]
 
 
-@pytest.mark.slow
 def test_frontiers_of_two_constraints_do_not_overwrite_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,6 @@ def test_algorithms_without_constraints_are_held_to_the_other_optimum(small: Com
     assert np.all(entry.gaps >= -1e-9) and not np.any(entry.out_of_bounds)
 
 
-@pytest.mark.slow
 def test_the_result_does_not_depend_on_the_number_of_workers(small: Comparison) -> None:
     settings = {"cspda": ib.CSPDA.practical(slater=0.2), "cspda too": ib.CSPDA.practical(slater=0.2)}
     parallel = ib.compare(ib.zoo.queue(), settings, samples=3_000, seeds=3, workers=2)
@@ -198,7 +197,6 @@ def test_markers_are_filled_where_the_runs_are_in_bounds() -> None:
     assert hollow == {(10.0, 3.0), (20.0, -0.25)}
 
 
-@pytest.mark.slow
 def test_the_csv_holds_every_run(small: Comparison, tmp_path: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(comparison_csv(small))))
     assert len(rows) == 3 * (len(small.entry("cspda").samples) + len(small.entry("q").samples))

@@ -60,7 +60,6 @@ def test_every_problem_has_an_example(problem):
     assert ">>>" in (inspect.getdoc(ib.zoo.PROBLEMS[problem]) or "")
 
 
-@pytest.mark.slow
 def test_the_battery_is_what_its_text_says():
     spec = importlib.util.spec_from_file_location("battery", Path(__file__).parents[1] / "examples" / "battery.py")
     example = importlib.util.module_from_spec(spec)

@@ -410,7 +410,6 @@ def test_two_bounds_that_conflict():
     check_proof(problem, caught.value)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_feasibility_is_decided_on_both_sides(seed):
     problem = random_problem(seed, states=4, actions=3, horizon=5)

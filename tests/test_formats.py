@@ -777,7 +777,6 @@ def loads_or_is_refused(path) -> bool:
     return True
 
 
-@pytest.mark.slow
 def test_damaged_npz_files(tmp_path):
     rng = random.Random(1)
     path = tmp_path / "fuzz.npz"
@@ -793,7 +792,6 @@ def test_damaged_npz_files(tmp_path):
     assert loaded < 500  # most damage is noticed; what is not sits in unused bytes of the zip
 
 
-@pytest.mark.slow
 def test_hostile_npz_files_with_the_right_checksums(tmp_path):
     rng = random.Random(2)
     path = tmp_path / "fuzz.npz"
@@ -808,7 +806,6 @@ def test_hostile_npz_files_with_the_right_checksums(tmp_path):
     assert 0 < loaded < 1200  # a changed reward is still a reward
 
 
-@pytest.mark.slow
 def test_damaged_toml_files(tmp_path):
     rng = random.Random(3)
     path = tmp_path / "fuzz.toml"

@@ -75,7 +75,6 @@ def test_every_point_is_the_optimum_of_its_own_problem(drawn, points):
     check(cmdp, 0, ib.frontier(cmdp, 0, points=points, tolerance=1e-8), 1e-8)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "k"),
     [

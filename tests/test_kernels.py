@@ -217,7 +217,6 @@ def test_the_last_action_catches_what_rounding_leaves(twin: bool) -> None:
     assert {draw(policy, offsets, 0, np.random.default_rng(seed)) for seed in range(20)} == {9}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_frequencies_of_draw_action(seed: int) -> None:
     """Counts of 10,000 draws: each of 10 pairs within 4.5 standard deviations (false alarm: 7e-5 a seed)."""

@@ -62,7 +62,6 @@ MODULES = sorted(
 )
 
 
-@pytest.mark.slow
 def test_every_module_can_be_imported_as_itself():
     """``import inbounds.x.y as m`` gives the module, in a new interpreter, whatever was imported before it."""
     code = "\n".join(f"import {name} as m; assert m.__name__ == {name!r}, {name!r}" for name in MODULES)
@@ -86,7 +85,6 @@ def test_the_model_alone_does_not_load_the_solver():
     assert fresh(code) == "[]"
 
 
-@pytest.mark.slow
 def test_functions_of_a_script_that_say_ib_reach_worker_processes():
     """They are pickled by value, with the globals that they name: the package itself among them."""
     code = (

@@ -299,7 +299,6 @@ def test_unknown_methods_are_refused():
         solve(reference.two_rooms().cmdp, method="simplex")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("states", "seed"), [(30, 0), (200, 1), (400, 2)])
 def test_polish_ends_at_a_vertex(states, seed):
     """An optimal vertex has at most one pair per state and one more for each constraint that binds."""

@@ -35,7 +35,6 @@ def test_the_time_per_state_is_the_dense_solution(discount, tolerance, first):
         assert time.min() >= 0.0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("discount", [0.99, 0.9999])
 @pytest.mark.parametrize("up_to_constants", [False, True])
 def test_combined_sweeps_need_far_fewer(discount, up_to_constants):
