@@ -61,18 +61,19 @@ LIMITS = (ib.Constraint(at_most=0.25, name="energy"), ib.Constraint(at_least=-2.
 def test_table_of_a_proof(proved):
     lines = str(proved).splitlines()
     assert lines[0].split() == ["constraint", "bound", "margin", "at", "least", "how"]
-    assert len(lines) == 1 + 2 + 1 + 1  # a heading, two constraints, the reward, one line of verdict
-    assert lines[1].split() == ["service", "at", "least", "0", printed(proved.margins_lower[0]), "rounding", "bounded"]
-    assert "optimum at most" in lines[3]
-    assert lines[4].startswith("in bounds: proved, every rounding error bounded; at most 0.0")
-    assert repr(proved) == f"Certificate({lines[4]})"
+    assert len(lines) == 2 + 2 + 1 + 1  # a heading and its rule, two constraints, the reward, one line of verdict
+    assert lines[2].split() == ["service", "at", "least", "0", printed(proved.margins_lower[0]), "rounding", "bounded"]
+    assert "optimum at most" in lines[4]
+    assert lines[5].startswith("in bounds: proved, every rounding error bounded; at most 0.0")
+    assert repr(proved) == f"Certificate({lines[5]})"
 
 
 def test_table_of_samples():
     assert str(sampled(LIMITS, [0.01, 0.2])) == (
-        "constraint      bound          margin at least   how\n"
-        "energy          at most 0.25   0.01              betting\n"
-        "service level   at least -2    0.2               betting\n"
+        "constraint     bound         margin at least  how\n"
+        "-------------  ------------  ---------------  -------\n"
+        "energy         at most 0.25             0.01  betting\n"
+        "service level  at least -2               0.2  betting\n"
         "in bounds: with confidence 0.99, from 12,345 samples"
     )
 
@@ -88,7 +89,7 @@ def test_verdict_names_what_is_not_proved():
 def test_no_constraint():
     certificate = Certificate(True, "exact", (), np.empty(0), ())
     assert certificate.verdict == "in bounds: proved in exact arithmetic"
-    assert str(certificate).count("\n") == 1
+    assert str(certificate).count("\n") == 2
 
 
 def test_printed_bounds_are_proved_too():
@@ -117,7 +118,7 @@ def test_to_dict_is_json(proved, infeasible):
 
 def test_table_of_an_infeasibility(infeasible):
     lines = str(infeasible).splitlines()
-    assert lines[0].split() == ["constraint", "bound", "weight"] and len(lines) == 4
+    assert lines[0].split() == ["constraint", "bound", "weight"] and len(lines) == 5
     assert lines[-1].startswith("no policy is in bounds: proved with every rounding error bounded")
     assert "not proved" in replace(infeasible, infeasible=False, margin_upper=0.1).verdict
 

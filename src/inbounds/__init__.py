@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from inbounds.algorithms.utility import negative_kl as negative_kl
     from inbounds.algorithms.utility import state_entropy as state_entropy
     from inbounds.certifying import certify as certify
-    from inbounds.certifying import solve as solve
     from inbounds.comparing import compare as compare
+    from inbounds.criteria.evaluation import evaluate as evaluate
+    from inbounds.criteria.evaluation import mix as mix
+    from inbounds.criteria.evaluation import occupancy as occupancy
     from inbounds.errors import Infeasible as Infeasible
     from inbounds.errors import InvalidInput as InvalidInput
     from inbounds.exact.feasibility import slater as slater
@@ -37,24 +39,18 @@ if TYPE_CHECKING:
     from inbounds.exact.truncation import truncate as truncate
     from inbounds.formats import load as load
     from inbounds.problem.cmdp import CMDP as CMDP
-    from inbounds.problem.cmdp import Constraint as Constraint
-    from inbounds.problem.episodic import EpisodicCMDP as EpisodicCMDP
-    from inbounds.problem.episodic import EpisodicPolicy as EpisodicPolicy
+    from inbounds.problem.constraint import Constraint as Constraint
     from inbounds.problem.policy import Policy as Policy
-    from inbounds.problem.policy import evaluate as evaluate
-    from inbounds.problem.policy import mix as mix
-    from inbounds.problem.policy import occupancy as occupancy
     from inbounds.problem.rules import build as build
     from inbounds.problem.simulator import Simulator as Simulator
+    from inbounds.solving import solve as solve
 
 _HOMES = {
     "CMDP": "problem.cmdp",
     "CRPO": "algorithms.crpo",
     "CSPDA": "algorithms.cspda",
     "ConcaveCSPDA": "algorithms.concave_cspda",
-    "Constraint": "problem.cmdp",
-    "EpisodicCMDP": "problem.episodic",
-    "EpisodicPolicy": "problem.episodic",
+    "Constraint": "problem.constraint",
     "Infeasible": "errors",
     "InvalidInput": "errors",
     "ModelBased": "algorithms.model_based",
@@ -71,18 +67,18 @@ _HOMES = {
     "build": "problem.rules",
     "certify": "certifying",
     "compare": "comparing",
-    "evaluate": "problem.policy",
+    "evaluate": "criteria.evaluation",
     "frontier": "exact.moving_bound",
     "iterate": "algorithms.known",
     "learn": "algorithms.algorithm",
     "learn_certified": "algorithms.certified",
     "load": "formats",
-    "mix": "problem.policy",
+    "mix": "criteria.evaluation",
     "negative_kl": "algorithms.utility",
-    "occupancy": "problem.policy",
+    "occupancy": "criteria.evaluation",
     "plan": "algorithms.paper_plan",
     "slater": "exact.feasibility",
-    "solve": "certifying",
+    "solve": "solving",
     "state_entropy": "algorithms.utility",
     "truncate": "exact.truncation",
 }

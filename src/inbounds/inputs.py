@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
+
+Entry = TypeVar("Entry")
 
 
 def is_whole(value: Any, least: int) -> bool:
@@ -20,6 +23,13 @@ def whole_number(value: Any, what: str, least: int = 1) -> int:
     if not is_whole(value, least):
         raise InvalidInput(f"{what} must be a whole number of at least {least:,}, found {value!r}")
     return int(value)
+
+
+def named(name: str, table: Mapping[str, Entry], what: str) -> Entry:
+    """The entry of a table that the user chose by its name; `what` the table lists, in the error message."""
+    if name not in table:
+        raise InvalidInput(f"no {what} is called {name!r}; there are: {', '.join(table)}")
+    return table[name]
 
 
 def probability(value: Any, what: str) -> float:

@@ -35,11 +35,12 @@ import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, learn, require_simulator, valid_samples, valid_seed
 from inbounds.arrays import Floats
+from inbounds.criteria.evaluation import occupancy
 from inbounds.errors import Infeasible, InvalidInput
-from inbounds.exact.attempt import solve
 from inbounds.exact.feasibility import slater
+from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.policy import Policy, occupancy
+from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.betting import make_stakes, settleable
 from inbounds.proofs.certificate import Certificate
@@ -266,7 +267,7 @@ def conservative(evidence: Evidence, alpha: float, proof_samples: int, z: float)
 
 def _best_with(model: CMDP, kappa: Floats) -> Policy:
     try:
-        return solve(model.tightened(kappa), method="lp" if model.n_pairs <= _SMALL else "auto").policy
+        return solve_uncertified(model.tightened(kappa), method="lp" if model.n_pairs <= _SMALL else "auto").policy
     except Infeasible as infeasible:
         if not np.any(kappa):
             raise NoCandidate(

@@ -12,7 +12,8 @@ from inbounds.algorithms.kernels import FIRST_STARTS, draw_next, draw_start
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
 from inbounds.numerics.compiled import compiled, interpreted
-from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 from inbounds.problem.simulator import Simulator, World
 
 _SLATER_PER_PAIR = 10_000

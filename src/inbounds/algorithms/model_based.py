@@ -103,6 +103,10 @@ from inbounds.algorithms.settings import (
     shown,
 )
 from inbounds.arrays import Floats
+from inbounds.criteria import criterion_of
+from inbounds.errors import Infeasible
+from inbounds.exact.feasibility import slater as slater_of
+from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
@@ -302,11 +306,11 @@ def extract(state: Tally, constants: Constants, simulator: Simulator) -> tuple[P
 
 def plan_by_program(model: CMDP) -> tuple[Policy, Floats]:
     """The best policy of a model, and its prices; without one in bounds, that of the largest margin, and zeros."""
-    from inbounds.exact.attempt import attempt
-    from inbounds.exact.solution import Solution
-
-    found = attempt(model, "lp" if model.n_pairs <= _SMALL else "auto")
-    return found.policy, found.prices if isinstance(found, Solution) else np.full(model.n_constraints, np.nan)
+    try:
+        found = solve_uncertified(model, "lp" if model.n_pairs <= _SMALL else "auto")
+    except Infeasible:
+        return slater_of(model).policy, np.full(model.n_constraints, np.nan)
+    return found.policy, found.prices
 
 
 def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: float) -> tuple[Policy, Floats]:
@@ -314,9 +318,7 @@ def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: flo
 
     Prices are rounded to multiples of `net`, when it is positive.
     """
-    from inbounds.exact.bellman import Solver
-
-    solver, found, time = Solver(model), None, None
+    criterion, found, time = criterion_of(model), None, None
     step = price_bound / math.sqrt(iterations)
     prices, price_sums, occupancy = (
         np.zeros(model.n_constraints),
@@ -324,8 +326,8 @@ def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: flo
         np.zeros(model.n_pairs),
     )
     for _ in range(iterations if model.n_constraints > 0 else 1):  # without prices nothing ever changes
-        found = solver.solve(model.reward + prices @ model.margins, _SOLVED, found)
-        time = solver.time_per_state(found, _SOLVED, time)
+        found = criterion.solve(model.reward + prices @ model.margins, _SOLVED, found)
+        time = criterion.time(found, _SOLVED, time)
         occupancy[found.chosen] += time
         price_sums += prices
         prices = np.clip(prices - step * (model.margins[:, found.chosen] @ time), 0.0, price_bound)

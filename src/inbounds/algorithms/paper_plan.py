@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from inbounds.algorithms.cspda import EXPERIMENT_CONSTANT, PROOF_CONSTANT, formulas
 from inbounds.errors import InvalidInput
+from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP, valid_discount
 from inbounds.problem.simulator import Simulator
-from inbounds.table import text_table
+from inbounds.tables import text_table
 
 
 class Sizes(NamedTuple):
@@ -133,14 +134,13 @@ def _settings(sizes: Sizes, epsilon: float, slater: float, constant: float) -> S
 
 
 def _exact_slater(cmdp: CMDP) -> float:
-    from inbounds.exact.attempt import solve
     from inbounds.exact.feasibility import slater as exact_slater
 
     if cmdp.n_constraints == 0:
         return 1.0
     value = exact_slater(cmdp, scaled=True).value
     if value < 0.0:
-        solve(cmdp)  # raises Infeasible, with the diagnosis
+        solve_uncertified(cmdp)  # raises Infeasible, with the diagnosis
     if value <= 1e-9:
         raise InvalidInput(
             "every policy in bounds is exactly at a bound (Slater constant 0), which the paper's theorem excludes; "

@@ -40,7 +40,8 @@ import scipy.sparse as sp
 from inbounds.arrays import Ints
 from inbounds.errors import InvalidInput
 from inbounds.formats.labels import plain, shown, text
-from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 
 KIND, VERSION = "cmdp", 1
 

@@ -73,7 +73,7 @@ def interpreted(kernel: Any, **replaced: Callable[..., Any]) -> Callable[..., An
 def sources_digest() -> str:
     """A hash of every source of this package."""
     sources = hashlib.sha256()
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     for path in sorted(package.rglob("*.py")):
         sources.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
     return sources.hexdigest()

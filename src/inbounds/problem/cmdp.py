@@ -1,17 +1,21 @@
-"""The problem: a finite constrained Markov decision process (CMDP).
+"""The problem: a finite constrained Markov decision process (CMDP), with one of three criteria.
 
-Reward is maximised. A constraint is a signal with a bound, ``at_least`` or ``at_most``; its *margin* is
-``signal - at_least`` or ``at_most - signal``, and a policy is *in bounds* when the value of every margin is >= 0.
+Reward is maximised, and every constraint's margin must have a value >= 0 (`inbounds.problem.constraint`). What a value
+is, the criterion says; exactly one of three is given:
 
-Values are normalised by (1 - discount): an occupancy sums to 1, a value is a discounted average per step, and bounds
-are given on that scale. ``total = value / (1 - discount)`` is the discounted sum.
+    discount=0.95   discounted averages per step: sums of discount^t, normalised by (1 - discount), so that occupancies
+                    sum to 1; ``total = value / (1 - discount)`` is the discounted sum
+    horizon=12      SUMS over that many stages; every array may have a leading axis of stages
+    average=True    long-run averages per step
+
+Bounds are on the scale of values. A constraint on the sum over a horizon is spread evenly over the stages: its margin
+at a pair is ``signal_h - bound / H``, so that the value of the margin is the value of the signal minus the bound.
 """
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,7 +26,8 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints, divisors, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import float_array, float_vector
+from inbounds.inputs import float_array, float_vector, whole_number
+from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.pairs import Pairs, table_entries
 
 if TYPE_CHECKING:
@@ -31,142 +36,35 @@ if TYPE_CHECKING:
 SUM_TOLERANCE = 1e-9
 """How far the probabilities of a row may sum from 1 before the row counts as wrong; within it, it is renormalised."""
 
-
 _ROUNDED_TO_ZERO = 1e-12
 """A margin smaller than this share of its signal and bound is the rounding of their difference."""
 
 
-@dataclass(frozen=True, eq=False)
-class Constraint:
-    """A signal whose value must stay on one side of a bound.
-
-    Parameters
-    ----------
-    signal
-        Over pairs [n] for `CMDP`, a table [S, A] for `CMDP.from_dense`, a function ``(state, action) -> number`` for
-        `build`; left out where a `Simulator` reports it.
-    at_least, at_most
-        The bound; exactly one of the two. Like every value it is normalised by (1 - discount): a bound on the
-        discounted average per step. For a bound ``B`` on the discounted sum, give ``(1 - discount) * B``.
-    name
-        What the constraint is called in tables and messages.
-
-    Examples
-    --------
-    >>> Constraint([[0.0, 1.0]], at_most=0.25, name="energy")
-    Constraint('energy', at_most=0.25)
-    """
-
-    signal: Any = None
-    at_least: float | None = None
-    at_most: float | None = None
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        if (self.at_least is None) == (self.at_most is None):
-            raise InvalidInput(f"constraint {self.name!r} needs exactly one of at_least= and at_most=")
-        try:
-            finite = math.isfinite(self.bound)
-        except (TypeError, OverflowError):
-            finite = False
-        if not finite:
-            raise InvalidInput(f"constraint {self.name!r} has the bound {self.bound!r}; it must be a finite number")
-
-    @property
-    def bound(self) -> float:
-        bound = self.at_least if self.at_least is not None else self.at_most
-        assert bound is not None
-        return bound
-
-    def margin(self, signal: Any) -> Any:
-        """How far `signal` is on the right side of the bound."""
-        return signal - self.bound if self.at_least is not None else self.bound - signal
-
-    def tightened(self, by: float) -> Constraint:
-        """The same constraint with every margin smaller by `by`."""
-        return with_bound(self, self.bound + by if self.at_least is not None else self.bound - by)
-
-    def __repr__(self) -> str:
-        side = "at_least" if self.at_least is not None else "at_most"
-        return f"Constraint({self.name!r}, {side}={self.bound:g})"
-
-
-def with_bound(constraint: Constraint, bound: float) -> Constraint:
-    """The same constraint with another bound, on the same side."""
-    if constraint.at_least is not None:
-        return replace(constraint, at_least=bound)
-    return replace(constraint, at_most=bound)
-
-
-class Problem:
-    """What problems of both kinds have, whatever a value is in them: pairs, and constraints with bounds to move."""
-
-    pairs: Pairs
-    constraints: tuple[Constraint, ...]
-
-    @property
-    def n_states(self) -> int:
-        return self.pairs.n_states
-
-    @property
-    def n_pairs(self) -> int:
-        return self.pairs.n_pairs
-
-    @property
-    def n_constraints(self) -> int:
-        return len(self.constraints)
-
-    def _set_fields(self, pairs: Pairs, **checked: Any) -> None:
-        """Replace the fields of this record by what the checks have made of them."""
-        fields = {
-            "offsets": pairs.offsets,
-            "actions": pairs.actions,
-            "state_labels": pairs.state_labels,
-            "action_labels": pairs.action_labels,
-            "pairs": pairs,
-            **checked,
-        }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-
-    def tightened(self, by: Any) -> Self:
-        """The same problem with the margin of every constraint smaller by `by` (a number, or one per constraint).
-
-        In the units of the bounds. The conservative problem of the paper, whose ``kappa`` is in scaled units, is
-        ``cmdp.tightened(kappa * cmdp.margin_scales)``.
-        """
-        amounts = float_array(by, "the tightening")
-        if amounts.ndim == 0:
-            amounts = np.full(self.n_constraints, amounts)
-        amounts = float_vector(amounts, self.n_constraints, "the tightening")
-        constraints = tuple(c.tightened(float(a)) for c, a in zip(self.constraints, amounts, strict=True))
-        # Everything but the bounds has been checked, and is shared: moving a bound of a large model costs nothing.
-        moved = copy(self)
-        object.__setattr__(moved, "constraints", constraints)
-        for depends_on_bounds in ("margins", "margin_scales"):
-            moved.__dict__.pop(depends_on_bounds, None)
-        return moved
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class CMDP(Problem):
+class CMDP:
     """A finite constrained Markov decision process, in its native form: vectors over pairs.
 
     Most models come from `CMDP.from_dense` or `build`. Every array is copied, checked and made read-only; a
-    probability row that is wrong is reported with the labels of its state and action.
+    probability row that is wrong is reported with the labels of its state and action. Exactly one of `discount`,
+    `horizon` and `average` says what a value is: a discounted average per step, normalised by (1 - discount); a SUM
+    over the horizon; a long-run average per step.
 
     Attributes
     ----------
     offsets : int array [S + 1]
         State ``s`` owns pairs ``offsets[s] : offsets[s + 1]``.
     transition : CSR array [n, S]
-        Probabilities of the next state, one row per pair.
+        Probabilities of the next state, one row per pair. With a horizon: a tuple of H of them, which may all be the
+        same; that of the last stage leads out of the episode and changes no value.
     reward : array [n]
-        Maximised.
-    constraints : tuple of Constraint, each with a signal [n]
+        Maximised. With a horizon: [H, n]; given as [n] when it does not depend on the stage.
+    constraints : tuple of Constraint, each with a signal like the reward
     initial : array [S]
         Distribution of the first state.
-    discount : float in [0, 1)
+    discount : float in [0, 1), optional
+    horizon : int, optional
+        The number of stages H.
+    average : bool
     actions : int array [n], optional
         The action of each pair; by default 0, 1, 2, ... within each state.
     state_labels, action_labels : tuples, optional
@@ -181,13 +79,20 @@ class CMDP(Problem):
     One state; working pays 1 and costs 1 unit of energy, resting pays nothing; at most a quarter of the time at work:
 
     >>> import inbounds as ib
-    >>> cmdp = ib.CMDP(
-    ...     offsets=[0, 2], transition=[[1.0], [1.0]], reward=[1.0, 0.0],
-    ...     constraints=[ib.Constraint([1.0, 0.0], at_most=0.25, name="energy")], initial=[1.0], discount=0.9)
+    >>> work = dict(offsets=[0, 2], transition=[[1.0], [1.0]], reward=[1.0, 0.0], initial=[1.0])
+    >>> cmdp = ib.CMDP(**work, constraints=[ib.Constraint([1.0, 0.0], at_most=0.25, name="energy")], discount=0.9)
     >>> cmdp
     CMDP(1 state, 2 pairs, 1 constraint, discount 0.9)
     >>> cmdp.margins
     array([[-0.75,  0.25]])
+
+    The same work for three steps, with at most 2 units in all:
+
+    >>> cmdp = ib.CMDP(**work, constraints=[ib.Constraint([1.0, 0.0], at_most=2.0, name="energy")], horizon=3)
+    >>> cmdp
+    CMDP(1 state, 2 pairs, 1 constraint, horizon 3)
+    >>> cmdp.margins.shape, cmdp.reward.shape
+    ((1, 3, 2), (3, 2))
     """
 
     offsets: Ints
@@ -195,7 +100,9 @@ class CMDP(Problem):
     reward: Floats
     constraints: tuple[Constraint, ...]
     initial: Floats
-    discount: float
+    discount: Any = None  # a float, where it is the criterion
+    horizon: int | None = None
+    average: bool = False
     actions: Ints | None = None
     state_labels: tuple[Hashable, ...] | None = None
     action_labels: tuple[Hashable, ...] | None = None
@@ -204,17 +111,27 @@ class CMDP(Problem):
 
     def __post_init__(self) -> None:
         pairs = Pairs.create(self.offsets, self.actions, self.state_labels, self.action_labels)
-        n_states, n_pairs = pairs.n_states, pairs.n_pairs
-        reward = float_vector(self.reward, n_pairs, "reward")
-        require_finite(reward, "the reward", pairs)
-        self._set_fields(
-            pairs,
-            discount=valid_discount(self.discount),
-            reward=reward,
-            constraints=named_constraints(self.constraints, lambda c: _valid_signal(c, pairs)),
-            initial=valid_initial(self.initial, pairs),
-            transition=valid_transition(self.transition, n_pairs, n_states, pairs),
-        )
+        criterion = valid_criterion(self.discount, self.horizon, self.average)
+        horizon = criterion.get("horizon")
+
+        def valid_signal(constraint: Constraint) -> Floats:
+            return _over_pairs(constraint.signal, horizon, pairs, f"the signal of constraint {constraint.name!r}")
+
+        for name, value in {
+            "offsets": pairs.offsets,
+            "actions": pairs.actions,
+            "state_labels": pairs.state_labels,
+            "action_labels": pairs.action_labels,
+            "pairs": pairs,
+            "discount": criterion.get("discount"),
+            "horizon": horizon,
+            "average": criterion.get("average", False),
+            "reward": _over_pairs(self.reward, horizon, pairs, "the reward"),
+            "constraints": named_constraints(self.constraints, valid_signal),
+            "initial": valid_initial(self.initial, pairs),
+            "transition": _valid_transitions(self.transition, horizon, pairs),
+        }.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_dense(
@@ -224,7 +141,9 @@ class CMDP(Problem):
         reward: Any,
         constraints: Sequence[Constraint] = (),
         initial: Any,
-        discount: float,
+        discount: float | None = None,
+        horizon: int | None = None,
+        average: bool = False,
         allowed: Any = None,
         state_labels: Sequence[Hashable] | None = None,
         action_labels: Sequence[Hashable] | None = None,
@@ -237,8 +156,11 @@ class CMDP(Problem):
         transition : array [S, A, S]
         reward : array [S, A]
         constraints : each with a signal [S, A]
+            With a horizon, each of these may have a leading axis of stages: [H, S, A, S] and [H, S, A].
         initial : array [S]
-        discount : float in [0, 1)
+        discount, horizon, average
+            Exactly one, as in `CMDP`: values are discounted averages per step, sums over the horizon, or long-run
+            averages per step.
         allowed : bool array [S, A], optional
             False where a state does not have an action; whatever the other arrays hold there is ignored.
         state_labels, action_labels : sequences of length S and A, optional
@@ -253,44 +175,132 @@ class CMDP(Problem):
         ...     initial=[1.0, 0.0], discount=0.8)
         CMDP(2 states, 4 pairs, 1 constraint, discount 0.8)
         """
+        criterion = valid_criterion(discount, horizon, average)
+        stages = criterion.get("horizon")
         dense = float_array(transition, "transition")
-        if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or 0 in dense.shape:
-            raise InvalidInput(f"transition must have shape [S, A, S], found {dense.shape}")
-        where, fields = dense_fields(dense.shape[:2], reward, constraints, allowed, state_labels, action_labels)
-        return cls(transition=sp.csr_array(dense[where]), initial=initial, discount=discount, name=name, **fields)
+        staged = stages is not None and dense.ndim == 4
+        if dense.ndim - staged != 3 or dense.shape[-3] != dense.shape[-1] or 0 in dense.shape:
+            wanted = "[S, A, S]" if stages is None else "[S, A, S] or [H, S, A, S]"
+            raise InvalidInput(f"transition must have shape {wanted}, found {dense.shape}")
+        if staged and len(dense) != stages:
+            raise InvalidInput(f"transition has {len(dense)} stages, but the horizon is {stages}")
+        shape = dense.shape[-3:-1]
+        shapes = {"[S, A]": shape} if stages is None else {"[S, A]": shape, "[H, S, A]": (stages, *shape)}
+        mask = np.ones(shape, dtype=bool) if allowed is None else np.asarray(allowed)
+        if mask.shape != shape or mask.dtype != bool:
+            raise InvalidInput(
+                f"allowed must be booleans of shape [S, A] = {shape}, found {mask.dtype} of shape {mask.shape}"
+            )
+        where = np.nonzero(mask)
+        return cls(
+            offsets=np.concatenate([[0], np.cumsum(mask.sum(axis=1))]),
+            transition=tuple(sp.csr_array(stage[where]) for stage in dense) if staged else sp.csr_array(dense[where]),
+            reward=table_entries(reward, where, shapes, "reward"),
+            constraints=tuple(
+                replace(c, signal=table_entries(c.signal, where, shapes, f"the signal of constraint {c.name!r}"))
+                for c in named_constraints(constraints, lambda c: c.signal)
+            ),
+            initial=initial,
+            **criterion,
+            actions=where[1],
+            state_labels=tuple(state_labels) if state_labels is not None else None,
+            action_labels=tuple(action_labels) if action_labels is not None else tuple(range(shape[1])),
+            name=name,
+        )
+
+    @property
+    def n_states(self) -> int:
+        return self.pairs.n_states
+
+    @property
+    def n_pairs(self) -> int:
+        return self.pairs.n_pairs
+
+    @property
+    def n_constraints(self) -> int:
+        return len(self.constraints)
+
+    @property
+    def criterion(self) -> dict[str, Any]:
+        """What says what a value is: ``{"discount": 0.95}``, ``{"horizon": 12}`` or ``{"average": True}``."""
+        if self.discount is not None:
+            return {"discount": self.discount}
+        return {"horizon": self.horizon} if self.horizon is not None else {"average": True}
+
+    @property
+    def layers(self) -> int:
+        """How many unit masses an occupancy has: H with a horizon, else 1."""
+        return self.horizon or 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the reward, of signals, policies and occupancies: (n,), or (H, n) with a horizon."""
+        return self.reward.shape
+
+    @property
+    def transitions(self) -> tuple[Any, ...]:
+        """The transitions of each layer: CSR arrays [n, S]."""
+        return self.transition if isinstance(self.transition, tuple) else (self.transition,)
 
     @cached_property
     def margins(self) -> Floats:
-        """The margin of every constraint at every pair, [K, n]."""
-        margins = np.empty((self.n_constraints, self.n_pairs))
+        """The margin of every constraint at every pair, [K, n]; with a horizon [K, H, n], bounds spread over stages."""
+        margins = np.empty((self.n_constraints, *self.shape))
         for row, constraint in zip(margins, self.constraints, strict=True):
-            row[:] = constraint.margin(constraint.signal)
+            row[...] = self._spread(constraint).margin(constraint.signal)
         return freeze(margins)
 
     @cached_property
     def margin_scales(self) -> Floats:
-        """The largest absolute margin of each constraint at any pair, [K].
+        """A bound on the absolute value of each margin, [K]: the largest at any pair, summed over the layers.
 
         Where the signal equals the bound throughout, up to rounding, the size of the bound instead (1 if that is 0).
         """
         scales = np.empty(self.n_constraints)
         for k, constraint in enumerate(self.constraints):
-            ends = extremes(constraint.signal)
-            size = max(float(np.abs(ends).max()), abs(constraint.bound)) or 1.0
-            largest = float(np.abs(constraint.margin(ends)).max())
+            # One of the two has the largest absolute margin, to the last bit: a subtraction keeps the order.
+            ends = np.array([constraint.signal.min(axis=-1), constraint.signal.max(axis=-1)])
+            largest = float(np.sum(np.abs(self._spread(constraint).margin(ends)).max(axis=0)))
+            size = max(float(np.sum(np.abs(ends).max(axis=0))), abs(constraint.bound)) or 1.0
             scales[k] = largest if largest > _ROUNDED_TO_ZERO * size else size
         return freeze(scales)
 
-    def total(self, value: Any) -> Any:
-        """A normalised value as the discounted sum it stands for: value / (1 - discount)."""
-        return value / (1.0 - self.discount)
+    def _spread(self, constraint: Constraint) -> Constraint:
+        """The constraint with the share of its bound that falls to each layer."""
+        return constraint if self.layers == 1 else constraint.with_bound(constraint.bound / self.layers)
 
-    def unconstrained(self) -> CMDP:
+    def tightened(self, by: Any) -> Self:
+        """The same problem with the margin of every constraint smaller by `by` (a number, or one per constraint).
+
+        In the units of the bounds. The conservative problem of the paper, whose ``kappa`` is in scaled units, is
+        ``cmdp.tightened(kappa * cmdp.margin_scales)``.
+        """
+        amounts = float_array(by, "the tightening")
+        if amounts.ndim == 0:
+            amounts = np.full(self.n_constraints, amounts)
+        amounts = float_vector(amounts, self.n_constraints, "the tightening")
+        return self.asking(constraints=[c.tightened(float(a)) for c, a in zip(self.constraints, amounts, strict=True)])
+
+    def unconstrained(self) -> Self:
         """The same problem without its constraints."""
-        return replace(self, constraints=())
+        return self.asking(constraints=())
+
+    def asking(self, *, reward: Any = None, constraints: Sequence[Constraint] | None = None) -> Self:
+        """The same model with another reward (of this `shape`, finite) or other constraints, checked before.
+
+        All else is shared, with what was computed of it: changing the question costs nothing, whatever the size.
+        """
+        changed = copy(self)
+        if reward is not None:
+            object.__setattr__(changed, "reward", reward)
+        if constraints is not None:
+            object.__setattr__(changed, "constraints", tuple(constraints))
+            for depends_on_bounds in ("margins", "margin_scales"):
+                changed.__dict__.pop(depends_on_bounds, None)
+        return changed
 
     def simulator(self) -> Simulator:
-        """The sampling access to this model that learners are given."""
+        """The sampling access to this model that learners are given (a generative model)."""
         from inbounds.problem.simulator import Simulator
 
         return Simulator.tabular(self)
@@ -306,7 +316,7 @@ class CMDP(Problem):
         save(self, path)
 
     def __repr__(self) -> str:
-        return f"CMDP({sizes(self.pairs, self.n_constraints, self.name)}, discount {self.discount:g})"
+        return f"CMDP({sizes(self.pairs, self.n_constraints, self.name)}, {criterion_in_words(self.criterion)})"
 
 
 def sizes(pairs: Pairs, n_constraints: int, name: str = "") -> str:
@@ -316,87 +326,55 @@ def sizes(pairs: Pairs, n_constraints: int, name: str = "") -> str:
     return f"{f'{name}: ' if name else ''}{', '.join(words)}"
 
 
-def extremes(signal: Floats) -> Floats:
-    """The least and the largest entry of a signal [n], [2]; of each stage of one [H, n], [2, H].
-
-    One of them has the largest absolute margin, to the last bit: a subtraction keeps the order, rounded or not.
-    """
-    return np.array([signal.min(axis=-1), signal.max(axis=-1)])
+def criterion_in_words(criterion: dict[str, Any]) -> str:
+    ((name, value),) = criterion.items()
+    return "long-run average" if name == "average" else f"{name} {value:g}"
 
 
-def dense_fields(
-    shape: tuple[int, ...],
-    reward: Any,
-    constraints: Sequence[Constraint],
-    allowed: Any,
-    state_labels: Sequence[Hashable] | None,
-    action_labels: Sequence[Hashable] | None,
-    horizon: int | None = None,
-) -> tuple[tuple[Ints, ...], dict[str, Any]]:
-    """The states and actions that are pairs, ([n], [n]), and what dense tables say of them, as the fields of a problem.
-
-    The tables have the shape [S, A] that is given; or, with a `horizon`, may have one such table for each stage.
-    """
-    n_states, n_actions = shape
-    shapes = {"[S, A]": shape} if horizon is None else {"[S, A]": shape, "[H, S, A]": (horizon, *shape)}
-    mask = np.ones((n_states, n_actions), dtype=bool) if allowed is None else np.asarray(allowed)
-    if mask.shape != (n_states, n_actions) or mask.dtype != bool:
-        raise InvalidInput(
-            f"allowed must be booleans of shape [S, A] = ({n_states}, {n_actions}), "
-            f"found {mask.dtype} of shape {mask.shape}"
-        )
-    where = np.nonzero(mask)
-    fields = {
-        "offsets": np.concatenate([[0], np.cumsum(mask.sum(axis=1))]),
-        "actions": where[1],
-        "reward": table_entries(reward, where, shapes, "reward"),
-        "constraints": tuple(
-            replace(c, signal=table_entries(c.signal, where, shapes, f"the signal of constraint {c.name!r}"))
-            for c in named_constraints(constraints, lambda c: c.signal)
-        ),
-        "state_labels": tuple(state_labels) if state_labels is not None else None,
-        "action_labels": tuple(action_labels) if action_labels is not None else tuple(range(n_actions)),
-    }
-    return where, fields
+def valid_criterion(discount: Any, horizon: Any, average: Any) -> dict[str, Any]:
+    """The one criterion that is given, checked."""
+    if not isinstance(average, bool | np.bool_):
+        raise InvalidInput(f"average must be True or left out, found {average!r}")
+    if (discount is not None) + (horizon is not None) + bool(average) != 1:
+        raise InvalidInput("a problem has exactly one of discount=, horizon= and average=True: what is a value?")
+    if average:
+        return {"average": True}
+    if horizon is not None:
+        return {"horizon": whole_number(horizon, "horizon")}
+    return {"discount": valid_discount(discount)}
 
 
-def constraint_list(constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:
-    """The constraints as a tuple, or a clear refusal."""
-    if isinstance(constraints, Constraint):
-        raise InvalidInput("constraints must be a list: write constraints=[ib.Constraint(...)]")
+def valid_discount(discount: Any) -> float:
     try:
-        listed = tuple(constraints)
-    except TypeError as error:
-        raise InvalidInput(f"constraints must be a list of ib.Constraint records, found {constraints!r}") from error
-    for position, constraint in enumerate(listed):
-        if not isinstance(constraint, Constraint):
-            raise InvalidInput(
-                f"constraints must be ib.Constraint records, found {type(constraint).__name__} at position {position}"
-            )
-    return listed
+        value = float(discount)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"discount must be a number in [0, 1), found {discount!r}") from error
+    if not 0.0 <= value < 1.0:
+        hint = "; for long-run averages, give average=True instead" if value == 1.0 else ""
+        raise InvalidInput(f"discount must be in [0, 1), found {value}{hint}")
+    return value
 
 
-def named_constraints(
-    constraints: Sequence[Constraint], signal_of: Callable[[Constraint], Any]
-) -> tuple[Constraint, ...]:
-    """Constraints with their checked signals, each with a name of its own; unnamed ones are called by position."""
-    checked = []
-    for position, constraint in enumerate(constraint_list(constraints)):
-        named = replace(constraint, name=constraint.name or f"constraint {position}")
-        checked.append(replace(named, signal=signal_of(named)))
-    seen: set[str] = set()
-    for constraint in checked:
-        if constraint.name in seen:
-            raise InvalidInput(f"two constraints are called {constraint.name!r}; give each a name of its own")
-        seen.add(constraint.name)
-    return tuple(checked)
-
-
-def _valid_signal(constraint: Constraint, pairs: Pairs) -> Floats:
-    what = f"the signal of constraint {constraint.name!r}"
-    signal = float_vector(constraint.signal, pairs.n_pairs, what)
-    require_finite(signal, what, pairs)
-    return signal
+def _over_pairs(values: Any, horizon: int | None, pairs: Pairs, what: str) -> Floats:
+    """A read-only copy of `values` [n]; with a horizon, of [n] or [H, n] as [H, n], the former as a view."""
+    array = float_array(values, what).copy()
+    n_pairs = pairs.n_pairs
+    if array.shape == (n_pairs,):
+        require_finite(array, what, pairs)
+        return freeze(array) if horizon is None else freeze(np.broadcast_to(freeze(array), (horizon, n_pairs)))
+    if horizon is None:
+        raise InvalidInput(f"{what} must have {n_pairs} entries, one per pair, found shape {array.shape}")
+    if array.shape != (horizon, n_pairs):
+        raise InvalidInput(
+            f"{what} must have {n_pairs} entries, one per pair, "
+            f"or shape [H, n] = ({horizon}, {n_pairs}), found shape {array.shape}"
+        )
+    for stage, row in enumerate(array):
+        try:
+            require_finite(row, what, pairs)
+        except InvalidInput as error:
+            raise InvalidInput(f"stage {stage}, {error}") from None
+    return freeze(array)
 
 
 def require_finite(values: Floats, what: str, pairs: Pairs) -> None:
@@ -404,16 +382,6 @@ def require_finite(values: Floats, what: str, pairs: Pairs) -> None:
     if np.any(bad):
         pair = int(np.argmax(bad))
         raise InvalidInput(f"{pairs.describe(pair)}: {what} is {values[pair]}; it must be finite{_and_more(bad)}")
-
-
-def valid_discount(discount: float) -> float:
-    try:
-        value = float(discount)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"discount must be a number in [0, 1), found {discount!r}") from error
-    if not 0.0 <= value < 1.0:
-        raise InvalidInput(f"discount must be in [0, 1), found {value}")
-    return value
 
 
 def valid_initial(initial: Any, pairs: Pairs) -> Floats:
@@ -432,7 +400,26 @@ def valid_initial(initial: Any, pairs: Pairs) -> Floats:
     return freeze(vector / divisors(total, np.count_nonzero(vector)))
 
 
-def valid_transition(transition: Any, n_pairs: int, n_states: int, pairs: Pairs) -> Any:
+def _valid_transitions(transition: Any, horizon: int | None, pairs: Pairs) -> Any:
+    """The checked CSR array; with a horizon, H of them: one that serves several stages is checked and kept once."""
+    if horizon is None:
+        return valid_transition(transition, pairs)
+    if not isinstance(transition, tuple):
+        return (valid_transition(transition, pairs),) * horizon
+    if len(transition) != horizon:
+        raise InvalidInput(f"transition has {len(transition)} stages, but the horizon is {horizon}")
+    checked: dict[int, Any] = {}
+    for stage, matrix in enumerate(transition):
+        if id(matrix) not in checked:
+            try:
+                checked[id(matrix)] = valid_transition(matrix, pairs)
+            except InvalidInput as error:
+                raise InvalidInput(f"stage {stage}, {error}") from None
+    return tuple(checked[id(matrix)] for matrix in transition)
+
+
+def valid_transition(transition: Any, pairs: Pairs) -> Any:
+    n_pairs, n_states = pairs.n_pairs, pairs.n_states
     try:
         matrix = sp.csr_array(transition, dtype=np.float64, copy=True)
     except (TypeError, ValueError) as error:

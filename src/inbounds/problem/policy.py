@@ -1,65 +1,43 @@
-"""Policies, and their exact values on a known model.
+"""Policies: the probability of each action in each state, and with a finite horizon at each stage.
 
-The occupancy of a policy is the discounted share of time that it spends at each pair,
-
-    occupancy(s, a) = (1 - discount) * sum_t discount^t * Prob(s_t = s, a_t = a),
-
-a vector over pairs that sums to 1. Every value is a product with it: reward = <occupancy, reward>. It is the one
-solution of the flow equations
-
-    sum_a occupancy(s', a) - discount * sum_{s, a} P(s' | s, a) occupancy(s, a) = (1 - discount) * initial(s')
-
-that belongs to the policy; conversely, any solution >= 0 of the flow equations is the occupancy of the stationary
-policy occupancy(s, a) / sum_b occupancy(s, b) (Altman 1999, chapter 3). So a mixture of policies becomes ONE
-stationary policy with the mixed values through its mixed occupancy. Averaging the probabilities row by row does not
-have that property.
+Where a policy is, its *occupancy* says (occupancy measure): the share of time that it spends at each pair, as the
+criterion counts time (`inbounds.criteria`). Conversely every occupancy x is that of the policy
+x(s, a) / sum_b x(s, b) (Altman 1999, chapter 3). So a mixture of policies becomes ONE policy with the mixed values
+through its mixed occupancy. Averaging the probabilities row by row does not have that property.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
 
 from inbounds.arrays import Floats, divisors, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import float_vector
-from inbounds.numerics.elimination import eliminate_transposed, factorise, plan_if_faster
-from inbounds.numerics.rows import Chain, mixed_chain, rows_of
-from inbounds.numerics.sweeps import TRIAL_SWEEPS, flow_sweeps, iterate_flow
-from inbounds.problem.cmdp import CMDP
+from inbounds.inputs import float_array
 from inbounds.problem.pairs import Pairs
-
-ROUNDING = 1e-9
-"""How far below zero a margin may be, relative to the largest margin signal, before it counts as out of bounds."""
-
-_DENSE_STATES = 400
-"""Up to this many states a dense solve beats iterating."""
-
-_ACCURACY = 1e-14
-"""Of an occupancy found by iterating, in the sum of absolute values; rounding may allow less."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Policy:
-    """A stationary policy: the probability of each action in each state.
+    """A policy: the probability of each action in each state; with a finite horizon, at each stage.
 
     Attributes
     ----------
     pairs : Pairs
         The numbering of states and actions (of a `CMDP` or a `Simulator`).
-    probabilities : array [n]
-        Over pairs; those of one state sum to 1.
+    probabilities : array [n], or [H, n] with a finite horizon
+        Over pairs; those of one state (at one stage) sum to 1.
 
     Examples
     --------
     >>> import inbounds as ib
-    >>> policy = ib.Policy.uniform(ib.zoo.queue())
-    >>> policy.table().shape
+    >>> ib.Policy.uniform(ib.zoo.queue()).table().shape
     (6, 16)
+    >>> ib.Policy.uniform(ib.zoo.media())
+    Policy(10 stages, 10 states, randomises in 100)
     """
 
     pairs: Pairs
@@ -67,36 +45,45 @@ class Policy:
 
     def __post_init__(self) -> None:
         pairs = self.pairs
-        probabilities = float_vector(self.probabilities, pairs.n_pairs, "the probabilities of a policy")
-        if not (probabilities.min() >= 0.0 and probabilities.max() < np.inf):
-            pair = int(np.argmin(np.isfinite(probabilities) & (probabilities >= 0.0)))
+        probabilities = float_array(self.probabilities, "the probabilities of a policy").copy()
+        if probabilities.shape[-1:] != (pairs.n_pairs,) or probabilities.ndim > 2 or probabilities.size == 0:
             raise InvalidInput(
-                f"{pairs.describe(pair)}: the policy has probability {probabilities[pair]}; it must be a number >= 0"
+                f"the probabilities of a policy must have {pairs.n_pairs} entries, one per pair (with a horizon: at "
+                f"each stage), found shape {probabilities.shape}"
+            )
+        if not (probabilities.min() >= 0.0 and probabilities.max() < np.inf):
+            where, pair = _first(~(np.isfinite(probabilities) & (probabilities >= 0.0)))
+            found = probabilities[(*where, pair)]
+            raise InvalidInput(
+                f"{_at(where)}{pairs.describe(pair)}: the policy has probability {found}; it must be a number >= 0"
             )
         sums = pairs.sum_by_state(probabilities)
         if np.any(np.abs(sums - 1.0) > 1e-9):
-            state = int(np.argmax(np.abs(sums - 1.0) > 1e-9))
+            where, state = _first(np.abs(sums - 1.0) > 1e-9)
             raise InvalidInput(
-                f"state {pairs.state_label(state)!r}: the policy's probabilities sum to {sums[state]:.12g}; "
-                f"they must sum to 1"
+                f"{_at(where)}state {pairs.state_label(state)!r}: the policy's probabilities sum to "
+                f"{sums[(*where, state)]:.12g}; they must sum to 1"
             )
         scale = divisors(sums, np.diff(pairs.offsets))
         if np.any(scale != 1.0):
-            probabilities = freeze(probabilities / scale[pairs.states])
-        object.__setattr__(self, "probabilities", probabilities)
+            probabilities /= scale[..., pairs.states]
+        object.__setattr__(self, "probabilities", freeze(probabilities))
 
     @classmethod
     def uniform(cls, problem: Any) -> Policy:
         """Every action of a state equally likely. `problem`: a `CMDP` or a `Simulator`."""
         pairs = problem.pairs
-        return cls(pairs, (1.0 / np.diff(pairs.offsets))[pairs.states])
+        return cls(pairs, np.broadcast_to((1.0 / np.diff(pairs.offsets))[pairs.states], problem.shape))
 
     @classmethod
     def from_table(cls, problem: Any, table: Any) -> Policy:
-        """From probabilities [S, A]; entries of actions that a state lacks must be 0."""
-        pairs = problem.pairs
-        probabilities = pairs.vector(table, "the table of a policy")
-        elsewhere = np.where(pairs.table(np.ones(pairs.n_pairs)) == 1.0, 0.0, np.asarray(table, dtype=np.float64))
+        """From probabilities [S, A], or [H, S, A]; entries of actions that a state lacks must be 0."""
+        pairs, dense = problem.pairs, float_array(table, "the table of a policy")
+        if dense.ndim == 3:
+            stages = [cls.from_table(problem, stage).probabilities for stage in dense]
+            return for_problem(problem, cls(pairs, np.array(stages)))
+        probabilities = pairs.vector(dense, "the table of a policy")
+        elsewhere = np.where(pairs.table(np.ones(pairs.n_pairs)) == 1.0, 0.0, dense)
         if np.any(elsewhere != 0.0):
             state = int(np.argmax(np.any(elsewhere != 0.0, axis=1)))
             raise InvalidInput(
@@ -106,206 +93,95 @@ class Policy:
 
     @classmethod
     def deterministic(cls, problem: Any, chosen: Any) -> Policy:
-        """Always the pair `chosen[s]` in state ``s``; `chosen` is an int array [S] of pair numbers."""
+        """Always the pair `chosen[s]` in state ``s``; `chosen` is an int array [S], or [H, S], of pair numbers."""
         pairs = problem.pairs
-        chosen = np.asarray(chosen)
-        if chosen.shape != (pairs.n_states,) or chosen.dtype.kind not in "iu":
-            raise InvalidInput(f"chosen must be {pairs.n_states} whole numbers, found {chosen.dtype} {chosen.shape}")
+        chosen, wanted = np.asarray(chosen), (*problem.shape[:-1], pairs.n_states)
+        if chosen.shape != wanted or chosen.dtype.kind not in "iu":
+            raise InvalidInput(f"chosen must be whole numbers of shape {wanted}, found {chosen.dtype} {chosen.shape}")
         if np.any((chosen < pairs.offsets[:-1]) | (chosen >= pairs.offsets[1:])):
             raise InvalidInput("chosen must hold, for every state, the number of one of its own pairs")
-        probabilities = np.zeros(pairs.n_pairs)
-        probabilities[chosen] = 1.0
+        probabilities = np.zeros(problem.shape)
+        np.put_along_axis(probabilities, chosen, 1.0, axis=-1)
         return cls(pairs, probabilities)
 
     @classmethod
     def from_occupancy(cls, problem: Any, occupancy: Any, otherwise: Policy | None = None) -> Policy:
         """occupancy(s, a) / sum_b occupancy(s, b); in states with no occupancy, `otherwise` (default: uniform)."""
         pairs = problem.pairs
-        mass = np.maximum(float_vector(occupancy, pairs.n_pairs, "the occupancy"), 0.0)
+        mass = np.maximum(float_array(occupancy, "the occupancy"), 0.0)
+        if mass.shape != problem.shape:
+            raise InvalidInput(f"the occupancy must have the shape {problem.shape}, found {mass.shape}")
         if not np.all(np.isfinite(mass)):
-            pair = int(np.argmin(np.isfinite(mass)))
-            raise InvalidInput(f"{pairs.describe(pair)}: the occupancy is {mass[pair]}; it must be finite")
+            where, pair = _first(~np.isfinite(mass))
+            found = mass[(*where, pair)]
+            raise InvalidInput(f"{_at(where)}{pairs.describe(pair)}: the occupancy is {found}; it must be finite")
         by_state = pairs.sum_by_state(mass)
         if np.all(by_state > 0.0):
-            return cls(pairs, mass / by_state[pairs.states])
-        visited = (by_state > 0.0)[pairs.states]
+            return cls(pairs, mass / by_state[..., pairs.states])
+        visited = (by_state > 0.0)[..., pairs.states]
         fallback = (otherwise or cls.uniform(problem)).probabilities
-        return cls(pairs, np.where(visited, mass / np.where(visited, by_state[pairs.states], 1.0), fallback))
+        return cls(pairs, np.where(visited, mass / np.where(visited, by_state[..., pairs.states], 1.0), fallback))
+
+    @property
+    def horizon(self) -> int | None:
+        """The number of stages, or None for a stationary policy."""
+        return len(self.probabilities) if self.probabilities.ndim == 2 else None
+
+    def at(self, stage: int) -> Policy:
+        """The rule of one stage, as a stationary policy."""
+        return Policy(self.pairs, np.atleast_2d(self.probabilities)[stage])
 
     def table(self) -> Floats:
-        """The probabilities as a dense table [S, A], 0 where a state does not have an action."""
+        """The probabilities as a dense table [S, A], or [H, S, A]; 0 where a state does not have an action."""
+        if self.horizon is not None:
+            return np.array([self.pairs.table(stage) for stage in self.probabilities])
         return self.pairs.table(self.probabilities)
 
-    def by_label(self, negligible: float = 1e-9) -> dict[Hashable, dict[Hashable, float]]:
-        """``{state: {action: probability}}`` in the user's labels, for reading: actions of a `negligible` probability
-        are left out (``negligible=0`` keeps all that are positive)."""
+    def by_label(self, negligible: float = 1e-9) -> Any:
+        """``{state: {action: probability}}`` in the user's labels, for reading; with a horizon, a list of one a stage.
+
+        Actions of a `negligible` probability are left out (``negligible=0`` keeps all that are positive).
+        """
+        if self.horizon is not None:
+            return [self.at(stage).by_label(negligible) for stage in range(self.horizon)]
         rules: dict[Hashable, dict[Hashable, float]] = {}
         for pair in np.flatnonzero(self.probabilities > negligible):
             state = self.pairs.state_label(int(self.pairs.states[pair]))
             rules.setdefault(state, {})[self.pairs.action_label(int(pair))] = float(self.probabilities[pair])
         return rules
 
-    def sample(self, state: int, rng: np.random.Generator) -> int:
-        """Draw an action (a column of `table()`) in state number `state`."""
-        return draw_action(self.pairs, self.probabilities, state, rng)
+    def sample(self, state: int, rng: np.random.Generator, stage: int = 0) -> int:
+        """Draw an action (a column of `table()`) in state number `state`, at a stage if there are any."""
+        first, last = int(self.pairs.offsets[state]), int(self.pairs.offsets[state + 1])
+        cumulative = np.cumsum(np.atleast_2d(self.probabilities)[stage, first:last])
+        position = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+        return int(self.pairs.actions[first + min(position, last - first - 1)])
 
     def __repr__(self) -> str:
-        mixed = int(np.count_nonzero(np.maximum.reduceat(self.probabilities, self.pairs.offsets[:-1]) < 1.0))
-        return f"Policy({self.pairs.n_states:,} states, randomises in {mixed:,})"
+        surest = np.maximum.reduceat(self.probabilities, self.pairs.offsets[:-1], axis=-1)
+        mixed, stages = int(np.count_nonzero(surest < 1.0)), f"{self.horizon} stages, " if self.horizon else ""
+        return f"Policy({stages}{self.pairs.n_states:,} states, randomises in {mixed:,})"
 
 
-def draw_action(pairs: Pairs, probabilities: Floats, state: int, rng: np.random.Generator) -> int:
-    """Draw one of the actions of a state, by probabilities over pairs [n]."""
-    first, last = int(pairs.offsets[state]), int(pairs.offsets[state + 1])
-    cumulative = np.cumsum(probabilities[first:last])
-    position = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    return int(pairs.actions[first + min(position, last - first - 1)])
+def for_problem(problem: Any, policy: Policy) -> Policy:
+    """The policy in the shape of the problem's policies: with a horizon, a stationary one acts alike at every stage.
 
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """The exact values of a policy on a known model, in the user's units.
-
-    ``reward`` and ``margins`` are normalised by (1 - discount); ``total_reward`` and ``total_margins`` are discounted
-    sums.
+    Refused when it is of another problem.
     """
-
-    reward: float
-    margins: Floats  # [K]
-    occupancy: Floats  # [n]
-    discount: float
-    margin_scales: Floats  # [K], the largest absolute margin of any pair
-
-    @property
-    def total_reward(self) -> float:
-        return self.reward / (1.0 - self.discount)
-
-    @cached_property
-    def total_margins(self) -> Floats:
-        return self.margins / (1.0 - self.discount)
-
-    @property
-    def in_bounds(self) -> bool:
-        """Every margin >= 0, up to the rounding of floating point (1e-9 of the largest margin of any pair)."""
-        return bool(np.all(self.margins >= -ROUNDING * self.margin_scales))
+    own, wanted = policy.probabilities, problem.shape
+    if np.array_equal(policy.pairs.offsets, problem.pairs.offsets):
+        if own.shape == wanted:
+            return policy
+        if own.shape == wanted[1:]:
+            return Policy(policy.pairs, np.broadcast_to(own, wanted))
+    raise InvalidInput(f"the policy {policy!r} does not belong to this problem ({problem!r})")
 
 
-@singledispatch
-def occupancy(cmdp: CMDP, policy: Policy) -> Floats:
-    """The discounted share of time that `policy` spends at each pair, [n]; sums to 1.
-
-    Small models are solved by dense elimination. In large ones the flow equations are iterated until what is missing
-    is below 1e-14 of the whole (or what rounding allows); when that is slow, with combined sweeps or, on grids and
-    other graphs without shortcuts, by sparse elimination.
-
-    Examples
-    --------
-    >>> import inbounds as ib
-    >>> queue = ib.zoo.queue()
-    >>> spent = ib.occupancy(queue, ib.Policy.uniform(queue))
-    >>> [round(float(share), 4) for share in queue.pairs.sum_by_state(spent)]
-    [0.1599, 0.1655, 0.167, 0.1704, 0.1911, 0.1461]
-    """
-    return occupancy_near(cmdp, policy)
+def _first(bad: Any) -> tuple[tuple[int, ...], int]:
+    """Where the first entry is that is bad: its stage, if there are stages, and its last index."""
+    *stage, last = np.unravel_index(int(np.argmax(bad)), bad.shape)
+    return tuple(int(s) for s in stage), int(last)
 
 
-def occupancy_near(cmdp: CMDP, policy: Policy, start: Floats | None = None) -> Floats:
-    """The occupancy of `policy` [n]; when it is found by iterating, from the time per state `start` [S]."""
-    if policy.pairs.n_pairs != cmdp.n_pairs or not np.array_equal(policy.pairs.offsets, cmdp.offsets):
-        raise InvalidInput(f"the policy ({policy.pairs.n_pairs} pairs) does not belong to this problem ({cmdp!r})")
-    if cmdp.n_states <= _DENSE_STATES:
-        weighted = cmdp.transition.toarray() * policy.probabilities[:, None]
-        flow = np.add.reduceat(weighted, cmdp.offsets[:-1], axis=0)
-        by_state = np.linalg.solve(np.eye(cmdp.n_states) - cmdp.discount * flow.T, (1.0 - cmdp.discount) * cmdp.initial)
-    else:
-        by_state = _time_per_state(cmdp, policy, start)
-    return freeze(np.maximum(by_state, 0.0)[cmdp.pairs.states] * policy.probabilities)
-
-
-def chain_of(cmdp: CMDP, policy: Policy) -> Chain:
-    """The Markov chain that a policy makes of a model."""
-    return mixed_chain(rows_of(cmdp.offsets, cmdp.transition), policy.probabilities, cmdp.discount)
-
-
-def _time_per_state(cmdp: CMDP, policy: Policy, start: Floats | None = None) -> Floats:
-    chain = chain_of(cmdp, policy)
-    time = (cmdp.initial if start is None else start).copy()
-    early = flow_sweeps(chain, cmdp.initial, cmdp.discount, time, _ACCURACY, most=TRIAL_SWEEPS)
-    if early == 0.0:
-        return time
-    late = flow_sweeps(chain, cmdp.initial, cmdp.discount, time, _ACCURACY, most=TRIAL_SWEEPS)
-    plan = plan_if_faster(early, late, len(chain.weights), chain.starts, chain.targets)
-    if plan is not None:
-        return eliminate_transposed(factorise(plan, chain), (1.0 - cmdp.discount) * cmdp.initial)
-    return iterate_flow(chain, cmdp.initial, cmdp.discount, _ACCURACY, start=time)
-
-
-@singledispatch
-def evaluate(cmdp: CMDP, policy: Policy) -> Evaluation:
-    """The exact reward and margins of a policy, in the user's units.
-
-    Values are normalised by (1 - discount); ``total_reward`` and ``total_margins`` are discounted sums.
-
-    Examples
-    --------
-    >>> import inbounds as ib
-    >>> queue = ib.zoo.queue()
-    >>> uniform = ib.evaluate(queue, ib.Policy.uniform(queue))
-    >>> round(uniform.total_reward, 6), [round(float(m), 6) for m in uniform.total_margins], uniform.in_bounds
-    (4.988788, [-4.0, -1.04], False)
-    """
-    return evaluation(cmdp, occupancy(cmdp, policy))
-
-
-def evaluation(cmdp: CMDP, spent: Floats) -> Evaluation:
-    """The values that belong to an occupancy [n]."""
-    # Where the policy never is, nothing counts. And no products of matrices: BLAS would wake all cores for them.
-    pairs = np.flatnonzero(spent != 0.0)
-    shares = spent[pairs]
-    return Evaluation(
-        reward=float(np.sum(shares * cmdp.reward[pairs])),
-        margins=freeze(np.array([np.sum(shares * c.margin(c.signal[pairs])) for c in cmdp.constraints])),
-        occupancy=spent,
-        discount=cmdp.discount,
-        margin_scales=cmdp.margin_scales,
-    )
-
-
-@singledispatch
-def mix(cmdp: CMDP, policies: Sequence[Policy], weights: Any = None) -> Policy:
-    """ONE stationary policy whose values are the weighted means of the values of `policies` (default: equal weights).
-
-    The mixture draws one of the policies at the start and keeps to it. Mixing goes through occupancies, so the values
-    are exact; averaging the probabilities would not give them.
-
-    Examples
-    --------
-    >>> import inbounds as ib
-    >>> queue = ib.zoo.queue()
-    >>> best, safest = ib.solve(queue).policy, ib.slater(queue).policy
-    >>> half = ib.evaluate(queue, ib.mix(queue, [best, safest]))
-    >>> mean = (ib.evaluate(queue, best).reward + ib.evaluate(queue, safest).reward) / 2
-    >>> abs(half.reward - mean) < 1e-12
-    True
-    """
-    mixed, heaviest = mixed_occupancy(cmdp, policies, weights)
-    return Policy.from_occupancy(cmdp, mixed, otherwise=heaviest)
-
-
-def mixed_occupancy(problem: Any, policies: Sequence[Any], weights: Any) -> tuple[Any, Any]:
-    """The weighted mean of the occupancies of policies of a problem of either kind, and the policy that weighs most."""
-    shares = _mixture_weights(policies, weights)
-    mixed = sum(share * occupancy(problem, policy) for share, policy in zip(shares, policies, strict=True))
-    return mixed, policies[int(np.argmax(shares))]
-
-
-def _mixture_weights(policies: Sequence[Any], weights: Any) -> Floats:
-    """The weights of a mixture, checked; equal ones by default."""
-    if not policies:
-        raise InvalidInput("a mixture needs at least one policy")
-    if weights is None:
-        return np.full(len(policies), 1.0 / len(policies))
-    shares = float_vector(weights, len(policies), "the weights of a mixture")
-    if not np.all(shares >= 0.0) or abs(shares.sum() - 1.0) > 1e-9:
-        raise InvalidInput("the weights of a mixture must be >= 0 and sum to 1")
-    return shares
+def _at(stage: tuple[int, ...]) -> str:
+    return f"stage {stage[0]}, " if stage else ""

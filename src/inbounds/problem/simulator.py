@@ -23,7 +23,8 @@ import numpy.typing as npt
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.problem.cmdp import CMDP, Constraint, named_constraints, sizes, valid_discount
+from inbounds.problem.cmdp import CMDP, sizes, valid_discount
+from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.pairs import Pairs, listed
 
 
@@ -202,6 +203,11 @@ class Simulator:
     @property
     def n_constraints(self) -> int:
         return len(self.constraints)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of policies and occupancies."""
+        return (self.pairs.n_pairs,)
 
     def open(self) -> tuple[World, dict[str, Callable[..., int]]]:
         """The arrays for one run of a kernel, and the draws to put in the place of the kernels' own.

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from inbounds.arrays import Floats
-from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
+from inbounds.tables import text_table
 
 KINDS = ("exact", "rounding-bounded", "confidence", "estimate")
 
@@ -33,19 +34,19 @@ class Proof:
 
     Attributes
     ----------
-    discount : float
-        Of the model.
-    probabilities : array [n]
-        The policy, over pairs.
-    margin_vectors : array [K, S]
-    reward_vector : array [S]
+    criterion : dict
+        Of the model: ``{"discount": 0.95}``, ``{"horizon": 12}`` or ``{"average": True}``.
+    probabilities : array [N]
+        The policy, over pairs, stage by stage.
+    margin_vectors : array [K, M]
+    reward_vector : array [M]
         Each proves a lower bound on one value of the policy, see `inbounds.proofs.known_model`.
     prices : array [K], optional
-    value_function : array [S], optional
+    value_function : array [M], optional
         Together they prove that no policy in bounds has more reward than `Certificate.reward_upper`.
     """
 
-    discount: float
+    criterion: dict[str, Any]
     probabilities: Floats
     margin_vectors: Floats
     reward_vector: Floats
@@ -145,15 +146,14 @@ class Certificate:
         }
 
     def __str__(self) -> str:
-        rows = [("constraint", "bound", "margin at least", "how")]
-        rows += [
+        rows = [
             (constraint.name, bound_in_words(constraint), printed(lower), method)
             for constraint, lower, method in zip(self.constraints, self.margins_lower, self.methods, strict=True)
         ]
         if math.isfinite(self.reward_lower):
             ceiling = f"optimum at most {printed(self.reward_upper, up=True)}" if math.isfinite(self.gap) else ""
             rows.append(("(reward)", "", printed(self.reward_lower), ceiling))
-        return f"{aligned(rows)}\n{self.verdict}"
+        return f"{text_table(('constraint', 'bound', 'margin at least', 'how'), rows)}\n{self.verdict}"
 
     def __repr__(self) -> str:
         return f"Certificate({self.verdict})"
@@ -175,7 +175,7 @@ class InfeasibilityCertificate:
     prices : array [K]
     value_function : array [S]
     margin_upper : float
-    discount : float
+    criterion : dict
     model : CMDP or str, optional
         The model that the proof is about; of a certificate from a file, the SHA-256 of the model's .npz file.
     """
@@ -186,7 +186,7 @@ class InfeasibilityCertificate:
     prices: Floats
     value_function: Floats
     margin_upper: float
-    discount: float
+    criterion: dict[str, Any]
     model: CMDP | str | None = None
 
     @property
@@ -215,12 +215,11 @@ class InfeasibilityCertificate:
         }
 
     def __str__(self) -> str:
-        rows = [("constraint", "bound", "weight")]
-        rows += [
+        rows = [
             (constraint.name, bound_in_words(constraint), f"{price:.6g}")
             for constraint, price in zip(self.constraints, self.prices, strict=True)
         ]
-        return f"{aligned(rows)}\n{self.verdict}"
+        return f"{text_table(('constraint', 'bound', 'weight'), rows)}\n{self.verdict}"
 
     def __repr__(self) -> str:
         return f"InfeasibilityCertificate({self.verdict})"
@@ -250,10 +249,3 @@ def printed(bound: float, up: bool = False) -> str:
 def finite(value: float) -> float | None:
     """The number, or None where it is infinite and JSON has no word for it."""
     return float(value) if np.isfinite(value) else None
-
-
-def aligned(rows: Sequence[tuple[str, ...]]) -> str:
-    """Text in columns."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    lines = ("   ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)

@@ -15,7 +15,8 @@ import scipy.sparse as sp
 from inbounds.algorithms.kernels import draw_next, draw_start
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled, interpreted
-from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 from inbounds.problem.simulator import Simulator, World
 
 

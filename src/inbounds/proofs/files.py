@@ -21,7 +21,8 @@ from inbounds.errors import InvalidInput
 from inbounds.formats import npz
 from inbounds.formats.atomic import replaced
 from inbounds.formats.labels import shown
-from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, Proof
 
 KIND, VERSION = "inbounds certificate", 2
@@ -37,12 +38,12 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
     Examples
     --------
     >>> import tempfile, inbounds as ib
-    >>> from inbounds.proofs.known_model import certify_exact
+    >>> from inbounds.proofs.known_model import certify_known
     >>> from inbounds.proofs.verify import verify
     >>> queue = ib.zoo.queue()
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     queue.save(f"{folder}/queue.npz")
-    ...     save_certificate(certify_exact(ib.slater(queue).policy, queue), f"{folder}/queue.json")
+    ...     save_certificate(certify_known(ib.slater(queue).policy, queue), f"{folder}/queue.json")
     ...     verify(f"{folder}/queue.npz", f"{folder}/queue.json")[0]
     True
     """
@@ -50,7 +51,7 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
         content: dict[str, Any] = {
             "statement": "infeasible",
             "arithmetic": certificate.kind,
-            "discount": certificate.discount.hex(),
+            "discount": certificate.criterion["discount"].hex(),
             "margin_upper": _hex(certificate.margin_upper),
             "prices": _hexes(certificate.prices),
             "value_function": _hexes(certificate.value_function),
@@ -66,7 +67,7 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
             "margins_lower": _hexes(certificate.margins_lower),
             "reward_lower": _hex(certificate.reward_lower),
             "reward_upper": _hex(certificate.reward_upper),
-            "discount": proof and proof.discount.hex(),
+            "discount": proof and proof.criterion["discount"].hex(),
             "policy": proof and _hexes(proof.probabilities),
             "margin_vectors": proof and [_hexes(vector) for vector in proof.margin_vectors],
             "reward_vector": proof and _hexes(proof.reward_vector),
@@ -160,7 +161,7 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
             prices=_vector(document["prices"], n_constraints),
             value_function=_vector(document["value_function"]),
             margin_upper=margin_upper,
-            discount=float.fromhex(document["discount"]),
+            criterion={"discount": float.fromhex(document["discount"])},
             model=model,
         )
     if document["statement"] != "policy":
@@ -192,7 +193,7 @@ def _proof(document: Any, n_constraints: int) -> Proof:
         raise ValueError(f"margin_vectors must have {n_constraints} entries")
     priced = document["prices"] is not None
     return Proof(
-        discount=float.fromhex(document["discount"]),
+        criterion={"discount": float.fromhex(document["discount"])},
         probabilities=_vector(document["policy"]),
         margin_vectors=freeze(np.array(rows).reshape(n_constraints, n_states)),
         reward_vector=reward_vector,

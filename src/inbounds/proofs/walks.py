@@ -33,9 +33,10 @@ import scipy.sparse as sp
 
 from inbounds.algorithms.kernels import draw_next, draw_start
 from inbounds.arrays import Floats, Ints
+from inbounds.criteria.evaluation import occupancy
 from inbounds.numerics.compiled import compiled, interpreted
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.policy import Policy, occupancy
+from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator, World, cumulative_rows
 from inbounds.proofs.evidence import Evidence, Log, new_log, record
 
