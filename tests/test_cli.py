@@ -293,7 +293,7 @@ def test_verify_accepts_the_proof_of_solve_and_nothing_else(tmp_path: Path) -> N
 
     assert run("solve", "queue", "--save-model", str(text)).exit_code == 0
     refused = run("verify", str(text), str(proof))
-    assert refused.exit_code == 1 and "REJECTED: the model file is not the one" in refused.output
+    assert refused.exit_code == 1 and "REJECTED: it is about another file" in refused.output
     ib.load(text).save(tmp_path / "converted.npz")
     assert run("verify", str(tmp_path / "converted.npz"), str(proof)).exit_code == 0
 

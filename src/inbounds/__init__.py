@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from inbounds import zoo as zoo
-    from inbounds.algorithms.algorithm import learn as learn
-    from inbounds.algorithms.certified import learn_certified as learn_certified
     from inbounds.algorithms.concave_cspda import ConcaveCSPDA as ConcaveCSPDA
     from inbounds.algorithms.crpo import CRPO as CRPO
     from inbounds.algorithms.cspda import CSPDA as CSPDA
-    from inbounds.algorithms.known import iterate as iterate
     from inbounds.algorithms.model_based import ModelBased as ModelBased
     from inbounds.algorithms.npg_pd import NPGPD as NPGPD
     from inbounds.algorithms.opg_pd import OPGPD as OPGPD
-    from inbounds.algorithms.paper_plan import plan as plan
     from inbounds.algorithms.pdsc import PDSC as PDSC
     from inbounds.algorithms.randomized_primal_dual import RandomizedPrimalDual as RandomizedPrimalDual
     from inbounds.algorithms.rpg_pd import RPGPD as RPGPD
@@ -37,8 +33,12 @@ if TYPE_CHECKING:
     from inbounds.exact.feasibility import slater as slater
     from inbounds.exact.moving_bound import frontier as frontier
     from inbounds.exact.truncation import truncate as truncate
-    from inbounds.formats import load as load
+    from inbounds.learning import iterate as iterate
+    from inbounds.learning import learn as learn
+    from inbounds.learning import learn_certified as learn_certified
+    from inbounds.learning import plan as plan
     from inbounds.problem.cmdp import CMDP as CMDP
+    from inbounds.problem.cmdp import load as load
     from inbounds.problem.constraint import Constraint as Constraint
     from inbounds.problem.policy import Policy as Policy
     from inbounds.problem.rules import build as build
@@ -69,14 +69,14 @@ _HOMES = {
     "compare": "comparing",
     "evaluate": "criteria.evaluation",
     "frontier": "exact.moving_bound",
-    "iterate": "algorithms.known",
-    "learn": "algorithms.algorithm",
-    "learn_certified": "algorithms.certified",
-    "load": "formats",
+    "iterate": "learning",
+    "learn": "learning",
+    "learn_certified": "learning",
+    "load": "problem.cmdp",
     "mix": "criteria.evaluation",
     "negative_kl": "algorithms.utility",
     "occupancy": "criteria.evaluation",
-    "plan": "algorithms.paper_plan",
+    "plan": "learning",
     "slater": "exact.feasibility",
     "solve": "solving",
     "state_entropy": "algorithms.utility",

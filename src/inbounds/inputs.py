@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -23,6 +24,12 @@ def whole_number(value: Any, what: str, least: int = 1) -> int:
     if not is_whole(value, least):
         raise InvalidInput(f"{what} must be a whole number of at least {least:,}, found {value!r}")
     return int(value)
+
+
+def finite_or_nan(value: Any) -> float:
+    """`value` as a float; nan, which no condition accepts, when it is not a finite number; True and False are none."""
+    real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return float(value) if real and math.isfinite(value) else math.nan
 
 
 def named(name: str, table: Mapping[str, Entry], what: str) -> Entry:

@@ -91,8 +91,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Prepared
-from inbounds.algorithms.empirical import Tally, accuracy, advance, new_tally, tallied_model
+from inbounds.algorithms.empirical import accuracy, advance, log_in_turn, model_of
 from inbounds.algorithms.settings import (
+    guarantee_unless,
     number,
     require,
     require_not_negative,
@@ -110,6 +111,7 @@ from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
+from inbounds.proofs.evidence import Log
 
 _SMALL = 2_000
 """Pairs, up to which the linear program is the fastest solver."""
@@ -223,7 +225,7 @@ class Constants(NamedTuple):
 
 
 def prepare(settings: ModelBased, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    tally, n_pairs = new_tally(simulator, samples), simulator.pairs.n_pairs
+    log, n_pairs = log_in_turn(simulator, samples), simulator.pairs.n_pairs
     perturbation = np.array([rng.random() for _ in range(n_pairs * settings.perturbation)])
     per_pair, strict, program = samples // n_pairs, settings.feasibility == "strict", settings.plan == "lp"
     # What depends on a Slater constant that is not known yet is not shown; kappa does not, unless epsilon is given.
@@ -242,7 +244,7 @@ def prepare(settings: ModelBased, simulator: Simulator, samples: int, rng: np.ra
     if not program:
         resolved["iterations"] = settings.iterations
     return Prepared(
-        tally, Constants(settings, perturbation), 0, resolved, _guarantee(settings, simulator, paper, per_pair)
+        log, Constants(settings, perturbation), 0, resolved, _guarantee(settings, simulator, paper, per_pair)
     )
 
 
@@ -260,11 +262,10 @@ def _guarantee(settings: ModelBased, simulator: Simulator, paper: Formulas, per_
         gaps.append(f"{settings.iterations:,} iterations where it asks for {paper.iterations:.1e}")
     if not (settings.perturbation and settings.net):
         gaps.append("rewards that are not perturbed or prices that are not rounded")
-    if gaps:
-        return f"none: the paper's theorem does not cover {'; nor '.join(gaps)}"
-    return (
+    return guarantee_unless(
+        gaps,
         f"the paper's theorem on {settings.feasibility} feasibility with known rewards and margins, if {per_pair:,} "
-        f"samples of every pair are enough: its constants were not checked"
+        f"samples of every pair are enough: its constants were not checked",
     )
 
 
@@ -283,10 +284,8 @@ def tightening(settings: ModelBased, paper: Formulas) -> float:
     return settings.kappa
 
 
-def extract(state: Tally, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
-    from inbounds.exact.feasibility import slater as slater_of
-
-    settings, model = constants.settings, tallied_model(state, simulator)
+def extract(state: Log, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
+    settings, model = constants.settings, model_of(state, simulator)
     if model is None:
         return Policy.uniform(simulator), np.zeros(simulator.n_constraints)
     slater, program = settings.slater, settings.plan == "lp"

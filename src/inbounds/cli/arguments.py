@@ -49,6 +49,7 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
     from inbounds import formats
     from inbounds import zoo as problems
     from inbounds.errors import InvalidInput
+    from inbounds.problem import cmdp as models
 
     if problem in problems.PROBLEMS:
         loaded: Any = _from_zoo(problem, parameters)
@@ -60,7 +61,7 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
     elif parameters:
         raise InvalidInput("--set changes problems of the zoo; a model in a file has no parameters, edit the file")
     else:
-        loaded = formats.load(problem)
+        loaded = models.load(problem)
     kind = next(iter(loaded.criterion))
     if discounted_for and kind != "discount":
         raise InvalidInput(

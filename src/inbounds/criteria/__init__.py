@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from inbounds.criteria.average import Average
 from inbounds.criteria.contract import Criterion
 from inbounds.criteria.discounted import Discounted
 from inbounds.criteria.horizon import FiniteHorizon
 
-CRITERIA: dict[str, type[Criterion]] = {"discount": Discounted, "horizon": FiniteHorizon}
+CRITERIA: dict[str, type[Criterion]] = {
+    "discount": Discounted,
+    "horizon": FiniteHorizon,
+    "average": Average,
+}
 
 
 def criterion_of(problem: Any) -> Criterion:

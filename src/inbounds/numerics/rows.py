@@ -56,6 +56,33 @@ def mixed_chain(rows: Rows, taken: Floats, discount: float) -> Chain:
     return Chain(*_mixed_rows(rows, taken, np.flatnonzero(taken != 0.0), discount))
 
 
+def lazy_chain(chain: Chain, move: float) -> Chain:
+    """The chain that stays where it is with probability 1 - `move`, else moves; `chain` has the weights move * P."""
+    return Chain(*_lazy_rows(chain, 1.0 - move))
+
+
+@compiled
+def _lazy_rows(chain: Chain, stay: float) -> Any:
+    n_states = chain.starts.shape[0] - 1
+    new_starts = np.empty(n_states + 1, dtype=chain.starts.dtype)
+    new_targets = np.empty(chain.targets.shape[0] + n_states, dtype=chain.targets.dtype)
+    weights = np.empty(chain.targets.shape[0] + n_states)
+    new_starts[0] = 0
+    entry, at = np.uint64(0), np.uint64(0)
+    for s in range(n_states):
+        end = np.uint64(chain.starts[s + 1])
+        new_targets[at] = s
+        weights[at] = stay
+        at += np.uint64(1)
+        while entry < end:
+            new_targets[at] = chain.targets[entry]
+            weights[at] = chain.weights[entry]
+            entry += np.uint64(1)
+            at += np.uint64(1)
+        new_starts[s + 1] = at
+    return new_starts, new_targets, weights
+
+
 @compiled
 def _chosen_rows(rows: Rows, chosen: Ints, discount: float) -> Any:
     starts, n_states = rows.starts, chosen.shape[0]

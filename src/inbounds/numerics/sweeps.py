@@ -9,6 +9,9 @@ the chain mixes fast, with far less. Where that is slow, sweeps are combined (`c
 the problem allows it, the equations are solved by elimination (see `inbounds.numerics.elimination`). The change
 d = |x_new - x|_1 of the last sweep bounds what is missing: the distance of x_new from the solution is at most
 d * discount / (1 - discount) in the sum of absolute values.
+
+Without a discount and a source, the same sweeps lead to a stationary distribution of the chain (`settle_flow`). Nothing
+then bounds what is missing but the rate at which it was seen to shrink.
 """
 
 from __future__ import annotations
@@ -88,6 +91,29 @@ def _enough(discount: float, tolerance: float) -> tuple[int, float]:
     return sweeps, max(tolerance * (1.0 - discount) / discount, _ROUNDING)
 
 
+def settle_flow(chain: Chain, x: Floats, accuracy: float, rounding: float, most: int) -> bool:
+    """Make the distribution `x` [S] stationary in place, up to about `accuracy` in the sum of absolute values.
+
+    The chain has no discount and no period. Whether about `most` sweeps sufficed; `rounding` is what rounding alone can
+    change in one.
+    """
+    nowhere, changes = np.zeros(len(x)), []
+    for _ in range(2):
+        changes.append(float(repeat_flow(chain, nowhere, x, rounding, TRIAL_SWEEPS)))
+        if not changes[-1] > rounding:
+            return True
+    early, late = changes
+    goal = max(accuracy * (1.0 - min(late / early, 1.0 - 1e-9) ** (1.0 / TRIAL_SWEEPS)), rounding)
+    if late > goal and not is_slow(early, late):
+        late = float(repeat_flow(chain, nowhere, x, goal, _FAST_SWEEPS))
+    settled = not late > goal
+    if not settled:
+        settled = combined_sweeps(lambda old, new: _flow_sweep(chain, nowhere, old, new), x, goal, most)
+        np.maximum(x, 0.0, out=x)
+    x /= x.sum()
+    return settled
+
+
 @compiled
 def repeat_flow(chain: Chain, source: Floats, x: Floats, tolerance: float, most: int) -> Any:
     """Repeat x <- source + weights^T x in place until it changes by at most `tolerance`, or `most` times."""
@@ -161,6 +187,24 @@ def _value_sweep(chain: Chain, stage: Floats, value: Floats, new: Floats) -> Any
     for s in range(value.shape[0]):
         change = new[s] - value[s]
         low, high = change if change < low else low, change if change > high else high
+    return low, high
+
+
+@compiled
+def residuals(chain: Chain, stage: Floats, value: Floats, result: Floats) -> Any:
+    """result <- stage + weights value - value, for a chain without discount; the least and the largest.
+
+    From differences of values: these are small where the values are large and flat.
+    """
+    low, high = np.inf, -np.inf
+    for s in range(value.shape[0]):
+        total, here = stage[s], value[s]
+        entry, end = np.uint64(chain.starts[s]), np.uint64(chain.starts[s + 1])
+        while entry < end:
+            total += chain.weights[entry] * (value[chain.targets[entry]] - here)
+            entry += np.uint64(1)
+        result[s] = total
+        low, high = total if total < low else low, total if total > high else high
     return low, high
 
 

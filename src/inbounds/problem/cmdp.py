@@ -26,6 +26,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints, divisors, freeze
 from inbounds.errors import InvalidInput
+from inbounds.formats import read_model, write_model
 from inbounds.inputs import float_array, float_vector, whole_number
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.pairs import Pairs, table_entries
@@ -311,12 +312,29 @@ class CMDP:
         The suffix decides: ``.npz`` for any size, ``.toml`` to read and edit. Both keep every number to the last bit,
         and the labels.
         """
-        from inbounds.formats import save
-
-        save(self, path)
+        write_model(self, path)
 
     def __repr__(self) -> str:
         return f"CMDP({sizes(self.pairs, self.n_constraints, self.name)}, {criterion_in_words(self.criterion)})"
+
+
+def load(path: str | os.PathLike[str]) -> CMDP:
+    """The model in a file, ``.npz`` or ``.toml``; bounds in files are on the scale of the model's values.
+
+    Examples
+    --------
+    >>> import tempfile, inbounds as ib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ib.zoo.queue().save(f"{folder}/queue.npz")
+    ...     ib.load(f"{folder}/queue.npz")
+    CMDP(queue: 6 states, 96 pairs, 2 constraints, discount 0.5)
+    """
+    fields = read_model(path)
+    try:
+        constraints = tuple(Constraint(**constraint) for constraint in fields.pop("constraints"))
+        return CMDP(constraints=constraints, **fields)
+    except InvalidInput as error:
+        raise InvalidInput(f"{os.fspath(path)}: {error}") from error
 
 
 def sizes(pairs: Pairs, n_constraints: int, name: str = "") -> str:

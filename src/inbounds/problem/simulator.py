@@ -16,15 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.problem.cmdp import CMDP, sizes, valid_discount
+from inbounds.problem.cmdp import CMDP, criterion_in_words, sizes, valid_discount
 from inbounds.problem.constraint import Constraint, named_constraints
+from inbounds.problem.draws import World
 from inbounds.problem.pairs import Pairs, listed
 
 
@@ -64,24 +65,6 @@ class Scaling:
         return scaled_prices * self.reward_span / self.margin_scales
 
 
-class World(NamedTuple):
-    """A simulator as the kernels see it: arrays only, scaled units.
-
-    After a next state has been drawn for a pair, ``reward[pair]`` and ``margins[pair]`` hold what was observed with
-    it: the table's entries, or what the user's step function reported just then. Kernels read them after the draw.
-    """
-
-    offsets: Ints  # [S + 1]
-    states: npt.NDArray[np.int32]  # [n], the state of each pair
-    row_starts: npt.NDArray[np.int32]  # [n + 1], where the row of a pair starts in the next two
-    cumulative: Floats  # [nnz], cumulative probabilities within a row; the last of a row is 1
-    successors: npt.NDArray[np.int32]  # [nnz]
-    reward: Floats  # [n], in [0, 1]
-    margins: Floats  # [n, K], in [-1, 1]
-    start_cumulative: Floats  # [S], cumulative initial distribution; the last is 1
-    start_guide: npt.NDArray[np.int32]  # [S], first state whose cumulative probability exceeds j / S (rounded down)
-
-
 class Simulator:
     """Sampling access to a problem: around the user's own step function, or made from a model by ``cmdp.simulator()``.
 
@@ -109,6 +92,8 @@ class Simulator:
     ----------
     pairs : Pairs
     discount : float
+    criterion : dict
+        What says what a value is, as in a `CMDP`: ``{"discount": 0.95}``, ``{"horizon": 12}`` or ``{"average": True}``.
     constraints : tuple of Constraint
     scaling : Scaling
         The ranges of reward and margins, as the one scaling between the user's units and those of the theory.
@@ -135,6 +120,7 @@ class Simulator:
 
     pairs: Pairs
     discount: float
+    criterion: dict[str, Any]
     constraints: tuple[Constraint, ...]
     scaling: Scaling
     margins_least: Floats
@@ -156,6 +142,7 @@ class Simulator:
                 raise InvalidInput(f"{what} must be a function, found {rule!r}")
         self.pairs = _user_pairs(states, actions)
         self.discount = valid_discount(discount)
+        self.criterion = {"discount": self.discount}
         self.constraints = named_constraints(constraints, lambda constraint: None)
         if len(signal_ranges) != len(self.constraints):
             raise InvalidInput(
@@ -194,10 +181,13 @@ class Simulator:
         self = object.__new__(cls)
         self.pairs = cmdp.pairs
         self.discount = cmdp.discount
+        self.criterion = cmdp.criterion
         self.constraints = tuple(replace(constraint, signal=None) for constraint in cmdp.constraints)
         self.scaling = Scaling.from_ranges(float(cmdp.reward.min()), float(cmdp.reward.max()), cmdp.margin_scales)
-        self.margins_least = freeze(cmdp.margins.min(axis=1) / self.scaling.margin_scales)
-        self._table = _tabular_world(cmdp, self.scaling)
+        least = cmdp.margins.min(axis=tuple(range(1, cmdp.margins.ndim)))  # over stages too
+        self.margins_least = freeze(least / self.scaling.margin_scales)
+        # No kernel has stages: learners refuse a finite horizon, before they ask for its world.
+        self._table = None if "horizon" in self.criterion else _tabular_world(cmdp, self.scaling)
         return self
 
     @property
@@ -209,62 +199,73 @@ class Simulator:
         """Of policies and occupancies."""
         return (self.pairs.n_pairs,)
 
-    def open(self) -> tuple[World, dict[str, Callable[..., int]]]:
-        """The arrays for one run of a kernel, and the draws to put in the place of the kernels' own.
+    def open(self) -> World | AskedWorld:
+        """The world for one run of a kernel; `inbounds.problem.draws` says how kernels draw from it.
 
-        A model's arrays are shared and never change, and there is nothing to replace. For a user's step function the
-        reward and margins are buffers of this run, filled by its draws.
+        A model's table is shared and never changes. That of a user's step function has buffers of its own.
         """
-        if self._table is not None:
-            return self._table, {}
-        pairs, n_constraints = self.pairs, self.n_constraints
-        none, no_states = np.empty(0), np.empty(0, dtype=np.int32)
-        world = World(
-            offsets=pairs.offsets,
-            states=pairs.states.astype(np.int32),
-            row_starts=np.zeros(pairs.n_pairs + 1, dtype=np.int32),
-            cumulative=none,
-            successors=no_states,
-            reward=np.full(pairs.n_pairs, np.nan),
-            margins=np.full((pairs.n_pairs, n_constraints), np.nan),
-            start_cumulative=none,
-            start_guide=no_states,
-        )
-        assert pairs.state_labels is not None
-        number = {label: state for state, label in enumerate(pairs.state_labels)}
-
-        def numbered(label: Any, where: str) -> int:
-            try:
-                return number[label]
-            except (KeyError, TypeError):
-                raise InvalidInput(f"{where} gave the state {label!r}, which is not one of `states`") from None
-
-        def draw_start(world: World, rng: np.random.Generator) -> int:
-            return numbered(self._start(rng), "start(rng)")
-
-        def draw_next(world: World, pair: int, rng: np.random.Generator) -> int:
-            state, action = pairs.state_label(int(pairs.states[pair])), pairs.action_label(int(pair))
-            where = f"step({state!r}, {action!r}, rng)"
-            outcome = self._step(state, action, rng)
-            try:
-                successor, reward, signals = outcome
-                observed = [float(reward), *map(float, signals)]
-            except (TypeError, ValueError) as error:
-                raise InvalidInput(f"{where} must return (next_state, reward, signals): {error}") from error
-            if len(observed) != 1 + n_constraints:
-                raise InvalidInput(f"{where} gave {len(observed) - 1} signals for {n_constraints} constraints")
-            _require_within(observed[0], self._reward_range, f"{where} gave the reward", "reward_range")
-            for signal, limits, constraint in zip(observed[1:], self._signal_ranges, self.constraints, strict=True):
-                _require_within(signal, limits, f"{where} gave for {constraint.name!r} the signal", "its signal range")
-            world.reward[pair] = (observed[0] - self.scaling.reward_low) / self.scaling.reward_span
-            for k, (signal, constraint) in enumerate(zip(observed[1:], self.constraints, strict=True)):
-                world.margins[pair, k] = constraint.margin(signal) / self.scaling.margin_scales[k]
-            return numbered(successor, where)
-
-        return world, {"draw_start": draw_start, "draw_next": draw_next}
+        return AskedWorld(self) if self._table is None else self._table
 
     def __repr__(self) -> str:
-        return f"Simulator({sizes(self.pairs, self.n_constraints)}, discount {self.discount:g})"
+        return f"Simulator({sizes(self.pairs, self.n_constraints)}, {criterion_in_words(self.criterion)})"
+
+
+CRITERIA = {"discount": "discounted", "horizon": "finite-horizon", "average": "average-reward"}
+"""What a problem with that key in its `criterion` is called; the names that `Algorithm.criterion` may have."""
+
+
+def require_criterion(problem: Any, wanted: str, who: str) -> None:
+    """Refuse a problem of another criterion than `wanted`, one of the names in `CRITERIA`; `who` wants it."""
+    (found,) = (CRITERIA[key] for key in problem.criterion)
+    if found != wanted:
+        raise InvalidInput(f"{who} is for {wanted} problems, and this one is {found}: {problem!r}")
+
+
+class AskedWorld:
+    """The world of a user's step function, for one run: what kernels read of a `World`, and its own draws.
+
+    `reward` [n] and `margins` [n, K] are buffers, nan until a draw fills them with what was observed, in scaled units.
+    """
+
+    def __init__(self, simulator: Simulator) -> None:
+        pairs = simulator.pairs
+        assert pairs.state_labels is not None
+        self.simulator = simulator
+        self.number = {label: state for state, label in enumerate(pairs.state_labels)}
+        self.offsets, self.states = pairs.offsets, pairs.states
+        self.reward = np.full(pairs.n_pairs, np.nan)
+        self.margins = np.full((pairs.n_pairs, simulator.n_constraints), np.nan)
+
+    def draw_start(self, rng: np.random.Generator) -> int:
+        """The number of the state that ``start(rng)`` gives."""
+        return self._numbered(self.simulator._start(rng), "start(rng)")
+
+    def draw_next(self, pair: int, rng: np.random.Generator) -> int:
+        """The number of the state that the step function gives; reward and margins of the pair are then as observed."""
+        asked, pairs, scaling = self.simulator, self.simulator.pairs, self.simulator.scaling
+        state, action = pairs.state_label(int(pairs.states[pair])), pairs.action_label(int(pair))
+        where = f"step({state!r}, {action!r}, rng)"
+        outcome = asked._step(state, action, rng)
+        try:
+            successor, reported, signals = outcome
+            reward, signals = float(reported), [float(signal) for signal in signals]
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"{where} must return (next_state, reward, signals): {error}") from error
+        if len(signals) != asked.n_constraints:
+            raise InvalidInput(f"{where} gave {len(signals)} signals for {asked.n_constraints} constraints")
+        _require_within(reward, asked._reward_range, f"{where} gave the reward", "reward_range")
+        self.reward[pair] = (reward - scaling.reward_low) / scaling.reward_span
+        for k, (signal, constraint) in enumerate(zip(signals, asked.constraints, strict=True)):
+            found = f"{where} gave for {constraint.name!r} the signal"
+            _require_within(signal, asked._signal_ranges[k], found, "its signal range")
+            self.margins[pair, k] = constraint.margin(signal) / scaling.margin_scales[k]
+        return self._numbered(successor, where)
+
+    def _numbered(self, label: Any, where: str) -> int:
+        try:
+            return self.number[label]
+        except (KeyError, TypeError):
+            raise InvalidInput(f"{where} gave the state {label!r}, which is not one of `states`") from None
 
 
 def _user_pairs(

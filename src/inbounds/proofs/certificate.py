@@ -8,7 +8,8 @@ A certificate says of which kind its statement is:
     estimate           numbers without a guarantee
 
 `margins_lower` and `reward_lower` are what is proved: the true values are at least that. Minus infinity, and infinity
-for `reward_upper`, mean that nothing is proved. All values are in the user's units, normalised by (1 - discount).
+for `reward_upper`, mean that nothing is proved. All values are in the user's units, as the model's criterion has them:
+discounted averages per step, normalised by (1 - discount); sums over the horizon; or long-run averages per step.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ KINDS = ("exact", "rounding-bounded", "confidence", "estimate")
 @dataclass(frozen=True, eq=False)
 class Proof:
     """The vectors that prove a certificate on a known model: anyone can check them in one pass over the transitions.
+
+    There are N = n numbers over pairs and M = S over states; over a horizon H times as many, stage by stage.
 
     Attributes
     ----------
@@ -56,7 +59,7 @@ class Proof:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
-    """What is known of the values of one policy, and how; values are normalised by (1 - discount).
+    """What is known of the values of one policy, and how; values are as the criterion of the model has them.
 
     ``print(certificate)`` shows it as a table with one line of verdict.
 
@@ -99,7 +102,7 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """How far the policy can be from the best one in bounds: reward_upper - reward_lower, normalised."""
+        """How far the policy can be from the best one in bounds: reward_upper - reward_lower."""
         return max(self.reward_upper - self.reward_lower, 0.0)
 
     @property
@@ -161,7 +164,7 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InfeasibilityCertificate:
-    """A proof that no policy is in bounds; values are normalised by (1 - discount).
+    """A proof that no policy is in bounds; values are as the criterion of the model has them.
 
     The margins, added up with the weights `prices` >= 0, have a value of at most `margin_upper` < 0 under every
     policy; so under every policy some margin is negative.
@@ -173,9 +176,10 @@ class InfeasibilityCertificate:
     kind : "exact" or "rounding-bounded"
     constraints : tuple of Constraint, without signals
     prices : array [K]
-    value_function : array [S]
+    value_function : array [M], of S numbers, over a horizon of S for each stage
     margin_upper : float
     criterion : dict
+        Of the model: ``{"discount": 0.95}``, ``{"horizon": 12}`` or ``{"average": True}``.
     model : CMDP or str, optional
         The model that the proof is about; of a certificate from a file, the SHA-256 of the model's .npz file.
     """

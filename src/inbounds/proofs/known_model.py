@@ -64,7 +64,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -189,27 +189,27 @@ def certified(cmdp: CMDP, found: Mixture, *, method: str) -> Solution:
     """
     scales, margins = cmdp.margin_scales, flat_margins(cmdp)
     thinnest = min((found.value(margin) / scale for margin, scale in zip(margins, scales, strict=True)), default=np.inf)
-    spare, room, weight = None, 0.0, 0.0
-    if thinnest < _COMFORTABLE:
-        spare = spare_occupancy(cmdp, found)
-        if spare is not None:
-            room = min(float(np.sum(spare * margin)) / scale for margin, scale in zip(margins, scales, strict=True))
-            weight = max(_AIM - thinnest, 0.0) / room if room > _STRICT else 0.0
+    weight, safer = 0.0, None if thinnest >= _COMFORTABLE else _safer(cmdp, found)
+    if safer is not None and safer.room > _STRICT:
+        weight = max(_AIM - thinnest, 0.0) / safer.room
     prices, values = _checked(cmdp, found.prices, found.value_function)
     upper = _bounded_upper(cmdp, prices, values, 1.0)
     vectors: Floats | None = None
     while True:
         spent = found.occupancy
-        if weight > 0.0 and spare is not None:
-            spent = (1.0 - weight) * found.occupancy + weight * spare
+        if weight > 0.0 and safer is not None:
+            spent = (1.0 - weight) * found.occupancy + weight * safer.occupancy
         followed = _followed(cmdp, spent, found)
         vectors = _settled(cmdp, criterion_of(cmdp).proof_vectors(followed, _signals(cmdp), vectors))
         lowers = _bounded_lowers(cmdp, followed.taken, vectors)
         missing = float(np.max(-np.array(lowers[1:]) / scales, initial=0.0))
-        if not 0.0 < missing < np.inf or weight == 0.0 or weight > 0.5:
+        if not 0.0 < missing < np.inf or weight > 0.5:
             break
-        # Rounding in the mixture ate a little of the margin: then a little more.
-        weight = max(2.0 * weight, weight + 1.5 * missing / room)
+        safer = _safer(cmdp, found) if safer is None else safer
+        if not safer.room > _STRICT:
+            break
+        # Rounding ate more of the margin than was there: then a little more of the safer occupancy.
+        weight = max(2.0 * weight, weight + 1.5 * missing / safer.room)
     proof = Proof(cmdp.criterion, followed.taken, vectors[1:], vectors[0], prices, values)
     certificate = _certificate(cmdp, lowers, upper, proof, "rounding-bounded")
     if not certificate.in_bounds:
@@ -233,6 +233,21 @@ def certified(cmdp: CMDP, found: Mixture, *, method: str) -> Solution:
         reward_given_up=max(found.value(cmdp.reward) - judged["reward"], 0.0) if weight > 0.0 else 0.0,
         linked=found.linked,
     )
+
+
+class _Safer(NamedTuple):
+    """An occupancy [N] with room in every constraint: the least margin, relative to the largest; 0 if there is none."""
+
+    occupancy: Floats
+    room: float
+
+
+def _safer(cmdp: CMDP, found: Mixture) -> _Safer:
+    spare = spare_occupancy(cmdp, found)
+    if spare is None:
+        return _Safer(found.occupancy, 0.0)
+    margins = zip(flat_margins(cmdp), cmdp.margin_scales, strict=True)
+    return _Safer(spare, min(float(np.sum(spare * margin)) / scale for margin, scale in margins))
 
 
 def _followed(cmdp: CMDP, spent: Floats, found: Mixture) -> Followed:

@@ -31,13 +31,13 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from inbounds.algorithms.kernels import draw_next, draw_start
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria.evaluation import occupancy
-from inbounds.numerics.compiled import compiled, interpreted
+from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.draws import World, draw_ends, draw_next, draw_start, fitted, observed
 from inbounds.problem.policy import Policy
-from inbounds.problem.simulator import Simulator, World, cumulative_rows
+from inbounds.problem.simulator import Simulator, cumulative_rows
 from inbounds.proofs.evidence import Evidence, Log, new_log, record
 
 _START_NOISE = 0.1  # free starts are averaged until their variance is this much of that of the transitions,
@@ -183,13 +183,13 @@ def draw_walk(
         record(log, world, pair, after)
         for k in range(rows):
             if active[k] == 1:
-                seen = world.reward[pair] if k == 0 else world.margins[pair, k - 1]
+                seen = observed(world, pair, k)
                 totals[k] += (1.0 - gamma) * seen + gamma * design.state_values[after, k] - design.pair_values[pair, k]
                 if totals[k] < design.floor[k]:
                     totals[k] += gamma * (design.low[k] - design.state_values[after, k])
                     active[k] = 0
                     left -= 1
-        if rng.random() >= gamma or left == 0:
+        if draw_ends(gamma, rng) or left == 0:
             return drawn, True
         state = after
 
@@ -205,12 +205,10 @@ def draw_walks(design: Design, world: World, rng: np.random.Generator, log: Log,
 
 def walk_for_evidence(policy: Policy, evidence: Evidence, samples: int, rng: np.random.Generator) -> None:
     """Add walks of the policy, of exactly `samples` samples, to the evidence."""
-    simulator = evidence.simulator
-    world, draws = simulator.open()
+    simulator, world = evidence.simulator, evidence.simulator.open()
     rows = 1 + simulator.n_constraints
     nothing = guess_from_array(np.zeros((simulator.pairs.n_pairs, rows)), policy)
     design = make_design(simulator, policy, nothing)._replace(starts=1, floor=np.full(rows, -np.inf))
     log = new_log(simulator, samples)
-    run = interpreted(draw_walks, **draws) if draws else draw_walks
-    run(design, world, rng, log, samples)
+    fitted(draw_walks, world)(design, world, rng, log, samples)
     evidence.add(log)

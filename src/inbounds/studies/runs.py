@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from inbounds.algorithms.algorithm import learn, record_of
+from inbounds.algorithms.algorithm import record_of
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import ROUNDING, evaluate
 from inbounds.errors import InvalidInput
 from inbounds.formats.npz import digest
+from inbounds.learning import learn
 from inbounds.numerics.compiled import sources_digest
 from inbounds.problem.cmdp import CMDP
 from inbounds.studies.journal import Journal, key_of

@@ -2,7 +2,7 @@
 
 >>> import inbounds as ib
 >>> ib.zoo.names()
-('factored', 'garnet', 'hazard_grid', 'inventory', 'jump_grid', 'media', 'queue', 'three_cycle')
+('admission', 'factored', 'garnet', 'hazard_grid', 'inventory', 'jump_grid', 'media', 'queue', 'three_cycle')
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from inbounds.inputs import named
 from inbounds.problem.cmdp import CMDP
+from inbounds.zoo.admission_control import admission as admission
 from inbounds.zoo.factored_grid import factored as factored
 from inbounds.zoo.hazard_gridworld import hazard_grid as hazard_grid
 from inbounds.zoo.inventory_control import inventory as inventory
@@ -23,7 +24,7 @@ from inbounds.zoo.single_server_queue import queue as queue
 
 PROBLEMS: dict[str, Callable[..., CMDP]] = {
     problem.__name__: problem
-    for problem in (factored, garnet, hazard_grid, inventory, jump_grid, media, queue, three_cycle)
+    for problem in (admission, factored, garnet, hazard_grid, inventory, jump_grid, media, queue, three_cycle)
 }
 
 
