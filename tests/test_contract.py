@@ -118,8 +118,9 @@ PROBLEMS: dict[str, ib.CMDP] = {
     "one pair": ONE_PAIR,
     "no future": ragged(2, discount=0.0),
 }
-SOME_PROBLEMS = pytest.mark.parametrize("problem", ["queue", "ragged"])
-ALL_PROBLEMS = pytest.mark.parametrize("problem", PROBLEMS)
+EACH = {name: pytest.param(name, marks=() if name == "ragged" else pytest.mark.slow) for name in PROBLEMS}
+SOME_PROBLEMS = pytest.mark.parametrize("problem", [EACH["queue"], EACH["ragged"]])
+ALL_PROBLEMS = pytest.mark.parametrize("problem", EACH.values())
 
 
 def problem_for(settings: Any, problem: str) -> ib.CMDP:
@@ -213,7 +214,8 @@ def test_checkpoints_do_not_change_a_run(settings: Any, problem: str) -> None:
     simulator = problem_for(settings, problem).simulator()
     whole = ib.learn(simulator, settings, samples=2000, seed=4)
     pieces = ib.learn(simulator, settings, samples=2000, seed=4, checkpoints=[1, 2, 500, 999, 1000, 1001, 1999])
-    many = ib.learn(simulator, settings, samples=2000, seed=4, checkpoints=range(1, 2001, 7))
+    every_gap = np.cumsum(np.arange(1, 63))  # 1, 3, 6, ... 1953: pieces of every length up to 62
+    many = ib.learn(simulator, settings, samples=2000, seed=4, checkpoints=every_gap)
     assert same(whole, pieces) and same(whole, many)
 
 

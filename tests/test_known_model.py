@@ -63,6 +63,8 @@ def exact_values(cmdp, probabilities, gains):
         row = [Fraction(int(state == other)) for other in range(n)]
         right = [Fraction(0)] * len(gains)
         for pair in range(cmdp.offsets[state], cmdp.offsets[state + 1]):
+            if not chosen[pair]:
+                continue
             stored = [Fraction(p) for p in dense[pair].tolist()]
             for other in range(n):
                 row[other] -= discount * chosen[pair] * stored[other] / sum(stored)
