@@ -181,7 +181,7 @@ def best_by_enumeration(cmdp, reward):
 
 def constrained_optimum(criterion, cmdp):
     """Optimum, occupancy and prices, by SciPy's linear program on the flow."""
-    flow, right = criterion.flow()
+    flow, right = criterion.flow
     assert np.array_equal(right, np.zeros(cmdp.n_states))
     equal = np.vstack([flow.toarray().T, np.ones(cmdp.n_pairs)])
     answer = linprog(
@@ -462,7 +462,7 @@ def test_periods_do_not_matter(way, period, seed):
 
 
 def constrained_optimum_without_constraints(criterion, cmdp):
-    flow, right = criterion.flow()
+    flow, right = criterion.flow
     equal = np.vstack([flow.toarray().T, np.ones(cmdp.n_pairs)])
     answer = linprog(-cmdp.reward, A_eq=equal, b_eq=np.append(right, 1.0), bounds=(0, None))
     return -answer.fun, answer.x, None

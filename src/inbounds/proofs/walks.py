@@ -29,10 +29,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints
-from inbounds.criteria.evaluation import occupancy
+from inbounds.criteria import criterion_of
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import World, draw_ends, draw_next, draw_start, fitted, observed
@@ -45,7 +44,6 @@ _STARTS_PER_STEP = 32  # but at most so many for each transition that a walk is 
 _FLOOR = 8.0  # standard deviations of a walk between its mean and the floor: tails are about exp(-1.4 * 8)
 _FLOOR_UNKNOWN = 4.0  # the same distance, in scaled units, when no model gives a standard deviation
 _RANGE_SLACK = 1e-9  # against rounding, of the least value of a walk
-_DENSE_STATES = 400  # up to which the values of a guess come from one dense solve, not from sweeps
 
 
 class Guess(NamedTuple):
@@ -74,21 +72,14 @@ def guess_from_model(model: CMDP, policy: Policy, signal_variance: Floats | floa
 
     `signal_variance` [n, K + 1] is that of rewards and margins at each pair.
     """
-    discount, probabilities = model.discount, policy.probabilities
-    signals = np.column_stack([model.reward, *model.margins])
-    choose = sp.csr_array(
-        (probabilities, np.arange(model.n_pairs), model.offsets), shape=(model.n_states, model.n_pairs)
-    )
-    chain, here = choose @ model.transition, (1.0 - discount) * (choose @ signals)
-    if model.n_states <= _DENSE_STATES:
-        values = np.linalg.solve(np.eye(model.n_states) - discount * chain.toarray(), here)
-    else:
-        values, missing = here / (1.0 - discount), 1.0
-        while missing > 1e-9:
-            values, missing = here + discount * (chain @ values), missing * discount
+    discount, pairs, criterion = model.discount, model.pairs, criterion_of(model)
+    followed = criterion.follow(policy.probabilities)
+    signals = np.vstack([model.reward, *model.margins])
+    centred = criterion.proof_vectors(followed, signals)  # each less its mean over the starts, which is its value
+    values = (centred + (signals @ criterion.time_at_entries(followed))[:, None]).T
     # Whatever the solve left over, v must be the policy's mean of q: that is what makes walks unbiased.
-    pair_values = (1.0 - discount) * signals + discount * (model.transition @ values)
-    state_values = choose @ pair_values
+    pair_values = (1.0 - discount) * signals.T + discount * (model.transition @ values)
+    state_values = np.add.reduceat(policy.probabilities[:, None] * pair_values, pairs.offsets[:-1], axis=0)
     noise = step_noise(model, state_values, signal_variance)
     mean = model.initial @ state_values
     return Guess(
@@ -96,7 +87,7 @@ def guess_from_model(model: CMDP, policy: Policy, signal_variance: Floats | floa
         state_values=state_values,
         mean=mean,
         start_variance=model.initial @ (state_values - mean) ** 2,
-        step_variance=occupancy(model, policy) @ noise / (1.0 - discount),
+        step_variance=criterion.time_at_entries(followed) @ noise / (1.0 - discount),
     )
 
 
