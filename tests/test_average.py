@@ -22,6 +22,8 @@ from inbounds.numerics.rows import Chain
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.zoo.admission_control import admission
+from inbounds.zoo.random_garnet import garnet
+from inbounds.zoo.single_server_queue import queue
 
 UNIT = 2.0**-53
 
@@ -186,7 +188,8 @@ def constrained_optimum(criterion, cmdp):
         A_eq=equal,
         b_eq=np.append(right, 1.0),
         bounds=(0, None),
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        # With presolve HiGHS is off by 4e-9 on admission control.
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "presolve": False},
     )
     assert answer.status == 0
     return -answer.fun, answer.x, -answer.ineqlin.marginals
@@ -219,10 +222,8 @@ BY_HAND = {
 def test_the_flow_and_the_mass_row_describe_the_occupancies(name):
     cmdp, optimum, prices = BY_HAND[name]
     value, occupancy, found = constrained_optimum(Average(cmdp), cmdp)
-    # HiGHS treats entries below 1e-9 as zero, and here some probabilities of states are smaller.
-    accuracy = 1e-8 if name == "admission 50" else 1e-9
-    assert value == pytest.approx(optimum, abs=accuracy)
-    assert found == pytest.approx(prices, abs=100 * accuracy)
+    assert value == pytest.approx(optimum, abs=1e-10)
+    assert found == pytest.approx(prices, abs=1e-8)
     if name == "ring":
         assert occupancy[::2] == pytest.approx([1 / 4, 1 / 6, 7 / 12, 0], abs=1e-9)
 
@@ -268,6 +269,32 @@ def test_admission_by_hand():
         assert occupancy @ present == pytest.approx(customers, abs=1e-15)
     with pytest.raises(InvalidInput, match="serve must be above 0"):
         admission(serve=0.0)
+
+
+def as_average(cmdp: CMDP) -> CMDP:
+    """The same arrays and bounds, as averages."""
+    return CMDP(cmdp.offsets, cmdp.transition, cmdp.reward, cmdp.constraints, cmdp.initial, average=True)
+
+
+@pytest.mark.parametrize(
+    "make, optimum, prices",
+    [
+        (queue, 1.6018255512914479, [0.81140799196006, 0.95672328197014]),
+        (lambda: garnet(100, 4, discount=0.999, seed=1), 0.7802233859064553, [0.29096117922, 0.26236206728]),
+    ],
+)
+def test_problems_of_the_zoo_as_averages(make, optimum, prices):
+    cmdp = as_average(make())
+    criterion = Average(cmdp)
+    found = criterion.solve(cmdp.reward + np.array(prices) @ cmdp.margins, 1e-11)
+    assert found.lower - 1e-9 <= optimum <= found.upper + 1e-9
+    value, occupancy, _ = constrained_optimum(criterion, cmdp)
+    assert value == pytest.approx(optimum, abs=1e-8)
+    linked, classes = criterion.linked(occupancy, None, 1e-8)
+    reached = criterion.time_at_entries(criterion.follow(policy_of(criterion, linked)))
+    assert classes == 0
+    assert reached @ cmdp.reward == pytest.approx(optimum, abs=1e-8)
+    assert np.min(cmdp.margins @ reached) >= -1e-8
 
 
 # --- which models
