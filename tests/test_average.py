@@ -464,8 +464,18 @@ def test_the_bracket_contains_the_optimum(way, cmdp, tolerance):
     time = criterion.time(found, 1e-12)
     assert time.sum() == pytest.approx(1.0, abs=1e-13)
     assert found.lower - 1e-11 <= time @ cmdp.reward[found.chosen] <= found.upper + 1e-11
-    # The moves of 2^-12 make values of about 1e4.
-    assert found.upper - found.lower <= max(tolerance, 1e-10)
+    # The rare moves make large values, and what rounding leaves of these is all that may be missing.
+    size = 1.0 + float(np.abs(found.value_function).max())
+    assert found.upper - found.lower <= max(tolerance, (1e8 if way == "sweeps" else 2_000) * UNIT * size)
+
+
+@pytest.mark.parametrize("way", ("as it comes", "elimination"))
+def test_policies_that_are_equally_good_do_not_keep_elimination_going(way):
+    """Staying at 0 costs 3/8 a step; so does going to 1 and back, where 3/7 of the time is spent, for 7/8 a step."""
+    cmdp = problem([0, 2, 3], [[0.25, 0.75], [1, 0], [1, 0]], [0.0, -0.375, -0.875])
+    found = by(way, cmdp).solve(cmdp.reward, 1e-12)
+    assert found.upper - found.lower <= 1e-12
+    assert found.lower <= -0.375 <= found.upper
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -623,9 +633,10 @@ def test_following_a_policy_and_proving_its_value(way, cmdp, data):
     for y, signal in zip(vectors, signals, strict=True):
         value = float(times[0] @ criterion.pairs.sum_by_state(taken * signal))
         proved = lower_bound(criterion, taken, signal, y)
-        assert proved <= value + 1e-12
+        rounding = 1e-12 + 32 * UNIT * float(np.abs(y).max())
+        assert proved <= value + rounding
         if way != "sweeps":
-            assert value - proved <= 1e-10
+            assert value - proved <= rounding
     again = criterion.proof_vectors(followed, signals, vectors)
     assert again.shape == vectors.shape
 
