@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import inbounds as ib
 from inbounds.algorithms import ALGORITHMS
-from inbounds.table import text_table
+from inbounds.tables import text_table
 
 TARGET = 2_000_000
 """Samples a second, where an update is O(log n) or O(A)."""

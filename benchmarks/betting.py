@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 import inbounds as ib
-from inbounds.algorithms.certified import learn_certified
-from inbounds.algorithms.kernels import draw_next, draw_start
 from inbounds.numerics.compiled import compiled
+from inbounds.problem.draws import draw_next, draw_start
 from inbounds.proofs.betting import bet_on, make_stakes, new_fortune
 from inbounds.proofs.samples import certify_by_samples
 from inbounds.proofs.walks import guess_from_array, make_design
@@ -81,7 +80,7 @@ def plain_samples(policy: ib.Policy, simulator: ib.Simulator, alpha: float, budg
     unknown = guess.variance(simulator.discount)
     stakes = make_stakes(design.low - 1e-9, guess.mean, unknown, alpha, budget * (1.0 - simulator.discount))
     fortune = new_fortune(stakes, design.low)
-    world, _ = simulator.open()
+    world = simulator.open()
     return plain(design, stakes, fortune, world, np.random.default_rng(seed), np.empty(rows), budget)
 
 
@@ -112,9 +111,11 @@ def control_variate(repetitions: int) -> None:
 
 def certified_learning(title: str, cmdp: ib.CMDP, repetitions: int, samples: int, learner: Any = "model") -> None:
     simulator = cmdp.simulator()
-    learn_certified(simulator, samples=samples, seed=0, learner=learner)  # compilation
+    ib.learn_certified(simulator, samples=samples, seed=0, learner=learner)  # compilation
     started = time.perf_counter()
-    runs = [learn_certified(simulator, samples=samples, seed=1 + seed, learner=learner) for seed in range(repetitions)]
+    runs = [
+        ib.learn_certified(simulator, samples=samples, seed=1 + seed, learner=learner) for seed in range(repetitions)
+    ]
     seconds = (time.perf_counter() - started) / repetitions
     judged = [ib.evaluate(cmdp, run.policy) for run in runs if run.policy is not None]
     wrong = sum(not one.in_bounds for one in judged) / repetitions

@@ -68,7 +68,7 @@ class Stepper:
 
     def __init__(self, simulator: ib.Simulator, settings: CSPDA) -> None:
         self.rng = np.random.default_rng(0)
-        self.world, _ = simulator.open()
+        self.world = simulator.open()
         self.state, self.constants, *_ = CSPDA.algorithm.prepare(settings, simulator, 1_000_000_000, self.rng)
         self.seconds_per_step(1_000)
 

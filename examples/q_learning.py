@@ -8,8 +8,8 @@ import numpy as np
 
 import inbounds as ib
 from inbounds.algorithms.algorithm import Algorithm, Prepared
-from inbounds.algorithms.kernels import draw_next
 from inbounds.numerics.compiled import compiled
+from inbounds.problem.draws import draw_next
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,20 @@ eighths = st.integers(-16, 16).map(lambda count: count / 8)
 discounts = st.sampled_from([0.0, 0.5, 0.8, 0.9, 0.97])
 
 
+# Hypothesis looks through a strategy once, which takes longer than drawing from it: each is made once.
+
+
+@cache
+def counts(size: int) -> st.SearchStrategy[list[int]]:
+    return st.lists(st.integers(0, 7), min_size=size, max_size=size)
+
+
+@cache
+def vectors(size: int) -> st.SearchStrategy[np.ndarray]:
+    return st.lists(eighths, min_size=size, max_size=size).map(np.array)
+
+
+@cache
 @st.composite
 def distributions(draw: st.DrawFn, size: int) -> np.ndarray:
     """Over `size` outcomes: often a point mass, often with zeros, sometimes generic."""
@@ -22,7 +37,7 @@ def distributions(draw: st.DrawFn, size: int) -> np.ndarray:
         point = np.zeros(size)
         point[draw(st.integers(0, size - 1))] = 1.0
         return point
-    weights = np.array(draw(st.lists(st.integers(0, 7), min_size=size, max_size=size)), dtype=float)
+    weights = np.array(draw(counts(size)), dtype=float)
     if weights.sum() == 0:
         weights[:] = 1.0
     return weights / weights.sum()
@@ -45,10 +60,10 @@ def feasible(
 ) -> Drawn:
     """A CMDP whose bounds are set `slack` (eighths, from `least_slack` up) below what a drawn policy achieves."""
     n_states = draw(st.integers(1, max_states))
-    counts = draw(st.lists(st.integers(1, max_actions), min_size=n_states, max_size=n_states))
-    offsets = np.concatenate([[0], np.cumsum(counts)])
+    sizes = draw(st.lists(st.integers(1, max_actions), min_size=n_states, max_size=n_states))
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
     n_pairs = int(offsets[-1])
-    numbers = st.lists(eighths, min_size=n_pairs, max_size=n_pairs).map(np.array)
+    numbers = vectors(n_pairs)
     plain = ib.CMDP(
         offsets=offsets,
         transition=np.array([draw(distributions(n_states)) for _ in range(n_pairs)]),

@@ -31,6 +31,11 @@ UNIT = 2.0**-53
 # --- problems
 
 
+def none(criterion):
+    """No margins."""
+    return np.empty((0, criterion.n_entries))
+
+
 def problem(offsets, moves, reward, constraints=(), initial=None, labels=None) -> CMDP:
     initial = np.eye(len(offsets) - 1)[0] if initial is None else initial
     return CMDP(offsets, moves, reward, tuple(constraints), initial, average=True, state_labels=labels)
@@ -178,7 +183,7 @@ def best_by_enumeration(cmdp, reward):
 
 def constrained_optimum(criterion, cmdp):
     """Optimum, occupancy and prices, by SciPy's linear program on the flow."""
-    flow, right = criterion.flow()
+    flow, right = criterion.flow
     assert np.array_equal(right, np.zeros(cmdp.n_states))
     equal = np.vstack([flow.toarray().T, np.ones(cmdp.n_pairs)])
     answer = linprog(
@@ -494,7 +499,7 @@ def test_periods_do_not_matter(way, period, seed):
 
 
 def constrained_optimum_without_constraints(criterion, cmdp):
-    flow, right = criterion.flow()
+    flow, right = criterion.flow
     equal = np.vstack([flow.toarray().T, np.ones(cmdp.n_pairs)])
     answer = linprog(-cmdp.reward, A_eq=equal, b_eq=np.append(right, 1.0), bounds=(0, None))
     return -answer.fun, answer.x, None
@@ -731,7 +736,7 @@ def policy_of(criterion, occupancy):
 def test_the_loss_of_linking_is_linear(way, share):
     cmdp = islands()
     criterion = by(way, cmdp)
-    occupancy, classes = criterion.linked(np.array([0.5, 0.0, 0.5, 0.0]), None, share)
+    occupancy, classes = criterion.linked(np.array([0.5, 0.0, 0.5, 0.0]), lambda: None, share, none(criterion))
     assert classes == 2
     followed = criterion.follow(policy_of(criterion, occupancy))
     reached = criterion.time_at_entries(followed)
@@ -750,7 +755,7 @@ def test_a_link_that_is_out_of_bounds_is_mended(way):
     spare = np.array([0, 0, 0, 0, 1.0, 0, 0, 0])
     scaled = cmdp.margins / cmdp.margin_scales[:, None]
     for tolerance in (1e-3, 1e-7):
-        occupancy, classes = criterion.linked(best, spare, tolerance, scaled)
+        occupancy, classes = criterion.linked(best, lambda: spare, tolerance, scaled)
         assert classes == 3
         reached = criterion.time_at_entries(criterion.follow(policy_of(criterion, occupancy)))
         assert np.all(cmdp.margins @ reached >= -1e-8)
@@ -762,7 +767,7 @@ def test_what_needs_no_link_is_left_alone():
     criterion = Average(cmdp)
     _, occupancy, _ = constrained_optimum(criterion, cmdp)
     occupancy = np.maximum(occupancy, 0.0)
-    same, classes = criterion.linked(occupancy, None, 1e-8)
+    same, classes = criterion.linked(occupancy, lambda: None, 1e-8, none(criterion))
     assert classes == 0
     assert same is occupancy
     # Rare states of the one class are part of it.
@@ -771,7 +776,7 @@ def test_what_needs_no_link_is_left_alone():
     followed = criterion.follow(deterministic(cmdp, np.append(cmdp.offsets[:-2], cmdp.n_pairs - 1)))
     occupancy = criterion.time_at_entries(followed)
     assert 0.0 < occupancy[occupancy > 0.0].min() < 1e-100
-    same, classes = criterion.linked(occupancy, None, 1e-8)
+    same, classes = criterion.linked(occupancy, lambda: None, 1e-8, none(criterion))
     assert classes == 0
     assert same is occupancy
 
@@ -784,7 +789,7 @@ def test_rounding_does_not_join_classes(dust, pairs):
     criterion = Average(cmdp)
     occupancy = np.array([0.5, 0.0, 0.5, 0.0])
     occupancy[list(pairs)] = dust
-    linked, classes = criterion.linked(occupancy, None, 1e-7)
+    linked, classes = criterion.linked(occupancy, lambda: None, 1e-7, none(criterion))
     assert classes == 2
     reached = criterion.time_at_entries(criterion.follow(policy_of(criterion, linked)))
     assert reached @ cmdp.reward == pytest.approx(0.5, abs=1e-6)
@@ -794,7 +799,7 @@ def test_rounding_that_leads_away_is_dropped():
     """All of it is at island 0, but for a trace that leaves and stays at island 1."""
     criterion = Average(islands())
     for leaves, there in ((1e-17, 1e-16), (1e-17, 0.0)):
-        occupancy, classes = criterion.linked(np.array([1.0, leaves, there, 0.0]), None, 1e-7)
+        occupancy, classes = criterion.linked(np.array([1.0, leaves, there, 0.0]), lambda: None, 1e-7, none(criterion))
         assert classes == 0
         assert criterion.follow(policy_of(criterion, occupancy)).time[0] == pytest.approx(1.0, abs=1e-12)
 
@@ -810,7 +815,7 @@ def test_a_linked_optimum_of_a_random_model_is_what_its_policy_reaches(seed):
     cmdp = problem(np.arange(n + 1) * 2, moves, rng.random(2 * n), constraints)
     criterion = Average(cmdp)
     optimum, occupancy, _ = constrained_optimum(criterion, cmdp)
-    linked, classes = criterion.linked(occupancy, None, 1e-7)
+    linked, classes = criterion.linked(occupancy, lambda: None, 1e-7, none(criterion))
     reached = criterion.time_at_entries(criterion.follow(policy_of(criterion, linked)))
     assert reached == pytest.approx(np.maximum(linked, 0.0), abs=1e-8)
     assert reached @ cmdp.reward == pytest.approx(optimum, abs=2e-7 if classes else 1e-9)
@@ -830,7 +835,9 @@ def test_small_problems_do_not_wait_for_a_compiler(monkeypatch):
         monkeypatch.setattr(average, name, compiles)
     cmdp = ring_of_four()
     criterion = Average(cmdp)
-    occupancy, _ = criterion.linked(np.array([1 / 4, 0, 1 / 6, 0, 7 / 12, 0, 0, 0]), None, 1e-6)
+    occupancy, _ = criterion.linked(
+        np.array([1 / 4, 0, 1 / 6, 0, 7 / 12, 0, 0, 0]), lambda: None, 1e-6, none(criterion)
+    )
     followed = criterion.follow(policy_of(criterion, occupancy))
     assert criterion.proof_vectors(followed, cmdp.margins).shape == (2, 4)
 

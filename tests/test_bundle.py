@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 
 import inbounds as ib
 import naive
-from inbounds.exact.attempt import solve
-from inbounds.exact.bellman import Solver
+from inbounds.criteria import criterion_of
 from inbounds.exact.bundle import Bundle, slater_bundle
-from inbounds.exact.solution import priced_backup
 from strategies import cmdps
+
+
+def solve(cmdp, method="bundle", **options):
+    return ib.solve(cmdp, method, certificate=False, **options)
+
 
 drawn = settings(deadline=None, max_examples=80, derandomize=True)
 
@@ -45,7 +48,7 @@ def assert_agree(cmdp, tolerance=1e-8):
     assert np.all(found.prices >= 0.0)
     # The bound is what prices and value function prove, and nothing else.
     priced = cmdp.reward + found.prices @ cmdp.margins
-    excess = np.max(priced_backup(cmdp, priced, found.value_function) - found.value_function[cmdp.pairs.states])
+    excess = np.max(criterion_of(cmdp).backup(priced, found.value_function) - found.value_function[cmdp.pairs.states])
     proved = cmdp.initial @ found.value_function + max(excess, 0.0) / (1.0 - cmdp.discount)
     assert found.upper_bound == pytest.approx(proved, abs=1e-15 * max(1.0, abs(proved)))
     return found
@@ -223,7 +226,7 @@ def test_unreachable_states_are_greedy_at_the_prices():
     best = solve(cmdp)
     assert best.policy.probabilities == pytest.approx([0.25, 0.75, 0.0, 1.0], abs=1e-8)
     priced = cmdp.reward + best.prices @ cmdp.margins
-    assert np.argmax(priced_backup(cmdp, priced, best.value_function)[2:]) == 1
+    assert np.argmax(criterion_of(cmdp).backup(priced, best.value_function)[2:]) == 1
 
 
 def test_large_prices():
@@ -245,7 +248,7 @@ def test_infeasible_problems(beyond):
     assert error.slater == pytest.approx(ib.slater(cmdp).value, abs=1e-12)
     assert error.slater < 0.0
     combined = error.prices @ cmdp.margins
-    excess = priced_backup(cmdp, combined, error.value_function) - error.value_function[cmdp.pairs.states]
+    excess = criterion_of(cmdp).backup(combined, error.value_function) - error.value_function[cmdp.pairs.states]
     assert cmdp.initial @ error.value_function + max(excess.max(), 0.0) / (1.0 - cmdp.discount) < 0.0
 
 
@@ -260,7 +263,7 @@ def test_infeasible_and_large():
 
 
 def bundle_of(cmdp):
-    return Bundle(Solver(cmdp), cmdp.reward, cmdp.margins, cmdp.margin_scales)
+    return Bundle(criterion_of(cmdp), cmdp.reward, cmdp.margins, cmdp.margin_scales)
 
 
 def test_at_most_one_policy_more_than_constraints_is_mixed():
@@ -271,7 +274,7 @@ def test_at_most_one_policy_more_than_constraints_is_mixed():
     assert taken.max() <= 4
     assert found.occupancy.sum() == pytest.approx(1.0, abs=1e-12)
     scales = cmdp.margin_scales
-    assert slater_bundle(Solver(cmdp), cmdp.margins, scales, scales).unconstrained_solves > 1
+    assert slater_bundle(criterion_of(cmdp), cmdp.margins, scales, scales).unconstrained_solves > 1
 
 
 def test_progress_reports_bounds_that_close():

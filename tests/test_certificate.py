@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 
 import inbounds as ib
+from inbounds.formats import npz
 from inbounds.proofs.certificate import Certificate, printed
 from inbounds.proofs.files import load_certificate, save_certificate, sealed
-from inbounds.proofs.known_model import certify_exact, certify_infeasible
+from inbounds.proofs.known_model import certify_infeasible, certify_known
 from inbounds.proofs.verify import verify
+from naive_proofs import CRITERIA, proof_of_a_policy, proof_of_infeasibility
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,7 @@ def queue():
 def proved(queue):
     best = ib.solve(queue)
     policy = ib.mix(queue, [best.policy, ib.slater(queue).policy], [0.5, 0.5])
-    return certify_exact(policy, queue, prices=best.prices, value_function=best.value_function)
+    return certify_known(policy, queue, prices=best.prices, value_function=best.value_function)
 
 
 @pytest.fixture(scope="module")
@@ -61,18 +63,19 @@ LIMITS = (ib.Constraint(at_most=0.25, name="energy"), ib.Constraint(at_least=-2.
 def test_table_of_a_proof(proved):
     lines = str(proved).splitlines()
     assert lines[0].split() == ["constraint", "bound", "margin", "at", "least", "how"]
-    assert len(lines) == 1 + 2 + 1 + 1  # a heading, two constraints, the reward, one line of verdict
-    assert lines[1].split() == ["service", "at", "least", "0", printed(proved.margins_lower[0]), "rounding", "bounded"]
-    assert "optimum at most" in lines[3]
-    assert lines[4].startswith("in bounds: proved, every rounding error bounded; at most 0.0")
-    assert repr(proved) == f"Certificate({lines[4]})"
+    assert len(lines) == 2 + 2 + 1 + 1  # a heading and its rule, two constraints, the reward, one line of verdict
+    assert lines[2].split() == ["service", "at", "least", "0", printed(proved.margins_lower[0]), "rounding", "bounded"]
+    assert "optimum at most" in lines[4]
+    assert lines[5].startswith("in bounds: proved, every rounding error bounded; at most 0.0")
+    assert repr(proved) == f"Certificate({lines[5]})"
 
 
 def test_table_of_samples():
     assert str(sampled(LIMITS, [0.01, 0.2])) == (
-        "constraint      bound          margin at least   how\n"
-        "energy          at most 0.25   0.01              betting\n"
-        "service level   at least -2    0.2               betting\n"
+        "constraint     bound         margin at least  how\n"
+        "-------------  ------------  ---------------  -------\n"
+        "energy         at most 0.25             0.01  betting\n"
+        "service level  at least -2               0.2  betting\n"
         "in bounds: with confidence 0.99, from 12,345 samples"
     )
 
@@ -88,7 +91,7 @@ def test_verdict_names_what_is_not_proved():
 def test_no_constraint():
     certificate = Certificate(True, "exact", (), np.empty(0), ())
     assert certificate.verdict == "in bounds: proved in exact arithmetic"
-    assert str(certificate).count("\n") == 1
+    assert str(certificate).count("\n") == 2
 
 
 def test_printed_bounds_are_proved_too():
@@ -117,7 +120,7 @@ def test_to_dict_is_json(proved, infeasible):
 
 def test_table_of_an_infeasibility(infeasible):
     lines = str(infeasible).splitlines()
-    assert lines[0].split() == ["constraint", "bound", "weight"] and len(lines) == 4
+    assert lines[0].split() == ["constraint", "bound", "weight"] and len(lines) == 5
     assert lines[-1].startswith("no policy is in bounds: proved with every rounding error bounded")
     assert "not proved" in replace(infeasible, infeasible=False, margin_upper=0.1).verdict
 
@@ -137,12 +140,38 @@ def test_files_keep_every_bit(tmp_path, proved, infeasible):
         assert (back.proof is None) == (certificate.proof is None)
         assert (back.model is None) == (certificate.model is None)
         if back.proof is not None:
+            assert back.proof.criterion == certificate.proof.criterion == {"discount": 0.5}
             for name in ("probabilities", "margin_vectors", "reward_vector", "prices", "value_function"):
                 one, other = getattr(back.proof, name), getattr(certificate.proof, name)
                 assert (one is None) == (other is None) and (one is None or np.array_equal(one, other)), name
     save_certificate(infeasible, path)
     back = load_certificate(path)
     assert str(back) == str(infeasible) and np.array_equal(back.value_function, infeasible.value_function)
+    assert back.criterion == infeasible.criterion == {"discount": 0.5}
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_files_keep_every_criterion(tmp_path, criterion):
+    path = tmp_path / "certificate.json"
+    model, certificate = proof_of_a_policy(criterion, seed=1)
+    save_certificate(certificate, path)
+    back = load_certificate(path)
+    stages = criterion.get("horizon", 1)
+    assert back.proof.criterion == criterion and type(*back.proof.criterion.values()) is type(*criterion.values())
+    assert back.proof.probabilities.shape == (stages * len(model.actions),)
+    assert back.proof.margin_vectors.shape == (2, stages * 3) and back.proof.reward_vector.shape == (stages * 3,)
+    assert back.to_dict() == certificate.to_dict() and back.model == npz.digest(model)
+    content = path.read_bytes()
+    save_certificate(back, path)
+    assert path.read_bytes() == content
+    _, infeasible = proof_of_infeasibility(criterion, seed=1)
+    save_certificate(infeasible, path)
+    assert load_certificate(path).criterion == criterion
+    assert load_certificate(path).value_function.tobytes() == infeasible.value_function.tobytes()
+    document = json.loads(content)
+    for odd in ({}, {"discount": 0.5}, {"discount": "0x1p-1", "average": True}, {"horizon": 0}, {"average": 1}, None):
+        with pytest.raises(ib.InvalidInput, match=r"damaged\.json: is not a certificate, or is damaged"):
+            attempt(tmp_path, sealed(document | {"criterion": odd}), swallow=False)
 
 
 def test_the_same_certificate_gives_the_same_bytes(tmp_path, proved):
@@ -230,8 +259,8 @@ def test_other_versions_are_named(tmp_path, proved):
     save_certificate(proved, path)
     document = json.loads(path.read_text())
     old = {key: value for key, value in document.items() if key not in ("model", "seal")} | {"version": 1}
-    for version, content in ((1, json.dumps(old).encode()), (3, sealed(document | {"version": 3}))):
-        message = rf"damaged\.json: is a certificate of version {version}, and this version of inbounds reads 2"
+    for version, content in ((1, json.dumps(old).encode()), (2, sealed(document | {"version": 2}))):
+        message = rf"damaged\.json: is a certificate of version {version}, and this version of inbounds reads 3"
         with pytest.raises(ib.InvalidInput, match=message):
             attempt(tmp_path, content, swallow=False)
     with pytest.raises(ib.InvalidInput, match="its kind is not 'inbounds certificate'"):

@@ -10,8 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import inbounds as ib
+import inbounds.cli
 from inbounds.algorithms import ALGORITHMS
 from inbounds.cli import main
+from inbounds.cli.printing import value_text
 
 
 def run(*arguments: str) -> Result:
@@ -186,6 +188,7 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
         (("algorithms", "magic"), "no algorithm is called 'magic'; there are: cspda"),
         (("compare", "queue", "--algorithm", "magic", "--output", "/dev/null/x"), "/dev/null/x"),
         (("compare", "three_cycle"), "`inbounds compare` takes discounted problems"),
+        (("plan", "three_cycle"), "three_cycle has a finite horizon; `inbounds plan` takes discounted problems"),
         (("plan",), "give a PROBLEM"),
         (("plan", "queue", "--epsilon", "0"), "epsilon must be in (0, 1)"),
         (("frontier", "queue", "--constraint", "speed"), "no constraint is called 'speed'; there are: service, flow"),
@@ -238,6 +241,19 @@ def test_finite_horizons_are_solved_and_otherwise_refused() -> None:
     assert result.exit_code == 2 and "media has a finite horizon" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("criterion", "text"),
+    [
+        ({"discount": 0.5}, "2.5 per step, 5 in total"),
+        ({"horizon": 4}, "2.5 over 4 stages"),
+        ({"average": True}, "2.5 per step"),
+    ],
+)
+def test_a_value_is_printed_in_the_words_of_its_criterion(criterion: dict, text: str) -> None:
+    problem = ib.CMDP(offsets=[0, 1], transition=[[1.0]], reward=[1.0], constraints=(), initial=[1.0], **criterion)
+    assert value_text(2.5, problem) == text
+
+
 def test_frontier_writes_a_picture_and_a_csv(tmp_path: Path) -> None:
     result = run("frontier", "queue", "--constraint", "service", "--points", "8", "--output", str(tmp_path / "f"))
     assert result.exit_code == 0
@@ -277,7 +293,7 @@ def test_verify_accepts_the_proof_of_solve_and_nothing_else(tmp_path: Path) -> N
 
     assert run("solve", "queue", "--save-model", str(text)).exit_code == 0
     refused = run("verify", str(text), str(proof))
-    assert refused.exit_code == 1 and "REJECTED: the model file is not the one" in refused.output
+    assert refused.exit_code == 1 and "REJECTED: it is about another file" in refused.output
     ib.load(text).save(tmp_path / "converted.npz")
     assert run("verify", str(tmp_path / "converted.npz"), str(proof)).exit_code == 0
 
@@ -286,11 +302,21 @@ def test_verify_accepts_the_proof_of_solve_and_nothing_else(tmp_path: Path) -> N
     assert edited.exit_code == 1 and edited.output == "REJECTED: the certificate is damaged or edited: wrong seal\n"
 
 
-@pytest.mark.parametrize("command", sorted(main.commands))
-def test_every_command_has_help_with_its_options(command: str) -> None:
+FILES = sorted(path.stem for path in Path(inbounds.cli.__file__).parent.glob("*.py"))
+SHARED = {"__init__", "arguments", "printing"}
+
+
+def test_every_file_is_a_command_that_the_help_lists() -> None:
+    listed = run("--help").output.partition("Commands:\n")[2]
+    assert [line.split()[0] for line in listed.splitlines()] == [name for name in FILES if name not in SHARED]
+
+
+@pytest.mark.parametrize("command", [name for name in FILES if name not in SHARED])
+def test_every_command_has_help_with_an_example_and_json(command: str) -> None:
     result = run(command, "--help")
-    assert result.exit_code == 0
-    assert "--json" in result.output
+    assert result.exit_code == 0 and "--json" in result.output
+    examples = result.output.partition("  Examples\n")[2].partition("\n\n")[0].splitlines()
+    assert any(line.split()[:2] == ["inbounds", command] for line in examples)
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 
 import inbounds as ib
 import strategies
+from inbounds.criteria import criterion_of
 from inbounds.problem.cmdp import SUM_TOLERANCE
 
 STATES, ACTIONS = ("dawn", "dusk"), ("walk", "wait")
@@ -109,8 +110,28 @@ def test_the_native_and_the_dense_form_agree():
         assert np.array_equal(getattr(from_dense, name), getattr(written, name))
 
 
-def test_totals():
-    assert dense(discount=0.75).total(3.0) == 12.0
+@pytest.mark.parametrize(("criterion", "total"), [({"discount": 0.75}, 12.0), ({"horizon": 4}, 3.0)])
+def test_totals(criterion, total):
+    problem = dense(**({"discount": None} | criterion))
+    assert problem.criterion == criterion
+    assert criterion_of(problem).total(3.0) == total
+
+
+@pytest.mark.parametrize(
+    "criterion",
+    [{}, {"discount": 0.5, "horizon": 3}, {"horizon": 3, "average": True}, {"discount": 0.5, "average": True}],
+)
+def test_exactly_one_criterion(criterion):
+    with refused(r"exactly one of discount=, horizon= and average=True"):
+        dense(**({"discount": None} | criterion))
+
+
+def test_criteria_are_checked():
+    with refused(r"discount must be in \[0, 1\), found 1.0; for long-run averages, give average=True instead"):
+        dense(discount=1)
+    with refused(r"average must be True or left out, found 'yes'"):
+        dense(discount=None, average="yes")
+    assert repr(dense(discount=None, average=True)).endswith("long-run average)")
 
 
 def test_tightened_lowers_every_margin_and_nothing_else():
@@ -244,7 +265,7 @@ def test_a_native_transition_of_the_wrong_shape_is_refused():
 def test_a_reward_of_the_wrong_shape_is_refused():
     with refused(r"reward must have shape \[S, A\] = \(2, 2\), found \(2, 3\)"):
         dense(reward=np.zeros((2, 3)))
-    with refused(r"reward must have 3 entries, found shape \(2,\)"):
+    with refused(r"the reward must have 3 entries, one per pair, found shape \(2,\)"):
         native(reward=[1.0, 2.0])
     with refused("reward must be a table of numbers"):
         dense(reward=[["a", "b"], ["c", "d"]])
@@ -255,7 +276,7 @@ def test_a_reward_of_the_wrong_shape_is_refused():
 def test_a_signal_of_the_wrong_shape_is_refused():
     with refused(r"the signal of constraint 'noise' must have shape \[S, A\] = \(2, 2\), found \(4,\)"):
         dense(constraints=[ib.Constraint(np.zeros(4), at_most=0.0, name="noise")])
-    with refused(r"the signal of constraint 'light' must have 3 entries, found shape \(2,\)"):
+    with refused(r"the signal of constraint 'light' must have 3 entries, one per pair, found shape \(2,\)"):
         native(constraints=[ib.Constraint([0.0, 1.0], at_most=0.0, name="light")])
     with refused("the signal of constraint 'constraint 1' must have 3 entries"):
         native(constraints=[ib.Constraint([0.0] * 3, at_most=0.0), ib.Constraint([0.0], at_most=0.0)])

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.comparing import Comparison, Entry
 from inbounds.reports.comparison import comparison_csv, comparison_figure, summary_rows, write_comparison
+from inbounds.studies.comparison import Comparison, Entry
 
 ROOT = Path(__file__).parent.parent
 SMALL = {"samples": 3_000, "seeds": 3, "workers": 1}

@@ -146,7 +146,7 @@ def test_gradients_are_exact_in_the_mean(with_utility: bool) -> None:
     objective = utility.gradient(lam) / utility.lipschitz if with_utility else d.r
     slope, height = function.gradient(lam) / function.lipschitz, function.value(lam) / function.lipschitz
     grad_lam = objective + u[0] * d.g[:, 0] + u[1] * slope + d.gamma * d.P @ v - v[d.state]
-    starts, step, world = np.cumsum(lam) - lam, interpreted(advance), simulator.open()[0]
+    starts, step, world = np.cumsum(lam) - lam, interpreted(advance), simulator.open()
     mean_lam, mean_u, mean_v, mass = np.zeros(n), np.zeros(2), np.zeros(len(v)), 0.0
     for k in range(n):
         for chance, x in (

@@ -5,17 +5,24 @@ An algorithm joins by adding its settings to `CASES`; the first test fails until
 
 from __future__ import annotations
 
+import ast
 import copy
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from numba.core.dispatcher import Dispatcher
 
 import inbounds as ib
 from inbounds.algorithms import ALGORITHMS
+from inbounds.algorithms.algorithm import Algorithm, Prepared
 from inbounds.algorithms.known import in_scaled_units, known_model
+from inbounds.cli import main
 from inbounds.numerics.compiled import interpreted
+from inbounds.problem.draws import draw_next
 from naive_cspda import ragged
 
 EVEN = ib.Utility(
@@ -111,8 +118,9 @@ PROBLEMS: dict[str, ib.CMDP] = {
     "one pair": ONE_PAIR,
     "no future": ragged(2, discount=0.0),
 }
-SOME_PROBLEMS = pytest.mark.parametrize("problem", ["queue", "ragged"])
-ALL_PROBLEMS = pytest.mark.parametrize("problem", PROBLEMS)
+EACH = {name: pytest.param(name, marks=() if name == "ragged" else pytest.mark.slow) for name in PROBLEMS}
+SOME_PROBLEMS = pytest.mark.parametrize("problem", [EACH["queue"], EACH["ragged"]])
+ALL_PROBLEMS = pytest.mark.parametrize("problem", EACH.values())
 
 
 def problem_for(settings: Any, problem: str) -> ib.CMDP:
@@ -195,7 +203,7 @@ def test_same_seed_same_bits_and_other_seeds_differ(settings: Any, problem: str)
     for seed in (0, 0, 1, 2**40):
         rng = np.random.default_rng(seed)
         state, constants, drawn, _, _ = record.prepare(settings, simulator, 2000, rng)
-        record.advance(state, constants, simulator.open()[0], rng, drawn, 2000)
+        record.advance(state, constants, simulator.open(), rng, drawn, 2000)
         ends.append(b"".join(np.asarray(array).tobytes() for array in state))
     assert ends[0] == ends[1] and len(set(ends)) == 3
 
@@ -206,7 +214,8 @@ def test_checkpoints_do_not_change_a_run(settings: Any, problem: str) -> None:
     simulator = problem_for(settings, problem).simulator()
     whole = ib.learn(simulator, settings, samples=2000, seed=4)
     pieces = ib.learn(simulator, settings, samples=2000, seed=4, checkpoints=[1, 2, 500, 999, 1000, 1001, 1999])
-    many = ib.learn(simulator, settings, samples=2000, seed=4, checkpoints=range(1, 2001, 7))
+    every_gap = np.cumsum(np.arange(1, 63))  # 1, 3, 6, ... 1953: pieces of every length up to 62
+    many = ib.learn(simulator, settings, samples=2000, seed=4, checkpoints=every_gap)
     assert same(whole, pieces) and same(whole, many)
 
 
@@ -218,9 +227,9 @@ def test_advancing_in_odd_pieces_leaves_the_same_state(settings: Any) -> None:
         rng = np.random.default_rng(9)
         state, constants, drawn, _, _ = record.prepare(settings, simulator, 2000, rng)
         for until in stops:
-            drawn = record.advance(state, constants, simulator.open()[0], rng, drawn, until)
+            drawn = record.advance(state, constants, simulator.open(), rng, drawn, until)
             assert drawn == until
-        assert record.advance(state, constants, simulator.open()[0], rng, drawn, drawn) == drawn  # nothing to do
+        assert record.advance(state, constants, simulator.open(), rng, drawn, drawn) == drawn  # nothing to do
         states.append((*state, rng.bit_generator.state["state"]["state"]))
     for other in states[1:]:
         assert all(np.array_equal(mine, theirs) for mine, theirs in zip(states[0], other, strict=True))
@@ -234,7 +243,7 @@ def test_equals_its_interpreted_twin(settings: Any, problem: str) -> None:
     for advance in (record.advance, interpreted(record.advance)):
         rng = np.random.default_rng(5)
         state, constants, drawn, _, _ = record.prepare(settings, simulator, 800, rng)
-        advance(state, constants, simulator.open()[0], rng, drawn, 800)
+        advance(state, constants, simulator.open(), rng, drawn, 800)
         ends.append((*state, rng.bit_generator.state["state"]["state"]))
     assert all(np.array_equal(mine, theirs) for mine, theirs in zip(*ends, strict=True))
 
@@ -257,7 +266,7 @@ def test_a_user_s_simulator_gives_the_run_of_the_table(settings: Any, problem: s
 def test_inputs_are_untouched(settings: Any) -> None:
     cmdp = problem_for(settings, "ragged")
     simulator = cmdp.simulator()
-    world = simulator.open()[0]
+    world = simulator.open()
     before, before_settings = [array.copy() for array in world], copy.deepcopy(settings)
     ib.learn(simulator, settings, samples=2000, checkpoints=5)
     for now, was in zip(world, before, strict=True):
@@ -294,13 +303,44 @@ def test_records_are_complete(name: str) -> None:
     assert name == record.name.lower().replace(" ", "-")
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+UNCONSTRAINED = [name for name, settings in ALGORITHMS.items() if not settings.algorithm.constrained]
+
+
+def test_which_know_no_constraints() -> None:
+    assert sorted(UNCONSTRAINED) == ["randomized-primal-dual", "ucbvi-gamma"]
+
+
+@pytest.mark.parametrize("name", UNCONSTRAINED)
 def test_constraints_are_refused_by_those_that_know_none(name: str) -> None:
     settings = next(iter(CASES[name].values()))
-    if settings.algorithm.constrained:
-        return
     with pytest.raises(ib.InvalidInput, match=r"knows no constraints, and this problem has 2; drop them"):
         ib.learn(PROBLEMS["queue"].simulator(), settings, samples=1000)
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in UNCONSTRAINED])
+def test_constraints_are_heeded_by_all_others(name: str) -> None:
+    """A price for each constraint; and with other bounds the same samples lead to another state."""
+    settings, record, ends = ALGORITHMS[name].practical(), ALGORITHMS[name].algorithm, []
+    for cmdp in (PROBLEMS["queue"], PROBLEMS["queue"].tightened(0.1)):
+        simulator, rng = cmdp.simulator(), np.random.default_rng(0)
+        assert ib.learn(simulator, settings, samples=1000).prices.shape == (2,)
+        state, constants, drawn, *_ = record.prepare(settings, simulator, 1000, rng)
+        record.advance(state, constants, simulator.open(), rng, drawn, 1000)
+        ends.append(b"".join(np.asarray(array).tobytes() for array in state))
+    assert ends[0] != ends[1]
+
+
+@pytest.mark.parametrize("criterion", [{"horizon": 12}, {"average": True}], ids=["horizon", "average"])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_problems_of_another_criterion_are_refused(name: str, criterion: dict[str, Any]) -> None:
+    settings, record = next(iter(CASES[name].values())), ALGORITHMS[name].algorithm
+    assert record.criterion == "discounted"
+    cmdp = replace(problem_for(settings, "queue"), discount=None, **criterion)
+    with pytest.raises(ib.InvalidInput, match=f"{record.name} is for discounted problems, and this one is .*Simulator"):
+        ib.learn(cmdp.simulator(), settings, samples=1000)
+    if record.known is not None:
+        with pytest.raises(ib.InvalidInput, match=f"{record.name} is for discounted problems, and this one is .*CMDP"):
+            ib.iterate(cmdp, settings, iterations=10)
 
 
 @EVERY
@@ -329,3 +369,98 @@ def test_what_iterate_refuses() -> None:
         ib.iterate(PROBLEMS["queue"], ib.CSPDA)
     with pytest.raises(ib.InvalidInput, match=r"CSPDA learns from samples: ib.learn\(cmdp.simulator\(\), ...\)"):
         ib.iterate(PROBLEMS["queue"], ib.CSPDA())
+
+
+# ---- what a new algorithm needs: one file, and one line of the table
+
+
+def sources_that_name(settings: type) -> set[str]:
+    """The files of the library whose code names an algorithm: its settings, its module, or its entry in the table.
+
+    Prose does not count, nor does the list of public names.
+    """
+    root, module = Path(ib.__file__).parent, settings.__module__.rsplit(".", 1)[1]
+    own = {settings.__name__, module, settings.algorithm.name.lower().replace(" ", "-")}
+    found = set()
+    for path in root.rglob("*.py"):
+        names = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom | ast.Import):
+                listed = [alias.name for alias in node.names]
+                names.update(".".join([getattr(node, "module", None) or "", *listed]).split("."))
+            elif isinstance(node, ast.Name | ast.Attribute):
+                names.add(node.id if isinstance(node, ast.Name) else node.attr)
+            elif isinstance(node, ast.Constant):
+                names.add(node.value)
+        if names & own:
+            found.add(path.relative_to(root).as_posix())
+    return found - {"__init__.py"}
+
+
+MORE = {
+    "cspda": {
+        "algorithms/concave_cspda.py",  # extends it
+        "algorithms/paper_plan.py",  # the settings of its theorem
+        "cli/learn.py",  # its default
+        "studies/reproduction.py",  # its paper's experiment
+    }
+}
+"""What the library has of its own accord about the algorithm that it grew out of."""
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_algorithm_is_named_in_its_file_and_in_the_table_only(name: str) -> None:
+    settings = ALGORITHMS[name]
+    own = settings.__module__.removeprefix("inbounds.").replace(".", "/") + ".py"
+    assert sources_that_name(settings) == {own, "algorithms/__init__.py"} | MORE.get(name, set())
+
+
+class Counted(NamedTuple):
+    draws: np.ndarray  # [n]
+
+
+@dataclass(frozen=True)
+class InTurn:
+    """The least algorithm: it tries the pairs in turn, counts, and takes each as often as it was tried."""
+
+    algorithm: ClassVar[Algorithm]
+
+    @classmethod
+    def practical(cls) -> InTurn:
+        return cls()
+
+
+def count_in_turn(state: Counted, constants: Any, world: Any, rng: Any, drawn: int, until: int) -> int:
+    for sample in range(drawn, until):
+        draw_next(world, sample % len(state.draws), rng)
+        state.draws[sample % len(state.draws)] += 1.0
+    return until
+
+
+InTurn.algorithm = Algorithm(
+    name="In turn",
+    paper="none",
+    prepare=lambda settings, simulator, samples, rng: Prepared(
+        Counted(np.zeros(simulator.pairs.n_pairs)), None, 0, {}, "none"
+    ),
+    advance=count_in_turn,
+    extract=lambda state, constants, simulator: (
+        ib.Policy.from_occupancy(simulator, state.draws),
+        np.zeros(simulator.n_constraints),
+    ),
+)
+
+
+def test_a_line_in_the_table_is_all_that_a_new_algorithm_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop, a user's simulator, the comparison, certified learning and the command line: none knows its name."""
+    monkeypatch.setitem(ALGORITHMS, "in-turn", InTurn)
+    queue = PROBLEMS["queue"]
+    run = ib.learn(queue.simulator(), InTurn(), samples=960, checkpoints=[96])
+    assert run.samples.tolist() == [96, 960] and same(ib.learn(user_simulator(queue), InTurn(), samples=960), run)
+    np.testing.assert_allclose(run.policy.probabilities, ib.Policy.uniform(queue).probabilities, rtol=1e-15)
+    found = ib.compare(queue, ["in-turn"], samples=1000, seeds=2, workers=1)
+    assert found.entry("in-turn").rewards.shape[0] == 2
+    certified = ib.learn_certified(queue.simulator(), learner=InTurn(), samples=2000)
+    assert certified.samples <= 2000 and certified.attempts
+    listed = CliRunner().invoke(main, ["algorithms"])
+    assert listed.exit_code == 0 and "in-turn" in listed.output

@@ -36,7 +36,7 @@ class Uniforms:
 def prepared(cmdp: ib.CMDP, settings: ib.CRPO, samples: int, seed: int = 0) -> tuple[State, Constants, Any, Any]:
     simulator, rng = cmdp.simulator(), np.random.default_rng(seed)
     start = prepare(settings, simulator, samples, rng)
-    return start.state, start.constants, simulator.open()[0], rng
+    return start.state, start.constants, simulator.open(), rng
 
 
 def softmax(d: Dense, logits: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ import inbounds as ib
 from inbounds.algorithms.cspda import Constants, State, advance, average_occupancy, formulas, prepare
 from inbounds.numerics.compiled import interpreted
 from naive_cspda import cspda, dense, gradients, ragged
-from uniforms import Uniforms
+from uniforms import Uniforms, watched
 
 QUEUE = ib.zoo.queue()
 
@@ -25,7 +25,7 @@ QUEUE = ib.zoo.queue()
 def prepared(cmdp: ib.CMDP, settings: ib.CSPDA, samples: int, seed: int = 0) -> tuple[State, Constants, Any, Any]:
     simulator, rng = cmdp.simulator(), np.random.default_rng(seed)
     start = prepare(settings, simulator, samples, rng)
-    return start.state, start.constants, simulator.open()[0], rng
+    return start.state, start.constants, simulator.open(), rng
 
 
 def average_prices(state: State) -> np.ndarray:
@@ -137,11 +137,11 @@ def test_pairs_are_drawn_from_the_mixture(cmdp: ib.CMDP) -> None:
     lam = before.tree[:n] / before.tree[:n].sum()
     drawn: list[int] = []
 
-    def draw_next(world: Any, pair: int, rng: Any) -> int:
+    def draw_next(pair: int, rng: Any) -> int:
         drawn.append(int(pair))
         return 0
 
-    step = interpreted(advance, draw_next=draw_next, draw_start=lambda world, rng: 0)
+    step, world = interpreted(advance), watched(world, draw_next=draw_next, draw_start=lambda rng: 0)
     ends = np.cumsum(lam)
     for k in range(n):
         for low, high in (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.algorithms.empirical import empirical_model
+from inbounds.algorithms.empirical import sampled_model
 from naive_cspda import dense, ragged
 
 
@@ -21,7 +21,7 @@ def test_a_deterministic_problem_is_recovered_exactly() -> None:
         discount=0.9,
         state_labels=("x", "y", "z"),
     )
-    model = empirical_model(cmdp.simulator(), 4, np.random.default_rng(1))
+    model = sampled_model(cmdp.simulator(), 4, np.random.default_rng(1))
     d = dense(cmdp)
     np.testing.assert_array_equal(model.transition.toarray(), d.P)
     np.testing.assert_array_equal(model.initial, cmdp.initial)
@@ -35,7 +35,7 @@ def test_a_deterministic_problem_is_recovered_exactly() -> None:
 def test_frequencies_are_those_of_the_model(cmdp: ib.CMDP) -> None:
     """Every entry within 5 standard errors; false alarm: 300 normal tests at most, 2e-4 (binomials of mean >= 25)."""
     draws = 1000
-    model = empirical_model(cmdp.simulator(), draws, np.random.default_rng(2))
+    model = sampled_model(cmdp.simulator(), draws, np.random.default_rng(2))
     found, truth = model.transition.toarray(), cmdp.transition.toarray()
     counts = found * draws
     np.testing.assert_allclose(counts, np.rint(counts), rtol=0.0, atol=1e-9)
@@ -53,7 +53,7 @@ def test_frequencies_are_those_of_the_model(cmdp: ib.CMDP) -> None:
 
 def test_same_generator_same_model() -> None:
     simulator = ragged(1).simulator()
-    one, two, other = (empirical_model(simulator, 20, np.random.default_rng(seed)) for seed in (3, 3, 4))
+    one, two, other = (sampled_model(simulator, 20, np.random.default_rng(seed)) for seed in (3, 3, 4))
     np.testing.assert_array_equal(one.transition.toarray(), two.transition.toarray())
     np.testing.assert_array_equal(one.initial, two.initial)
     assert not np.array_equal(one.transition.toarray(), other.transition.toarray())
@@ -76,7 +76,7 @@ def test_what_a_user_s_simulator_reports_is_averaged_and_counted() -> None:
         constraints=[ib.Constraint(at_most=4.0, name="half")],
         signal_ranges=[(0, 5)],
     )
-    model = empirical_model(simulator, 50, np.random.default_rng(0))
+    model = sampled_model(simulator, 50, np.random.default_rng(0))
     assert len(reported) == 100
     rewards = np.array(reported).reshape(50, 2).T  # the pairs in turn
     np.testing.assert_allclose(model.reward, rewards.mean(axis=1) / 10.0, rtol=1e-14)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import errno
 import hashlib
 import io
@@ -26,7 +27,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import inbounds as ib
-from inbounds.formats import load, npz, toml
+from inbounds.formats import npz, read_model, toml, write_model
+from inbounds.formats.criterion import LONGEST
+from inbounds.problem.cmdp import load
 
 ROOT = Path(__file__).parents[1]
 SUFFIXES = ("npz", "toml")
@@ -209,7 +212,7 @@ def test_validating_a_model_again_changes_no_bit():
 
 def test_the_bytes_of_an_npz_are_fixed():
     """Certificates name models by this hash: no version of Python, NumPy or inbounds may change it."""
-    assert npz.digest(small_model()) == "a3d9b26b2f70f62f8d40403dff9571fed34f7288ae5f87507cdaf4bbbce3283f"
+    assert npz.digest(small_model()) == "7ee86fcfefef72d42d995250ba5161b5cd09b4f693ec88fb1088b614171ff047"
     assert npz.digest(small_model(name="Small")) != npz.digest(small_model())
 
 
@@ -228,6 +231,185 @@ def test_the_zip_is_one_in_the_64_bit_form(tmp_path):
                 "<HHQQQ", 1, 24, member.file_size, member.file_size, member.header_offset
             )
     assert content[-98:-94] == b"PK\x06\x06" and content[-42:-38] == b"PK\x06\x07"
+
+
+# --- horizons and averages ---
+
+
+def timed_model(horizon=3, staged=("transition", "reward", "signal"), **changes):
+    """`small_model` over a horizon, with what is `staged` different at each stage; signs of zeros among it."""
+    small = small_model()
+    moves = small.transition.toarray()
+    later = [np.roll(moves, h, axis=1) if h % 2 else moves for h in range(horizon)]
+    energy, service = small.constraints
+    step = np.arange(horizon)[:, None]
+    fields = {
+        "offsets": small.offsets,
+        "transition": tuple(map(sp.csr_array, later)) if "transition" in staged else small.transition,
+        "reward": small.reward * (-1.0) ** step if "reward" in staged else small.reward,
+        "constraints": (
+            replace(energy, signal=energy.signal + step / 3 if "signal" in staged else energy.signal),
+            service,
+        ),
+        "initial": small.initial,
+        "horizon": horizon,
+        "actions": small.actions,
+        "state_labels": small.state_labels,
+        "action_labels": small.action_labels,
+        "name": "timed",
+    }
+    return ib.CMDP(**(fields | changes))
+
+
+def made(fields):
+    """The model of some fields."""
+    constraints = tuple(ib.Constraint(**constraint) for constraint in fields["constraints"])
+    return ib.CMDP(**fields | {"constraints": constraints})
+
+
+def averaged_model(**changes):
+    return small_model(**({"discount": None, "average": True} | changes))
+
+
+STAGED = [names for size in range(4) for names in itertools.combinations(("transition", "reward", "signal"), size)]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("horizon", [1, 2, 5])
+@pytest.mark.parametrize("staged", STAGED, ids=" ".join)
+def test_a_model_with_a_horizon_comes_back_bit_for_bit(staged, horizon, suffix, tmp_path):
+    model, path = timed_model(horizon, staged), tmp_path / f"model.{suffix}"
+    write_model(model, path)
+    fields, first = read_model(path), path.read_bytes()
+    assert fields["horizon"] == horizon and not {"discount", "average"} & set(fields)
+    # What does not depend on the stage is there once; of one stage nothing does.
+    many = {name: name in staged and horizon > 1 for name in ("transition", "reward", "signal")}
+    assert isinstance(fields["transition"], tuple) == many["transition"]
+    assert fields["reward"].shape == ((horizon, 3) if many["reward"] else (3,))
+    assert fields["constraints"][0]["signal"].shape == ((horizon, 3) if many["signal"] else (3,))
+    back = made(fields)
+    for name in ("offsets", "actions", "reward", "initial"):
+        assert getattr(back, name).tobytes() == getattr(model, name).tobytes(), name
+    for one, other in zip(back.transition, model.transition, strict=True):
+        assert one.data.tobytes() == other.data.tobytes()
+        assert one.indices.tolist() == other.indices.tolist() and one.indptr.tolist() == other.indptr.tolist()
+    for one, other in zip(back.constraints, model.constraints, strict=True):
+        assert (one.name, one.at_least, one.at_most) == (other.name, other.at_least, other.at_most)
+        assert one.signal.tobytes() == other.signal.tobytes()
+    assert (back.state_labels, back.action_labels, back.name) == (model.state_labels, model.action_labels, model.name)
+    write_model(back, path)
+    assert path.read_bytes() == first
+    assert npz.digest(back) == npz.digest(model)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_model_of_averages_comes_back_bit_for_bit(suffix, tmp_path):
+    model, path = averaged_model(), tmp_path / f"model.{suffix}"
+    write_model(model, path)
+    fields, first = read_model(path), path.read_bytes()
+    assert fields["average"] is True and not {"discount", "horizon"} & set(fields)
+    assert_same(small_model(), ib.CMDP(**{**vars_of(fields), "discount": 0.9}))
+    write_model(made(fields), path)
+    assert path.read_bytes() == first
+    assert npz.digest(made(fields)) == npz.digest(model) != npz.digest(small_model())
+
+
+def vars_of(fields):
+    constraints = tuple(ib.Constraint(**constraint) for constraint in fields["constraints"])
+    return {name: value for name, value in fields.items() if name != "average"} | {"constraints": constraints}
+
+
+def test_the_same_model_in_memory_in_another_way_gives_the_same_bytes():
+    """Numbers and transitions that are the same at every stage are kept once, however they are held."""
+    once = timed_model(4, staged=())
+    copies = timed_model(
+        4,
+        reward=np.tile(once.reward[0], (4, 1)),
+        transition=tuple(sp.csr_array(once.transition[0]) for _ in range(4)),
+        constraints=tuple(replace(c, signal=np.array(c.signal)) for c in once.constraints),
+    )
+    assert copies.transition[0] is not copies.transition[1] and once.transition[0] is once.transition[1]
+    assert npz.digest(copies) == npz.digest(once)
+    signed = np.array(once.reward)
+    signed[2] = -signed[2]  # of a zero only the sign
+    assert npz.digest(timed_model(4, staged=(), reward=signed)) != npz.digest(once)
+    sizes = [sum(map(len, members_of(timed_model(horizon, staged=())).values())) for horizon in (2, 9)]
+    assert sizes[0] == sizes[1]
+
+
+def test_the_bytes_of_a_horizon_and_of_an_average_are_fixed():
+    assert npz.digest(timed_model()) == "5ebdf69a3fefcb7125de08548bba8a404630449d5e6f8a56ec56aef5dccbc745"
+    assert npz.digest(timed_model(staged=())) == "43fcc43218c6db523cae2f73aff6cc59e764dd623fe55c38a5cddd15bedfa647"
+    assert npz.digest(averaged_model()) == "116dde3d861ead2cc90897fdfc4e6578a21d0ab250c3ffbd9b616093c24c1078"
+
+
+@st.composite
+def timed_models(draw):
+    base, horizon = draw(models(plain_labels)), draw(st.integers(1, 4))
+    n_pairs = base.n_pairs
+
+    def numbers_of(otherwise):
+        rows = st.lists(st.sampled_from([0.0, -0.0, 1.0]) | numbers, min_size=n_pairs, max_size=n_pairs)
+        return draw(st.just(otherwise) | st.lists(rows, min_size=horizon, max_size=horizon).map(np.array))
+
+    shifts = draw(st.none() | st.lists(st.integers(0, base.n_states - 1), min_size=horizon, max_size=horizon))
+    moves = base.transition.toarray()
+    return ib.CMDP(
+        offsets=base.offsets,
+        transition=moves if shifts is None else tuple(np.roll(moves, shift, axis=1) for shift in shifts),
+        reward=numbers_of(base.reward),
+        constraints=tuple(replace(c, signal=numbers_of(c.signal)) for c in base.constraints),
+        initial=base.initial,
+        horizon=horizon,
+        actions=base.actions,
+        state_labels=base.state_labels,
+        action_labels=base.action_labels,
+        name=base.name,
+    )
+
+
+@settings(deadline=None, max_examples=100)
+@given(model=timed_models())
+def test_every_model_with_a_horizon_survives_both_formats(model, tmp_path_factory):
+    written = [toml._key_text(label) for label in model.state_labels or ()]
+    assume(len(set(written)) == len(written))
+    for suffix in SUFFIXES:
+        path = tmp_path_factory.getbasetemp() / f"timed.{suffix}"
+        write_model(model, path)
+        assert npz.digest(made(read_model(path))) == npz.digest(model)
+
+
+@pytest.mark.parametrize(
+    ("member", "content", "message"),
+    [
+        ("reward", np.zeros((2, 3)), r"'reward' must have the shape \[n\] = \(3,\) or \[H, n\] = \(4, 3\), found"),
+        ("reward", np.zeros((3, 4)), r"'reward' must have the shape"),
+        ("reward", np.zeros(12), r"'reward' must have the shape"),
+        (
+            "signals",
+            np.zeros((4, 2, 3)),
+            r"'signals' must have the shape \[K, n\] = \(2, 3\) or \[K, H, n\] = \(2, 4, 3\)",
+        ),
+        ("signals", np.zeros((2, 12)), "'signals' must have the shape"),
+        ("indptr", np.arange(4), "'indptr' must rise from 0 to 20"),
+        ("indptr", np.arange(8), r"'indptr' must have the shape \[n\+1\] = \(4,\) or \[H\*n\+1\] = \(13,\)"),
+        ("indptr", np.arange(12)[[*range(12), -1]], "'indptr' must rise from 0 to 20"),
+    ],
+)
+def test_npz_with_a_wrong_member_of_a_horizon(member, content, message, tmp_path):
+    members = members_of(timed_model(4))
+    path = zipped(tmp_path / "model.npz", members | {f"{member}.npy": array_bytes(content)})
+    with pytest.raises(ib.InvalidInput, match=message):
+        read_model(path)
+
+
+def test_a_model_without_pairs_is_refused(tmp_path):
+    empty = {"offsets": [0], "actions": np.zeros(0, int), "indptr": [0], "indices": np.zeros(0, int), "reward": []}
+    empty |= {"probabilities": [], "signals": np.zeros((2, 0)), "initial": []}
+    for cmdp in (small_model(), timed_model(2, staged=())):
+        members = members_of(cmdp) | {f"{name}.npy": array_bytes(array) for name, array in empty.items()}
+        with pytest.raises(ib.InvalidInput, match="there are no pairs"):
+            read_model(zipped(tmp_path / "model.npz", members))
 
 
 # --- what other programs write and read ---
@@ -258,17 +440,19 @@ def test_the_examples_in_the_documentation_work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(python|toml)\n(.*?)```", text, re.DOTALL)
-    assert [kind for kind, _ in blocks] == ["python", "toml", "toml", "python"]
+    assert [kind for kind, _ in blocks] == ["python", "toml", "toml", "toml", "python"]
     for number, (kind, block) in enumerate(blocks):
         if kind == "python":
             exec(block.replace("ib.load", "load"), {"load": load})
         else:
             Path(f"{number}.toml").write_text(block, encoding="utf-8")
-            load(f"{number}.toml")
+            made(read_model(f"{number}.toml"))
+    assert load("1.toml").n_states == 3
     assert load("queue.toml").n_pairs == 96
     assert load("work.npz").pairs.describe(1) == "state 0, action 'rest'"
     assert load("work.npz").margins.tolist() == [[-0.75, 0.25]]
-    assert load("2.toml").state_labels == (0, (1, True))
+    assert made(read_model("2.toml")).reward.tolist() == [[1.0, 0.0], [0.5, 0.0]]
+    assert load("3.toml").state_labels == (0, (1, True))
 
 
 def test_the_example_is_the_machine_that_its_rules_describe():
@@ -458,7 +642,8 @@ def claiming(shape, kind="<f8", data=b"") -> bytes:
 
 
 def header_with(**changes) -> bytes:
-    header = {"kind": "cmdp", "version": 1, "name": "", "constraints": ["a", "b"], "states": None, "actions": None}
+    header = {"kind": "cmdp", "version": 2, "name": "", "criterion": {"discount": 0.9}}
+    header |= {"constraints": ["a", "b"], "states": None, "actions": None}
     return array_bytes(np.frombuffer(json.dumps(header | changes).encode(), dtype=np.uint8))
 
 
@@ -477,7 +662,9 @@ def text_array(text: bytes) -> bytes:
         ("reward", array_bytes([1.0, np.nan, 0.0]), "state 'up', action 'rest': the reward is nan"),
         ("reward", array_bytes([1.0, np.inf, 0.0]), "the reward is inf"),
         ("reward", array_bytes([1.0, 2.0]), r"must have the shape"),
-        ("reward", array_bytes([[1.0, 2.0, 3.0]]), "must have 1 dimensions, found 2"),
+        ("reward", array_bytes([[1.0, 2.0, 3.0]]), r"must have the shape \[n\] = \(3,\), found \(1, 3\)"),
+        ("reward", array_bytes([[[1.0, 2.0, 3.0]]]), "must have 1 or 2 dimensions, found 3"),
+        ("initial", array_bytes([[1.0, 0.0]]), "must have 1 dimensions, found 2"),
         ("reward", array_bytes(np.ones(3, dtype=np.float32)), "must be an array of the type <f8, found <f4"),
         ("reward", array_bytes(np.ones(3, dtype=">f8")), "must be an array of the type <f8, found >f8"),
         ("reward", array_bytes(np.ones(3, dtype=complex)), "must be an array of the type <f8, found <c16"),
@@ -497,9 +684,7 @@ def text_array(text: bytes) -> bytes:
         ("initial", array_bytes([0.5, 0.4]), "initial must sum to 1, found 0.9"),
         ("initial", array_bytes([1.7e308, 1.7e308]), "initial must sum to 1, found inf"),
         ("initial", array_bytes([2.0, -1.0]), "initial gives state 'down' the probability -1"),
-        ("discount", array_bytes(1.0), r"discount must be in \[0, 1\)"),
-        ("discount", array_bytes(np.nan), r"discount must be in \[0, 1\)"),
-        ("discount", array_bytes([0.5]), "must have 0 dimensions, found 1"),
+        ("actions", claiming((0,), "<i8"), r"member 'indptr' must have the shape \[n\+1\] = \(1,\)"),
         ("offsets", array_bytes([0, 2, 2**63 - 1]), "member 'offsets' must rise from 0 to 3"),
         ("offsets", array_bytes([-(2**63), 2, 3]), "must rise from 0"),
         ("offsets", array_bytes([0, 4, 3]), "must rise from 0 to 3 and never fall"),
@@ -521,11 +706,26 @@ def text_array(text: bytes) -> bytes:
         ("header", text_array(b"[" * 100_000), "the header is not JSON"),
         ("header", text_array(b"[" + b"9" * 5000 + b"]"), "the header is not JSON"),
         ("header", text_array(b"[]"), "must be a JSON object"),
-        ("header", text_array(b'{"kind": "cmdp", "version": 1}'), "must have the keys kind, version, name"),
+        ("header", text_array(b'{"kind": "cmdp", "version": 2}'), "must have the keys kind, version, name, criterion"),
         ("header", header_with(kind="episodic"), "kind 'episodic'"),
-        ("header", header_with(version=2), "format version 2; this version of inbounds reads 1"),
+        ("header", header_with(version=1), "format version 1; this version of inbounds reads 2"),
         ("header", header_with(version=True), "format version True"),
         ("header", header_with(extra=1), "must have the keys"),
+        ("header", header_with(criterion={"discount": 1.0}), r"discount must be in \[0, 1\)"),
+        ("header", header_with(criterion={"discount": float("nan")}), r"discount must be in \[0, 1\)"),
+        ("header", header_with(criterion={"discount": "0.5"}), "discount must be a number, found '0.5'"),
+        ("header", header_with(criterion={"discount": False}), "discount must be a number, found False"),
+        ("header", header_with(criterion={"discount": 10**400}), "discount is too large for a double"),
+        ("header", header_with(criterion={}), "must be exactly one of discount, horizon and average, found {}"),
+        ("header", header_with(criterion={"discount": 0.5, "average": True}), "must be exactly one of discount"),
+        ("header", header_with(criterion={"gamma": 0.5}), "must be exactly one of discount, horizon and average"),
+        ("header", header_with(criterion=0.5), "the criterion in the header must be exactly one of"),
+        ("header", header_with(criterion={"horizon": 0}), r"horizon must be a whole number in 1..100,000, found 0"),
+        ("header", header_with(criterion={"horizon": 2.0}), "horizon must be a whole number"),
+        ("header", header_with(criterion={"horizon": True}), "horizon must be a whole number"),
+        ("header", header_with(criterion={"horizon": 10**30}), "horizon must be a whole number"),
+        ("header", header_with(criterion={"average": False}), "average must be true, or left out, found False"),
+        ("header", header_with(criterion={"average": 1}), "average must be true, or left out, found 1"),
         ("header", header_with(name=3), "the name of the model must be text, found 3"),
         ("header", header_with(constraints=["a"]), "must name 2 constraints, found 1"),
         ("header", header_with(constraints=["a", "a"]), "two constraints are called 'a'"),
@@ -649,7 +849,15 @@ def test_pairs_in_any_order_and_states_in_the_listed_one(tmp_path):
     ("old", "new", "message"),
     [
         ("discount = 0.5", "discount = ", r"is not valid TOML: .*line 2"),
-        ("discount = 0.5", "", "the file has no 'discount'"),
+        ("discount = 0.5", "", "the criterion must be exactly one of discount, horizon and average, found {}"),
+        ("discount = 0.5", "discount = 0.5\naverage = true", "must be exactly one of discount, horizon and average"),
+        ("discount = 0.5", "horizon = 3\naverage = true", "must be exactly one of discount, horizon and average"),
+        ("discount = 0.5", "average = false", "average must be true, or left out, found False"),
+        ("discount = 0.5", "average = 1", "average must be true, or left out, found 1"),
+        ("discount = 0.5", "horizon = 0", "horizon must be a whole number in 1..100,000, found 0"),
+        ("discount = 0.5", "horizon = 3.0", "horizon must be a whole number in 1..100,000, found 3.0"),
+        ("discount = 0.5", "horizon = true", "horizon must be a whole number in 1..100,000, found True"),
+        ("discount = 0.5", f"horizon = 1{'0' * 30}", "horizon must be a whole number in 1..100,000, found 1"),
         ("discount = 0.5", "discount = 1", r"discount must be in \[0, 1\)"),
         ("discount = 0.5", "discount = nan", r"discount must be in \[0, 1\)"),
         ("discount = 0.5", "discount = true", "discount must be a number.* found True"),
@@ -741,6 +949,98 @@ def test_numbers_claimed_in_toml_reserve_no_memory(tmp_path):
     assert load(path).actions.tolist() == [most]
 
 
+STAGES = """
+horizon = 2
+initial = "on"
+
+[[constraint]]
+name = "energy"
+at_most = 1
+
+[[pair]]
+state = "on"
+action = "run"
+stage = 1
+reward = 2
+signals = { energy = 1 }
+next = { off = 1 }
+
+[[pair]]
+state = "off"
+action = "wait"
+next = "on"
+
+[[pair]]
+state = "on"
+action = "run"
+stage = 0
+reward = 1
+next = { on = 0.75, off = "1/4" }
+"""
+
+
+def test_stages_written_by_hand(tmp_path):
+    path = tmp_path / "model.toml"
+    path.write_text(STAGES)
+    fields = read_model(path)
+    assert [stage.toarray().tolist() for stage in fields["transition"]] == [[[0.75, 0.25], [1, 0]], [[0, 1], [1, 0]]]
+    assert fields["reward"].tolist() == [[1.0, 0.0], [2.0, 0.0]]
+    assert fields["constraints"] == [
+        {"name": "energy", "at_most": 1.0, "signal": pytest.approx(np.array([[0, 0], [1, 0]]))}
+    ]
+    assert fields["state_labels"] == ("on", "off") and fields["horizon"] == 2
+    path.write_text(STAGES.replace('{ on = 0.75, off = "1/4" }', "{ off = 1 }"))  # then only the numbers differ
+    assert read_model(path)["transition"].toarray().tolist() == [[0, 1], [1, 0]]
+    path.write_text(STAGES.replace("stage = 1\n", "").replace(STAGES[STAGES.rindex("[[pair]]") :], ""))
+    assert read_model(path)["reward"].tolist() == [2.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("horizon = 2", "discount = 0.5", "state 'on', action 'run': a stage needs a horizon, and the file has none"),
+        ("horizon = 2", "average = true", "state 'on', action 'run': a stage needs a horizon"),
+        ("stage = 1", "stage = 2", r"state 'on', action 'run': stage must be a whole number in 0\.\.1, found 2"),
+        ("stage = 1", "stage = -1", r"stage must be a whole number in 0\.\.1, found -1"),
+        ("stage = 1", "stage = 1.0", r"stage must be a whole number in 0\.\.1, found 1\.0"),
+        ("stage = 1", "stage = true", r"stage must be a whole number in 0\.\.1, found True"),
+        ("stage = 1", 'stage = "1"', r"stage must be a whole number in 0\.\.1, found '1'"),
+        ("stage = 1", "stage = 0", "state 'on', action 'run', stage 0 is given twice"),
+        ("stage = 1\n", "", "state 'on', action 'run' is given both with and without a stage; give it once without"),
+        (
+            "horizon = 2",
+            "horizon = 3",
+            "'run', stage 1 is given, but not stage 2; give it once .* each of the 3 stages",
+        ),
+        ("reward = 2", 'reward = "much"', "state 'on', action 'run', stage 1: the reward must be a number"),
+        ('"1/4" }', '"1/4", x = 0 }', "state 'on', action 'run', stage 0: next: 'x' is not one of the states"),
+        ("next = { off = 1 }", "", "state 'on', action 'run', stage 1 has no 'next'"),
+    ],
+)
+def test_toml_with_a_wrong_stage(old, new, message, tmp_path):
+    assert old in STAGES
+    path = tmp_path / "model.toml"
+    path.write_text(STAGES.replace(old, new), encoding="utf-8")
+    with pytest.raises(ib.InvalidInput, match=message) as caught:
+        read_model(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_stages_in_toml_reserve_no_memory(tmp_path, monkeypatch):
+    """A pair that is given once counts for each stage, once another is given for each."""
+    path = tmp_path / "model.toml"
+    many = "".join(f"[[pair]]\nstate = {state}\naction = 0\nnext = 0\n" for state in range(1, 3000))
+    staged = "".join(f"[[pair]]\nstate = 0\naction = 0\nstage = {h}\nreward = {h}\nnext = 0\n" for h in range(3000))
+    path.write_text(f"horizon = 3000\ninitial = 0\n{many}{staged}")
+    with pytest.raises(ib.InvalidInput, match="TOML is for small models; 3,000 stages of 3,000 pairs"):
+        read_model(path)
+    path.write_text(f"horizon = {LONGEST}\ninitial = 0\n{many}[[pair]]\nstate = 0\naction = 0\nnext = 0\n")
+    assert read_model(path)["reward"].shape == (3000,)
+    monkeypatch.setattr(toml, "MOST", 20)
+    with pytest.raises(ib.InvalidInput, match="TOML is for small models; 3 stages of 3 pairs"):
+        write_model(timed_model(), path)
+
+
 # --- fuzz: thousands of damaged files give a message or a model, nothing else ---
 
 
@@ -804,6 +1104,28 @@ def test_hostile_npz_files_with_the_right_checksums(tmp_path):
         zipped(path, one | {name: changed})
         loaded += loads_or_is_refused(path)
     assert 0 < loaded < 1200  # a changed reward is still a reward
+
+
+def test_damaged_files_of_horizons_and_averages(tmp_path):
+    rng = random.Random(4)
+    contents = [
+        members_of(timed_model(3)),
+        members_of(timed_model(2, staged=("reward",))),
+        members_of(averaged_model()),
+    ]
+    for _ in range(1000):
+        one, other = rng.sample(contents, 2)
+        name = rng.choice(list(one))
+        changed = rng.choice((damaged(one[name], other[name], rng), other[name], one[rng.choice(list(one))]))
+        path = zipped(tmp_path / "fuzz.npz", one | {name: changed})
+        with contextlib.suppress(ib.InvalidInput), np.errstate(all="ignore"):
+            made(read_model(path))
+    write_model(timed_model(3), path := tmp_path / "fuzz.toml")
+    texts = [STAGES.encode(), path.read_bytes(), MACHINE.encode()]
+    for _ in range(1000):
+        path.write_bytes(damaged(*rng.sample(texts, 2), rng))
+        with contextlib.suppress(ib.InvalidInput):
+            made(read_model(path))
 
 
 def test_damaged_toml_files(tmp_path):

@@ -1,4 +1,4 @@
-"""The shared kernels: draws, softmax, the sum tree, the projections; each against brute force."""
+"""The shared kernels: softmax, the sum tree, the projections; each against brute force."""
 
 from __future__ import annotations
 
@@ -9,13 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import inbounds as ib
 from inbounds.algorithms.kernels import (
     FAN_OUT,
-    draw_action,
-    draw_ends,
-    draw_next,
-    draw_start,
     project_prices,
     project_simplex,
     softmax_row,
@@ -26,9 +21,8 @@ from inbounds.algorithms.kernels import (
     tree_total,
 )
 from inbounds.numerics.compiled import interpreted
-from naive_cspda import project, ragged
+from naive_cspda import project
 from naive_policy_gradient import project_by_sorting
-from uniforms import Uniforms
 
 SIZES = [1, 7, 8, 9, 63, 64, 65, 511, 512, 513, 1000, 4097]
 
@@ -112,58 +106,7 @@ def test_tree_does_not_drift() -> None:
     np.testing.assert_array_equal(tree, rebuilt)
 
 
-# ---- draws: the sets of uniforms that lead to each outcome have the right lengths
-
-
-@pytest.mark.parametrize(
-    "cmdp", [ib.zoo.queue(), ragged(2), ib.zoo.garnet(40, 1, 37, 0)], ids=["queue", "ragged", "wide"]
-)
-def test_draw_next_inverts_every_row(cmdp: ib.CMDP) -> None:
-    world, _ = cmdp.simulator().open()
-    draw = interpreted(draw_next)
-    rows = cmdp.transition.toarray()
-    for pair in range(0, cmdp.n_pairs, max(1, cmdp.n_pairs // 20)):
-        ends = np.cumsum(rows[pair])
-        for state in np.flatnonzero(rows[pair]):
-            for u in (ends[state] - rows[pair, state] + 1e-12, ends[state] - 1e-12):
-                assert draw(world, pair, Uniforms(u)) == state
-        last = np.flatnonzero(rows[pair])[-1]
-        assert draw(world, pair, Uniforms(np.nextafter(1.0, 0.0))) == last
-        assert draw(world, pair, Uniforms(0.0)) == np.flatnonzero(rows[pair])[0]
-
-
-@pytest.mark.parametrize("initial", [np.full(7, 1 / 7), [0.0, 0.9, 0.0, 0.1, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0], [1.0]])
-def test_draw_start_inverts_the_initial_distribution(initial) -> None:
-    initial = np.array(initial)
-    n_states = len(initial)
-    cmdp = ib.CMDP(
-        offsets=np.arange(n_states + 1),
-        transition=np.eye(n_states),
-        reward=np.zeros(n_states),
-        constraints=[],
-        initial=initial,
-        discount=0.5,
-    )
-    world, _ = cmdp.simulator().open()
-    draw = interpreted(draw_start)
-    ends = np.cumsum(initial)
-    for state in np.flatnonzero(initial):
-        for u in (ends[state] - initial[state] + 1e-12, ends[state] - 1e-12):
-            assert draw(world, Uniforms(u)) == state
-    assert initial[draw(world, Uniforms(0.0))] > 0.0
-    assert draw(world, Uniforms(np.nextafter(1.0, 0.0))) == np.flatnonzero(initial)[-1]
-
-
-def test_compiled_draws_equal_interpreted_ones() -> None:
-    world, _ = ragged(2).simulator().open()
-    ours, theirs = np.random.default_rng(3), np.random.default_rng(3)
-    next_twin, start_twin = interpreted(draw_next), interpreted(draw_start)
-    for k in range(500):
-        assert draw_next(world, k % 13, ours) == next_twin(world, k % 13, theirs)
-        assert draw_start(world, ours) == start_twin(world, theirs)
-
-
-# ---- actions, ends of walks, softmax: rows of one to four pairs, and one of 300
+# ---- softmax: rows of one to four pairs, and one of 300
 
 RAGGED_OFFSETS = np.cumsum([0, 3, 1, 4, 2, 300])
 BOTH = [False, True]
@@ -171,74 +114,6 @@ BOTH = [False, True]
 
 def kernel(which: Any, twin: bool) -> Any:
     return interpreted(which) if twin else which
-
-
-def random_policy(seed: int, zeros: bool) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    policy = rng.random(RAGGED_OFFSETS[-1])
-    if zeros:
-        policy[rng.random(len(policy)) < 0.3] = 0.0
-        policy[RAGGED_OFFSETS[:-1] + rng.integers(np.diff(RAGGED_OFFSETS))] = 0.5  # something in every row
-    return policy / np.repeat(np.add.reduceat(policy, RAGGED_OFFSETS[:-1]), np.diff(RAGGED_OFFSETS))
-
-
-@pytest.mark.parametrize("zeros", BOTH)
-def test_draw_action_inverts_every_row(zeros: bool) -> None:
-    """The uniforms that lead to a pair are one interval, of the length of its probability; at zero length, none."""
-    draw = interpreted(draw_action)
-    for seed in range(5):
-        policy = random_policy(seed, zeros)
-        for state, (first, last) in enumerate(pairwise(RAGGED_OFFSETS)):
-            ends = np.cumsum(policy[first:last])
-            likely = np.flatnonzero(policy[first:last])
-            for k in likely:
-                for u in (ends[k] - policy[first + k] + 1e-12, ends[k] - 1e-12):
-                    assert draw(policy, RAGGED_OFFSETS, state, Uniforms(u)) == first + k
-            assert draw(policy, RAGGED_OFFSETS, state, Uniforms(0.0)) == first + likely[0]
-
-
-def test_draw_action_at_boundaries_by_hand() -> None:
-    policy, offsets = np.array([0.25, 0.0, 0.5, 0.25, 1.0]), np.array([0, 4, 5])
-    draw = interpreted(draw_action)
-    below = np.nextafter(0.25, 0.0)
-    for u, pair in ((0.0, 0), (below, 0), (0.25, 2), (0.5, 2), (0.75, 3), (np.nextafter(1.0, 0.0), 3)):
-        assert draw(policy, offsets, 0, Uniforms(u)) == pair
-    for u in (0.0, 0.5, np.nextafter(1.0, 0.0)):
-        assert draw(policy, offsets, 1, Uniforms(u)) == 4
-
-
-@pytest.mark.parametrize("twin", BOTH, ids=["compiled", "interpreted"])
-def test_the_last_action_catches_what_rounding_leaves(twin: bool) -> None:
-    """Ten tenths add up to less than one, and a row may sum to a little less still: never a pair of the next state."""
-    draw = kernel(draw_action, twin)
-    policy, offsets = np.concatenate([np.full(10, 0.1), [1.0]]), np.array([0, 10, 11])
-    assert interpreted(draw_action)(policy, offsets, 0, Uniforms(np.nextafter(1.0, 0.0))) == 9
-    policy[:10] = [0.0, *[1e-300] * 9]  # nearly every uniform is beyond the sum
-    assert {draw(policy, offsets, 0, np.random.default_rng(seed)) for seed in range(20)} == {9}
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_frequencies_of_draw_action(seed: int) -> None:
-    """Counts of 10,000 draws: each of 10 pairs within 4.5 standard deviations (false alarm: 7e-5 a seed)."""
-    policy, rng, draws = random_policy(seed, zeros=True), np.random.default_rng(seed), 10_000
-    for state, (first, last) in enumerate(pairwise(RAGGED_OFFSETS[:-1])):
-        drawn = np.bincount(
-            [draw_action(policy, RAGGED_OFFSETS, state, rng) for _ in range(draws)], minlength=RAGGED_OFFSETS[-1]
-        )
-        expected = draws * policy[first:last]
-        deviation = np.sqrt(expected * (1.0 - policy[first:last]))
-        assert np.all(np.abs(drawn[first:last] - expected) <= 4.5 * deviation), (drawn[first:last], expected)
-        assert drawn[first:last].sum() == draws
-
-
-@pytest.mark.parametrize("discount", [0.0, 0.3, 0.9, 0.999])
-def test_draw_ends_with_probability_one_minus_discount(discount: float) -> None:
-    ends = interpreted(draw_ends)
-    assert ends(discount, Uniforms(discount)) and ends(discount, Uniforms(np.nextafter(1.0, 0.0)))
-    if discount == 0.0:
-        assert ends(discount, Uniforms(0.0))
-    else:
-        assert not ends(discount, Uniforms(np.nextafter(discount, 0.0))) and not ends(discount, Uniforms(0.0))
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -284,20 +159,14 @@ def test_softmax_of_extreme_logits(logits: list[float], expected: list[float], t
     np.testing.assert_array_equal(again, policy)  # the shifted logits mean the same
 
 
-def test_compiled_actions_ends_and_softmax_equal_interpreted_ones() -> None:
-    ours, theirs = np.random.default_rng(3), np.random.default_rng(3)
-    actions, ends, row = interpreted(draw_action), interpreted(draw_ends), interpreted(softmax_row)
-    logits = np.random.default_rng(4).normal(0.0, 5.0, RAGGED_OFFSETS[-1])
+def test_compiled_softmax_equals_the_interpreted_one() -> None:
+    row, logits = interpreted(softmax_row), np.random.default_rng(4).normal(0.0, 5.0, RAGGED_OFFSETS[-1])
     policy, twin_policy, twin_logits = np.empty(len(logits)), np.empty(len(logits)), logits.copy()
     for first, last in pairwise(RAGGED_OFFSETS):
         softmax_row(logits, policy, first, last)
         row(twin_logits, twin_policy, first, last)
     np.testing.assert_array_equal(policy, twin_policy)
     np.testing.assert_array_equal(logits, twin_logits)
-    for k in range(500):
-        assert draw_action(policy, RAGGED_OFFSETS, k % 5, ours) == actions(policy, RAGGED_OFFSETS, k % 5, theirs)
-        assert draw_ends(0.6, ours) == ends(0.6, theirs)
-    assert ours.bit_generator.state == theirs.bit_generator.state
 
 
 # ---- the projection onto { u >= 0, sum u <= R }

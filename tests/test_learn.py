@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.algorithms import algorithm as loop
+from inbounds.algorithms import loop
 from inbounds.algorithms.cspda import advance, prepare
 from naive_cspda import ragged
 
@@ -80,7 +80,7 @@ def test_prices_come_back_in_the_user_s_units() -> None:
     run = ib.learn(SIMULATOR, SETTINGS, samples=5000, seed=3)
     rng = np.random.default_rng(3)
     start = prepare(SETTINGS, SIMULATOR, 5000, rng)
-    advance(start.state, start.constants, SIMULATOR.open()[0], rng, 0, 5000)
+    advance(start.state, start.constants, SIMULATOR.open(), rng, 0, 5000)
     scaled = start.state.price_sums / 5000
     # reward spans 0..5; the largest absolute margins are 5 and 1.68
     np.testing.assert_allclose(run.prices, scaled * 5.0 / np.array([5.0, 1.68]), rtol=1e-14)

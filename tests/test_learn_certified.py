@@ -10,7 +10,7 @@ import pytest
 
 import inbounds as ib
 from inbounds.algorithms import certified as learning
-from inbounds.algorithms.certified import CertifiedRun, learn_certified
+from inbounds.algorithms.certified import CertifiedRun
 from inbounds.errors import InvalidInput
 from inbounds.proofs.evidence import Evidence
 from inbounds.proofs.walks import guess_from_model
@@ -22,7 +22,7 @@ QUEUE = ib.zoo.queue()
 
 def runs_on(cmdp: ib.CMDP, seeds: int, **arguments: Any) -> list[CertifiedRun]:
     simulator = cmdp.simulator()
-    return [learn_certified(simulator, seed=seed, **arguments) for seed in range(seeds)]
+    return [ib.learn_certified(simulator, seed=seed, **arguments) for seed in range(seeds)]
 
 
 def test_the_queue_gives_policies_in_bounds_with_nearly_all_the_reward() -> None:
@@ -68,7 +68,7 @@ def test_an_error_probability_is_spent_once(monkeypatch: pytest.MonkeyPatch) -> 
         return prove(policy, simulator, guess, alpha, samples, *rest)
 
     monkeypatch.setattr(learning, "prove", watched)
-    run = learn_certified(QUEUE.tightened(0.479).simulator(), samples=5000, confidence=0.9, seed=0)
+    run = ib.learn_certified(QUEUE.tightened(0.479).simulator(), samples=5000, confidence=0.9, seed=0)
     assert run.policy is None and len(run.attempts) == len(spent) == 3
     assert sum(alpha for alpha, _ in spent) < 0.1
     assert [alpha for alpha, _ in spent] == pytest.approx([0.05, 0.025, 0.0125])
@@ -76,7 +76,7 @@ def test_an_error_probability_is_spent_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_is_returned_says_what_happened() -> None:
-    run = learn_certified(QUEUE.simulator(), samples=20_000, seed=0)
+    run = ib.learn_certified(QUEUE.simulator(), samples=20_000, seed=0)
     assert run.policy is not None and run.certificate is run.attempts[-1]
     assert run.certificate.kind == "confidence" and run.certificate.confidence == 0.99
     assert run.reason.startswith("a policy in bounds: with confidence 0.99, from ")
@@ -84,17 +84,17 @@ def test_what_is_returned_says_what_happened() -> None:
 
 
 def test_an_impossible_problem_returns_no_policy_and_the_reason() -> None:
-    run = learn_certified(QUEUE.tightened([1.5, 0.0]).simulator(), samples=20_000, seed=0)
+    run = ib.learn_certified(QUEUE.tightened([1.5, 0.0]).simulator(), samples=20_000, seed=0)
     assert run.policy is None and run.certificate is None and run.attempts == ()
     assert run.reason.startswith("no policy: as far as the samples show, none keeps 'service'")
     assert 0 < run.samples < 20_000  # exploring was enough
 
 
 def test_too_few_samples_return_no_policy_and_the_reason() -> None:
-    run = learn_certified(QUEUE.simulator(), samples=100, seed=0)
+    run = ib.learn_certified(QUEUE.simulator(), samples=100, seed=0)
     assert run.policy is None and run.samples == 0
     assert run.reason == "no policy: 100 samples are too few to try each of 96 pairs; give at least 240"
-    run = learn_certified(QUEUE.simulator(), samples=400, seed=0)
+    run = ib.learn_certified(QUEUE.simulator(), samples=400, seed=0)
     assert run.policy is None and run.certificate is not None and not run.certificate.in_bounds
     assert "samples did not suffice in 3 attempts; the last candidate is not proved to be in bounds" in run.reason
 
@@ -108,8 +108,8 @@ def test_a_users_simulator_gives_the_same_run_and_every_sample_is_counted(learne
         calls[0] += 1
 
     cmdp = small_problem(n_constraints=n_constraints)
-    mine = learn_certified(as_user_simulator(cmdp, count), samples=2000, seed=1, learner=learner)
-    table = learn_certified(cmdp.simulator(), samples=2000, seed=1, learner=learner)
+    mine = ib.learn_certified(as_user_simulator(cmdp, count), samples=2000, seed=1, learner=learner)
+    table = ib.learn_certified(cmdp.simulator(), samples=2000, seed=1, learner=learner)
     assert calls[0] == mine.samples == table.samples <= 2000
     assert len(mine.attempts) == len(table.attempts)
     assert (mine.policy is None) == (table.policy is None)
@@ -119,7 +119,7 @@ def test_a_users_simulator_gives_the_same_run_and_every_sample_is_counted(learne
 
 def test_without_constraints_the_policy_is_returned_with_a_bound_on_its_reward() -> None:
     free = small_problem(n_constraints=0)
-    run = learn_certified(free.simulator(), samples=10_000, seed=0)
+    run = ib.learn_certified(free.simulator(), samples=10_000, seed=0)
     assert run.policy is not None and run.certificate is not None and run.certificate.in_bounds
     assert run.certificate.reward_lower <= ib.evaluate(free, run.policy).reward
 
@@ -161,9 +161,9 @@ def test_failed_proofs_teach_later_candidates() -> None:
     simulator = QUEUE.simulator()
     evidence = Evidence(simulator)
     evidence.try_each(np.random.default_rng(0), 10)
-    assert evidence.visits.sum() == 960 and np.all(evidence.visits == 10)
+    assert evidence.totals.visits.sum() == 960 and np.all(evidence.totals.visits == 10)
     learning.walk_for_evidence(ib.Policy.uniform(QUEUE), evidence, 777, np.random.default_rng(0))
-    assert evidence.visits.sum() == 960 + 777
+    assert evidence.totals.visits.sum() == 960 + 777
     evidence.add_starts(np.random.default_rng(0), 1000)
     model = evidence.model()
     scaled = (QUEUE.margins / QUEUE.margin_scales[:, None], (QUEUE.reward - 0.0) / 5.0)
@@ -172,7 +172,7 @@ def test_failed_proofs_teach_later_candidates() -> None:
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
-    one, two, other = (learn_certified(QUEUE.simulator(), samples=20_000, seed=seed) for seed in (3, 3, 4))
+    one, two, other = (ib.learn_certified(QUEUE.simulator(), samples=20_000, seed=seed) for seed in (3, 3, 4))
     assert one.policy is not None and two.policy is not None and other.policy is not None
     assert np.array_equal(one.policy.probabilities, two.policy.probabilities) and one.samples == two.samples
     assert not np.array_equal(one.policy.probabilities, other.policy.probabilities)
@@ -187,6 +187,6 @@ def test_wrong_input_is_refused_by_name() -> None:
         ({"samples": 100, "learner": "magic"}, 'learner must be "model", or settings such as ib.CSPDA.practical()'),
     ):
         with pytest.raises(InvalidInput, match=message):
-            learn_certified(simulator, **arguments)  # type: ignore[arg-type]
+            ib.learn_certified(simulator, **arguments)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="learners see a simulator only"):
-        learn_certified(QUEUE, samples=100)  # type: ignore[arg-type]
+        ib.learn_certified(QUEUE, samples=100)  # type: ignore[arg-type]

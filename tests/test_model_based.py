@@ -12,7 +12,7 @@ import pytest
 
 import inbounds as ib
 from inbounds.algorithms import model_based
-from inbounds.algorithms.empirical import accuracy, empirical_model
+from inbounds.algorithms.empirical import accuracy, sampled_model
 from inbounds.algorithms.known import in_scaled_units
 from inbounds.algorithms.model_based import formulas, plan_by_iteration, plan_by_program, prepare
 from naive_cspda import ragged
@@ -129,7 +129,7 @@ def test_the_iteration_approaches_the_program() -> None:
 def test_the_plan_is_made_on_the_tightened_empirical_model(plan: str) -> None:
     settings = ib.ModelBased(plan=plan, kappa=0.03, slater=0.2, iterations=20)
     run = ib.learn(QUEUE.simulator(), settings, samples=9_600, seed=5)
-    model = empirical_model(QUEUE.simulator(), 100, np.random.default_rng(5)).tightened(0.03)
+    model = sampled_model(QUEUE.simulator(), 100, np.random.default_rng(5)).tightened(0.03)
     if plan == "lp":
         expected, prices = plan_by_program(model)
     else:

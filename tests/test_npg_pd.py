@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.algorithms.known import in_scaled_units, iterate_plug_in
+from inbounds.algorithms.known import in_scaled_units
 from inbounds.algorithms.npg_pd import prepare, prepare_known, steps
+from inbounds.algorithms.plug_in import iterate_plug_in
 from inbounds.algorithms.rollouts import State
 from naive_cspda import ragged
 from naive_rollouts import exact, npg_pd, sampled
@@ -31,7 +32,7 @@ PROBLEMS = {
 def after(cmdp: ib.CMDP, settings: ib.NPGPD, samples: int, seed: int) -> tuple[State, ib.Policy, np.ndarray]:
     simulator, rng = cmdp.simulator(), np.random.default_rng(seed)
     start = prepare(settings, simulator, samples, rng)
-    settings.algorithm.advance(start.state, start.constants, simulator.open()[0], rng, 0, samples)
+    settings.algorithm.advance(start.state, start.constants, simulator.open(), rng, 0, samples)
     return start.state, *settings.algorithm.extract(start.state, start.constants, simulator)
 
 

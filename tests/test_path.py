@@ -10,14 +10,18 @@ from scipy.optimize import linprog
 
 import inbounds as ib
 import naive
-from inbounds.exact.attempt import solve
-from inbounds.exact.bellman import Solver
+from inbounds.criteria import criterion_of
 from inbounds.exact.bundle import Bundle
 from inbounds.exact.nearby import Nearby, combine
 from inbounds.exact.path import Path
 from inbounds.numerics.compiled import interpreted
 
 drawn = settings(deadline=None, max_examples=100, derandomize=True)
+
+
+def solve(cmdp, method="bundle", **options):
+    return ib.solve(cmdp, method, certificate=False, **options)
+
 
 # Few distinct values, so that ties are common.
 quarters = st.integers(-4, 4).map(lambda count: count / 4)
@@ -87,19 +91,19 @@ def test_the_twin_has_the_same_bits(program):
 def test_what_a_small_change_is_worth(ring):
     """To first order in its probability, by evaluating the changed policy; with elimination, and with sweeps."""
     cmdp = ib.zoo.garnet(states=60, actions=3, constraints=2, seed=3, ring=ring, discount=0.99 if ring else 0.9)
-    solver, prices = Solver(cmdp), np.array([0.4, 0.3])
+    criterion, prices = criterion_of(cmdp), np.array([0.4, 0.3])
     reward = cmdp.reward + prices @ cmdp.margins
-    found = solver.solve(reward, 1e-13, keep_backups=True)
-    time = solver.time_per_state(found, 1e-15)
-    nearby = Nearby(solver, found, time, cmdp.margins, prices, np.array([100.0, 100.0]))
+    found = criterion.solve(reward, 1e-13, keep_backups=True)
+    time = criterion.time(found, 1e-15)
+    nearby = Nearby(criterion, found, time, cmdp.margins, prices, np.array([100.0, 100.0]))
     assert (found.factors is not None) == ring
-    assert len(nearby._pairs) == 120  # so wide that every other action could pay
+    assert len(nearby._entries) == 120  # so wide that every other action could pay
     step = 1e-5
     base = np.zeros(cmdp.n_pairs)
     base[found.chosen] = 1.0
     signals = [cmdp.reward, *cmdp.margins]
     accuracy = 1e-3 if ring else 0.02  # by sweeps, the value functions of the margins are rough
-    for pair, state, effect in zip(nearby._pairs[::9], nearby._states[::9], nearby._effects[::9], strict=True):
+    for pair, state, effect in zip(nearby._entries[::9], nearby._places[::9], nearby._effects[::9], strict=True):
         changed = base.copy()
         changed[found.chosen[state]] -= step
         changed[pair] += step
@@ -108,7 +112,7 @@ def test_what_a_small_change_is_worth(ring):
 
 
 def path_of(cmdp):
-    return Path(Solver(cmdp), cmdp.reward, cmdp.margins, cmdp.margin_scales)
+    return Path(criterion_of(cmdp), cmdp.reward, cmdp.margins, cmdp.margin_scales)
 
 
 def judged(cmdp, found):
@@ -127,7 +131,7 @@ def test_moving_bounds_changes_nothing_but_the_work(ring, discount):
     warm, cold_solves = path.follow(moves, 1e-8), 0
     for amounts, found in zip(moves, warm, strict=True):
         there = cmdp.tightened(amounts)
-        cold = Bundle(Solver(there), there.reward, there.margins, there.margin_scales).solve(1e-8)
+        cold = Bundle(criterion_of(there), there.reward, there.margins, there.margin_scales).solve(1e-8)
         cold_solves += cold.unconstrained_solves
         (reward, upper), (same, also) = judged(there, found), judged(there, cold)
         assert max(reward, same) <= min(upper, also) + 1e-9

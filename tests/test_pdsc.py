@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.algorithms.known import in_scaled_units, iterate_plug_in
+from inbounds.algorithms.known import in_scaled_units
 from inbounds.algorithms.pdsc import prepare, prepare_known
+from inbounds.algorithms.plug_in import iterate_plug_in
 from inbounds.algorithms.rollouts import iteration_weight
 from naive_cspda import ragged
 from naive_rollouts import exact, pdsc, sampled
@@ -63,7 +64,7 @@ def test_sampled_runs_equal_the_dense_transcription(problem: str, changes: dict[
     for seed in range(3):
         rng = np.random.default_rng(seed)
         start = prepare(settings, simulator, samples, rng)
-        settings.algorithm.advance(start.state, start.constants, simulator.open()[0], rng, 0, samples)
+        settings.algorithm.advance(start.state, start.constants, simulator.open(), rng, 0, samples)
         policy, prices = settings.algorithm.extract(start.state, start.constants, simulator)
         naive = sampled(
             cmdp,

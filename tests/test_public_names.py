@@ -6,6 +6,7 @@ import ast
 import pkgutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -94,5 +95,5 @@ def test_functions_of_a_script_that_say_ib_reach_worker_processes():
     assert fresh(code) == "[5, 8]"
 
 
-def test_version():
-    assert ib.__version__
+def test_the_version_stands_in_one_place():
+    assert ib.__version__ == metadata.version("inbounds"), "after a change of version, install again: pip install -e ."

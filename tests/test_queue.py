@@ -241,6 +241,6 @@ def test_wrong_parameters_are_refused(parameters, message):
 
 def test_the_zoo_is_one_table():
     assert "queue" in ib.zoo.names()
-    assert ib.zoo.load("queue", buffer=2).n_states == 3
+    assert ib.zoo.make("queue", buffer=2).n_states == 3
     with pytest.raises(ib.InvalidInput, match=r"no problem is called 'zebra'; there are: .*queue"):
-        ib.zoo.load("zebra")
+        ib.zoo.make("zebra")

@@ -57,7 +57,7 @@ def prepared(
     simulator, rng = cmdp.simulator(), np.random.default_rng(seed)
     start = prepare(settings, simulator, samples, rng)
     assert start.samples == 0
-    return start.state, start.constants, simulator.open()[0], rng
+    return start.state, start.constants, simulator.open(), rng
 
 
 # ---- the two stochastic gradients, by full enumeration over (s, a, s'), through the kernel itself

@@ -99,7 +99,7 @@ def test_the_mean_of_a_walk_from_a_pair_by_enumeration(baseline: float) -> None:
     within that of Q, which a walk of one query fewer (gamma V), or one more, is not.
     """
     longest, walks = 6, Walks(1, 0, TINY.discount, False)
-    before, d, world = some_state(TINY), dense(TINY), TINY.simulator().open()[0]
+    before, d, world = some_state(TINY), dense(TINY), TINY.simulator().open()
     before.baseline[0] = baseline
     signal = d.r + d.g @ before.prices - baseline
     walk = interpreted(roll_out)
@@ -126,7 +126,7 @@ def test_the_mean_of_a_walk_from_a_pair_by_enumeration(baseline: float) -> None:
 def test_the_mean_of_a_walk_from_the_start_by_enumeration() -> None:
     """Margins and visits of every walk of at most 5 queries, from every start and first action."""
     longest, walks = 5, Walks(1, 1, TINY.discount, False)
-    before, d, world = some_state(TINY), dense(TINY), TINY.simulator().open()[0]
+    before, d, world = some_state(TINY), dense(TINY), TINY.simulator().open()
     walk = interpreted(roll_out)
     mass, margin, visits = 0.0, 0.0, np.zeros(TINY.n_states)
     begin = np.cumsum(d.rho) - d.rho / 2
@@ -161,7 +161,7 @@ def test_estimates_are_unbiased(problem: str, baseline: float) -> None:
     cmdp = {"ragged": ragged(2), "queue": ib.zoo.queue(), "no future": ragged(2, discount=0.0)}[problem]
     d, state, rng = dense(cmdp), some_state(cmdp), np.random.default_rng(1)
     state.baseline[0] = baseline
-    walks, world = Walks(20, 100, float(cmdp.discount), False), cmdp.simulator().open()[0]
+    walks, world = Walks(20, 100, float(cmdp.discount), False), cmdp.simulator().open()
     rows, drawn = [], 0
     for _ in range(400):
         before = drawn
@@ -187,7 +187,7 @@ def test_the_baseline_is_the_mean_signal_of_the_walks_before() -> None:
     """And it takes noise away: where every signal is the same, none is left."""
     cmdp = ragged(2)
     d, state, rng = dense(cmdp), some_state(cmdp), np.random.default_rng(0)
-    walks, world = Walks(3, 2, float(cmdp.discount), True), cmdp.simulator().open()[0]
+    walks, world = Walks(3, 2, float(cmdp.discount), True), cmdp.simulator().open()
     seen: list[int] = []
     twin = interpreted(roll_out)
     plain = twin.__globals__["draw_next"]
@@ -215,7 +215,7 @@ def test_the_baseline_is_the_mean_signal_of_the_walks_before() -> None:
         initial=[1.0],
         discount=0.9,
     )
-    state, world = new_state(flat.pairs, 1), flat.simulator().open()[0]
+    state, world = new_state(flat.pairs, 1), flat.simulator().open()
     state.prices[:] = 0.75
     walks = Walks(50, 1, 0.9, True)
     drawn = roll_out(state, walks, world, rng, drawn, 10**9)
@@ -315,7 +315,7 @@ UNREACHED = ib.CMDP(  # the second state cannot be entered, and nothing starts t
 def test_states_never_visited_keep_the_row_of_the_last_policy(settings: Any) -> None:
     simulator, rng, record = UNREACHED.simulator(), np.random.default_rng(0), settings.algorithm
     state, constants, *_ = record.prepare(settings, simulator, 3000, rng)
-    record.advance(state, constants, simulator.open()[0], rng, 0, 3000)
+    record.advance(state, constants, simulator.open(), rng, 0, 3000)
     policy, _ = record.extract(state, constants, simulator)
     assert state.policy[3] > 0.9  # it has been learned, from the walks that begin there
     assert policy.probabilities[2:].tolist() == state.policy[2:].tolist()
@@ -339,7 +339,9 @@ def test_what_common_settings_become(settings: Any) -> None:
     plain = resolve(settings(slater=0.2), simulator, 240_000, rng)
     assert plain.walks == Walks(1, 24, 0.5, False) and plain.iterations == 1000.0
     assert (plain.kappa, plain.restart, plain.drawn) == (0.0, 0, 0)
-    assert plain.constants(1.5, 2.5, decreasing=True) == Constants(plain.walks, 1.5, 2.5, 0.0, 10.0, 0, True)
+    begun = plain.prepared(settings(), simulator, (1.0, 2.0), (1.5, 2.5), True, "none")
+    assert begun.constants == Constants(plain.walks, 1.5, 2.5, 0.0, 10.0, 0, True)
+    assert (begun.settings["policy_step"], begun.settings["price_step"]) == (1.0, 2.0) and begun.samples == 0
     more = resolve(
         settings(slater=0.2, kappa=0.03, rollouts=3, start_rollouts=12, baseline=True, average="second half"),
         simulator,
@@ -347,7 +349,8 @@ def test_what_common_settings_become(settings: Any) -> None:
         rng,
     )
     assert more.walks == Walks(3, 12, 0.5, True) and more.iterations == pytest.approx(60_001 / 600)
-    assert (more.kappa, more.restart) == (0.03, 30_000) and more.constants(1.0, 1.0, False).kappa == 0.06
+    assert (more.kappa, more.restart) == (0.03, 30_000)
+    assert more.prepared(settings(), simulator, (1.0, 1.0), (1.0, 1.0), False, "none").constants.kappa == 0.06
     shrunk = resolve(settings(slater=0.2, kappa="shrinking"), simulator, 240_000, rng)
     assert shrunk.kappa == pytest.approx(0.3 / math.sqrt(1000))
     few = resolve(settings(slater=0.2, kappa="shrinking"), simulator, 7, rng)
@@ -359,7 +362,8 @@ def test_what_common_settings_become(settings: Any) -> None:
     known = resolve_known(settings(average="second half", kappa="shrinking"), model, 401)
     assert known.slater == pytest.approx(0.2, abs=1e-8) and known.restart == 200
     assert known.kappa == pytest.approx(0.3 / math.sqrt(401)) and known.iterations == 401.0
-    assert resolve_known(settings(slater=0.4), model, 1).constants(1.0, 1.0, False).radius == 5.0
+    given = resolve_known(settings(slater=0.4), model, 1)
+    assert given.prepared(settings(), model, (1.0, 1.0), (1.0, 1.0), False, "none").constants.radius == 5.0
 
 
 @pytest.mark.parametrize(

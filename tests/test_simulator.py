@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from types import SimpleNamespace
 
@@ -14,13 +15,12 @@ import inbounds as ib
 import naive
 import reference
 import strategies
-from inbounds.algorithms.kernels import draw_next, draw_start
-from inbounds.numerics.compiled import interpreted
+from inbounds.numerics.compiled import compiled
+from inbounds.problem.criterion import require_criterion
+from inbounds.problem.draws import World, draw_episode, draw_next, draw_start, fitted
 from inbounds.problem.simulator import Scaling
 
 LAST = 1.0 - 2.0**-53  # the largest number that a generator hands out
-
-python_draw_next, python_draw_start = interpreted(draw_next), interpreted(draw_start)
 
 
 def fixed(u):
@@ -40,8 +40,8 @@ def telling(cumulative, n=1):
 
 @given(strategies.cmdps(max_constraints=1))
 def test_draws_invert_the_rows_exactly(cmdp):
-    world, replaced = cmdp.simulator().open()
-    assert replaced == {}
+    world = cmdp.simulator().open()
+    assert isinstance(world, World)
     dense = cmdp.transition.toarray()
     for pair in range(cmdp.n_pairs):
         row = dense[pair]
@@ -49,14 +49,14 @@ def test_draws_invert_the_rows_exactly(cmdp):
         cumulative = np.cumsum(row[possible])
         cumulative[-1] = 1.0
         for u in telling(cumulative):
-            assert python_draw_next(world, pair, fixed(u)) == possible[naive.invert(cumulative, u)]
+            assert draw_next(world, pair, fixed(u)) == possible[naive.invert(cumulative, u)]
 
 
 @given(strategies.cmdps(max_constraints=0))
 def test_starts_invert_the_initial_distribution_exactly(cmdp):
-    world, _ = cmdp.simulator().open()
+    world = cmdp.simulator().open()
     for u in telling(world.start_cumulative, cmdp.n_states):
-        state = python_draw_start(world, fixed(u))
+        state = draw_start(world, fixed(u))
         assert state == naive.invert(world.start_cumulative, u)
         assert cmdp.initial[state] > 0.0
     assert np.allclose(world.start_cumulative, np.cumsum(cmdp.initial), atol=1e-15)
@@ -75,48 +75,52 @@ def test_the_guide_table_equals_plain_inversion(n_states, kind):
     cmdp = ib.CMDP(
         np.arange(n_states + 1), np.eye(n_states), np.zeros(n_states), (), initial / initial.sum(), discount=0.5
     )
-    world, _ = cmdp.simulator().open()
+    world = cmdp.simulator().open()
     us = np.array(telling(world.start_cumulative, n_states))
     expected = np.searchsorted(world.start_cumulative, us, side="right")
-    assert [python_draw_start(world, fixed(u)) for u in us] == expected.tolist()
+    assert [draw_start(world, fixed(u)) for u in us] == expected.tolist()
 
 
 def test_probabilities_of_a_grid_of_draws_are_exact():
     """With probabilities k / 16 the 16 midpoints of [0, 1) hit every next state exactly k times."""
     counts = np.array([[3, 0, 5, 8], [16, 0, 0, 0], [0, 1, 0, 15], [4, 4, 4, 4]])
     cmdp = ib.CMDP(np.arange(5), counts / 16, np.zeros(4), (), counts[0] / 16, discount=0.5)
-    world, _ = cmdp.simulator().open()
+    world = cmdp.simulator().open()
     grid = (np.arange(16) + 0.5) / 16
     for pair in range(4):
-        drawn = np.bincount([python_draw_next(world, pair, fixed(u)) for u in grid], minlength=4)
+        drawn = np.bincount([draw_next(world, pair, fixed(u)) for u in grid], minlength=4)
         assert drawn.tolist() == counts[pair].tolist()
-    assert np.bincount([python_draw_start(world, fixed(u)) for u in grid], minlength=4).tolist() == counts[0].tolist()
+    assert np.bincount([draw_start(world, fixed(u)) for u in grid], minlength=4).tolist() == counts[0].tolist()
 
 
 def test_long_rows_are_searched_like_short_ones():
     cmdp = ib.zoo.garnet(states=60, actions=1, successors=40, constraints=0, seed=2)
-    world, _ = cmdp.simulator().open()
+    world = cmdp.simulator().open()
     for pair in range(5):
         first, last = world.row_starts[pair], world.row_starts[pair + 1]
         cumulative = world.cumulative[first:last]
         for u in telling(cumulative):
-            assert python_draw_next(world, pair, fixed(u)) == world.successors[first + naive.invert(cumulative, u)]
+            assert draw_next(world, pair, fixed(u)) == world.successors[first + naive.invert(cumulative, u)]
+
+
+@compiled
+def draw_through(world, n_pairs, rng, drawn):
+    for pair in range(n_pairs):
+        drawn[pair, 0], drawn[pair, 1] = draw_next(world, pair, rng), draw_start(world, rng)
 
 
 def test_compiled_draws_equal_interpreted_ones():
     cmdp = ib.zoo.garnet(states=30, actions=2, successors=20, seed=1)
-    world, _ = cmdp.simulator().open()
-    fast, slow = np.random.default_rng(7), np.random.default_rng(7)
-    for pair in range(cmdp.n_pairs):
-        assert draw_next(world, pair, fast) == python_draw_next(world, pair, slow)
-        assert draw_start(world, fast) == python_draw_start(world, slow)
+    world, drawn, slow = cmdp.simulator().open(), np.zeros((cmdp.n_pairs, 2), dtype=np.int64), np.random.default_rng(7)
+    draw_through(world, cmdp.n_pairs, np.random.default_rng(7), drawn)
+    assert drawn.tolist() == [[draw_next(world, pair, slow), draw_start(world, slow)] for pair in range(cmdp.n_pairs)]
 
 
 def test_a_probability_too_small_to_matter_is_harmless():
     cmdp = ib.CMDP([0, 1, 2, 3], [[1.0 - 1e-18, 1e-18, 0.0]] * 3, [0.0] * 3, (), [0.5, 0.5, 0.0], discount=0.5)
-    world, _ = cmdp.simulator().open()
-    assert python_draw_next(world, 0, fixed(LAST)) in (0, 1)
-    assert python_draw_start(world, fixed(LAST)) == 1
+    world = cmdp.simulator().open()
+    assert draw_next(world, 0, fixed(LAST)) in (0, 1)
+    assert draw_start(world, fixed(LAST)) == 1
 
 
 # Scaling
@@ -125,7 +129,7 @@ def test_a_probability_too_small_to_matter_is_harmless():
 @given(strategies.cmdps())
 def test_tabular_rewards_and_margins_are_scaled_without_shifting_margins(cmdp):
     simulator = cmdp.simulator()
-    world, scaling = simulator.open()[0], simulator.scaling
+    world, scaling = simulator.open(), simulator.scaling
     assert np.all((world.reward >= 0.0) & (world.reward <= 1.0))
     assert np.all(np.abs(world.margins) <= 1.0)
     assert world.margins.shape == (cmdp.n_pairs, cmdp.n_constraints)
@@ -231,8 +235,8 @@ def simulator(**changes):
 
 def observed(**changes):
     """One draw of pair 1: state "off", action "wait". (next state, scaled reward, scaled margins)"""
-    world, draws = simulator(**changes).open()
-    after = draws["draw_next"](world, 1, np.random.default_rng(0))
+    world = simulator(**changes).open()
+    after = draw_next(world, 1, np.random.default_rng(0))
     return after, world.reward[1], world.margins[1].tolist()
 
 
@@ -245,7 +249,7 @@ def test_what_a_step_reports_is_scaled():
 
 def test_every_run_has_buffers_of_its_own():
     shared = simulator()
-    first, second = shared.open()[0], shared.open()[0]
+    first, second = shared.open(), shared.open()
     assert first.reward is not second.reward
     assert np.all(np.isnan(first.reward))
 
@@ -297,9 +301,9 @@ def test_an_error_inside_the_step_function_is_the_users_own():
 
 
 def test_a_start_that_is_no_state_is_refused():
-    world, draws = simulator(start=lambda rng: "away").open()
+    world = simulator(start=lambda rng: "away").open()
     with pytest.raises(ib.InvalidInput, match=r"start\(rng\) gave the state 'away', which is not one of `states`"):
-        draws["draw_start"](world, np.random.default_rng(0))
+        draw_start(world, np.random.default_rng(0))
 
 
 @given(st.floats(0.0, 1.0))
@@ -348,3 +352,105 @@ def test_wrong_simulators_are_refused(changes, message):
 def test_learners_take_simulators_only():
     with pytest.raises(ib.InvalidInput, match="learners see a simulator only"):
         ib.learn(reference.two_rooms().cmdp, ib.CSPDA(), samples=10)
+
+
+def test_the_criterion_of_a_simulator():
+    simulator = reference.two_rooms().cmdp.simulator()
+    assert simulator.criterion == {"discount": 0.5}
+    require_criterion(simulator, "discounted", "this")
+    with pytest.raises(
+        ib.InvalidInput, match=r"this is for average-reward problems, .* discounted: Simulator\(2 states"
+    ):
+        require_criterion(simulator, "average-reward", "this")
+
+
+@pytest.mark.parametrize("criterion", [{"horizon": 12}, {"average": True}])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda simulator: ib.learn(simulator, ib.CSPDA(), samples=100),
+        lambda simulator: ib.learn_certified(simulator, samples=100),
+        lambda simulator: ib.certify(ib.Policy.uniform(simulator), simulator, samples=100),
+    ],
+    ids=["CSPDA", "learn_certified", "certify"],
+)
+def test_other_criteria_are_refused_by_name(ask, criterion, request):
+    simulator = dataclasses.replace(reference.two_rooms().cmdp, discount=None, **criterion).simulator()
+    assert simulator.criterion == criterion
+    who, kind = request.node.callspec.id.split("-")[0], {"horizon": "finite-horizon", "average": "average-reward"}
+    message = rf"{who} is for discounted problems, and this one is {kind[next(iter(criterion))]}: Simulator\(2 states"
+    with pytest.raises(ib.InvalidInput, match=message):
+        ask(simulator)
+
+
+# Finite horizons
+
+
+def staged_problem(seed: int, staged: tuple[str, ...]) -> ib.CMDP:
+    rng = np.random.default_rng(seed)
+    stages = {name: (4,) if name in staged else () for name in ("transition", "reward", "signal")}
+    return ib.CMDP.from_dense(
+        rng.dirichlet(np.ones(3), size=(*stages["transition"], 3, 2)),
+        reward=rng.normal(size=(*stages["reward"], 3, 2)),
+        constraints=[ib.Constraint(rng.normal(size=(*stages["signal"], 3, 2)), at_most=0.3, name="limit")],
+        initial=rng.dirichlet(np.ones(3)),
+        horizon=4,
+        allowed=np.array([[True, True], [True, True], [True, False]]),
+    )
+
+
+def episodes(simulator: ib.Simulator, policy: ib.Policy, number: int, seed: int) -> np.ndarray:
+    """The sums of reward and margins of so many episodes, in the user's units."""
+    world, rng, scaling = simulator.open(), np.random.default_rng(seed), simulator.scaling
+    run, totals, found = fitted(draw_episode, world), np.empty(1 + simulator.n_constraints), []
+    for _ in range(number):
+        run(world, policy.probabilities.ravel(), rng, totals)
+        reward = simulator.layers * scaling.reward_low + scaling.reward_span * totals[0]
+        found.append([reward, *(totals[1:] * scaling.margin_scales)])
+    return np.array(found)
+
+
+@pytest.mark.parametrize("staged", [(), ("transition",), ("reward",), ("signal",), ("transition", "reward", "signal")])
+def test_episodes_of_a_model_have_the_values_of_its_policies(staged: tuple[str, ...]) -> None:
+    for seed in range(2):
+        problem = staged_problem(seed, staged)
+        policy = ib.Policy.from_occupancy(problem, np.random.default_rng(seed).exponential(size=problem.shape))
+        truth, sums = ib.evaluate(problem, policy), episodes(problem.simulator(), policy, 20_000, seed)
+        errors = sums.std(axis=0) / np.sqrt(len(sums))
+        # Five standard errors: one of the twenty comparisons fails with a probability of about 1e-5.
+        assert np.all(np.abs(sums.mean(axis=0) - [truth.reward, *truth.margins]) <= 5.0 * errors + 1e-12)
+
+
+def test_a_simulator_of_a_horizon_says_what_it_is() -> None:
+    problem = staged_problem(0, ("reward",))
+    simulator = problem.simulator()
+    assert simulator.criterion == {"horizon": 4} and simulator.shape == problem.shape == (4, 5)
+    assert simulator.open().stages.tolist() == [4, 0, 5]
+    assert repr(simulator).endswith("horizon 4)")
+    assert ib.Policy.uniform(simulator).probabilities.shape == (4, 5)
+    with pytest.raises(ib.InvalidInput, match="CSPDA is for discounted problems, and this one is finite-horizon"):
+        ib.learn(simulator, ib.CSPDA(), samples=100)
+
+
+def test_a_user_s_step_function_over_a_horizon_gives_the_episodes_of_the_table() -> None:
+    problem = staged_problem(3, ())
+    pairs, rows, starts = problem.pairs, np.cumsum(problem.transition[0].toarray(), axis=1), np.cumsum(problem.initial)
+    number = {(int(s), int(a)): k for k, (s, a) in enumerate(zip(pairs.states, pairs.actions, strict=True))}
+    reward, signal = problem.reward[0], problem.constraints[0].signal[0]
+
+    def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float, list[float]]:
+        k = number[state, action]
+        return int(np.searchsorted(rows[k], rng.random(), side="right")), reward[k], [signal[k]]
+
+    asked = ib.Simulator(
+        step,
+        start=lambda rng: int(np.searchsorted(starts, rng.random(), side="right")),
+        states=3,
+        actions=lambda state: [0, 1] if state < 2 else [0],
+        horizon=4,
+        reward_range=(reward.min(), reward.max()),
+        constraints=[ib.Constraint(at_most=0.3, name="limit")],
+        signal_ranges=[(signal.min(), signal.max())],
+    )
+    policy = ib.Policy.uniform(problem)
+    assert np.array_equal(episodes(asked, policy, 50, 1), episodes(problem.simulator(), policy, 50, 1))

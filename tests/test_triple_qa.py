@@ -35,7 +35,7 @@ class Uniforms:
 def prepared(cmdp: ib.CMDP, settings: ib.TripleQA, samples: int, seed: int = 0) -> tuple[State, Constants, Any, Any]:
     simulator, rng = cmdp.simulator(), np.random.default_rng(seed)
     start = prepare(settings, simulator, samples, rng)
-    return start.state, start.constants, simulator.open()[0], rng
+    return start.state, start.constants, simulator.open(), rng
 
 
 def copy_of(state: State) -> State:
@@ -239,7 +239,7 @@ def test_a_run_equals_the_plain_transcription(cmdp: ib.CMDP, run: str) -> None:
     for seed in range(2):
         start = prepare(settings, cmdp.simulator(), steps, np.random.default_rng(seed))
         state = start.state
-        advance(state, start.constants, cmdp.simulator().open()[0], np.random.default_rng(seed), 0, steps)
+        advance(state, start.constants, cmdp.simulator().open(), np.random.default_rng(seed), 0, steps)
         tables, queues, visits, prices = naive_run(cmdp, settings, steps, seed, start.settings)
         np.testing.assert_array_equal(state.sums, visits)
         np.testing.assert_allclose(state.tables, tables, rtol=0.0, atol=1e-9)

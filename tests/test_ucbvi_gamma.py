@@ -13,6 +13,7 @@ import inbounds as ib
 from inbounds.algorithms.ucbvi_gamma import Constants, State, advance, back_up, choose, paper_log_term, prepare
 from inbounds.numerics.compiled import interpreted
 from naive_cspda import dense, ragged
+from uniforms import watched
 
 QUEUE = ib.zoo.queue().unconstrained()
 RAGGED = ragged(0)
@@ -35,7 +36,7 @@ PROBLEMS = pytest.mark.parametrize(
 def prepared(cmdp: ib.CMDP, settings: ib.UCBVIGamma, samples: int, seed: int = 0) -> tuple[State, Constants, Any, Any]:
     simulator, rng = cmdp.simulator(), np.random.default_rng(seed)
     start = prepare(settings, simulator, samples, rng)
-    return start.state, start.constants, simulator.open()[0], rng
+    return start.state, start.constants, simulator.open(), rng
 
 
 def counts(state: State) -> np.ndarray:
@@ -142,14 +143,14 @@ def test_equals_the_dense_twin_on_the_same_path(cmdp: ib.CMDP, settings: ib.UCBV
 def test_lists_hold_what_was_drawn(settings: ib.UCBVIGamma) -> None:
     drawn: list[tuple[int, int]] = []
 
-    def draw_next(world: Any, pair: int, rng: np.random.Generator) -> int:
+    def draw_next(pair: int, rng: np.random.Generator) -> int:
         after = int(np.searchsorted(np.cumsum(rows[pair]), rng.random(), side="right"))
         drawn.append((int(pair), after))
         return after
 
     rows = RAGGED.transition.toarray()
     state, constants, world, rng = prepared(RAGGED, settings, 700)
-    interpreted(advance, draw_next=draw_next)(state, constants, world, rng, 0, 700)
+    interpreted(advance)(state, constants, watched(world, draw_next=draw_next), rng, 0, 700)
     expected = np.zeros((RAGGED.n_pairs, RAGGED.n_states), dtype=int)
     np.add.at(expected, tuple(np.array(drawn).T), 1)
     np.testing.assert_array_equal(counts(state), expected)
@@ -179,8 +180,7 @@ def test_rewards_that_vary_have_their_mean_and_variance() -> None:
     )
     rng = np.random.default_rng(0)
     state, constants, *_ = prepare(ib.UCBVIGamma.practical(), simulator, 300, rng)
-    world, draws = simulator.open()
-    interpreted(advance, **draws)(state, constants, world, rng, 0, 300)
+    interpreted(advance)(state, constants, simulator.open(), rng, 0, 300)
     for k, rewards in enumerate(paid.values()):
         assert len(rewards) > 20
         assert state.rewards[k, 0] == pytest.approx(np.mean(rewards) - 2.0, rel=1e-12)
@@ -318,16 +318,17 @@ def walked(settings: ib.UCBVIGamma, samples: int) -> list[tuple[int, int]]:
     events: list[tuple[int, int]] = []
     rows, initial = np.cumsum(RAGGED.transition.toarray(), axis=1), np.cumsum(RAGGED.initial)
 
-    def draw_start(world: Any, rng: np.random.Generator) -> int:
+    def draw_start(rng: np.random.Generator) -> int:
         events.append((-1, int(np.searchsorted(initial, rng.random(), side="right"))))
         return events[-1][1]
 
-    def draw_next(world: Any, pair: int, rng: np.random.Generator) -> int:
+    def draw_next(pair: int, rng: np.random.Generator) -> int:
         events.append((int(world.states[pair]), int(np.searchsorted(rows[pair], rng.random(), side="right"))))
         return events[-1][1]
 
     state, constants, world, rng = prepared(RAGGED, settings, samples)
-    interpreted(advance, draw_start=draw_start, draw_next=draw_next)(state, constants, world, rng, 0, samples)
+    told = watched(world, draw_start=draw_start, draw_next=draw_next)
+    interpreted(advance)(state, constants, told, rng, 0, samples)
     assert events[0][0] == -1 and sum(s >= 0 for s, _ in events) == samples
     assert all(s in (-1, came_to) for (_, came_to), (s, _) in pairwise(events))
     return events

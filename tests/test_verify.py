@@ -1,7 +1,8 @@
 """The independent checker: it accepts what is proved, and nothing else, whatever is in the files.
 
-The judge of these tests is the truth: values in rationals by elimination, and the best of all deterministic policies.
-An accepted certificate must state only what is true of the model in the file.
+The judge of these tests is the truth: values in rationals by elimination, and the best of all deterministic policies,
+for each of the three criteria, see `naive_proofs`. An accepted certificate must state only what is true of the model in
+the file. Certificates are the library's, and for all criteria some that are made from the formulas alone.
 
 Files are changed in two ways. Changed and sealed again, as a liar would, so that only the arithmetic can tell; or just
 changed, as damage does, and then nothing is accepted. ``python tests/test_verify.py 10000`` damages that many files.
@@ -15,9 +16,11 @@ import io
 import json
 import math
 import random
+import struct
 import subprocess
 import sys
 import tempfile
+import warnings
 import zipfile
 from collections import Counter
 from dataclasses import replace
@@ -27,13 +30,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import inbounds as ib
-from inbounds.formats import npz
+import naive_proofs
+from inbounds.formats import npz, write_model
+from inbounds.proofs.certificate import Certificate, Proof
 from inbounds.proofs.files import save_certificate, sealed
-from inbounds.proofs.known_model import certified, certify_exact, certify_infeasible
-from inbounds.proofs.verify import verify
-from test_certify_exact import best_value, drawn, exact_gains, exact_values, random_policy, weighted
+from inbounds.proofs.known_model import certify_infeasible, certify_known
+from inbounds.proofs.verify import LAYOUT, verify
+from naive_proofs import CRITERIA, drawn_model, is_true, proof_of_a_policy, proof_of_infeasibility
+from test_known_model import drawn, random_policy
 
 CHECKER = Path(sys.modules["inbounds.proofs.verify"].__file__)
 
@@ -44,7 +51,7 @@ class Files:
     def __init__(self, folder, cmdp, certificate):
         self.model, self.certificate = folder / "model.npz", folder / "certificate.json"
         self.cmdp = cmdp
-        cmdp.save(self.model)
+        write_model(cmdp, self.model)
         save_certificate(certificate, self.certificate)
         self.model_bytes, self.claim_bytes = self.model.read_bytes(), self.certificate.read_bytes()
         self.claim = json.loads(self.claim_bytes)
@@ -70,25 +77,6 @@ class Files:
         return verify(str(self.model), str(self.certificate))
 
 
-def is_true(cmdp, claim):
-    """Whether what the certificate states is true of the model, by values in rationals."""
-    gains = exact_gains(cmdp)
-    number = float.fromhex
-    if claim["statement"] == "infeasible":
-        prices = [number(price) for price in claim["prices"]]
-        return best_value(cmdp, weighted(gains[1:], prices)) <= number(claim["margin_upper"]) < 0
-    values = exact_values(cmdp, [number(p) for p in claim["policy"]], gains)
-    lowers = [number(lower) for lower in claim["margins_lower"]]
-    holds = len(lowers) == cmdp.n_constraints
-    holds &= all(value >= lower >= 0.0 for value, lower in zip(values[1:], lowers, strict=True))
-    if claim["reward_lower"] is not None:
-        holds &= values[0] >= number(claim["reward_lower"])
-    if claim["reward_upper"] is not None:
-        prices = [1.0, *(number(price) for price in claim["prices"])]
-        holds &= min(prices) >= 0.0 and best_value(cmdp, weighted(gains, prices)) <= number(claim["reward_upper"])
-    return holds
-
-
 def arrays_in(content):
     """The arrays in a model file, read by NumPy; the zip by Python, which is less strict about what comes before it."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -100,25 +88,24 @@ def arrays_in(content):
 
 def model_of(arrays):
     """As much of a model as `is_true` needs, every number exact."""
-    n_states, n_pairs = arrays["initial"].size, arrays["reward"].size
-    dense = np.full((n_pairs, n_states), Fraction(0))
-    for pair in range(n_pairs):
-        for entry in range(arrays["indptr"][pair], arrays["indptr"][pair + 1]):
-            dense[pair, arrays["indices"][entry]] += Fraction(float(arrays["probabilities"][entry]))
-    bounds = [{1: "at_least", -1: "at_most"}[int(sense)] for sense in arrays["senses"]]
+    criterion = json.loads(arrays["header"].tobytes())["criterion"]
+    n_states, n_pairs = arrays["initial"].size, arrays["actions"].size
+    dense = np.full((arrays["indptr"].size - 1, n_states), Fraction(0))
+    for row in range(len(dense)):
+        for entry in range(arrays["indptr"][row], arrays["indptr"][row + 1]):
+            dense[row, arrays["indices"][entry]] += Fraction(float(arrays["probabilities"][entry]))
+    stages = [SimpleNamespace(toarray=lambda rows=rows: rows) for rows in dense.reshape(-1, n_pairs, n_states)]
+    sides = [{1: "at_least", -1: "at_most"}[int(sense)] for sense in arrays["senses"]]
     return SimpleNamespace(
-        n_states=n_states,
-        n_pairs=n_pairs,
-        n_constraints=len(bounds),
-        discount=float(arrays["discount"].item()),
+        criterion=criterion,
         offsets=arrays["offsets"],
-        pairs=SimpleNamespace(states=np.repeat(np.arange(n_states), np.diff(arrays["offsets"]))),
-        transition=SimpleNamespace(toarray=lambda: dense),
+        actions=arrays["actions"],
+        transition=tuple(stages) if len(stages) > 1 else stages[0],
         initial=arrays["initial"],
         reward=arrays["reward"],
         constraints=[
             ib.Constraint(signal, **{side: float(bound)})
-            for signal, side, bound in zip(arrays["signals"], bounds, arrays["bounds"], strict=True)
+            for signal, side, bound in zip(arrays["signals"], sides, arrays["bounds"], strict=True)
         ],
     )
 
@@ -127,9 +114,10 @@ def small_proof(folder, seed=0, exact=True):
     """A feasible problem small enough that the truth can be had by enumeration, with its certified solution."""
     cmdp = drawn(seed, states=3, discount=0.75)
     cmdp = cmdp.tightened(ib.slater(cmdp).value - 0.1)  # feasible by 0.1, so that something binds
-    solution, certificate = certified(cmdp, ib.solve(cmdp))
+    solution = ib.solve(cmdp)
+    certificate = solution.certificate
     if exact:  # claims what is proved, to the last bit
-        certificate = certify_exact(
+        certificate = certify_known(
             solution.policy, cmdp, exact=True, prices=solution.prices, value_function=solution.value_function
         )
     assert certificate.in_bounds
@@ -146,16 +134,34 @@ def small_infeasibility(folder, seed=0):
     return Files(folder, cmdp, certificate)
 
 
+def by_hand(criterion, make=proof_of_a_policy, **options):
+    """A maker of files with a certificate that is made from the formulas alone."""
+    return lambda folder, seed=0: Files(folder, *make(criterion, seed, **options))
+
+
+MAKERS = {"solution": small_proof, "no solution": small_infeasibility}
+for criterion in CRITERIA:
+    for what, make in (("policy", proof_of_a_policy), ("infeasible", proof_of_infeasibility)):
+        MAKERS[f"{next(iter(criterion))}, {what}"] = by_hand(criterion, make)
+for staged in ((), ("transition",), ("reward",), ("signals",)):  # the rest is in the file once
+    MAKERS[f"horizon, only {staged or None} by stage"] = by_hand({"horizon": 2}, staged=staged)
+EVERY_MAKER = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+
+
 # --- it stands alone ---
 
 
 def test_standard_library_only_and_short():
     source = CHECKER.read_text()
-    assert source.count("\n") < 200
+    assert source.count("\n") <= 230
     for node in ast.walk(ast.parse(source)):
         modules = [name.name for name in node.names] if isinstance(node, ast.Import) else []
         modules += [node.module] if isinstance(node, ast.ImportFrom) else []
         assert all(module in sys.stdlib_module_names for module in modules)
+
+
+def test_the_layout_is_that_of_the_format():
+    assert LAYOUT == npz.LAYOUT and list(LAYOUT) == list(npz.LAYOUT)
 
 
 def test_as_a_script(tmp_path):
@@ -196,9 +202,10 @@ PROBLEMS = {
 @pytest.mark.parametrize("exact", [False, True])
 def test_certified_solutions_are_accepted(tmp_path, problem, exact):
     cmdp = PROBLEMS[problem]()
-    solution, certificate = certified(cmdp, ib.solve(cmdp))
+    solution = ib.solve(cmdp)
+    certificate = solution.certificate
     if exact:
-        certificate = certify_exact(
+        certificate = certify_known(
             solution.policy, cmdp, exact=True, prices=solution.prices, value_function=solution.value_function
         )
     accepted, lines = Files(tmp_path, cmdp, certificate).verify()
@@ -218,7 +225,7 @@ def test_drawn_problems_are_accepted(tmp_path, exact):
         policy = random_policy(cmdp, seed)
         slack = ib.evaluate(cmdp, policy).margins - 1e-12 * cmdp.margin_scales
         cmdp = cmdp.tightened(slack)  # just in bounds: a wrong rounding would show
-        certificate = certify_exact(
+        certificate = certify_known(
             policy,
             cmdp,
             exact=exact,
@@ -241,7 +248,7 @@ def test_unreachable_states_and_dust(tmp_path):
         discount=0.9,
     )
     for probabilities in ([0.5, 0.5, 1.0, 1.0], [1e-320, 1.0, 1.0, 1.0]):
-        certificate = certify_exact(
+        certificate = certify_known(
             ib.Policy(cmdp.pairs, probabilities), cmdp, prices=[1.0], value_function=np.zeros(3)
         )
         assert certificate.in_bounds
@@ -251,13 +258,13 @@ def test_unreachable_states_and_dust(tmp_path):
 
 def test_a_thousand_states(tmp_path):
     cmdp = ib.zoo.garnet(states=1000, actions=8, successors=5, discount=0.99, seed=4).tightened(-0.01)
-    certificate = certify_exact(
+    certificate = certify_known(
         random_policy(cmdp, 4), cmdp, prices=[0.3, 0.2], value_function=np.random.default_rng(4).random(1000)
     )
     accepted, lines = Files(tmp_path, cmdp, replace(certificate, reward_lower=-math.inf)).verify()
     assert accepted == certificate.in_bounds and (not accepted or len(lines) == 4)
     accepted, lines = Files(
-        tmp_path, cmdp.tightened(-1.0), certify_exact(random_policy(cmdp, 4), cmdp.tightened(-1.0))
+        tmp_path, cmdp.tightened(-1.0), certify_known(random_policy(cmdp, 4), cmdp.tightened(-1.0))
     ).verify()
     assert accepted, lines
 
@@ -287,7 +294,7 @@ def test_the_same_model_in_another_file_is_refused_with_advice_that_works(tmp_pa
         assert verify(str(converted), str(files.certificate))[0]
 
 
-@pytest.mark.parametrize("make", [small_proof, small_infeasibility])
+@EVERY_MAKER
 def test_a_harmless_change_breaks_the_seal(tmp_path, make):
     """Each of them leaves the statement as true as it was."""
     files = make(tmp_path)
@@ -311,8 +318,8 @@ def test_a_harmless_change_breaks_the_seal(tmp_path, make):
         assert files.verify_bytes(files.model_bytes, files.resealed(files.model_bytes, json.loads(changed)))[0]
         accepted, lines = files.verify_bytes(files.model_bytes, changed.encode())
         assert not accepted and "damaged or edited" in lines[0], changed[-80:]
-    npz.write(replace(files.cmdp, name="another"), renamed := io.BytesIO())
-    npz.write(replace(files.cmdp, state_labels=("a", "b", "c")), labelled := io.BytesIO())
+    npz.write(changed_model(files.cmdp, name="another"), renamed := io.BytesIO())
+    npz.write(changed_model(files.cmdp, state_labels=("a", "b", "c")), labelled := io.BytesIO())
     for model in (renamed.getvalue(), labelled.getvalue(), files.model_bytes + b" ", b" " + files.model_bytes):
         assert files.verify_bytes(model, files.resealed(model))[0]
         accepted, lines = files.verify_bytes(model, files.claim_bytes)
@@ -322,9 +329,9 @@ def test_a_harmless_change_breaks_the_seal(tmp_path, make):
 def test_older_versions_and_other_files_are_named(tmp_path):
     files = small_proof(tmp_path)
     old = {key: value for key, value in files.claim.items() if key not in ("model", "seal")} | {"version": 1}
-    for other in (old, files.claim | {"version": 3}, files.claim | {"kind": "cmdp"}):
+    for other in (old, files.claim | {"version": 2}, files.claim | {"version": 4}, files.claim | {"kind": "cmdp"}):
         accepted, lines = files.verify_bytes(files.model_bytes, json.dumps(other, indent=0).encode() + b"\n")
-        assert not accepted and lines == ["it is not a certificate, version 2"]
+        assert not accepted and lines == ["it is not a certificate, version 3"]
     accepted, lines = files.verify_bytes(files.model_bytes, sealed(files.claim | {"model": None}))
     assert not accepted and "SHA-256 differs" in lines[0]
 
@@ -334,13 +341,13 @@ def test_older_versions_and_other_files_are_named(tmp_path):
 
 def test_out_of_bounds_is_rejected(tmp_path):
     cmdp = ib.zoo.queue()
-    accepted, lines = Files(tmp_path, cmdp, certify_exact(ib.Policy.uniform(cmdp), cmdp)).verify()
+    accepted, lines = Files(tmp_path, cmdp, certify_known(ib.Policy.uniform(cmdp), cmdp)).verify()
     assert not accepted and "negative" in lines[0]
 
 
 def test_certificates_from_samples_are_rejected(tmp_path):
     cmdp = ib.zoo.queue()
-    certificate = certify_exact(ib.slater(cmdp).policy, cmdp)
+    certificate = certify_known(ib.slater(cmdp).policy, cmdp)
     sampled = replace(certificate, kind="confidence", confidence=0.99, samples=1000, proof=None, model=None)
     files = Files(tmp_path, cmdp, sampled)
     assert files.claim["model"] is None
@@ -348,73 +355,106 @@ def test_certificates_from_samples_are_rejected(tmp_path):
     assert not accepted and "samples" in lines[0]
 
 
-def nudged(text, rng):
-    """Another double: a neighbour, or one that differs much."""
-    value = float.fromhex(text)
-    changed = rng.choice(
-        [
-            math.nextafter(value, math.inf),
-            math.nextafter(value, -math.inf),
-            value + 0.01,
-            value - 0.01,
-            -value,
-            0.0,
-            2.0 * value,
-        ]
-    )
-    return changed.hex()
+def nudges(value):
+    """Other values: for a double its neighbours, and some that differ much."""
+    if isinstance(value, bool):
+        return [not value, 1, None]
+    if isinstance(value, int):
+        return [value + 1, value - 1, -value, 0, 2 * value]
+    number = float.fromhex(value)
+    others = [math.nextafter(number, math.inf), math.nextafter(number, -math.inf), number + 0.01, number - 0.01]
+    return [other.hex() for other in (*others, -number, 0.0, 2.0 * number)]
 
 
-NUMBERS = ["reward_lower", "reward_upper", "margin_upper", "discount"]
+NUMBERS = ["reward_lower", "reward_upper", "margin_upper"]
 VECTORS = ["policy", "margins_lower", "reward_vector", "prices", "value_function"]
-SAID = ["statement", "constraints", "margin_vectors", *NUMBERS, *VECTORS]
+SAID = ["statement", "constraints", "criterion", "margin_vectors", *NUMBERS, *VECTORS]
+
+
+def places(claim):
+    """Where in a certificate there are numbers, each as the keys that lead to it."""
+    found = [(key,) for key in NUMBERS if claim.get(key) is not None]
+    found += [("criterion", key) for key in claim["criterion"]]
+    found += [(key, i) for key in VECTORS if key in claim for i in range(len(claim[key]))]
+    found += [
+        ("margin_vectors", k, i) for k, row in enumerate(claim.get("margin_vectors", [])) for i in range(len(row))
+    ]
+    found += [("constraints", k, key) for k in range(len(claim["constraints"])) for key in ("bound", "sense")]
+    return found
+
+
+def with_other(claim, place, value):
+    changed = json.loads(json.dumps(claim))
+    where = changed
+    for key in place[:-1]:
+        where = where[key]
+    where[place[-1]] = value
+    return changed
+
+
+def number_at(claim, place):
+    for key in place:
+        claim = claim[key]
+    return claim
 
 
 def mutated_claim(claim, rng):
     """The certificate with one number changed."""
-    changed = json.loads(json.dumps(claim))
-    places = [(changed, key) for key in NUMBERS if changed.get(key) is not None]
-    places += [(changed[key], i) for key in VECTORS if key in changed for i in range(len(changed[key]))]
-    places += [(row, i) for row in changed.get("margin_vectors", []) for i in range(len(row))]
-    places += [(constraint, "bound") for constraint in changed["constraints"]]
-    where, key = rng.choice(places)
-    where[key] = nudged(where[key], rng)
-    return changed
+    place = rng.choice(places(claim))
+    return with_other(claim, place, rng.choice(nudges(number_at(claim, place))))
 
 
-def mutated_model(cmdp, rng):
-    """The model with one probability, reward, signal or bound, the start, the discount or a sense changed."""
-    what = rng.choice(["probability", "reward", "signal", "bound", "initial", "discount", "sense"])
+def changed_model(model, **changes):
+    if isinstance(model, SimpleNamespace):
+        return SimpleNamespace(**vars(model) | changes)
+    if "criterion" in changes:
+        changes = {**changes, **changes["criterion"]}
+        del changes["criterion"]
+    return replace(model, **changes)
+
+
+def mutated_model(model, rng):
+    """The model with one probability, reward, signal or bound, the start, the criterion or a sense changed."""
+    what = rng.choice(["probability", "reward", "signal", "bound", "initial", "criterion", "sense"])
     vary = rng.choice([1e-16, 1e-9, 1e-3, 0.1])
+    either = rng.choice([-vary, vary])
+    n_pairs, n_states = len(model.actions), len(model.offsets) - 1
+
+    def one_more(values):
+        changed = np.array(values)
+        changed.reshape(-1)[rng.randrange(changed.size)] += either
+        return changed
+
     if what == "probability":
-        rows = cmdp.transition.toarray()
-        pair, state = rng.randrange(cmdp.n_pairs), rng.randrange(cmdp.n_states)
+        stages = list(model.transition) if isinstance(model.transition, tuple) else [model.transition]
+        stage, pair, state = rng.randrange(len(stages)), rng.randrange(n_pairs), rng.randrange(n_states)
+        rows = stages[stage].toarray()
         rows[pair] *= 1.0 - vary
         rows[pair, state] += vary
-        return replace(cmdp, transition=rows)
+        stages[stage] = sp.csr_array(rows)
+        return changed_model(model, transition=tuple(stages) if isinstance(model.transition, tuple) else stages[0])
     if what == "initial":
-        state = rng.randrange(cmdp.n_states)
-        return replace(cmdp, initial=(1.0 - vary) * cmdp.initial + vary * np.eye(cmdp.n_states)[state])
+        state = rng.randrange(n_states)
+        return changed_model(model, initial=(1.0 - vary) * model.initial + vary * np.eye(n_states)[state])
     if what == "reward":
-        return replace(
-            cmdp, reward=cmdp.reward + rng.choice([-vary, vary]) * np.eye(cmdp.n_pairs)[rng.randrange(cmdp.n_pairs)]
-        )
-    if what == "discount":
-        return replace(cmdp, discount=cmdp.discount + rng.choice([-vary, vary]))
-    k = rng.randrange(cmdp.n_constraints)
-    old = cmdp.constraints[k]
+        return changed_model(model, reward=one_more(model.reward))
+    if what == "criterion":
+        if "discount" in model.criterion:
+            return changed_model(model, criterion={"discount": model.criterion["discount"] + either})
+        if np.ndim(model.reward) == 1:
+            return changed_model(model, criterion=rng.choice([{"discount": 0.5}, {"horizon": 2}, {"average": True}]))
+    k = rng.randrange(len(model.constraints))
+    old = model.constraints[k]
     if what == "signal":
-        new = replace(
-            old, signal=old.signal + rng.choice([-vary, vary]) * np.eye(cmdp.n_pairs)[rng.randrange(cmdp.n_pairs)]
-        )
+        new = replace(old, signal=one_more(old.signal))
     elif what == "bound":
-        new = old.tightened(rng.choice([-vary, vary]))
+        new = old.tightened(either)
     else:
         new = replace(old, at_least=old.at_most, at_most=old.at_least)
-    return replace(cmdp, constraints=(*cmdp.constraints[:k], new, *cmdp.constraints[k + 1 :]))
+    return changed_model(model, constraints=(*model.constraints[:k], new, *model.constraints[k + 1 :]))
 
 
-@pytest.mark.parametrize("make", [small_proof, small_infeasibility])
+@EVERY_MAKER
 def test_one_number_of_the_certificate_changed(tmp_path, make):
     outcomes = {True: 0, False: 0}
     for seed in range(4):
@@ -429,7 +469,7 @@ def test_one_number_of_the_certificate_changed(tmp_path, make):
     assert outcomes[False] > 60  # a change may weaken a claim, or prove more: those may be accepted
 
 
-@pytest.mark.parametrize("make", [small_proof, small_infeasibility])
+@EVERY_MAKER
 def test_one_number_of_the_model_changed(tmp_path, make):
     outcomes = {True: 0, False: 0}
     for seed in range(4):
@@ -466,10 +506,134 @@ def test_claims_are_tight_to_the_last_bit(tmp_path):
         assert not with_claim(
             lambda claim, k=k: claim["constraints"][k].update(sense=-claim["constraints"][k]["sense"])
         )
-    assert not with_claim(lambda claim: next_double(claim, "discount", 1.0))
+    assert not with_claim(lambda claim: next_double(claim["criterion"], "discount", 1.0))
     assert not with_claim(lambda claim: claim["margin_vectors"].pop())
     assert not with_claim(lambda claim: claim.update(statement="infeasible"))
     assert not with_claim(lambda claim: claim.update(constraints=[], margins_lower=[], margin_vectors=[]))
+
+
+BY_HAND = [name for name in MAKERS if name not in ("solution", "no solution")]
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_every_number_of_a_certificate_changed_in_every_way(tmp_path, name):
+    """What is accepted is true; and certificates claim what is proved, so that the next double is not accepted."""
+    for seed in range(2):
+        files = MAKERS[name](tmp_path, seed)
+        accepted, lines = files.verify()
+        assert accepted and is_true(files.cmdp, files.claim), lines
+        rejected = 0
+        for place in places(files.claim):
+            for value in nudges(number_at(files.claim, place)):
+                claim = with_other(files.claim, place, value)
+                if claim == files.claim:
+                    continue
+                accepted, lines = files.verify(claim=claim)
+                assert not accepted or is_true(files.cmdp, claim), (place, value, lines)
+                rejected += not accepted
+                claims_more = {"margins_lower": 0, "reward_lower": 0, "reward_upper": 1, "margin_upper": 1}.get(
+                    place[0]
+                )
+                if claims_more is not None and value == nudges(number_at(files.claim, place))[claims_more]:
+                    assert not accepted, place
+                if place[0] in ("criterion", "constraints") and value is not None and value != 1:
+                    assert not accepted, place
+        assert rejected > 0.3 * sum(len(nudges(number_at(files.claim, place))) for place in places(files.claim))
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_any_vectors_prove_something_true(tmp_path, criterion):
+    """Not only value functions: the bound holds for all vectors, and for chains of several classes too."""
+    accepted = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        size = 10.0 ** rng.integers(-3, 3)
+        model, certificate = proof_of_a_policy(
+            criterion, seed, slack=3.0 * size, vectors=lambda y, rng=rng, size=size: y + size * rng.normal(size=y.shape)
+        )
+        files = Files(tmp_path, model, certificate)
+        taken, lines = files.verify()
+        assert taken == certificate.in_bounds, lines
+        assert (
+            is_true(model, files.claim) == certificate.in_bounds
+        )  # its margins may be proved to be negative ones only
+        accepted += taken
+    assert accepted > 5
+
+
+def test_averages_whatever_the_classes(tmp_path):
+    """Deterministic moves: policies with several classes, periods, and states that are left for good."""
+    several = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        model = drawn_model({"average": True}, seed, states=4, constraints=0)
+        moves = sp.csr_array(np.eye(4)[rng.integers(0, 4, size=len(model.actions))])
+        policy = np.eye(len(model.actions))[model.offsets[:-1]].sum(axis=0)  # the first action in each state
+        vectors = rng.normal(size=(2, 4))
+        known = naive_proofs.exact(changed_model(model, transition=moves))
+        chosen = naive_proofs.by_state(known, policy)
+        lower = naive_proofs.lower_bound(known, chosen, known.gains[0], vectors[0])
+        upper = naive_proofs.upper_bound(known, known.gains[0], vectors[1])
+        proof = Proof({"average": True}, policy, np.empty((0, 4)), vectors[0], np.empty(0), vectors[1])
+        certificate = Certificate(
+            in_bounds=True,
+            kind="exact",
+            constraints=(),
+            margins_lower=np.empty(0),
+            methods=(),
+            reward_lower=naive_proofs.rounded(lower),
+            reward_upper=naive_proofs.rounded(upper, up=True),
+            proof=proof,
+            model=changed_model(model, transition=moves),
+        )
+        files = Files(tmp_path, certificate.model, certificate)
+        assert files.verify()[0]
+        for start in np.eye(4):
+            assert is_true(changed_model(certificate.model, initial=start), files.claim)
+        ends = [
+            naive_proofs.long_run([known.moves[0][p] for p in model.offsets[:-1]], row)
+            for row in np.eye(4, dtype=int).tolist()
+        ]
+        several += len({tuple(end) for end in ends}) > 1
+    assert several > 5
+
+
+def test_the_criterion_must_be_that_of_the_model(tmp_path):
+    """The same arrays under another criterion are another model, and the certificate of one proves nothing of it."""
+    for criterion in CRITERIA:
+        files = by_hand(criterion, staged=())(tmp_path)
+        for other in ({"discount": 0.5}, {"discount": 0.0}, {"horizon": 1}, {"horizon": 2}, {"average": True}):
+            if other != criterion:
+                accepted, lines = files.verify(cmdp=changed_model(files.cmdp, criterion=other))
+                assert not accepted and "another criterion" in lines[0]
+                written = {key: x.hex() if key == "discount" else x for key, x in other.items()}
+                accepted, lines = files.verify(claim=files.claim | {"criterion": written})
+                assert not accepted and "another criterion" in lines[0]
+        for odd in ({}, {"gamma": 0.5}, {"discount": 0.5, "average": True}, None, 0.75, [], {"discount": None}):
+            assert not files.verify(claim=files.claim | {"criterion": odd})[0]
+
+
+def test_a_bound_on_a_sum_is_spread_exactly(tmp_path):
+    """A third of the bound is no double, and yet what is claimed is right to the last bit."""
+    model = SimpleNamespace(
+        criterion={"horizon": 3},
+        offsets=np.array([0, 1]),
+        actions=np.array([0]),
+        transition=sp.csr_array([[1.0]]),
+        reward=np.array([0.1]),
+        constraints=(ib.Constraint(np.array([0.1]), at_least=0.1, name="sum"),),
+        initial=np.array([1.0]),
+        state_labels=None,
+        action_labels=None,
+        name="",
+    )
+    proof = Proof({"horizon": 3}, np.ones(3), np.zeros((1, 3)), np.zeros(3))
+    exactly = 3 * Fraction(0.1) - Fraction(0.1)
+    for claimed, wanted in ((naive_proofs.rounded(exactly), True), (naive_proofs.rounded(exactly, up=True), False)):
+        certificate = Certificate(
+            True, "exact", model.constraints, np.array([claimed]), ("by hand",), proof=proof, model=model
+        )
+        assert Files(tmp_path, model, certificate).verify()[0] == (wanted or Fraction(claimed) <= exactly)
 
 
 def test_changing_what_the_policy_does_is_noticed(tmp_path):
@@ -504,6 +668,178 @@ def test_probabilities_must_be_probabilities(tmp_path):
         files.certificate.write_bytes(files.resealed(files.model.read_bytes()))
         accepted, lines = verify(str(files.model), str(files.certificate))
         assert not accepted and "probabilit" in lines[0]
+
+
+# --- files that try to be something else ---
+
+
+def zipped(members, compression=zipfile.ZIP_STORED):
+    """A zip of (name, content), compressed or not."""
+    with warnings.catch_warnings(), zipfile.ZipFile(stream := io.BytesIO(), "w") as archive:
+        warnings.simplefilter("ignore")  # that a name is there twice
+        for name, content in members:
+            archive.writestr(zipfile.ZipInfo(name), content, compress_type=compression)
+    return stream.getvalue()
+
+
+def members_of(content):
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def array_bytes(array):
+    np.lib.format.write_array(stream := io.BytesIO(), np.asarray(array))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_nothing_is_ever_unpacked(tmp_path, compression, monkeypatch):
+    """A hundred megabytes of zeros in a small file, whatever its directory says of their size: none of it is read."""
+    files = small_proof(tmp_path)
+    members = members_of(files.model_bytes)
+    honest = zipped(members.items(), compression)
+    large = zipped((members | {"reward.npy": members["reward.npy"] + bytes(10**8)}).items(), compression)
+    assert len(large) < 10**6
+    reads = []
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *arguments: reads.append(arguments))
+    for content in (honest, large, understated(large), understated(large, also_packed=True)):
+        accepted, lines = files.verify_bytes(content, files.resealed(content))
+        assert not accepted and "compressed" in lines[0]
+    overstated = bytearray(zipped(members.items()))
+    entry = overstated.rindex(b"PK\x01\x02")  # the last of the directory; its sizes, packed and not, are at 20 and 24
+    for sizes in ((2**31, 2**31), (1, 2**31), (2**31, 1), (1, 2), (2, 1)):
+        overstated[entry + 20 : entry + 28] = struct.pack("<II", *sizes)
+        content = bytes(overstated)
+        accepted, lines = files.verify_bytes(content, files.resealed(content))
+        assert not accepted and "compressed" in lines[0], sizes
+    assert not reads
+
+
+def understated(content, also_packed=False):
+    """The zip with sizes in its directory that are small, or small and as large packed as not."""
+    data = bytearray(content)
+    position = 0
+    while (position := data.find(b"PK\x01\x02", position)) >= 0:
+        packed = struct.unpack("<I", data[position + 20 : position + 24])[0]
+        data[position + 24 : position + 28] = struct.pack("<I", packed if also_packed else 8)
+        position += 4
+    return bytes(data)
+
+
+def test_exactly_the_members_of_a_model_each_once(tmp_path):
+    """With a second array under the same name, what is proved would depend on who reads the file."""
+    files = small_proof(tmp_path)
+    members = members_of(files.model_bytes)
+    other = array_bytes(np.load(io.BytesIO(members["signals.npy"])) - 1.0)
+    same = zipped(members.items())
+    assert files.verify_bytes(same, files.resealed(same))[0]
+    for changed in (
+        [*members.items(), ("signals", other)],
+        [("signals", other), *members.items()],
+        [*members.items(), ("signals.npy", other)],
+        [("signals.npy", other), *members.items()],
+        [*members.items(), ("discount.npy", array_bytes(0.5))],
+        [*members.items(), ("a note", b"")],
+        [item for item in members.items() if item[0] != "actions.npy"],
+        [(name.removesuffix(".npy"), content) for name, content in members.items()],
+        [("signals" if name == "signals.npy" else name, content) for name, content in members.items()],
+        [("./" + name, content) for name, content in members.items()],
+    ):
+        content = zipped(changed)
+        accepted, lines = files.verify_bytes(content, files.resealed(content))
+        assert not accepted and "members" in lines[0], [name for name, _ in changed]
+
+
+def test_shapes_and_types_are_those_of_the_layout(tmp_path):
+    """The same numbers in another shape would be read in another order by somebody else."""
+    files = by_hand({"horizon": 3})(tmp_path)
+    arrays = {name.removesuffix(".npy"): np.load(io.BytesIO(x)) for name, x in members_of(files.model_bytes).items()}
+    n_pairs = arrays["actions"].size
+    for name, array in (
+        ("reward", arrays["reward"].reshape(n_pairs, 3)),
+        ("reward", arrays["reward"].ravel()),
+        ("reward", np.asfortranarray(arrays["reward"])),
+        ("reward", arrays["reward"][None]),
+        ("reward", arrays["reward"][:2]),
+        ("reward", arrays["reward"].astype(np.float32)),
+        ("signals", arrays["signals"].reshape(3, 2, n_pairs)),
+        ("signals", arrays["signals"].reshape(2, -1)),
+        ("signals", arrays["signals"][:, 0]),
+        ("indptr", arrays["indptr"][: n_pairs + 1]),
+        ("indptr", arrays["indptr"][: 2 * n_pairs + 1]),
+        ("initial", arrays["initial"][:, None]),
+        ("actions", arrays["actions"][:-1]),
+        ("offsets", arrays["offsets"].astype(float)),
+        ("senses", arrays["senses"].astype(float)),
+        ("bounds", arrays["bounds"][:, None]),
+    ):
+        content = zipped((f"{key}.npy", array_bytes(x)) for key, x in (arrays | {name: array}).items())
+        accepted, lines = files.verify_bytes(content, files.resealed(content))
+        if (name, array.shape) == ("signals", (2, n_pairs)):
+            assert not accepted and "only proved" in lines[0]  # a shape that there is: of other signals
+        else:
+            assert not accepted and ("sizes" in lines[0] or "array" in lines[0] or "indptr" in lines[0]), (name, lines)
+
+
+@pytest.mark.parametrize("criterion", [{"discount": 0.75}, {"average": True}], ids=str)
+def test_without_a_horizon_nothing_depends_on_the_stage(tmp_path, criterion):
+    """Not even on the only one: a file with an axis of one stage is none that the library reads."""
+    files = by_hand(criterion)(tmp_path)
+    arrays = {name.removesuffix(".npy"): np.load(io.BytesIO(x)) for name, x in members_of(files.model_bytes).items()}
+    for name, array in (("reward", arrays["reward"][None]), ("signals", arrays["signals"][:, None])):
+        content = zipped((f"{key}.npy", array_bytes(x)) for key, x in (arrays | {name: array}).items())
+        accepted, lines = files.verify_bytes(content, files.resealed(content))
+        assert not accepted and "sizes" in lines[0]
+
+
+def test_headers_of_the_model_that_are_wrong(tmp_path):
+    files = by_hand({"average": True})(tmp_path)
+    members = members_of(files.model_bytes)
+    header = json.loads(np.load(io.BytesIO(members["header.npy"])).tobytes())
+    for change in (
+        {"version": 1},
+        {"version": 3},
+        {"kind": "policy"},
+        {"criterion": {}},
+        {"criterion": None},
+        {"criterion": {"average": 1}},
+        {"criterion": {"average": False}},
+        {"criterion": {"average": True, "discount": 0.5}},
+        {"criterion": {"gamma": 0.5}},
+        {"criterion": {"discount": 1.0}},
+        {"criterion": {"discount": -0.5}},
+        {"criterion": {"discount": float("nan")}},
+        {"criterion": {"discount": "0.5"}},
+        {"criterion": {"discount": False}},
+        {"criterion": {"horizon": 0}},
+        {"criterion": {"horizon": -1}},
+        {"criterion": {"horizon": 1.0}},
+        {"criterion": {"horizon": True}},
+        {"constraints": []},
+    ):
+        text = np.frombuffer(json.dumps(header | change).encode(), dtype=np.uint8)
+        content = zipped((members | {"header.npy": array_bytes(text)}).items())
+        written = {key: x.hex() if isinstance(x, float) else x for key, x in (change.get("criterion") or {}).items()}
+        for claimed in (files.claim["criterion"], written):
+            claim = files.resealed(content, files.claim | {"criterion": claimed})
+            accepted, lines = files.verify_bytes(content, claim)
+            assert not accepted, change
+            if change.get("criterion") and len(change["criterion"]) == 1:
+                assert "the criterion is wrong" in lines[0] or "the discount or the horizon is wrong" in lines[0]
+
+
+@pytest.mark.parametrize("make", [proof_of_a_policy, proof_of_infeasibility])
+def test_a_horizon_that_is_only_claimed_costs_nothing(tmp_path, make):
+    """The arrays of one stage, and a header that claims very many of them."""
+    files = by_hand({"horizon": 2}, make, staged=())(tmp_path)
+    members = members_of(files.model_bytes)
+    header = json.loads(np.load(io.BytesIO(members["header.npy"])).tobytes())
+    for horizon in (3, 10**9, 10**18, 10**60):
+        text = json.dumps(header | {"criterion": {"horizon": horizon}}).encode()
+        content = zipped((members | {"header.npy": array_bytes(np.frombuffer(text, dtype=np.uint8))}).items())
+        claim = files.claim | {"criterion": {"horizon": horizon}}
+        accepted, lines = files.verify_bytes(content, files.resealed(content, claim))
+        assert not accepted and "length" in lines[0]
 
 
 # --- damaged files ---
@@ -674,7 +1010,10 @@ def fuzz(folder, rounds, seed, reseal):
     rng = random.Random(seed)
     tried, taken = Counter(), Counter()
     judged = set()  # most accepted damage is where nothing is said: no need to work out the same truth again
-    made = [make(folder, which) for which, make in enumerate((small_proof, small_infeasibility))]
+    made = []
+    for which, make in enumerate(MAKERS.values()):
+        (place := folder / str(which)).mkdir()
+        made.append(make(place, which))
     with np.errstate(all="ignore"):
         while tried.total() < rounds:
             files, way = rng.choice(made), rng.choice(list(DAMAGE))
@@ -692,7 +1031,8 @@ def fuzz(folder, rounds, seed, reseal):
             if accepted and reseal:
                 said = {key: value for key, value in json.loads(claim).items() if key in SAID}
                 arrays = arrays_in(model)
-                given = [(name, arrays[name].tolist()) for name in sorted(set(arrays) - {"header", "actions"})]
+                given = [(name, arrays[name].tolist()) for name in sorted(set(arrays) - {"header"})]
+                given += [("criterion", json.loads(arrays["header"].tobytes())["criterion"])]
                 if (key := repr((given, said))) not in judged:
                     assert is_true(model_of(arrays), said), lines
                     judged.add(key)

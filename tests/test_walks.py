@@ -13,6 +13,7 @@ import inbounds as ib
 from inbounds.numerics.compiled import interpreted
 from inbounds.proofs import walks
 from inbounds.proofs.evidence import new_log
+from uniforms import watched
 
 
 def small_problem(discount: float = 0.6, n_constraints: int = 2) -> ib.CMDP:
@@ -77,18 +78,17 @@ def enumerate_walks(cmdp: ib.CMDP, policy: ib.Policy, design: walks.Design, step
     value minus the guess, from the state that it has reached, in the rows that are still active.
     """
     simulator = cmdp.simulator()
-    world, _ = simulator.open()
     transition, truth = cmdp.transition.toarray(), scaled_values(cmdp, policy)
     script, where = Script(), [0, 0]
 
-    def draw_start(world: Any, rng: Any) -> int:
+    def draw_start(rng: Any) -> int:
         start = script.choose(cmdp.initial)
         if where[1] == 0:  # the first start of a walk is where it begins
             where[0] = start
         where[1] += 1
         return start
 
-    def draw_next(world: Any, pair: int, rng: Any) -> int:
+    def draw_next(pair: int, rng: Any) -> int:
         where[0] = script.choose(transition[pair])
         return where[0]
 
@@ -106,8 +106,8 @@ def enumerate_walks(cmdp: ib.CMDP, policy: ib.Policy, design: walks.Design, step
             chosen = script.choose(policy.probabilities[first:last])
             return float(np.sum(policy.probabilities[first : first + chosen]))
 
-    walk = interpreted(walks.draw_walk, draw_start=draw_start, draw_next=draw_next)
-    rows = 1 + cmdp.n_constraints
+    walk = interpreted(walks.draw_walk)
+    world, rows = watched(simulator.open(), draw_start=draw_start, draw_next=draw_next), 1 + cmdp.n_constraints
     mean, mass, lowest = np.zeros(rows), 0.0, math.inf
     log = new_log(simulator, 0)
     for _ in script:
@@ -166,7 +166,7 @@ def test_the_predicted_variance_is_that_of_the_walks() -> None:
     simulator = SMALL.simulator()
     guess = walks.guess_from_model(simulator.scaling.model(SMALL), HALF_HALF)
     design = walks.make_design(simulator, HALF_HALF, guess)
-    world, _ = simulator.open()
+    world = simulator.open()
     rng, log = np.random.default_rng(0), new_log(simulator, 0)
     totals = np.empty((10_000, 3))
     for row in totals:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.problem.episodic import EpisodicCMDP, EpisodicPolicy, evaluate_episodic
+from inbounds.criteria import criterion_of
 
 # Name, parameters, optimum, optimum without the constraint, price, as printed. Media is published as a minimisation.
 EPISODIC = [
@@ -44,8 +44,8 @@ def test_printed_numbers_are_strict():
 
 @pytest.mark.parametrize(("name", "parameters", "optimum", "unconstrained", "price"), EPISODIC, ids=IDS)
 def test_episodic_problem_reaches_its_optimum(name, parameters, optimum, unconstrained, price):
-    problem = ib.zoo.load(name, **parameters)
-    assert isinstance(problem, EpisodicCMDP)
+    problem = ib.zoo.make(name, **parameters)
+    assert list(problem.criterion) == ["horizon"]
     best = ib.solve(problem)
     assert best.in_bounds
     assert best.gap <= 1e-9
@@ -62,7 +62,7 @@ def test_episodic_problem_reaches_its_optimum(name, parameters, optimum, unconst
 @pytest.mark.parametrize(("name", "parameters"), [row[:2] for row in EPISODIC], ids=IDS)
 def test_episodic_problem_is_well_posed(name, parameters):
     """Strictly feasible, the bound binds, and at most one (stage, state) that is visited needs a coin."""
-    problem = ib.zoo.load(name, **parameters)
+    problem = ib.zoo.make(name, **parameters)
     assert ib.slater(problem).value > 0.05
     best = ib.solve(problem, method="lp")  # at a vertex; the bundle may mix more
     assert best.margins[0] == pytest.approx(0.0, abs=1e-9)
@@ -76,8 +76,8 @@ def test_episodic_problem_is_well_posed(name, parameters):
 def test_media_uses_the_fast_link_when_it_may():
     """The published unconstrained optimum uses 9.9087 fast steps; there is a choice from 8.557 to 10 (always fast)."""
     problem = ib.zoo.media()
-    always = EpisodicPolicy.deterministic(problem, np.tile(np.arange(1, 20, 2), (10, 1)))
-    value = evaluate_episodic(problem, always)
+    always = ib.Policy.deterministic(problem, np.tile(np.arange(1, 20, 2), (10, 1)))
+    value = ib.evaluate(problem, always)
     assert value.reward == printed("-5.393138")
     assert value.margins[0] == pytest.approx(5.0 - 10.0, abs=1e-12)
     optimal = ib.Constraint(problem.reward, at_least=value.reward - 1e-10, name="optimal")
@@ -119,7 +119,7 @@ def test_hazard_grid_moves():
 def test_jump_grid_reaches_its_optimum():
     """Published as discounted sums: compare totals; a price is the same in both."""
     problem = ib.zoo.jump_grid()
-    assert problem.total(problem.constraints[0].bound) == pytest.approx(1.5, abs=1e-15)
+    assert criterion_of(problem).total(problem.constraints[0].bound) == pytest.approx(1.5, abs=1e-15)
     best = ib.solve(problem)
     assert best.in_bounds
     assert best.total_reward == printed("1.652722")
@@ -157,7 +157,7 @@ def test_conservative_queue(kappa, total):
 
 @pytest.mark.parametrize("name", ib.zoo.names())
 def test_every_problem_loads_by_name(name):
-    problem = ib.zoo.load(name)
+    problem = ib.zoo.make(name)
     assert problem.n_constraints >= 1
     assert problem.name
 
@@ -180,4 +180,4 @@ def test_every_problem_loads_by_name(name):
 )
 def test_wrong_parameters_are_named(name, parameters, message):
     with pytest.raises(ib.InvalidInput, match=message):
-        ib.zoo.load(name, **parameters)
+        ib.zoo.make(name, **parameters)

@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from inbounds import zoo as zoo
-    from inbounds.algorithms.algorithm import learn as learn
-    from inbounds.algorithms.certified import learn_certified as learn_certified
     from inbounds.algorithms.concave_cspda import ConcaveCSPDA as ConcaveCSPDA
     from inbounds.algorithms.crpo import CRPO as CRPO
     from inbounds.algorithms.cspda import CSPDA as CSPDA
-    from inbounds.algorithms.known import iterate as iterate
     from inbounds.algorithms.model_based import ModelBased as ModelBased
     from inbounds.algorithms.npg_pd import NPGPD as NPGPD
     from inbounds.algorithms.opg_pd import OPGPD as OPGPD
-    from inbounds.algorithms.paper_plan import plan as plan
     from inbounds.algorithms.pdsc import PDSC as PDSC
     from inbounds.algorithms.randomized_primal_dual import RandomizedPrimalDual as RandomizedPrimalDual
     from inbounds.algorithms.rpg_pd import RPGPD as RPGPD
@@ -28,33 +24,33 @@ if TYPE_CHECKING:
     from inbounds.algorithms.utility import negative_kl as negative_kl
     from inbounds.algorithms.utility import state_entropy as state_entropy
     from inbounds.certifying import certify as certify
-    from inbounds.certifying import solve as solve
     from inbounds.comparing import compare as compare
+    from inbounds.criteria.evaluation import evaluate as evaluate
+    from inbounds.criteria.evaluation import mix as mix
+    from inbounds.criteria.evaluation import occupancy as occupancy
     from inbounds.errors import Infeasible as Infeasible
     from inbounds.errors import InvalidInput as InvalidInput
     from inbounds.exact.feasibility import slater as slater
     from inbounds.exact.moving_bound import frontier as frontier
     from inbounds.exact.truncation import truncate as truncate
-    from inbounds.formats import load as load
+    from inbounds.learning import iterate as iterate
+    from inbounds.learning import learn as learn
+    from inbounds.learning import learn_certified as learn_certified
+    from inbounds.learning import plan as plan
     from inbounds.problem.cmdp import CMDP as CMDP
-    from inbounds.problem.cmdp import Constraint as Constraint
-    from inbounds.problem.episodic import EpisodicCMDP as EpisodicCMDP
-    from inbounds.problem.episodic import EpisodicPolicy as EpisodicPolicy
+    from inbounds.problem.cmdp import load as load
+    from inbounds.problem.constraint import Constraint as Constraint
     from inbounds.problem.policy import Policy as Policy
-    from inbounds.problem.policy import evaluate as evaluate
-    from inbounds.problem.policy import mix as mix
-    from inbounds.problem.policy import occupancy as occupancy
     from inbounds.problem.rules import build as build
     from inbounds.problem.simulator import Simulator as Simulator
+    from inbounds.solving import solve as solve
 
 _HOMES = {
     "CMDP": "problem.cmdp",
     "CRPO": "algorithms.crpo",
     "CSPDA": "algorithms.cspda",
     "ConcaveCSPDA": "algorithms.concave_cspda",
-    "Constraint": "problem.cmdp",
-    "EpisodicCMDP": "problem.episodic",
-    "EpisodicPolicy": "problem.episodic",
+    "Constraint": "problem.constraint",
     "Infeasible": "errors",
     "InvalidInput": "errors",
     "ModelBased": "algorithms.model_based",
@@ -71,18 +67,18 @@ _HOMES = {
     "build": "problem.rules",
     "certify": "certifying",
     "compare": "comparing",
-    "evaluate": "problem.policy",
+    "evaluate": "criteria.evaluation",
     "frontier": "exact.moving_bound",
-    "iterate": "algorithms.known",
-    "learn": "algorithms.algorithm",
-    "learn_certified": "algorithms.certified",
-    "load": "formats",
-    "mix": "problem.policy",
+    "iterate": "learning",
+    "learn": "learning",
+    "learn_certified": "learning",
+    "load": "problem.cmdp",
+    "mix": "criteria.evaluation",
     "negative_kl": "algorithms.utility",
-    "occupancy": "problem.policy",
-    "plan": "algorithms.paper_plan",
+    "occupancy": "criteria.evaluation",
+    "plan": "learning",
     "slater": "exact.feasibility",
-    "solve": "certifying",
+    "solve": "solving",
     "state_entropy": "algorithms.utility",
     "truncate": "exact.truncation",
 }

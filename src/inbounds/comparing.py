@@ -7,90 +7,25 @@ are measured against its optimum.
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from inbounds.algorithms import ALGORITHMS
-from inbounds.algorithms.algorithm import learn, record_of
-from inbounds.arrays import Floats, Ints
+from inbounds.algorithms.algorithm import record_of
 from inbounds.errors import InvalidInput
-from inbounds.exact.attempt import solve
-from inbounds.formats.npz import digest
-from inbounds.numerics.compiled import sources_digest
+from inbounds.exact.methods import solve_uncertified
+from inbounds.inputs import named, whole_number
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.policy import ROUNDING, evaluate
-from inbounds.studies.journal import Journal, key_of
-from inbounds.studies.parallel import run_jobs, valid_workers
+from inbounds.studies.comparison import Comparison, Entry
+from inbounds.studies.parallel import valid_workers
+from inbounds.studies.runs import curves, run_arms
 
 _CHECKPOINTS = 12
 _FIRST = 0.005
 """The first checkpoint, as a share of the samples."""
-
-
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """What the runs of one algorithm came to. Values are totals: discounted sums, in the user's units."""
-
-    name: str
-    settings: str  # as they would be typed
-    constrained: bool  # otherwise it ran without the problem's constraints
-    optimum: float  # of the problem that it ran on
-    samples: Ints  # [C]
-    rewards: Floats  # [seeds, C]
-    margins: Floats  # [seeds, C, K]
-    margin_scales: Floats  # [K], the largest absolute total margin, for what counts as zero
-    seconds: Floats  # [seeds], of wall clock, of the learner alone
-    refusal: str = ""  # why it did not run
-
-    @property
-    def gaps(self) -> Floats:
-        """Optimum minus reward, [seeds, C]. Policies that are out of bounds can be better than the optimum."""
-        return self.optimum - self.rewards
-
-    @property
-    def worst_margins(self) -> Floats:
-        """The least margin of each run, [seeds, C]; infinite without constraints."""
-        return np.min(self.margins, axis=2, initial=np.inf)
-
-    @property
-    def violations(self) -> Floats:
-        """The largest violation of each run, [seeds, C]."""
-        return np.max(-self.margins, axis=2, initial=0.0)
-
-    @property
-    def out_of_bounds(self) -> npt.NDArray[np.bool_]:
-        """Which runs are out of bounds, [seeds, C]."""
-        return np.any(self.margins < -ROUNDING * self.margin_scales, axis=2)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
-    """All entries, and what they are measured against. Values are totals."""
-
-    problem: str
-    constraint_names: tuple[str, ...]
-    optimum: float
-    unconstrained_optimum: float
-    entries: tuple[Entry, ...]
-    samples: int
-    seeds: int
-    preset: str
-    resumed: int  # runs that were found in the journal
-
-    def entry(self, name: str) -> Entry:
-        return next(entry for entry in self.entries if entry.name == name)
-
-    def __repr__(self) -> str:
-        names = ", ".join(entry.name for entry in self.entries)
-        return f"Comparison({self.problem}: {names}; seeds {self.seeds}, samples {self.samples:,})"
 
 
 def compare(
@@ -136,83 +71,49 @@ def compare(
     >>> found.entry("crpo").rewards.shape, round(found.optimum, 6)  # 2 seeds, 12 checkpoints
     ((2, 12), 4.644858)
     """
-    if not isinstance(cmdp, CMDP):
-        raise InvalidInput(f"compare takes a discounted problem, a CMDP; found {type(cmdp).__name__}")
-    for what, count, least in (("seeds", seeds, 1), ("samples", samples, 1_000)):
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
-            raise InvalidInput(f"{what} must be a whole number of at least {least:,}, found {count!r}")
+    if not isinstance(cmdp, CMDP) or cmdp.discount is None:
+        raise InvalidInput(f"compare takes a discounted problem, a CMDP; found {cmdp!r}")
+    seeds, samples = whole_number(seeds, "seeds"), whole_number(samples, "samples", least=1_000)
     chosen, workers = _settings(algorithms, preset), valid_workers(workers)
-    checkpoints = sorted({round(count) for count in np.geomspace(_FIRST * samples, samples, _CHECKPOINTS)})
+    counts = sorted({round(count) for count in np.geomspace(_FIRST * samples, samples, _CHECKPOINTS)})
     free = cmdp.unconstrained()
-    optimum, free_optimum = solve(cmdp).total_reward, solve(free).total_reward
-
-    identity = digest(replace(cmdp, state_labels=None, action_labels=None))  # labels change no run
-    jobs, keys = [], []
-    for settings in chosen.values():
-        made_of = [_identity(settings), _source_digest(type(settings))]
-        for seed in range(seeds):
-            jobs.append((cmdp if record_of(settings).constrained else free, settings, int(samples), checkpoints, seed))
-            keys.append(key_of(identity, *made_of, int(samples), checkpoints, seed))
-    book = None if journal is None else Journal(Path(journal))
-    runs = [None if book is None else book.get(key) for key in keys]
-    missing = [position for position, run in enumerate(runs) if run is None]
-    done = resumed = len(jobs) - len(missing)
-    if progress is not None:
-        progress(done, len(jobs))
-
-    def finish(position: int, run: dict[str, Any]) -> None:
-        nonlocal done
-        runs[position] = run
-        if book is not None:
-            book.add(keys[position], run)
-        done += 1
-        if progress is not None:
-            progress(done, len(jobs))
-
-    # One run of each algorithm here, before the workers start: it compiles the kernels, which they find on disk.
-    here = [position for position in missing if jobs[position][-1] == 0]
-    there = [position for position in missing if jobs[position][-1] != 0]
-    for position in here:
-        finish(position, run_one(*jobs[position]))
-    run_jobs(
-        run_one,
-        [jobs[position] for position in there],
+    optimum, free_optimum = solve_uncertified(cmdp).total_reward, solve_uncertified(free).total_reward
+    arms = {name: (cmdp if record_of(one).constrained else free, one) for name, one in chosen.items()}
+    runs, resumed = run_arms(
+        list(arms.values()),
+        samples=samples,
+        checkpoints=counts,
+        seeds=seeds,
         workers=workers,
-        finished=lambda number, run: finish(there[number], run),
+        journal=None if journal is None else Path(journal),
+        progress=progress,
     )
-
-    entries = [
-        _entry(name, settings, cmdp, free_optimum, optimum, runs[place * seeds : (place + 1) * seeds])
-        for place, (name, settings) in enumerate(chosen.items())
-    ]
+    entries = []
+    for (name, (ran_on, settings)), own in zip(arms.items(), runs, strict=True):
+        refusal = next((run.refusal for run in own if run.refusal), "")
+        ran = [] if refusal else own
+        entries.append(
+            Entry(
+                name=name,
+                settings=repr(settings),
+                constrained=ran_on.n_constraints == cmdp.n_constraints,
+                optimum=optimum if ran_on is cmdp else free_optimum,
+                seconds=np.array([run.seconds for run in ran]),
+                refusal=refusal,
+                **curves(ran_on, ran),
+            )
+        )
     return Comparison(
         problem=cmdp.name or repr(cmdp),
         constraint_names=tuple(constraint.name for constraint in cmdp.constraints),
         optimum=optimum,
         unconstrained_optimum=free_optimum,
         entries=tuple(entries),
-        samples=int(samples),
-        seeds=int(seeds),
+        samples=samples,
+        seeds=seeds,
         preset=preset,
         resumed=resumed,
     )
-
-
-def run_one(cmdp: CMDP, settings: Any, samples: int, checkpoints: Sequence[int], seed: int) -> dict[str, Any]:
-    """One run, judged at every checkpoint: what a line of the journal holds."""
-    try:
-        run = learn(cmdp.simulator(), settings, samples=samples, seed=seed, checkpoints=checkpoints)
-    except InvalidInput as refusal:
-        return {"refusal": str(refusal)}
-    judged = [evaluate(cmdp, policy) for policy in run.policies]
-    return {
-        "algorithm": record_of(settings).name,
-        "seed": seed,
-        "samples": run.samples.tolist(),
-        "rewards": [one.total_reward for one in judged],
-        "margins": [one.total_margins.tolist() for one in judged],
-        "seconds": run.seconds,
-    }
 
 
 def _settings(algorithms: Sequence[str] | Mapping[str, Any] | None, preset: str) -> dict[str, Any]:
@@ -229,51 +130,5 @@ def _settings(algorithms: Sequence[str] | Mapping[str, Any] | None, preset: str)
             f'algorithms must be a list of names, or a dict from name to settings such as {{"mine": ib.CSPDA()}}, '
             f"found {algorithms!r}"
         )
-    names = list(algorithms)
-    unknown = [name for name in names if name not in ALGORITHMS]
-    if unknown:
-        raise InvalidInput(f"no algorithm is called {unknown[0]!r}; there are: {', '.join(ALGORITHMS)}")
-    return {name: ALGORITHMS[name].practical() if preset == "practical" else ALGORITHMS[name]() for name in names}
-
-
-def _entry(
-    name: str, settings: Any, cmdp: CMDP, free_optimum: float, optimum: float, runs: Sequence[dict[str, Any] | None]
-) -> Entry:
-    constrained = record_of(settings).constrained or cmdp.n_constraints == 0
-    refusal = next((run["refusal"] for run in runs if run is not None and "refusal" in run), "")
-    ran = [] if refusal else [run for run in runs if run is not None]
-    n_constraints = cmdp.n_constraints if constrained else 0
-    n_checkpoints = len(ran[0]["samples"]) if ran else 0
-    return Entry(
-        name=name,
-        settings=repr(settings),
-        constrained=constrained,
-        optimum=optimum if constrained else free_optimum,
-        samples=np.array(ran[0]["samples"] if ran else [], dtype=np.int64),
-        rewards=np.array([run["rewards"] for run in ran]).reshape(len(ran), n_checkpoints),
-        margins=np.array([run["margins"] for run in ran]).reshape(len(ran), n_checkpoints, n_constraints),
-        margin_scales=cmdp.total(cmdp.margin_scales) if constrained else np.empty(0),
-        seconds=np.array([run["seconds"] for run in ran]),
-        refusal=refusal,
-    )
-
-
-def _identity(settings: Any) -> str:
-    """What the settings are; something new every time for settings that no text tells apart, such as functions."""
-    plain = is_dataclass(settings) and all(_plain(getattr(settings, field.name)) for field in fields(settings))
-    return repr(settings) if plain else os.urandom(16).hex()
-
-
-def _plain(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return all(_plain(entry) for entry in value)
-    return value is None or isinstance(value, bool | int | float | str | np.generic)
-
-
-def _source_digest(settings_class: type) -> str:
-    """Of everything that could change a run: the library, and the file of the algorithm if it is the user's own."""
-    try:
-        own = Path(inspect.getfile(settings_class)).read_bytes()
-    except (TypeError, OSError):  # typed at a prompt: nothing tells whether it is still the same
-        own = os.urandom(16)
-    return sources_digest() + hashlib.sha256(own).hexdigest()
+    classes = {name: named(name, ALGORITHMS, "algorithm") for name in algorithms}
+    return {name: one.practical() if preset == "practical" else one() for name, one in classes.items()}

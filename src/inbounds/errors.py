@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from inbounds.table import text_table
+from inbounds.tables import text_table
 
 if TYPE_CHECKING:
     from inbounds.arrays import Floats

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
+
+Entry = TypeVar("Entry")
 
 
 def is_whole(value: Any, least: int) -> bool:
@@ -20,6 +24,19 @@ def whole_number(value: Any, what: str, least: int = 1) -> int:
     if not is_whole(value, least):
         raise InvalidInput(f"{what} must be a whole number of at least {least:,}, found {value!r}")
     return int(value)
+
+
+def finite_or_nan(value: Any) -> float:
+    """`value` as a float; nan, which no condition accepts, when it is not a finite number; True and False are none."""
+    real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return float(value) if real and math.isfinite(value) else math.nan
+
+
+def named(name: str, table: Mapping[str, Entry], what: str) -> Entry:
+    """The entry of a table that the user chose by its name; `what` the table lists, in the error message."""
+    if name not in table:
+        raise InvalidInput(f"no {what} is called {name!r}; there are: {', '.join(table)}")
+    return table[name]
 
 
 def probability(value: Any, what: str) -> float:

@@ -33,18 +33,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, learn, require_simulator, valid_samples, valid_seed
+from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats
-from inbounds.errors import Infeasible, InvalidInput
-from inbounds.exact.attempt import solve
+from inbounds.criteria.evaluation import occupancy
+from inbounds.errors import Infeasible
 from inbounds.exact.feasibility import slater
+from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.policy import Policy, occupancy
+from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.betting import make_stakes, settleable
 from inbounds.proofs.certificate import Certificate
 from inbounds.proofs.evidence import Evidence, new_log
-from inbounds.proofs.samples import as_certificate, prove, valid_confidence
+from inbounds.proofs.samples import as_certificate, prove
 from inbounds.proofs.walks import Guess, guess_from_model, make_design, step_noise, walk_for_evidence
 
 _ATTEMPTS = 3
@@ -97,66 +98,25 @@ class NoCandidate(Exception):
     """There is nothing to prove; the message says why."""
 
 
-def learn_certified(
+def search(
     simulator: Simulator,
-    *,
     samples: int,
-    confidence: float = 0.99,
-    seed: int | np.random.SeedSequence = 0,
-    learner: Any = "model",
-    progress: Callable[[int], None] | None = None,
+    confidence: float,
+    seed: int | np.random.SeedSequence,
+    learner: Any,
+    progress: Callable[[int], None] | None,
 ) -> CertifiedRun:
-    """Learn a policy and prove from fresh samples that it is in bounds; return it only with the proof.
-
-    With probability at least `confidence` no policy that is out of bounds is returned, whatever the learner did: every
-    candidate is fixed before the samples of its proof are drawn, and the probabilities of a wrong proof, halved from
-    attempt to attempt, sum to at most 1 - confidence. The module has the argument in full.
-
-    Parameters
-    ----------
-    simulator : Simulator
-        ``cmdp.simulator()``, or around the user's own step function, whose declared ranges are relied upon.
-    samples : int
-        The budget for everything, in transitions; what is not needed is not spent. Starts are free.
-    confidence : float in (0, 1)
-    seed : int
-        The same seed gives the same run.
-    learner : "model" or settings
-        "model": the conservative linear program on the empirical model. Or an algorithm such as
-        ``ib.CSPDA.practical()``, whose ``kappa`` is raised after a failed proof by half as much again as it fell short.
-    progress : callable, optional
-        Called with the samples spent so far, after every attempt.
-
-    Examples
-    --------
-    >>> import inbounds as ib
-    >>> from inbounds.algorithms.certified import learn_certified
-    >>> queue = ib.zoo.queue()
-    >>> run = learn_certified(queue.simulator(), samples=100_000, confidence=0.99, seed=0)
-    >>> run.certificate.in_bounds, run.certificate.confidence, run.samples <= 100_000
-    (True, 0.99, True)
-    >>> ib.evaluate(queue, run.policy).in_bounds
-    True
-    """
-    require_simulator(simulator)
-    confidence = valid_confidence(confidence)
-    budget = valid_samples(samples)
-    rng = np.random.default_rng(valid_seed(seed))
-    evidence = Evidence(simulator)
-    if isinstance(learner, str) and learner == "model":
-        source: ModelSource | AlgorithmSource = ModelSource(evidence, rng)
-    elif isinstance(getattr(learner, "algorithm", None), Algorithm):
-        source = AlgorithmSource(evidence, rng, learner)
-    else:
-        raise InvalidInput(f'learner must be "model", or settings such as ib.CSPDA.practical(), found {learner!r}')
-
+    """The run of ``ib.learn_certified``, whose arguments these are, checked; `learner` is None for "model"."""
+    evidence, rng = Evidence(simulator), np.random.default_rng(seed)
+    source: ModelSource | AlgorithmSource
+    source = ModelSource(evidence, rng) if learner is None else AlgorithmSource(evidence, rng, learner)
     attempts: list[Certificate] = []
     policy, reason, on_proofs = None, "", 0
     for attempt in range(_ATTEMPTS):
         alpha = (1.0 - confidence) * 0.5 ** (attempt + 1)
         evidence.add_starts(rng, _STARTS)
         try:
-            candidate = source.propose(attempt, budget - source.spent - on_proofs, alpha)
+            candidate = source.propose(attempt, samples - source.spent - on_proofs, alpha)
         except NoCandidate as refusal:
             reason = str(refusal)
             break
@@ -234,7 +194,7 @@ class AlgorithmSource:
         if learning < 1:
             raise NoCandidate(f"no policy: {left:,} samples are too few to learn from")
         simulator = self.evidence.simulator
-        run = learn(simulator, self.settings, samples=learning, seed=int(self.rng.integers(2**63)))
+        run = run_on_samples(simulator, self.settings, learning, int(self.rng.integers(2**63)))
         drawn = int(run.samples[-1])
         self.kappa = float(run.settings.get("kappa", 0.0))
         walk_for_evidence(run.policy, self.evidence, pilot, self.rng)
@@ -266,7 +226,7 @@ def conservative(evidence: Evidence, alpha: float, proof_samples: int, z: float)
 
 def _best_with(model: CMDP, kappa: Floats) -> Policy:
     try:
-        return solve(model.tightened(kappa), method="lp" if model.n_pairs <= _SMALL else "auto").policy
+        return solve_uncertified(model.tightened(kappa), method="lp" if model.n_pairs <= _SMALL else "auto").policy
     except Infeasible as infeasible:
         if not np.any(kappa):
             raise NoCandidate(
@@ -285,7 +245,7 @@ def _margin_needed(
     evidence: Evidence, model: CMDP, policy: Policy, guess: Guess, alpha: float, proof_samples: int, z: float
 ) -> Floats:
     """kappa [K] of the module's formula, in scaled units."""
-    discount, visits = model.discount, evidence.visits[:, None]
+    discount, visits = model.discount, evidence.totals.visits[:, None]
     walks = max(proof_samples * (1.0 - discount), 1.0)
     variance = guess.variance(discount)
     stakes = make_stakes(make_design(evidence.simulator, policy, guess).least, guess.mean, variance, alpha, walks)
@@ -293,5 +253,5 @@ def _margin_needed(
     # One more sample, of any state, so that a pair tried once does not pass for one without noise.
     noise = (visits * noise + discount**2 * guess.state_values.var(axis=0)) / (visits + 1.0)
     weights = (occupancy(model, policy) / (1.0 - discount)) ** 2
-    model_error = weights @ (noise / np.maximum(visits, 1.0)) + guess.start_variance / evidence.starts.sum()
+    model_error = weights @ (noise / np.maximum(visits, 1.0)) + guess.start_variance / evidence.totals.starts.sum()
     return (settleable(stakes, variance, walks) + z * np.sqrt(variance / walks + model_error))[1:]

@@ -72,8 +72,9 @@ from inbounds.algorithms.settings import require, require_whole
 from inbounds.algorithms.utility import Utility, checked_gradient, checked_value, require_concave
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
+from inbounds.problem.draws import World
 from inbounds.problem.policy import Policy
-from inbounds.problem.simulator import Simulator, World
+from inbounds.problem.simulator import Simulator
 
 
 @dataclass(frozen=True, repr=False)

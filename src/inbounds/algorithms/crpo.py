@@ -90,8 +90,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
-from inbounds.algorithms.kernels import FIRST_STARTS, draw_action, draw_ends, draw_next, draw_start, softmax_row
-from inbounds.algorithms.known import KnownModel, pair_occupancy, pair_values, start_value, state_values
+from inbounds.algorithms.kernels import FIRST_STARTS, clear, softmax_row
+from inbounds.algorithms.known import KnownModel, priced_signals, start_value
 from inbounds.algorithms.settings import (
     number,
     require,
@@ -100,13 +100,16 @@ from inbounds.algorithms.settings import (
     require_not_negative,
     require_positive,
     require_whole,
+    restart_of,
     shown,
 )
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
+from inbounds.numerics.policy_chains import pair_occupancy, pair_values, state_values
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.draws import World, draw_ends, draw_next, draw_pair, draw_start, observed
 from inbounds.problem.policy import Policy
-from inbounds.problem.simulator import Simulator, World
+from inbounds.problem.simulator import Simulator
 
 
 @dataclass(frozen=True)
@@ -293,7 +296,7 @@ def _resolve(
     constants = Constants(
         step=float(paper.step if settings.step is None else settings.step),
         least=kappa - tolerance,
-        restart=iterations // 2 if settings.average == "second half" else 0,
+        restart=restart_of(settings, iterations),
         discount=float(discount),
         inner=inner,
         afresh=settings.values == "afresh",
@@ -322,7 +325,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
             if position[0] < 0:
                 position[0] = draw_start(world, rng)
             s = position[0]
-            k = draw_action(policy, world.offsets, s, rng)
+            k = draw_pair(policy, world.offsets, s, rng)
         else:
             k = (counts[0] // 2) % n
             s = world.states[k]
@@ -332,8 +335,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         state.tries[k] += 1
         beta = 1.0 / math.sqrt(1.0 + (1.0 - gamma) * (state.tries[k] - 1))
         for x in range(n_signals):
-            observed = world.reward[k] if x == 0 else world.margins[k, x - 1]
-            change = beta * (observed + gamma * V[after, x] - Q[k, x])
+            change = beta * (observed(world, k, x) + gamma * V[after, x] - Q[k, x])
             Q[k, x] += change
             V[s, x] += policy[k] * change
         if walking:
@@ -355,8 +357,7 @@ def end_iteration(state: State, constants: Constants, world: World) -> None:
     Q, V, policy, counts = state.pair_values, state.state_values, state.policy, state.counts
     n, n_signals, n_states = Q.shape[0], Q.shape[1], V.shape[0]
     if counts[2] == constants.restart:
-        for k in range(n):
-            state.sums[k] = 0.0
+        clear(state.sums)
     n_starts = FIRST_STARTS + counts[0]
     chosen, least = 0, constants.least
     for x in range(1, n_signals):
@@ -401,26 +402,23 @@ def advance_known(state: KnownState, constants: Constants, model: KnownModel, do
     """Iterations number `done` to `until` - 1 with exact values."""
     policy, V, n = state.policy, state.state_values, state.policy.shape[0]
     signals = np.empty((V.shape[0], n))
-    for k in range(n):
-        signals[0, k] = model.reward[k]
-        for x in range(1, V.shape[0]):
-            signals[x, k] = model.margins[k, x - 1]
+    priced_signals(model, np.zeros(V.shape[0] - 1), signals)
     for iteration in range(done, until):
         if iteration == constants.restart:
-            for k in range(n):
-                state.sums[k] = 0.0
-        state_values(model, policy, signals, V)
+            clear(state.sums)
+        state_values(model.chains, policy, signals, V)
         chosen, least = 0, constants.least
         for x in range(1, V.shape[0]):
-            margin = (1.0 - model.discount) * start_value(model, V[x])
+            margin = (1.0 - model.chains.discount) * start_value(model, V[x])
             if margin < least:
                 chosen, least = x, margin
         if chosen == 0:
-            pair_occupancy(model, policy, state.time, state.occupancy)
+            pair_occupancy(model.chains, model.initial, policy, state.time, state.occupancy)
             for k in range(n):
                 state.sums[k] += state.occupancy[k]
-        pair_values(model, signals[chosen], V[chosen], state.pair_values)
-        change_policy(state.logits, policy, state.pair_values, constants.step * (1.0 - model.discount), model.offsets)
+        pair_values(model.chains, signals[chosen], V[chosen], state.pair_values)
+        factor = constants.step * (1.0 - model.chains.discount)
+        change_policy(state.logits, policy, state.pair_values, factor, model.chains.rows.offsets)
 
 
 def extract(state: Any, constants: Constants, problem: Any) -> tuple[Policy, Floats]:

@@ -76,35 +76,38 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Prepared
-from inbounds.algorithms.empirical import estimate_slater
+from inbounds.algorithms.empirical import slater_from_samples
 from inbounds.algorithms.kernels import (
-    BASELINE_RATE,
     LARGEST_EXPONENT,
     SMALLEST_WEIGHT,
+    clear,
     draw_mixed,
-    draw_next,
-    draw_start,
-    new_tree,
     project_prices,
     tree_levels,
     tree_rebuild,
     tree_set,
     tree_total,
+    uniform_tree,
 )
 from inbounds.algorithms.settings import (
+    chosen_shift,
     chosen_steps,
+    guarantee_unless,
     number,
     require,
     require_kappa,
     require_positive,
     require_share,
     require_steps,
+    restart_of,
     shown,
+    steps_shown,
 )
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
+from inbounds.problem.draws import World, draw_next, draw_start
 from inbounds.problem.policy import Policy
-from inbounds.problem.simulator import Simulator, World
+from inbounds.problem.simulator import Simulator
 
 PROOF_CONSTANT = 1195.5
 """The least c~_1 that the paper's proof allows: 1 + 1024 + 104 + 18.5 + 48, from five of its six terms; one is zero."""
@@ -246,31 +249,26 @@ def prepare(
 ) -> Prepared:
     """As in `Algorithm`, with room for `n_further` functions of lam >= 0, and for a utility in the reward's place."""
     pairs, discount, n_constraints = simulator.pairs, simulator.discount, simulator.n_constraints + n_further
-    slater, drawn = settings.slater, 0
-    if slater is None:
-        slater, drawn = estimate_slater(simulator, samples, rng)
+    slater, drawn = slater_from_samples(settings, simulator, samples, rng)
     steps = samples - drawn
     paper = formulas(pairs.n_states, pairs.n_pairs, n_constraints, discount, slater, steps, settings.constant)
-    use_baseline = settings.shift == "baseline"
     alpha, beta = chosen_steps(settings, paper, pairs.n_pairs)
+    shift, baseline_rate = chosen_shift(settings, paper)
     constants = Constants(
         discount=float(discount),
         alpha=alpha,
         beta=beta,
-        shift=0.0 if use_baseline else float(paper.shift if settings.shift is None else settings.shift),
-        baseline_rate=BASELINE_RATE if use_baseline else 0.0,
+        shift=shift,
+        baseline_rate=baseline_rate,
         kappa=float(paper.kappa if settings.kappa is None else settings.kappa),
         exploration=float(settings.exploration),
         price_radius=4.0 / slater,
         value_radius=2.0 * (1.0 + 2.0 / slater) / (1.0 - discount),
-        restart=steps // 2 if settings.average == "second half" else 0,
+        restart=restart_of(settings, steps),
         levels=tree_levels(pairs.n_pairs),
     )
-    tree = new_tree(constants.levels)
-    tree[: pairs.n_pairs] = 1.0 / pairs.n_pairs
-    tree_rebuild(tree, constants.levels)
     state = State(
-        tree=tree,
+        tree=uniform_tree(constants.levels, pairs.n_pairs),
         pair_sums=np.zeros((pairs.n_pairs, 2)),
         values=np.zeros((pairs.n_states, 3)),
         prices=np.zeros(n_constraints),
@@ -281,15 +279,7 @@ def prepare(
         baseline=np.zeros(1),
         steps=np.zeros(2, dtype=np.int64),
     )
-    resolved: dict[str, float | str] = {
-        "slater": slater,
-        "kappa": constants.kappa,
-        "alpha": constants.alpha,
-        "beta": constants.beta,
-        "shift": "baseline" if use_baseline else constants.shift,
-        "exploration": constants.exploration,
-        "average": settings.average,
-    }
+    resolved = {"slater": slater, "kappa": constants.kappa} | steps_shown(settings, constants)
     return Prepared(state, constants, drawn, resolved, _guarantee(settings, slater, drawn > 0, constants.kappa))
 
 
@@ -305,9 +295,9 @@ def _guarantee(settings: CSPDA, slater: float, estimated: bool, kappa: float) ->
     if kappa > slater / 2.0:
         why = ": too few samples" if settings.kappa is None else ""
         gaps.append(f"kappa {kappa:.3g} above half the Slater constant, {slater / 2.0:.3g}{why}")
-    if gaps:
-        return f"none: the paper's theorem does not cover {'; nor '.join(gaps)}"
-    return "the paper's Theorem 3: over runs, the expected margins are >= 0 if the Slater constant is right"
+    return guarantee_unless(
+        gaps, "the paper's Theorem 3: over runs, the expected margins are >= 0 if the Slater constant is right"
+    )
 
 
 @compiled
@@ -408,8 +398,7 @@ def restart_averages(pair_sums: Floats, values: Floats, price_sums: Floats, inve
     for s in range(values.shape[0]):
         values[s, 1] = 0.0
         values[s, 2] = 0.0
-    for i in range(price_sums.shape[0]):
-        price_sums[i] = 0.0
+    clear(price_sums)
 
 
 def average_occupancy(state: State) -> Floats:

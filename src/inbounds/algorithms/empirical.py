@@ -1,97 +1,69 @@
-"""The empirical model: what the samples of every pair, drawn in turn, say about the problem."""
+"""Samples of every pair in turn: what algorithms draw that learn a model first, and the model that it makes."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from inbounds.algorithms.kernels import FIRST_STARTS, draw_next, draw_start
-from inbounds.arrays import Floats, Ints
+from inbounds.algorithms.kernels import FIRST_STARTS
 from inbounds.errors import InvalidInput
-from inbounds.numerics.compiled import compiled, interpreted
-from inbounds.problem.cmdp import CMDP, Constraint
-from inbounds.problem.simulator import Simulator, World
+from inbounds.exact.feasibility import slater
+from inbounds.numerics.compiled import compiled
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.draws import World, draw_next, draw_start, fitted
+from inbounds.problem.simulator import Simulator
+from inbounds.proofs.evidence import Log, draw_starts, empirical_model, new_log, record
 
 _SLATER_PER_PAIR = 10_000
 """Samples of each pair, at most, behind an estimate of the Slater constant, of which half is taken: more are wasted."""
 
 
-class Tally(NamedTuple):
-    """Samples of all pairs in turn: sample number t is of pair t mod n. The state of algorithms that draw like that."""
-
-    next_states: Any  # int32 [budget]
-    visits: Ints  # [n]
-    rewards: Floats  # [n], sums, scaled units
-    margins: Floats  # [n, K], sums, scaled units
-    starts: Ints  # [S]
-
-
-def new_tally(simulator: Simulator, samples: int) -> Tally:
-    """Room for `samples` samples: at least one of every pair."""
+def log_in_turn(simulator: Simulator, samples: int) -> Log:
+    """Room for `samples` samples, of which number t is of pair t mod n: at least one of every pair."""
     n_pairs = simulator.pairs.n_pairs
     if samples < n_pairs:
         raise InvalidInput(
             f"{samples:,} samples are too few to try each of {n_pairs:,} pairs; give at least {n_pairs:,} samples"
         )
-    return Tally(
-        next_states=np.zeros(samples, dtype=np.int32),
-        visits=np.zeros(n_pairs, dtype=np.int64),
-        rewards=np.zeros(n_pairs),
-        margins=np.zeros((n_pairs, simulator.n_constraints)),
-        starts=np.zeros(simulator.pairs.n_states, dtype=np.int64),
-    )
+    return new_log(simulator, samples)
 
 
 @compiled
-def draw_in_turn(tally: Tally, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
+def draw_in_turn(log: Log, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
     """Samples number `drawn` to `until` - 1: all that algorithms do that learn a model first."""
-    n = tally.visits.shape[0]
+    n = log.visits.shape[0]
     if drawn == 0 and until > 0:
-        for _ in range(FIRST_STARTS):
-            tally.starts[draw_start(world, rng)] += 1
+        draw_starts(world, rng, log, FIRST_STARTS)
     while drawn < until:
-        k = drawn % n
-        tally.next_states[drawn] = draw_next(world, k, rng)
-        tally.visits[k] += 1
-        tally.rewards[k] += world.reward[k]
-        for i in range(tally.margins.shape[1]):
-            tally.margins[k, i] += world.margins[k, i]
-        tally.starts[draw_start(world, rng)] += 1
+        record(log, world, drawn % n, draw_next(world, drawn % n, rng))
+        log.starts[draw_start(world, rng)] += 1
         drawn += 1
     return drawn
 
 
-def advance(tally: Tally, constants: Any, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
+def advance(log: Log, constants: Any, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
     """The `advance` of algorithms that learn a model first: their own constants wait until a policy is asked for."""
-    return int(draw_in_turn(tally, world, rng, drawn, until))
+    return int(draw_in_turn(log, world, rng, drawn, until))
 
 
-def tallied_model(tally: Tally, simulator: Simulator) -> CMDP | None:
+def model_of(log: Log, simulator: Simulator) -> CMDP | None:
     """The empirical model in scaled units, with margins >= 0 as its constraints; None while a pair is untried."""
-    pairs, drawn = simulator.pairs, int(tally.visits.sum())
-    if drawn < pairs.n_pairs:
+    drawn = int(log.used[0])
+    if drawn < simulator.pairs.n_pairs:
         return None
-    pair = np.arange(drawn) % pairs.n_pairs
-    margins = tally.margins / tally.visits[:, None]
-    return CMDP(
-        offsets=pairs.offsets,
-        transition=sp.csr_array(
-            (1.0 / tally.visits[pair], (pair, tally.next_states[:drawn])), shape=(pairs.n_pairs, pairs.n_states)
-        ),
-        reward=tally.rewards / tally.visits,
-        constraints=tuple(
-            Constraint(margins[:, k], at_least=0.0, name=constraint.name)
-            for k, constraint in enumerate(simulator.constraints)
-        ),
-        initial=tally.starts / tally.starts.sum(),
-        discount=simulator.discount,
-        actions=pairs.actions,
-        state_labels=pairs.state_labels,
-        action_labels=pairs.action_labels,
-    )
+    return empirical_model(simulator, log, log.pairs[:drawn], log.successors[:drawn], np.ones(drawn))
+
+
+def sampled_model(simulator: Simulator, per_pair: int, rng: np.random.Generator) -> CMDP:
+    """A model in scaled units from `per_pair` samples of every pair, with margins >= 0 as its constraints."""
+    samples, world = per_pair * simulator.pairs.n_pairs, simulator.open()
+    log = log_in_turn(simulator, samples)
+    fitted(draw_in_turn, world)(log, world, rng, 0, samples)
+    model = model_of(log, simulator)
+    assert model is not None
+    return model
 
 
 def accuracy(per_pair: int, discount: float) -> float:
@@ -104,22 +76,12 @@ def accuracy(per_pair: int, discount: float) -> float:
     return 1.0 / math.sqrt((1.0 - discount) * per_pair)
 
 
-def empirical_model(simulator: Simulator, per_pair: int, rng: np.random.Generator) -> CMDP:
-    """A model in scaled units from `per_pair` samples of every pair, with margins >= 0 as its constraints."""
-    samples = per_pair * simulator.pairs.n_pairs
-    tally = new_tally(simulator, samples)
-    world, draws = simulator.open()
-    draw = interpreted(draw_in_turn, **draws) if draws else draw_in_turn
-    draw(tally, world, rng, 0, samples)
-    model = tallied_model(tally, simulator)
-    assert model is not None
-    return model
-
-
-def estimate_slater(simulator: Simulator, samples: int, rng: np.random.Generator) -> tuple[float, int]:
-    """The stated rule for an unknown Slater constant: (half the estimate, samples drawn for it)."""
-    from inbounds.exact.feasibility import slater
-
+def slater_from_samples(
+    settings: Any, simulator: Simulator, samples: int, rng: np.random.Generator
+) -> tuple[float, int]:
+    """The Slater constant as given in the settings, or half an estimate; and the samples drawn for it."""
+    if settings.slater is not None:
+        return settings.slater, 0
     if simulator.n_constraints == 0:
         return 1.0, 0
     n_pairs = simulator.pairs.n_pairs
@@ -129,6 +91,6 @@ def estimate_slater(simulator: Simulator, samples: int, rng: np.random.Generator
             f"{samples:,} samples are too few to estimate the Slater constant of {n_pairs:,} pairs; "
             f"give slater=, or at least {2 * n_pairs:,} samples"
         )
-    estimate = slater(empirical_model(simulator, per_pair, rng)).value
+    estimate = slater(sampled_model(simulator, per_pair, rng)).value
     # Rounded, so that the last digits of a solver, which may differ elsewhere, do not lead to another run.
     return min(max(round(0.5 * estimate, 6), 0.01), 1.0), per_pair * n_pairs

@@ -1,4 +1,4 @@
-"""Compiled arithmetic that two or more algorithms share: draws, the sum tree, projections.
+"""Compiled arithmetic that two or more algorithms share: softmax rows, the sum tree, projections.
 
 Everything is a scalar loop over arrays: the compiled code and the same code run by Python give the same bits.
 """
@@ -11,7 +11,6 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
-from inbounds.problem.simulator import World
 
 FIRST_STARTS = 1_000
 """Draws of a start, which are free, before the first sample, where the distribution of starts is estimated; then one
@@ -31,49 +30,10 @@ SMALLEST_WEIGHT = 1e-250
 
 
 @compiled
-def draw_next(world: World, pair: int, rng: np.random.Generator) -> int:
-    """One sample: the next state after `pair`."""
-    u = rng.random()
-    low, high = world.row_starts[pair], world.row_starts[pair + 1] - 1
-    while high - low > 8:
-        middle = (low + high) >> 1
-        if world.cumulative[middle] <= u:
-            low = middle + 1
-        else:
-            high = middle
-    while world.cumulative[low] <= u:  # ends: the last of a row is 1, and u < 1
-        low += 1
-    return int(world.successors[low])
-
-
-@compiled
-def draw_start(world: World, rng: np.random.Generator) -> int:
-    """A first state, free of charge. Inversion from a guide table: a constant number of steps on average."""
-    u = rng.random()
-    n_states = world.start_cumulative.shape[0]
-    state = world.start_guide[min(int(u * n_states), n_states - 1)]
-    while world.start_cumulative[state] <= u:
-        state += 1
-    return state
-
-
-@compiled
-def draw_action(policy: Floats, offsets: Ints, state: int, rng: np.random.Generator) -> int:
-    """A pair of `state`, drawn from the policy [n]: O(A)."""
-    u = rng.random()
-    pair, last = offsets[state], offsets[state + 1] - 1
-    while pair < last:
-        u -= policy[pair]
-        if u < 0.0:
-            break
-        pair += 1
-    return int(pair)
-
-
-@compiled
-def draw_ends(discount: float, rng: np.random.Generator) -> bool:
-    """Whether a walk that ends with probability 1 - discount after every step ends now."""
-    return rng.random() >= discount
+def clear(values: Floats) -> None:
+    """Set every entry [m] to zero."""
+    for k in range(values.shape[0]):
+        values[k] = 0
 
 
 @compiled
@@ -111,6 +71,14 @@ def new_tree(levels: Ints) -> Floats:
     raw = np.zeros(int(levels[-1]) + FAN_OUT)
     first = -(raw.ctypes.data // raw.itemsize) % FAN_OUT
     return raw[first : first + int(levels[-1])]
+
+
+def uniform_tree(levels: Ints, n: int) -> Floats:
+    """The tree over `n` weights of 1 / n."""
+    tree = new_tree(levels)
+    tree[:n] = 1.0 / n
+    tree_rebuild(tree, levels)
+    return tree
 
 
 @compiled

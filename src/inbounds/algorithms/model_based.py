@@ -91,8 +91,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Prepared
-from inbounds.algorithms.empirical import Tally, accuracy, advance, new_tally, tallied_model
+from inbounds.algorithms.empirical import accuracy, advance, log_in_turn, model_of
 from inbounds.algorithms.settings import (
+    guarantee_unless,
     number,
     require,
     require_not_negative,
@@ -103,9 +104,14 @@ from inbounds.algorithms.settings import (
     shown,
 )
 from inbounds.arrays import Floats
+from inbounds.criteria import criterion_of
+from inbounds.errors import Infeasible
+from inbounds.exact.feasibility import slater as slater_of
+from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
+from inbounds.proofs.evidence import Log
 
 _SMALL = 2_000
 """Pairs, up to which the linear program is the fastest solver."""
@@ -219,7 +225,7 @@ class Constants(NamedTuple):
 
 
 def prepare(settings: ModelBased, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    tally, n_pairs = new_tally(simulator, samples), simulator.pairs.n_pairs
+    log, n_pairs = log_in_turn(simulator, samples), simulator.pairs.n_pairs
     perturbation = np.array([rng.random() for _ in range(n_pairs * settings.perturbation)])
     per_pair, strict, program = samples // n_pairs, settings.feasibility == "strict", settings.plan == "lp"
     # What depends on a Slater constant that is not known yet is not shown; kappa does not, unless epsilon is given.
@@ -238,7 +244,7 @@ def prepare(settings: ModelBased, simulator: Simulator, samples: int, rng: np.ra
     if not program:
         resolved["iterations"] = settings.iterations
     return Prepared(
-        tally, Constants(settings, perturbation), 0, resolved, _guarantee(settings, simulator, paper, per_pair)
+        log, Constants(settings, perturbation), 0, resolved, _guarantee(settings, simulator, paper, per_pair)
     )
 
 
@@ -256,11 +262,10 @@ def _guarantee(settings: ModelBased, simulator: Simulator, paper: Formulas, per_
         gaps.append(f"{settings.iterations:,} iterations where it asks for {paper.iterations:.1e}")
     if not (settings.perturbation and settings.net):
         gaps.append("rewards that are not perturbed or prices that are not rounded")
-    if gaps:
-        return f"none: the paper's theorem does not cover {'; nor '.join(gaps)}"
-    return (
+    return guarantee_unless(
+        gaps,
         f"the paper's theorem on {settings.feasibility} feasibility with known rewards and margins, if {per_pair:,} "
-        f"samples of every pair are enough: its constants were not checked"
+        f"samples of every pair are enough: its constants were not checked",
     )
 
 
@@ -279,10 +284,8 @@ def tightening(settings: ModelBased, paper: Formulas) -> float:
     return settings.kappa
 
 
-def extract(state: Tally, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
-    from inbounds.exact.feasibility import slater as slater_of
-
-    settings, model = constants.settings, tallied_model(state, simulator)
+def extract(state: Log, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
+    settings, model = constants.settings, model_of(state, simulator)
     if model is None:
         return Policy.uniform(simulator), np.zeros(simulator.n_constraints)
     slater, program = settings.slater, settings.plan == "lp"
@@ -302,11 +305,11 @@ def extract(state: Tally, constants: Constants, simulator: Simulator) -> tuple[P
 
 def plan_by_program(model: CMDP) -> tuple[Policy, Floats]:
     """The best policy of a model, and its prices; without one in bounds, that of the largest margin, and zeros."""
-    from inbounds.exact.attempt import attempt
-    from inbounds.exact.solution import Solution
-
-    found = attempt(model, "lp" if model.n_pairs <= _SMALL else "auto")
-    return found.policy, found.prices if isinstance(found, Solution) else np.full(model.n_constraints, np.nan)
+    try:
+        found = solve_uncertified(model, "lp" if model.n_pairs <= _SMALL else "auto")
+    except Infeasible:
+        return slater_of(model).policy, np.full(model.n_constraints, np.nan)
+    return found.policy, found.prices
 
 
 def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: float) -> tuple[Policy, Floats]:
@@ -314,9 +317,7 @@ def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: flo
 
     Prices are rounded to multiples of `net`, when it is positive.
     """
-    from inbounds.exact.bellman import Solver
-
-    solver, found, time = Solver(model), None, None
+    criterion, found, time = criterion_of(model), None, None
     step = price_bound / math.sqrt(iterations)
     prices, price_sums, occupancy = (
         np.zeros(model.n_constraints),
@@ -324,8 +325,8 @@ def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: flo
         np.zeros(model.n_pairs),
     )
     for _ in range(iterations if model.n_constraints > 0 else 1):  # without prices nothing ever changes
-        found = solver.solve(model.reward + prices @ model.margins, _SOLVED, found)
-        time = solver.time_per_state(found, _SOLVED, time)
+        found = criterion.solve(model.reward + prices @ model.margins, _SOLVED, found)
+        time = criterion.time(found, _SOLVED, time)
         occupancy[found.chosen] += time
         price_sums += prices
         prices = np.clip(prices - step * (model.margins[:, found.chosen] @ time), 0.0, price_bound)

@@ -95,16 +95,16 @@ import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
 from inbounds.algorithms.rollouts import (
+    Resolved,
     advance,
     advance_known,
     extract,
     extract_known,
-    new_state,
     require_common,
     resolve,
     resolve_known,
 )
-from inbounds.algorithms.settings import number, require, require_positive, shown
+from inbounds.algorithms.settings import guarantee_unless, number, require, require_positive, shown
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.pairs import Pairs
 from inbounds.problem.simulator import Simulator
@@ -186,26 +186,20 @@ class NPGPD:
 
 def prepare(settings: NPGPD, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     resolved = resolve(settings, simulator, samples, rng)
-    policy_step, price_step = steps(settings, simulator.pairs, simulator.discount, resolved.iterations)
-    return Prepared(
-        new_state(simulator.pairs, simulator.n_constraints),
-        resolved.constants(policy_step / (1.0 - simulator.discount), price_step, decreasing=False),
-        resolved.drawn,
-        resolved.shown(settings, policy_step, price_step),
-        "none: we could not check the constants of the paper's theorem for samples",
+    return _begin(
+        settings, simulator, resolved, "none: we could not check the constants of the paper's theorem for samples"
     )
 
 
 def prepare_known(settings: NPGPD, model: CMDP, iterations: int) -> Prepared:
     resolved = resolve_known(settings, model, iterations)
-    policy_step, price_step = steps(settings, model.pairs, model.discount, iterations)
-    return Prepared(
-        new_state(model.pairs, model.n_constraints, model.initial),
-        resolved.constants(policy_step / (1.0 - model.discount), price_step, decreasing=False),
-        0,
-        resolved.shown(settings, policy_step, price_step),
-        _guarantee(settings, model, resolved.slater, iterations),
-    )
+    return _begin(settings, model, resolved, _guarantee(settings, model, resolved.slater, iterations))
+
+
+def _begin(settings: NPGPD, problem: CMDP | Simulator, resolved: Resolved, guarantee: str) -> Prepared:
+    policy_step, price_step = steps(settings, problem.pairs, problem.discount, resolved.iterations)
+    made = (policy_step / (1.0 - problem.discount), price_step)
+    return resolved.prepared(settings, problem, (policy_step, price_step), made, False, guarantee)
 
 
 def steps(settings: NPGPD, pairs: Pairs, discount: float, iterations: float) -> tuple[float, float]:
@@ -228,13 +222,12 @@ def _guarantee(settings: NPGPD, model: CMDP, slater: float, iterations: int) -> 
         gaps.append("the average of some of the policies only")
     if model.n_constraints > 1:
         gaps.append(f"{model.n_constraints} constraints: the paper has one")
-    if gaps:
-        return f"none: the paper's theorem does not cover {'; nor '.join(gaps)}"
     xi = slater / (1.0 - model.discount)
     unit = 1.0 / ((1.0 - model.discount) * math.sqrt(iterations))
-    return (
+    return guarantee_unless(
+        gaps,
         f"the paper's theorem with constants of our own, in scaled units, normalised, if the Slater constant is right: "
-        f"reward within {6.5 * unit:.3g} of the optimum, violation at most {(1.0 / xi + 6.5 * slater) * unit:.3g}"
+        f"reward within {6.5 * unit:.3g} of the optimum, violation at most {(1.0 / xi + 6.5 * slater) * unit:.3g}",
     )
 
 

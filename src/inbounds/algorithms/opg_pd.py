@@ -73,28 +73,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
-from inbounds.algorithms.empirical import Tally, accuracy, advance, new_tally, tallied_model
+from inbounds.algorithms.empirical import advance
 from inbounds.algorithms.kernels import project_simplex
-from inbounds.algorithms.known import (
-    KnownModel,
-    PlugIn,
-    iterate_plug_in,
-    known_slater,
-    pair_values,
-    plug_in,
-    start_value,
-    state_values,
-)
-from inbounds.algorithms.settings import (
-    require_kappa,
-    require_not_negative,
-    require_positive,
-    require_share,
-    require_whole,
-    shown,
-)
+from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
+from inbounds.algorithms.plug_in import extract_plug_in, last_iterate, prepare_plug_in, require_plug_in
+from inbounds.algorithms.settings import guarantee_unless, require_positive, shown
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
+from inbounds.numerics.policy_chains import pair_values, state_values
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
@@ -140,10 +126,7 @@ class OPGPD:
 
     def __post_init__(self) -> None:
         require_positive(self, "eta")
-        require_share(self, "slater")
-        require_kappa(self)
-        require_not_negative(self, "kappa_multiplier")
-        require_whole(self, "iterations")
+        require_plug_in(self)
 
     @classmethod
     def practical(cls, **changes: Any) -> OPGPD:
@@ -151,9 +134,6 @@ class OPGPD:
         return replace(cls(kappa_multiplier=0.1), **changes)
 
     __repr__ = shown
-
-
-# ---- on a known model
 
 
 class Constants(NamedTuple):
@@ -175,7 +155,7 @@ class State(NamedTuple):
 
 def prepare_known(settings: OPGPD, model: CMDP, iterations: int) -> Prepared:
     n_constraints = model.n_constraints
-    slater = known_slater(model) if settings.slater is None else settings.slater
+    slater = known_slater(settings, model)
     kappa = 0.0 if settings.kappa is None else settings.kappa
     constants = Constants(
         eta=settings.eta * (1.0 - model.discount),
@@ -190,7 +170,7 @@ def prepare_known(settings: OPGPD, model: CMDP, iterations: int) -> Prepared:
         price_centre=np.zeros(n_constraints),
         gradient=np.zeros(model.n_pairs),
         slack=np.zeros(n_constraints),
-        signals=np.vstack([model.reward, model.margins]),
+        signals=np.zeros((1 + n_constraints, model.n_pairs)),
         values=np.zeros((1 + n_constraints, model.n_states)),
     )
     resolved: dict[str, float | str] = {"eta": settings.eta, "slater": slater, "kappa": kappa}
@@ -203,12 +183,11 @@ def _guarantee(settings: OPGPD, model: CMDP, kappa: float) -> str:
         gaps.append("several constraints")
     if np.any(model.initial == 0.0):
         gaps.append("an initial distribution that leaves out states")
-    if gaps:
-        return f"none: the paper's theorem does not cover {'; nor '.join(gaps)}"
     optimum = "an optimal policy" if kappa == 0.0 else f"an optimal policy of the problem tightened by {kappa:.3g}"
-    return (
+    return guarantee_unless(
+        gaps,
         f"the paper's theorem on OPG-PD: the last iterate converges to {optimum}, at a linear rate, if that is unique "
-        f"and eta is small enough (not checked); nothing for a given number of iterations"
+        f"and eta is small enough (not checked); nothing for a given number of iterations",
     )
 
 
@@ -218,25 +197,20 @@ def advance_known(state: State, constants: Constants, model: KnownModel, done: i
     if done == 0 and until > 0:
         find_gradients(state, constants, model)
     for _ in range(done, until):
-        step_policy(state.centre, state.gradient, constants.eta, model.offsets, state.policy)
+        step_policy(state.centre, state.gradient, constants.eta, model.chains.rows.offsets, state.policy)
         step_prices(state.price_centre, state.slack, constants, state.prices)
         find_gradients(state, constants, model)
-        step_policy(state.centre, state.gradient, constants.eta, model.offsets, state.centre)
+        step_policy(state.centre, state.gradient, constants.eta, model.chains.rows.offsets, state.centre)
         step_prices(state.price_centre, state.slack, constants, state.price_centre)
 
 
 @compiled
 def find_gradients(state: State, constants: Constants, model: KnownModel) -> None:
     """Q_t and G_t of the policy and prices."""
-    signals, prices = state.signals, state.prices
-    for k in range(model.reward.shape[0]):
-        total = model.reward[k]
-        for i in range(prices.shape[0]):
-            total += prices[i] * model.margins[k, i]
-        signals[0, k] = total
-    state_values(model, state.policy, signals, state.values)
-    pair_values(model, signals[0], state.values[0], state.gradient)
-    for i in range(prices.shape[0]):
+    priced_signals(model, state.prices, state.signals)
+    state_values(model.chains, state.policy, state.signals, state.values)
+    pair_values(model.chains, state.signals[0], state.values[0], state.gradient)
+    for i in range(state.prices.shape[0]):
         state.slack[i] = start_value(model, state.values[1 + i]) - constants.tightening
 
 
@@ -256,39 +230,8 @@ def step_prices(centre: Floats, slack: Floats, constants: Constants, result: Flo
         result[i] = min(max(centre[i] - constants.eta * slack[i], 0.0), constants.price_bound)
 
 
-def extract_known(state: State, constants: Constants, problem: Any) -> tuple[Policy, Floats]:
-    return Policy(problem.pairs, state.policy), state.prices.copy()
-
-
-# ---- from samples: the same on the empirical model
-
-
 def prepare(settings: OPGPD, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    tally, n_pairs = new_tally(simulator, samples), simulator.pairs.n_pairs
-    constants = plug_in(settings, n_pairs)
-    resolved: dict[str, float | str] = {
-        "eta": settings.eta,
-        "slater": "of the empirical model" if settings.slater is None else settings.slater,
-        "kappa": tightening(constants, samples // n_pairs, simulator.discount),
-        "iterations": constants.iterations,
-    }
-    return Prepared(tally, constants, 0, resolved, "none: the paper assumes that values are known, not sampled")
-
-
-def tightening(constants: PlugIn, per_pair: int, discount: float) -> float:
-    """kappa after so many samples of every pair."""
-    settings: OPGPD = constants.settings
-    if settings.kappa is None:
-        return min(settings.kappa_multiplier * accuracy(per_pair, discount), 1.0)
-    return settings.kappa
-
-
-def extract(state: Tally, constants: PlugIn, simulator: Simulator) -> tuple[Policy, Floats]:
-    model = tallied_model(state, simulator)
-    if model is None:
-        return Policy.uniform(simulator), np.zeros(simulator.n_constraints)
-    kappa = tightening(constants, int(state.visits.min()), simulator.discount)
-    return iterate_plug_in(replace(constants.settings, kappa=kappa), model, constants.iterations)
+    return prepare_plug_in(settings, simulator, samples, steps=("eta",))
 
 
 OPGPD.algorithm = Algorithm(
@@ -301,6 +244,6 @@ OPGPD.algorithm = Algorithm(
     violation="ε",
     prepare=prepare,
     advance=advance,
-    extract=extract,
-    known=Known(prepare_known, advance_known, extract_known),
+    extract=extract_plug_in,
+    known=Known(prepare_known, advance_known, last_iterate),
 )

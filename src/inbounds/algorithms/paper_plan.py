@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from inbounds.algorithms.cspda import EXPERIMENT_CONSTANT, PROOF_CONSTANT, formulas
 from inbounds.errors import InvalidInput
-from inbounds.problem.cmdp import CMDP, valid_discount
-from inbounds.problem.simulator import Simulator
-from inbounds.table import text_table
+from inbounds.exact.feasibility import slater as exact_slater
+from inbounds.exact.methods import solve_uncertified
+from inbounds.problem.cmdp import CMDP
+from inbounds.tables import text_table
 
 
 class Sizes(NamedTuple):
@@ -35,7 +36,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PaperPlan:
     """The paper's settings for a target, under the constant of its proof and that of its experiment.
 
     Attributes
@@ -70,45 +71,9 @@ class Plan:
         return text_table(("", "proof", "experiment"), rows)
 
 
-def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | None = None) -> Plan:
-    """The paper's T, kappa, alpha, beta and M for a target accuracy, and what its constants really cost.
-
-    The theorem's proof gives a reward within 4 eps, where its statement says eps; the plan asks for ``eps = epsilon /
-    4``, so that the target is what you get.
-
-    Parameters
-    ----------
-    problem : CMDP, Simulator, or Sizes
-    epsilon : float in (0, 1)
-        Reward within epsilon of the optimum, in scaled units (the range of the reward is 1), normalised by (1 -
-        discount).
-    slater : float in (0, 1], optional
-        The Slater constant in scaled units. For a `CMDP` it is computed when it is not given.
-
-    Examples
-    --------
-    >>> import inbounds as ib
-    >>> p = ib.plan(ib.zoo.queue(), epsilon=0.1)
-    >>> p.experiment.samples, f"{p.proof.samples:.2e}"
-    (56087, '2.00e+14')
-    """
-    epsilon = _as_number(epsilon, "epsilon")
-    if not 0.0 < epsilon < 1.0:
-        raise InvalidInput(f"epsilon must be in (0, 1), in scaled units, found {epsilon!r}")
-    if isinstance(problem, CMDP):
-        sizes = Sizes(problem.n_states, problem.n_pairs, problem.n_constraints, problem.discount)
-        if slater is None:
-            slater = _exact_slater(problem)
-    elif isinstance(problem, Simulator):
-        sizes = Sizes(problem.pairs.n_states, problem.pairs.n_pairs, problem.n_constraints, problem.discount)
-    else:
-        sizes = _valid_sizes(problem)
-    if slater is None:
-        raise InvalidInput("give slater=, the Slater constant in scaled units; only for a CMDP can it be computed")
-    slater = _as_number(slater, "slater")
-    if not 0.0 < slater <= 1.0:
-        raise InvalidInput(f"slater must be in (0, 1], in scaled units, found {slater!r}")
-    return Plan(
+def paper_plan(sizes: Sizes, epsilon: float, slater: float) -> PaperPlan:
+    """The plan of ``ib.plan``, for a problem of these sizes."""
+    return PaperPlan(
         sizes,
         epsilon,
         slater,
@@ -132,38 +97,16 @@ def _settings(sizes: Sizes, epsilon: float, slater: float, constant: float) -> S
     return Settings(constant, samples, found.kappa, found.alpha, found.beta, found.shift)
 
 
-def _exact_slater(cmdp: CMDP) -> float:
-    from inbounds.exact.attempt import solve
-    from inbounds.exact.feasibility import slater as exact_slater
-
+def slater_for_theorem(cmdp: CMDP) -> float:
+    """The Slater constant of a model, in scaled units, if the paper's theorem allows it: 1 without constraints."""
     if cmdp.n_constraints == 0:
         return 1.0
     value = exact_slater(cmdp, scaled=True).value
     if value < 0.0:
-        solve(cmdp)  # raises Infeasible, with the diagnosis
+        solve_uncertified(cmdp)  # raises Infeasible, with the diagnosis
     if value <= 1e-9:
         raise InvalidInput(
             "every policy in bounds is exactly at a bound (Slater constant 0), which the paper's theorem excludes; "
             "relax a bound"
         )
     return value
-
-
-def _valid_sizes(sizes: Any) -> Sizes:
-    try:
-        checked = Sizes(*sizes)
-        counts = [int(count) for count in checked[:3]]
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"plan takes a CMDP, a Simulator, or Sizes(n_states, n_pairs, n_constraints, discount), found {sizes!r}"
-        ) from error
-    if counts[0] < 1 or counts[1] < counts[0] or counts[2] < 0:
-        raise InvalidInput("plan needs at least one state, at least as many pairs as states, and constraints >= 0")
-    return Sizes(counts[0], counts[1], counts[2], valid_discount(checked.discount))
-
-
-def _as_number(value: Any, what: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{what} must be a number, found {value!r}") from error

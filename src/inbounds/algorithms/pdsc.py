@@ -69,11 +69,11 @@ import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
 from inbounds.algorithms.rollouts import (
+    Resolved,
     advance,
     advance_known,
     extract,
     extract_known,
-    new_state,
     require_common,
     resolve,
     resolve_known,
@@ -147,28 +147,23 @@ class PDSC:
 
 
 def prepare(settings: PDSC, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    resolved, patience = resolve(settings, simulator, samples, rng), 1.0 - simulator.discount
-    return Prepared(
-        new_state(simulator.pairs, simulator.n_constraints),
-        resolved.constants(settings.policy_step * patience, settings.price_step * patience, decreasing=True),
-        resolved.drawn,
-        resolved.shown(settings, settings.policy_step, settings.price_step),
-        "none: the paper's analysis leaves out the estimation of values from samples",
+    resolved = resolve(settings, simulator, samples, rng)
+    return _begin(
+        settings, simulator, resolved, "none: the paper's analysis leaves out the estimation of values from samples"
     )
 
 
 def prepare_known(settings: PDSC, model: CMDP, iterations: int) -> Prepared:
-    resolved, patience = resolve_known(settings, model, iterations), 1.0 - model.discount
     guarantee = "the paper's rate, O(log T / sqrt(T)) for reward and violation, without constants"
     if settings.kappa != 0.0 or settings.average != "all" or settings.policy_step != settings.price_step:
         guarantee = "none: the settings differ from the paper's"
-    return Prepared(
-        new_state(model.pairs, model.n_constraints, model.initial),
-        resolved.constants(settings.policy_step * patience, settings.price_step * patience, decreasing=True),
-        0,
-        resolved.shown(settings, settings.policy_step, settings.price_step),
-        guarantee,
-    )
+    return _begin(settings, model, resolve_known(settings, model, iterations), guarantee)
+
+
+def _begin(settings: PDSC, problem: CMDP | Simulator, resolved: Resolved, guarantee: str) -> Prepared:
+    shown_steps, patience = (settings.policy_step, settings.price_step), 1.0 - problem.discount
+    made = (settings.policy_step * patience, settings.price_step * patience)
+    return resolved.prepared(settings, problem, shown_steps, made, True, guarantee)
 
 
 PDSC.algorithm = Algorithm(

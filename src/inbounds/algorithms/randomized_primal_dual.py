@@ -81,23 +81,31 @@ import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Prepared
 from inbounds.algorithms.kernels import (
-    BASELINE_RATE,
     LARGEST_EXPONENT,
     SMALLEST_WEIGHT,
-    draw_action,
+    clear,
     draw_mixed,
-    draw_next,
-    new_tree,
     tree_levels,
     tree_rebuild,
     tree_set,
     tree_total,
+    uniform_tree,
 )
-from inbounds.algorithms.settings import chosen_steps, number, require, require_steps, shown
+from inbounds.algorithms.settings import (
+    chosen_shift,
+    chosen_steps,
+    number,
+    require,
+    require_steps,
+    restart_of,
+    shown,
+    steps_shown,
+)
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
+from inbounds.problem.draws import World, draw_next, draw_pair
 from inbounds.problem.policy import Policy
-from inbounds.problem.simulator import Simulator, World
+from inbounds.problem.simulator import Simulator
 
 _SMALLEST_TOTAL, _LARGEST_TOTAL = 1e-100, 1e100  # of the weights, before they are divided by it
 
@@ -190,23 +198,20 @@ class State(NamedTuple):
 def prepare(settings: RandomizedPrimalDual, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     pairs, discount = simulator.pairs, simulator.discount
     paper = formulas(pairs.n_states, pairs.n_pairs, discount, samples)
-    use_baseline = settings.shift == "baseline"
     alpha, beta = chosen_steps(settings, paper, pairs.n_pairs)
+    shift, baseline_rate = chosen_shift(settings, paper)
     constants = Constants(
         discount=float(discount),
         alpha=alpha,
         beta=beta,
-        shift=0.0 if use_baseline else float(paper.shift if settings.shift is None else settings.shift),
-        baseline_rate=BASELINE_RATE if use_baseline else 0.0,
+        shift=shift,
+        baseline_rate=baseline_rate,
         exploration=float(settings.exploration),
-        restart=samples // 2 if settings.average == "second half" else 0,
+        restart=restart_of(settings, samples),
         levels=tree_levels(pairs.n_states),
     )
-    tree = new_tree(constants.levels)
-    tree[: pairs.n_states] = 1.0 / pairs.n_states
-    tree_rebuild(tree, constants.levels)
     state = State(
-        tree=tree,
+        tree=uniform_tree(constants.levels, pairs.n_states),
         policy=Policy.uniform(simulator).probabilities.copy(),
         row_sums=np.zeros(pairs.n_pairs),
         accounted=np.zeros(pairs.n_states, dtype=np.int64),
@@ -214,14 +219,7 @@ def prepare(settings: RandomizedPrimalDual, simulator: Simulator, samples: int, 
         baseline=np.zeros(1),
         steps=np.zeros(2, dtype=np.int64),
     )
-    resolved: dict[str, float | str] = {
-        "alpha": constants.alpha,
-        "beta": constants.beta,
-        "shift": "baseline" if use_baseline else constants.shift,
-        "exploration": constants.exploration,
-        "average": settings.average,
-    }
-    return Prepared(state, constants, 0, resolved, _guarantee(settings))
+    return Prepared(state, constants, 0, steps_shown(settings, constants), _guarantee(settings))
 
 
 def _guarantee(settings: RandomizedPrimalDual) -> str:
@@ -251,10 +249,8 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
             tree_rebuild(tree, levels)
             total = tree_total(tree, levels)
         if steps == constants.restart:
-            for k in range(row_sums.shape[0]):
-                row_sums[k] = 0.0
-            for s in range(n_states):
-                accounted[s] = 0
+            clear(row_sums)
+            clear(accounted)
             averaged = 0
         averaged += 1
 
@@ -263,7 +259,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         if delta > 0.0 and rng.random() < delta:
             k = first + int(rng.random() * (last - first))
         else:
-            k = draw_action(policy, world.offsets, s, rng)
+            k = draw_pair(policy, world.offsets, s, rng)
         after = draw_next(world, k, rng)
 
         p = (1.0 - theta) * tree[s] / total + theta * q

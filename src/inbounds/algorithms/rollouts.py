@@ -42,9 +42,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.empirical import estimate_slater
-from inbounds.algorithms.kernels import draw_action, draw_ends, draw_next, draw_start, project_prices, softmax_row
-from inbounds.algorithms.known import KnownModel, known_slater, pair_occupancy, pair_values, start_value, state_values
+from inbounds.algorithms.algorithm import Prepared
+from inbounds.algorithms.empirical import slater_from_samples
+from inbounds.algorithms.kernels import clear, project_prices, softmax_row
+from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
 from inbounds.algorithms.settings import (
     number,
     require,
@@ -52,13 +53,16 @@ from inbounds.algorithms.settings import (
     require_share,
     require_switch,
     require_whole,
+    restart_of,
 )
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
+from inbounds.numerics.policy_chains import pair_occupancy, pair_values, state_values
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.draws import World, draw_ends, draw_next, draw_pair, draw_start
 from inbounds.problem.pairs import Pairs
 from inbounds.problem.policy import Policy
-from inbounds.problem.simulator import Simulator, World
+from inbounds.problem.simulator import Simulator
 
 SHRINKING_KAPPA = 0.3
 """kappa="shrinking" is this over the root of the number of iterations, at most half the Slater constant."""
@@ -128,25 +132,31 @@ class Resolved(NamedTuple):
     restart: int
     drawn: int  # samples spent on the Slater constant
 
-    def constants(self, policy_step: float, price_step: float, decreasing: bool) -> Constants:
-        """With steps along values that are not normalised."""
-        return Constants(
+    def prepared(
+        self,
+        settings: Any,
+        problem: CMDP | Simulator,
+        shown_steps: tuple[float, float],
+        steps: tuple[float, float],
+        decreasing: bool,
+        guarantee: str,
+    ) -> Prepared:
+        """The state before the first iteration. Steps are of policy and prices: as the settings have them, to be shown;
+        and along values that are not normalised, to be made."""
+        constants = Constants(
             walks=self.walks,
-            policy_step=float(policy_step),
-            price_step=float(price_step),
+            policy_step=float(steps[0]),
+            price_step=float(steps[1]),
             kappa=self.kappa / (1.0 - self.walks.discount),
             radius=2.0 / self.slater,
             restart=self.restart,
             decreasing=decreasing,
         )
-
-    def shown(self, settings: Any, policy_step: float, price_step: float) -> dict[str, float | str]:
-        """By public name, with the steps as the settings have them."""
         shown: dict[str, float | str] = {
             "slater": self.slater,
             "kappa": self.kappa,
-            "policy_step": float(policy_step),
-            "price_step": float(price_step),
+            "policy_step": float(shown_steps[0]),
+            "price_step": float(shown_steps[1]),
             "iterations": self.iterations,
             "average": settings.average,
         }
@@ -154,7 +164,9 @@ class Resolved(NamedTuple):
             shown["rollouts"] = self.walks.rollouts
             shown["start_rollouts"] = self.walks.start_rollouts
             shown["baseline"] = "running mean" if self.walks.use_baseline else "none"
-        return shown
+        initial = problem.initial if isinstance(problem, CMDP) else None
+        state = new_state(problem.pairs, problem.n_constraints, initial)
+        return Prepared(state, constants, self.drawn, shown, guarantee)
 
 
 def require_common(settings: Any) -> None:
@@ -170,10 +182,9 @@ def require_common(settings: Any) -> None:
 
 def resolve(settings: Any, simulator: Simulator, samples: int, rng: np.random.Generator) -> Resolved:
     """For `samples` samples; those that estimate the Slater constant are drawn now."""
-    slater, drawn, n_pairs = settings.slater, 0, simulator.pairs.n_pairs
-    if slater is None:
-        slater, drawn = estimate_slater(simulator, samples, rng)
-    rollouts, start_rollouts, left = int(settings.rollouts), settings.start_rollouts, samples - drawn
+    slater, drawn = slater_from_samples(settings, simulator, samples, rng)
+    n_pairs, left = simulator.pairs.n_pairs, samples - drawn
+    rollouts, start_rollouts = int(settings.rollouts), settings.start_rollouts
     walks = Walks(
         rollouts=rollouts,
         start_rollouts=math.ceil(rollouts * n_pairs / 4) if start_rollouts is None else int(start_rollouts),
@@ -189,8 +200,7 @@ def resolve(settings: Any, simulator: Simulator, samples: int, rng: np.random.Ge
 def resolve_known(settings: Any, model: CMDP, iterations: int) -> Resolved:
     """For `iterations` iterations on a model in scaled units; no walks are made."""
     walks = Walks(rollouts=0, start_rollouts=0, discount=float(model.discount), use_baseline=False)
-    slater = known_slater(model) if settings.slater is None else settings.slater
-    restart = iterations // 2 if settings.average == "second half" else 0
+    slater, restart = known_slater(settings, model), restart_of(settings, iterations)
     return Resolved(walks, slater, _kappa(settings, slater, iterations), float(iterations), restart, 0)
 
 
@@ -218,7 +228,7 @@ def advance_known(state: State, constants: Constants, model: KnownModel, done: i
         if iteration == constants.restart:
             restart_averages(state)
         evaluate_exactly(state, model)
-        make_step(state, constants, model.offsets, iteration_weight(state, constants))
+        make_step(state, constants, model.chains.rows.offsets, iteration_weight(state, constants))
 
 
 @compiled
@@ -239,7 +249,7 @@ def roll_out(state: State, walks: Walks, world: World, rng: np.random.Generator,
     while drawn < until and ended < last:
         origin = (ended - start_rollouts) // rollouts  # negative: the initial distribution
         if pair < 0:
-            pair = origin if origin >= 0 else draw_action(policy, offsets, draw_start(world, rng), rng)
+            pair = origin if origin >= 0 else draw_pair(policy, offsets, draw_start(world, rng), rng)
         after = draw_next(world, pair, rng)
         drawn += 1
         if origin >= 0:
@@ -256,7 +266,7 @@ def roll_out(state: State, walks: Walks, world: World, rng: np.random.Generator,
             ended += 1
             pair = -1
         else:
-            pair = draw_action(policy, offsets, after, rng)
+            pair = draw_pair(policy, offsets, after, rng)
     state.position[0], state.position[1] = ended, pair
     return drawn
 
@@ -280,18 +290,14 @@ def all_ended(state: State, walks: Walks) -> bool:
 @compiled
 def evaluate_exactly(state: State, model: KnownModel) -> None:
     """Exact values in the place of estimates, and shares of time in the place of visits."""
-    n, n_constraints = state.policy.shape[0], state.prices.shape[0]
-    signals = np.empty((1 + n_constraints, n))
-    for k in range(n):
-        signals[0, k] = model.reward[k]
-        for i in range(n_constraints):
-            signals[0, k] += state.prices[i] * model.margins[k, i]
-            signals[1 + i, k] = model.margins[k, i]
-    state_values(model, state.policy, signals, state.values)
-    for i in range(n_constraints):
+    signals = np.empty((1 + state.prices.shape[0], state.policy.shape[0]))
+    priced_signals(model, state.prices, signals)
+    state_values(model.chains, state.policy, signals, state.values)
+    for i in range(state.prices.shape[0]):
         state.start_margins[i] = start_value(model, state.values[1 + i])
-    pair_occupancy(model, state.policy, state.visits, state.action_values)  # for the visits; the rest is overwritten
-    pair_values(model, signals[0], state.values[0], state.action_values)
+    # For the visits: the occupancies, in the place of action values, are overwritten.
+    pair_occupancy(model.chains, model.initial, state.policy, state.visits, state.action_values)
+    pair_values(model.chains, signals[0], state.values[0], state.action_values)
 
 
 @compiled
@@ -323,21 +329,16 @@ def begin_iteration(state: State, drawn: int, restart: int) -> None:
     if state.position[3] < restart and restart <= drawn:
         restart_averages(state)
     state.position[0], state.position[1], state.position[3] = 0, -1, drawn
-    for k in range(state.action_values.shape[0]):
-        state.action_values[k] = 0.0
-    for i in range(state.start_margins.shape[0]):
-        state.start_margins[i] = 0.0
-    for s in range(state.visits.shape[0]):
-        state.visits[s] = 0.0
+    clear(state.action_values)
+    clear(state.start_margins)
+    clear(state.visits)
     state.baseline[1] = 0.0
 
 
 @compiled
 def restart_averages(state: State) -> None:
-    for k in range(state.row_sums.shape[0]):
-        state.row_sums[k] = 0.0
-    for i in range(state.price_sums.shape[0]):
-        state.price_sums[i] = 0.0
+    clear(state.row_sums)
+    clear(state.price_sums)
     state.weight[0] = 0.0
 
 

@@ -77,32 +77,32 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
-from inbounds.algorithms.empirical import Tally, accuracy, advance, new_tally, tallied_model
-from inbounds.algorithms.known import (
-    KnownModel,
-    PlugIn,
-    iterate_plug_in,
-    known_slater,
-    pair_values,
-    plug_in,
-    start_value,
-    state_values,
+from inbounds.algorithms.empirical import advance
+from inbounds.algorithms.known import KnownModel, known_slater, start_value
+from inbounds.algorithms.plug_in import (
+    extract_plug_in,
+    last_iterate,
+    plug_in_iterations,
+    prepare_plug_in,
+    require_plug_in,
 )
 from inbounds.algorithms.settings import (
+    guarantee_unless,
     number,
     require,
-    require_kappa,
     require_not_negative,
     require_positive,
-    require_share,
-    require_whole,
     shown,
 )
 from inbounds.arrays import Floats
 from inbounds.numerics.compiled import compiled
+from inbounds.numerics.policy_chains import pair_values, state_values
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
+
+_STEPS = ("eta", "eta_power", "tau", "tau_power", "floor")
+"""The settings of a step, which a run shows."""
 
 
 @dataclass(frozen=True)
@@ -160,10 +160,8 @@ class RPGPD:
         for power in ("eta_power", "tau_power"):
             require(0.0 <= number(self, power) < 1.0, self, power, "a number in [0, 1)")
         require(0.0 < number(self, "floor") < 1.0, self, "floor", "a number in (0, 1)")
-        require_share(self, "slater")
-        require_kappa(self)
-        require_not_negative(self, "expected_price", "kappa_multiplier")
-        require_whole(self, "iterations")
+        require_not_negative(self, "expected_price")
+        require_plug_in(self)
 
     @classmethod
     def practical(cls, **changes: Any) -> RPGPD:
@@ -172,9 +170,6 @@ class RPGPD:
         return replace(preset, **changes)
 
     __repr__ = shown
-
-
-# ---- on a known model
 
 
 class Constants(NamedTuple):
@@ -198,7 +193,7 @@ class State(NamedTuple):
 
 def prepare_known(settings: RPGPD, model: CMDP, iterations: int) -> Prepared:
     n_constraints, horizon = model.n_constraints, 1.0 / (1.0 - model.discount)
-    slater = known_slater(model) if settings.slater is None else settings.slater
+    slater = known_slater(settings, model)
     kappa = settings.kappa
     if kappa is None:
         kappa = regularisation_kappa(settings, model.discount, iterations)
@@ -220,19 +215,8 @@ def prepare_known(settings: RPGPD, model: CMDP, iterations: int) -> Prepared:
         signals=np.vstack([model.reward, model.margins]),
         values=np.zeros((1 + n_constraints, model.n_states)),
     )
-    return Prepared(state, constants, 0, _shown(settings, slater, kappa), _guarantee(settings, model))
-
-
-def _shown(settings: RPGPD, slater: float | str, kappa: float) -> dict[str, float | str]:
-    return {
-        "eta": settings.eta,
-        "eta_power": settings.eta_power,
-        "tau": settings.tau,
-        "tau_power": settings.tau_power,
-        "floor": settings.floor,
-        "slater": slater,
-        "kappa": kappa,
-    }
+    resolved = {name: getattr(settings, name) for name in _STEPS} | {"slater": slater, "kappa": kappa}
+    return Prepared(state, constants, 0, resolved, _guarantee(settings, model))
 
 
 def regularisation_kappa(settings: RPGPD, discount: float, iterations: int) -> float:
@@ -247,18 +231,17 @@ def _guarantee(settings: RPGPD, model: CMDP) -> str:
         gaps.append("several constraints")
     if settings.eta_power > 0.0 or settings.tau_power > 0.0:
         gaps.append("a step size or regularisation that falls")
-    if gaps:
-        return f"none: the paper's theorem does not cover {'; nor '.join(gaps)}"
-    return (
+    return guarantee_unless(
+        gaps,
         "the paper's theorem on RPG-PD: the last iterate converges to the regularised saddle point, as "
-        "exp(-eta tau t) down to the order of eta / tau, with constants that depend on the problem (not checked)"
+        "exp(-eta tau t) down to the order of eta / tau, with constants that depend on the problem (not checked)",
     )
 
 
 @compiled
 def advance_known(state: State, constants: Constants, model: KnownModel, done: int, until: int) -> None:
     """Iterations number `done` to `until` - 1."""
-    logs, prices, signals = state.logs, state.prices, state.signals
+    logs, prices, signals, offsets = state.logs, state.prices, state.signals, model.chains.rows.offsets
     for t in range(done, until):
         log_time = math.log(t + 3.0)
         eta = constants.eta * math.exp(-constants.eta_power * log_time)
@@ -268,12 +251,12 @@ def advance_known(state: State, constants: Constants, model: KnownModel, done: i
             for i in range(prices.shape[0]):
                 total += prices[i] * model.margins[k, i]
             signals[0, k] = total
-        state_values(model, state.policy, signals, state.values)
-        pair_values(model, signals[0], state.values[0], state.pair_values)
+        state_values(model.chains, state.policy, signals, state.values)
+        pair_values(model.chains, signals[0], state.values[0], state.pair_values)
         for k in range(logs.shape[0]):
             logs[k] += eta * state.pair_values[k]
         for s in range(model.initial.shape[0]):
-            floored_row(logs, state.policy, model.offsets[s], model.offsets[s + 1], constants.floor)
+            floored_row(logs, state.policy, offsets[s], offsets[s + 1], constants.floor)
         for i in range(prices.shape[0]):
             slack = start_value(model, state.values[1 + i]) - constants.tightening
             prices[i] = min(max((1.0 - eta * tau) * prices[i] - eta * slack, 0.0), constants.price_bound)
@@ -320,40 +303,9 @@ def floored_row(logs: Floats, policy: Floats, first: int, last: int, floor: floa
             logs[k] = log_least
 
 
-def extract_known(state: State, constants: Constants, problem: Any) -> tuple[Policy, Floats]:
-    return Policy(problem.pairs, state.policy), state.prices.copy()
-
-
-# ---- from samples: the same on the empirical model
-
-
 def prepare(settings: RPGPD, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    tally, n_pairs = new_tally(simulator, samples), simulator.pairs.n_pairs
-    constants = plug_in(settings, n_pairs)
-    resolved = _shown(
-        settings,
-        "of the empirical model" if settings.slater is None else settings.slater,
-        tightening(constants, samples // n_pairs, simulator.discount),
-    )
-    resolved["iterations"] = constants.iterations
-    return Prepared(tally, constants, 0, resolved, "none: the paper assumes that values are known, not sampled")
-
-
-def tightening(constants: PlugIn, per_pair: int, discount: float) -> float:
-    """kappa after so many samples of every pair."""
-    settings: RPGPD = constants.settings
-    if settings.kappa is None:
-        kappa = regularisation_kappa(settings, discount, constants.iterations)
-        return min(kappa + settings.kappa_multiplier * accuracy(per_pair, discount), 1.0)
-    return settings.kappa
-
-
-def extract(state: Tally, constants: PlugIn, simulator: Simulator) -> tuple[Policy, Floats]:
-    model = tallied_model(state, simulator)
-    if model is None:
-        return Policy.uniform(simulator), np.zeros(simulator.n_constraints)
-    kappa = tightening(constants, int(state.visits.min()), simulator.discount)
-    return iterate_plug_in(replace(constants.settings, kappa=kappa), model, constants.iterations)
+    bias = regularisation_kappa(settings, simulator.discount, plug_in_iterations(settings, simulator))
+    return prepare_plug_in(settings, simulator, samples, _STEPS, bias)
 
 
 RPGPD.algorithm = Algorithm(
@@ -366,6 +318,6 @@ RPGPD.algorithm = Algorithm(
     violation="ε",
     prepare=prepare,
     advance=advance,
-    extract=extract,
-    known=Known(prepare_known, advance_known, extract_known),
+    extract=extract_plug_in,
+    known=Known(prepare_known, advance_known, last_iterate),
 )

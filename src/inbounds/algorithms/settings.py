@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
-
+from inbounds.algorithms.kernels import BASELINE_RATE
 from inbounds.errors import InvalidInput
+from inbounds.inputs import finite_or_nan, is_whole
 
 
 def number(settings: Any, name: str) -> float:
     """The setting as a float; NaN, which no condition accepts, when it is not a finite number."""
-    value = getattr(settings, name)
-    real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return float(value) if real and math.isfinite(value) else math.nan
+    return finite_or_nan(getattr(settings, name))
 
 
 def require(holds: bool, settings: Any, name: str, what: str) -> None:
@@ -34,10 +32,8 @@ def require_positive(settings: Any, *names: str) -> None:
 def require_whole(settings: Any, *names: str) -> None:
     """Each of these settings is a whole number >= 1; or None, where that is the default and stands for a rule."""
     for name in names:
-        value = getattr(settings, name)
         if not _left_open(settings, name):
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
-            require(bool(whole), settings, name, "a whole number of at least 1")
+            require(is_whole(getattr(settings, name), 1), settings, name, "a whole number of at least 1")
 
 
 def require_share(settings: Any, name: str, what: str = "a number in (0, 1], in scaled units") -> None:
@@ -84,6 +80,34 @@ def chosen_steps(settings: Any, paper: Any, n_pairs: int) -> tuple[float, float]
     if settings.shift == "baseline" and settings.beta is None:
         beta = min(beta, 1.0 / n_pairs)  # beyond about 2 / n the weights diverge
     return float(alpha), float(beta)
+
+
+def chosen_shift(settings: Any, paper: Any) -> tuple[float, float]:
+    """M, and the rate of the running mean in its place: one of them is 0."""
+    if settings.shift == "baseline":
+        return 0.0, BASELINE_RATE
+    return float(paper.shift if settings.shift is None else settings.shift), 0.0
+
+
+def steps_shown(settings: Any, constants: Any) -> dict[str, float | str]:
+    """What these settings became, by public name."""
+    return {
+        "alpha": constants.alpha,
+        "beta": constants.beta,
+        "shift": "baseline" if settings.shift == "baseline" else constants.shift,
+        "exploration": constants.exploration,
+        "average": settings.average,
+    }
+
+
+def restart_of(settings: Any, steps: int) -> int:
+    """The step, or iteration, out of so many at which averages start anew."""
+    return steps // 2 if settings.average == "second half" else 0
+
+
+def guarantee_unless(gaps: Sequence[str], theorem: str) -> str:
+    """The guarantee of a run that the paper's theorem does not cover, for these reasons; without any, `theorem`."""
+    return f"none: the paper's theorem does not cover {'; nor '.join(gaps)}" if gaps else theorem
 
 
 def _left_open(settings: Any, name: str) -> bool:

@@ -89,7 +89,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Prepared
-from inbounds.algorithms.kernels import draw_ends, draw_next, draw_start
+from inbounds.algorithms.kernels import clear
 from inbounds.algorithms.settings import (
     number,
     require,
@@ -99,12 +99,14 @@ from inbounds.algorithms.settings import (
     require_positive,
     require_share,
     require_whole,
+    restart_of,
     shown,
 )
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
+from inbounds.problem.draws import World, draw_ends, draw_next, draw_start
 from inbounds.problem.policy import Policy
-from inbounds.problem.simulator import Simulator, World
+from inbounds.problem.simulator import Simulator
 
 
 @dataclass(frozen=True)
@@ -265,7 +267,7 @@ def prepare(settings: TripleQA, simulator: Simulator, samples: int, rng: np.rand
         exploration=float(settings.exploration * math.sqrt(n_pairs)),
         kept=settings.tables == "kept",
         observed=settings.utility == "observed",
-        restart=samples // 2 if settings.average == "second half" else 0,
+        restart=restart_of(settings, samples),
     )
     state = State(
         tables=np.full((n_pairs, 1 + n_constraints), horizon),
@@ -417,10 +419,8 @@ def end_frame(state: State, constants: Constants) -> None:
 
 @compiled
 def restart_averages(state: State) -> None:
-    for k in range(state.sums.shape[0]):
-        state.sums[k] = 0.0
-    for i in range(state.price_sums.shape[0]):
-        state.price_sums[i] = 0.0
+    clear(state.sums)
+    clear(state.price_sums)
     state.counts[2] = 0
 
 

@@ -76,12 +76,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Prepared
-from inbounds.algorithms.kernels import draw_ends, draw_next, draw_start
 from inbounds.algorithms.settings import number, require, require_positive, require_switch, require_whole, shown
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
+from inbounds.problem.draws import World, draw_ends, draw_next, draw_start
 from inbounds.problem.policy import Policy
-from inbounds.problem.simulator import Simulator, World
+from inbounds.problem.simulator import Simulator
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import float_vector
+from inbounds.inputs import finite_or_nan, float_vector
 from inbounds.problem.pairs import Pairs
 
 
@@ -72,10 +72,8 @@ class Utility:
                 )
         if not isinstance(self.name, str) or not self.name:
             raise InvalidInput(f"Utility: name must be a text, found {self.name!r}")
-        bound = self.lipschitz
-        real = isinstance(bound, int | float | np.number) and not isinstance(bound, bool)
-        if not real or not 0.0 < bound < math.inf:
-            raise InvalidInput(f"Utility {self.name!r}: lipschitz must be a number > 0, found {bound!r}")
+        if not finite_or_nan(self.lipschitz) > 0.0:
+            raise InvalidInput(f"Utility {self.name!r}: lipschitz must be a number > 0, found {self.lipschitz!r}")
 
     def at_least(self, bound: float) -> Utility:
         """The function minus `bound`: as a constraint, which has to be >= 0, "at least `bound`"."""
@@ -206,8 +204,7 @@ def _smoothed(distribution: Floats, share: float, n_states: int | None = None) -
 
 
 def _share(smoothing: float) -> float:
-    real = isinstance(smoothing, int | float | np.number) and not isinstance(smoothing, bool)
-    if not real or not 0.0 < smoothing < 1.0:
+    if not 0.0 < finite_or_nan(smoothing) < 1.0:
         raise InvalidInput(f"smoothing must be a number in (0, 1), found {smoothing!r}")
     return float(smoothing)
 

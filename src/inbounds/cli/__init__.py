@@ -1,5 +1,7 @@
 """The command line: one file and one library call per sub-command.
 
+To add one, write a file in this folder with a click command called `command`, and its name into `COMMANDS`.
+
 Exit codes: 0 done; 1 something failed that should not have, or a certificate is rejected; 2 the input is wrong (one
 message says what); 3 no policy is in bounds; 4 no policy could be proved to be in bounds (`learn --certified`). Heavy
 imports stay inside the commands, so that the help appears at once.
@@ -8,12 +10,12 @@ imports stay inside the commands, so that the help appears at once.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any, NoReturn
 
 import click
 
-from inbounds.cli import algorithms, compare, frontier, learn, plan, reproduce, solve, verify, zoo
-
+COMMANDS = ("algorithms", "compare", "frontier", "learn", "plan", "reproduce", "solve", "verify", "zoo")
 EXIT_INVALID, EXIT_INFEASIBLE = 2, 3
 
 
@@ -61,5 +63,5 @@ def main() -> None:
     """
 
 
-for module in (solve, frontier, learn, compare, algorithms, verify, plan, reproduce, zoo):
-    main.add_command(module.command)
+for command_file in COMMANDS:
+    main.add_command(import_module(f"{__name__}.{command_file}").command)

@@ -30,11 +30,9 @@ def command(name: str | None, as_json: bool) -> None:
     import inspect
 
     from inbounds.algorithms import ALGORITHMS
-    from inbounds.errors import InvalidInput
+    from inbounds.inputs import named
 
-    if name is not None and name not in ALGORITHMS:
-        raise InvalidInput(f"no algorithm is called {name!r}; there are: {', '.join(ALGORITHMS)}")
-    shown = ALGORITHMS if name is None else {name: ALGORITHMS[name]}
+    shown = ALGORITHMS if name is None else {name: named(name, ALGORITHMS, "algorithm")}
     facts = {
         key: {
             **{fact: getattr(settings.algorithm, fact) for fact in _FACTS},

@@ -1,60 +1,82 @@
-"""What several sub-commands take: a problem, by name or from a file."""
+"""What several sub-commands take: a problem, by name or from a file, and the options that they share."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from inbounds.problem.cmdp import CMDP
-    from inbounds.problem.episodic import EpisodicCMDP
+KINDS = {"discount": "discounted", "horizon": "finite horizon", "average": "long-run average"}
+"""How each criterion is called."""
 
-
-def _with(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def decorate(command: Any) -> Any:
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
-
-    return decorate
-
-
-problem_argument = _with(
-    click.argument("problem"),
-    click.option(
-        "--set",
-        "parameters",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Change a parameter of the problem, e.g. --set discount=0.9 (see `inbounds zoo PROBLEM`).",
-    ),
+set_option = click.option(
+    "--set",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Change a parameter of the problem, e.g. --set discount=0.9 (see `inbounds zoo PROBLEM`).",
 )
+preset_option = click.option(
+    "--preset",
+    type=click.Choice(["practical", "paper"]),
+    default="practical",
+    show_default=True,
+    help="Settings that work (no theorem covers them), or the papers' formulas.",
+)
+jobs_option = click.option("--jobs", type=int, help="Worker processes.  [default: one per core]")
+policy_option = click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 
 
-def load(problem: str, parameters: tuple[str, ...]) -> CMDP | EpisodicCMDP:
-    """The problem that the user named, with the parameters that they set; or the model in the file that they named."""
-    import inspect
+def problem_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.argument("problem")(set_option(command))
 
+
+def output_option(what: str, default: str) -> Callable[[Any], Any]:
+    """Where files go; `what` they are, and how the folder is called when none is given."""
+    folder = click.Path(file_okay=False, path_type=Path)
+    return click.option("--output", type=folder, help=f"Where {what} go.  [default: {default}]")
+
+
+def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str = "") -> Any:
+    """The problem that the user named, with the parameters that they set; or the model in the file that they named.
+
+    Some commands work for discounted problems only: `discounted_for` names the one that is asking.
+    """
     from inbounds import formats
     from inbounds import zoo as problems
     from inbounds.errors import InvalidInput
+    from inbounds.problem import cmdp as models
 
-    make = problems.PROBLEMS.get(problem)
-    if make is None and Path(problem).suffix in formats.FORMATS:
-        if parameters:
-            raise InvalidInput("--set changes problems of the zoo; a model in a file has no parameters, edit the file")
-        return formats.load(problem)
-    if make is None:
+    if problem in problems.PROBLEMS:
+        loaded: Any = _from_zoo(problem, parameters)
+    elif Path(problem).suffix not in formats.FORMATS:
         raise InvalidInput(
             f"no problem is called {problem!r}; give a file ({', '.join(formats.FORMATS)}) or one of: "
             f"{', '.join(problems.PROBLEMS)}"
         )
-    known = inspect.signature(make).parameters
+    elif parameters:
+        raise InvalidInput("--set changes problems of the zoo; a model in a file has no parameters, edit the file")
+    else:
+        loaded = models.load(problem)
+    kind = next(iter(loaded.criterion))
+    if discounted_for and kind != "discount":
+        raise InvalidInput(
+            f"{problem} has a {KINDS[kind]}; `inbounds {discounted_for}` takes discounted problems (see `inbounds zoo`)"
+        )
+    return loaded
+
+
+def _from_zoo(problem: str, parameters: tuple[str, ...]) -> Any:
+    import inspect
+
+    from inbounds import zoo as problems
+    from inbounds.errors import InvalidInput
+
+    known = inspect.signature(problems.PROBLEMS[problem]).parameters
     values: dict[str, Any] = {}
     for parameter in parameters:
         name, equals, text = parameter.partition("=")
@@ -67,18 +89,6 @@ def load(problem: str, parameters: tuple[str, ...]) -> CMDP | EpisodicCMDP:
         except (ValueError, SyntaxError):
             values[name] = text  # a word, such as full_buffer=free
     try:
-        return make(**values)
+        return problems.make(problem, **values)
     except TypeError as error:
         raise InvalidInput(f"{problem} cannot be built from {', '.join(parameters)}: {error}") from error
-
-
-def load_discounted(problem: str, parameters: tuple[str, ...], command: str) -> CMDP:
-    from inbounds.errors import InvalidInput
-    from inbounds.problem.cmdp import CMDP
-
-    loaded = load(problem, parameters)
-    if not isinstance(loaded, CMDP):
-        raise InvalidInput(
-            f"{problem} has a finite horizon; `inbounds {command}` takes discounted problems (see `inbounds zoo`)"
-        )
-    return loaded

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import click
 
-from inbounds.cli.arguments import json_option, load_discounted, problem_argument
-from inbounds.cli.printing import print_json, print_table, problem_facts, progress_bar
+from inbounds.cli.arguments import (
+    jobs_option,
+    json_option,
+    output_option,
+    preset_option,
+    problem_argument,
+    problem_from,
+)
+from inbounds.cli.printing import print_files, print_json, print_table, problem_facts, progress_bar
 
 
 @click.command("compare")
@@ -21,19 +28,9 @@ from inbounds.cli.printing import print_json, print_table, problem_facts, progre
     metavar="NAME",
     help="Only this one; may be repeated.  [default: all of `inbounds algorithms`]",
 )
-@click.option(
-    "--preset",
-    type=click.Choice(["practical", "paper"]),
-    default="practical",
-    show_default=True,
-    help="Settings that work (no theorem covers them), or the papers' formulas.",
-)
-@click.option("--jobs", type=int, help="Worker processes.  [default: one per core]")
-@click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where the picture, the CSV and the journal of finished runs go.  [default: comparison/PROBLEM]",
-)
+@preset_option
+@jobs_option
+@output_option("the picture, the CSV and the journal of finished runs", "comparison/PROBLEM")
 @click.option("--fresh", is_flag=True, help="Forget the finished runs in the journal, and run everything.")
 @json_option
 def command(
@@ -62,7 +59,7 @@ def command(
     """
     import inbounds as ib
 
-    cmdp = load_discounted(problem, parameters, "compare")
+    cmdp = problem_from(problem, parameters, discounted_for="compare")
     if output is None:
         output = Path("comparison") / Path(problem).stem
     output.mkdir(parents=True, exist_ok=True)
@@ -103,16 +100,13 @@ def command(
         f"{seeds} run{'s' * (seeds != 1)} of {samples:,} samples each, {preset} settings; "
         f"totals (discounted sums), means over runs, judged on the model"
     )
-    for constrained in (True, False):
+    with_constraints = f"{'With the constraints: ' if cmdp.constraints else ''}optimum {done.optimum:.6g}"
+    without = f"Without the constraints, for algorithms that know none: optimum {done.unconstrained_optimum:.6g}"
+    for constrained, heading in ((True, with_constraints), (False, without)):
         group = [row for row in rows if row["constrained"] is constrained]
         if not group:
             continue
-        if constrained:
-            click.echo(f"{'With the constraints: ' if cmdp.constraints else ''}optimum {done.optimum:.6g}")
-        else:
-            click.echo(
-                f"Without the constraints, for algorithms that know none: optimum {done.unconstrained_optimum:.6g}"
-            )
+        click.echo(heading)
         print_table(
             ("algorithm", "gap", "+-", "worst margin", "out of bounds", "samples", "seconds"),
             [
@@ -138,4 +132,4 @@ def command(
     )
     if done.resumed:
         click.echo(f"Found in {journal}, not run again: {done.resumed}. --fresh runs everything.")
-    click.echo(f"The picture is in {output.resolve()}: {', '.join(path.name for path in written)}")
+    print_files(output, written)

@@ -6,19 +6,15 @@ from pathlib import Path
 
 import click
 
-from inbounds.cli.arguments import json_option, load_discounted, problem_argument
-from inbounds.cli.printing import print_json, print_table, problem_facts, tidy
+from inbounds.cli.arguments import json_option, output_option, problem_argument, problem_from
+from inbounds.cli.printing import print_files, print_json, print_table, problem_facts, tidy
 
 
 @click.command("frontier")
 @problem_argument
 @click.option("--constraint", required=True, help="The name of the constraint whose bound moves, or its position.")
 @click.option("--points", type=int, default=50, show_default=True, help="How many bounds.")
-@click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where the picture and the CSV go.  [default: frontier/PROBLEM-CONSTRAINT]",
-)
+@output_option("the picture and the CSV", "frontier/PROBLEM-CONSTRAINT")
 @json_option
 def command(
     problem: str, parameters: tuple[str, ...], constraint: str, points: int, output: Path | None, as_json: bool
@@ -35,7 +31,7 @@ def command(
     """
     import inbounds as ib
 
-    cmdp = load_discounted(problem, parameters, "frontier")
+    cmdp = problem_from(problem, parameters)
     names = [c.name for c in cmdp.constraints]
     which: str | int = int(constraint) if constraint.isdecimal() and constraint not in names else constraint
     curve = ib.frontier(cmdp, which, points)
@@ -69,4 +65,4 @@ def command(
     )
     begins, ends = (tidy(end, float(abs(curve.bounds).max())) for end in (curve.matters_from, curve.possible_to))
     click.echo(f"The bound begins to matter at {begins:.6g}; no policy keeps one beyond {ends:.6g}.")
-    click.echo(f"The picture is in {output.resolve()}: {', '.join(path.name for path in written)}")
+    print_files(output, written)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inbounds.cli.arguments import json_option, load_discounted, problem_argument
+from inbounds.cli.arguments import json_option, policy_option, preset_option, problem_argument, problem_from
 from inbounds.cli.printing import (
     bound_text,
     print_json,
@@ -17,6 +17,7 @@ from inbounds.cli.printing import (
     problem_facts,
     progress_bar,
     setting_text,
+    value_text,
 )
 
 if TYPE_CHECKING:
@@ -31,13 +32,7 @@ EXIT_UNPROVED = 4
     "--algorithm",
     help="A name from `inbounds algorithms`.  [default: cspda; with --certified: a plan on the empirical model]",
 )
-@click.option(
-    "--preset",
-    type=click.Choice(["paper", "practical"]),
-    default="practical",
-    show_default=True,
-    help="The paper's formulas, or settings that work (no theorem covers them).",
-)
+@preset_option
 @click.option("--samples", type=int, default=100_000, show_default=True, help="State-action-state transitions to draw.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same run, bit for bit.")
 @click.option(
@@ -51,7 +46,7 @@ EXIT_UNPROVED = 4
 @click.option("--unconstrained", is_flag=True, help="Drop the constraints, for algorithms that know none.")
 @click.option("--certified", is_flag=True, help="Return only a policy that the samples prove to be in bounds.")
 @click.option("--confidence", type=float, default=0.99, show_default=True, help="With --certified: of the proof.")
-@click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
+@policy_option
 @json_option
 def command(
     problem: str,
@@ -60,13 +55,12 @@ def command(
     preset: str,
     samples: int,
     seed: int,
-    slater: float | None,
-    kappa: float | None,
     unconstrained: bool,
     certified: bool,
     confidence: float,
     show_policy: bool,
     as_json: bool,
+    **options: float | None,
 ) -> None:
     """Learn PROBLEM from samples, and judge exactly.
 
@@ -84,21 +78,19 @@ def command(
     import inbounds as ib
     from inbounds.algorithms import ALGORITHMS
     from inbounds.errors import InvalidInput
+    from inbounds.inputs import named
 
-    cmdp = load_discounted(problem, parameters, "learn")
+    cmdp = problem_from(problem, parameters, discounted_for="learn")
     if unconstrained:
         cmdp = cmdp.unconstrained()
+    given = {name: value for name, value in options.items() if value is not None}  # settings of the algorithm
     if certified and algorithm is None:
-        for name, value in (("slater", slater), ("kappa", kappa)):
-            if value is not None:
-                raise InvalidInput(f"--{name} is a setting of an algorithm: give --algorithm, or leave --{name} out")
+        for name in given:
+            raise InvalidInput(f"--{name} is a setting of an algorithm: give --algorithm, or leave --{name} out")
         _learn_certified(cmdp, "model", samples, confidence, seed, show_policy, as_json)
         return
     algorithm = algorithm or "cspda"
-    if algorithm not in ALGORITHMS:
-        raise InvalidInput(f"no algorithm is called {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
-    settings_class = ALGORITHMS[algorithm]
-    given = {name: value for name, value in (("slater", slater), ("kappa", kappa)) if value is not None}
+    settings_class = named(algorithm, ALGORITHMS, "algorithm")
     for name in given:
         if name not in settings_class.__dataclass_fields__:
             raise InvalidInput(f"{settings_class.algorithm.name} has no setting {name}: leave --{name} out")
@@ -142,10 +134,7 @@ def command(
         f"{run.seconds:.2f} s"
     )
     click.echo("  ".join(f"{name} {setting_text(value)}" for name, value in run.settings.items()))
-    click.echo(
-        f"reward    {judged.reward:.6g} per step, {judged.total_reward:.6g} in total "
-        f"(optimum {best.reward:.6g}, {best.total_reward:.6g})"
-    )
+    click.echo(reward_text(judged, best, cmdp))
     if cmdp.constraints:
         print_table(
             ("constraint", "bound", "margin", "price, learned", "price, exact"),
@@ -171,12 +160,7 @@ def _learn_certified(
 
     with progress_bar("learning and proving", samples, quiet=as_json) as advance_to:
         run = ib.learn_certified(
-            cmdp.simulator(),
-            samples=samples,
-            confidence=confidence,
-            seed=seed,
-            learner=learner,
-            progress=advance_to,
+            cmdp.simulator(), samples=samples, confidence=confidence, seed=seed, learner=learner, progress=advance_to
         )
     judged = None if run.policy is None else ib.evaluate(cmdp, run.policy)
     if as_json:
@@ -195,17 +179,17 @@ def _learn_certified(
         if run.certificate is not None:
             click.echo(str(run.certificate))
         click.echo(run.reason)
-    if run.policy is None or judged is None:
-        if not as_json:
+        if judged is None:
             click.echo("NO POLICY: nothing could be proved to be in bounds")
+        else:
+            best = ib.solve(cmdp)
+            margins = [f", margin of {c.name} {m:+.4g}" for c, m in zip(cmdp.constraints, judged.margins, strict=True)]
+            click.echo(f"On the model: {reward_text(judged, best, cmdp)}{''.join(margins)}")
+            if show_policy:
+                print_policy(run.policy)
+    if run.policy is None:
         sys.exit(EXIT_UNPROVED)
-    if as_json:
-        return
-    best = ib.solve(cmdp)
-    click.echo(
-        f"On the model: reward {judged.reward:.6g} per step, {judged.total_reward:.6g} in total "
-        f"(optimum {best.reward:.6g}, {best.total_reward:.6g})"
-        + "".join(f", margin of {c.name} {m:+.4g}" for c, m in zip(cmdp.constraints, judged.margins, strict=True))
-    )
-    if show_policy:
-        print_policy(run.policy)
+
+
+def reward_text(judged: Any, best: Any, cmdp: CMDP) -> str:
+    return f"reward {value_text(judged.reward, cmdp)} (optimum {value_text(best.reward, cmdp)})"

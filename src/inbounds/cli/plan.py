@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from inbounds.cli.arguments import json_option, load_discounted
+from inbounds.cli.arguments import json_option, problem_from, set_option
 from inbounds.cli.printing import duration, print_json
 
 
 @click.command("plan")
 @click.argument("problem", required=False)
-@click.option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="Change a parameter of the problem.")
+@set_option
 @click.option("--epsilon", type=float, default=0.1, show_default=True, help="Target accuracy, in scaled units.")
 @click.option("--slater", type=float, help="Slater constant in scaled units; computed when PROBLEM is given.")
 @click.option("--states", type=int, help="Without PROBLEM: number of states.")
@@ -48,9 +46,8 @@ def command(
     from inbounds.algorithms.paper_plan import Sizes
     from inbounds.errors import InvalidInput
 
-    target: Any
     if problem is not None:
-        target = load_discounted(problem, parameters, "plan")
+        target = problem_from(problem, parameters, discounted_for="plan")
     elif states is None or pairs is None:
         raise InvalidInput("give a PROBLEM, or --states and --pairs (and --slater)")
     else:

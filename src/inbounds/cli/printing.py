@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 
 
 def problem_facts(problem: Any) -> dict[str, Any]:
-    span = {"horizon": problem.horizon} if hasattr(problem, "horizon") else {"discount": problem.discount}
     return {
         "name": problem.name,
         "states": problem.n_states,
         "pairs": problem.n_pairs,
         "constraints": problem.n_constraints,
-        **span,
+        **problem.criterion,
     }
+
+
+def value_text(value: float, problem: Any, digits: int = 6) -> str:
+    """A value of a problem, and what it is, as its criterion says."""
+    from inbounds.criteria import criterion_of
+
+    return criterion_of(problem).in_words(value, digits)
 
 
 @contextmanager
@@ -54,14 +61,25 @@ def print_json(**facts: Any) -> None:
 
 
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    from inbounds.table import text_table
+    from inbounds.tables import text_table
 
     click.echo(text_table(header, rows))
 
 
 def print_policy(policy: Any) -> None:
+    if policy.probabilities.ndim == 2:
+        for stage in range(len(policy.probabilities)):
+            click.echo(f"stage {stage}")
+            print_policy(policy.at(stage))
+        return
     for state, actions in policy.by_label().items():
         click.echo(f"  {state}: " + ", ".join(f"{action} {share:.4g}" for action, share in actions.items()))
+
+
+def print_files(directory: Path, written: list[Path]) -> None:
+    several = sum(path.suffix == ".svg" for path in written) > 1
+    names = ", ".join(path.name for path in written)
+    click.echo(f"The picture{'s are' if several else ' is'} in {directory.resolve()}: {names}")
 
 
 def bound_text(constraint: Any) -> str:

@@ -6,29 +6,28 @@ from pathlib import Path
 
 import click
 
-from inbounds.cli.arguments import json_option
-from inbounds.cli.printing import print_json, print_table, progress_bar
+from inbounds.cli.arguments import jobs_option, json_option, output_option
+from inbounds.cli.printing import print_files, print_json, print_table, progress_bar
 
 
 @click.command("reproduce")
 @click.argument("experiment", type=click.Choice(["queue"]))
 @click.option("--seeds", type=int, default=200, show_default=True, help="Runs of each setting.")
 @click.option("--samples", type=int, default=100_000, show_default=True, help="Samples of each run.")
-@click.option("--jobs", type=int, help="Worker processes.  [default: one per core]")
-@click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("reproduction/queue"),
-    show_default=True,
-    help="Where the figures go.",
-)
+@jobs_option
+@output_option("the figures and the CSV", "reproduction/EXPERIMENT")
 @json_option
-def command(experiment: str, seeds: int, samples: int, jobs: int | None, output: Path, as_json: bool) -> None:
+def command(experiment: str, seeds: int, samples: int, jobs: int | None, output: Path | None, as_json: bool) -> None:
     """The paper's experiment: figures and table.
 
     200 seeds x {kappa = 0, kappa > 0} x 100,000 samples, with the paper's formulas and with the practical preset.
     Writes Figure 1 (reward), Figure 2 (constraint values) and the error-bar figure as SVG and PNG, and a CSV of the
     curves; prints the table, and where the paper's claim holds. The result does not depend on the number of workers.
+
+    \b
+    Examples
+      inbounds reproduce queue
+      inbounds reproduce queue --seeds 20 --samples 20000
     """
     from inbounds.studies.reproduction import reproduce_queue
 
@@ -37,6 +36,7 @@ def command(experiment: str, seeds: int, samples: int, jobs: int | None, output:
 
     from inbounds.reports.reproduction import summary_rows, verdicts, write_reproduction
 
+    output = output or Path("reproduction") / experiment
     written = write_reproduction(done, output)
     rows = summary_rows(done)
     if as_json:
@@ -73,6 +73,4 @@ def command(experiment: str, seeds: int, samples: int, jobs: int | None, output:
     )
     for line in verdicts(done):
         click.echo(line)
-    click.echo(f"The pictures are in {output.resolve()}:")
-    for path in written:
-        click.echo(f"  {path.name}")
+    print_files(output, written)

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from inbounds.cli.arguments import json_option, load, load_discounted, problem_argument
-from inbounds.cli.printing import bound_text, gap_status, print_json, print_policy, print_table, problem_facts, tidy
+from inbounds.cli.arguments import json_option, policy_option, problem_argument, problem_from
+from inbounds.cli.printing import (
+    bound_text,
+    gap_status,
+    print_json,
+    print_policy,
+    print_table,
+    problem_facts,
+    tidy,
+    value_text,
+)
 
 
 @click.command("solve")
 @problem_argument
 @click.option("--method", default="auto", show_default=True, help="auto, bundle, lp or polish.")
 @click.option("--tolerance", type=float, default=1e-8, show_default=True, help="The relative gap that may remain.")
-@click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
+@click.option("--time-limit", type=float, help="Seconds that a linear program may take.")
+@policy_option
 @click.option("--certificate", type=click.Path(dir_okay=False, path_type=Path), help="Save the proof, as JSON.")
 @click.option("--save-model", type=click.Path(dir_okay=False, path_type=Path), help="Save the model, .npz or .toml.")
 @json_option
@@ -24,6 +33,7 @@ def command(
     parameters: tuple[str, ...],
     method: str,
     tolerance: float,
+    time_limit: float | None,
     show_policy: bool,
     certificate: Path | None,
     save_model: Path | None,
@@ -45,33 +55,27 @@ def command(
     """
     import inbounds as ib
 
-    loaded = load(problem, parameters)
-    discounted = isinstance(loaded, ib.CMDP)
-    if not discounted and (certificate is not None or save_model is not None):
-        raise ib.InvalidInput(
-            f"{problem} has a finite horizon; models and proofs are saved of discounted problems only"
-        )
+    loaded = problem_from(problem, parameters)
     with gap_status(quiet=as_json) as report:
-        best: Any = ib.solve(loaded, method=method, tolerance=tolerance, progress=report)
+        best = ib.solve(loaded, method=method, tolerance=tolerance, progress=report, time_limit=time_limit)
     if save_model is not None:
-        load_discounted(problem, parameters, "solve").save(save_model)
+        loaded.save(save_model)
     if certificate is not None:
         from inbounds.proofs.files import save_certificate
 
         save_certificate(best.certificate, certificate)
-    horizon = getattr(loaded, "horizon", None)
     if as_json:
-        totals = {} if horizon else {"total_reward": best.total_reward, "total_margins": best.total_margins.tolist()}
         print_json(
             problem=problem_facts(loaded),
             method=best.method,
             unconstrained_solves=best.unconstrained_solves,
             reward=best.reward,
-            **totals,
+            total_reward=best.total_reward,
+            total_margins=best.total_margins.tolist(),
             upper_bound=best.upper_bound,
             gap=best.gap,
             in_bounds=best.in_bounds,
-            certificate=best.certificate.to_dict() if discounted else None,
+            certificate=best.certificate.to_dict(),
             constraints=[
                 {"name": c.name, "margin": float(m), "price": float(p)}
                 for c, m, p in zip(loaded.constraints, best.margins, best.prices, strict=True)
@@ -80,13 +84,7 @@ def command(
         )
         return
     click.echo(repr(loaded))
-    if horizon:
-        click.echo(f"optimum   {best.reward:.12g} over {horizon} stages (gap {best.gap:.1e}, by {best.method})")
-    else:
-        click.echo(
-            f"optimum   {best.reward:.9g} per step, {best.total_reward:.12g} in total "
-            f"(gap {best.gap:.1e}, by {best.method})"
-        )
+    click.echo(f"optimum   {value_text(best.reward, loaded, digits=12)} (gap {best.gap:.1e}, by {best.method})")
     if loaded.constraints:
         print_table(
             ("constraint", "bound", "margin", "price"),
@@ -96,11 +94,11 @@ def command(
             ],
         )
         click.echo("The price is the reward gained per unit of bound relaxed; 0 where the bound does not matter.")
-    if discounted:
-        click.echo(best.certificate.verdict)
-    if show_policy and horizon:
-        for stage in range(horizon):
-            click.echo(f"stage {stage}")
-            print_policy(best.policy.at(stage))
-    elif show_policy:
+    if best.linked:
+        click.echo(
+            f"The best occupancy falls into {best.linked} classes of states that do not meet; the policy links them, "
+            f"and its gap says what that costs. Changes of class are rare: short runs do not show the average."
+        )
+    click.echo(best.certificate.verdict)
+    if show_policy:
         print_policy(best.policy)

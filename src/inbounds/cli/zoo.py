@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from inbounds.cli.arguments import json_option
+from inbounds.cli.arguments import KINDS, json_option
 from inbounds.cli.printing import print_json, print_table
 
 
@@ -27,13 +26,11 @@ def command(problem: str | None, as_json: bool) -> None:
     """
     import inspect
 
-    from inbounds.errors import InvalidInput
+    from inbounds.inputs import named
     from inbounds.zoo import PROBLEMS
 
-    if problem is not None and problem not in PROBLEMS:
-        raise InvalidInput(f"no problem is called {problem!r}; there are: {', '.join(PROBLEMS)}")
-    shown = PROBLEMS if problem is None else {problem: PROBLEMS[problem]}
-    facts = {
+    shown = PROBLEMS if problem is None else {problem: named(problem, PROBLEMS, "problem")}
+    facts: dict[str, dict[str, Any]] = {
         name: {
             "summary": (inspect.getdoc(make) or "").split("\n")[0],
             "parameters": {p.name: p.default for p in inspect.signature(make).parameters.values()},
@@ -45,14 +42,14 @@ def command(problem: str | None, as_json: bool) -> None:
     elif problem is None:
         print_table(
             ("problem", "kind", "what it is"),
-            [(name, _kind(fact), re.split(r"[:;.]", str(fact["summary"]))[0]) for name, fact in facts.items()],
+            [(name, _kind(fact["parameters"]), re.split(r"[:;.]", fact["summary"])[0]) for name, fact in facts.items()],
         )
         click.echo("`inbounds zoo PROBLEM` shows the parameters of one.")
     else:
         text = inspect.getdoc(PROBLEMS[problem]) or ""
         click.echo(text.split("\nExamples\n")[0].rstrip())
-        click.echo("\nDefaults: " + ", ".join(f"{k}={v!r}" for k, v in facts[problem]["parameters"].items()))  # type: ignore[attr-defined]
+        click.echo("\nDefaults: " + ", ".join(f"{k}={v!r}" for k, v in facts[problem]["parameters"].items()))
 
 
-def _kind(fact: Mapping[str, Any]) -> str:
-    return "finite horizon" if "horizon" in fact["parameters"] else "discounted"
+def _kind(parameters: dict[str, Any]) -> str:
+    return next(name for criterion, name in KINDS.items() if criterion in parameters)

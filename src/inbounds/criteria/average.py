@@ -43,6 +43,7 @@ e = 1e-7 a proof loses about 1e-9.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -197,6 +198,10 @@ class Average(Criterion):
     def total(self, value: Any) -> Any:
         """The average itself: there is no other scale."""
         return value
+
+    def in_words(self, value: float, digits: int = 6) -> str:
+        """Per step."""
+        return f"{value:.{digits}g} per step"
 
     # --- the best policy for one reward
 
@@ -515,13 +520,9 @@ class Average(Criterion):
         return graph_of_all_moves(self._rows).T.tocsr()
 
     def linked(
-        self, occupancy: Floats, spare: Floats | None, tolerance: float, margins: Floats | None = None
+        self, occupancy: Floats, spare: Callable[[], Floats | None], tolerance: float, margins: Floats
     ) -> tuple[Floats, int]:
-        """An occupancy [N] close to the one given that some policy has, and how many classes had to be linked for it.
-
-        `spare` is an occupancy with a margin to spare in every constraint, where one is known; `margins` [K, N] are
-        those of the constraints, on any scale: where the link is out of bounds, enough of `spare` is mixed into it.
-        """
+        """As in the contract; where the link is out of bounds, enough of `spare()` is mixed into it."""
         whole = np.maximum(occupancy, 0.0)
         clean = np.where(whole > _DUST, whole, 0.0)
         taken, classes = self._classes_of_occupancy(clean)
@@ -538,11 +539,11 @@ class Average(Criterion):
             return clean / clean.sum(), 0
         ways = sum(self._walking(taken, classes.label == label) for label in apart)
         link = self.time_at_entries(self.follow((taken + ways) / (len(apart) + 1)))
-        if margins is not None and spare is not None and len(margins):
-            short = float(np.min(np.sum(margins * link, axis=1)))
-            room = float(np.min(np.sum(margins * spare, axis=1)))
-            if short < 0.0 < room:
-                link = (room * link - short * spare) / (room - short)
+        short = float(np.min(np.sum(margins * link, axis=1), initial=0.0))
+        roomy = spare() if short < 0.0 else None
+        if roomy is not None:
+            room = float(np.min(np.sum(margins * roomy, axis=1)))
+            link = (room * link - short * roomy) / (room - short) if room > 0.0 else link
         share = max(tolerance, _LINK)
         return (1.0 - share) * (clean / clean.sum()) + share * link, len(apart)
 

@@ -8,8 +8,8 @@ criterion without stages has one. Every occupancy x [N] has mass 1 in each layer
 
     (E y)(h, s, a) = own * y_h(s) + reach * sum_s' P_h(s' | s, a) (y_h(s) - y_{h+1}(s')),
 
-where y_{h+1} is y itself, or with a horizon the next stage's (0 behind the last one), such that x >= 0 is an occupancy if
-and only if x E = start * initial in the first layer and 0 in the others (and, where `mass_row` says so, x sums to 1):
+where y_{h+1} is y itself, or with a horizon the next stage's (0 behind the last one), such that x >= 0 is an occupancy
+if and only if x E = start * initial in the first layer and 0 in the others (and, with a `mass_row`, x sums to 1):
 
                   own   reach          start
     discounted     1    d / (1 - d)      1
@@ -18,8 +18,8 @@ and only if x E = start * initial in the first layer and 0 in the others (and, w
 
 **The two bounds of which every proof consists.** For ANY vector y, prices u >= 0, and policy pi with occupancy x,
 
-    J(m) = <x, m> = <x E, y> + <x, m - E y> >= start <initial, y_0> + sum_h min_s sum_a pi_h(a|s) (m - E y)(h, s, a)
-    optimum <= J(reward + u . margins)      <= start <initial, y_0> + sum_h max_(s,a) (reward + u . margins - E y)(h, s, a)
+    J(m) = <x E, y> + <x, m - E y>      >= start <initial, y_0> + sum_h min_s sum_a pi_h(a|s) (m - E y)(h, s, a)
+    optimum <= J(reward + u . margins)  <= start <initial, y_0> + sum_h max_(s,a) (reward + u . margins - E y)(h, s, a)
 
 because every layer of x has mass 1. (For averages of policies without a limit, and for policies that remember, the same
 follows by telescoping along the path: `inbounds.criteria.average`.) Certificates, the linear program, the Slater
@@ -29,8 +29,9 @@ constant and the frontier know no more of a criterion than this.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -121,7 +122,9 @@ class Criterion(ABC):
                 transition=matrix,
                 entries=slice(h * n, (h + 1) * n),
                 places=slice(h * m, (h + 1) * m),
-                next_places=None if self.shifts and h == last else slice((h + self.shifts) * m, (h + self.shifts + 1) * m),
+                next_places=None
+                if self.shifts and h == last
+                else slice((h + self.shifts) * m, (h + self.shifts + 1) * m),
             )
             for h, matrix in enumerate(problem.transitions)
         )
@@ -132,6 +135,10 @@ class Criterion(ABC):
     @abstractmethod
     def total(self, value: Any) -> Any:
         """A value on its other scale: the sum that it stands for; the value itself where there is none."""
+
+    @abstractmethod
+    def in_words(self, value: float, digits: int = 6) -> str:
+        """A value and what it is, for people."""
 
     @abstractmethod
     def solve(
@@ -174,7 +181,7 @@ class Criterion(ABC):
         """
 
     def fill_in(self, taken: Floats, visited: Any, chosen: Ints) -> Floats:
-        """A policy [N] that is `taken` where it is `visited` (bool [M]), and acts somehow elsewhere: by default greedily.
+        """A policy [N] that is `taken` where `visited` (bool [M]), and acts somehow elsewhere: by default greedily.
 
         `chosen` [M] are the entries of a policy that is best at the prices.
         """
@@ -182,12 +189,15 @@ class Criterion(ABC):
         greedy[chosen] = 1.0
         return np.where(visited[self.places], taken, greedy)
 
-    def linked(self, occupancy: Floats, spare: Floats | None, tolerance: float) -> tuple[Floats, int]:
+    def linked(
+        self, occupancy: Floats, spare: Callable[[], Floats | None], tolerance: float, margins: Floats
+    ) -> tuple[Floats, int]:
         """An occupancy [N] close to the one given that some policy has, and how many classes had to be linked for it.
 
-        `spare` is an occupancy with a margin to spare in every constraint, where one is known.
+        `spare()` is an occupancy with a margin to spare in every constraint, where one is known; `margins` [K, N] are
+        scaled.
         """
-        del spare, tolerance
+        del spare, tolerance, margins
         return occupancy, 0
 
     # --- what follows
@@ -197,7 +207,7 @@ class Criterion(ABC):
         """What a Bellman backup in its natural scale, of coefficient 1 for the place itself, is multiplied by."""
         return 1.0 / (self.own + self.reach)
 
-    @property
+    @cached_property
     def places(self) -> Ints:
         """The place of each entry, [N]."""
         states = self.pairs.states
@@ -221,6 +231,13 @@ class Criterion(ABC):
         begin = self.start * float(np.sum(self.initial * y[self.layers[0].places]))
         return begin + sum(float(np.max(excess[layer.entries])) for layer in self.layers)
 
+    def level(self, value: float) -> Floats:
+        """A vector over places that is worth `value` and whose E y is the same at every entry; zeros for averages."""
+        if not self.shifts:
+            return np.full(self.n_places, self.own * value)
+        left = 1.0 - np.arange(len(self.layers)) / len(self.layers)
+        return value * np.repeat(left, self.pairs.n_states)
+
     def greedy(self, reward: Floats, y: Floats) -> Ints:
         """At every place the entry with the best backup, [M]; the first of them when several tie."""
         backup = self.backup(reward, y)
@@ -228,21 +245,34 @@ class Criterion(ABC):
             [self.pairs.best(backup[layer.entries])[1] + layer.entries.start for layer in self.layers]
         )
 
+    @cached_property
     def flow(self) -> tuple[Any, Floats]:
         """E / (own + reach) as a CSR array [N, M], and what its product with an occupancy must be, [M]."""
-        n_states, n_pairs = self.pairs.n_states, self.pairs.n_pairs
-        own = sp.csr_array((np.ones(n_pairs), self.pairs.states, np.arange(n_pairs + 1)), shape=(n_pairs, n_states))
-        blocks = sp.block_diag([own] * len(self.layers), format="csr") if self.shifts else own
-        back = self.reach * self.unit
-        if self.shifts:
-            nowhere = sp.csr_array((self.n_entries, n_states))
-            moves = sp.hstack([nowhere, sp.block_diag([layer.transition for layer in self.layers])], format="csr")
-            moves = moves[:, : self.n_places]  # the last stage leads out of the episode
-        else:
-            moves = self.layers[0].transition
         right = np.zeros(self.n_places)
-        right[:n_states] = self.start * self.unit * self.initial
-        return sp.csr_array(blocks - back * moves), right
+        right[: self.pairs.n_states] = self.start * self.unit * self.initial
+        back, n_pairs = self.reach * self.unit, self.pairs.n_pairs
+        if not self.shifts:
+            own = np.ones(n_pairs), self.pairs.states, np.arange(n_pairs + 1)
+            moves = back * self.layers[0].transition
+            return sp.csr_array(sp.csr_array(own, shape=moves.shape) - moves), right
+        # In each row first the place itself, then where it leads; nothing from the last stage, which ends the episode.
+        columns, values, lengths = [], [], []
+        for layer in self.layers:
+            matrix, leads = layer.transition, layer.next_places
+            counts = np.zeros(n_pairs, dtype=np.int64) if leads is None else np.diff(matrix.indptr)
+            first = np.cumsum(1 + counts) - (1 + counts)
+            others = np.ones(n_pairs + int(counts.sum()), dtype=bool)
+            others[first] = False
+            column, value = np.empty(len(others), dtype=np.int64), np.empty(len(others))
+            column[first], value[first] = layer.places.start + self.pairs.states, 1.0
+            if leads is not None:
+                column[others], value[others] = leads.start + matrix.indices, -back * matrix.data
+            columns.append(column)
+            values.append(value)
+            lengths.append(1 + counts)
+        starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+        parts = np.concatenate(values), np.concatenate(columns), starts
+        return sp.csr_array(parts, shape=(self.n_entries, self.n_places)), right
 
     def steps(self, y: Floats) -> Iterator[tuple[Layer, Floats, Floats]]:
         """Each layer with y at its places and at those where its moves lead."""

@@ -22,7 +22,7 @@ comes first, wherever the cuts leave room for it: with 30,000 states it halves t
 
 Unconstrained solves need only be as accurate as the gap is small: every policy, optimal or not, gives a valid cut, and
 every bracket a valid upper bound. Mixtures go through occupancies (see `inbounds.problem.policy`), so the result is one
-stationary policy, made of at most K + 1 deterministic ones.
+policy, made of at most K + 1 deterministic ones.
 
 With no reward and prices that sum to exactly 1, the same method finds the Slater constant: the optimum is then
 max over policies of min over k of M_k, and the slack s, now of any sign, is minus that.
@@ -33,13 +33,15 @@ Inside, the reward is shifted and scaled to [-1, 1] and each margin scaled to [-
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-import highspy
 import numpy as np
 from scipy.optimize import nnls
 
 from inbounds.arrays import Floats, Ints
+from inbounds.criteria.contract import Criterion
+from inbounds.exact.highs import INFINITE, SMALL, Columns, minimise
+from inbounds.exact.mixture import Mixture, Units
 
 Progress = Callable[[int, float, float], None]
 """Called after every unconstrained solve with their number so far, and the bounds below and above the optimum."""
@@ -71,95 +73,50 @@ _SLACK = 1e-10
 """A violation, relative to the largest margin of any pair, that rounding explains."""
 
 
-class Found(Protocol):
-    """The answer to one unconstrained problem."""
-
-    @property
-    def chosen(self) -> Ints:
-        """Where the policy can be: entries of the vectors over pairs, [M]."""
-
-    @property
-    def upper(self) -> float:
-        """At least the optimum."""
-
-    @property
-    def value_function(self) -> Floats:
-        """It proves `upper`."""
-
-
-class Unconstrained(Protocol):
-    """Unconstrained solves of one model for many rewards: `inbounds.exact.bellman.Solver`, or backward induction."""
-
-    def solve(self, reward: Floats, tolerance: float, start: Any = None) -> Any:
-        """A best policy for `reward` (a vector over pairs), `Found` up to `tolerance`, begun from an earlier one."""
-
-    def time_per_state(self, found: Any, tolerance: float, start: Floats | None = None) -> Floats:
-        """How much time the policy spends at each of `found.chosen`, [M]."""
-
-
-class Mixture(NamedTuple):
-    """What the bundle found, in the user's units."""
-
-    occupancy: Floats  # like the reward
-    prices: Floats  # [K]
-    value_function: Floats  # of the reward plus the priced margins; it proves the upper bound
-    upper_bound: float
-    unconstrained_solves: int
-
-
 class Bundle:
     """A constrained problem on its way to being solved.
 
     Parameters
     ----------
-    solver : Unconstrained
+    criterion : Criterion
+        Its unconstrained solves are all that is needed.
     reward : array [N]
-        Over pairs; for a finite horizon over stages and pairs, one after the other.
     margins : array [K, N]
     scales : array [K]
         Each at least the absolute value of that margin under any policy.
-    mass : float
-        What occupancies sum to: 1, or the number of stages of a finite horizon.
     """
 
-    def __init__(
-        self, solver: Unconstrained, reward: Floats, margins: Floats, scales: Floats, mass: float = 1.0
-    ) -> None:
-        least, most = float(reward.min()), float(reward.max())
-        self._centre, self._spread = 0.5 * (least + most) * mass, (0.5 * (most - least) or 1.0) * mass
-        self._scales = scales
-        self._dual = _Dual(solver, (reward - self._centre / mass) / self._spread, margins, scales)
+    def __init__(self, criterion: Criterion, reward: Floats, margins: Floats, scales: Floats) -> None:
+        self._units = Units.of(criterion, reward, scales)
+        self._dual = _Dual(criterion, self._units.objective(reward), margins, scales)
 
     def solve(self, tolerance: float = 1e-8, progress: Progress | None = None) -> Mixture | None:
         """The occupancy of a best policy in bounds, with prices; None when prices prove that no policy is in bounds.
 
         The gap is at most `tolerance` relative to the optimum (or to a hundredth of the spread of the rewards where the
-        optimum is closer to zero than that), or what rounding allows. Where the mixture never comes, the occupancy is
-        zero and leaves the policy open; `inbounds.exact.solution.assemble` makes it greedy at the prices.
+        optimum is closer to zero than that), or what rounding allows.
         """
-        dual, centre, spread = self._dual, self._centre, self._spread
-
-        def gap_allowed(upper: float) -> float:
-            return tolerance * max(abs(upper + centre / spread), 0.01)
+        dual, units = self._dual, self._units
 
         def report(solves: int, lower: float, upper: float) -> None:
             if progress is not None:
-                progress(solves, centre + spread * lower, centre + spread * upper)
+                progress(solves, units.value(lower), units.value(upper))
 
-        weights = _close_gap(dual, gap_allowed, report, prices_sum_to_one=False)
+        weights = _close_gap(dual, lambda upper: units.gap_allowed(tolerance, upper), report, prices_sum_to_one=False)
         if weights is None:
             return None
         return Mixture(
             occupancy=dual.mixed_occupancy(weights),
-            prices=dual.best_prices * spread / self._scales,
-            value_function=centre + spread * dual.best_value_function,
-            upper_bound=centre + spread * dual.upper,
+            prices=units.prices(dual.best_prices),
+            value_function=units.value_function(dual.best_value_function),
+            upper_bound=units.value(dual.upper),
             unconstrained_solves=dual.solves,
+            spare=dual.safest_occupancy(),
         )
 
 
 def slater_bundle(
-    solver: Unconstrained, margins: Floats, margin_scales: Floats, units: Floats, tolerance: float = 1e-10
+    criterion: Criterion, margins: Floats, margin_scales: Floats, units: Floats, tolerance: float = 1e-10
 ) -> Mixture:
     """An occupancy whose least margin, each divided by its entry of `units` [K], is largest.
 
@@ -167,7 +124,7 @@ def slater_bundle(
     that no policy does better. There must be at least one constraint.
     """
     unit = float(np.min(margin_scales / units))  # no policy's least margin is larger than this
-    dual = _Dual(solver, np.zeros(margins.shape[1]), margins, units * unit)
+    dual = _Dual(criterion, np.zeros(margins.shape[1]), margins, units * unit)
     weights = _close_gap(dual, lambda upper: tolerance * max(abs(upper), 0.1), None, prices_sum_to_one=True)
     assert weights is not None  # a least margin always has a maximum
     return Mixture(
@@ -194,12 +151,12 @@ class _Dual:
         Where that bound is least.
     """
 
-    def __init__(self, solver: Unconstrained, objective: Floats, signals: Floats, scales: Floats) -> None:
+    def __init__(self, criterion: Criterion, objective: Floats, signals: Floats, scales: Floats) -> None:
         n_constraints = len(signals)
         self.objective = objective
         self.signals = signals
         self.scales = scales
-        self.solver = solver
+        self.criterion = criterion
         self.rewards = np.empty(0)
         self.margins = np.empty((0, n_constraints))
         self.prices = np.empty((0, n_constraints))
@@ -232,8 +189,8 @@ class _Dual:
         """Evaluate d at `prices` up to `tolerance`, and add the cut of the policy found there."""
         # Not a product of matrices, here and below: BLAS would wake all cores for it.
         reward = self.objective + np.einsum("k,kn->n", prices / self.scales, self.signals)
-        found = self._last = self.solver.solve(reward, tolerance, self._last)
-        time = self.solver.time_per_state(found, _CUT_ACCURACY, self._policies[-1][1] if self._policies else None)
+        found = self._last = self.criterion.solve(reward, tolerance, self._last)
+        time = self.criterion.time(found, _CUT_ACCURACY, self._policies[-1][1] if self._policies else None)
         self._policies.append((found.chosen, time))
         self._value_functions.append(found.value_function)
         self.prices = np.vstack([self.prices, prices])
@@ -249,6 +206,13 @@ class _Dual:
             if weight > 0.0:
                 occupancy[chosen] += weight * time
         return occupancy
+
+    def safest_occupancy(self) -> Floats | None:
+        """The mixture [N] of the policies found so far with the largest least margin; None if that is not positive."""
+        if not self.margins.size:
+            return None
+        safest = _solve_master(np.zeros(len(self.rewards)), self.margins, 1.0, prices_sum_to_one=True)
+        return self.mixed_occupancy(safest.weights) if safest.slack < 0.0 else None
 
 
 class _Master(NamedTuple):
@@ -307,38 +271,24 @@ def _solve_master(rewards: Floats, margins: Floats, cap: float, prices_sum_to_on
     columns = np.ones((n_policies + 1, n_constraints + 1))
     columns[:-1, :-1] = margins
     columns[-1, -1] = 0.0
-    n_columns, n_rows = columns.shape
-    program = highspy.HighsLp()
-    program.num_col_, program.num_row_ = n_columns, n_rows
-    program.col_cost_ = np.append(-rewards, cap)
-    program.col_lower_ = np.append(np.zeros(n_policies), -highspy.kHighsInf if prices_sum_to_one else 0.0)
-    program.col_upper_ = np.full(n_columns, highspy.kHighsInf)
-    program.row_lower_ = np.append(np.zeros(n_constraints), 1.0)
-    program.row_upper_ = np.append(np.full(n_constraints, highspy.kHighsInf), 1.0)
-    program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    program.a_matrix_.start_ = np.arange(n_columns + 1) * n_rows
-    program.a_matrix_.index_ = np.tile(np.arange(n_rows), n_columns)
-    program.a_matrix_.value_ = columns.ravel()
-    for presolve in ("off", "on"):
-        solver = highspy.Highs()
-        # At the default tolerances of 1e-7 the gap would stall well above 1e-8.
-        options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "presolve": presolve}
-        for option, setting in {"output_flag": False, **options}.items():
-            solver.setOptionValue(option, setting)
-        solver.passModel(program)
-        solver.run()
-        if solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-            break
-    else:
+    found = minimise(
+        Columns.dense(columns),
+        np.append(-rewards, cap),
+        row_lower=np.append(np.zeros(n_constraints), 1.0),
+        row_upper=np.append(np.full(n_constraints, INFINITE), 1.0),
+        column_lower=np.append(np.zeros(n_policies), -INFINITE if prices_sum_to_one else 0.0),
+        attempts=SMALL,
+    )
+    if found is None:
         raise RuntimeError("HiGHS found no optimum of a master program, which always has one; please report it")
-    solution = solver.getSolution()
-    weights = np.maximum(np.asarray(solution.col_value)[:n_policies], 0.0)
+    x, duals = found
+    weights = np.maximum(x[:n_policies], 0.0)
     weights /= weights.sum()
     # The numbers are those of the mixture itself, not what the solver says about it.
     slack = float(np.max(-(weights @ margins), initial=-np.inf if prices_sum_to_one else 0.0))
     return _Master(
         weights=weights,
-        prices=np.maximum(np.asarray(solution.row_dual)[:n_constraints], 0.0),
+        prices=np.maximum(duals[:n_constraints], 0.0),
         slack=slack,
         value=float(weights @ rewards) - cap * slack,
     )

@@ -1,151 +1,150 @@
-"""The occupancy linear program, on HiGHS.
+"""The occupancy linear program, on HiGHS, for every criterion.
 
-    max  <x, reward>   over x >= 0 [n]
-    s.t. sum_a x(s', a) - discount sum_{s,a} P(s' | s, a) x(s, a) = (1 - discount) initial(s')    for every state s'
-         <x, margin_k> >= 0                                                                       for every constraint k
+    max  <x, reward>   over x >= 0 [N]
+    s.t. x E = b (and x sums to 1, for averages)           the flow of the criterion, see `inbounds.criteria.contract`
+         <x, margin_k> >= 0                                for every constraint k
 
-Its solutions are occupancies (Altman 1999, chapter 3); the multipliers of the margins are the prices, and those of
-the flow rows the value function of the priced reward. It is the reference against which everything faster is checked.
+Its solutions are occupancies (Altman 1999, chapter 3); the multipliers of the margins are the prices, and those of the
+flow rows the value function of the priced reward. It is the reference against which everything faster is checked.
 
-HiGHS often answers "unknown" when no policy is in bounds; `inbounds.exact.feasibility` tells.
-
-HiGHS works with absolute tolerances, so rewards and margins are scaled to at most 1, and occupancies to an average of
-about 1, before it sees them. It is always told to minimise: one of its solvers ignores the sense of the objective.
+Rewards and margins are scaled to at most 1, and occupancies to an average of about 1, before HiGHS sees them.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-import highspy
 import numpy as np
-import numpy.typing as npt
-import scipy.sparse as sp
 
 from inbounds.arrays import Floats
-from inbounds.exact.solution import Solution, greedy, priced_backup
+from inbounds.criteria import criterion_of
+from inbounds.exact.highs import INFINITE, INTERIOR, SIMPLEX, SMALL, Basis, Columns, minimise
+from inbounds.exact.mixture import Mixture, flat_margins
 from inbounds.problem.cmdp import CMDP
 
-_ATTEMPTS: tuple[dict[str, Any], ...] = (
-    {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "presolve": "off"},
-    {"solver": "ipx"},
-)
-"""Option sets tried in turn until HiGHS reports an optimum."""
-
-_INTERIOR: dict[str, Any] = _ATTEMPTS[0] | {"solver": "ipx"}
-"""Interior point with crossover to a vertex, at the tolerances of the simplex method."""
+SIMPLEX_ENTRIES = 400
+"""Up to this many columns the simplex method comes first, beyond it interior point with crossover to a vertex: of
+garnets the two take the same time at 240 to 500 columns, and the simplex method 2, 4 and 12 times as long at 1,000,
+2,000 and 4,000."""
 
 
-class LPResult(NamedTuple):
-    occupancy: Floats  # [n]
-    prices: Floats  # [K]
-    value_function: Floats  # [S], normalised
-
-
-def occupancy_lp(cmdp: CMDP, relaxed: float = 0.0, start: Basis | None = None) -> LPResult | None:
+def occupancy_lp(
+    problem: CMDP, *, relaxed: float = 0.0, start: Basis | None = None, time_limit: float | None = None
+) -> Mixture | None:
     """The program above, in the user's units; None when HiGHS does not report an optimum.
 
     With `relaxed`, margins may be as low as ``-relaxed * margin_scales``. With `start`, the simplex method begins
-    there.
+    there. TimeoutError when it takes longer than `time_limit` seconds.
     """
-    n_states, n_pairs, n_constraints = cmdp.n_states, cmdp.n_pairs, cmdp.n_constraints
-    reward_scale = float(np.abs(cmdp.reward).max()) or 1.0
-    belongs = sp.csr_array((np.ones(n_pairs), cmdp.pairs.states, np.arange(n_pairs + 1)), shape=(n_pairs, n_states))
-    # Row k of this CSR matrix is column k of the program, which HiGHS takes column by column.
-    columns = sp.hstack(
-        [
-            belongs - cmdp.discount * cmdp.transition,
-            sp.csr_array((cmdp.margins / cmdp.margin_scales[:, None]).T),
-        ],
-        format="csr",
-    )
-    lowest = -relaxed * n_states / (1.0 - cmdp.discount)
-    found = minimise_program(
+    criterion, scales = criterion_of(problem), problem.margin_scales
+    reward = problem.reward.ravel()
+    reward_scale = float(np.abs(reward).max()) or 1.0
+    size = problem.n_states / criterion.unit  # so that the entries of x are about 1
+    margins = flat_margins(problem) / scales[:, None]
+    columns, right = _columns(problem, margins, size)
+    found = minimise(
         columns,
-        -cmdp.reward / reward_scale,
-        row_lower=np.concatenate([n_states * cmdp.initial, np.full(n_constraints, lowest)]),
-        row_upper=np.concatenate([n_states * cmdp.initial, np.full(n_constraints, highspy.kHighsInf)]),
+        -reward / reward_scale,
+        row_lower=np.concatenate([right, np.full(len(scales), -relaxed * size)]),
+        row_upper=np.concatenate([right, np.full(len(scales), INFINITE)]),
+        attempts=_attempts(len(reward)) if start is None else SIMPLEX,
         start=start,
+        time_limit=time_limit,
     )
     if found is None:
         return None
     x, duals = found
-    return LPResult(
-        occupancy=np.maximum(x, 0.0) * (1.0 - cmdp.discount) / n_states,
-        prices=duals[n_states:] * reward_scale / cmdp.margin_scales,
-        value_function=-(1.0 - cmdp.discount) * reward_scale * duals[:n_states],
+    n_places = criterion.n_places
+    prices = np.maximum(duals[len(right) :] * reward_scale / scales, 0.0)
+    value_function = -criterion.unit * reward_scale * duals[:n_places]
+    priced = reward + np.einsum("k,kn->n", prices, flat_margins(problem))
+    return Mixture(
+        occupancy=np.maximum(x, 0.0) / size,
+        prices=prices,
+        value_function=value_function,
+        upper_bound=criterion.upper_bound(priced, value_function),
     )
 
 
-def vertex_near(cmdp: CMDP, solution: Solution) -> Basis:
-    """The basis of the vertex that a nearly optimal solution points at.
+def slater_lp(problem: CMDP, units: Floats) -> Mixture | None:
+    """An occupancy whose least margin, each divided by its entry of `units` [K], is largest; as `slater_bundle`.
 
-    In every state the greedy pair at the prices; for every constraint that binds, the other pair that loses least by
+    It always has an optimum: the unknown least margin, a difference of two columns, can be as low as one likes.
+    """
+    criterion, n_constraints = criterion_of(problem), problem.n_constraints
+    unit = float(np.min(problem.margin_scales / units))
+    size = problem.n_states / criterion.unit
+    margins = flat_margins(problem) / (units * unit)[:, None]
+    columns, right = _columns(problem, margins, size)
+    # Two more columns, the least margin and minus the least margin, that touch the rows of the margins alone.
+    starts = columns.starts[-1] + n_constraints * np.arange(1, 3)
+    both = Columns(
+        np.append(columns.starts, starts),
+        np.append(columns.rows, np.tile(len(right) + np.arange(n_constraints), 2)),
+        np.append(columns.values, np.repeat([-1.0, 1.0], n_constraints)),
+    )
+    found = minimise(
+        both,
+        np.append(np.zeros(margins.shape[1]), [-1.0, 1.0]),
+        row_lower=np.append(right, np.zeros(n_constraints)),
+        row_upper=np.append(right, np.full(n_constraints, INFINITE)),
+        attempts=_attempts(margins.shape[1]),
+    )
+    if found is None:
+        return None
+    x, duals = found
+    prices = np.maximum(duals[len(right) :], 0.0)
+    prices /= prices.sum()
+    value_function = -criterion.unit * unit * duals[: criterion.n_places]
+    combined = np.einsum("k,kn->n", prices / units, flat_margins(problem))
+    return Mixture(
+        occupancy=np.maximum(x[:-2], 0.0) / size,
+        prices=prices,
+        value_function=value_function,
+        upper_bound=criterion.upper_bound(combined, value_function),
+    )
+
+
+def vertex_near(problem: CMDP, found: Mixture) -> Basis:
+    """The basis of the vertex that a nearly optimal mixture points at.
+
+    At every place the greedy entry at the prices; for every constraint that binds, the other entry that loses least by
     being taken; for every other constraint, its slack. From there the simplex method has a few steps to go.
     """
-    priced = cmdp.reward + solution.prices @ cmdp.margins
-    loss = solution.value_function[cmdp.pairs.states] - priced_backup(cmdp, priced, solution.value_function)
-    basic = greedy(cmdp, priced, solution.value_function).probabilities > 0.0
-    binding = solution.prices * cmdp.margin_scales > 1e-7 * (float(np.abs(cmdp.reward).max()) or 1.0)
-    others = np.flatnonzero(~basic)
+    criterion, reward = criterion_of(problem), problem.reward.ravel()
+    priced = reward + np.einsum("k,kn->n", found.prices, flat_margins(problem))
+    backup = criterion.backup(priced, found.value_function)
+    basic = np.zeros(len(reward), dtype=bool)
+    basic[criterion.greedy(priced, found.value_function)] = True
+    binding = found.prices * problem.margin_scales > 1e-7 * (float(np.abs(reward).max()) or 1.0)
+    others, loss = np.flatnonzero(~basic), found.value_function[criterion.places] - backup
     basic[others[np.argsort(loss[others], kind="stable")[: np.count_nonzero(binding)]]] = True
-    return Basis(columns=basic, rows=np.concatenate([np.zeros(cmdp.n_states, dtype=bool), ~binding]))
+    flows = np.zeros(criterion.n_places + criterion.mass_row, dtype=bool)
+    flows[0] = criterion.mass_row  # of the flow rows of averages, one follows from the others
+    return Basis(columns=basic, rows=np.concatenate([flows, ~binding]))
 
 
-class Basis(NamedTuple):
-    """Which columns and rows of a program are basic."""
+def _columns(problem: CMDP, margins: Floats, size: float) -> tuple[Columns, Floats]:
+    """The flow rows, the mass row where there is one, and the rows of scaled margins [K, N]; and the right-hand sides
+    of all but the last.
 
-    columns: npt.NDArray[np.bool_]
-    rows: npt.NDArray[np.bool_]
-
-
-def minimise_program(
-    columns: Any,
-    cost: Floats,
-    row_lower: Floats,
-    row_upper: Floats,
-    interior_first: bool = False,
-    start: Basis | None = None,
-) -> tuple[Floats, Floats] | None:
-    """Minimise ``cost @ x`` with ``x >= 0`` and ``row_lower <= x @ columns <= row_upper`` on HiGHS.
-
-    `columns` is a CSR array with one row per column of the program. (x, row duals), or None when HiGHS does not report
-    an optimum. `interior_first` tries interior point before the simplex method; `start` is where the latter begins.
+    A row of the flow matrix is a column of the program, which HiGHS takes column by column; behind each of them come
+    the numbers that every column has. Put together by hand: for small programs SciPy takes longer than HiGHS.
     """
-    program = highspy.HighsLp()
-    program.num_col_, program.num_row_ = len(cost), len(row_lower)
-    program.col_cost_ = cost
-    program.col_lower_ = np.zeros(len(cost))
-    program.col_upper_ = np.full(len(cost), highspy.kHighsInf)
-    program.row_lower_ = row_lower
-    program.row_upper_ = row_upper
-    program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    program.a_matrix_.start_ = columns.indptr
-    program.a_matrix_.index_ = columns.indices
-    program.a_matrix_.value_ = columns.data
-
-    for options in (_INTERIOR, *_ATTEMPTS) if interior_first else _ATTEMPTS:
-        solver = highspy.Highs()
-        solver.setOptionValue("output_flag", False)
-        # By default HiGHS drops entries below 1e-9: small probabilities, a loss that 1 / (1 - discount) multiplies.
-        for option, value in {"small_matrix_value": 1e-12, **options}.items():
-            if solver.setOptionValue(option, value) != highspy.HighsStatus.kOk:
-                raise RuntimeError(f"HiGHS does not take the option {option} = {value}")
-        solver.passModel(program)
-        if start is not None:
-            solver.setBasis(_highs_basis(start))
-        solver.run()
-        if solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-            solution = solver.getSolution()
-            return np.asarray(solution.col_value), np.asarray(solution.row_dual)
-    return None
+    criterion = criterion_of(problem)
+    flow, right = criterion.flow
+    everywhere, n_columns = margins.T, flow.shape[0]
+    if criterion.mass_row:
+        everywhere, right = np.column_stack([np.ones(n_columns), everywhere]), np.append(right, 1.0)
+    more = everywhere.shape[1]
+    starts = flow.indptr + more * np.arange(n_columns + 1)
+    rows, values = np.empty(starts[-1], dtype=np.int64), np.empty(starts[-1])
+    own = np.arange(flow.nnz) + more * np.repeat(np.arange(n_columns), np.diff(flow.indptr))
+    rows[own], values[own] = flow.indices, flow.data
+    behind = starts[1:, None] - more + np.arange(more)
+    rows[behind], values[behind] = flow.shape[1] + np.arange(more), everywhere
+    return Columns(starts, rows, values), size * right
 
 
-def _highs_basis(start: Basis) -> Any:
-    status = {True: highspy.HighsBasisStatus.kBasic, False: highspy.HighsBasisStatus.kLower}
-    basis = highspy.HighsBasis()
-    basis.col_status = [status[bool(basic)] for basic in start.columns]
-    basis.row_status = [status[bool(basic)] for basic in start.rows]
-    basis.valid = True
-    return basis
+def _attempts(n_columns: int) -> tuple[dict[str, Any], ...]:
+    return (*SMALL, *SIMPLEX) if n_columns <= SIMPLEX_ENTRIES else INTERIOR

@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 
 from inbounds.arrays import Floats, freeze
+from inbounds.criteria import criterion_of
+from inbounds.criteria.evaluation import ROUNDING
 from inbounds.errors import InvalidInput
-from inbounds.exact.attempt import solve
-from inbounds.exact.bellman import Solver
-from inbounds.exact.bundle import Mixture
+from inbounds.exact.methods import best_mixture
+from inbounds.exact.mixture import Mixture, flat_margins
 from inbounds.exact.path import Path
 from inbounds.exact.solution import Solution, assemble
+from inbounds.inputs import is_whole, whole_number
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.policy import ROUNDING
 
 _FLAT_SHARE = 0.15
 """The share of the points, at most, that show where the bound does not matter yet."""
@@ -35,7 +36,7 @@ _EDGE = 1e-4
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Frontier:
-    """The optimum as one bound moves, from the loosest to the tightest; values are normalised by (1 - discount).
+    """The optimum as one bound moves, from the loosest to the tightest; values as the criterion has them.
 
     Attributes
     ----------
@@ -82,7 +83,8 @@ class Frontier:
 def frontier(cmdp: CMDP, constraint: int | str = 0, points: int = 50, *, tolerance: float = 1e-6) -> Frontier:
     """The optimum, its prices and its policy as one bound moves from loosest to tightest; the others stay.
 
-    Values are in the user's units, normalised by (1 - discount).
+    Values are in the user's units: discounted averages per step, normalised by (1 - discount), sums over a finite
+    horizon, or long-run averages. (The Pareto frontier of reward and one constraint.)
 
     Parameters
     ----------
@@ -109,32 +111,30 @@ def frontier(cmdp: CMDP, constraint: int | str = 0, points: int = 50, *, toleran
     (True, (5, 2))
     """
     if not isinstance(cmdp, CMDP):
-        raise InvalidInput(f"frontier takes a discounted problem, a CMDP; found {type(cmdp).__name__}")
-    k = _position(cmdp, constraint)
-    if isinstance(points, bool) or not isinstance(points, int | np.integer) or points < 2:
-        raise InvalidInput(f"points must be a whole number of at least 2, found {points!r}")
-    chosen = cmdp.constraints[k]
-    solver, others = Solver(cmdp), np.delete(np.arange(cmdp.n_constraints), k)
-    margins, scales = cmdp.margins, cmdp.margin_scales
-    path = Path(solver, cmdp.reward, margins, scales)
+        raise InvalidInput(f"frontier takes a CMDP; found {type(cmdp).__name__}")
+    k, points = _position(cmdp, constraint), whole_number(points, "points", least=2)
+    chosen, criterion, others = cmdp.constraints[k], criterion_of(cmdp), np.delete(np.arange(cmdp.n_constraints), k)
+    margins, scales = flat_margins(cmdp), cmdp.margin_scales
+    path = Path(criterion, cmdp.reward.ravel(), margins, scales)
     (free,) = path.follow([_only(k, -2.0 * float(scales[k]), scales)], tolerance)  # so loose that it cannot matter
-    ahead = Path(solver, margins[k], margins[others], scales[others])
+    ahead = Path(criterion, margins[k], margins[others], scales[others])
     (best,) = ahead.follow([np.zeros(len(others))], tolerance)
     solves = ahead.unconstrained_solves
     if free is None or best is None:  # perhaps the others exclude each other
-        without = replace(cmdp, constraints=cmdp.constraints[:k] + cmdp.constraints[k + 1 :])
-        alone = solve(without, tolerance=tolerance)
-        most = solve(replace(without, reward=margins[k]), tolerance=tolerance)
-        free = Mixture(alone.occupancy, np.insert(alone.prices, k, 0.0), alone.value_function, alone.upper_bound, 0)
-        best = Mixture(most.occupancy, most.prices, most.value_function, most.upper_bound, 0)
-        solves += alone.unconstrained_solves + most.unconstrained_solves
+        without = cmdp.asking(constraints=cmdp.constraints[:k] + cmdp.constraints[k + 1 :])
+        free, _ = best_mixture(without, tolerance=tolerance)
+        best, _ = best_mixture(without.asking(reward=cmdp.margins[k]), tolerance=tolerance)
+        solves += free.unconstrained_solves + best.unconstrained_solves
+        free = free._replace(prices=np.insert(free.prices, k, 0.0))
 
     # In terms of the margin at the bound of `cmdp`: how much tighter than that the bound can be.
-    loose, tight = float(np.sum(free.occupancy * margins[k])), float(np.sum(best.occupancy * margins[k]))
+    loose, tight = free.value(margins[k]), best.value(margins[k])
     length = tight - loose if tight - loose > ROUNDING * scales[k] else 0.0
     flat = min(int(_FLAT_SHARE * points), points - 2)
     before = length * flat / (points - 1 - flat) if length > 0.0 else float(scales[k])
-    tightened = np.linspace(loose - before, tight - _EDGE * length, points)
+    # Not the last bound itself: rounding could put the margin of a signal that never changes on either side of it.
+    end = tight - max(_EDGE * length, 1e-12 * float(scales[k]))
+    tightened = np.linspace(loose - before, end, points)
 
     amounts = [_only(k, amount, scales) for amount in tightened]
     first = int(np.count_nonzero(tightened <= loose))
@@ -145,22 +145,28 @@ def frontier(cmdp: CMDP, constraint: int | str = 0, points: int = 50, *, toleran
             here = freeze(solutions[0].margins + amounts[0] - amount)
             solutions.append(replace(solutions[0], margins=here, margin_scales=there.margin_scales))
             continue
-        found = None if mixture is None else assemble(there, *mixture, method="path")
+        found = None if mixture is None else _assembled(there, mixture, tolerance)
         if found is None or not found.in_bounds:
-            found = solve(there, tolerance=tolerance)
+            alone, by = best_mixture(there, tolerance=tolerance)
+            found = assemble(there, alone, method=by)
             solves += found.unconstrained_solves
         solutions.append(found)
     solves += path.unconstrained_solves
-    outward = 1.0 if chosen.at_least is not None else -1.0
     return Frontier(
         constraint=chosen.name,
         at_least=chosen.at_least is not None,
-        bounds=freeze(chosen.bound + outward * tightened),
+        bounds=freeze(chosen.bound + chosen.outward * tightened),
         solutions=tuple(solutions),
-        matters_from=chosen.bound + outward * loose,
-        possible_to=chosen.bound + outward * tight,
+        matters_from=chosen.bound + chosen.outward * loose,
+        possible_to=chosen.bound + chosen.outward * tight,
         unconstrained_solves=solves,
     )
+
+
+def _assembled(problem: CMDP, mixture: Mixture, tolerance: float) -> Solution:
+    scaled = flat_margins(problem) / problem.margin_scales[:, None]
+    spent, linked = criterion_of(problem).linked(mixture.occupancy, lambda: None, tolerance, scaled)
+    return assemble(problem, mixture._replace(occupancy=spent, linked=linked), method="path")
 
 
 def _position(cmdp: CMDP, constraint: Any) -> int:
@@ -171,7 +177,7 @@ def _position(cmdp: CMDP, constraint: Any) -> int:
         if constraint not in names:
             raise InvalidInput(f"no constraint is called {constraint!r}; there are: {', '.join(names)}")
         return names.index(constraint)
-    if isinstance(constraint, bool) or not isinstance(constraint, int | np.integer) or not 0 <= constraint < len(names):
+    if not is_whole(constraint, least=0) or constraint >= len(names):
         raise InvalidInput(f"constraint must be a name or a position from 0 to {len(names) - 1}, found {constraint!r}")
     return int(constraint)
 

@@ -1,14 +1,15 @@
 """Small changes of a policy: what each is worth, and the linear program that combines them best.
 
-Let a policy be best at prices u, with time per state x [S], and let A_i(s, a) be the advantage of the pair (s, a) over
-what the policy does in s: of the reward for i = 0, of margin k for i = k. To first order, taking (s, a) with
-probability y changes value i by
+Let a policy be best at prices u, with time per place x [M], and let A_i(s, a) be the advantage of the entry (s, a) over
+what the policy does at s: of the reward for i = 0, of margin k for i = k; that is m - E y, less what it is on the
+policy, with y the value function of m under the policy (`inbounds.criteria.contract`). To first order, taking (s, a)
+with probability z changes value i by
 
-    y c_i    with    c_i = x(s) A_i(s, a) / (1 - discount),
+    z c_i    with    c_i = x(s) A_i(s, a),
 
 and what is left out is a product of two changes. So the best policy in bounds near this one solves, to first order,
 
-    max  sum_j y_j c_j0   subject to   margin_k + sum_j y_j c_jk >= 0  for every k,   y >= 0,  sum of y in a state <= 1,
+    max  sum_j z_j c_j0   subject to   margin_k + sum_j z_j c_jk >= 0  for every k,   z >= 0,  sum of z at a place <= 1,
 
 over those changes j that could pay at prices near u: a few hundred where there are thousands of pairs. Its multipliers
 are the prices. A Newton step on a smooth model of the dual function knows the curvature, this program knows the kinks.
@@ -21,9 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.arrays import Floats, Ints
-from inbounds.exact.bellman import Operator, Solver, Unconstrained
+from inbounds.criteria.contract import Criterion, Found
 from inbounds.numerics.compiled import compiled
-from inbounds.numerics.rows import row_times
+from inbounds.numerics.rows import Rows, row_times
 
 _ROUNDS = 100
 """Cutting planes, at most, for each row of a basis."""
@@ -38,9 +39,9 @@ class Step(NamedTuple):
     prices: Floats  # [K]
     gain: float  # of reward, to first order
     at_the_edge: bool  # whether better prices may lie outside the widths
-    pairs: Ints  # [M], to take
-    states: Ints  # [M], where
-    shares: Floats  # [M], with which probability
+    entries: Ints  # [J], to take
+    places: Ints  # [J], where
+    shares: Floats  # [J], with which probability
 
 
 class Nearby:
@@ -48,24 +49,24 @@ class Nearby:
 
     Parameters
     ----------
-    solver : Solver
-    found : Unconstrained
+    criterion : Criterion
+    found : Found
         The policy, with its backups.
-    time : array [S]
-        How long it is in each state.
-    signals : array [K, n]
+    time : array [M]
+        How long it is at each place.
+    signals : array [K, N]
         The margins, up to constants.
     prices : array [K]
     widths : array [K]
         How far the prices may move: changes that cannot pay within are left out.
-    start : array [K, S], optional
+    start : array [K, M], optional
         The value functions of the signals under a similar policy, to begin from.
     """
 
     def __init__(
         self,
-        solver: Solver,
-        found: Unconstrained,
+        criterion: Criterion,
+        found: Found,
         time: Floats,
         signals: Floats,
         prices: Floats,
@@ -73,8 +74,8 @@ class Nearby:
         start: Floats | None = None,
     ) -> None:
         self.prices, self.time = prices, time
-        self.values = solver.values(found, signals, start)
-        self._solver, self._found, self._signals = solver, found, signals
+        self.values, self._gains = criterion.values(found, signals, start)
+        self._criterion, self._found, self._signals = criterion, found, signals
         assert found.backups is not None
         self._backups = found.backups
         self.widen(widths)
@@ -82,62 +83,93 @@ class Nearby:
     def widen(self, widths: Floats) -> None:
         """Let the prices move as far as `widths` [K]."""
         self.widths = widths
-        self._pairs, self._states, self._effects = _changes(
-            self._solver.operator, self._signals, self._backups, self._found.chosen, self.values, self.time, widths
-        )
+        criterion, unit = self._criterion, self._criterion.unit
+        back = criterion.reach * unit
+        # What changes of the prices can add to any advantage.
+        most = float(np.sum(widths * (2.0 * unit + back * np.ptp(self.values, axis=1))))
+        parts = []
+        for layer in criterion.layers:
+            here, leads = np.ascontiguousarray(self.values[:, layer.places]), layer.next_places
+            there = np.zeros_like(here) if leads is None else np.ascontiguousarray(self.values[:, leads])
+            entries, places, effects = _changes(
+                layer.rows,
+                np.ascontiguousarray(self._signals[:, layer.entries]),
+                self._backups[layer.entries],
+                self._found.chosen[layer.places] - layer.entries.start,
+                here,
+                there,
+                self._gains,
+                self.time[layer.places],
+                widths,
+                most,
+                unit,
+                back,
+            )
+            parts.append((entries + layer.entries.start, places + layer.places.start, effects))
+        self._entries, self._places, self._effects = (np.concatenate(part) for part in zip(*parts, strict=True))
         self._effects[:, 0] -= np.einsum("jk,k->j", self._effects[:, 1:], self.prices)
 
     def best(self, margins: Floats) -> Step:
         """The best changes when the policy has the margins `margins` [K]."""
         lowest, highest = np.maximum(self.prices - self.widths, 0.0), self.prices + self.widths
-        prices, gain, shares = combine(self._effects, self._states, margins, lowest, highest)
+        prices, gain, shares = combine(self._effects, self._places, margins, lowest, highest)
         taken = shares > 0.0
         at_the_edge = bool(np.any((prices >= highest) | ((prices <= lowest) & (prices > 0.0))))
-        return Step(prices, gain, at_the_edge, self._pairs[taken], self._states[taken], shares[taken])
+        return Step(prices, gain, at_the_edge, self._entries[taken], self._places[taken], shares[taken])
 
     def probabilities(self, step: Step) -> Floats:
-        """Of the pairs, [n], under the changed policy."""
+        """Of the entries, [N], under the changed policy."""
         chosen, probabilities = self._found.chosen, np.zeros(len(self._backups))
-        kept = 1.0 - np.bincount(step.states, step.shares, minlength=len(chosen))
-        probabilities[chosen], probabilities[step.pairs] = np.maximum(kept, 0.0), step.shares
+        kept = 1.0 - np.bincount(step.places, step.shares, minlength=len(chosen))
+        probabilities[chosen], probabilities[step.entries] = np.maximum(kept, 0.0), step.shares
         return probabilities
 
-    def expect(self, step: Step, reward: Floats) -> Unconstrained:
-        """The changed policy with its value, roughly: where to begin a solve for `reward` [n], at the new prices."""
+    def expect(self, step: Step, reward: Floats) -> Found:
+        """The changed policy with its value, roughly: where to begin a solve for `reward` [N], at the new prices."""
         value = self._found.value_function + np.einsum("k,ks->s", step.prices - self.prices, self.values)
         chosen, likely = self._found.chosen.copy(), step.shares >= 0.5
-        chosen[step.states[likely]] = step.pairs[likely]
-        return self._solver.expect(reward, chosen, value)
+        chosen[step.places[likely]] = step.entries[likely]
+        return self._criterion.expect(reward, chosen, value)
 
 
 @compiled
 def _changes(
-    operator: Operator, signals: Floats, backups: Floats, chosen: Ints, values: Floats, time: Floats, widths: Floats
+    rows: Rows,
+    signals: Floats,
+    backups: Floats,
+    chosen: Ints,
+    here: Floats,
+    there: Floats,
+    gains: Floats,
+    time: Floats,
+    widths: Floats,
+    most: float,
+    unit: float,
+    back: float,
 ) -> Any:
-    """Changes that could pay within the widths: pairs [J], states [J], effects [J, 1 + K] on priced sum and signals."""
-    n_constraints, n_states = values.shape
-    discount = operator.discount
-    most = 0.0  # that changes of the prices can add to any advantage
-    for k in range(n_constraints):
-        most += widths[k] * (2.0 * (1.0 - discount) + discount * (values[k].max() - values[k].min()))
+    """Changes that could pay within the widths: pairs [J], states [J], effects [J, 1 + K] on priced sum and signals.
+
+    In one layer, with values `here` [K, S], and `there` [K, S] where its moves lead.
+    """
+    n_constraints, n_states = here.shape
     n_pairs = backups.shape[0]
     pairs, states = np.empty(n_pairs + 1, dtype=np.int64), np.empty(n_pairs + 1, dtype=np.int64)
     candidates = 0  # few of the pairs, and fewer of them pay; branches would be guessed wrong
     for s in range(n_states):
         least = backups[chosen[s]] - most if time[s] > 0.0 else np.inf
-        for pair in range(operator.offsets[s], operator.offsets[s + 1]):
+        for pair in range(rows.offsets[s], rows.offsets[s + 1]):
             pairs[candidates], states[candidates] = pair, s
             candidates += (backups[pair] >= least) & (pair != chosen[s])
     effects = np.empty((candidates + 1, n_constraints + 1))
     found = 0
     for j in range(candidates):
         pair, s = pairs[j], states[j]
-        share = time[s] / (1.0 - discount)
+        share = time[s] / unit
         reach = backups[pair] - backups[chosen[s]]
         effects[found, 0] = reach * share
         for k in range(n_constraints):
-            mean = row_times(operator.starts, operator.targets, operator.probabilities, pair, values[k])
-            effect = (1.0 - discount) * signals[k, pair] + discount * mean - values[k, s]
+            mean = row_times(rows.starts, rows.targets, rows.probabilities, pair, there[k])
+            effect = unit * (signals[k, pair] - gains[k]) + back * mean - here[k, s]
             effects[found, 1 + k] = effect * share
             reach += widths[k] * abs(effect)
         pairs[found], states[found] = pair, s

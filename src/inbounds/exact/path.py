@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from inbounds.arrays import Floats, Ints
-from inbounds.exact.bellman import Solver, Unconstrained
-from inbounds.exact.bundle import Mixture
+from inbounds.criteria.contract import Criterion, Found
+from inbounds.exact.mixture import Mixture, Units
 from inbounds.exact.nearby import Nearby, Step, combine
 
 _FIRST_WIDTH = 0.3
@@ -85,19 +85,17 @@ class Path:
 
     Parameters
     ----------
-    solver : Solver
-    reward : array [n]
-    margins : array [K, n]
+    criterion : Criterion
+    reward : array [N]
+    margins : array [K, N]
     scales : array [K]
         Each at least the absolute value of that margin under any policy.
     """
 
-    def __init__(self, solver: Solver, reward: Floats, margins: Floats, scales: Floats) -> None:
-        least, most = float(reward.min()), float(reward.max())
-        self._centre, self._spread = 0.5 * (least + most), 0.5 * (most - least) or 1.0
-        self._objective, self._signals = (reward - self._centre) / self._spread, margins / scales[:, None]
-        self._scales, self._solver = scales, solver
-        self._states = np.repeat(np.arange(len(solver.operator.initial)), np.diff(solver.operator.offsets))
+    def __init__(self, criterion: Criterion, reward: Floats, margins: Floats, scales: Floats) -> None:
+        self._units, self._criterion = Units.of(criterion, reward, scales), criterion
+        self._objective, self._signals = self._units.objective(reward), margins / scales[:, None]
+        self._places = criterion.places
         n_constraints = len(scales)
         # The dual function for the bounds as given: where it was evaluated, upper bounds, and what proves them.
         self._prices, self._uppers = np.empty((0, n_constraints)), np.empty(0)
@@ -123,7 +121,7 @@ class Path:
         found: list[Mixture | None] = []
         last = None
         for amounts in tightened:
-            place = self._approach(amounts / self._scales, tolerance)
+            place = self._approach(amounts / self._units.scales, tolerance)
             if last is not None:  # with policies on either side of it now
                 found.append(self._settle(last, tolerance))
             last = place
@@ -207,15 +205,15 @@ class Path:
     def _mixture(self, moved: Floats, weights: Floats) -> Mixture:
         occupancy = np.zeros(len(self._objective))
         for j in np.flatnonzero(weights):
-            pairs, time = self._policies[j]
-            occupancy[pairs] += weights[j] * time
+            entries, time = self._policies[j]
+            occupancy[entries] += weights[j] * time
         best = self._best(moved)
         relief = float(np.sum(self._prices[best] * moved))
         return Mixture(
             occupancy=occupancy,
-            prices=self._prices[best] * self._spread / self._scales,
-            value_function=self._centre + self._spread * (self._value_functions[best] - relief),
-            upper_bound=self._centre + self._spread * float(self._uppers[best] - relief),
+            prices=self._units.prices(self._prices[best]),
+            value_function=self._units.value_function(self._value_functions[best] - self._criterion.level(relief)),
+            upper_bound=self._units.value(float(self._uppers[best] - relief)),
             unconstrained_solves=self.unconstrained_solves,
         )
 
@@ -226,24 +224,24 @@ class Path:
     def _upper(self, moved: Floats, tolerance: float) -> tuple[float, float]:
         """The upper bound on the optimum, and the gap allowed below it."""
         upper = float(np.min(self._uppers - np.sum(self._prices * moved, axis=1)))
-        return upper, tolerance * max(abs(upper + self._centre / self._spread), 0.01)
+        return upper, self._units.gap_allowed(tolerance, upper)
 
     def _move(self, prices: Floats, allowed: float, step: Step | None = None) -> None:
         """Solve at `prices`, and take small changes from the policy there."""
         found = self._solve(prices, _INNER * allowed, step)
         time, values = (None, None) if step is None else (self._nearby.time, self._nearby.values)
         self._accuracy = min(_ACCURACY, _PRICED_ACCURACY * allowed / (1.0 + float(prices.sum())))
-        time = self._solver.time_per_state(found, _ROUGHLY * self._accuracy, time)
-        self._nearby = Nearby(self._solver, found, time, self._signals, prices, self._widths, values)
+        time = self._criterion.time(found, _ROUGHLY * self._accuracy, time)
+        self._nearby = Nearby(self._criterion, found, time, self._signals, prices, self._widths, values)
         self._anchor = len(self._rewards)
         self._add(found.chosen, time, _ROUGHLY * self._accuracy)
 
-    def _solve(self, prices: Floats, tolerance: float, step: Step | None) -> Unconstrained:
+    def _solve(self, prices: Floats, tolerance: float, step: Step | None) -> Found:
         """An upper bound at `prices`, and the best policy there, which may be that of `step`."""
         # Not a product of matrices: BLAS would wake all cores for it.
         reward = self._objective + np.einsum("k,kn->n", prices, self._signals)
         start = None if step is None else self._nearby.expect(step, reward)
-        found = self._solver.solve(reward, tolerance, start, _SETTLED, keep_backups=True)
+        found = self._criterion.solve(reward, tolerance, start, _SETTLED, keep_backups=True)
         self._prices = np.vstack([self._prices, prices])
         self._uppers = np.append(self._uppers, found.upper)
         self._value_functions.append(found.value_function)
@@ -251,11 +249,12 @@ class Path:
 
     def _add_changed(self, nearby: Nearby, step: Step) -> None:
         taken = nearby.probabilities(step)
-        time, pairs = self._solver.time_of_mixed(taken, self._accuracy, nearby.time), np.flatnonzero(taken != 0.0)
-        self._add(pairs, time[self._states[pairs]] * taken[pairs], self._accuracy)
+        followed, entries = self._criterion.follow(taken, nearby.time, self._accuracy), np.flatnonzero(taken != 0.0)
+        time = np.maximum(followed.time, 0.0)[self._places[entries]]
+        self._add(entries, time * taken[entries], self._accuracy)
 
-    def _add(self, pairs: Ints, time: Floats, error: float) -> None:
-        self._policies.append((pairs, time))
+    def _add(self, entries: Ints, time: Floats, error: float) -> None:
+        self._policies.append((entries, time))
         self._errors = np.append(self._errors, error)
-        self._rewards = np.append(self._rewards, np.sum(time * self._objective[pairs]))
-        self._margins = np.vstack([self._margins, [np.sum(time * signal[pairs]) for signal in self._signals]])
+        self._rewards = np.append(self._rewards, np.sum(time * self._objective[entries]))
+        self._margins = np.vstack([self._margins, [np.sum(time * signal[entries]) for signal in self._signals]])

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inbounds.arrays import Floats, freeze
+from inbounds.criteria.evaluation import occupancy
 from inbounds.errors import InvalidInput
 from inbounds.inputs import whole_number
-from inbounds.problem.cmdp import CMDP, Constraint, with_bound
-from inbounds.problem.episodic import EpisodicCMDP, EpisodicPolicy, occupancy_episodic
-from inbounds.problem.policy import Policy, occupancy
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
+from inbounds.problem.policy import Policy
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,7 +32,7 @@ class Truncation:
     ----------
     cmdp : CMDP
         The discounted problem.
-    problem : EpisodicCMDP
+    problem : CMDP, with a horizon
         Stage h has reward ``discount^h * reward`` and likewise every signal; its values are discounted sums up to H,
         to be compared with ``total_reward`` and ``total_margins``. Each bound is the discounted sum of the bound up
         to H, so that the value of a margin is the discounted sum of the margin. Prices are those of `cmdp`.
@@ -42,15 +43,15 @@ class Truncation:
     """
 
     cmdp: CMDP
-    problem: EpisodicCMDP
+    problem: CMDP
     reward_error: float
     margin_errors: Floats
 
     @property
     def horizon(self) -> int:
-        return self.problem.horizon
+        return self.problem.layers
 
-    def to_stationary(self, policy: EpisodicPolicy, afterwards: Policy | None = None) -> Policy:
+    def to_stationary(self, policy: Policy, afterwards: Policy | None = None) -> Policy:
         """ONE stationary policy of the discounted problem from a policy of the truncation, by its occupancy.
 
         What is exact: the result has, for every signal, the discounted value of "`policy` for H steps, then the
@@ -65,7 +66,8 @@ class Truncation:
 
         Parameters
         ----------
-        policy : EpisodicPolicy
+        policy : Policy
+            Of `problem`.
         afterwards : Policy, optional
             By default the rule of stage 0, the one that looks farthest ahead.
 
@@ -80,9 +82,9 @@ class Truncation:
         >>> abs(ib.evaluate(queue, best).reward - ib.solve(queue).reward) < 1e-4
         True
         """
-        discount = self.cmdp.discount
+        discount = discount_of(self.cmdp)
         afterwards = afterwards or policy.at(0)
-        spent = occupancy_episodic(self.problem, policy)
+        spent = occupancy(self.problem, policy)
         weights = (1.0 - discount) * discount ** np.arange(self.horizon)
         mass = weights @ spent
         arrived = spent[-1] @ self.problem.transition[-1]
@@ -94,7 +96,7 @@ class Truncation:
 
 
 def truncate(cmdp: CMDP, epsilon: float | None = None, *, horizon: int | None = None) -> Truncation:
-    """A discounted problem cut off after H steps, as an episodic problem with discounted stage rewards and signals.
+    """A discounted problem cut off after H steps: with a finite horizon, and discounted stage rewards and signals.
 
     Parameters
     ----------
@@ -113,18 +115,16 @@ def truncate(cmdp: CMDP, epsilon: float | None = None, *, horizon: int | None = 
     """
     if (epsilon is None) == (horizon is None):
         raise InvalidInput("truncate needs exactly one of epsilon and horizon=")
-    if epsilon is not None:
-        stages = _stages_for(cmdp.discount, epsilon)
-    else:
-        stages = whole_number(horizon, "horizon")
-    powers = cmdp.discount ** np.arange(stages)
-    left = cmdp.discount**stages
+    discount = discount_of(cmdp)
+    stages = _stages_for(discount, epsilon) if epsilon is not None else whole_number(horizon, "horizon")
+    powers = discount ** np.arange(stages)
+    left = discount**stages
 
     def cut(constraint: Constraint) -> Constraint:
         signal = powers[:, None] * constraint.signal
-        return replace(with_bound(constraint, constraint.bound * float(powers.sum())), signal=signal)
+        return replace(constraint.with_bound(constraint.bound * float(powers.sum())), signal=signal)
 
-    problem = EpisodicCMDP(
+    problem = CMDP(
         offsets=cmdp.offsets,
         transition=cmdp.transition,
         reward=powers[:, None] * cmdp.reward,
@@ -142,6 +142,13 @@ def truncate(cmdp: CMDP, epsilon: float | None = None, *, horizon: int | None = 
         reward_error=left * float(np.abs(cmdp.reward).max()),
         margin_errors=freeze(left * np.abs(cmdp.margins).max(axis=1)),
     )
+
+
+def discount_of(cmdp: CMDP) -> float:
+    """Of a problem that is discounted; others are refused."""
+    if cmdp.discount is None:
+        raise InvalidInput(f"only a discounted problem can be truncated, found {cmdp!r}")
+    return cmdp.discount
 
 
 def _stages_for(discount: float, epsilon: float) -> int:

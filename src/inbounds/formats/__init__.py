@@ -4,8 +4,22 @@
     .toml   for small models: text that people read, write and compare     formats/toml.py
 
 Both keep a model exactly: every number to the last bit, and the labels. A file is data, never code, and is trusted in
-nothing: whatever is wrong with it, loading ends in one `InvalidInput` that names the file and the problem, and needs
+nothing: whatever is wrong with it, reading ends in one `InvalidInput` that names the file and the problem, and needs
 memory in proportion to the size of the file. docs/files.md describes both formats for those who write them elsewhere.
+
+A format is one file with two functions and one line in the table `FORMATS`. It knows no record of a model:
+
+    read(path) -> fields        what ``CMDP(**fields)`` takes, in plain data, and with which others make the model
+    write(model, stream)        from anything that has the same attributes
+
+The fields, for S states, n pairs and, if there is one, a horizon H:
+
+    offsets [S + 1], actions [n], initial [S]
+    transition                  a CSR array [n, S], or a tuple of H where it depends on the stage
+    reward                      [n], or [H, n] where it depends on the stage
+    constraints                 a list of {"name": text, "signal": as the reward, "at_least" or "at_most": bound}
+    discount, horizon, average  exactly one of the three; of a model, `criterion` is the dict of that one
+    state_labels, action_labels, name
 """
 
 from __future__ import annotations
@@ -18,24 +32,24 @@ from typing import Any
 from inbounds.errors import InvalidInput
 from inbounds.formats import npz, toml
 from inbounds.formats.atomic import replaced
-from inbounds.problem.cmdp import CMDP
 
 FORMATS: dict[str, Any] = {".npz": npz, ".toml": toml}
 
 
-def load(path: str | os.PathLike[str]) -> CMDP:
-    """The model in a file, ``.npz`` or ``.toml``.
+def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The fields of the model in a file, ``.npz`` or ``.toml``, for ``CMDP(**fields)``; ``ib.load`` makes the model.
 
-    Bounds in files are normalised by (1 - discount), as everywhere.
+    Their form has been checked; whether the numbers are a model is for the record to say.
 
     Examples
     --------
     >>> import tempfile, inbounds as ib
-    >>> from inbounds.formats import load
+    >>> from inbounds.formats import read_model
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ib.zoo.queue().save(f"{folder}/queue.npz")
-    ...     load(f"{folder}/queue.npz")
-    CMDP(queue: 6 states, 96 pairs, 2 constraints, discount 0.5)
+    ...     fields = read_model(f"{folder}/queue.npz")
+    >>> fields["name"], fields["discount"], fields["reward"].shape
+    ('queue', 0.5, (96,))
     """
     file, file_format = _recognised(path)
     try:
@@ -47,7 +61,7 @@ def load(path: str | os.PathLike[str]) -> CMDP:
         raise InvalidInput(f"{file}: {error}") from error
 
 
-def save(cmdp: CMDP, path: str | os.PathLike[str]) -> None:
+def write_model(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a model to a file, ``.npz`` or ``.toml``; the same as ``cmdp.save(path)``.
 
     The same model gives the same bytes. The file is written whole or not at all: when anything goes wrong, whatever
@@ -56,7 +70,7 @@ def save(cmdp: CMDP, path: str | os.PathLike[str]) -> None:
     file, file_format = _recognised(path)
     try:
         with replaced(file) as stream:
-            file_format.write(cmdp, stream)
+            file_format.write(model, stream)
     except OSError as error:
         raise InvalidInput(f"{file}: cannot be written: {_reason(error)}") from error
     except InvalidInput as error:

@@ -1,15 +1,18 @@
 """The .npz format: the arrays of a model as NumPy's ``savez`` writes them, for models of any size.
 
 A zip of one uncompressed .npy member for each entry of `LAYOUT` below, and no others. S states, n pairs, K constraints,
-m transitions of positive probability:
+m transitions of positive probability; H stages, where the criterion is a horizon:
 
-    header          JSON text: kind, version, name, names of the constraints, labels of states and actions (or null)
+    header          JSON text: kind, version, name, criterion, names of the constraints, labels of states and actions
+                    (or null)
     offsets         state s owns pairs offsets[s] : offsets[s + 1]
     actions         the action of each pair
     indptr, indices, probabilities    the transitions of pair p are entries indptr[p] : indptr[p + 1]: the next states,
-                    and their probabilities
+                    and their probabilities; where they depend on the stage, row h n + p has those of pair p at stage h
     reward, signals, bounds, senses   a sense is 1 where the bound is a least value, -1 where it is a most value
-    initial, discount
+    initial
+
+What does not depend on the stage is there once. So each of `indptr`, `reward` and `signals` has one of two shapes.
 
 The invariant of reading: every size is checked against the bytes that are really there before anything of that size is
 allocated. Members must be stored uncompressed and may not overlap, so nothing can be larger than the file: there is
@@ -37,42 +40,41 @@ from typing import Any, BinaryIO
 import numpy as np
 import scipy.sparse as sp
 
-from inbounds.arrays import Ints
+from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
+from inbounds.formats.criterion import criterion_in_file, once, transitions_once
 from inbounds.formats.labels import plain, shown, text
-from inbounds.problem.cmdp import CMDP, Constraint
 
-KIND, VERSION = "cmdp", 1
+KIND, VERSION = "cmdp", 2
 
-BYTES, WHOLE, DOUBLES = ("|u1",), ("<i8", "<i4", "|i1"), ("<f8",)
+BYTES, WHOLE, DOUBLES = "|u1", "<i8 <i4 |i1", "<f8"
 
-LAYOUT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # name: (accepted types, shape)
-    "header": (BYTES, ("bytes",)),
-    "offsets": (WHOLE, ("S + 1",)),
-    "actions": (WHOLE, ("n",)),
-    "indptr": (WHOLE, ("n + 1",)),
-    "indices": (WHOLE, ("m",)),
-    "probabilities": (DOUBLES, ("m",)),
-    "reward": (DOUBLES, ("n",)),
-    "signals": (DOUBLES, ("K", "n")),
-    "bounds": (DOUBLES, ("K",)),
-    "senses": (WHOLE, ("K",)),
-    "initial": (DOUBLES, ("S",)),
-    "discount": (DOUBLES, ()),
+LAYOUT: dict[str, tuple[str, ...]] = {  # name: accepted types; shape; the other shape, where it depends on the stage
+    "header": (BYTES, "b"),
+    "offsets": (WHOLE, "S+1"),
+    "actions": (WHOLE, "n"),
+    "indptr": (WHOLE, "n+1", "H*n+1"),
+    "indices": (WHOLE, "m"),
+    "probabilities": (DOUBLES, "m"),
+    "reward": (DOUBLES, "n", "H n"),
+    "signals": (DOUBLES, "K n", "K H n"),
+    "bounds": (DOUBLES, "K"),
+    "senses": (WHOLE, "K"),
+    "initial": (DOUBLES, "S"),
 }
 
 LARGEST = 2**40
 """Longer than any dimension of an array that fits into a file."""
 
 
-def write(cmdp: CMDP, stream: BinaryIO) -> None:
-    """Write `cmdp` to a stream."""
-    for piece in pieces(cmdp):
+def write(model: Any, stream: BinaryIO) -> None:
+    """Write a model, anything with the attributes of one, to a stream."""
+    for piece in pieces(model):
         stream.write(piece)
 
 
-def digest(cmdp: CMDP) -> str:
-    """The SHA-256 of the file that `write` would write, in hexadecimal. Nothing is written or held twice.
+def digest(model: Any) -> str:
+    """The SHA-256 of the file that `write` would write, in hexadecimal. Nothing is written.
 
     Examples
     --------
@@ -83,15 +85,15 @@ def digest(cmdp: CMDP) -> str:
     True
     """
     sha256 = hashlib.sha256()
-    for piece in pieces(cmdp):
+    for piece in pieces(model):
         sha256.update(piece)
     return sha256.hexdigest()
 
 
-def pieces(cmdp: CMDP) -> Iterator[bytes | memoryview]:
+def pieces(model: Any) -> Iterator[bytes | memoryview]:
     """The bytes of the file, front to back: headers, and the numbers of every array where they are in memory."""
     directory, position = b"", 0
-    for name, array in _arrays(cmdp).items():
+    for name, array in _arrays(model).items():
         array_header, numbers = _npy(array)
         size, checksum = len(array_header) + numbers.nbytes, zlib.crc32(numbers, zlib.crc32(array_header))
         file_name = f"{name}.npy".encode("ascii")
@@ -120,31 +122,54 @@ _FIRST_DATE = 1 << 5 | 1  # 1 January 1980
 _UNIX, _READABLE = 3 << 8, 0o644 << 16
 
 
-def _arrays(cmdp: CMDP) -> dict[str, Any]:
+def _arrays(model: Any) -> dict[str, Any]:
     """The arrays of `LAYOUT`, in its order."""
-    constraints = cmdp.constraints
+    constraints = model.constraints
     header = {
         "kind": KIND,
         "version": VERSION,
-        "name": text(cmdp.name, "the name of the model"),
+        "name": text(model.name, "the name of the model"),
+        "criterion": criterion_in_file(model.criterion, "the criterion"),  # json writes a double so that it reads back
         "constraints": [text(c.name, "the name of a constraint") for c in constraints],
-        "states": _labels(cmdp.state_labels, "state"),
-        "actions": _labels(cmdp.action_labels, "action"),
+        "states": _labels(model.state_labels, "state"),
+        "actions": _labels(model.action_labels, "action"),
     }
+    indptr, indices, probabilities = _stacked(transitions_once(model.transition))
     return {
         "header": np.frombuffer(json.dumps(header).encode("ascii"), dtype=np.uint8),
-        "offsets": cmdp.offsets,
-        "actions": cmdp.actions,
-        "indptr": cmdp.transition.indptr,
-        "indices": cmdp.transition.indices,
-        "probabilities": cmdp.transition.data,
-        "reward": cmdp.reward,
-        "signals": np.array([c.signal for c in constraints], dtype=np.float64).reshape(-1, cmdp.n_pairs),
+        "offsets": model.offsets.astype(np.int64, copy=False),
+        "actions": model.actions.astype(np.int64, copy=False),
+        "indptr": indptr,
+        "indices": indices,
+        "probabilities": probabilities,
+        "reward": once(model.reward),
+        "signals": _signals([once(c.signal) for c in constraints], len(model.actions)),
         "bounds": np.array([c.bound for c in constraints], dtype=np.float64),
         "senses": np.array([1 if c.at_least is not None else -1 for c in constraints], dtype=np.int8),
-        "initial": cmdp.initial,
-        "discount": np.array(cmdp.discount),
+        "initial": model.initial,
     }
+
+
+def _stacked(transitions: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    """The arrays of one CSR array, or of those of all stages under one another; indices as narrow as they can be."""
+    n_pairs, n_states = transitions[0].shape
+    if len(transitions) == 1:
+        indptr, indices, probabilities = transitions[0].indptr, transitions[0].indices, transitions[0].data
+    else:
+        lengths = [np.diff(stage.indptr) for stage in transitions]
+        indptr = np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)])
+        indices = np.concatenate([stage.indices for stage in transitions])
+        probabilities = np.concatenate([stage.data for stage in transitions])
+    index = np.int32 if max(len(indices), n_pairs * len(transitions), n_states) < 2**31 else np.int64
+    return indptr.astype(index, copy=False), indices.astype(index, copy=False), probabilities
+
+
+def _signals(signals: list[Floats], n_pairs: int) -> Floats:
+    """[K, n]; or [K, H, n] as soon as one of them depends on the stage."""
+    if not signals:
+        return np.empty((0, n_pairs))
+    longest = max((signal.shape for signal in signals), key=len)
+    return np.array([np.broadcast_to(signal, longest) for signal in signals])
 
 
 def _npy(array: Any) -> tuple[bytes, memoryview]:
@@ -158,54 +183,58 @@ def _npy(array: Any) -> tuple[bytes, memoryview]:
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header, numbers
 
 
-def read(path: Path) -> CMDP:
-    """The model in the file at `path`; messages do not name the file."""
+def read(path: Path) -> dict[str, Any]:
+    """The fields of the model in the file at `path`; messages do not name the file."""
     arrays = {name: _array(name, content) for name, content in _members(path).items()}
     header = _header(arrays["header"])
-    offsets, indptr, indices = arrays["offsets"], arrays["indptr"], arrays["indices"]
-    sizes = {
-        "S": arrays["initial"].size,
-        "n": arrays["reward"].size,
-        "K": arrays["bounds"].size,
-        "m": arrays["probabilities"].size,
-        "bytes": arrays["header"].size,
-    }
-    sizes |= {"S + 1": sizes["S"] + 1, "n + 1": sizes["n"] + 1}
-    for name, (_, symbols) in LAYOUT.items():
-        expected = tuple(sizes[symbol] for symbol in symbols)
-        if arrays[name].shape != expected:
+    n_states, n_pairs, n_constraints = (arrays[name].size for name in ("initial", "actions", "bounds"))
+    n_entries, horizon = arrays["probabilities"].size, header["criterion"].get("horizon")
+    sizes = {"b": arrays["header"].size, "S": n_states, "S+1": n_states + 1, "n": n_pairs, "n+1": n_pairs + 1}
+    sizes |= {"K": n_constraints, "m": n_entries, "H": horizon, "H*n+1": (horizon or 0) * n_pairs + 1}
+    for name, (_, *shapes) in LAYOUT.items():
+        allowed = shapes if horizon is not None else shapes[:1]
+        expected = [tuple(sizes[symbol] for symbol in shape.split()) for shape in allowed]
+        if arrays[name].shape not in expected:
+            wanted = (f"[{', '.join(s.split())}] = {sized}" for s, sized in zip(allowed, expected, strict=True))
             raise InvalidInput(
-                f"member {name!r} must have the shape [{', '.join(symbols)}] = {expected}, found {arrays[name].shape} "
-                f"(S, n, K and m are the sizes of initial, reward, bounds and probabilities)"
+                f"member {name!r} must have the shape {' or '.join(wanted)}, found {arrays[name].shape} "
+                f"(S, n, K and m are the sizes of initial, actions, bounds and probabilities, H is the horizon)"
             )
-    _require_partition(offsets, sizes["n"], "offsets")
-    _require_partition(indptr, sizes["m"], "indptr")
-    if indices.size and not (indices.min() >= 0 and indices.max() < sizes["S"]):
-        raise InvalidInput(f"member 'indices' must hold states 0..{sizes['S'] - 1}, found others")
-    senses = arrays["senses"].tolist()
-    if not set(senses) <= {1, -1}:
+    offsets, indptr, indices, senses = (arrays[name] for name in ("offsets", "indptr", "indices", "senses"))
+    if n_pairs == 0:
+        raise InvalidInput("there are no pairs; a model needs one for each action of each state")
+    _require_partition(offsets, n_pairs, "offsets")
+    _require_partition(indptr, n_entries, "indptr")
+    if indices.size and not (indices.min() >= 0 and indices.max() < n_states):
+        raise InvalidInput(f"member 'indices' must hold states 0..{n_states - 1}, found others")
+    if not set(senses.tolist()) <= {1, -1}:
         raise InvalidInput("member 'senses' must hold 1 (at least) or -1 (at most), found others")
-    if len(header["constraints"]) != sizes["K"]:
-        raise InvalidInput(f"the header must name {sizes['K']} constraints, found {len(header['constraints'])}")
-    return CMDP(
-        offsets=offsets,
-        transition=sp.csr_array((arrays["probabilities"], indices, indptr), shape=(sizes["n"], sizes["S"])),
-        reward=arrays["reward"],
-        constraints=tuple(
-            Constraint(signal, at_least=bound, name=name)
-            if sense == 1
-            else Constraint(signal, at_most=bound, name=name)
-            for signal, bound, sense, name in zip(
-                arrays["signals"], arrays["bounds"].tolist(), senses, header["constraints"], strict=True
-            )
-        ),
-        initial=arrays["initial"],
-        discount=float(arrays["discount"]),
-        actions=arrays["actions"],
-        state_labels=header["states"],
-        action_labels=header["actions"],
-        name=header["name"],
+    if len(header["constraints"]) != n_constraints:
+        raise InvalidInput(f"the header must name {n_constraints} constraints, found {len(header['constraints'])}")
+    described = zip(header["constraints"], arrays["signals"], senses.tolist(), arrays["bounds"].tolist(), strict=True)
+    transitions = tuple(
+        sp.csr_array(
+            (arrays["probabilities"][rows[0] : rows[-1]], indices[rows[0] : rows[-1]], rows - rows[0]),
+            shape=(n_pairs, n_states),
+        )
+        for first in range(0, len(indptr) - 1, n_pairs)
+        for rows in (indptr[first : first + n_pairs + 1],)
     )
+    return {
+        "offsets": offsets,
+        "transition": transitions[0] if len(transitions) == 1 else transitions,
+        "reward": arrays["reward"],
+        "constraints": [
+            {"name": name, "signal": signal, "at_least" if sense == 1 else "at_most": bound}
+            for name, signal, sense, bound in described
+        ],
+        "initial": arrays["initial"],
+        "actions": arrays["actions"],
+        "state_labels": header["states"],
+        "action_labels": header["actions"],
+        "name": header["name"],
+        **header["criterion"],
+    }
 
 
 def _require_partition(bounds: Ints, total: int, name: str) -> None:
@@ -222,7 +251,7 @@ def _header(content: Any) -> dict[str, Any]:
         header = json.loads(content.tobytes().decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the header is not JSON text in UTF-8 ({error})") from error
-    wanted = ("kind", "version", "name", "constraints", "states", "actions")
+    wanted = ("kind", "version", "name", "criterion", "constraints", "states", "actions")
     if not isinstance(header, dict) or "kind" not in header or "version" not in header:
         raise InvalidInput("the header must be a JSON object with at least kind and version")
     if header["kind"] != KIND:
@@ -238,6 +267,7 @@ def _header(content: Any) -> dict[str, Any]:
         raise InvalidInput("the constraints in the header must be a list of names")
     return {
         "name": text(header["name"], "the name of the model"),
+        "criterion": criterion_in_file(header["criterion"], "the criterion in the header"),
         "constraints": [text(name, "the name of a constraint") for name in names],
         "states": _labels(header["states"], "state"),
         "actions": _labels(header["actions"], "action"),
@@ -304,7 +334,8 @@ _ARRAY_HEADER = re.compile(
 
 def _array(name: str, content: bytes) -> Any:
     """The array in a .npy member, a view of its bytes."""
-    accepted, symbols = LAYOUT[name]
+    types, *shapes = LAYOUT[name]
+    accepted = types.split()
     length_bytes = {b"\x01": 2, b"\x02": 4, b"\x03": 4}.get(content[6:7])
     if content[:6] != b"\x93NUMPY" or length_bytes is None:
         raise InvalidInput(f"member {name!r} is not an array in NumPy's .npy format")
@@ -318,8 +349,11 @@ def _array(name: str, content: bytes) -> Any:
         raise InvalidInput(f"member {name!r} must be an array of the type {' or '.join(accepted)}, found {found}")
     dtype = np.dtype(header["type"].decode())
     shape = tuple(int(length) for length in header["shape"].split(b",") if length.strip())
-    if len(shape) != len(symbols):
-        raise InvalidInput(f"member {name!r} must have {len(symbols)} dimensions, found {len(shape)}")
+    dimensions = [len(symbols.split()) for symbols in shapes]
+    if len(shape) not in dimensions:
+        raise InvalidInput(
+            f"member {name!r} must have {' or '.join(map(str, dimensions))} dimensions, found {len(shape)}"
+        )
     claimed = dtype.itemsize
     for length in shape:  # Python's integers: no overflow
         claimed *= length

@@ -14,6 +14,9 @@
     signals = { repairs = 1 }
     next = { new = 0.9, worn = 0.1 }
 
+In place of the discount there may be ``horizon = 12`` or ``average = true``. Over a horizon a pair is given once, for
+all stages, or once for each of them, with ``stage = 0`` and so on.
+
 Floats are written with the fewest digits that give the same double, so a model comes back bit for bit. Where TOML
 wants text, as the key of a table, a label that is not text stands as JSON: ``3``, ``"[0.2, true]"``. A key is first
 looked up as text and then as JSON. Writing refuses a model whose labels could be confused so, as ``3`` and ``"3"``.
@@ -34,24 +37,29 @@ import numpy as np
 import scipy.sparse as sp
 
 from inbounds.errors import InvalidInput
+from inbounds.formats.criterion import CRITERIA, criterion_in_file, once, transitions_once
 from inbounds.formats.labels import Label, plain, shown, text
-from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.inputs import is_whole
 
 KIND, VERSION = "cmdp", 1
 
 LARGEST = 64 * 2**20
 """Bytes, which take about a minute to parse; larger models belong in an .npz file."""
 
-TOP_KEYS = ("kind", "version", "name", "discount", "initial", "states", "actions", "constraint", "pair")
+MOST = LARGEST // 8
+"""Numbers of all stages, where something depends on the stage: a pair that does not is in the file once, and counts for
+each of them."""
+
+TOP_KEYS = ("kind", "version", "name", *CRITERIA, "initial", "states", "actions", "constraint", "pair")
 CONSTRAINT_KEYS = ("name", "at_least", "at_most")
-PAIR_KEYS = ("state", "action", "reward", "signals", "next")
+PAIR_KEYS = ("state", "action", "stage", "reward", "signals", "next")
 
 
 # --- reading ---
 
 
-def read(path: Path) -> CMDP:
-    """The model in the file at `path`; messages do not name the file."""
+def read(path: Path) -> dict[str, Any]:
+    """The fields of the model in the file at `path`; messages do not name the file."""
     with open(path, "rb") as stream:
         content = stream.read(LARGEST + 1)
     if not content:
@@ -66,10 +74,10 @@ def read(path: Path) -> CMDP:
         raise InvalidInput("is not TOML that can be read: it nests too deep") from error
     except ValueError as error:  # TOMLDecodeError, with line and column, or a number beyond Python's limits
         raise InvalidInput(f"is not valid TOML: {error}") from error
-    return _model(document)
+    return _fields(document)
 
 
-def _model(document: dict[str, Any]) -> CMDP:
+def _fields(document: dict[str, Any]) -> dict[str, Any]:
     if document.get("kind", KIND) != KIND:
         raise InvalidInput(f"the file holds a model of the kind {shown(document['kind'])}; only {KIND!r} can be read")
     version = document.get("version", VERSION)
@@ -77,76 +85,92 @@ def _model(document: dict[str, Any]) -> CMDP:
         raise InvalidInput(
             f"the file has the format version {shown(version)}; this version of inbounds reads {VERSION}"
         )
-    _require_keys(document, TOP_KEYS, ("discount", "initial", "pair"), "the file")
+    _require_keys(document, TOP_KEYS, ("initial", "pair"), "the file")
+    stated = {name: document[name] for name in CRITERIA if name in document}
+    if "discount" in stated:
+        stated["discount"] = _number(stated["discount"], "discount")
+    criterion = criterion_in_file(stated, "the criterion")
     constraints = [
         _constraint(entry, f"constraint {position}")
         for position, entry in enumerate(_tables(document.get("constraint", []), "constraint"), start=1)
     ]
-    names = [constraint.name for constraint in constraints]
-    pairs = [_pair(entry, position, names) for position, entry in enumerate(_tables(document["pair"], "pair"), start=1)]
-    if not pairs:
+    names, horizon = [constraint["name"] for constraint in constraints], criterion.get("horizon")
+    entries = [
+        _pair(entry, position, names, horizon)
+        for position, entry in enumerate(_tables(document["pair"], "pair"), start=1)
+    ]
+    if not entries:
         raise InvalidInput("there are no pairs; a model needs one [[pair]] for each action of each state")
-    states = _Names(document.get("states"), [pair["state"] for pair in pairs], "state")
-    actions = _Names(document.get("actions"), [pair["action"] for pair in pairs], "action")
+    states = _Names(document.get("states"), [entry["state"] for entry in entries], "state")
+    actions = _Names(document.get("actions"), [entry["action"] for entry in entries], "action")
 
-    if states.count > len(pairs):  # also a bound on what follows
-        raise InvalidInput(f"there are {shown(states.count)} states, but only {len(pairs)} pairs; each state needs one")
-    given: set[tuple[int, int]] = set()
-    for pair in pairs:
-        pair["key"] = states.number(pair["state"], pair["where"]), actions.number(pair["action"], pair["where"])
-        if pair["key"] in given:
-            raise InvalidInput(f"{pair['where']} is given twice")
-        given.add(pair["key"])
-    pairs.sort(key=lambda pair: pair["key"][0])  # stable: within a state the order of the file
-    rows = [_distribution(pair["next"], states, f"{pair['where']}: next") for pair in pairs]
+    if states.count > len(entries):  # also a bound on what follows
+        raise InvalidInput(
+            f"there are {shown(states.count)} states, but only {len(entries)} pairs; each state needs one"
+        )
+    given: dict[tuple[int, int], dict[int | None, dict[str, Any]]] = {}  # by state and action, then by stage
+    for entry in entries:
+        where = entry["where"]
+        by_stage = given.setdefault((states.number(entry["state"], where), actions.number(entry["action"], where)), {})
+        if entry["stage"] in by_stage:
+            raise InvalidInput(f"{where} is given twice")
+        by_stage[entry["stage"]] = entry
+    for by_stage in given.values():
+        _require_stages(by_stage, horizon)
+    order = sorted(given, key=lambda pair: pair[0])  # stable: within a state the order of the file
+    pairs = [given[pair] for pair in order]
+    for entry in entries:
+        entry["next"] = sorted(_distribution(entry["next"], states, f"{entry['where']}: next").items())
     initial = np.zeros(states.count)
     for state, probability in _distribution(document["initial"], states, "initial").items():
         initial[state] = probability
-    return CMDP(
-        offsets=np.searchsorted([pair["key"][0] for pair in pairs], np.arange(states.count + 1)),
-        transition=sp.csr_array(
-            (
-                np.array([probability for row in rows for probability in row.values()], dtype=np.float64),
-                np.array([state for row in rows for state in row], dtype=np.int64),
-                np.cumsum([0] + [len(row) for row in rows]),
-            ),
-            shape=(len(pairs), states.count),
-        ),
-        reward=np.array([pair["reward"] for pair in pairs]),
-        constraints=tuple(
-            Constraint(
-                np.array([pair["signals"][k] for pair in pairs]),
-                at_least=constraint.at_least,
-                at_most=constraint.at_most,
-                name=constraint.name,
-            )
+
+    count = max(len(by_stage) for by_stage in pairs)  # H, or 1 where nothing depends on the stage
+    _require_small(count, len(pairs), max(len(entry["next"]) for entry in entries))
+    stages = [[p[h] if h in p else p[None] for p in pairs] for h in range(count)]  # [H or 1][n]
+    transitions = transitions_once(tuple(_transition([entry["next"] for entry in at], states.count) for at in stages))
+    return {
+        "offsets": np.searchsorted([state for state, _ in order], np.arange(states.count + 1)),
+        "transition": transitions[0] if len(transitions) == 1 else transitions,
+        "reward": once(np.array([[entry["reward"] for entry in at] for at in stages])),
+        "constraints": [
+            constraint | {"signal": once(np.array([[entry["signals"][k] for entry in at] for at in stages]))}
             for k, constraint in enumerate(constraints)
-        ),
-        initial=initial,
-        discount=_number(document["discount"], "discount"),
-        actions=np.array([pair["key"][1] for pair in pairs]),
-        state_labels=states.labels,
-        action_labels=actions.labels,
-        name=text(document.get("name", ""), "name"),
-    )
+        ],
+        "initial": initial,
+        "actions": np.array([action for _, action in order]),
+        "state_labels": states.labels,
+        "action_labels": actions.labels,
+        "name": text(document.get("name", ""), "name"),
+        **criterion,
+    }
 
 
-def _constraint(entry: dict[str, Any], what: str) -> Constraint:
+def _constraint(entry: dict[str, Any], what: str) -> dict[str, Any]:
     _require_keys(entry, CONSTRAINT_KEYS, ("name",), what)
     name = text(entry["name"], f"the name of {what}")
     what = f"constraint {name!r}"
-    bounds = {side: _number(entry[side], f"{what}: {side}") for side in ("at_least", "at_most") if side in entry}
+    bounds: dict[str, Any] = {
+        side: _number(entry[side], f"{what}: {side}") for side in ("at_least", "at_most") if side in entry
+    }
     if not name or len(bounds) != 1:
         raise InvalidInput(f"{what} needs a name, and exactly one of at_least and at_most")
-    return Constraint(name=name, **bounds)  # type: ignore[arg-type]
+    return {"name": name, **bounds}
 
 
-def _pair(entry: dict[str, Any], position: int, constraints: list[str]) -> dict[str, Any]:
+def _pair(entry: dict[str, Any], position: int, constraints: list[str], horizon: int | None) -> dict[str, Any]:
     where = f"pair {position}"
     _require_keys(entry, PAIR_KEYS, ("state", "action"), where)
     state = plain(entry["state"], f"{where}: the state")
     action = plain(entry["action"], f"{where}: the action")
     where = f"state {state!r}, action {action!r}"
+    stage = entry.get("stage")
+    if stage is not None:
+        if horizon is None:
+            raise InvalidInput(f"{where}: a stage needs a horizon, and the file has none")
+        if not is_whole(stage, 0) or stage >= horizon:
+            raise InvalidInput(f"{where}: stage must be a whole number in 0..{horizon - 1}, found {shown(stage)}")
+        where = f"{where}, stage {stage}"
     _require_keys(entry, PAIR_KEYS, ("next",), where)
     signals = entry.get("signals", {})
     if not isinstance(signals, dict):
@@ -156,10 +180,42 @@ def _pair(entry: dict[str, Any], position: int, constraints: list[str]) -> dict[
         "where": where,
         "state": state,
         "action": action,
+        "stage": stage,
         "reward": _number(entry.get("reward", 0.0), f"{where}: the reward"),
         "signals": [_number(signals.get(name, 0.0), f"{where}: the signal of {name!r}") for name in constraints],
         "next": entry["next"],
     }
+
+
+def _require_stages(by_stage: dict[int | None, dict[str, Any]], horizon: int | None) -> None:
+    """That a pair is given once for all stages, or once for each."""
+    if set(by_stage) == {None} or (None not in by_stage and len(by_stage) == horizon):
+        return
+    advice = f"give it once without a stage, or once for each of the {horizon} stages"
+    if None in by_stage:
+        raise InvalidInput(f"{by_stage[None]['where']} is given both with and without a stage; {advice}")
+    some, missing = next(iter(by_stage.values())), next(h for h in range(horizon or 0) if h not in by_stage)
+    raise InvalidInput(f"{some['where']} is given, but not stage {missing}; {advice}")
+
+
+def _require_small(stages: int, n_pairs: int, longest_row: int) -> None:
+    """That numbers for every stage and pair, with rows as long as the longest, are not many more than a file holds."""
+    if stages > 1 and stages * n_pairs * (1 + longest_row) > MOST:
+        raise InvalidInput(
+            f"TOML is for small models; {stages:,} stages of {n_pairs:,} pairs with up to {longest_row:,} next states "
+            f"are too many where something depends on the stage; use .npz"
+        )
+
+
+def _transition(rows: list[list[tuple[int, float]]], n_states: int) -> Any:
+    return sp.csr_array(
+        (
+            np.array([probability for row in rows for _, probability in row], dtype=np.float64),
+            np.array([state for row in rows for state, _ in row], dtype=np.int64),
+            np.cumsum([0] + [len(row) for row in rows]),
+        ),
+        shape=(len(rows), n_states),
+    )
 
 
 class _Names:
@@ -244,11 +300,14 @@ def _require_keys(table: dict[str, Any], allowed: Iterable[str], required: Itera
 # --- writing ---
 
 
-def write(cmdp: CMDP, stream: BinaryIO) -> None:
-    """Write `cmdp` with a line for each pair."""
-    states = _written_labels(cmdp.state_labels, "state")
-    actions = _written_labels(cmdp.action_labels, "action")
-    numbers = range(max(cmdp.n_states, cmdp.pairs.n_actions))
+def write(model: Any, stream: BinaryIO) -> None:
+    """Write a model, anything with the attributes of one: a line for each pair, or for each stage where they differ."""
+    ((criterion, value),) = criterion_in_file(model.criterion, "the criterion").items()
+    states = _written_labels(model.state_labels, "state")
+    actions = _written_labels(model.action_labels, "action")
+    n_states, n_pairs = len(model.offsets) - 1, len(model.actions)
+    n_actions = int(model.actions.max()) + 1
+    numbers = range(max(n_states, n_actions))
     state_names, action_names = states or numbers, actions or numbers
     texts = {label for label in state_names if isinstance(label, str)}
     for label in state_names:
@@ -256,7 +315,7 @@ def write(cmdp: CMDP, stream: BinaryIO) -> None:
             raise InvalidInput(
                 f"the states {label!r} and {_key_text(label)!r} would be written alike; use .npz, or other labels"
             )
-    names = [text(constraint.name, "the name of a constraint") for constraint in cmdp.constraints]
+    names = [text(constraint.name, "the name of a constraint") for constraint in model.constraints]
 
     def distribution(columns: Any, probabilities: Any) -> str:
         if len(columns) == 1 and probabilities[0] == 1.0:
@@ -265,35 +324,43 @@ def write(cmdp: CMDP, stream: BinaryIO) -> None:
         return _table((_key_text(state_names[column]), _value(float(p))) for column, p in entries)
 
     # A zero with a sign is kept, as every other bit.
-    started = np.flatnonzero((cmdp.initial != 0.0) | np.signbit(cmdp.initial))
+    started = np.flatnonzero((model.initial != 0.0) | np.signbit(model.initial))
     lines = [
         f"kind = {_value(KIND)}",
         f"version = {VERSION}",
-        f"name = {_value(text(cmdp.name, 'the name of the model'))}",
-        f"discount = {_value(cmdp.discount)}",
-        f"initial = {distribution(started, cmdp.initial[started])}",
-        f"states = {_value(states) if states is not None else cmdp.n_states}",
-        f"actions = {_value(actions) if actions is not None else cmdp.pairs.n_actions}",
+        f"name = {_value(text(model.name, 'the name of the model'))}",
+        f"{criterion} = {_value(value)}",
+        f"initial = {distribution(started, model.initial[started])}",
+        f"states = {_value(states) if states is not None else n_states}",
+        f"actions = {_value(actions) if actions is not None else n_actions}",
         "",
         "constraint = [",
     ]
-    for name, constraint in zip(names, cmdp.constraints, strict=True):
+    for name, constraint in zip(names, model.constraints, strict=True):
         side = "at_least" if constraint.at_least is not None else "at_most"
         lines.append(f"  {_table([('name', _value(name)), (side, _value(float(constraint.bound)))])},")
     lines += ["]", "", "pair = ["]
-    matrix = cmdp.transition
-    for pair in range(cmdp.n_pairs):
-        row = slice(matrix.indptr[pair], matrix.indptr[pair + 1])
-        entries = [
-            ("state", _value(state_names[cmdp.pairs.states[pair]])),
-            ("action", _value(action_names[cmdp.pairs.actions[pair]])),
-            ("reward", _value(float(cmdp.reward[pair]))),
-            ("next", distribution(matrix.indices[row], matrix.data[row])),
-        ]
-        if names:
-            signals = ((n, _value(float(c.signal[pair]))) for n, c in zip(names, cmdp.constraints, strict=True))
-            entries.insert(3, ("signals", _table(signals)))
-        lines.append(f"  {_table(entries)},")
+
+    transitions = transitions_once(model.transition)
+    gains = [once(gain) for gain in (model.reward, *(constraint.signal for constraint in model.constraints))]
+    staged = len(transitions) > 1 or any(gain.ndim == 2 for gain in gains)
+    stages = int(value) if staged else 1
+    _require_small(stages, n_pairs, max(int(np.diff(stage.indptr).max()) for stage in transitions))
+    pair_states = np.repeat(np.arange(n_states), np.diff(model.offsets))
+    for pair in range(n_pairs):
+        which = ("state", _value(state_names[pair_states[pair]])), ("action", _value(action_names[model.actions[pair]]))
+        said = []
+        for stage in range(stages):
+            matrix = transitions[stage % len(transitions)]
+            row = slice(matrix.indptr[pair], matrix.indptr[pair + 1])
+            reward, *signals = (_value(float(gain[pair] if gain.ndim == 1 else gain[stage, pair])) for gain in gains)
+            said.append([("reward", reward), ("next", distribution(matrix.indices[row], matrix.data[row]))])
+            if names:
+                said[-1].insert(1, ("signals", _table(zip(names, signals, strict=True))))
+        if all(entries == said[0] for entries in said):
+            lines.append(f"  {_table([*which, *said[0]])},")
+        else:
+            lines += [f"  {_table([*which, ('stage', str(h)), *entries])}," for h, entries in enumerate(said)]
     lines += ["]", ""]
     content = "\n".join(lines).encode("utf-8")
     if len(content) > LARGEST:

@@ -22,8 +22,8 @@ def improve(
 ) -> Any:
     """One sweep over all pairs: backed = T value, `chosen` greedy; the least and the largest of T value - value.
 
-    T value (s) is the largest of stage(s, a) + discount * E[value of the next state]. A state keeps the pair it has when
-    no other is strictly better. What each pair is worth goes into `backups`, unless that is empty.
+    T value (s) is the largest of stage(s, a) + discount * E[value of the next state]. A state keeps the pair it has
+    when no other is strictly better. What each pair is worth goes into `backups`, unless that is empty.
     """
     keep_backups = backups.shape[0] > 0
     low, high = np.inf, -np.inf

@@ -45,12 +45,8 @@ def compiled(kernel: Callable[..., Any]) -> Any:
         config.CACHE_DIR = previous
 
 
-def interpreted(kernel: Any, **replaced: Callable[..., Any]) -> Callable[..., Any]:
-    """The same code as `kernel`, and every compiled function that it calls, run by Python.
-
-    `replaced` names functions to put in the place of those that the code calls: this is how a user's own simulator
-    runs the kernels that were written for tables.
-    """
+def interpreted(kernel: Any) -> Callable[..., Any]:
+    """The same code as `kernel`, and every compiled function that it calls, run by Python."""
     done: dict[int, Callable[..., Any]] = {}
 
     def twin(dispatcher: Any) -> Callable[..., Any]:
@@ -59,10 +55,7 @@ def interpreted(kernel: Any, **replaced: Callable[..., Any]) -> Callable[..., An
             names: dict[str, Any] = {}
             done[id(dispatcher)] = copy = FunctionType(source.__code__, names, source.__name__, source.__defaults__)
             for name, value in source.__globals__.items():
-                if name in replaced:
-                    names[name] = replaced[name]
-                else:
-                    names[name] = twin(value) if isinstance(value, Dispatcher) else value
+                names[name] = twin(value) if isinstance(value, Dispatcher) else value
             return copy
         return done[id(dispatcher)]
 
@@ -73,7 +66,7 @@ def interpreted(kernel: Any, **replaced: Callable[..., Any]) -> Callable[..., An
 def sources_digest() -> str:
     """A hash of every source of this package."""
     sources = hashlib.sha256()
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     for path in sorted(package.rglob("*.py")):
         sources.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
     return sources.hexdigest()

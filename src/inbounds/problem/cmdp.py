@@ -19,19 +19,19 @@ from collections.abc import Hashable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints, divisors, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import float_array, float_vector, whole_number
+from inbounds.formats import read_model, write_model
+from inbounds.inputs import float_array, float_vector
 from inbounds.problem.constraint import Constraint, named_constraints
-from inbounds.problem.pairs import Pairs, table_entries
-
-if TYPE_CHECKING:
-    from inbounds.problem.simulator import Simulator
+from inbounds.problem.criterion import criterion_in_words, valid_criterion
+from inbounds.problem.pairs import Pairs, sizes, table_entries
+from inbounds.problem.simulator import Simulator
 
 SUM_TOLERANCE = 1e-9
 """How far the probabilities of a row may sum from 1 before the row counts as wrong; within it, it is renormalised."""
@@ -100,7 +100,7 @@ class CMDP:
     reward: Floats
     constraints: tuple[Constraint, ...]
     initial: Floats
-    discount: float | None = None
+    discount: Any = None  # a float, where it is the criterion
     horizon: int | None = None
     average: bool = False
     actions: Ints | None = None
@@ -180,8 +180,8 @@ class CMDP:
         dense = float_array(transition, "transition")
         staged = stages is not None and dense.ndim == 4
         if dense.ndim - staged != 3 or dense.shape[-3] != dense.shape[-1] or 0 in dense.shape:
-            shapes = "[S, A, S]" if stages is None else "[S, A, S] or [H, S, A, S]"
-            raise InvalidInput(f"transition must have shape {shapes}, found {dense.shape}")
+            wanted = "[S, A, S]" if stages is None else "[S, A, S] or [H, S, A, S]"
+            raise InvalidInput(f"transition must have shape {wanted}, found {dense.shape}")
         if staged and len(dense) != stages:
             raise InvalidInput(f"transition has {len(dense)} stages, but the horizon is {stages}")
         shape = dense.shape[-3:-1]
@@ -236,6 +236,11 @@ class CMDP:
     def shape(self) -> tuple[int, ...]:
         """Of the reward, of signals, policies and occupancies: (n,), or (H, n) with a horizon."""
         return self.reward.shape
+
+    @property
+    def signals(self) -> tuple[Floats, ...]:
+        """Of the constraints."""
+        return tuple(constraint.signal for constraint in self.constraints)
 
     @property
     def transitions(self) -> tuple[Any, ...]:
@@ -301,8 +306,6 @@ class CMDP:
 
     def simulator(self) -> Simulator:
         """The sampling access to this model that learners are given (a generative model)."""
-        from inbounds.problem.simulator import Simulator
-
         return Simulator.tabular(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -311,48 +314,29 @@ class CMDP:
         The suffix decides: ``.npz`` for any size, ``.toml`` to read and edit. Both keep every number to the last bit,
         and the labels.
         """
-        from inbounds.formats import save
-
-        save(self, path)
+        write_model(self, path)
 
     def __repr__(self) -> str:
         return f"CMDP({sizes(self.pairs, self.n_constraints, self.name)}, {criterion_in_words(self.criterion)})"
 
 
-def sizes(pairs: Pairs, n_constraints: int, name: str = "") -> str:
-    """The size of a problem in words, after its name."""
-    counts = ((pairs.n_states, "state"), (pairs.n_pairs, "pair"), (n_constraints, "constraint"))
-    words = (f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts)
-    return f"{f'{name}: ' if name else ''}{', '.join(words)}"
+def load(path: str | os.PathLike[str]) -> CMDP:
+    """The model in a file, ``.npz`` or ``.toml``; bounds in files are on the scale of the model's values.
 
-
-def criterion_in_words(criterion: dict[str, Any]) -> str:
-    ((name, value),) = criterion.items()
-    return "long-run average" if name == "average" else f"{name} {value:g}"
-
-
-def valid_criterion(discount: Any, horizon: Any, average: Any) -> dict[str, Any]:
-    """The one criterion that is given, checked."""
-    if not isinstance(average, bool | np.bool_):
-        raise InvalidInput(f"average must be True or left out, found {average!r}")
-    if (discount is not None) + (horizon is not None) + bool(average) != 1:
-        raise InvalidInput("a problem has exactly one of discount=, horizon= and average=True: what is a value?")
-    if average:
-        return {"average": True}
-    if horizon is not None:
-        return {"horizon": whole_number(horizon, "horizon")}
-    return {"discount": valid_discount(discount)}
-
-
-def valid_discount(discount: Any) -> float:
+    Examples
+    --------
+    >>> import tempfile, inbounds as ib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ib.zoo.queue().save(f"{folder}/queue.npz")
+    ...     ib.load(f"{folder}/queue.npz")
+    CMDP(queue: 6 states, 96 pairs, 2 constraints, discount 0.5)
+    """
+    fields = read_model(path)
     try:
-        value = float(discount)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"discount must be a number in [0, 1), found {discount!r}") from error
-    if not 0.0 <= value < 1.0:
-        hint = "; for long-run averages, give average=True instead" if value == 1.0 else ""
-        raise InvalidInput(f"discount must be in [0, 1), found {value}{hint}")
-    return value
+        constraints = tuple(Constraint(**constraint) for constraint in fields.pop("constraints"))
+        return CMDP(constraints=constraints, **fields)
+    except InvalidInput as error:
+        raise InvalidInput(f"{os.fspath(path)}: {error}") from error
 
 
 def _over_pairs(values: Any, horizon: int | None, pairs: Pairs, what: str) -> Floats:

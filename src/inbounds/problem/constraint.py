@@ -72,7 +72,7 @@ class Constraint:
 
     def with_bound(self, bound: float) -> Constraint:
         """The same constraint with another bound, on the same side."""
-        return replace(self, **{self.side: bound})
+        return replace(self, at_least=bound) if self.at_least is not None else replace(self, at_most=bound)
 
     def tightened(self, by: float) -> Constraint:
         """The same constraint with every margin smaller by `by`."""

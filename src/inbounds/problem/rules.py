@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from inbounds.errors import InvalidInput
-from inbounds.problem.cmdp import CMDP, Constraint, constraint_list
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint, constraint_list
 from inbounds.problem.pairs import listed
 
 
@@ -21,14 +22,17 @@ def build(
     *,
     reward: Callable[[Any, Any], float],
     constraints: Sequence[Constraint] = (),
-    discount: float,
+    discount: float | None = None,
+    horizon: int | None = None,
+    average: bool = False,
     max_states: int = 1_000_000,
     name: str = "",
 ) -> CMDP:
     """A model from Python rules over any hashable states, explored from the start states.
 
-    States are numbered in the order in which they are found (breadth first), and keep the user's labels. Rewards and
-    bounds are per step: values are normalised by (1 - discount).
+    States are numbered in the order in which they are found (breadth first), and keep the user's labels. Exactly one of
+    `discount`, `horizon` and `average` says what a value is: a discounted average per step, normalised by (1 -
+    discount); a sum over the horizon; a long-run average per step.
 
     Parameters
     ----------
@@ -43,8 +47,8 @@ def build(
         ``reward(state, action)``, maximised.
     constraints
         `Constraint` records whose signal is a function ``(state, action) -> number``.
-    discount
-        In [0, 1).
+    discount, horizon, average
+        Exactly one, as in `CMDP`.
     max_states
         Exploration stops with an error beyond this many states.
 
@@ -135,6 +139,8 @@ def build(
         ),
         initial=initial_vector,
         discount=discount,
+        horizon=horizon,
+        average=average,
         actions=np.array(pair_actions, dtype=np.int64),
         state_labels=tuple(number),
         action_labels=tuple(action_number),

@@ -16,15 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.problem.cmdp import CMDP, Constraint, named_constraints, sizes, valid_discount
-from inbounds.problem.pairs import Pairs, listed
+from inbounds.problem.constraint import Constraint, named_constraints
+from inbounds.problem.criterion import criterion_in_words, valid_criterion
+from inbounds.problem.draws import World
+from inbounds.problem.pairs import Pairs, listed, sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,44 +43,20 @@ class Scaling:
         scales = np.asarray(margin_scales, dtype=np.float64)
         return cls(reward_low, span if span > 0.0 else 1.0, freeze(np.where(scales > 0.0, scales, 1.0)))
 
-    def model(self, cmdp: CMDP) -> CMDP:
+    def model(self, cmdp: Any) -> Any:
         """A model in the user's units, in scaled units; its constraints are that margins are >= 0."""
-        return CMDP(
-            offsets=cmdp.offsets,
-            transition=cmdp.transition,
-            reward=(cmdp.reward - self.reward_low) / self.reward_span,
-            constraints=tuple(
-                Constraint(margin / scale, at_least=0.0, name=constraint.name)
-                for margin, scale, constraint in zip(cmdp.margins, self.margin_scales, cmdp.constraints, strict=True)
-            ),
-            initial=cmdp.initial,
-            discount=cmdp.discount,
-            actions=cmdp.pairs.actions,
-            state_labels=cmdp.pairs.state_labels,
-            action_labels=cmdp.pairs.action_labels,
+        margins = (margin / scale for margin, scale in zip(cmdp.margins, self.margin_scales, strict=True))
+        return cmdp.asking(
+            reward=freeze((cmdp.reward - self.reward_low) / self.reward_span),
+            constraints=[
+                Constraint(freeze(margin), at_least=0.0, name=constraint.name)
+                for margin, constraint in zip(margins, cmdp.constraints, strict=True)
+            ],
         )
 
     def prices_in_user_units(self, scaled_prices: Floats) -> Floats:
         """Multipliers of scaled margins as reward gained per unit of bound relaxed, both in the user's units."""
         return scaled_prices * self.reward_span / self.margin_scales
-
-
-class World(NamedTuple):
-    """A simulator as the kernels see it: arrays only, scaled units.
-
-    After a next state has been drawn for a pair, ``reward[pair]`` and ``margins[pair]`` hold what was observed with
-    it: the table's entries, or what the user's step function reported just then. Kernels read them after the draw.
-    """
-
-    offsets: Ints  # [S + 1]
-    states: npt.NDArray[np.int32]  # [n], the state of each pair
-    row_starts: npt.NDArray[np.int32]  # [n + 1], where the row of a pair starts in the next two
-    cumulative: Floats  # [nnz], cumulative probabilities within a row; the last of a row is 1
-    successors: npt.NDArray[np.int32]  # [nnz]
-    reward: Floats  # [n], in [0, 1]
-    margins: Floats  # [n, K], in [-1, 1]
-    start_cumulative: Floats  # [S], cumulative initial distribution; the last is 1
-    start_guide: npt.NDArray[np.int32]  # [S], first state whose cumulative probability exceeds j / S (rounded down)
 
 
 class Simulator:
@@ -95,12 +73,12 @@ class Simulator:
         All states, as hashable labels; or their number.
     actions
         ``actions(state)`` lists the actions of a state; or one list of actions that every state has.
-    discount
-        In [0, 1).
+    discount, horizon, average
+        Exactly one, as in `CMDP`: what a value is. With a horizon, the simulator begins anew after so many steps.
     reward_range
         ``(lowest, highest)`` reward that `step` may report.
     constraints
-        `Constraint` records without a signal: `step` reports it. Bounds are normalised by (1 - discount).
+        `Constraint` records without a signal: `step` reports it. Bounds are on the scale of values.
     signal_ranges
         ``(lowest, highest)`` of every signal, in the order of the constraints.
 
@@ -108,6 +86,9 @@ class Simulator:
     ----------
     pairs : Pairs
     discount : float
+        Where that is the criterion.
+    criterion : dict
+        What says what a value is, as in a `CMDP`: ``{"discount": 0.95}``, ``{"horizon": 12}`` or ``{"average": True}``.
     constraints : tuple of Constraint
     scaling : Scaling
         The ranges of reward and margins, as the one scaling between the user's units and those of the theory.
@@ -133,7 +114,7 @@ class Simulator:
     """
 
     pairs: Pairs
-    discount: float
+    criterion: dict[str, Any]
     constraints: tuple[Constraint, ...]
     scaling: Scaling
     margins_least: Floats
@@ -145,7 +126,9 @@ class Simulator:
         *,
         states: Sequence[Hashable] | int,
         actions: Callable[[Any], Iterable[Hashable]] | Sequence[Hashable],
-        discount: float,
+        discount: float | None = None,
+        horizon: int | None = None,
+        average: bool = False,
         reward_range: tuple[float, float],
         constraints: Sequence[Constraint] = (),
         signal_ranges: Sequence[tuple[float, float]] = (),
@@ -154,7 +137,7 @@ class Simulator:
             if not callable(rule):
                 raise InvalidInput(f"{what} must be a function, found {rule!r}")
         self.pairs = _user_pairs(states, actions)
-        self.discount = valid_discount(discount)
+        self.criterion = valid_criterion(discount, horizon, average)
         self.constraints = named_constraints(constraints, lambda constraint: None)
         if len(signal_ranges) != len(self.constraints):
             raise InvalidInput(
@@ -167,35 +150,24 @@ class Simulator:
             _range(limits, f"the signal range of constraint {constraint.name!r}")
             for limits, constraint in zip(signal_ranges, self.constraints, strict=True)
         ]
-        self.scaling = Scaling.from_ranges(
-            *self._reward_range,
-            [
-                max(abs(constraint.margin(low)), abs(constraint.margin(high)))
-                for constraint, (low, high) in zip(self.constraints, self._signal_ranges, strict=True)
-            ],
+        ends = np.array(
+            [[own.margin(end) for end in limits] for own, limits in zip(self._spread, self._signal_ranges, strict=True)]
         )
-        self.margins_least = freeze(
-            np.array(
-                [
-                    min(constraint.margin(low), constraint.margin(high)) / scale
-                    for constraint, (low, high), scale in zip(
-                        self.constraints, self._signal_ranges, self.scaling.margin_scales, strict=True
-                    )
-                ],
-                dtype=np.float64,
-            )
-        )
+        ends = ends.reshape(-1, 2)
+        self.scaling = Scaling.from_ranges(*self._reward_range, self.layers * np.abs(ends).max(axis=1))
+        self.margins_least = freeze(ends.min(axis=1) / self.scaling.margin_scales)
         self._table: World | None = None
 
     @classmethod
-    def tabular(cls, cmdp: CMDP) -> Simulator:
+    def tabular(cls, cmdp: Any) -> Simulator:
         """The simulator of a model. Same as ``cmdp.simulator()``."""
         self = object.__new__(cls)
         self.pairs = cmdp.pairs
-        self.discount = cmdp.discount
+        self.criterion = cmdp.criterion
         self.constraints = tuple(replace(constraint, signal=None) for constraint in cmdp.constraints)
         self.scaling = Scaling.from_ranges(float(cmdp.reward.min()), float(cmdp.reward.max()), cmdp.margin_scales)
-        self.margins_least = freeze(cmdp.margins.min(axis=1) / self.scaling.margin_scales)
+        least = cmdp.margins.min(axis=tuple(range(1, cmdp.margins.ndim)))  # over stages too
+        self.margins_least = freeze(least / self.scaling.margin_scales)
         self._table = _tabular_world(cmdp, self.scaling)
         return self
 
@@ -203,62 +175,82 @@ class Simulator:
     def n_constraints(self) -> int:
         return len(self.constraints)
 
-    def open(self) -> tuple[World, dict[str, Callable[..., int]]]:
-        """The arrays for one run of a kernel, and the draws to put in the place of the kernels' own.
+    @property
+    def discount(self) -> float:
+        return float(self.criterion["discount"])
 
-        A model's arrays are shared and never change, and there is nothing to replace. For a user's step function the
-        reward and margins are buffers of this run, filled by its draws.
+    @property
+    def layers(self) -> int:
+        """How many stages a horizon has, else 1."""
+        return int(self.criterion.get("horizon", 1))
+
+    @property
+    def _spread(self) -> list[Constraint]:
+        """The constraints with the share of their bounds that falls to each stage."""
+        return [c if self.layers == 1 else c.with_bound(c.bound / self.layers) for c in self.constraints]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of policies and occupancies."""
+        return (*((self.layers,) if "horizon" in self.criterion else ()), self.pairs.n_pairs)
+
+    def open(self) -> World | AskedWorld:
+        """The world for one run of a kernel; `inbounds.problem.draws` says how kernels draw from it.
+
+        A model's table is shared and never changes. That of a user's step function has buffers of its own.
         """
-        if self._table is not None:
-            return self._table, {}
-        pairs, n_constraints = self.pairs, self.n_constraints
-        none, no_states = np.empty(0), np.empty(0, dtype=np.int32)
-        world = World(
-            offsets=pairs.offsets,
-            states=pairs.states.astype(np.int32),
-            row_starts=np.zeros(pairs.n_pairs + 1, dtype=np.int32),
-            cumulative=none,
-            successors=no_states,
-            reward=np.full(pairs.n_pairs, np.nan),
-            margins=np.full((pairs.n_pairs, n_constraints), np.nan),
-            start_cumulative=none,
-            start_guide=no_states,
-        )
-        assert pairs.state_labels is not None
-        number = {label: state for state, label in enumerate(pairs.state_labels)}
-
-        def numbered(label: Any, where: str) -> int:
-            try:
-                return number[label]
-            except (KeyError, TypeError):
-                raise InvalidInput(f"{where} gave the state {label!r}, which is not one of `states`") from None
-
-        def draw_start(world: World, rng: np.random.Generator) -> int:
-            return numbered(self._start(rng), "start(rng)")
-
-        def draw_next(world: World, pair: int, rng: np.random.Generator) -> int:
-            state, action = pairs.state_label(int(pairs.states[pair])), pairs.action_label(int(pair))
-            where = f"step({state!r}, {action!r}, rng)"
-            outcome = self._step(state, action, rng)
-            try:
-                successor, reward, signals = outcome
-                observed = [float(reward), *map(float, signals)]
-            except (TypeError, ValueError) as error:
-                raise InvalidInput(f"{where} must return (next_state, reward, signals): {error}") from error
-            if len(observed) != 1 + n_constraints:
-                raise InvalidInput(f"{where} gave {len(observed) - 1} signals for {n_constraints} constraints")
-            _require_within(observed[0], self._reward_range, f"{where} gave the reward", "reward_range")
-            for signal, limits, constraint in zip(observed[1:], self._signal_ranges, self.constraints, strict=True):
-                _require_within(signal, limits, f"{where} gave for {constraint.name!r} the signal", "its signal range")
-            world.reward[pair] = (observed[0] - self.scaling.reward_low) / self.scaling.reward_span
-            for k, (signal, constraint) in enumerate(zip(observed[1:], self.constraints, strict=True)):
-                world.margins[pair, k] = constraint.margin(signal) / self.scaling.margin_scales[k]
-            return numbered(successor, where)
-
-        return world, {"draw_start": draw_start, "draw_next": draw_next}
+        return AskedWorld(self) if self._table is None else self._table
 
     def __repr__(self) -> str:
-        return f"Simulator({sizes(self.pairs, self.n_constraints)}, discount {self.discount:g})"
+        return f"Simulator({sizes(self.pairs, self.n_constraints)}, {criterion_in_words(self.criterion)})"
+
+
+class AskedWorld:
+    """The world of a user's step function, for one run: what kernels read of a `World`, and its own draws.
+
+    `reward` [n] and `margins` [n, K] are buffers, nan until a draw fills them with what was observed, in scaled units.
+    """
+
+    def __init__(self, simulator: Simulator) -> None:
+        pairs = simulator.pairs
+        assert pairs.state_labels is not None
+        self.simulator = simulator
+        self.number = {label: state for state, label in enumerate(pairs.state_labels)}
+        self.offsets, self.states = pairs.offsets, pairs.states
+        self.stages = np.array([simulator.criterion.get("horizon", 0), 0, 0])
+        self.reward = np.full(pairs.n_pairs, np.nan)
+        self.margins = np.full((pairs.n_pairs, simulator.n_constraints), np.nan)
+
+    def draw_start(self, rng: np.random.Generator) -> int:
+        """The number of the state that ``start(rng)`` gives."""
+        return self._numbered(self.simulator._start(rng), "start(rng)")
+
+    def draw_next(self, pair: int, rng: np.random.Generator) -> int:
+        """The number of the state that the step function gives; reward and margins of the pair are then as observed."""
+        asked, pairs, scaling = self.simulator, self.simulator.pairs, self.simulator.scaling
+        state, action = pairs.state_label(int(pairs.states[pair])), pairs.action_label(int(pair))
+        where = f"step({state!r}, {action!r}, rng)"
+        outcome = asked._step(state, action, rng)
+        try:
+            successor, reported, signals = outcome
+            reward, signals = float(reported), [float(signal) for signal in signals]
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"{where} must return (next_state, reward, signals): {error}") from error
+        if len(signals) != asked.n_constraints:
+            raise InvalidInput(f"{where} gave {len(signals)} signals for {asked.n_constraints} constraints")
+        _require_within(reward, asked._reward_range, f"{where} gave the reward", "reward_range")
+        self.reward[pair] = (reward - scaling.reward_low) / scaling.reward_span
+        for k, (signal, constraint) in enumerate(zip(signals, asked._spread, strict=True)):
+            found = f"{where} gave for {constraint.name!r} the signal"
+            _require_within(signal, asked._signal_ranges[k], found, "its signal range")
+            self.margins[pair, k] = constraint.margin(signal) / scaling.margin_scales[k]
+        return self._numbered(successor, where)
+
+    def _numbered(self, label: Any, where: str) -> int:
+        try:
+            return self.number[label]
+        except (KeyError, TypeError):
+            raise InvalidInput(f"{where} gave the state {label!r}, which is not one of `states`") from None
 
 
 def _user_pairs(
@@ -303,20 +295,27 @@ def _require_within(value: float, limits: tuple[float, float], found: str, what:
         raise InvalidInput(f"{found} {value:g}, outside {what} ({low:g}, {high:g})")
 
 
-def _tabular_world(cmdp: CMDP, scaling: Scaling) -> World:
-    matrix = cmdp.transition
-    row_starts = matrix.indptr.astype(np.int64)
+def _tabular_world(cmdp: Any, scaling: Scaling) -> World:
+    stages = cmdp.transitions if len({id(matrix) for matrix in cmdp.transitions}) > 1 else cmdp.transitions[:1]
+    starts = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(matrix.indptr) for matrix in stages]))])
+    probabilities = np.concatenate([matrix.data for matrix in stages])
+    alike = cmdp.layers == 1 or all(values.strides[0] == 0 for values in (cmdp.reward, *cmdp.signals))
+    kept = slice(0, 1 if alike else None)
+    reward = (np.atleast_2d(cmdp.reward)[kept].ravel() - scaling.reward_low) / scaling.reward_span
+    margins = cmdp.margins.reshape(cmdp.n_constraints, cmdp.layers, cmdp.n_pairs)[:, kept]
+    margins = margins.reshape(cmdp.n_constraints, reward.size) / scaling.margin_scales[:, None]
     # Indices are short: at a million pairs a step is a matter of cache misses.
     return World(
         offsets=cmdp.offsets,
         states=freeze(cmdp.pairs.states.astype(np.int32)),
-        row_starts=freeze(row_starts.astype(np.int32 if matrix.nnz < 2**31 else np.int64)),
-        cumulative=freeze(cumulative_rows(matrix.data, row_starts)),
-        successors=freeze(matrix.indices.astype(np.int32)),
-        reward=freeze((cmdp.reward - scaling.reward_low) / scaling.reward_span),
-        margins=freeze(np.ascontiguousarray((cmdp.margins / scaling.margin_scales[:, None]).T)),
+        row_starts=freeze(starts.astype(np.int32 if len(probabilities) < 2**31 else np.int64)),
+        cumulative=freeze(cumulative_rows(probabilities, starts)),
+        successors=freeze(np.concatenate([matrix.indices for matrix in stages]).astype(np.int32)),
+        reward=freeze(reward),
+        margins=freeze(np.ascontiguousarray(margins.T)),
         start_cumulative=freeze(cumulative_rows(cmdp.initial, np.array([0, cmdp.n_states]))),
         start_guide=freeze(_guide(cmdp.initial)),
+        stages=freeze(np.array([cmdp.horizon or 0, len(stages) > 1 and cmdp.n_pairs, not alike and cmdp.n_pairs])),
     )
 
 

@@ -8,21 +8,23 @@ A certificate says of which kind its statement is:
     estimate           numbers without a guarantee
 
 `margins_lower` and `reward_lower` are what is proved: the true values are at least that. Minus infinity, and infinity
-for `reward_upper`, mean that nothing is proved. All values are in the user's units, normalised by (1 - discount).
+for `reward_upper`, mean that nothing is proved. All values are in the user's units, as the model's criterion has them:
+discounted averages per step, normalised by (1 - discount); sums over the horizon; or long-run averages per step.
 """
 
 from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from inbounds.arrays import Floats
-from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
+from inbounds.tables import text_table
 
 KINDS = ("exact", "rounding-bounded", "confidence", "estimate")
 
@@ -31,21 +33,23 @@ KINDS = ("exact", "rounding-bounded", "confidence", "estimate")
 class Proof:
     """The vectors that prove a certificate on a known model: anyone can check them in one pass over the transitions.
 
+    There are N = n numbers over pairs and M = S over states; over a horizon H times as many, stage by stage.
+
     Attributes
     ----------
-    discount : float
-        Of the model.
-    probabilities : array [n]
-        The policy, over pairs.
-    margin_vectors : array [K, S]
-    reward_vector : array [S]
+    criterion : dict
+        Of the model: ``{"discount": 0.95}``, ``{"horizon": 12}`` or ``{"average": True}``.
+    probabilities : array [N]
+        The policy, over pairs, stage by stage.
+    margin_vectors : array [K, M]
+    reward_vector : array [M]
         Each proves a lower bound on one value of the policy, see `inbounds.proofs.known_model`.
     prices : array [K], optional
-    value_function : array [S], optional
+    value_function : array [M], optional
         Together they prove that no policy in bounds has more reward than `Certificate.reward_upper`.
     """
 
-    discount: float
+    criterion: dict[str, Any]
     probabilities: Floats
     margin_vectors: Floats
     reward_vector: Floats
@@ -55,7 +59,7 @@ class Proof:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
-    """What is known of the values of one policy, and how; values are normalised by (1 - discount).
+    """What is known of the values of one policy, and how; values are as the criterion of the model has them.
 
     ``print(certificate)`` shows it as a table with one line of verdict.
 
@@ -98,7 +102,7 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """How far the policy can be from the best one in bounds: reward_upper - reward_lower, normalised."""
+        """How far the policy can be from the best one in bounds: reward_upper - reward_lower."""
         return max(self.reward_upper - self.reward_lower, 0.0)
 
     @property
@@ -145,15 +149,14 @@ class Certificate:
         }
 
     def __str__(self) -> str:
-        rows = [("constraint", "bound", "margin at least", "how")]
-        rows += [
+        rows = [
             (constraint.name, bound_in_words(constraint), printed(lower), method)
             for constraint, lower, method in zip(self.constraints, self.margins_lower, self.methods, strict=True)
         ]
         if math.isfinite(self.reward_lower):
             ceiling = f"optimum at most {printed(self.reward_upper, up=True)}" if math.isfinite(self.gap) else ""
             rows.append(("(reward)", "", printed(self.reward_lower), ceiling))
-        return f"{aligned(rows)}\n{self.verdict}"
+        return f"{text_table(('constraint', 'bound', 'margin at least', 'how'), rows)}\n{self.verdict}"
 
     def __repr__(self) -> str:
         return f"Certificate({self.verdict})"
@@ -161,7 +164,7 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InfeasibilityCertificate:
-    """A proof that no policy is in bounds; values are normalised by (1 - discount).
+    """A proof that no policy is in bounds; values are as the criterion of the model has them.
 
     The margins, added up with the weights `prices` >= 0, have a value of at most `margin_upper` < 0 under every
     policy; so under every policy some margin is negative.
@@ -173,9 +176,10 @@ class InfeasibilityCertificate:
     kind : "exact" or "rounding-bounded"
     constraints : tuple of Constraint, without signals
     prices : array [K]
-    value_function : array [S]
+    value_function : array [M], of S numbers, over a horizon of S for each stage
     margin_upper : float
-    discount : float
+    criterion : dict
+        Of the model: ``{"discount": 0.95}``, ``{"horizon": 12}`` or ``{"average": True}``.
     model : CMDP or str, optional
         The model that the proof is about; of a certificate from a file, the SHA-256 of the model's .npz file.
     """
@@ -186,7 +190,7 @@ class InfeasibilityCertificate:
     prices: Floats
     value_function: Floats
     margin_upper: float
-    discount: float
+    criterion: dict[str, Any]
     model: CMDP | str | None = None
 
     @property
@@ -215,12 +219,11 @@ class InfeasibilityCertificate:
         }
 
     def __str__(self) -> str:
-        rows = [("constraint", "bound", "weight")]
-        rows += [
+        rows = [
             (constraint.name, bound_in_words(constraint), f"{price:.6g}")
             for constraint, price in zip(self.constraints, self.prices, strict=True)
         ]
-        return f"{aligned(rows)}\n{self.verdict}"
+        return f"{text_table(('constraint', 'bound', 'weight'), rows)}\n{self.verdict}"
 
     def __repr__(self) -> str:
         return f"InfeasibilityCertificate({self.verdict})"
@@ -250,10 +253,3 @@ def printed(bound: float, up: bool = False) -> str:
 def finite(value: float) -> float | None:
     """The number, or None where it is infinite and JSON has no word for it."""
     return float(value) if np.isfinite(value) else None
-
-
-def aligned(rows: Sequence[tuple[str, ...]]) -> str:
-    """Text in columns."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    lines = ("   ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)

@@ -20,29 +20,30 @@ from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import npz
 from inbounds.formats.atomic import replaced
+from inbounds.formats.criterion import criterion_in_file
 from inbounds.formats.labels import shown
-from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.problem.constraint import Constraint
 from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, Proof
 
-KIND, VERSION = "inbounds certificate", 2
+KIND, VERSION = "inbounds certificate", 3
 
 _AFTER_SEAL = '"\n}\n'
 
 
 def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: str | os.PathLike[str]) -> None:
-    """Write a certificate to a JSON file, whole or not at all. Values are normalised by (1 - discount).
+    """Write a certificate to a JSON file, whole or not at all. Values are as the criterion of the model has them.
 
     This is when the model is hashed, which takes about as long as saving it.
 
     Examples
     --------
     >>> import tempfile, inbounds as ib
-    >>> from inbounds.proofs.known_model import certify_exact
+    >>> from inbounds.proofs.known_model import certify_known
     >>> from inbounds.proofs.verify import verify
     >>> queue = ib.zoo.queue()
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     queue.save(f"{folder}/queue.npz")
-    ...     save_certificate(certify_exact(ib.slater(queue).policy, queue), f"{folder}/queue.json")
+    ...     save_certificate(certify_known(ib.slater(queue).policy, queue), f"{folder}/queue.json")
     ...     verify(f"{folder}/queue.npz", f"{folder}/queue.json")[0]
     True
     """
@@ -50,7 +51,7 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
         content: dict[str, Any] = {
             "statement": "infeasible",
             "arithmetic": certificate.kind,
-            "discount": certificate.discount.hex(),
+            "criterion": _written_criterion(certificate.criterion),
             "margin_upper": _hex(certificate.margin_upper),
             "prices": _hexes(certificate.prices),
             "value_function": _hexes(certificate.value_function),
@@ -66,7 +67,7 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
             "margins_lower": _hexes(certificate.margins_lower),
             "reward_lower": _hex(certificate.reward_lower),
             "reward_upper": _hex(certificate.reward_upper),
-            "discount": proof and proof.discount.hex(),
+            "criterion": proof and _written_criterion(proof.criterion),
             "policy": proof and _hexes(proof.probabilities),
             "margin_vectors": proof and [_hexes(vector) for vector in proof.margin_vectors],
             "reward_vector": proof and _hexes(proof.reward_vector),
@@ -78,7 +79,8 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
         for c in certificate.constraints
     ]
     try:
-        model = npz.digest(certificate.model) if isinstance(certificate.model, CMDP) else certificate.model
+        named = certificate.model is None or isinstance(certificate.model, str)
+        model = certificate.model if named else npz.digest(certificate.model)
     except InvalidInput as error:
         raise InvalidInput(f"{path}: cannot be written, because its model could not be saved: {error}") from error
     document = {"kind": KIND, "version": VERSION, "model": model, "constraints": constraints} | content
@@ -160,7 +162,7 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
             prices=_vector(document["prices"], n_constraints),
             value_function=_vector(document["value_function"]),
             margin_upper=margin_upper,
-            discount=float.fromhex(document["discount"]),
+            criterion=_criterion(document["criterion"]),
             model=model,
         )
     if document["statement"] != "policy":
@@ -186,19 +188,29 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
 
 def _proof(document: Any, n_constraints: int) -> Proof:
     reward_vector = _vector(document["reward_vector"])
-    n_states = len(reward_vector)
-    rows = [_vector(row, n_states) for row in document["margin_vectors"]]
+    length = len(reward_vector)
+    rows = [_vector(row, length) for row in document["margin_vectors"]]
     if len(rows) != n_constraints:
         raise ValueError(f"margin_vectors must have {n_constraints} entries")
     priced = document["prices"] is not None
     return Proof(
-        discount=float.fromhex(document["discount"]),
+        criterion=_criterion(document["criterion"]),
         probabilities=_vector(document["policy"]),
-        margin_vectors=freeze(np.array(rows).reshape(n_constraints, n_states)),
+        margin_vectors=freeze(np.array(rows).reshape(n_constraints, length)),
         reward_vector=reward_vector,
         prices=_vector(document["prices"], n_constraints) if priced else None,
-        value_function=_vector(document["value_function"], n_states) if priced else None,
+        value_function=_vector(document["value_function"], length) if priced else None,
     )
+
+
+def _written_criterion(criterion: dict[str, Any]) -> dict[str, Any]:
+    valid = criterion_in_file(criterion, "the criterion")
+    return {name: value.hex() if name == "discount" else value for name, value in valid.items()}
+
+
+def _criterion(written: dict[str, Any]) -> dict[str, Any]:
+    read = {name: float.fromhex(value) if name == "discount" else value for name, value in written.items()}
+    return criterion_in_file(read, "the criterion")
 
 
 def _hex(value: float) -> str | None:

@@ -1,40 +1,38 @@
-"""Proofs when the model is known: in bounds (C1), close to optimal (C2), and infeasible (C3).
+"""Proofs when the model is known: in bounds (C1), close to optimal (C2), and infeasible (C3); for every criterion.
 
 What is proved
 --------------
 "The model" means: every stored double is the binary number that it is; every row of transition probabilities, the
-initial distribution and the policy's row in each state are divided by their exact sums. Write P, rho, pi for those,
-d for the discount, m for the reward or a margin, and J(m) for the value of the policy, normalised by (1 - d).
+initial distribution and the policy's row at each place are divided by their exact sums. Write P, rho, pi for those, m
+for the reward or a margin, and J(m) for the value of the policy. The numbers own, reach and start are those of the
+criterion, and E its map from vectors over places to vectors over entries (`inbounds.criteria.contract`).
 
-C1. For ANY vector w over states let, in every state,
+C1. For ANY vector w over places let, at every place,
 
-    residual(s) = sum_a pi(a|s) [ (1 - d) m(s,a) + d sum_s' P(s'|s,a) w(s') ] - w(s).
+    residual(h, s) = sum_a pi_h(a|s) (m - E w)(h, s, a)
+                   = sum_a pi_h(a|s) [ m(h,s,a) - own w_h(s) + reach sum_s' P_h(s'|s,a) (w_{h+1}(s') - w_h(s)) ].
 
-Along the policy's path the w's telescope, so that J(m) = <rho, w> + E sum_t d^t residual(s_t), and hence
+Along the policy's path the w's telescope, so that
 
-    J(m)  >=  <rho, w> + min_s residual(s) / (1 - d).                                                          (lower)
+    J(m)  >=  start <rho, w_0> + sum over layers of min_s residual(h, s).                                      (lower)
 
-The vector v = w + min residual / (1 - d) is the one that satisfies v <= (1 - d) m + d P v in every state: the shift
-repairs whatever vector there is. With w the value function of m, up to a constant, the residual is the same everywhere
-and (lower) is J(m) itself; any error in w only loosens the bound.
+With w the value function of m, up to a constant, the residual is the same everywhere and (lower) is J(m) itself; any
+error in w only loosens the bound.
 
-C2. For ANY prices u >= 0 and vector V, with the largest value over all pairs of
+C2. For ANY prices u >= 0 and vector V, with the largest value over all pairs of a layer of
 
-    excess(s,a) = (1 - d) (reward + sum_k u_k margin_k)(s,a) + d sum_s' P(s'|s,a) V(s') - V(s),
+    excess(h, s, a) = (reward + sum_k u_k margin_k - E V)(h, s, a),
 
-    reward of any policy in bounds  <=  J(reward + u . margins)  <=  <rho, V> + max excess / (1 - d).           (upper)
+    reward of any policy in bounds  <=  J(reward + u . margins)  <=  start <rho, V_0> + sum of max excess.     (upper)
 
 C3. The same with no reward: if (upper) is negative, then u . margins is negative under every policy, and no policy is
 in bounds.
 
 Rounding
 --------
-Each number is computed from the differences w(s') - w(s), which sum to the same,
-
-    residual(s) = sum_a pi(a|s) [ (1 - d) (m(s,a) - w(s)) + d sum_s' P(s'|s,a) (w(s') - w(s)) ],
-
-because they are small where 1 / (1 - d) is large: a value function is constant up to terms of the order 1 - d. For the
-same reason the stored vectors are centred, <rho, w> = 0 up to rounding.
+Each number is computed from the differences w(s') - w(s), because they are small where reach = d / (1 - d) is large: a
+discounted value function is constant up to terms of the order 1 - d. For the same reason those vectors are centred,
+<rho, w> = 0 up to rounding.
 
 With round to nearest every operation of floating point gives the true result times (1 + e), |e| <= u = 2^-53, or, when
 it underflows, plus at most 2^-1075. So a computed sum of products differs from the true one by at most
@@ -45,13 +43,15 @@ where N is the largest number of operations that any one term goes through (High
 successors, in a state with A actions of positive probability and K constraints, a term takes
 
     the difference, the product, L - 1 additions, the division by the row's sum, which itself took L - 1 additions, the
-    discount, the sum of the two parts, the product with pi, A - 1 additions, the division by the sum of pi, itself of
-    A - 1 additions: 2 L + 2 A + 3;  and K + 1 products and additions more with prices, without the part of pi.
+    product with reach, itself of two roundings, the sum of the parts, the product with pi, A - 1 additions, the
+    division by the sum of pi, itself of A - 1 additions: 2 L + 2 A + 6;  a margin is a difference, of a bound that was
+    divided by the number of layers: 2 more;  and K + 1 products and additions more with prices, without the part of pi.
 
 The kernels take N = 2 (L + A + K) + 16 and allow 2 N u times the computed magnitudes plus N * 1e-300, which covers the
-rounding of the magnitudes and of the allowance itself, as N u < 2^-20 for any model that fits a machine. An operation
-that is fused with the next loses a rounding and keeps the bound. Initial sums are by `math.fsum`, correctly rounded.
-Where anything overflows, the result is that nothing is proved.
+rounding of the magnitudes and of the allowance itself, as N u < 2^-20 for any model that fits a machine. The magnitude
+of a margin is taken as that of its signal plus that of its bound, so that a difference that cancels is allowed for. An
+operation that is fused with the next loses a rounding and keeps the bound. Initial sums are by `math.fsum`, correctly
+rounded. Where anything overflows, the result is that nothing is proved.
 
 With ``exact=True`` the same bounds are computed in rationals instead.
 """
@@ -62,41 +62,46 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-import scipy.sparse as sp
 
-from inbounds.arrays import Floats, Ints, freeze
+from inbounds.arrays import Floats, freeze
+from inbounds.criteria import criterion_of
+from inbounds.criteria.contract import Followed
+from inbounds.criteria.evaluation import values_of
 from inbounds.errors import Infeasible, InvalidInput
-from inbounds.exact.feasibility import slater
-from inbounds.exact.solution import Solution
-from inbounds.inputs import float_vector
-from inbounds.numerics.compiled import compiled
-from inbounds.numerics.sweeps import TRIAL_SWEEPS, improve_values, sweep_values
-from inbounds.problem.cmdp import CMDP, Constraint
-from inbounds.problem.policy import Policy, chain_of, evaluate, occupancy
+from inbounds.exact.feasibility import spare_occupancy
+from inbounds.exact.mixture import Mixture, flat_margins
+from inbounds.exact.solution import Solution, policy_of
+from inbounds.inputs import float_array
+from inbounds.numerics.bellman import UNIT
+from inbounds.numerics.compiled import compiled, interpreted
+from inbounds.numerics.rows import Rows
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
+from inbounds.problem.policy import Policy, for_problem
 from inbounds.proofs.certificate import Certificate, InfeasibilityCertificate, Proof
-
-UNIT = 2.0**-53
-"""The largest relative error of one rounding."""
 
 UNDERFLOW = 1e-300
 """Far more than one operation can lose to underflow."""
 
-_DENSE_STATES = 400
-"""Up to this many states a dense solve beats sweeping."""
+_INTERPRETED_ENTRIES = 100
+"""Up to this many the kernels are run by Python: a millisecond, where compiling them takes seconds."""
 
-_ROUNDING = 16.0 * UNIT
-"""How flat sweeps can make a residual, relative to the values; a round of them that aims lower may never end."""
+_AIM = 1e-13
+"""Where a margin that binds is put first, relative to the largest: about ten times what rounding takes of it."""
+
+_COMFORTABLE = 1e-9
+"""A margin of this part of the largest is proved as it is."""
 
 _STRICT = 1e-9
-"""A Slater constant below this part of the margins counts as zero, as it does when feasibility is decided."""
+"""A margin to spare below this part of the largest counts as none, as it does when feasibility is decided."""
 
 
-def certify_exact(
+def certify_known(
     policy: Policy,
     cmdp: CMDP,
     *,
@@ -104,7 +109,7 @@ def certify_exact(
     prices: Any = None,
     value_function: Any = None,
 ) -> Certificate:
-    """Prove what a policy is worth on a known model. Values are normalised by (1 - discount).
+    """Prove what a policy is worth on a known model; values as the criterion has them.
 
     The certificate gives lower bounds on the policy's margins and reward, with the vectors that prove them; with
     prices and a value function at hand (those of a `Solution`), also a bound on what any policy in bounds can have.
@@ -118,55 +123,37 @@ def certify_exact(
         Do the arithmetic in rationals (kind "exact", about a second for a thousand states) instead of in floating point
         with every rounding error bounded (kind "rounding-bounded", a fraction of a second for a hundred thousand).
     prices : array [K], optional
-    value_function : array [S], optional
-        Normalised. Both or neither.
+    value_function : array [S], or [H, S], optional
+        Both or neither.
 
     Examples
     --------
     >>> import inbounds as ib
-    >>> from inbounds.proofs.known_model import certify_exact
     >>> queue = ib.zoo.queue()
-    >>> print(certify_exact(ib.Policy.uniform(queue), queue.tightened(-3.0), exact=True))
-    constraint   bound         margin at least   how
-    service      at least -3   1                 exact arithmetic
-    flow         at least -3   2.47999           exact arithmetic
-    (reward)                   2.49439
-    in bounds: proved in exact arithmetic
+    >>> certify_known(ib.Policy.uniform(queue), queue.tightened(-3.0), exact=True).verdict
+    'in bounds: proved in exact arithmetic'
     """
-    if policy.pairs.n_pairs != cmdp.n_pairs or not np.array_equal(policy.pairs.offsets, cmdp.offsets):
-        raise InvalidInput(f"the policy ({policy.pairs.n_pairs} pairs) does not belong to this problem ({cmdp!r})")
     if (prices is None) != (value_function is None):
         raise InvalidInput("a bound on the optimum needs both prices and value_function; give both, or neither")
-    vectors = _value_vectors(cmdp, policy)
-    proof = Proof(cmdp.discount, policy.probabilities, vectors[1:], vectors[0])
-    upper = math.inf
+    criterion = criterion_of(cmdp)
+    taken = for_problem(cmdp, policy).probabilities.ravel()
+    with np.errstate(all="ignore"):
+        vectors = _settled(cmdp, criterion.proof_vectors(criterion.follow(taken), _signals(cmdp)))
+    upper, proof = math.inf, Proof(cmdp.criterion, taken, vectors[1:], vectors[0])
     if prices is not None:
-        priced = _prices(prices, cmdp)
-        values = _centred(cmdp, float_vector(value_function, cmdp.n_states, "value_function"))
+        priced, values = _checked(cmdp, prices, value_function)
         proof = replace(proof, prices=priced, value_function=values)
         upper = (_exact_upper if exact else _bounded_upper)(cmdp, priced, values, 1.0)
-    lowers = (_exact_lowers if exact else _bounded_lowers)(cmdp, policy, vectors)
-    margins = freeze(np.array(lowers[1:]))
-    return Certificate(
-        in_bounds=bool(np.all(margins >= 0.0)),
-        kind="exact" if exact else "rounding-bounded",
-        constraints=_without_signals(cmdp),
-        margins_lower=margins,
-        methods=("exact arithmetic" if exact else "rounding bounded",) * cmdp.n_constraints,
-        reward_lower=lowers[0],
-        reward_upper=upper,
-        proof=proof,
-        model=cmdp,
-    )
+    lowers = (_exact_lowers if exact else _bounded_lowers)(cmdp, taken, vectors)
+    return _certificate(cmdp, lowers, upper, proof, "exact" if exact else "rounding-bounded")
 
 
 def certify_infeasible(error: Infeasible, cmdp: CMDP, *, exact: bool = False) -> InfeasibilityCertificate:
-    """The proof in an `Infeasible` exception, checked against the model. Values are normalised by (1 - discount).
+    """The proof in an `Infeasible` exception, checked against the model; values as the criterion has them.
 
     Examples
     --------
     >>> import inbounds as ib
-    >>> from inbounds.proofs.known_model import certify_infeasible
     >>> impossible = ib.zoo.queue().tightened(3.0)
     >>> try:
     ...     ib.solve(impossible)
@@ -174,8 +161,7 @@ def certify_infeasible(error: Infeasible, cmdp: CMDP, *, exact: bool = False) ->
     ...     certify_infeasible(error, impossible).infeasible
     True
     """
-    prices = _prices(error.prices, cmdp)
-    values = _centred(cmdp, float_vector(error.value_function, cmdp.n_states, "value_function"))
+    prices, values = _checked(cmdp, error.prices, error.value_function)
     upper = (_exact_upper if exact else _bounded_upper)(cmdp, prices, values, 0.0)
     return InfeasibilityCertificate(
         infeasible=upper < 0.0,
@@ -184,263 +170,268 @@ def certify_infeasible(error: Infeasible, cmdp: CMDP, *, exact: bool = False) ->
         prices=prices,
         value_function=values,
         margin_upper=upper,
-        discount=cmdp.discount,
+        criterion=cmdp.criterion,
         model=cmdp,
     )
 
 
-def certified(cmdp: CMDP, solution: Solution) -> tuple[Solution, Certificate]:
-    """A solution whose policy is proved to be in bounds, and the proof. Values are normalised by (1 - discount).
+def certified(cmdp: CMDP, found: Mixture, *, method: str) -> Solution:
+    """The solution of a problem whose best mixture is `found`, its policy proved to be in bounds, with the proof.
 
-    At an optimum the margins of the constraints that bind are zero up to rounding, and half the time just below. Then
-    as much of the Slater policy is mixed in as makes them provably >= 0, see `make_strict`; the solution returned
-    holds the mixed policy, its values, and the proven `upper_bound`, so that its gap contains what that cost.
+    At an optimum the margins of the constraints that bind are zero up to rounding, and half the time just below. So as
+    much of an occupancy with a margin to spare is mixed in as makes them provably >= 0, typically 1e-13 of it: it is
+    the safest mixture of the policies that the solver came by. The certificate is made once, of the mixed policy; the
+    solution holds that policy, its values, and the proven `upper_bound`, so that its gap contains what that cost.
 
     When only policies on the boundary are feasible (a Slater constant of zero) this cannot be done: the policy is left
     as it is, and the certificate, whose proven margins are just below zero, says so. In rationals (``exact=True``) such
     a policy may still be proved to be in bounds.
     """
-    policy, certificate = _strict(cmdp, solution)
-    judged = evaluate(cmdp, policy)
-    improved = replace(
-        solution,
-        policy=policy,
-        reward=judged.reward,
-        margins=judged.margins,
-        occupancy=judged.occupancy,
-        upper_bound=certificate.reward_upper,
+    scales, margins = cmdp.margin_scales, flat_margins(cmdp)
+    thinnest = min((found.value(margin) / scale for margin, scale in zip(margins, scales, strict=True)), default=np.inf)
+    weight, safer = 0.0, None if thinnest >= _COMFORTABLE else _safer(cmdp, found)
+    if safer is not None and safer.room > _STRICT:
+        weight = max(_AIM - thinnest, 0.0) / safer.room
+    prices, values = _checked(cmdp, found.prices, found.value_function)
+    upper = _bounded_upper(cmdp, prices, values, 1.0)
+    vectors: Floats | None = None
+    while True:
+        spent = found.occupancy
+        if weight > 0.0 and safer is not None:
+            spent = (1.0 - weight) * found.occupancy + weight * safer.occupancy
+        followed = _followed(cmdp, spent, found)
+        vectors = _settled(cmdp, criterion_of(cmdp).proof_vectors(followed, _signals(cmdp), vectors))
+        lowers = _bounded_lowers(cmdp, followed.taken, vectors)
+        missing = float(np.max(-np.array(lowers[1:]) / scales, initial=0.0))
+        if not 0.0 < missing < np.inf or weight > 0.5:
+            break
+        safer = _safer(cmdp, found) if safer is None else safer
+        if not safer.room > _STRICT:
+            break
+        # Rounding ate more of the margin than was there: then a little more of the safer occupancy.
+        weight = max(2.0 * weight, weight + 1.5 * missing / safer.room)
+    proof = Proof(cmdp.criterion, followed.taken, vectors[1:], vectors[0], prices, values)
+    certificate = _certificate(cmdp, lowers, upper, proof, "rounding-bounded")
+    if not certificate.in_bounds:
+        note = "rounding bounded; no policy is known with a margin to spare in every constraint"
+        certificate = replace(
+            certificate,
+            methods=tuple(
+                how if low >= 0.0 else note for how, low in zip(certificate.methods, lowers[1:], strict=True)
+            ),
+        )
+    judged = values_of(cmdp, criterion_of(cmdp).time_at_entries(followed))
+    return Solution(
+        **judged,
+        policy=Policy(cmdp.pairs, followed.taken.reshape(cmdp.shape)),
+        prices=freeze(found.prices),
+        value_function=freeze(found.value_function.reshape(*cmdp.shape[:-1], cmdp.n_states)),
+        upper_bound=upper if math.isfinite(upper) else found.upper_bound,
+        method=method,
+        unconstrained_solves=found.unconstrained_solves,
+        certificate=certificate,
+        reward_given_up=max(found.value(cmdp.reward) - judged["reward"], 0.0) if weight > 0.0 else 0.0,
+        linked=found.linked,
     )
-    return improved, certificate
 
 
-def make_strict(cmdp: CMDP, solution: Solution) -> tuple[Policy, float]:
-    """The policy of `solution`, moved just far enough that it is provably in bounds, and the reward that this cost.
+class _Safer(NamedTuple):
+    """An occupancy [N] with room in every constraint: the least margin, relative to the largest; 0 if there is none."""
 
-    Mixes the occupancy of the Slater policy into that of the policy, with the weight (missing margin) / (Slater
-    constant), typically 1e-14 to 1e-10. When the Slater constant is zero, only policies on the boundary are feasible,
-    strictness cannot be had, and the policy comes back as it is. The reward is normalised by (1 - discount).
-    """
-    policy, _ = _strict(cmdp, solution)
-    if policy is solution.policy:
-        return policy, 0.0
-    return policy, evaluate(cmdp, solution.policy).reward - evaluate(cmdp, policy).reward
+    occupancy: Floats
+    room: float
 
 
-def _strict(cmdp: CMDP, solution: Solution) -> tuple[Policy, Certificate]:
-    """A policy as `make_strict` describes it, and its certificate."""
-    first = certify_exact(solution.policy, cmdp, prices=solution.prices, value_function=solution.value_function)
-    if first.in_bounds or not np.all(np.isfinite(first.margins_lower)):
-        return solution.policy, first
-    safest = slater(cmdp, scaled=True, tolerance=0.3)  # any policy with a margin to spare will do
-    if safest.value > _STRICT:
-        spent, safely_spent = solution.occupancy, occupancy(cmdp, safest.policy)
-        weight = float(np.max(-first.margins_lower / cmdp.margin_scales)) / safest.value
-        while weight < 0.5:  # rounding in the mixture may eat a little of the margin: then a little more
-            mixed = (1.0 - weight) * spent + weight * safely_spent
-            policy = Policy.from_occupancy(cmdp, mixed, otherwise=solution.policy)
-            found = certify_exact(policy, cmdp)
-            if found.in_bounds:
-                return policy, _with_upper_bound_of(first, found)
-            weight *= 2.0
-    note = "rounding bounded; no policy is known with a margin to spare in every constraint"
-    methods = tuple(
-        method if lower >= 0.0 else note for method, lower in zip(first.methods, first.margins_lower, strict=True)
+def _safer(cmdp: CMDP, found: Mixture) -> _Safer:
+    spare = spare_occupancy(cmdp, found)
+    if spare is None:
+        return _Safer(found.occupancy, 0.0)
+    margins = zip(flat_margins(cmdp), cmdp.margin_scales, strict=True)
+    return _Safer(spare, min(float(np.sum(spare * margin)) / scale for margin, scale in margins))
+
+
+def _followed(cmdp: CMDP, spent: Floats, found: Mixture) -> Followed:
+    """The policy of an occupancy [N], as it will be stored, with its time per place."""
+    criterion = criterion_of(cmdp)
+    taken = policy_of(cmdp, spent, found.prices, found.value_function)
+    taken = Policy(cmdp.pairs, taken.reshape(cmdp.shape)).probabilities.ravel()
+    time = np.bincount(criterion.places, spent, criterion.n_places)
+    return criterion.follow(taken, start=time * (len(criterion.layers) / time.sum()))
+
+
+def _certificate(cmdp: CMDP, lowers: list[float], upper: float, proof: Proof, kind: str) -> Certificate:
+    margins = freeze(np.array(lowers[1:]))
+    return Certificate(
+        in_bounds=bool(np.all(margins >= 0.0)),
+        kind=kind,
+        constraints=_without_signals(cmdp),
+        margins_lower=margins,
+        methods=("exact arithmetic" if kind == "exact" else "rounding bounded",) * cmdp.n_constraints,
+        reward_lower=lowers[0],
+        reward_upper=upper,
+        proof=proof,
+        model=cmdp,
     )
-    return solution.policy, replace(first, methods=methods)
-
-
-def _with_upper_bound_of(one: Certificate, other: Certificate) -> Certificate:
-    """`other`, and what `one` proves about all policies."""
-    assert one.proof is not None and other.proof is not None
-    proof = replace(other.proof, prices=one.proof.prices, value_function=one.proof.value_function)
-    return replace(other, reward_upper=one.reward_upper, proof=proof)
 
 
 def _without_signals(cmdp: CMDP) -> tuple[Constraint, ...]:
     return tuple(replace(constraint, signal=None) for constraint in cmdp.constraints)
 
 
-def _prices(prices: Any, cmdp: CMDP) -> Floats:
-    checked = float_vector(prices, cmdp.n_constraints, "prices")
-    if not np.all(np.isfinite(checked) & (checked >= 0.0)):
-        raise InvalidInput(f"prices must be finite numbers >= 0, found {checked}")
-    return checked
+def _signals(cmdp: CMDP) -> Floats:
+    """The reward and the margins over entries, [1 + K, N]."""
+    return np.vstack([cmdp.reward.reshape(1, -1), flat_margins(cmdp)])
 
 
-# --- the vectors: nothing here needs to be right, only close ---
+def _checked(cmdp: CMDP, prices: Any, value_function: Any) -> tuple[Floats, Floats]:
+    """Prices [K] and a vector over places [M], from outside."""
+    checked = float_array(prices, "prices")
+    if checked.shape != (cmdp.n_constraints,) or not np.all(np.isfinite(checked) & (checked >= 0.0)):
+        raise InvalidInput(f"prices must be {cmdp.n_constraints} finite numbers >= 0, found {prices}")
+    values, n_places = float_array(value_function, "value_function").ravel(), criterion_of(cmdp).n_places
+    if values.shape != (n_places,):
+        raise InvalidInput(f"value_function must have {n_places} entries, found {values.size}")
+    return freeze(checked.copy()), _settled(cmdp, values[None, :])[0]
 
 
-def _centred(cmdp: CMDP, vector: Floats) -> Floats:
-    """The same vector up to a constant, with a mean of about zero at the start; zeros where it is not finite."""
-    with np.errstate(all="ignore"):
-        centred = vector - cmdp.initial @ vector
-    return freeze(centred if np.all(np.isfinite(centred)) else np.zeros(cmdp.n_states))
-
-
-def _value_vectors(cmdp: CMDP, policy: Policy) -> Floats:
-    """The value functions of the reward and of each margin under `policy`, normalised and centred, [1 + K, S]."""
-    signals = np.vstack([cmdp.reward[None, :], cmdp.margins])
-    with np.errstate(all="ignore"):
-        choose = sp.csr_array(
-            (policy.probabilities, np.arange(cmdp.n_pairs), cmdp.offsets), shape=(cmdp.n_states, cmdp.n_pairs)
-        )
-        gains = (1.0 - cmdp.discount) * (choose @ signals.T)  # [S, 1 + K]
-        if not np.all(np.isfinite(gains)):
-            values = np.zeros_like(gains)
-        elif cmdp.n_states <= _DENSE_STATES:
-            values = _solve_dense((choose @ cmdp.transition).toarray(), gains, cmdp)
-        else:
-            values = _sweep(policy, gains, cmdp)
-    return freeze(np.array([_centred(cmdp, row) for row in values.T]))
-
-
-def _solve_dense(moves: Floats, gains: Floats, cmdp: CMDP) -> Floats:
-    """By elimination, refined twice: once for the solve, once for the digits that centring brings within reach."""
-    matrix = np.eye(cmdp.n_states) - cmdp.discount * moves
-    values = np.asarray(np.linalg.solve(matrix, gains), dtype=np.float64)
-    for _ in range(2):
-        values -= cmdp.initial @ values
-        missing = gains + cmdp.discount * (moves @ values) - values
-        values += np.linalg.solve(matrix, missing - cmdp.initial @ missing)
-    return values
-
-
-def _sweep(policy: Policy, gains: Floats, cmdp: CMDP) -> Floats:
-    """By iterating the evaluation, until the residual is flat or rounding keeps it from becoming flatter.
-
-    What is the same in every state is taken off the gains after each round, and off the values: so they stay small, and
-    keep their digits.
-    """
-    chain = chain_of(cmdp, policy)
-    slowest = max(cmdp.discount, 0.5) ** TRIAL_SWEEPS  # a round makes at least twice as many
-    values, scratch = np.zeros(gains.T.shape), np.empty(len(gains))
-    for value, gain in zip(values, gains.T.copy(), strict=True):
-        unit = float(np.abs(gain).max()) or 1.0
-        gain /= unit
-        before, span, size = np.inf, np.inf, 1.0 / (1.0 - cmdp.discount)
-        while span > 4.0 * UNIT * size and not span > slowest * before:
-            before = span
-            improve_values(chain, gain, value, scratch, _ROUNDING * size)
-            value -= np.sum(cmdp.initial * value)
-            low, high = sweep_values(chain, gain, value, scratch, 0.0, 1)
-            gain -= 0.5 * (low + high)
-            span, size = high - low, float(np.abs(gain).max() + np.abs(value).max())
-        value *= unit
-    return values.T
+def _settled(cmdp: CMDP, vectors: Floats) -> Floats:
+    """Vectors over places [J, M] as they will be stored: discounted ones centred; zeros where one is not finite."""
+    criterion = criterion_of(cmdp)
+    if criterion.own > 0.0:  # a constant changes nothing, and takes no digits
+        with np.errstate(all="ignore"):
+            vectors = vectors - np.sum(criterion.initial * vectors, axis=1, keepdims=True)
+    return freeze(np.where(np.all(np.isfinite(vectors), axis=1, keepdims=True), vectors, 0.0))
 
 
 # --- bounds in floating point ---
 
 
-class Rows(NamedTuple):
-    """A model as the kernels see it."""
-
-    offsets: Ints  # [S + 1]
-    row_starts: Ints  # [n + 1]
-    successors: npt.NDArray[np.int32]  # [nnz]
-    probabilities: Floats  # [nnz]
-    discount: float
-
-
-def _rows(cmdp: CMDP) -> Rows:
-    matrix = cmdp.transition
-    return Rows(
-        offsets=np.asarray(cmdp.offsets),
-        row_starts=matrix.indptr.astype(np.int64),
-        successors=matrix.indices.astype(np.int32),
-        probabilities=np.asarray(matrix.data),
-        discount=cmdp.discount,
-    )
-
-
 @compiled
-def lower_residual(rows, policy, gain, vector):  # type: ignore[no-untyped-def]
-    """A number that min_s residual(s) certainly exceeds, for `gain` [n], the reward or a margin; NaN on overflow."""
+def lower_residual(rows, policy, gain, size, here, there, own, reach):  # type: ignore[no-untyped-def]
+    """A number that min_s residual(s) in one layer certainly exceeds, for `gain` [n]; NaN on overflow.
+
+    `here` [S] is the vector at the layer's places, `there` [S] where its moves lead; `size` [n] are the magnitudes of
+    what the gain is the sum of.
+    """
     least = np.inf
     for state in range(len(rows.offsets) - 1):
-        here = vector[state]
-        total, size, weight, operations = 0.0, 0.0, 0.0, 16
+        at = here[state]
+        total, magnitude, weight, operations = 0.0, 0.0, 0.0, 16
         for pair in range(rows.offsets[state], rows.offsets[state + 1]):
             if policy[pair] == 0.0:
                 continue
             row, row_size, row_weight = 0.0, 0.0, 0.0
-            for entry in range(rows.row_starts[pair], rows.row_starts[pair + 1]):
+            for entry in range(rows.starts[pair], rows.starts[pair + 1]):
                 probability = rows.probabilities[entry]
-                difference = vector[rows.successors[entry]] - here
+                difference = there[rows.targets[entry]] - at
                 row += probability * difference
                 row_size += probability * abs(difference)
                 row_weight += probability
-            stay = 1.0 - rows.discount
-            total += policy[pair] * (stay * (gain[pair] - here) + rows.discount * (row / row_weight))
-            size += policy[pair] * (stay * (abs(gain[pair]) + abs(here)) + rows.discount * (row_size / row_weight))
+            total += policy[pair] * (gain[pair] - own * at + reach * (row / row_weight))
+            magnitude += policy[pair] * (size[pair] + own * abs(at) + reach * (row_size / row_weight))
             weight += policy[pair]
-            length = rows.row_starts[pair + 1] - rows.row_starts[pair]
+            length = rows.starts[pair + 1] - rows.starts[pair]
             operations = max(operations, 2 * length + 16)
         operations += 2 * (rows.offsets[state + 1] - rows.offsets[state])
-        residual = total / weight - operations * (2.0 * UNIT * (size / weight) + UNDERFLOW)
+        residual = total / weight - operations * (2.0 * UNIT * (magnitude / weight) + UNDERFLOW)
         if not residual >= least:  # so that a NaN gets through
             least = residual
-            if np.isnan(residual):
+            if residual != residual:
                 return least
     return least
 
 
 @compiled
-def upper_excess(rows, reward, margins, prices, values):  # type: ignore[no-untyped-def]
-    """A number that certainly exceeds excess(s, a) at every pair; NaN on overflow."""
+def upper_excess(rows, gain, size, n_prices, here, there, own, reach):  # type: ignore[no-untyped-def]
+    """A number that certainly exceeds excess(s, a) at every pair of one layer; NaN on overflow.
+
+    `gain` [n] is the reward with `n_prices` priced margins, `size` [n] the same sum of magnitudes.
+    """
     largest = -np.inf
-    n_constraints = len(prices)
     for state in range(len(rows.offsets) - 1):
-        here = values[state]
+        at = here[state]
         for pair in range(rows.offsets[state], rows.offsets[state + 1]):
             row, row_size, row_weight = 0.0, 0.0, 0.0
-            for entry in range(rows.row_starts[pair], rows.row_starts[pair + 1]):
+            for entry in range(rows.starts[pair], rows.starts[pair + 1]):
                 probability = rows.probabilities[entry]
-                difference = values[rows.successors[entry]] - here
+                difference = there[rows.targets[entry]] - at
                 row += probability * difference
                 row_size += probability * abs(difference)
                 row_weight += probability
-            gain, gain_size = reward[pair], abs(reward[pair])
-            for k in range(n_constraints):
-                gain += prices[k] * margins[k, pair]
-                gain_size += prices[k] * abs(margins[k, pair])
-            stay = 1.0 - rows.discount
-            size = stay * (gain_size + abs(here)) + rows.discount * (row_size / row_weight)
-            operations = 2 * (rows.row_starts[pair + 1] - rows.row_starts[pair] + n_constraints) + 16
-            excess = stay * (gain - here) + rows.discount * (row / row_weight)
-            excess += operations * (2.0 * UNIT * size + UNDERFLOW)
+            magnitude = size[pair] + own * abs(at) + reach * (row_size / row_weight)
+            operations = 2 * (rows.starts[pair + 1] - rows.starts[pair] + n_prices) + 16
+            excess = gain[pair] - own * at + reach * (row / row_weight)
+            excess += operations * (2.0 * UNIT * magnitude + UNDERFLOW)
             if not excess <= largest:  # so that a NaN gets through
                 largest = excess
-                if np.isnan(excess):
+                if excess != excess:
                     return largest
     return largest
 
 
-def _bounded_lowers(cmdp: CMDP, policy: Policy, vectors: Floats) -> list[float]:
-    rows = _rows(cmdp)
-    gains = [cmdp.reward, *cmdp.margins]
-    return [
-        -_shifted(cmdp, -vector, -lower_residual(rows, policy.probabilities, gain, vector))
-        for gain, vector in zip(gains, vectors, strict=True)
-    ]
+_by_python = cache(interpreted)
+
+
+def _in_layers(cmdp: CMDP, kernel: Any, y: Floats, *arguments: Any) -> list[float]:
+    """What a kernel says of each layer, given vectors over entries and plain numbers.
+
+    For few entries it is run by Python, on lists, which Python reads three times as fast as arrays.
+    """
+    criterion, found = criterion_of(cmdp), []
+    small = cmdp.reward.size <= _INTERPRETED_ENTRIES
+    for layer, here, there in criterion.steps(y):
+        own = [a[layer.entries] if isinstance(a, np.ndarray) else a for a in arguments]
+        vectors: list[Any] = [layer.rows, *own, here, there, criterion.own, criterion.reach]
+        if small:
+            rows = Rows(*(column.tolist() for column in layer.rows))
+            vectors = [rows, *(v.tolist() if isinstance(v, np.ndarray) else v for v in vectors[1:])]
+        try:
+            found.append((_by_python(kernel) if small else kernel)(*vectors))
+        except (ZeroDivisionError, OverflowError):  # which compiled code says with infinities
+            found.append(math.nan)
+    return found
+
+
+def _magnitudes(cmdp: CMDP) -> Floats:
+    """Of the reward and of the margins [1 + K, N]: what rounding is relative to.
+
+    A bound that is spread over several layers is rounded before it is subtracted, and counts by itself.
+    """
+    sizes = np.abs(_signals(cmdp))
+    if cmdp.layers > 1:
+        bounds = np.array([constraint.bound for constraint in cmdp.constraints])
+        sizes[1:] += np.abs(bounds / cmdp.layers)[:, None]
+    return sizes
+
+
+def _bounded_lowers(cmdp: CMDP, taken: Floats, vectors: Floats) -> list[float]:
+    lowers = []
+    with np.errstate(all="ignore"):
+        for gain, size, vector in zip(_signals(cmdp), _magnitudes(cmdp), vectors, strict=True):
+            shifts = [-residual for residual in _in_layers(cmdp, lower_residual, vector, taken, gain, size)]
+            lowers.append(-_shifted(cmdp, -vector, shifts))
+    return lowers
 
 
 def _bounded_upper(cmdp: CMDP, prices: Floats, values: Floats, reward_weight: float) -> float:
-    excess = upper_excess(_rows(cmdp), reward_weight * cmdp.reward, cmdp.margins, prices, values)
-    return _shifted(cmdp, values, excess)
-
-
-def _shifted(cmdp: CMDP, vector: Floats, excess: float) -> float:
-    """A number that certainly exceeds <rho, vector> + excess / (1 - discount); infinite on overflow."""
+    weights = np.append(reward_weight, prices)
     with np.errstate(all="ignore"):
-        weighted = cmdp.initial * vector
-    if not (np.all(np.isfinite(weighted)) and math.isfinite(excess)):
+        gain, size = (np.einsum("k,kn->n", weights, parts) for parts in (_signals(cmdp), _magnitudes(cmdp)))
+        return _shifted(cmdp, values, _in_layers(cmdp, upper_excess, values, gain, size, len(prices)))
+
+
+def _shifted(cmdp: CMDP, vector: Floats, shifts: list[float]) -> float:
+    """A number that certainly exceeds start <rho, vector_0> + the sum of `shifts`; infinite on overflow."""
+    criterion = criterion_of(cmdp)
+    with np.errstate(all="ignore"):
+        weighted = criterion.start * cmdp.initial * vector[criterion.layers[0].places]
+    if not (np.all(np.isfinite(weighted)) and all(map(math.isfinite, shifts))):
         return math.inf
     mass = math.fsum(cmdp.initial)
     start = math.fsum(weighted) / mass
     size = math.fsum(np.abs(weighted)) / mass
-    shift = excess / (1.0 - cmdp.discount)
-    # A product, three correctly rounded sums and a division: 6 roundings of `start`; 4 of `shift` and of the sum.
+    shift = math.fsum(shifts)
+    # Two products, correctly rounded sums and a division: 6 roundings of `start`; 3 of `shift` and of the sum.
     allowance = 16.0 * UNIT * (size + abs(shift)) + 2.0 * cmdp.n_states * UNDERFLOW
     bound = start + shift + allowance
     return bound if math.isfinite(bound) else math.inf
@@ -449,42 +440,49 @@ def _shifted(cmdp: CMDP, vector: Floats, excess: float) -> float:
 # --- the same bounds in rationals ---
 
 
-def _exact_lowers(cmdp: CMDP, policy: Policy, vectors: Floats) -> list[float]:
-    probabilities = [Fraction(p) for p in policy.probabilities.tolist()]
-    offsets, columns = cmdp.offsets.tolist(), _exact_rows(cmdp)
-    discount = Fraction(cmdp.discount)
-    bounds = []
+def _exact_lowers(cmdp: CMDP, taken: Floats, vectors: Floats) -> list[float]:
+    probabilities = [Fraction(p) for p in taken.tolist()]
+    offsets, bounds = cmdp.offsets.tolist(), []
     for gain, vector in zip(_exact_gains(cmdp), vectors, strict=True):
-        w = [Fraction(value) for value in vector.tolist()]
-        residuals = []
-        for state, (first, last) in enumerate(pairwise(offsets)):
-            chosen = [pair for pair in range(first, last) if probabilities[pair]]
-            backup: Fraction = sum(  # type: ignore[assignment]
-                probabilities[pair] * ((1 - discount) * gain[pair] + discount * _mean(columns[pair], w))
-                for pair in chosen
-            )
-            residuals.append(backup / sum(probabilities[pair] for pair in chosen) - w[state])
-        bounds.append(_floor(_exact_start(cmdp, w) + min(residuals) / (1 - discount)))
+        excess, least = _exact_excess(cmdp, gain, vector), Fraction(0)
+        for layer in criterion_of(cmdp).layers:
+            residuals = []
+            for first, last in pairwise(offsets):
+                entries = range(layer.entries.start + first, layer.entries.start + last)
+                chosen = [entry for entry in entries if probabilities[entry]]
+                mean = sum((probabilities[entry] * excess[entry] for entry in chosen), Fraction(0))
+                residuals.append(mean / sum(probabilities[entry] for entry in chosen))
+            least += min(residuals)
+        bounds.append(_floor(_exact_start(cmdp, vector) + least))
     return bounds
 
 
 def _exact_upper(cmdp: CMDP, prices: Floats, values: Floats, reward_weight: float) -> float:
-    discount, w = Fraction(cmdp.discount), [Fraction(value) for value in values.tolist()]
-    reward, *margins = _exact_gains(cmdp)
     weights = [Fraction(reward_weight), *map(Fraction, prices.tolist())]
-    largest = max(
-        (1 - discount) * sum(weight * gain[pair] for weight, gain in zip(weights, (reward, *margins), strict=True))
-        + discount * _mean(row, w)
-        - w[state]
-        for pair, (row, state) in enumerate(zip(_exact_rows(cmdp), cmdp.pairs.states.tolist(), strict=True))
-    )
-    return -_floor(-(_exact_start(cmdp, w) + largest / (1 - discount)))
+    gains = zip(*_exact_gains(cmdp), strict=True)
+    priced = [sum((w * x for w, x in zip(weights, at, strict=True)), Fraction(0)) for at in gains]
+    excess = _exact_excess(cmdp, priced, values)
+    largest = sum((max(excess[layer.entries]) for layer in criterion_of(cmdp).layers), Fraction(0))
+    return -_floor(-(_exact_start(cmdp, values) + largest))
 
 
-def _exact_rows(cmdp: CMDP) -> list[list[tuple[int, Fraction]]]:
+def _exact_excess(cmdp: CMDP, gain: Sequence[Fraction], vector: Floats) -> list[Fraction]:
+    """gain - E vector at every entry."""
+    criterion, states = criterion_of(cmdp), cmdp.pairs.states.tolist()
+    own, reach, excess = Fraction(criterion.own), Fraction(criterion.reach), []
+    if cmdp.discount is not None:  # the double `reach` is rounded
+        reach = Fraction(cmdp.discount) / (1 - Fraction(cmdp.discount))
+    for layer, here, there in criterion.steps(vector):
+        y, y_next = [Fraction(v) for v in here.tolist()], [Fraction(v) for v in there.tolist()]
+        for pair, (state, row) in enumerate(zip(states, _exact_rows(layer.transition), strict=True)):
+            step = _mean(row, y_next) - y[state]
+            excess.append(gain[layer.entries.start + pair] - own * y[state] + reach * step)
+    return excess
+
+
+def _exact_rows(matrix: Any) -> list[list[tuple[int, Fraction]]]:
     """The next states of every pair with their stored probabilities."""
-    starts, entries = cmdp.transition.indptr.tolist(), cmdp.transition.data.tolist()
-    successors = cmdp.transition.indices.tolist()
+    starts, entries, successors = matrix.indptr.tolist(), matrix.data.tolist(), matrix.indices.tolist()
     return [
         [(successors[entry], Fraction(entries[entry])) for entry in range(first, last)]
         for first, last in pairwise(starts)
@@ -492,11 +490,11 @@ def _exact_rows(cmdp: CMDP) -> list[list[tuple[int, Fraction]]]:
 
 
 def _exact_gains(cmdp: CMDP) -> list[list[Fraction]]:
-    """The reward, and every margin as the exact difference of signal and bound."""
-    gains = [[Fraction(value) for value in cmdp.reward.tolist()]]
+    """The reward, and every margin as the exact difference of signal and the layer's share of the bound."""
+    gains = [[Fraction(value) for value in cmdp.reward.ravel().tolist()]]
     for constraint in cmdp.constraints:
-        sign, bound = 1 if constraint.at_least is not None else -1, Fraction(float(constraint.bound))
-        gains.append([sign * (Fraction(value) - bound) for value in constraint.signal.tolist()])
+        sign, bound = int(constraint.outward), Fraction(float(constraint.bound)) / cmdp.layers
+        gains.append([sign * (Fraction(value) - bound) for value in constraint.signal.ravel().tolist()])
     return gains
 
 
@@ -505,8 +503,10 @@ def _mean(row: Sequence[tuple[int, Fraction]], w: Sequence[Fraction]) -> Fractio
     return Fraction(sum(p * w[state] for state, p in row)) / sum(p for _, p in row)
 
 
-def _exact_start(cmdp: CMDP, w: Sequence[Fraction]) -> Fraction:
-    return _mean([(state, Fraction(p)) for state, p in enumerate(cmdp.initial.tolist()) if p], w)
+def _exact_start(cmdp: CMDP, vector: Floats) -> Fraction:
+    w = [Fraction(value) for value in vector[: cmdp.n_states].tolist()]
+    rho = [(state, Fraction(p)) for state, p in enumerate(cmdp.initial.tolist()) if p]
+    return Fraction(criterion_of(cmdp).start) * _mean(rho, w)
 
 
 def _floor(value: Fraction) -> float:

@@ -16,13 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import CHUNK, valid_samples, valid_seed
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
-from inbounds.numerics.compiled import compiled, interpreted
+from inbounds.inputs import random_seed, whole_number
+from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.criterion import require_criterion
+from inbounds.problem.draws import CHUNK, World, fitted
 from inbounds.problem.policy import Policy
-from inbounds.problem.simulator import Simulator, World
+from inbounds.problem.simulator import Simulator
 from inbounds.proofs.betting import Fortune, Stakes, bet_on, look, make_stakes, new_fortune
 from inbounds.proofs.certificate import Certificate
 from inbounds.proofs.evidence import Evidence, Log, new_log
@@ -88,11 +90,12 @@ def certify_by_samples(
     """
     if not isinstance(simulator, Simulator):
         raise InvalidInput(f"simulator must be an ib.Simulator, found {type(simulator).__name__}")
+    require_criterion(simulator, "discounted", "certify")
     if not isinstance(policy, Policy) or not np.array_equal(policy.pairs.offsets, simulator.pairs.offsets):
         raise InvalidInput(f"{policy!r} is not a policy of this problem ({simulator!r})")
     alpha = 1.0 - valid_confidence(confidence)
-    budget = valid_samples(samples)
-    rng = np.random.default_rng(valid_seed(seed))
+    budget = whole_number(samples, "samples")
+    rng = np.random.default_rng(random_seed(seed))
     spent = 0
     if value is None:
         enough = math.ceil(_PILOT_PER_STATE * simulator.pairs.n_states / (1.0 - simulator.discount))
@@ -128,8 +131,8 @@ def prove(
     progress: Callable[[int], None] | None = None,
 ) -> Proved:
     """Lower bounds that all hold with probability 1 - `alpha`, given everything that happened before."""
-    world, draws = simulator.open()
-    run = interpreted(advance, **draws) if draws else advance
+    world = simulator.open()
+    run = fitted(advance, world)
     design = make_design(simulator, policy, guess)
     discount = simulator.discount
     stakes = make_stakes(design.least, guess.mean, guess.variance(discount), alpha, samples * (1.0 - discount))

@@ -29,14 +29,14 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-from inbounds.algorithms.kernels import draw_next, draw_start
 from inbounds.arrays import Floats, Ints
-from inbounds.numerics.compiled import compiled, interpreted
+from inbounds.criteria import criterion_of
+from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.policy import Policy, occupancy
-from inbounds.problem.simulator import Simulator, World, cumulative_rows
+from inbounds.problem.draws import World, draw_ends, draw_next, draw_start, fitted, observed
+from inbounds.problem.policy import Policy
+from inbounds.problem.simulator import Simulator, cumulative_rows
 from inbounds.proofs.evidence import Evidence, Log, new_log, record
 
 _START_NOISE = 0.1  # free starts are averaged until their variance is this much of that of the transitions,
@@ -44,7 +44,6 @@ _STARTS_PER_STEP = 32  # but at most so many for each transition that a walk is 
 _FLOOR = 8.0  # standard deviations of a walk between its mean and the floor: tails are about exp(-1.4 * 8)
 _FLOOR_UNKNOWN = 4.0  # the same distance, in scaled units, when no model gives a standard deviation
 _RANGE_SLACK = 1e-9  # against rounding, of the least value of a walk
-_DENSE_STATES = 400  # up to which the values of a guess come from one dense solve, not from sweeps
 
 
 class Guess(NamedTuple):
@@ -73,21 +72,14 @@ def guess_from_model(model: CMDP, policy: Policy, signal_variance: Floats | floa
 
     `signal_variance` [n, K + 1] is that of rewards and margins at each pair.
     """
-    discount, probabilities = model.discount, policy.probabilities
-    signals = np.column_stack([model.reward, *model.margins])
-    choose = sp.csr_array(
-        (probabilities, np.arange(model.n_pairs), model.offsets), shape=(model.n_states, model.n_pairs)
-    )
-    chain, here = choose @ model.transition, (1.0 - discount) * (choose @ signals)
-    if model.n_states <= _DENSE_STATES:
-        values = np.linalg.solve(np.eye(model.n_states) - discount * chain.toarray(), here)
-    else:
-        values, missing = here / (1.0 - discount), 1.0
-        while missing > 1e-9:
-            values, missing = here + discount * (chain @ values), missing * discount
+    discount, pairs, criterion = model.discount, model.pairs, criterion_of(model)
+    followed = criterion.follow(policy.probabilities)
+    signals = np.vstack([model.reward, *model.margins])
+    centred = criterion.proof_vectors(followed, signals)  # each less its mean over the starts, which is its value
+    values = (centred + (signals @ criterion.time_at_entries(followed))[:, None]).T
     # Whatever the solve left over, v must be the policy's mean of q: that is what makes walks unbiased.
-    pair_values = (1.0 - discount) * signals + discount * (model.transition @ values)
-    state_values = choose @ pair_values
+    pair_values = (1.0 - discount) * signals.T + discount * (model.transition @ values)
+    state_values = np.add.reduceat(policy.probabilities[:, None] * pair_values, pairs.offsets[:-1], axis=0)
     noise = step_noise(model, state_values, signal_variance)
     mean = model.initial @ state_values
     return Guess(
@@ -95,7 +87,7 @@ def guess_from_model(model: CMDP, policy: Policy, signal_variance: Floats | floa
         state_values=state_values,
         mean=mean,
         start_variance=model.initial @ (state_values - mean) ** 2,
-        step_variance=occupancy(model, policy) @ noise / (1.0 - discount),
+        step_variance=criterion.time_at_entries(followed) @ noise / (1.0 - discount),
     )
 
 
@@ -182,13 +174,13 @@ def draw_walk(
         record(log, world, pair, after)
         for k in range(rows):
             if active[k] == 1:
-                seen = world.reward[pair] if k == 0 else world.margins[pair, k - 1]
+                seen = observed(world, pair, k)
                 totals[k] += (1.0 - gamma) * seen + gamma * design.state_values[after, k] - design.pair_values[pair, k]
                 if totals[k] < design.floor[k]:
                     totals[k] += gamma * (design.low[k] - design.state_values[after, k])
                     active[k] = 0
                     left -= 1
-        if rng.random() >= gamma or left == 0:
+        if draw_ends(gamma, rng) or left == 0:
             return drawn, True
         state = after
 
@@ -204,12 +196,10 @@ def draw_walks(design: Design, world: World, rng: np.random.Generator, log: Log,
 
 def walk_for_evidence(policy: Policy, evidence: Evidence, samples: int, rng: np.random.Generator) -> None:
     """Add walks of the policy, of exactly `samples` samples, to the evidence."""
-    simulator = evidence.simulator
-    world, draws = simulator.open()
+    simulator, world = evidence.simulator, evidence.simulator.open()
     rows = 1 + simulator.n_constraints
     nothing = guess_from_array(np.zeros((simulator.pairs.n_pairs, rows)), policy)
     design = make_design(simulator, policy, nothing)._replace(starts=1, floor=np.full(rows, -np.inf))
     log = new_log(simulator, samples)
-    run = interpreted(draw_walks, **draws) if draws else draw_walks
-    run(design, world, rng, log, samples)
+    fitted(draw_walks, world)(design, world, rng, log, samples)
     evidence.add(log)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +9,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from inbounds.comparing import Comparison, Entry
-from inbounds.formats.atomic import replaced
-from inbounds.reports.figures import save_figure
+from inbounds.reports.figures import BLUE, ORANGE, csv_text, tidy_panel, write_report
+from inbounds.studies.comparison import Comparison, Entry
 
-_COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
-    "#7F7F7F",
-    "#8C510A",
-    "#5D3A9B",
-    "#B2182B",
-)
+_BRIGHT = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_COLOURS = (*_BRIGHT, "#000000", "#7F7F7F", "#8C510A", "#5D3A9B", "#B2182B")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 """Colours that differ for every kind of colour vision, or differ in marker; of other numbers, so that no pair soon
 repeats."""
@@ -41,12 +27,8 @@ FILLED = 0.95
 
 def write_comparison(comparison: Comparison, directory: Path) -> list[Path]:
     """Write the figure as SVG and PNG and every run as CSV; the paths."""
-    directory.mkdir(parents=True, exist_ok=True)
-    written = save_figure(comparison_figure(comparison), directory / "comparison")
-    written.append(directory / "comparison.csv")
-    with replaced(written[-1]) as stream:
-        stream.write(comparison_csv(comparison).encode())
-    return written
+    figures, tables = {"comparison": comparison_figure(comparison)}, {"comparison": comparison_csv(comparison)}
+    return write_report(directory, figures, tables)
 
 
 def summary_rows(comparison: Comparison) -> list[dict[str, Any]]:
@@ -86,26 +68,26 @@ def _rank(row: dict[str, Any]) -> tuple[bool, int, float]:
 def comparison_figure(comparison: Comparison) -> Figure:
     """Gap to the optimum against samples, a line per algorithm; filled markers where the runs are in bounds."""
     ran = [entry for entry in comparison.entries if not entry.refusal]
-    groups = [[entry for entry in ran if entry.constrained is constrained] for constrained in (True, False)]
+    ends = sorted(ran, key=lambda entry: -float(entry.gaps[:, -1].mean()))  # as the lines end, the largest gap first
+    groups = [[entry for entry in ends if entry.constrained is constrained] for constrained in (True, False)]
     shown = [group for group in groups if group] or [[]]
     figure = Figure(figsize=(5.4 + 4.4 * len(shown), 5.2), layout="constrained")
     panels = figure.subplots(1, len(shown), squeeze=False, width_ratios=[1.5 if g is groups[0] else 1.0 for g in shown])
     styles = {
-        entry.name: (_COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)])
+        entry.name: _style(_COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)])
         for place, entry in enumerate(ran)
     }
     for panel, group in zip(panels[0], shown, strict=True):
         threshold = _threshold(group)
-        for entry in sorted(group, key=lambda entry: -float(entry.gaps[:, -1].mean())):
-            _draw(panel, entry, *styles[entry.name])
+        for entry in group:
+            _draw(panel, entry, styles[entry.name])
         panel.axhline(0.0, color="black", linewidth=0.9, linestyle="--")
         panel.set_xscale("log")
         panel.set_yscale("symlog", linthresh=threshold, linscale=0.6)
         if all(np.all(entry.gaps.mean(axis=0) > -threshold) for entry in group):
             panel.set_ylim(bottom=-threshold)  # nothing is below: leave no room for it
         panel.set_xlabel("samples", fontsize=9)
-        panel.tick_params(labelsize=8)
-        panel.spines[["top", "right"]].set_visible(False)
+        tidy_panel(panel)
         if comparison.constraint_names:
             with_constraints = bool(group) and group[0].constrained
             panel.set_title("with the constraints" if with_constraints else "without the constraints", fontsize=10)
@@ -119,41 +101,27 @@ def comparison_figure(comparison: Comparison) -> Figure:
     return figure
 
 
-def _draw(panel: Any, entry: Entry, colour: str, marker: str) -> None:
+def _style(colour: str, marker: str) -> dict[str, Any]:
+    return {"color": colour, "marker": marker, "markersize": 5.5}
+
+
+def _draw(panel: Any, entry: Entry, style: dict[str, Any]) -> None:
     gaps = entry.gaps.mean(axis=0)
     inside = 1.0 - entry.out_of_bounds.mean(axis=0) >= FILLED
-    panel.plot(entry.samples, gaps, color=colour, linewidth=1.1, zorder=1)
-    for filled in (True, False):
-        there = inside == filled
-        panel.plot(
-            entry.samples[there],
-            gaps[there],
-            linestyle="none",
-            marker=marker,
-            markersize=5.5,
-            color=colour,
-            markerfacecolor=colour if filled else "white",
-            zorder=2,
-        )
+    panel.plot(entry.samples, gaps, color=style["color"], linewidth=1.1, zorder=1)
+    for there, face in ((inside, style["color"]), (~inside, "white")):
+        panel.plot(entry.samples[there], gaps[there], linestyle="none", markerfacecolor=face, zorder=2, **style)
 
 
-def _legend(groups: list[list[Entry]], styles: dict[str, tuple[str, str]]) -> list[Line2D]:
-    """The algorithms from the largest gap to the smallest, as the lines end; and what filled and hollow mean."""
-    lines = []
-    for group in groups:
-        for entry in sorted(group, key=lambda entry: -float(entry.gaps[:, -1].mean())):
-            colour, marker = styles[entry.name]
-            lines.append(Line2D([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.1, label=entry.name))
-    for face, label in (
-        ("dimgrey", f"filled: at least {FILLED:.0%}\nof the runs in bounds"),
-        ("white", "hollow: fewer"),
-    ):
-        lines.append(
-            Line2D(
-                [], [], linestyle="none", marker="o", color="dimgrey", markerfacecolor=face, markersize=5, label=label
-            )
-        )
-    return lines
+def _legend(groups: list[list[Entry]], styles: dict[str, dict[str, Any]]) -> list[Line2D]:
+    """The algorithms in the order of the groups; and what filled and hollow mean."""
+    shown = [entry.name for group in groups for entry in group]
+    grey = {"linestyle": "none", **_style("dimgrey", "o")}
+    return [
+        *(Line2D([], [], linewidth=1.1, label=name, **styles[name]) for name in shown),
+        Line2D([], [], label=f"filled: at least {FILLED:.0%}\nof the runs in bounds", **grey),
+        Line2D([], [], label="hollow: fewer", markerfacecolor="white", **grey),
+    ]
 
 
 def _threshold(group: list[Entry]) -> float:
@@ -164,16 +132,12 @@ def _threshold(group: list[Entry]) -> float:
 
 def comparison_csv(comparison: Comparison) -> str:
     """Every run at every checkpoint: totals."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     names = [f"total_margin_{name}" for name in comparison.constraint_names]
-    writer.writerow(["algorithm", "seed", "samples", "total_reward", "gap", *names, "out_of_bounds"])
+    rows: list[list[Any]] = []
     for entry in comparison.entries:
-        for seed, (rewards, gaps, margins, outside) in enumerate(
-            zip(entry.rewards, entry.gaps, entry.margins, entry.out_of_bounds, strict=True)
-        ):
-            for c, samples in enumerate(entry.samples):
-                values = [repr(float(value)) for value in (rewards[c], gaps[c], *margins[c])]
-                values += [""] * (len(names) - margins.shape[1])  # it ran without the constraints
-                writer.writerow([entry.name, seed, int(samples), *values, int(outside[c])])
-    return text.getvalue()
+        gaps, outside = entry.gaps, entry.out_of_bounds
+        missing = [""] * (len(names) - entry.margins.shape[2])  # it ran without the constraints
+        for (seed, c), reward in np.ndenumerate(entry.rewards):
+            values = [reward, gaps[seed, c], *entry.margins[seed, c], *missing]
+            rows.append([entry.name, seed, int(entry.samples[c]), *values, int(outside[seed, c])])
+    return csv_text(["algorithm", "seed", "samples", "total_reward", "gap", *names, "out_of_bounds"], rows)

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from inbounds.exact.moving_bound import Frontier
-from inbounds.formats.atomic import replaced
-from inbounds.reports.figures import save_figure
+from inbounds.reports.figures import BLUE, ORANGE, csv_text, note, tidy_panel, write_report
 
 
 def write_frontier(frontier: Frontier, constraint_names: list[str], directory: Path) -> list[Path]:
     """Write the figure as SVG and PNG and the points as CSV; the paths."""
-    directory.mkdir(parents=True, exist_ok=True)
-    written = save_figure(frontier_figure(frontier, constraint_names), directory / "frontier")
-    written.append(directory / "frontier.csv")
-    with replaced(written[-1]) as stream:
-        stream.write(frontier_csv(frontier, constraint_names).encode())
-    return written
+    figures = {"frontier": frontier_figure(frontier, constraint_names)}
+    return write_report(directory, figures, {"frontier": frontier_csv(frontier, constraint_names)})
 
 
 def frontier_figure(frontier: Frontier, constraint_names: list[str]) -> Figure:
     """The optimum (above) and its slope, the price of the bound (below), from the loosest bound to the tightest."""
     figure = Figure(figsize=(7.0, 5.6), layout="constrained")
     optimum, price = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    optimum.plot(frontier.bounds, frontier.rewards, color="#0072B2", marker="o", markersize=2.5, linewidth=1.4)
+    optimum.plot(frontier.bounds, frontier.rewards, color=BLUE, marker="o", markersize=2.5, linewidth=1.4)
     optimum.set_ylabel("optimum, per step")
     prices = frontier.prices[:, constraint_names.index(frontier.constraint)]
-    price.plot(frontier.bounds, prices, color="#D55E00", marker="o", markersize=2.5, linewidth=1.4)
+    price.plot(frontier.bounds, prices, color=ORANGE, marker="o", markersize=2.5, linewidth=1.4)
     price.set_ylabel("price of the bound\n(slope of the optimum)")
     # Close to the end the price may grow without limit; the rest of the curve should stay readable.
     inner = prices[: max(int(0.95 * len(prices)), 2)]
@@ -48,25 +41,17 @@ def frontier_figure(frontier: Frontier, constraint_names: list[str]) -> Figure:
 def _mark(panel: Any, frontier: Frontier) -> None:
     panel.axvline(frontier.matters_from, color="grey", linewidth=0.9, linestyle=":")
     panel.axvline(frontier.possible_to, color="black", linewidth=1.1, linestyle="--")
-    panel.spines[["top", "right"]].set_visible(False)
-    panel.tick_params(labelsize=8)
+    tidy_panel(panel)
     if panel.get_subplotspec().is_first_row():
-        for where, height, text, side in (
-            (frontier.matters_from, 0.02, " the bound begins to matter", "left"),
-            (frontier.possible_to, 0.95, "no policy beyond ", "right"),
-        ):
-            panel.annotate(
-                text, (where, height), xycoords=("data", "axes fraction"), fontsize=8, color="dimgrey", ha=side
-            )
+        note(panel, " the bound begins to matter", frontier.matters_from, 0.02, "left")
+        note(panel, "no policy beyond ", frontier.possible_to, 0.95, "right")
 
 
 def frontier_csv(frontier: Frontier, constraint_names: list[str]) -> str:
     """One row per bound, from the loosest to the tightest: the optimum, its upper bound, all margins and prices."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     names = [f"{what}_{name}" for what in ("margin", "price") for name in constraint_names]
-    writer.writerow(["bound", "reward", "upper_bound", *names])
-    for bound, found in zip(frontier.bounds, frontier.solutions, strict=True):
-        numbers = (bound, found.reward, found.upper_bound, *found.margins, *found.prices)
-        writer.writerow([repr(float(number)) for number in numbers])
-    return text.getvalue()
+    rows = [
+        (float(bound), found.reward, found.upper_bound, *found.margins, *found.prices)
+        for bound, found in zip(frontier.bounds, frontier.solutions, strict=True)
+    ]
+    return csv_text(["bound", "reward", "upper_bound", *names], rows)

@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from inbounds.formats.atomic import replaced
-from inbounds.reports.figures import save_figure
+from inbounds.reports.figures import BLUE, ORANGE, csv_text, note, tidy_panel, write_report
 from inbounds.studies.reproduction import Arm, Reproduction
 
-_COLOURS = {False: "#0072B2", True: "#D55E00"}  # distinct for every kind of colour vision
+_COLOURS = {False: BLUE, True: ORANGE}
 _MARKERS = {False: "o", True: "s"}
 
 
 def write_reproduction(reproduction: Reproduction, directory: Path) -> list[Path]:
     """Write every figure as SVG and PNG and the curves as CSV; the paths, in the order of the paper."""
-    directory.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, figure in (
-        ("figure-1-reward", reward_figure(reproduction)),
-        ("figure-2-constraints", constraint_figure(reproduction, error_bars=False)),
-        ("figure-3-error-bars", constraint_figure(reproduction, error_bars=True)),
-    ):
-        written += save_figure(figure, directory / name)
-    written.append(directory / "curves.csv")
-    with replaced(written[-1]) as stream:
-        stream.write(curves_csv(reproduction).encode())
-    return written
+    figures = {
+        "figure-1-reward": reward_figure(reproduction),
+        "figure-2-constraints": constraint_figure(reproduction, error_bars=False),
+        "figure-3-error-bars": constraint_figure(reproduction, error_bars=True),
+    }
+    return write_report(directory, figures, {"curves": curves_csv(reproduction)})
 
 
 def reward_figure(reproduction: Reproduction) -> Figure:
     """Figure 1 of the paper: total reward against samples."""
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
-    panels = figure.subplots(1, len(reproduction.settings), sharey=True)
-    for panel, setting in zip(np.atleast_1d(panels), reproduction.settings, strict=True):
+    panels = figure.subplots(1, len(reproduction.settings), sharey=True, squeeze=False)[0]
+    for panel, setting in zip(panels, reproduction.settings, strict=True):
         for conservative in (False, True):
             arm = reproduction.arm(setting, conservative)
             panel.plot(arm.samples, arm.rewards.mean(axis=0), color=_COLOURS[conservative], label=_kappa_label(arm))
@@ -50,9 +41,9 @@ def reward_figure(reproduction: Reproduction) -> Figure:
             linestyle=":",
             label=f"LP optimum, κ = {reproduction.kappa:.4f}",
         )
-        _mark_restart(panel, reproduction.arm(setting, conservative=True), height=0.6)
+        _mark_restart(panel, reproduction.arm(setting, conservative=True), height=0.9)
         _finish(panel, setting, "total reward")
-    np.atleast_1d(panels)[-1].legend(frameon=False, fontsize=8)
+    panels[-1].legend(frameon=False, fontsize=8)
     figure.suptitle(f"CSPDA on the queue: reward, mean of {reproduction.seeds} runs", fontsize=11)
     return figure
 
@@ -118,15 +109,7 @@ def _mark_restart(panel: Any, arm: Arm, height: float) -> None:
     """The practical preset averages the second half only: there its curves jump."""
     if arm.average_from:
         panel.axvline(arm.average_from, color="grey", linewidth=0.8, linestyle="-.")
-        panel.annotate(
-            "average starts anew ",
-            (arm.average_from, height),
-            xycoords=("data", "axes fraction"),
-            fontsize=7,
-            color="dimgrey",
-            ha="right",
-            va="bottom",
-        )
+        note(panel, "average starts anew ", arm.average_from, height, "right")
 
 
 def _kappa_label(arm: Arm) -> str:
@@ -137,8 +120,7 @@ def _finish(panel: Any, title: str, ylabel: str) -> None:
     panel.set_title(title, fontsize=10)
     panel.set_ylabel(ylabel, fontsize=9)
     panel.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
-    panel.tick_params(labelsize=8)
-    panel.spines[["top", "right"]].set_visible(False)
+    tidy_panel(panel)
     if panel.get_subplotspec().is_last_row():
         panel.set_xlabel("samples", fontsize=9)
     if not panel.get_subplotspec().is_first_col():
@@ -147,19 +129,16 @@ def _finish(panel: Any, title: str, ylabel: str) -> None:
 
 def curves_csv(reproduction: Reproduction) -> str:
     """Every curve of every figure: mean and standard deviation over seeds, and the share of runs out of bounds."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     columns = ["setting", "kappa", "samples", "mean_total_reward", "sd_total_reward"]
     for name in reproduction.constraint_names:
         columns += [f"mean_total_margin_{name}", f"sd_total_margin_{name}"]
-    writer.writerow([*columns, "share_out_of_bounds"])
+    rows: list[list[Any]] = []
     for arm in reproduction.arms:
         for c, samples in enumerate(arm.samples):
-            row: list[Any] = [arm.setting, repr(arm.kappa), int(samples)]
-            for values in (arm.rewards[:, c], *arm.margins[:, c].T):
-                row += [repr(float(values.mean())), repr(float(values.std(ddof=1)))]
-            writer.writerow([*row, repr(float(arm.out_of_bounds[:, c].mean()))])
-    return text.getvalue()
+            curves = (arm.rewards[:, c], *arm.margins[:, c].T)
+            spreads = [value for values in curves for value in (values.mean(), values.std(ddof=1))]
+            rows.append([arm.setting, arm.kappa, int(samples), *spreads, arm.out_of_bounds[:, c].mean()])
+    return csv_text([*columns, "share_out_of_bounds"], rows)
 
 
 def summary_rows(reproduction: Reproduction) -> list[dict[str, Any]]:

@@ -1,1 +1,1 @@
-"""Many runs: workers, the journal, the paper's experiment."""
+"""Many runs: tasks and workers, the journal, what comparisons and the paper's experiment came to."""

@@ -6,9 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from inbounds.errors import InvalidInput
+from inbounds.inputs import whole_number
 
 
 def run_jobs(
@@ -38,16 +36,9 @@ def run_jobs(
 
 
 def valid_workers(workers: int | None) -> int:
-    """How many processes to use: as many as were asked for, or one per core."""
-    if workers is None:
-        return available_cores()
-    if isinstance(workers, bool) or not isinstance(workers, int | np.integer) or workers < 1:
-        raise InvalidInput(f"workers must be a whole number of at least 1, found {workers!r}")
-    return int(workers)
-
-
-def available_cores() -> int:
-    """The cores that this process may use."""
+    """How many processes to use: as many as were asked for, or one per core that this process may use."""
+    if workers is not None:
+        return whole_number(workers, "workers")
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -8,19 +8,14 @@ the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
-
-from inbounds.algorithms.algorithm import learn
 from inbounds.algorithms.cspda import CSPDA
-from inbounds.arrays import Floats, Ints
-from inbounds.errors import InvalidInput
-from inbounds.exact.attempt import solve
-from inbounds.problem.policy import ROUNDING, evaluate
-from inbounds.studies.parallel import run_jobs
+from inbounds.arrays import Floats
+from inbounds.exact.methods import solve_uncertified
+from inbounds.inputs import whole_number
+from inbounds.studies.runs import Curves, curves, run_arms
 from inbounds.zoo.single_server_queue import queue
 
 PAPER_SLATER = 0.2
@@ -28,20 +23,14 @@ PAPER_SLATER = 0.2
 
 PAPER_SAMPLES, PAPER_SEEDS = 100_000, 200
 
-_SEEDS_PER_JOB = 5
 
-
-@dataclass(frozen=True, eq=False)
-class Arm:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Arm(Curves):
     """One setting of the experiment, and what its runs came to. Values are totals: discounted sums."""
 
     setting: str  # "paper's formulas" or "practical preset"
     kappa: float  # scaled units
     average_from: int  # the sample from which the output is averaged, once it has been reached
-    samples: Ints  # [C]
-    rewards: Floats  # [seeds, C]
-    margins: Floats  # [seeds, C, K]
-    margin_scales: Floats  # [K], the largest absolute total margin, for what counts as zero
 
     @property
     def conservative(self) -> bool:
@@ -51,11 +40,6 @@ class Arm:
     def mean_margins(self) -> Floats:
         """Over seeds, at the end, [K]."""
         return self.margins[:, -1].mean(axis=0)
-
-    @property
-    def out_of_bounds(self) -> npt.NDArray[np.bool_]:
-        """Which runs are out of bounds at each checkpoint, [seeds, C]."""
-        return np.any(self.margins < -ROUNDING * self.margin_scales, axis=2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +81,7 @@ def reproduce_queue(
     [("paper's formulas", False, 2), ("paper's formulas", True, 2),
      ('practical preset', False, 2), ('practical preset', True, 2)]
     """
-    for what, count, least in (("seeds", seeds, 2), ("samples", samples, 1_000)):
-        if isinstance(count, bool) or not isinstance(count, int) or count < least:
-            raise InvalidInput(f"{what} must be a whole number of at least {least}, found {count!r}")
+    seeds, samples = whole_number(seeds, "seeds", least=2), whole_number(samples, "samples", least=1_000)
     problem = queue()
     settings = {
         "paper's formulas": CSPDA(slater=PAPER_SLATER),
@@ -110,57 +92,32 @@ def reproduce_queue(
         for name, algorithm in settings.items()
         for conservative in (False, True)
     ]
-    checkpoints = _checkpoints(samples)
-    blocks = [list(range(first, min(first + _SEEDS_PER_JOB, seeds))) for first in range(0, seeds, _SEEDS_PER_JOB)]
-    jobs = [(algorithm, samples, checkpoints, block) for _, algorithm in arms for block in blocks]
-
-    # Compile before the workers start, so that they find the kernel on disk.
-    kappas = [learn(problem.simulator(), algorithm, samples=samples).settings["kappa"] for _, algorithm in arms]
-    finished = 0
-
-    def count_runs(position: int, values: Floats) -> None:
-        nonlocal finished
-        finished += len(values)
-        if progress is not None:
-            progress(finished, len(arms) * seeds)
-
-    found = run_jobs(run_block, jobs, workers=workers, finished=count_runs)
-    results = []
-    for position, (name, algorithm) in enumerate(arms):
-        values = np.concatenate(found[position * len(blocks) : (position + 1) * len(blocks)])
-        results.append(
-            Arm(
-                setting=name,
-                kappa=float(kappas[position]),
-                average_from=samples // 2 if algorithm.average == "second half" else 0,
-                samples=np.array(checkpoints),
-                rewards=values[:, :, 0],
-                margins=values[:, :, 1:],
-                margin_scales=problem.total(problem.margin_scales),
-            )
+    runs, _ = run_arms(
+        [(problem, algorithm) for _, algorithm in arms],
+        samples=samples,
+        checkpoints=_checkpoints(samples),
+        seeds=seeds,
+        workers=workers,
+        progress=progress,
+    )
+    results = [
+        Arm(
+            setting=name,
+            kappa=float(own[0].settings["kappa"]),
+            average_from=samples // 2 if algorithm.average == "second half" else 0,
+            **curves(problem, own),
         )
+        for (name, algorithm), own in zip(arms, runs, strict=True)
+    ]
     kappa = max(arm.kappa for arm in results)
     return Reproduction(
         constraint_names=tuple(constraint.name for constraint in problem.constraints),
         arms=tuple(results),
-        optimum=solve(problem).total_reward,
-        conservative_optimum=solve(problem.tightened(kappa * problem.margin_scales)).total_reward,
+        optimum=solve_uncertified(problem).total_reward,
+        conservative_optimum=solve_uncertified(problem.tightened(kappa * problem.margin_scales)).total_reward,
         kappa=kappa,
         seeds=seeds,
     )
-
-
-def run_block(algorithm: CSPDA, samples: int, checkpoints: Sequence[int], seeds: Sequence[int]) -> Floats:
-    """Total reward and margins of every checkpoint's policy for some seeds, [seeds, C, 1 + K]."""
-    problem = queue()
-    simulator = problem.simulator()
-    values = np.empty((len(seeds), len(checkpoints), 1 + problem.n_constraints))
-    for row, seed in zip(values, seeds, strict=True):
-        run = learn(simulator, algorithm, samples=samples, seed=seed, checkpoints=checkpoints)
-        for entry, policy in zip(row, run.policies, strict=True):
-            judged = evaluate(problem, policy)
-            entry[0], entry[1:] = judged.total_reward, judged.total_margins
-    return values
 
 
 def _checkpoints(samples: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 >>> import inbounds as ib
 >>> ib.zoo.names()
-('factored', 'garnet', 'hazard_grid', 'inventory', 'jump_grid', 'media', 'queue', 'three_cycle')
+('admission', 'factored', 'garnet', 'hazard_grid', 'inventory', 'jump_grid', 'media', 'queue', 'three_cycle')
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from inbounds.errors import InvalidInput
+from inbounds.inputs import named
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.episodic import EpisodicCMDP
+from inbounds.zoo.admission_control import admission as admission
 from inbounds.zoo.factored_grid import factored as factored
 from inbounds.zoo.hazard_gridworld import hazard_grid as hazard_grid
 from inbounds.zoo.inventory_control import inventory as inventory
@@ -22,15 +22,9 @@ from inbounds.zoo.random_garnet import garnet as garnet
 from inbounds.zoo.ring_of_three import three_cycle as three_cycle
 from inbounds.zoo.single_server_queue import queue as queue
 
-PROBLEMS: dict[str, Callable[..., CMDP | EpisodicCMDP]] = {
-    "factored": factored,
-    "garnet": garnet,
-    "hazard_grid": hazard_grid,
-    "inventory": inventory,
-    "jump_grid": jump_grid,
-    "media": media,
-    "queue": queue,
-    "three_cycle": three_cycle,
+PROBLEMS: dict[str, Callable[..., CMDP]] = {
+    problem.__name__: problem
+    for problem in (admission, factored, garnet, hazard_grid, inventory, jump_grid, media, queue, three_cycle)
 }
 
 
@@ -39,8 +33,6 @@ def names() -> tuple[str, ...]:
     return tuple(PROBLEMS)
 
 
-def load(name: str, **parameters: Any) -> CMDP | EpisodicCMDP:
+def make(name: str, **parameters: Any) -> CMDP:
     """The problem called `name`, with `parameters` in place of its defaults."""
-    if name not in PROBLEMS:
-        raise InvalidInput(f"no problem is called {name!r}; there are: {', '.join(names())}")
-    return PROBLEMS[name](**parameters)
+    return named(name, PROBLEMS, "problem")(**parameters)

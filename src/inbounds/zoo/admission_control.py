@@ -19,7 +19,8 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.inputs import probability, whole_number
-from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 
 
 def admission(buffer: int = 50, arrive: float = 0.5, serve: float = 0.6, delay: float = 4.0) -> CMDP:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from inbounds.inputs import probability
-from inbounds.problem.cmdp import Constraint
-from inbounds.problem.episodic import EpisodicCMDP
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 
 
-def factored(horizon: int = 3, free: float = 0.1, cost: float = 0.1) -> EpisodicCMDP:
+def factored(horizon: int = 3, free: float = 0.1, cost: float = 0.1) -> CMDP:
     """The factored problem over `horizon` steps; values are expected SUMS over the horizon.
 
     With the defaults the optimum is 0.2 (the free reward at y = 0, and action A at y = 1 as far as the bound allows),
@@ -33,7 +33,7 @@ def factored(horizon: int = 3, free: float = 0.1, cost: float = 0.1) -> Episodic
     --------
     >>> import inbounds as ib
     >>> ib.zoo.factored()
-    EpisodicCMDP(factored: 6 states, 12 pairs, 1 constraint, horizon 3)
+    CMDP(factored: 6 states, 12 pairs, 1 constraint, horizon 3)
     """
     free = probability(free, "free")
     states = [(x, y) for x in range(3) for y in range(2)]
@@ -52,7 +52,7 @@ def factored(horizon: int = 3, free: float = 0.1, cost: float = 0.1) -> Episodic
             reward[state, b if y == 0 else a] = 1.0
     initial = np.zeros(6)
     initial[[number[0, 0], number[0, 1]]] = 0.5
-    return EpisodicCMDP.from_dense(
+    return CMDP.from_dense(
         transition,
         reward=reward,
         constraints=[Constraint(costs, at_most=cost, name="cost")],

@@ -17,8 +17,8 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.inputs import probability, whole_number
-from inbounds.problem.cmdp import Constraint
-from inbounds.problem.episodic import EpisodicCMDP
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 
 HAZARDS = ((2, 3), (2, 6), (5, 1), (5, 2), (6, 1), (6, 4), (6, 6), (7, 3))
 MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
@@ -30,7 +30,7 @@ def hazard_grid(
     horizon: int = 30,
     slip: float = 0.1,
     cost: float = 0.3,
-) -> EpisodicCMDP:
+) -> CMDP:
     """The hazard grid over `horizon` steps; values are expected SUMS over the horizon.
 
     With the defaults the optimum is 1.536288, and 1.816822 without the constraint.
@@ -51,7 +51,7 @@ def hazard_grid(
     --------
     >>> import inbounds as ib
     >>> ib.zoo.hazard_grid()
-    EpisodicCMDP(hazard grid: 64 states, 256 pairs, 1 constraint, horizon 30)
+    CMDP(hazard grid: 64 states, 256 pairs, 1 constraint, horizon 30)
     """
     slip = probability(slip, "slip")
     size, horizon = whole_number(size, "size"), whole_number(horizon, "horizon")
@@ -74,7 +74,7 @@ def hazard_grid(
     transition[end > 0.0] = np.eye(len(cells))[end > 0.0][:, None, :]
 
     inside = (end > 0.0)[:, None]
-    return EpisodicCMDP.from_dense(
+    return CMDP.from_dense(
         transition,
         reward=np.where(inside, 1.0 / horizon, transition @ end),
         constraints=[

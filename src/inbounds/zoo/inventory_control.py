@@ -17,8 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from inbounds.inputs import whole_number
-from inbounds.problem.cmdp import Constraint
-from inbounds.problem.episodic import EpisodicCMDP
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 
 
 def inventory(
@@ -29,7 +29,7 @@ def inventory(
     unit: float = 2.0,
     hold: float = 1.0,
     cost_at_most: float = 3.5,
-) -> EpisodicCMDP:
+) -> CMDP:
     """Inventory control over `horizon` days; values are expected SUMS over the horizon.
 
     With the defaults the optimum is 6.135519, and 7 without the constraint.
@@ -50,7 +50,7 @@ def inventory(
     --------
     >>> import inbounds as ib
     >>> ib.zoo.inventory()
-    EpisodicCMDP(inventory: 6 states, 21 pairs, 1 constraint, horizon 7)
+    CMDP(inventory: 6 states, 21 pairs, 1 constraint, horizon 7)
     """
     capacity = whole_number(capacity, "capacity")
     n = capacity + 1
@@ -64,7 +64,7 @@ def inventory(
             transition[stock, amount, max(after - wanted, 0)] += probability
             if wanted <= after:
                 revenue[stock, amount] += probability * 8.0 * wanted / 100.0
-    return EpisodicCMDP.from_dense(
+    return CMDP.from_dense(
         transition,
         reward=revenue / (revenue.max() or 1.0),
         constraints=[Constraint(cost / (cost.max() or 1.0), at_most=cost_at_most, name="cost")],

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
+from inbounds.zoo.hazard_gridworld import MOVES
 
-MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 JUMPS = {1: (21, 1.0, 0.1), 3: (13, 0.5, 1.0)}
 """From this cell: to that one, with this reward and this utility."""
 

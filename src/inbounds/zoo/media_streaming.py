@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from inbounds.inputs import probability, whole_number
-from inbounds.problem.cmdp import Constraint
-from inbounds.problem.episodic import EpisodicCMDP
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 
 
 def media(
@@ -28,7 +28,7 @@ def media(
     slow: float = 0.1,
     leaves: float = 0.8,
     fast_actions: float = 5.0,
-) -> EpisodicCMDP:
+) -> CMDP:
     """Media streaming over `horizon` steps; values are expected SUMS over the horizon.
 
     With the defaults the optimum is -6.746704 (6.746704 empty steps), -5.393138 without the constraint.
@@ -50,7 +50,7 @@ def media(
     --------
     >>> import inbounds as ib
     >>> ib.zoo.media()
-    EpisodicCMDP(media: 10 states, 20 pairs, 1 constraint, horizon 10)
+    CMDP(media: 10 states, 20 pairs, 1 constraint, horizon 10)
     """
     states = whole_number(states, "states")
     fast, slow, leaves = probability(fast, "fast"), probability(slow, "slow"), probability(leaves, "leaves")
@@ -63,7 +63,7 @@ def media(
             transition[level, action, level] += 1.0 - up - down
     empty = np.zeros((states, 2))
     empty[0] = 1.0
-    return EpisodicCMDP.from_dense(
+    return CMDP.from_dense(
         transition,
         reward=-empty,
         constraints=[Constraint(np.tile([0.0, 1.0], (states, 1)), at_most=fast_actions, name="fast actions")],

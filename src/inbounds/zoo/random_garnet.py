@@ -6,8 +6,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from inbounds.arrays import Floats
+from inbounds.criteria import criterion_of
 from inbounds.errors import InvalidInput
-from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.inputs import whole_number
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 
 REACH = 10
 """How far a move on the ring goes at most, in either direction."""
@@ -51,15 +54,9 @@ def garnet(
     >>> bool((ib.solve(problem).prices > 0.0).all())
     True
     """
-    for what, value, least in (
-        ("states", states, 1),
-        ("actions", actions, 1),
-        ("successors", successors, 1),
-        ("constraints", constraints, 0),
-        ("seed", seed, 0),
-    ):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise InvalidInput(f"{what} must be a whole number of at least {least}, found {value!r}")
+    states, actions = whole_number(states, "states"), whole_number(actions, "actions")
+    successors, constraints = whole_number(successors, "successors"), whole_number(constraints, "constraints", least=0)
+    seed = whole_number(seed, "seed", least=0)
     within = min(2 * REACH + 1, states) if ring else states
     if successors > within:
         reach = f"the {within} states within reach on the ring" if ring else f"the number of states ({states})"
@@ -97,11 +94,9 @@ def garnet(
 
 def _signals_of_best(cmdp: CMDP, reward: Floats) -> Floats:
     """What every signal gives [K] under the best policy for `reward` [n]."""
-    from inbounds.exact.bellman import Solver
-
-    solver = Solver(cmdp)
-    found = solver.solve(reward, 1e-9)
-    return cmdp.margins[:, found.chosen] @ solver.time_per_state(found, 1e-13)
+    criterion = criterion_of(cmdp)
+    found = criterion.solve(reward, 1e-9)
+    return cmdp.margins[:, found.chosen] @ criterion.time(found, 1e-13)
 
 
 def _distinct(

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from inbounds.problem.cmdp import Constraint
-from inbounds.problem.episodic import EpisodicCMDP
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 
 
-def three_cycle(horizon: int = 6, moves: float = 3.0, uniform_start: bool = False) -> EpisodicCMDP:
+def three_cycle(horizon: int = 6, moves: float = 3.0, uniform_start: bool = False) -> CMDP:
     """The three-cycle over `horizon` steps; values are expected SUMS over the horizon.
 
     As published in two places: from place 0 with the rewards divided by 3 (the optimum is 2, and 4 without the
@@ -40,13 +40,13 @@ def three_cycle(horizon: int = 6, moves: float = 3.0, uniform_start: bool = Fals
     --------
     >>> import inbounds as ib
     >>> ib.zoo.three_cycle()
-    EpisodicCMDP(three-cycle: 3 states, 6 pairs, 1 constraint, horizon 6)
+    CMDP(three-cycle: 3 states, 6 pairs, 1 constraint, horizon 6)
     """
     stay, move = np.eye(3), np.roll(np.eye(3), 1, axis=1)
     payment = np.array([1.0, 2.0, 3.0])
     if not uniform_start:
         payment /= 3.0
-    return EpisodicCMDP.from_dense(
+    return CMDP.from_dense(
         np.stack([stay, move], axis=1),
         reward=np.outer(payment, [0.0, 1.0]),
         constraints=[Constraint(np.tile([0.0, 1.0], (3, 1)), at_most=moves, name="moves")],

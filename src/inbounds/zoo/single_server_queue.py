@@ -27,7 +27,9 @@ import numpy as np
 
 from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput
-from inbounds.problem.cmdp import CMDP, Constraint
+from inbounds.inputs import whole_number
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 
 FULL_BUFFER = ("charged", "free", "closed")
 
@@ -67,8 +69,7 @@ def queue(
     """
     if full_buffer not in FULL_BUFFER:
         raise InvalidInput(f"full_buffer must be one of {', '.join(FULL_BUFFER)}, found {full_buffer!r}")
-    if isinstance(buffer, bool) or not isinstance(buffer, int | np.integer) or buffer < 1:
-        raise InvalidInput(f"buffer must be a whole number of at least 1, found {buffer!r}")
+    buffer = whole_number(buffer, "buffer")
     services = _rates(service, "service", zero_allowed=False)
     given_flows = _rates(flow, "flow", zero_allowed=True)
 

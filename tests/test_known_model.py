@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import inbounds as ib
+from inbounds.criteria import criterion_of, discounted
+from inbounds.exact.methods import best_mixture
 from inbounds.numerics.compiled import interpreted
 from inbounds.proofs import known_model as proofs
-from inbounds.proofs.known_model import certified, certify_exact, certify_infeasible, make_strict
+from inbounds.proofs.known_model import certified, certify_infeasible, certify_known
 
 # --- problems and their exact values, from the textbook ---
 
@@ -61,6 +63,8 @@ def exact_values(cmdp, probabilities, gains):
         row = [Fraction(int(state == other)) for other in range(n)]
         right = [Fraction(0)] * len(gains)
         for pair in range(cmdp.offsets[state], cmdp.offsets[state + 1]):
+            if not chosen[pair]:
+                continue
             stored = [Fraction(p) for p in dense[pair].tolist()]
             for other in range(n):
                 row[other] -= discount * chosen[pair] * stored[other] / sum(stored)
@@ -128,7 +132,7 @@ def test_lower_bounds_are_below_the_truth_and_close_to_it(shape, exact):
     for seed in range(6):
         cmdp = drawn(seed, **shape)
         policy = random_policy(cmdp, seed)
-        certificate = certify_exact(policy, cmdp, exact=exact)
+        certificate = certify_known(policy, cmdp, exact=exact)
         reward, *margins = exact_values(cmdp, policy.probabilities, exact_gains(cmdp))
         sizes = [float(np.abs(cmdp.reward).max()), *cmdp.margin_scales]
         lowers = [certificate.reward_lower, *certificate.margins_lower]
@@ -147,8 +151,8 @@ def test_any_vector_proves_a_bound_and_rounding_is_covered(size):
         cmdp = drawn(seed, states=6, discount=[0.0, 0.5, 0.99][seed % 3])
         policy = random_policy(cmdp, seed)
         vectors = size * np.random.default_rng(seed).normal(size=(1 + cmdp.n_constraints, cmdp.n_states))
-        rounded = proofs._bounded_lowers(cmdp, policy, vectors)
-        rational = proofs._exact_lowers(cmdp, policy, vectors)
+        rounded = proofs._bounded_lowers(cmdp, policy.probabilities, vectors)
+        rational = proofs._exact_lowers(cmdp, policy.probabilities, vectors)
         truths = exact_values(cmdp, policy.probabilities, exact_gains(cmdp))
         for low, high, truth in zip(rounded, rational, truths, strict=True):
             assert low <= high and Fraction(high) <= truth
@@ -170,8 +174,12 @@ def test_the_allowance_is_needed():
         hopeful = interpreted(proofs.lower_residual)
         hopeful.__globals__["UNIT"] = 0.0
         gains = [cmdp.reward, *cmdp.margins]
-        for gain, vector, proved in zip(gains, vectors, proofs._exact_lowers(cmdp, policy, vectors), strict=True):
-            shift = hopeful(proofs._rows(cmdp), policy.probabilities, gain, vector) / (1.0 - cmdp.discount)
+        for gain, vector, proved in zip(
+            gains, vectors, proofs._exact_lowers(cmdp, policy.probabilities, vectors), strict=True
+        ):
+            criterion = criterion_of(cmdp)
+            arguments = (criterion.rows, policy.probabilities, gain, np.abs(gain), vector, vector, 1.0, criterion.reach)
+            shift = hopeful(*arguments)
             overshoots += cmdp.initial @ vector + shift > proved
     assert overshoots > 10
 
@@ -180,9 +188,9 @@ def test_the_allowance_is_needed():
 def test_sweeping_is_as_good_as_elimination(discount, monkeypatch):
     cmdp = replace(ib.zoo.garnet(states=500, actions=3, seed=3), discount=discount)
     policy = random_policy(cmdp, 0)
-    swept = certify_exact(policy, cmdp)
-    monkeypatch.setattr(proofs, "_DENSE_STATES", 500)
-    solved = certify_exact(policy, cmdp)
+    swept = certify_known(policy, cmdp)
+    monkeypatch.setattr(discounted, "DENSE_STATES", 500)
+    solved = certify_known(policy, replace(cmdp))
     assert abs(swept.reward_lower - solved.reward_lower) < 1e-14
     np.testing.assert_allclose(swept.margins_lower, solved.margins_lower, rtol=0.0, atol=1e-14)
 
@@ -201,29 +209,30 @@ def test_a_chain_that_hardly_mixes():
     # The value of exp(i angle) is geometric: (1 - d) / (1 - d (1 + exp(i angle)) / 2).
     truth = (0.01 / (1.0 - 0.99 * 0.5 * (1.0 + np.exp(2j * np.pi / 500)))).real
     # A sweep rounds about six times, and the residual contains two of them, divided by 1 - d; vectors are below 1.6.
-    loss = truth - certify_exact(ib.Policy.uniform(cmdp), cmdp).reward_lower
+    loss = truth - certify_known(ib.Policy.uniform(cmdp), cmdp).reward_lower
     assert 0.0 <= loss < 12 * 2.0**-53 * 1.6 / 0.01 + 2e-14
 
 
 def test_kernels_equal_their_interpreted_twins():
     cmdp = drawn(5, states=6, constraints=3)
-    policy, rows = random_policy(cmdp, 1), proofs._rows(cmdp)
-    vector = np.random.default_rng(0).normal(size=cmdp.n_states)
+    policy, criterion = random_policy(cmdp, 1), criterion_of(cmdp)
+    rows, form = criterion.rows, (criterion.own, criterion.reach)
+    vector, there = np.random.default_rng(0).normal(size=(2, cmdp.n_states))
     for gain in (cmdp.reward, *cmdp.margins):
-        arguments = (rows, policy.probabilities, gain, vector)
+        arguments = (rows, policy.probabilities, gain, np.abs(gain), vector, there, *form)
         assert proofs.lower_residual(*arguments) == interpreted(proofs.lower_residual)(*arguments)
-    arguments = (rows, cmdp.reward, cmdp.margins, np.array([0.1, 0.0, 2.0]), vector)
+    arguments = (rows, cmdp.reward, np.abs(cmdp.reward), 3, vector, there, *form)
     assert proofs.upper_excess(*arguments) == interpreted(proofs.upper_excess)(*arguments)
 
 
 def test_overflow_proves_nothing():
     cmdp = drawn(0, scale=2e307)
     prices, zeros = np.full(2, 1e5), np.zeros(cmdp.n_states)
-    certificate = certify_exact(ib.Policy.uniform(cmdp), cmdp, prices=prices, value_function=zeros)
+    certificate = certify_known(ib.Policy.uniform(cmdp), cmdp, prices=prices, value_function=zeros)
     assert certificate.reward_upper == math.inf and certificate.gap == math.inf
     vectors = np.full((3, cmdp.n_states), 1.7e308) * np.array([1.0, -1.0, 1.0, -1.0])
-    assert proofs._bounded_lowers(cmdp, ib.Policy.uniform(cmdp), vectors) == [-math.inf] * 3
-    exactly = certify_exact(ib.Policy.uniform(cmdp), cmdp, exact=True, prices=prices, value_function=zeros)
+    assert proofs._bounded_lowers(cmdp, ib.Policy.uniform(cmdp).probabilities, vectors) == [-math.inf] * 3
+    exactly = certify_known(ib.Policy.uniform(cmdp), cmdp, exact=True, prices=prices, value_function=zeros)
     assert exactly.reward_upper == math.inf  # beyond all doubles
     assert np.all(certificate.margins_lower <= exactly.margins_lower)
 
@@ -237,22 +246,23 @@ def test_upper_bound_holds_for_any_prices_and_vector(exact):
         cmdp = drawn(seed, states=3, discount=[0.0, 0.7, 0.95][seed % 3])
         rng = np.random.default_rng(seed)
         prices, guess = rng.exponential(size=cmdp.n_constraints), rng.normal(size=cmdp.n_states)
-        certificate = certify_exact(ib.Policy.uniform(cmdp), cmdp, exact=exact, prices=prices, value_function=guess)
+        certificate = certify_known(ib.Policy.uniform(cmdp), cmdp, exact=exact, prices=prices, value_function=guess)
         assert Fraction(certificate.reward_upper) >= best_value(cmdp, weighted(exact_gains(cmdp), [1.0, *prices]))
 
 
 @pytest.mark.parametrize("problem", ["queue", "jump_grid", "garnet"])
 def test_a_solution_is_certified(problem):
     cmdp = getattr(ib.zoo, problem)()
-    plain = ib.solve(cmdp)
-    solution, certificate = certified(cmdp, plain)
+    plain = ib.solve(cmdp, certificate=False)
+    solution = ib.solve(cmdp)
+    certificate = solution.certificate
     assert certificate.in_bounds and certificate.kind == "rounding-bounded"
     assert np.all(certificate.margins_lower <= solution.margins + 1e-13 * cmdp.margin_scales)
     scale = float(np.abs(cmdp.reward).max())
     assert certificate.gap <= plain.gap + 1e-9 * scale
     assert abs(solution.reward - plain.reward) <= 1e-9 * scale
-    assert solution.upper_bound == certificate.reward_upper and solution.prices is plain.prices
-    exactly = certify_exact(
+    assert solution.upper_bound == certificate.reward_upper and np.array_equal(solution.prices, plain.prices)
+    exactly = certify_known(
         solution.policy, cmdp, exact=True, prices=solution.prices, value_function=solution.value_function
     )
     assert np.all(certificate.margins_lower <= exactly.margins_lower)
@@ -264,20 +274,22 @@ def test_strictness_costs_almost_nothing():
     solution = ib.solve(cmdp, method="lp", certificate=False)
     # A vertex of the program: both constraints bind, so that no bound below the margins can be a positive number.
     assert np.all(np.abs(solution.margins) < 1e-13)
-    assert not certify_exact(solution.policy, cmdp).in_bounds
-    policy, lost = make_strict(cmdp, solution)
-    assert certify_exact(policy, cmdp).in_bounds
-    assert abs(lost) < 1e-11
-    assert make_strict(cmdp, replace(solution, policy=policy)) == (policy, 0.0)  # nothing to do the second time
+    assert not certify_known(solution.policy, cmdp).in_bounds
+    found, by = best_mixture(cmdp, "lp")
+    strict = certified(cmdp, found, method=by)
+    assert strict.certificate.in_bounds and certify_known(strict.policy, cmdp).in_bounds
+    assert 0.0 < strict.reward_given_up < 1e-11
+    safest = ib.occupancy(cmdp, ib.slater(cmdp).policy)  # has room, and is left as it is
+    again = certified(cmdp, found._replace(occupancy=safest), method=by)
+    assert again.reward_given_up == 0.0 and again.certificate.in_bounds
 
 
 def test_a_policy_well_out_of_bounds_is_brought_in_at_a_price():
     cmdp = ib.zoo.queue()
-    solution = ib.solve(cmdp.tightened(-0.01))  # greedy for 0.01 more than allowed
-    policy, lost = make_strict(cmdp, solution)
-    assert certify_exact(policy, cmdp).in_bounds
-    best = ib.solve(cmdp)
-    assert 0.0 < solution.reward - best.reward <= lost + 1e-12
+    greedy, by = best_mixture(cmdp.tightened(-0.01))  # for 0.01 more than allowed
+    solution, best = certified(cmdp, greedy, method=by), ib.solve(cmdp)
+    assert solution.certificate.in_bounds
+    assert 0.0 < greedy.value(cmdp.reward) - best.reward <= solution.reward_given_up + 1e-12
 
 
 def test_only_boundary_policies():
@@ -290,15 +302,15 @@ def test_only_boundary_policies():
         initial=[0.5, 0.5],
         discount=0.9,
     )
-    solution = ib.solve(cmdp)
-    same, certificate = certified(cmdp, solution)
-    assert same.policy is solution.policy
-    assert make_strict(cmdp, solution) == (solution.policy, 0.0)
+    solution, plain = ib.solve(cmdp), ib.solve(cmdp, certificate=False)
+    certificate = solution.certificate
+    assert np.array_equal(solution.policy.probabilities, plain.policy.probabilities)
+    assert solution.reward_given_up == 0.0
     assert certificate.in_bounds == bool(certificate.margins_lower[0] >= 0.0)
     assert -1e-13 < certificate.margins_lower[0] <= 0.0
     if not certificate.in_bounds:
         assert "to spare" in certificate.methods[0] and "not proved" in certificate.verdict
-    assert certify_exact(solution.policy, cmdp, exact=True).in_bounds  # in rationals the margin is 0, which is enough
+    assert certify_known(solution.policy, cmdp, exact=True).in_bounds  # in rationals the margin is 0, which is enough
 
 
 @pytest.mark.parametrize("exact", [False, True])
@@ -334,16 +346,16 @@ def test_refusals():
     policy = ib.Policy.uniform(cmdp)
     zeros = np.zeros(cmdp.n_states)
     with pytest.raises(ib.InvalidInput, match="does not belong"):
-        certify_exact(ib.Policy.uniform(other), cmdp)
+        certify_known(ib.Policy.uniform(other), cmdp)
     with pytest.raises(ib.InvalidInput, match="both"):
-        certify_exact(policy, cmdp, prices=[0.0, 0.0])
+        certify_known(policy, cmdp, prices=[0.0, 0.0])
     with pytest.raises(ib.InvalidInput, match="both"):
-        certify_exact(policy, cmdp, value_function=zeros)
+        certify_known(policy, cmdp, value_function=zeros)
     for prices in ([-0.1, 0.0], [np.nan, 0.0], [0.0]):
         with pytest.raises(ib.InvalidInput, match="prices"):
-            certify_exact(policy, cmdp, prices=prices, value_function=zeros)
+            certify_known(policy, cmdp, prices=prices, value_function=zeros)
     with pytest.raises(ib.InvalidInput, match="value_function"):
-        certify_exact(policy, cmdp, prices=[0.0, 0.0], value_function=[0.0])
+        certify_known(policy, cmdp, prices=[0.0, 0.0], value_function=[0.0])
 
 
 @pytest.mark.parametrize("seed", range(4))

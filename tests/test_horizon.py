@@ -10,30 +10,35 @@ import pytest
 import scipy.sparse as sp
 
 import inbounds as ib
-from inbounds.exact.episodic import (
-    backward_induction,
-    upper_bound,
-)
+from inbounds.criteria import criterion_of
 from inbounds.exact.truncation import truncate
-from inbounds.problem.episodic import (
-    EpisodicCMDP,
-    EpisodicPolicy,
-    evaluate_episodic,
-    mix_episodic,
-    occupancy_episodic,
-)
 
 SEEDS = range(8)
 
 
-def random_problem(seed: int, states=3, actions=2, horizon=3, constraints=2, stationary=False) -> EpisodicCMDP:
+def backward_induction(problem: ib.CMDP, reward):
+    """The best values from each stage and state to the end [H, S], and a policy that has them."""
+    found = criterion_of(problem).solve(reward.ravel(), 0.0)
+    chosen = found.chosen.reshape(problem.horizon, problem.n_states)
+    first_of_stage = problem.n_pairs * np.arange(problem.horizon)[:, None]
+    values = found.value_function.reshape(problem.horizon, problem.n_states)
+    assert found.lower <= problem.initial @ values[0] <= found.upper
+    assert found.upper - found.lower <= 1e-13 * np.abs(reward).max(axis=-1).sum()  # some hundred units of rounding
+    return values, ib.Policy.deterministic(problem, chosen - first_of_stage)
+
+
+def upper_bound(problem: ib.CMDP, reward, guess) -> float:
+    return criterion_of(problem).upper_bound(reward.ravel(), guess.ravel())
+
+
+def random_problem(seed: int, states=3, actions=2, horizon=3, constraints=2, stationary=False) -> ib.CMDP:
     """Random tables of any sign; from three states on, the last one lacks the last action."""
     rng = np.random.default_rng(seed)
     stages = () if stationary else (horizon,)
     allowed = np.ones((states, actions), dtype=bool)
     if states > 2 and actions > 1:
         allowed[-1, -1] = False
-    return EpisodicCMDP.from_dense(
+    return ib.CMDP.from_dense(
         rng.dirichlet(np.full(states, 0.5), size=(*stages, states, actions)),
         reward=rng.normal(size=(*stages, states, actions)),
         constraints=[
@@ -48,12 +53,12 @@ def random_problem(seed: int, states=3, actions=2, horizon=3, constraints=2, sta
     )
 
 
-def random_policy(problem: EpisodicCMDP, seed: int) -> EpisodicPolicy:
+def random_policy(problem: ib.CMDP, seed: int) -> ib.Policy:
     rng = np.random.default_rng((seed, 1))
-    return EpisodicPolicy.from_occupancy(problem, rng.exponential(size=(problem.horizon, problem.n_pairs)))
+    return ib.Policy.from_occupancy(problem, rng.exponential(size=(problem.horizon, problem.n_pairs)))
 
 
-def by_trajectories(problem: EpisodicCMDP, policy: EpisodicPolicy):
+def by_trajectories(problem: ib.CMDP, policy: ib.Policy):
     """Reward, the value of every signal, and the occupancy, by running through every trajectory of pairs."""
     reward, signals = 0.0, np.zeros(problem.n_constraints)
     spent = np.zeros((problem.horizon, problem.n_pairs))
@@ -80,7 +85,7 @@ def test_values_are_those_of_all_trajectories(seed, stationary):
     problem = random_problem(seed, stationary=stationary)
     policy = random_policy(problem, seed)
     reward, signals, spent = by_trajectories(problem, policy)
-    found = evaluate_episodic(problem, policy)
+    found = ib.evaluate(problem, policy)
     assert found.reward == pytest.approx(reward, abs=1e-12)
     margins = [c.margin(value) for c, value in zip(problem.constraints, signals, strict=True)]
     np.testing.assert_allclose(found.margins, margins, rtol=0, atol=1e-12)
@@ -91,7 +96,7 @@ def test_values_are_those_of_all_trajectories(seed, stationary):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_occupancy_satisfies_the_flow_of_every_stage(seed):
     problem = random_problem(seed, states=5, actions=3, horizon=7)
-    spent = occupancy_episodic(problem, random_policy(problem, seed))
+    spent = ib.occupancy(problem, random_policy(problem, seed))
     np.testing.assert_allclose(spent.sum(axis=1), 1.0, rtol=0, atol=1e-14)
     by_state = np.array([problem.pairs.sum_by_state(stage) for stage in spent])
     np.testing.assert_allclose(by_state[0], problem.initial, rtol=0, atol=1e-15)
@@ -104,7 +109,7 @@ def test_occupancy_satisfies_the_flow_of_every_stage(seed):
 def test_a_policy_is_recovered_from_its_occupancy(seed):
     problem = random_problem(seed, states=5, actions=3, horizon=4)
     policy = random_policy(problem, seed)
-    again = EpisodicPolicy.from_occupancy(problem, occupancy_episodic(problem, policy))
+    again = ib.Policy.from_occupancy(problem, ib.occupancy(problem, policy))
     np.testing.assert_allclose(again.probabilities, policy.probabilities, rtol=0, atol=1e-12)
 
 
@@ -116,12 +121,12 @@ def test_values_agree_with_the_backward_recursion(seed):
     for stage in reversed(range(problem.horizon)):
         action_value = problem.reward[stage] + problem.transition[stage].toarray() @ value
         value = problem.pairs.sum_by_state(policy.probabilities[stage] * action_value)
-    assert evaluate_episodic(problem, policy).reward == pytest.approx(problem.initial @ value, abs=1e-12)
+    assert ib.evaluate(problem, policy).reward == pytest.approx(problem.initial @ value, abs=1e-12)
 
 
 def test_stage_dependent_arrays_that_do_not_vary_are_the_stationary_problem():
     once = random_problem(0, stationary=True)
-    again = EpisodicCMDP(
+    again = ib.CMDP(
         offsets=once.offsets,
         transition=tuple(matrix.copy() for matrix in once.transition),
         reward=np.tile(once.reward[0], (once.horizon, 1)),
@@ -131,7 +136,7 @@ def test_stage_dependent_arrays_that_do_not_vary_are_the_stationary_problem():
         actions=once.actions,
     )
     policy = random_policy(once, 0)
-    first, second = evaluate_episodic(once, policy), evaluate_episodic(again, policy)
+    first, second = ib.evaluate(once, policy), ib.evaluate(again, policy)
     assert first.reward == second.reward
     np.testing.assert_array_equal(first.margins, second.margins)
 
@@ -144,42 +149,42 @@ def test_a_mixture_has_the_mean_values_exactly(seed):
     problem = random_problem(seed, states=5, actions=3, horizon=6)
     policies = [random_policy(problem, 100 * seed + j) for j in range(3)]
     weights = np.array([0.5, 0.2, 0.3])
-    values = [evaluate_episodic(problem, policy) for policy in policies]
-    mixed = evaluate_episodic(problem, mix_episodic(problem, policies, weights))
+    values = [ib.evaluate(problem, policy) for policy in policies]
+    mixed = ib.evaluate(problem, ib.mix(problem, policies, weights))
     assert mixed.reward == pytest.approx(weights @ [v.reward for v in values], abs=1e-12)
     np.testing.assert_allclose(mixed.margins, weights @ [v.margins for v in values], rtol=0, atol=1e-12)
-    equal = evaluate_episodic(problem, mix_episodic(problem, policies))
+    equal = ib.evaluate(problem, ib.mix(problem, policies))
     assert equal.reward == pytest.approx(np.mean([v.reward for v in values]), abs=1e-12)
 
 
 def test_averaging_probabilities_is_not_a_mixture():
     """Two steps of the three-cycle: never moving pays 0, always 1/3 + 2/3; a coin at every step pays less than half."""
     problem = ib.zoo.three_cycle(horizon=2)
-    never = EpisodicPolicy.deterministic(problem, np.tile([0, 2, 4], (2, 1)))
-    always = EpisodicPolicy.deterministic(problem, np.tile([1, 3, 5], (2, 1)))
-    mixed = evaluate_episodic(problem, mix_episodic(problem, [never, always])).reward
+    never = ib.Policy.deterministic(problem, np.tile([0, 2, 4], (2, 1)))
+    always = ib.Policy.deterministic(problem, np.tile([1, 3, 5], (2, 1)))
+    mixed = ib.evaluate(problem, ib.mix(problem, [never, always])).reward
     assert mixed == pytest.approx(0.5 * (1 / 3 + 2 / 3), abs=1e-15)
-    coin = EpisodicPolicy(problem.pairs, 0.5 * (never.probabilities + always.probabilities))
+    coin = ib.Policy(problem.pairs, 0.5 * (never.probabilities + always.probabilities))
     # The first move pays 1/3 with probability 1/2; the second 2/3 after a move, 1/3 without, again by coin.
-    assert evaluate_episodic(problem, coin).reward == pytest.approx(0.5 / 3 + 0.25 * 2 / 3 + 0.25 / 3, abs=1e-15)
+    assert ib.evaluate(problem, coin).reward == pytest.approx(0.5 / 3 + 0.25 * 2 / 3 + 0.25 / 3, abs=1e-15)
 
 
 def test_mixture_refuses_bad_weights():
     problem = random_problem(0)
-    policy = EpisodicPolicy.uniform(problem)
+    policy = ib.Policy.uniform(problem)
     with pytest.raises(ib.InvalidInput, match="at least one policy"):
-        mix_episodic(problem, [])
+        ib.mix(problem, [])
     with pytest.raises(ib.InvalidInput, match="sum to 1"):
-        mix_episodic(problem, [policy, policy], [0.5, 0.6])
+        ib.mix(problem, [policy, policy], [0.5, 0.6])
 
 
 # The exact solution
 
 
-def deterministic_policies(problem: EpisodicCMDP):
+def deterministic_policies(problem: ib.CMDP):
     own = [range(problem.offsets[s], problem.offsets[s + 1]) for s in range(problem.n_states)]
     for chosen in product(*own * problem.horizon):
-        yield EpisodicPolicy.deterministic(problem, np.reshape(chosen, (problem.horizon, problem.n_states)))
+        yield ib.Policy.deterministic(problem, np.reshape(chosen, (problem.horizon, problem.n_states)))
 
 
 def best_mixture_of_two(rewards, margins) -> float | None:
@@ -197,7 +202,7 @@ def best_mixture_of_two(rewards, margins) -> float | None:
 @pytest.mark.parametrize("seed", range(12))
 def test_optimum_against_all_deterministic_policies(seed):
     problem = random_problem(seed, states=2, horizon=3, constraints=1)
-    values = [evaluate_episodic(problem, policy) for policy in deterministic_policies(problem)]
+    values = [ib.evaluate(problem, policy) for policy in deterministic_policies(problem)]
     assert len(values) == 4**3
     optimum = best_mixture_of_two([v.reward for v in values], [v.margins[0] for v in values])
     assert ib.slater(problem).value == pytest.approx(max(v.margins[0] for v in values), abs=1e-9)
@@ -244,7 +249,7 @@ def test_solution_is_consistent(seed):
     problem = random_problem(seed, states=5, actions=3, horizon=6)
     problem = problem.tightened(ib.slater(problem).value - 0.05)  # feasible, and tight
     best = ib.solve(problem)
-    judged = evaluate_episodic(problem, best.policy)
+    judged = ib.evaluate(problem, best.policy)
     assert best.reward == judged.reward
     np.testing.assert_array_equal(best.margins, judged.margins)
     np.testing.assert_array_equal(best.occupancy, judged.occupancy)
@@ -252,8 +257,8 @@ def test_solution_is_consistent(seed):
     assert 0.0 <= best.gap <= 1e-8 * max(1.0, float(best.prices.max()))
     assert np.all(best.prices >= 0.0)
     np.testing.assert_allclose(best.prices * best.margins, 0.0, rtol=0, atol=1e-7)
-    assert best.value_function.shape == (problem.horizon + 1, problem.n_states)
-    assert np.all(best.value_function[-1] == 0.0)
+    assert best.value_function.shape == (problem.horizon, problem.n_states)
+    assert best.certificate.in_bounds and best.certificate.kind == "rounding-bounded"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -270,13 +275,13 @@ def test_weak_duality_from_any_prices_and_any_guess(seed):
         assert tight == pytest.approx(problem.initial @ values[0], abs=1e-12)
         assert tight >= optimum - 1e-9
         # The dual function and its slope, as a method on the dual would ask for them.
-        judged = evaluate_episodic(problem, greedy)
+        judged = ib.evaluate(problem, greedy)
         assert judged.reward + prices @ judged.margins == pytest.approx(tight, abs=1e-11)
         guess = values + rng.normal(size=values.shape)
         assert upper_bound(problem, priced, guess) >= tight - 1e-12
 
 
-def test_a_negative_value_after_the_end_is_mended():
+def test_a_guess_that_is_off_by_a_constant_is_mended():
     problem = random_problem(0)
     values, _ = backward_induction(problem, problem.reward)
     guess = values - 1.0
@@ -287,8 +292,8 @@ def test_a_negative_value_after_the_end_is_mended():
 def test_backward_induction_beats_every_deterministic_policy(seed):
     problem = random_problem(seed, states=2, horizon=3, constraints=0)
     values, greedy = backward_induction(problem, problem.reward)
-    best = max(evaluate_episodic(problem, policy).reward for policy in deterministic_policies(problem))
-    assert evaluate_episodic(problem, greedy).reward == pytest.approx(best, abs=1e-12)
+    best = max(ib.evaluate(problem, policy).reward for policy in deterministic_policies(problem))
+    assert ib.evaluate(problem, greedy).reward == pytest.approx(best, abs=1e-12)
     assert problem.initial @ values[0] == pytest.approx(best, abs=1e-12)
     assert ib.solve(problem).reward == pytest.approx(best, abs=1e-10)
 
@@ -336,7 +341,7 @@ def test_unvisited_states_are_greedy_at_the_optimal_prices():
 
 
 def test_degenerate_problems():
-    one_step = EpisodicCMDP(
+    one_step = ib.CMDP(
         offsets=[0, 2],
         transition=[[1.0], [1.0]],
         reward=[1.0, 0.0],
@@ -369,7 +374,7 @@ def test_unknown_method():
 # Infeasible problems
 
 
-def check_proof(problem: EpisodicCMDP, proof: ib.Infeasible) -> None:
+def check_proof(problem: ib.CMDP, proof: ib.Infeasible) -> None:
     """Weights >= 0 that sum to 1, under which no policy has a combined margin >= 0."""
     assert np.all(proof.prices >= 0.0)
     assert proof.prices.sum() == pytest.approx(1.0, abs=1e-12)
@@ -415,7 +420,7 @@ def test_feasibility_is_decided_on_both_sides(seed):
     problem = random_problem(seed, states=4, actions=3, horizon=5)
     best = ib.slater(problem)
     assert best.upper_bound == pytest.approx(best.value, abs=1e-8)
-    assert evaluate_episodic(problem, best.policy).margins.min() == best.value
+    assert ib.evaluate(problem, best.policy).margins.min() == best.value
     ib.solve(problem.tightened(best.value - 1e-6))
     with pytest.raises(ib.Infeasible) as caught:
         ib.solve(problem.tightened(best.value + 1e-6))
@@ -445,7 +450,7 @@ def test_truncation_error_bound_holds(cmdp, horizon):
     for seed in range(5):
         policy = random_stationary(cmdp, seed)
         whole = ib.evaluate(cmdp, policy)
-        part = evaluate_episodic(cut.problem, EpisodicPolicy.repeated(cut.problem, policy))
+        part = ib.evaluate(cut.problem, policy)
         assert abs(whole.reward - (1 - cmdp.discount) * part.reward) <= cut.reward_error + 1e-14
         difference = np.abs(whole.margins - (1 - cmdp.discount) * part.margins)
         assert np.all(difference <= cut.margin_errors + 1e-14)
@@ -456,7 +461,7 @@ def test_truncation_error_bound_is_reached():
     signal = ib.Constraint([3.0], at_least=1.0)
     cmdp = ib.CMDP(offsets=[0, 1], transition=[[1.0]], reward=[1.0], constraints=[signal], initial=[1.0], discount=0.9)
     cut = truncate(cmdp, horizon=5)
-    part = evaluate_episodic(cut.problem, EpisodicPolicy.uniform(cut.problem))
+    part = ib.evaluate(cut.problem, ib.Policy.uniform(cut.problem))
     assert 1.0 - (1 - 0.9) * part.reward == pytest.approx(cut.reward_error, abs=1e-15)
     assert 2.0 - (1 - 0.9) * part.margins[0] == pytest.approx(cut.margin_errors[0], abs=1e-15)
     assert cut.reward_error == pytest.approx(0.9**5, abs=1e-16)
@@ -478,7 +483,7 @@ def test_to_stationary_has_exactly_the_values_of_policy_then_afterwards(cmdp, ho
     cut = truncate(cmdp, horizon=horizon)
     policy = random_policy(cut.problem, horizon)
     afterwards = random_stationary(cmdp, 7)
-    part = evaluate_episodic(cut.problem, policy)
+    part = ib.evaluate(cut.problem, policy)
     arrived = cmdp.transition.toarray().T @ part.occupancy[-1]
     tail = ib.evaluate(replace(cmdp, initial=arrived), afterwards)
     left, kept = cmdp.discount**horizon, 1 - cmdp.discount
@@ -493,7 +498,7 @@ def test_a_stationary_policy_survives_the_round_trip():
     queue = ib.zoo.queue()
     policy = random_stationary(queue, 0)
     cut = truncate(queue, horizon=4)
-    again = cut.to_stationary(EpisodicPolicy.repeated(cut.problem, policy))
+    again = cut.to_stationary(policy)
     np.testing.assert_allclose(again.probabilities, policy.probabilities, rtol=0, atol=1e-12)
 
 
@@ -581,25 +586,25 @@ WRONG_ROW = np.array([[1.0, 0.0], [0.0, 0.9], [0.5, 0.5]])
 )
 def test_wrong_input_is_named(changes, message):
     with pytest.raises(ib.InvalidInput, match=message):
-        EpisodicCMDP(**parts(**changes))
+        ib.CMDP(**parts(**changes))
 
 
 def test_wrong_dense_input_is_named():
     eye = np.eye(2)[:, None, :]
     good = {"reward": np.ones((2, 1)), "initial": [1.0, 0.0], "horizon": 3}
     with pytest.raises(ib.InvalidInput, match=r"transition must have shape \[S, A, S\] or \[H, S, A, S\]"):
-        EpisodicCMDP.from_dense(np.eye(2), **good)
+        ib.CMDP.from_dense(np.eye(2), **good)
     with pytest.raises(ib.InvalidInput, match="transition has 2 stages, but the horizon is 3"):
-        EpisodicCMDP.from_dense(np.stack([eye, eye]), **good)
+        ib.CMDP.from_dense(np.stack([eye, eye]), **good)
     with pytest.raises(ib.InvalidInput, match=r"reward must have shape \[S, A\] = \(2, 1\) or \[H, S, A\]"):
-        EpisodicCMDP.from_dense(eye, **good | {"reward": np.ones((2, 2, 1))})
+        ib.CMDP.from_dense(eye, **good | {"reward": np.ones((2, 2, 1))})
     with pytest.raises(ib.InvalidInput, match="allowed must be booleans"):
-        EpisodicCMDP.from_dense(eye, **good, allowed=np.ones((2, 1)))
+        ib.CMDP.from_dense(eye, **good, allowed=np.ones((2, 1)))
 
 
 def test_problem_is_read_only_and_leaves_its_input_alone():
     pieces = parts(reward=np.ones((3, 3)), transition=sp.csr_array(np.array([[1.0, 0], [0, 1.0], [0.5, 0.5]])))
-    problem = EpisodicCMDP(**pieces)
+    problem = ib.CMDP(**pieces)
     pieces["reward"][0, 0] = 5.0
     pieces["transition"].data[0] = 5.0
     assert problem.reward[0, 0] == 1.0
@@ -607,7 +612,7 @@ def test_problem_is_read_only_and_leaves_its_input_alone():
     for array in (problem.reward, problem.margins, problem.initial, problem.transition[0].data):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0.0
-    stationary = EpisodicCMDP(**parts())
+    stationary = ib.CMDP(**parts())
     with pytest.raises(ValueError, match="read-only"):
         stationary.reward[0, 0] = 0.0
     assert stationary.transition[0] is stationary.transition[2]
@@ -616,70 +621,73 @@ def test_problem_is_read_only_and_leaves_its_input_alone():
 
 
 def test_margins_are_spread_over_the_stages():
-    problem = EpisodicCMDP(**parts())
+    problem = ib.CMDP(**parts())
     np.testing.assert_allclose(problem.margins, np.full((1, 3, 3), 1.0 / 3.0), atol=1e-15)
     assert problem.margin_scales[0] == pytest.approx(1.0, abs=1e-15)
     assert problem.tightened(0.5).constraints[0].at_most == 3.5
-    assert repr(problem) == "EpisodicCMDP(2 states, 3 pairs, 1 constraint, horizon 3)"
+    assert repr(problem) == "CMDP(2 states, 3 pairs, 1 constraint, horizon 3)"
 
 
 def test_policy_tables():
-    problem = EpisodicCMDP(**parts())
-    policy = EpisodicPolicy.uniform(problem)
+    problem = ib.CMDP(**parts())
+    policy = ib.Policy.uniform(problem)
     table = policy.table()
     np.testing.assert_array_equal(table, np.tile([[0.5, 0.5], [1.0, 0.0]], (3, 1, 1)))
-    np.testing.assert_array_equal(EpisodicPolicy.from_table(problem, table).probabilities, policy.probabilities)
-    assert policy.at(1).by_label() == {"on": {"keep": 0.5, "switch": 0.5}, "off": {"keep": 1.0}}
-    assert repr(policy) == "EpisodicPolicy(3 stages, 2 states, randomises in 3)"
-    with pytest.raises(ib.InvalidInput, match=r"must have shape \[H, S, A\] with H = 3, found \(2, 2\)"):
-        EpisodicPolicy.from_table(problem, table[0])
+    np.testing.assert_array_equal(ib.Policy.from_table(problem, table).probabilities, policy.probabilities)
+    assert policy.by_label() == [{"on": {"keep": 0.5, "switch": 0.5}, "off": {"keep": 1.0}}] * 3
+    assert policy.at(1).by_label() == policy.by_label()[1]
+    assert repr(policy) == "Policy(3 stages, 2 states, randomises in 3)"
+    again = ib.evaluate(problem, ib.Policy.from_table(problem, table[0]))  # the same at every stage
+    assert np.array_equal(again.occupancy, ib.evaluate(problem, policy).occupancy)
+    with pytest.raises(ib.InvalidInput, match="does not belong to this problem"):
+        ib.Policy.from_table(problem, table[:2])
     for chosen in ([0, 2], [[0, 2]], [[0, 2]] * 2 + [[0, 1]]):
-        with pytest.raises(ib.InvalidInput, match="chosen must hold, for every stage and state"):
-            EpisodicPolicy.deterministic(problem, chosen)
+        with pytest.raises(ib.InvalidInput, match="chosen must "):
+            ib.Policy.deterministic(problem, chosen)
     with pytest.raises(ib.InvalidInput, match="an action that it does not have"):
-        EpisodicPolicy.from_table(problem, np.full((3, 2, 2), 0.5))
-    with pytest.raises(ib.InvalidInput, match=r"must have shape \[H, n\] with n = 3, found \(3,\)"):
-        EpisodicPolicy(problem.pairs, [0.5, 0.5, 1.0])
+        ib.Policy.from_table(problem, np.full((3, 2, 2), 0.5))
+    with pytest.raises(ib.InvalidInput, match=r"must have 3 entries, one per pair \(with a horizon: at each stage\)"):
+        ib.Policy(problem.pairs, [0.5, 0.5])
     with pytest.raises(ib.InvalidInput, match=r"stage 1, state 'off': the policy's probabilities sum to 0\.5"):
-        EpisodicPolicy(problem.pairs, [[0.5, 0.5, 1.0], [0.5, 0.5, 0.5]])
+        ib.Policy(problem.pairs, [[0.5, 0.5, 1.0], [0.5, 0.5, 0.5]])
     with pytest.raises(
         ib.InvalidInput, match=r"stage 0, state 'on', action 'switch': the policy has probability -0\.5"
     ):
-        EpisodicPolicy(problem.pairs, [[1.5, -0.5, 1.0]])
+        ib.Policy(problem.pairs, [[1.5, -0.5, 1.0]])
     with pytest.raises(ib.InvalidInput, match="does not belong to this problem"):
-        evaluate_episodic(problem, EpisodicPolicy(problem.pairs, [[0.5, 0.5, 1.0]]))
-    with pytest.raises(ib.InvalidInput, match=r"the occupancy must have shape \[H, n\] = \(3, 3\)"):
-        EpisodicPolicy.from_occupancy(problem, [0.5, 0.5, 1.0])
+        ib.evaluate(problem, ib.Policy(problem.pairs, [[0.5, 0.5, 1.0]]))
+    with pytest.raises(ib.InvalidInput, match=r"the occupancy must have the shape \(3, 3\), found \(3,\)"):
+        ib.Policy.from_occupancy(problem, [0.5, 0.5, 1.0])
 
 
 def test_sampled_actions_follow_the_stage():
-    problem = EpisodicCMDP(**parts())
-    policy = EpisodicPolicy(problem.pairs, [[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.3, 0.7, 1.0]])
+    problem = ib.CMDP(**parts())
+    policy = ib.Policy(problem.pairs, [[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.3, 0.7, 1.0]])
     rng = np.random.default_rng(0)
-    assert {policy.sample(0, 0, rng) for _ in range(20)} == {0}
-    assert {policy.sample(1, 0, rng) for _ in range(20)} == {1}
-    assert {policy.sample(2, 1, rng) for _ in range(20)} == {0}
+    assert {policy.sample(0, rng, stage=0) for _ in range(20)} == {0}
+    assert {policy.sample(0, rng, stage=1) for _ in range(20)} == {1}
+    assert {policy.sample(1, rng, stage=2) for _ in range(20)} == {0}
     draws = 10_000
-    share = sum(policy.sample(2, 0, rng) for _ in range(draws)) / draws
+    share = sum(policy.sample(0, rng, stage=2) for _ in range(draws)) / draws
     assert abs(share - 0.7) < 5 * np.sqrt(0.7 * 0.3 / draws)  # five standard errors: one seed in two million fails
 
 
 def test_what_is_not_numbers_or_not_finite_is_refused_by_name():
     media = ib.zoo.media()
     with pytest.raises(ib.InvalidInput, match="transition must be numbers, found list"):
-        EpisodicCMDP.from_dense([["x"]], reward=[[0.0]], initial=[1.0], horizon=2)
-    with pytest.raises(ib.InvalidInput, match="the probabilities of an episodic policy must be numbers, found str"):
-        EpisodicPolicy(media.pairs, "uniform")
+        ib.CMDP.from_dense([["x"]], reward=[[0.0]], initial=[1.0], horizon=2)
+    with pytest.raises(ib.InvalidInput, match="the probabilities of a policy must be numbers, found str"):
+        ib.Policy(media.pairs, "uniform")
     with pytest.raises(ib.InvalidInput, match="the tightening must have 1 entries, found shape"):
         media.tightened([0.1, 0.2, 0.3])
     spent = np.full((media.horizon, media.n_pairs), 1.0 / media.n_pairs)
     spent[3, 0] = np.nan
     with pytest.raises(ib.InvalidInput, match=r"stage 3, .*: the occupancy is nan"):
-        EpisodicPolicy.from_occupancy(media, spent)
+        ib.Policy.from_occupancy(media, spent)
 
 
 def test_a_policy_normalised_twice_has_the_same_bits():
     media = ib.zoo.media()
     weights = np.random.default_rng(0).exponential(size=(media.horizon, media.n_pairs))
-    policy = EpisodicPolicy.from_occupancy(media, weights)
-    assert np.array_equal(EpisodicPolicy(media.pairs, policy.probabilities).probabilities, policy.probabilities)
+    policy = ib.Policy.from_occupancy(media, weights)
+    assert np.array_equal(ib.Policy(media.pairs, policy.probabilities).probabilities, policy.probabilities)

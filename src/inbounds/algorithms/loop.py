@@ -1,0 +1,148 @@
+"""The only loop, clock and exit: log-spaced checkpoints, pieces in between, and the record of the run.
+
+`ib.learn` and `ib.iterate` are both this loop; one counts samples, the other iterations.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from inbounds.algorithms.algorithm import Algorithm, Prepared, Run, record_of
+from inbounds.algorithms.known import in_scaled_units, known_model
+from inbounds.arrays import Floats, freeze
+from inbounds.errors import InvalidInput
+from inbounds.inputs import is_whole
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.criterion import require_criterion
+from inbounds.problem.draws import CHUNK, fitted
+from inbounds.problem.policy import Policy
+from inbounds.problem.simulator import Scaling, Simulator
+
+_CHUNK = 1_000
+"""Iterations between two looks at the keyboard and the progress callback."""
+
+Progress = Callable[[int], None] | None
+
+
+def run_on_samples(
+    simulator: Simulator,
+    algorithm: Any,
+    samples: int,
+    seed: int | np.random.SeedSequence,
+    checkpoints: int | Sequence[int] = 1,
+    progress: Progress = None,
+) -> Run:
+    """The run of ``ib.learn``, whose arguments these are, checked."""
+    started, record = time.perf_counter(), record_of(algorithm)
+    refuse(record, simulator, "cmdp.unconstrained().simulator()")
+    rng, world = np.random.default_rng(seed), simulator.open()
+    advance = fitted(record.advance, world)
+    begun = record.prepare(algorithm, simulator, samples, rng)
+    state, constants = begun.state, begun.constants
+    return visit(
+        begun,
+        checkpoint_counts(checkpoints, begun.samples, samples),
+        CHUNK,
+        lambda drawn, until: advance(state, constants, world, rng, drawn, until),
+        lambda: record.extract(state, constants, simulator),
+        simulator.scaling,
+        progress,
+        started,
+    )
+
+
+def run_on_model(
+    cmdp: CMDP, algorithm: Any, iterations: int, checkpoints: int | Sequence[int] = 1, progress: Progress = None
+) -> Run:
+    """The run of ``ib.iterate``, whose arguments these are, checked."""
+    started, record = time.perf_counter(), record_of(algorithm)
+    known = record.known
+    assert known is not None
+    refuse(record, cmdp, "cmdp.unconstrained()")
+    scaling, scaled = in_scaled_units(cmdp)
+    model = known_model(scaled)
+    begun = known.prepare(algorithm, scaled, iterations)
+    state, constants = begun.state, begun.constants
+
+    def advance(done: int, until: int) -> int:
+        known.advance(state, constants, model, done, until)
+        return until
+
+    run = visit(
+        begun,
+        checkpoint_counts(checkpoints, 0, iterations, "iterations"),
+        _CHUNK,
+        advance,
+        lambda: known.extract(state, constants, cmdp),
+        scaling,
+        progress,
+        started,
+    )
+    return replace(run, samples=freeze(np.zeros_like(run.samples)), iterations=run.samples)
+
+
+def visit(
+    begun: Prepared,
+    counts: Sequence[int],
+    chunk: int,
+    advance: Callable[[int, int], int],
+    extract: Callable[[], tuple[Policy, Floats]],
+    scaling: Scaling,
+    progress: Progress,
+    started: float,
+) -> Run:
+    """The run with a policy at each of the counts; `samples` are whatever ``advance(done, until) -> until`` counts.
+
+    It is called for pieces of at most `chunk`. ``extract()`` is the policy of the moment, with prices in scaled units.
+    """
+    done, reached, policies, prices = begun.samples, [], [], np.empty(0)
+    for checkpoint in counts:
+        while done < checkpoint:
+            done = advance(done, min(done + chunk, checkpoint))
+            if progress is not None:
+                progress(done)
+        policy, prices = extract()
+        reached.append(done)
+        policies.append(policy)
+    return Run(
+        policy=policies[-1],
+        prices=freeze(scaling.prices_in_user_units(prices)),
+        samples=freeze(np.array(reached, dtype=np.int64)),
+        policies=tuple(policies),
+        seconds=time.perf_counter() - started,
+        settings=begun.settings,
+        guarantee=begun.guarantee,
+    )
+
+
+def refuse(record: Algorithm, problem: CMDP | Simulator, without: str) -> None:
+    """Refuse a problem of another criterion, or with constraints that the algorithm knows nothing of."""
+    require_criterion(problem, record.criterion, record.name)
+    if problem.n_constraints > 0 and not record.constrained:
+        raise InvalidInput(
+            f"{record.name} knows no constraints, and this problem has {problem.n_constraints}; drop them: {without}"
+        )
+
+
+def checkpoint_counts(checkpoints: int | Sequence[int], drawn: int, samples: int, what: str = "samples") -> list[int]:
+    """Increasing counts (of `what`) after `drawn`, of which `samples` is the last."""
+    if isinstance(checkpoints, int | np.integer):
+        if checkpoints < 1:
+            raise InvalidInput(f"checkpoints must be at least 1, found {checkpoints}")
+        first = min(100, samples)
+        spaced = np.geomspace(first, samples, int(checkpoints)) if checkpoints > 1 else np.array([samples])
+        wanted = {int(count) for count in np.rint(spaced)}
+    else:
+        listed = list(checkpoints) if isinstance(checkpoints, Iterable) else [checkpoints]
+        wrong = [count for count in listed if not (is_whole(count, 1) and count <= samples)]
+        if wrong:
+            raise InvalidInput(
+                f"checkpoints must be whole numbers between 1 and {what} ({samples:,}), found {wrong[0]!r}"
+            )
+        wanted = {int(count) for count in listed}
+    return sorted({count for count in wanted if count > drawn} | {samples})

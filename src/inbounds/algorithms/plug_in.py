@@ -1,0 +1,97 @@
+"""Algorithms for known models, from samples: all pairs are tried equally often; iterations are on the empirical model.
+
+What `opg_pd` and `rpg_pd` share beside the iterations themselves. Both also output their last iterate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inbounds.algorithms.algorithm import Prepared
+from inbounds.algorithms.empirical import accuracy, log_in_turn, model_of
+from inbounds.algorithms.known import known_model
+from inbounds.algorithms.settings import require_kappa, require_not_negative, require_share, require_whole
+from inbounds.arrays import Floats
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.policy import Policy
+from inbounds.problem.simulator import Simulator
+from inbounds.proofs.evidence import Log
+
+
+def require_plug_in(settings: Any) -> None:
+    """Check the settings that such algorithms have in common."""
+    require_share(settings, "slater")
+    require_kappa(settings)
+    require_not_negative(settings, "kappa_multiplier")
+    require_whole(settings, "iterations")
+
+
+class PlugIn(NamedTuple):
+    """The constants of an algorithm for known models that, from samples, iterates on the empirical model."""
+
+    settings: Any
+    iterations: int
+    bias: float  # the kappa that its iterations need even with exact values
+
+
+def default_iterations(n_pairs: int) -> int:
+    """How many iterations are made on an empirical model: 20,000, but 2e6 / n beyond a hundred pairs; at least 100.
+
+    So that a policy is a matter of seconds: small models are eliminated, at a cost that grows with a power of the
+    number of states; large ones swept, tens of times an iteration.
+    """
+    return max(min(20_000, 2_000_000 // n_pairs), 100)
+
+
+def plug_in_iterations(settings: Any, simulator: Simulator) -> int:
+    """As given in the settings, or the default for so many pairs."""
+    given = settings.iterations
+    return default_iterations(simulator.pairs.n_pairs) if given is None else int(given)
+
+
+def prepare_plug_in(
+    settings: Any, simulator: Simulator, samples: int, steps: Sequence[str], bias: float = 0.0
+) -> Prepared:
+    """As in `Algorithm`; `steps` names the settings to be shown beside those that all such algorithms have."""
+    log = log_in_turn(simulator, samples)
+    constants = PlugIn(settings, plug_in_iterations(settings, simulator), bias)
+    resolved = {name: getattr(settings, name) for name in steps} | {
+        "slater": "of the empirical model" if settings.slater is None else settings.slater,
+        "kappa": tightening(constants, samples // simulator.pairs.n_pairs, simulator.discount),
+        "iterations": constants.iterations,
+    }
+    return Prepared(log, constants, 0, resolved, "none: the paper assumes that values are known, not sampled")
+
+
+def tightening(constants: PlugIn, per_pair: int, discount: float) -> float:
+    """kappa after so many samples of every pair: as given, or the bias and a share of the accuracy of the model."""
+    settings = constants.settings
+    if settings.kappa is None:
+        return min(constants.bias + settings.kappa_multiplier * accuracy(per_pair, discount), 1.0)
+    return settings.kappa
+
+
+def extract_plug_in(state: Log, constants: PlugIn, simulator: Simulator) -> tuple[Policy, Floats]:
+    """The policy after the iterations on the empirical model of now; uniform while a pair is untried."""
+    model = model_of(state, simulator)
+    if model is None:
+        return Policy.uniform(simulator), np.zeros(simulator.n_constraints)
+    kappa = tightening(constants, int(state.visits.min()), simulator.discount)
+    return iterate_plug_in(replace(constants.settings, kappa=kappa), model, constants.iterations)
+
+
+def iterate_plug_in(algorithm: Any, model: CMDP, iterations: int) -> tuple[Policy, Floats]:
+    """The policy after some iterations on an (empirical) model in scaled units, and its prices [K], scaled."""
+    known = algorithm.algorithm.known
+    state, constants, *_ = known.prepare(algorithm, model, iterations)
+    known.advance(state, constants, known_model(model), 0, iterations)
+    return known.extract(state, constants, model)
+
+
+def last_iterate(state: Any, constants: Any, problem: Any) -> tuple[Policy, Floats]:
+    """The `extract` of algorithms whose last policy and prices are the answer."""
+    return Policy(problem.pairs, state.policy), state.prices.copy()

@@ -1,0 +1,138 @@
+"""What a policy is worth on a known model: the one evaluation, for every criterion.
+
+The occupancy of a policy (occupancy measure) is the share of time that it spends at each pair, as the criterion counts
+time; every value is a product with it: reward = <occupancy, reward>.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from inbounds.arrays import Floats, freeze
+from inbounds.criteria import criterion_of
+from inbounds.errors import InvalidInput
+from inbounds.inputs import float_vector
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.policy import Policy, for_problem
+
+ROUNDING = 1e-9
+"""How far below zero a margin may be, relative to the largest it can be, before it counts as out of bounds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The exact values of a policy on a known model, in the user's units.
+
+    ``reward`` and ``margins`` are what the criterion calls a value: discounted averages per step, normalised by (1 -
+    discount); sums over a finite horizon; or long-run averages per step. ``total_reward`` and ``total_margins`` are the
+    discounted sums, and for the other criteria the same as the values.
+    """
+
+    reward: float
+    margins: Floats  # [K]
+    total_reward: float
+    total_margins: Floats  # [K]
+    occupancy: Floats  # [n], or [H, n]
+    margin_scales: Floats  # [K], a bound on each absolute margin
+
+    @property
+    def in_bounds(self) -> bool:
+        """Every margin >= 0, up to the rounding of floating point (1e-9 of the largest margin there can be)."""
+        return within_rounding(self.margins, self.margin_scales)
+
+
+def within_rounding(margins: Floats, scales: Floats) -> bool:
+    """Whether margins [K] are >= 0, up to rounding."""
+    return bool(np.all(margins >= -ROUNDING * scales))
+
+
+def occupancy(cmdp: CMDP, policy: Policy) -> Floats:
+    """The share of time that `policy` spends at each pair (its occupancy measure), [n]; with a horizon [H, n].
+
+    Sums to 1 (at each stage). Discounted, it is (1 - discount) times the discounted number of visits.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> spent = ib.occupancy(queue, ib.Policy.uniform(queue))
+    >>> [round(float(share), 4) for share in queue.pairs.sum_by_state(spent)]
+    [0.1599, 0.1655, 0.167, 0.1704, 0.1911, 0.1461]
+    """
+    return freeze(_entries(cmdp, policy).reshape(cmdp.shape))
+
+
+def evaluate(cmdp: CMDP, policy: Policy) -> Evaluation:
+    """The exact reward and margins of a policy, in the user's units.
+
+    Values are discounted averages per step, normalised by (1 - discount); sums over a finite horizon; or long-run
+    averages per step: as the criterion of the problem says.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> uniform = ib.evaluate(queue, ib.Policy.uniform(queue))
+    >>> round(uniform.total_reward, 6), [round(float(m), 6) for m in uniform.total_margins], uniform.in_bounds
+    (4.988788, [-4.0, -1.04], False)
+    >>> media = ib.zoo.media()
+    >>> uniform = ib.evaluate(media, ib.Policy.uniform(media))
+    >>> round(uniform.reward, 6), abs(float(uniform.margins[0])) < 1e-12, uniform.occupancy.shape
+    (-8.254212, True, (10, 20))
+    """
+    return Evaluation(**values_of(cmdp, _entries(cmdp, policy)))
+
+
+def _entries(cmdp: CMDP, policy: Policy) -> Floats:
+    """The occupancy of a policy, stage by stage [N]."""
+    criterion = criterion_of(cmdp)
+    return criterion.time_at_entries(criterion.follow(for_problem(cmdp, policy).probabilities.ravel()))
+
+
+def values_of(cmdp: CMDP, spent: Floats) -> dict[str, Any]:
+    """The values that belong to an occupancy [N], as the fields of an `Evaluation`."""
+    # Where the policy never is, nothing counts. And no products of matrices: BLAS would wake all cores for them.
+    entries = np.flatnonzero(spent != 0.0)
+    shares, criterion = spent[entries], criterion_of(cmdp)
+    reward = float(np.sum(shares * cmdp.reward.ravel()[entries]))
+    margins = np.array([np.sum(shares * margin[entries]) for margin in cmdp.margins.reshape(-1, spent.size)])
+    return {
+        "reward": reward,
+        "margins": freeze(margins),
+        "total_reward": float(criterion.total(reward)),
+        "total_margins": freeze(np.array(criterion.total(margins))),
+        "occupancy": freeze(spent.reshape(cmdp.shape)),
+        "margin_scales": cmdp.margin_scales,
+    }
+
+
+def mix(cmdp: CMDP, policies: Sequence[Policy], weights: Any = None) -> Policy:
+    """ONE policy whose values are the weighted means of the values of `policies` (default: equal weights).
+
+    The mixture draws one of the policies at the start and keeps to it. Mixing goes through occupancies, so the values
+    are exact, whatever the criterion counts as a value (a discounted average, a sum, or a long-run average); averaging
+    the probabilities would not give them.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> best, safest = ib.solve(queue).policy, ib.slater(queue).policy
+    >>> half = ib.evaluate(queue, ib.mix(queue, [best, safest]))
+    >>> mean = (ib.evaluate(queue, best).reward + ib.evaluate(queue, safest).reward) / 2
+    >>> abs(half.reward - mean) < 1e-12
+    True
+    """
+    if not policies:
+        raise InvalidInput("a mixture needs at least one policy")
+    shares = np.full(len(policies), 1.0 / len(policies))
+    if weights is not None:
+        shares = float_vector(weights, len(policies), "the weights of a mixture")
+        if not np.all(shares >= 0.0) or abs(shares.sum() - 1.0) > 1e-9:
+            raise InvalidInput("the weights of a mixture must be >= 0 and sum to 1")
+    mixed = sum(share * occupancy(cmdp, policy) for share, policy in zip(shares, policies, strict=True))
+    return Policy.from_occupancy(cmdp, mixed, otherwise=for_problem(cmdp, policies[int(np.argmax(shares))]))

@@ -1,0 +1,97 @@
+"""Sums over a finite horizon of H stages.
+
+There is no discount, and nothing is normalised. Transitions, reward and signals may change with the stage; the states
+and their actions do not. The occupancy of a policy is the probability of each pair at each stage, which follows
+forwards from the initial distribution,
+
+    sum_a x_0(s, a) = initial(s),        sum_a x_h(s', a) = sum_{s, a} P_{h-1}(s' | s, a) x_{h-1}(s, a),
+
+and values follow backwards from the end. Both passes are exact up to rounding: nothing is iterated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from inbounds.arrays import Floats, Ints
+from inbounds.criteria.contract import ACCURACY, Criterion, Followed, Found
+from inbounds.numerics.bellman import UNIT
+
+
+class FiniteHorizon(Criterion):
+    """Sums over a finite horizon."""
+
+    own, reach, shifts = 0.0, 1.0, True
+    value_in_words = "a sum over the horizon"
+
+    def total(self, value: Any) -> Any:
+        """The value itself: it is a sum already."""
+        return value
+
+    def in_words(self, value: float, digits: int = 6) -> str:
+        """Over how many stages."""
+        return f"{value:.{digits}g} over {len(self.layers)} stages"
+
+    def solve(
+        self, reward: Floats, tolerance: float, start: Any = None, settled: float = 0.0, keep_backups: bool = False
+    ) -> Found:
+        """Backward induction, whatever the tolerance; the bracket is as wide as its rounding can be.
+
+        A backup of stage h adds a reward to a mean over at most L next states of values that are at most the sum of the
+        rewards behind it; its error is at most (L + 4) units of rounding of that, and errors add up over the stages.
+        """
+        del tolerance, start, settled
+        y, chosen = np.zeros(self.n_places), np.empty(self.n_places, dtype=np.int64)
+        backups = np.empty(self.n_entries) if keep_backups else None
+        ahead = np.zeros(self.pairs.n_states)
+        rounding, largest = 0.0, 0.0
+        for layer in reversed(self.layers):
+            backup = reward[layer.entries] + (0.0 if layer.next_places is None else layer.transition @ ahead)
+            ahead, pairs = self.pairs.best(backup)
+            y[layer.places], chosen[layer.places] = ahead, pairs + layer.entries.start
+            largest += float(np.abs(reward[layer.entries]).max())
+            rounding += (int(np.diff(layer.rows.starts).max()) + 4) * UNIT * largest
+            if backups is not None:
+                backups[layer.entries] = backup
+        rounding += 64 * UNIT * largest  # of the mean over the initial distribution
+        value = float(np.sum(self.initial * ahead))
+        return Found(y, chosen, value - rounding, value + rounding, backups=backups)
+
+    def time(self, found: Found, accuracy: float, start: Floats | None = None) -> Floats:
+        """The probability of each state at each stage, [H * S]."""
+        taken = np.zeros(self.n_entries)
+        taken[found.chosen] = 1.0
+        return self.follow(taken).time
+
+    def expect(self, reward: Floats, chosen: Ints, value: Floats) -> Found:
+        """Nothing is gained by a guess."""
+        return Found(value, chosen, -np.inf, np.inf)
+
+    def values(self, found: Found, signals: Floats, start: Floats | None = None) -> tuple[Floats, Floats]:
+        """The value functions [K, H * S] of signals [K, N] under the policy; gains 0."""
+        taken = np.zeros(self.n_entries)
+        taken[found.chosen] = 1.0
+        return self.proof_vectors(Followed(taken, np.empty(0), None, None), signals), np.zeros(len(signals))
+
+    def follow(self, taken: Floats, start: Floats | None = None, accuracy: float = ACCURACY) -> Followed:
+        """Forwards from the initial distribution."""
+        del start, accuracy
+        time, arriving = np.empty(self.n_places), self.initial
+        for layer in self.layers:
+            time[layer.places] = arriving
+            arriving = (arriving[self.pairs.states] * taken[layer.entries]) @ layer.transition
+        return Followed(taken, time, None, None)
+
+    def proof_vectors(self, followed: Followed, signals: Floats, start: Floats | None = None) -> Floats:
+        """The value functions of signals [J, N] from each stage to the end, [J, H * S]."""
+        del start
+        vectors = np.empty((len(signals), self.n_places))
+        for y, signal in zip(vectors, signals, strict=True):
+            for layer in reversed(self.layers):
+                ahead = 0.0 if layer.next_places is None else layer.transition @ y[layer.next_places]
+                y[layer.places] = self.pairs.sum_by_state(
+                    followed.taken[layer.entries] * (signal[layer.entries] + ahead)
+                )
+        return vectors

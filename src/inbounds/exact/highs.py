@@ -1,0 +1,111 @@
+"""The one way to HiGHS: linear programs, column by column.
+
+HiGHS works with absolute tolerances: whoever calls scales rewards, margins and unknowns to the order of 1. It is always
+told to minimise: one of its solvers ignores the sense of the objective. It often answers "unknown" where a program has
+no solution at all; `inbounds.exact.feasibility` tells.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import highspy
+import numpy as np
+import numpy.typing as npt
+
+from inbounds.arrays import Floats
+
+INFINITE = highspy.kHighsInf
+
+TIGHT: dict[str, Any] = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+"""At the default tolerances of 1e-7 a bundle's gap would stall well above 1e-8."""
+
+SIMPLEX: tuple[dict[str, Any], ...] = (
+    TIGHT,
+    {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "presolve": "off"},
+    {"solver": "ipx"},
+)
+"""Option sets tried in turn until HiGHS reports an optimum."""
+
+INTERIOR: tuple[dict[str, Any], ...] = (TIGHT | {"solver": "ipx"}, *SIMPLEX)
+"""Interior point, with crossover to a vertex, first."""
+
+SMALL: tuple[dict[str, Any], ...] = (TIGHT | {"presolve": "off"}, TIGHT | {"presolve": "on"})
+"""For programs so small that looking for what can be left out takes longer than solving them."""
+
+
+class Basis(NamedTuple):
+    """Which columns and rows of a program are basic."""
+
+    columns: npt.NDArray[np.bool_]
+    rows: npt.NDArray[np.bool_]
+
+
+class Columns(NamedTuple):
+    """The columns of a program in compressed form: column j has entries starts[j] : starts[j + 1]."""
+
+    starts: Any
+    rows: Any
+    values: Any
+
+    @classmethod
+    def dense(cls, table: Floats) -> Columns:
+        """From a table with a row for each column of the program."""
+        n_columns, n_rows = table.shape
+        return cls(np.arange(n_columns + 1) * n_rows, np.tile(np.arange(n_rows), n_columns), table.ravel())
+
+
+def minimise(
+    columns: Columns,
+    cost: Floats,
+    row_lower: Floats,
+    row_upper: Floats,
+    *,
+    column_lower: Floats | None = None,
+    attempts: tuple[dict[str, Any], ...] = SIMPLEX,
+    start: Basis | None = None,
+    time_limit: float | None = None,
+) -> tuple[Floats, Floats] | None:
+    """Minimise ``cost @ x`` over x >= `column_lower` (default: 0) with rows between their bounds: (x, row duals).
+
+    None when HiGHS does not report an optimum with any of the option sets `attempts`; TimeoutError when it does not
+    within `time_limit` seconds. `start` is where the simplex method begins.
+    """
+    program = highspy.HighsLp()
+    program.num_col_, program.num_row_ = len(cost), len(row_lower)
+    program.col_cost_ = cost
+    program.col_lower_ = np.zeros(len(cost)) if column_lower is None else column_lower
+    program.col_upper_ = np.full(len(cost), INFINITE)
+    program.row_lower_, program.row_upper_ = row_lower, row_upper
+    matrix = program.a_matrix_
+    matrix.format_ = highspy.MatrixFormat.kColwise
+    matrix.start_, matrix.index_, matrix.value_ = columns
+    for options in attempts:
+        solver = highspy.Highs()
+        solver.setOptionValue("output_flag", False)
+        if time_limit is not None:
+            options = options | {"time_limit": float(time_limit)}
+        # By default HiGHS drops entries below 1e-9: small probabilities, a loss that 1 / (1 - discount) multiplies.
+        for option, value in {"small_matrix_value": 1e-12, **options}.items():
+            if solver.setOptionValue(option, value) != highspy.HighsStatus.kOk:
+                raise RuntimeError(f"HiGHS does not take the option {option} = {value}")
+        solver.passModel(program)
+        if start is not None:
+            solver.setBasis(_highs_basis(start))
+        solver.run()
+        status = solver.getModelStatus()
+        if status == highspy.HighsModelStatus.kOptimal:
+            solution = solver.getSolution()
+            return np.asarray(solution.col_value), np.asarray(solution.row_dual)
+        if status == highspy.HighsModelStatus.kTimeLimit:
+            raise TimeoutError(f'the linear program did not end within {time_limit:g} s; take method="bundle"')
+    return None
+
+
+def _highs_basis(start: Basis) -> Any:
+    status = {True: highspy.HighsBasisStatus.kBasic, False: highspy.HighsBasisStatus.kLower}
+    basis = highspy.HighsBasis()
+    basis.col_status = [status[bool(basic)] for basic in start.columns]
+    basis.row_status = [status[bool(basic)] for basic in start.rows]
+    basis.valid = True
+    return basis

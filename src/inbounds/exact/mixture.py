@@ -1,0 +1,70 @@
+"""What solvers hand to each other: an occupancy with prices, and the units in which they work."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from inbounds.arrays import Floats
+from inbounds.criteria.contract import Criterion
+from inbounds.problem.cmdp import CMDP
+
+
+class Mixture(NamedTuple):
+    """The occupancy of a best policy in bounds, in the user's units.
+
+    Where it never comes, it is zero and leaves the policy open; `inbounds.exact.solution.assemble` fills it in.
+    """
+
+    occupancy: Floats  # [N]
+    prices: Floats  # [K]
+    value_function: Floats  # [M], of the reward plus the priced margins; it proves the upper bound
+    upper_bound: float
+    unconstrained_solves: int = 0
+    spare: Floats | None = None  # [N], an occupancy with a margin to spare in every constraint, where one is known
+    linked: int = 0  # classes that had to be linked
+
+    def value(self, signal: Floats) -> float:
+        """Of a signal over pairs, of whatever shape."""
+        return float(np.sum(self.occupancy * signal.ravel()))
+
+
+class Units(NamedTuple):
+    """Between the user's units and those inside a solver, in which rewards and margins are in [-1, 1]."""
+
+    centre: float  # of the value of the reward
+    spread: float
+    scales: Floats  # [K], of the margins
+    criterion: Criterion
+
+    @classmethod
+    def of(cls, criterion: Criterion, reward: Floats, scales: Floats) -> Units:
+        """For a reward [N], and scales [K], each at least the absolute value of that margin under any policy."""
+        least, most, layers = float(reward.min()), float(reward.max()), len(criterion.layers)
+        return cls(0.5 * (least + most) * layers, (0.5 * (most - least) or 1.0) * layers, scales, criterion)
+
+    def objective(self, reward: Floats) -> Floats:
+        """A reward [N] of the user, inside."""
+        return (reward - self.centre / len(self.criterion.layers)) / self.spread
+
+    def value(self, inside: float) -> float:
+        """A value of the objective, for the user."""
+        return self.centre + self.spread * inside
+
+    def value_function(self, inside: Floats) -> Floats:
+        """A vector over places [M], for the user."""
+        return self.criterion.level(self.centre) + self.spread * inside
+
+    def prices(self, inside: Floats) -> Floats:
+        """Prices [K] of scaled margins, for the user: reward gained per unit of bound relaxed."""
+        return inside * self.spread / self.scales
+
+    def gap_allowed(self, tolerance: float, upper: float) -> float:
+        """Relative to the optimum, or to a hundredth of the spread where that is closer to zero; inside."""
+        return tolerance * max(abs(upper + self.centre / self.spread), 0.01)
+
+
+def flat_margins(problem: CMDP) -> Floats:
+    """The margins of a problem over entries, [K, N]."""
+    return problem.margins.reshape(problem.n_constraints, problem.reward.size)

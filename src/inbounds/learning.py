@@ -1,0 +1,227 @@
+"""The public questions about learning: run an algorithm, on samples or on a known model; learn with a proof; plan.
+
+Arguments are checked here. The work is done in `inbounds.algorithms`: by `loop`, `certified` and `paper_plan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from inbounds.algorithms.algorithm import Algorithm, Run, record_of
+from inbounds.algorithms.certified import CertifiedRun, search
+from inbounds.algorithms.loop import run_on_model, run_on_samples
+from inbounds.algorithms.paper_plan import PaperPlan, Sizes, paper_plan, slater_for_theorem
+from inbounds.errors import InvalidInput
+from inbounds.inputs import random_seed, whole_number
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.criterion import require_criterion, valid_discount
+from inbounds.problem.simulator import Simulator
+from inbounds.proofs.samples import valid_confidence
+
+
+def learn(
+    simulator: Simulator,
+    algorithm: Any,
+    *,
+    samples: int,
+    seed: int | np.random.SeedSequence = 0,
+    checkpoints: int | Sequence[int] = 1,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Run an algorithm on a simulator until it has drawn `samples` samples.
+
+    Never raises for "not converged": judge the policy with `evaluate` when the model is known.
+
+    Parameters
+    ----------
+    simulator : Simulator
+        ``cmdp.simulator()``, or around the user's own step function (which runs the same code interpreted).
+    algorithm
+        Settings such as ``ib.CSPDA()``.
+    samples : int
+        The budget: state-action-state transitions. Draws of a start are free.
+    seed : int
+        The same seed gives the same run, bit for bit.
+    checkpoints : int or sequence of int
+        How many policies to record at log-spaced sample counts; or those counts themselves. The end is always recorded.
+    progress : callable, optional
+        Called with the samples drawn so far, about every million.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> run = ib.learn(queue.simulator(), ib.CSPDA.practical(slater=0.2), samples=100_000, seed=0)
+    >>> judged = ib.evaluate(queue, run.policy)
+    >>> judged.in_bounds, judged.total_reward > 4.5
+    (True, True)
+    """
+    record_of(algorithm)
+    require_simulator(simulator)
+    budget = whole_number(samples, "samples")
+    return run_on_samples(simulator, algorithm, budget, random_seed(seed), checkpoints, progress)
+
+
+def iterate(
+    cmdp: CMDP,
+    algorithm: Any,
+    *,
+    iterations: int = 1_000,
+    checkpoints: int | Sequence[int] = 1,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Run an algorithm on a known model, with exact values in the place of samples.
+
+    For the algorithms whose papers assume that values are known, and for the exact forms of others; ``ib.learn`` runs
+    the same settings from samples. ``ib.solve`` is the fast way to the optimum itself.
+
+    Parameters
+    ----------
+    cmdp : CMDP
+    algorithm
+        Settings such as ``ib.OPGPD()``.
+    iterations : int
+        How many to make. There is no randomness.
+    checkpoints : int or sequence of int
+        How many policies to record at log-spaced numbers of iterations; or those numbers themselves.
+    progress : callable, optional
+        Called with the iterations made so far.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> run = ib.iterate(queue, ib.OPGPD(), iterations=10_000, checkpoints=[100])
+    >>> best = ib.solve(queue).total_reward
+    >>> [abs(ib.evaluate(queue, policy).total_reward - best) < 1e-3 for policy in run.policies]
+    [False, True]
+    """
+    record = record_of(algorithm)
+    if record.known is None:
+        raise InvalidInput(f"{record.name} learns from samples: ib.learn(cmdp.simulator(), ...)")
+    if not isinstance(cmdp, CMDP):
+        raise InvalidInput(f"iterate takes a known model, a CMDP; found {type(cmdp).__name__}")
+    number = whole_number(iterations, "iterations")
+    return run_on_model(cmdp, algorithm, number, checkpoints, progress)
+
+
+def learn_certified(
+    simulator: Simulator,
+    *,
+    samples: int,
+    confidence: float = 0.99,
+    seed: int | np.random.SeedSequence = 0,
+    learner: Any = "model",
+    progress: Callable[[int], None] | None = None,
+) -> CertifiedRun:
+    """Learn a policy and prove from fresh samples that it is in bounds; return it only with the proof.
+
+    With probability at least `confidence` no policy that is out of bounds is returned, whatever the learner did: every
+    candidate is fixed before the samples of its proof are drawn, and the probabilities of a wrong proof, halved from
+    attempt to attempt, sum to at most 1 - confidence. `inbounds.algorithms.certified` has the argument in full.
+
+    Parameters
+    ----------
+    simulator : Simulator
+        ``cmdp.simulator()``, or around the user's own step function, whose declared ranges are relied upon.
+    samples : int
+        The budget for everything, in transitions; what is not needed is not spent. Starts are free.
+    confidence : float in (0, 1)
+    seed : int
+        The same seed gives the same run.
+    learner : "model" or settings
+        "model": the conservative linear program on the empirical model. Or an algorithm such as
+        ``ib.CSPDA.practical()``, whose ``kappa`` is raised after a failed proof by half as much again as it fell short.
+    progress : callable, optional
+        Called with the samples spent so far, after every attempt.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> run = ib.learn_certified(queue.simulator(), samples=100_000, confidence=0.99, seed=0)
+    >>> run.certificate.in_bounds, run.certificate.confidence, run.samples <= 100_000
+    (True, 0.99, True)
+    >>> ib.evaluate(queue, run.policy).in_bounds
+    True
+    """
+    require_simulator(simulator)
+    require_criterion(simulator, "discounted", "learn_certified")
+    by_model = isinstance(learner, str) and learner == "model"
+    if not by_model and not isinstance(getattr(learner, "algorithm", None), Algorithm):
+        raise InvalidInput(f'learner must be "model", or settings such as ib.CSPDA.practical(), found {learner!r}')
+    confidence, budget = valid_confidence(confidence), whole_number(samples, "samples")
+    return search(simulator, budget, confidence, random_seed(seed), None if by_model else learner, progress)
+
+
+def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | None = None) -> PaperPlan:
+    """The paper's T, kappa, alpha, beta and M for a target accuracy, and what its constants really cost.
+
+    The theorem's proof gives a reward within 4 eps, where its statement says eps; the plan asks for ``eps = epsilon /
+    4``, so that the target is what you get.
+
+    Parameters
+    ----------
+    problem : CMDP, Simulator, or Sizes
+    epsilon : float in (0, 1)
+        Reward within epsilon of the optimum, in scaled units (the range of the reward is 1), normalised by (1 -
+        discount).
+    slater : float in (0, 1], optional
+        The Slater constant in scaled units. For a `CMDP` it is computed when it is not given.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> p = ib.plan(ib.zoo.queue(), epsilon=0.1)
+    >>> p.experiment.samples, f"{p.proof.samples:.2e}"
+    (56087, '2.00e+14')
+    """
+    epsilon = _as_number(epsilon, "epsilon")
+    if not 0.0 < epsilon < 1.0:
+        raise InvalidInput(f"epsilon must be in (0, 1), in scaled units, found {epsilon!r}")
+    if isinstance(problem, CMDP):
+        sizes = Sizes(problem.n_states, problem.n_pairs, problem.n_constraints, problem.discount)
+        if slater is None:
+            slater = slater_for_theorem(problem)
+    elif isinstance(problem, Simulator):
+        sizes = Sizes(problem.pairs.n_states, problem.pairs.n_pairs, problem.n_constraints, problem.discount)
+    else:
+        sizes = _valid_sizes(problem)
+    if slater is None:
+        raise InvalidInput("give slater=, the Slater constant in scaled units; only for a CMDP can it be computed")
+    slater = _as_number(slater, "slater")
+    if not 0.0 < slater <= 1.0:
+        raise InvalidInput(f"slater must be in (0, 1], in scaled units, found {slater!r}")
+    return paper_plan(sizes, epsilon, slater)
+
+
+def require_simulator(simulator: Any) -> None:
+    """Refuse whatever else is given to a learner, above all the model."""
+    if not isinstance(simulator, Simulator):
+        raise InvalidInput(
+            f"learners see a simulator only: give cmdp.simulator() or ib.Simulator(...), "
+            f"found {type(simulator).__name__}"
+        )
+
+
+def _valid_sizes(sizes: Any) -> Sizes:
+    try:
+        checked = Sizes(*sizes)
+        counts = [int(count) for count in checked[:3]]
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"plan takes a CMDP, a Simulator, or Sizes(n_states, n_pairs, n_constraints, discount), found {sizes!r}"
+        ) from error
+    if counts[0] < 1 or counts[1] < counts[0] or counts[2] < 0:
+        raise InvalidInput("plan needs at least one state, at least as many pairs as states, and constraints >= 0")
+    return Sizes(counts[0], counts[1], counts[2], valid_discount(checked.discount))
+
+
+def _as_number(value: Any, what: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} must be a number, found {value!r}") from error

@@ -1,0 +1,170 @@
+"""Many runs of learners, each judged exactly on the model; with a journal, none is done twice.
+
+What a run comes to depends on its problem, settings, samples and seed: not on other runs, nor on the worker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from inbounds.algorithms.algorithm import record_of
+from inbounds.arrays import Floats, Ints
+from inbounds.criteria import criterion_of
+from inbounds.criteria.evaluation import ROUNDING, evaluate
+from inbounds.errors import InvalidInput
+from inbounds.formats.npz import digest
+from inbounds.learning import learn
+from inbounds.numerics.compiled import sources_digest
+from inbounds.problem.cmdp import CMDP
+from inbounds.studies.journal import Journal, key_of
+from inbounds.studies.parallel import run_jobs
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """What one run came to: what a line of the journal holds. Values are totals: discounted sums."""
+
+    algorithm: str
+    seed: int
+    samples: list[int] = field(default_factory=list)  # [C]
+    rewards: list[float] = field(default_factory=list)  # [C]
+    margins: list[list[float]] = field(default_factory=list)  # [C, K]
+    seconds: float = 0.0  # of wall clock, of the learner alone
+    settings: dict[str, float | str] = field(default_factory=dict)  # what they became for this problem and budget
+    refusal: str = ""  # why it did not run
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Curves:
+    """Runs of several seeds at the same checkpoints. Values are totals: discounted sums, in the user's units."""
+
+    samples: Ints  # [C]
+    rewards: Floats  # [seeds, C]
+    margins: Floats  # [seeds, C, K]
+    margin_scales: Floats  # [K], the largest absolute total margin, for what counts as zero
+
+    @property
+    def out_of_bounds(self) -> npt.NDArray[np.bool_]:
+        """Which runs are out of bounds at each checkpoint, [seeds, C]."""
+        return np.any(self.margins < -ROUNDING * self.margin_scales, axis=2)
+
+
+def curves(cmdp: CMDP, runs: Sequence[JudgedRun]) -> dict[str, Any]:
+    """The fields of `Curves` from runs on `cmdp` with the same checkpoints; of no runs, empty."""
+    shape = len(runs), len(runs[0].samples) if runs else 0
+    return {
+        "samples": np.array(runs[0].samples if runs else [], dtype=np.int64),
+        "rewards": np.array([run.rewards for run in runs]).reshape(shape),
+        "margins": np.array([run.margins for run in runs]).reshape(*shape, cmdp.n_constraints),
+        "margin_scales": criterion_of(cmdp).total(cmdp.margin_scales),
+    }
+
+
+def run_arms(
+    arms: Sequence[tuple[CMDP, Any]],
+    *,
+    samples: int,
+    checkpoints: Sequence[int],
+    seeds: int,
+    workers: int | None = None,
+    journal: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[list[list[JudgedRun]], int]:
+    """The runs of each arm, a problem with an algorithm's settings; and how many of all were found in the journal.
+
+    Run number `seed` of an arm is ``ib.learn(cmdp.simulator(), settings, samples=samples, seed=seed)``, judged on
+    `cmdp` at every checkpoint. `progress` is called with (runs finished, runs in all).
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> arms = [(ib.zoo.queue(), ib.CRPO.practical()), (ib.zoo.queue(), ib.CSPDA.practical(slater=0.2))]
+    >>> runs, resumed = run_arms(arms, samples=2_000, checkpoints=(1_000, 2_000), seeds=3, workers=1)
+    >>> [[run.seed for run in own] for own in runs], runs[0][0].samples, resumed
+    ([[0, 1, 2], [0, 1, 2]], [1000, 2000], 0)
+    """
+    jobs = [(*arm, samples, checkpoints, seed) for arm in arms for seed in range(seeds)]
+    book = None if journal is None else Journal(journal)
+    keys = [] if book is None else _keys(jobs)
+    lines = {position: book.get(key) for position, key in enumerate(keys)} if book is not None else {}
+    runs = {position: JudgedRun(**line) for position, line in lines.items() if line is not None}
+    missing, resumed = [position for position in range(len(jobs)) if position not in runs], len(runs)
+
+    def report() -> None:
+        if progress is not None:
+            progress(len(runs), len(jobs))
+
+    def finish(position: int, run: JudgedRun) -> None:
+        runs[position] = run
+        if book is not None:
+            book.add(keys[position], asdict(run))
+        report()
+
+    report()
+    # One run of each arm here, before the workers start: it compiles the kernels, which they find on disk.
+    here = {position // seeds: position for position in reversed(missing)}.values()
+    there = [position for position in missing if position not in here]
+    for position in sorted(here):
+        finish(position, judged_run(*jobs[position]))
+    waiting = [jobs[position] for position in there]
+    run_jobs(judged_run, waiting, workers=workers, finished=lambda number, run: finish(there[number], run))
+    return [[runs[place * seeds + seed] for seed in range(seeds)] for place in range(len(arms))], resumed
+
+
+def judged_run(cmdp: CMDP, settings: Any, samples: int, checkpoints: Sequence[int], seed: int) -> JudgedRun:
+    """Run a learner, and evaluate its policy at every checkpoint on the model."""
+    name = record_of(settings).name
+    try:
+        run = learn(cmdp.simulator(), settings, samples=samples, seed=seed, checkpoints=checkpoints)
+    except InvalidInput as refusal:
+        return JudgedRun(name, seed, refusal=str(refusal))
+    judged = [evaluate(cmdp, policy) for policy in run.policies]
+    return JudgedRun(
+        algorithm=name,
+        seed=seed,
+        samples=run.samples.tolist(),
+        rewards=[one.total_reward for one in judged],
+        margins=[one.total_margins.tolist() for one in judged],
+        seconds=run.seconds,
+        settings={name: value for name, value in run.settings.items() if isinstance(value, int | float | str)},
+    )
+
+
+def _keys(jobs: Sequence[tuple[Any, ...]]) -> list[str]:
+    """Under which the run of each job is found in a journal: the same when nothing that could change it differs."""
+    problems = {id(job[0]): job[0] for job in jobs}
+    settings = {id(job[1]): job[1] for job in jobs}
+    # Labels change no run.
+    models = {key: digest(replace(cmdp, state_labels=None, action_labels=None)) for key, cmdp in problems.items()}
+    made_of = {key: (_identity(one), _source_digest(type(one))) for key, one in settings.items()}
+    return [key_of(models[id(cmdp)], *made_of[id(one)], *rest) for cmdp, one, *rest in jobs]
+
+
+def _identity(settings: Any) -> str:
+    """What the settings are; something new every time for settings that no text tells apart, such as functions."""
+    plain = is_dataclass(settings) and all(_plain(getattr(settings, field.name)) for field in fields(settings))
+    return repr(settings) if plain else os.urandom(16).hex()
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_plain(entry) for entry in value)
+    return value is None or isinstance(value, bool | int | float | str | np.generic)
+
+
+def _source_digest(settings_class: type) -> str:
+    """Of everything that could change a run: the library, and the file of the algorithm if it is the user's own."""
+    try:
+        own = Path(inspect.getfile(settings_class)).read_bytes()
+    except (TypeError, OSError):  # typed at a prompt: nothing tells whether it is still the same
+        own = os.urandom(16)
+    return sources_digest() + hashlib.sha256(own).hexdigest()

@@ -1,0 +1,85 @@
+"""Runs of learners: judged as they would be alone, whoever runs them and whatever the journal holds already."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.studies.runs import Curves, JudgedRun, curves, judged_run, run_arms
+
+SIZES = {"samples": 1_000, "checkpoints": [500, 1_000], "seeds": 3}
+
+
+def arms() -> list:
+    queue = ib.zoo.queue()
+    return [(queue, ib.CRPO.practical()), (queue.unconstrained(), ib.CRPO.practical())]
+
+
+def values(runs: list[list[JudgedRun]]) -> list:
+    return [[{**asdict(run), "seconds": 0.0} for run in own] for own in runs]
+
+
+def keys(path: Path) -> set[bytes]:
+    return {line.split(b'"')[3] for line in path.read_bytes().splitlines()}
+
+
+def test_neither_results_nor_keys_depend_on_the_number_of_workers(tmp_path: Path) -> None:
+    one, _ = run_arms(arms(), **SIZES, workers=1, journal=tmp_path / "one.jsonl")
+    two, _ = run_arms(arms(), **SIZES, workers=2, journal=tmp_path / "two.jsonl")
+    assert values(one) == values(two) and [[run.seed for run in own] for own in one] == [[0, 1, 2]] * 2
+    assert keys(tmp_path / "one.jsonl") == keys(tmp_path / "two.jsonl") and len(keys(tmp_path / "one.jsonl")) == 6
+
+
+def test_a_run_is_what_learning_and_judging_by_hand_gives() -> None:
+    queue, settings = arms()[0]
+    run = judged_run(queue, settings, 1_000, [500, 1_000], 2)
+    learned = ib.learn(queue.simulator(), settings, samples=1_000, seed=2, checkpoints=[500, 1_000])
+    judged = [ib.evaluate(queue, policy) for policy in learned.policies]
+    assert run.samples == learned.samples.tolist() and run.rewards == [one.total_reward for one in judged]
+    assert run.margins == [one.total_margins.tolist() for one in judged] and run.settings == dict(learned.settings)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 4, 6])
+def test_what_the_journal_holds_is_not_run_again(kept: int, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    first, _ = run_arms(arms(), **SIZES, workers=1, journal=path)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[6 - kept :]))
+    seen: list[tuple[int, int]] = []
+    again, resumed = run_arms(arms(), **SIZES, workers=1, journal=path, progress=lambda *now: seen.append(now))
+    assert resumed == kept and values(again) == values(first)
+    assert seen == [(done, 6) for done in range(kept, 7)]
+
+
+def test_labels_change_no_key_and_bounds_do(tmp_path: Path) -> None:
+    path, (queue, settings) = tmp_path / "runs.jsonl", arms()[0]
+    run_arms([(queue, settings)], **SIZES, workers=1, journal=path)
+    for cmdp, resumed in ((replace(queue, action_labels=None), 3), (queue.tightened(0.1), 0)):
+        assert run_arms([(cmdp, settings)], **SIZES, workers=1, journal=path)[1] == resumed
+
+
+def test_a_refusal_is_a_run_and_is_remembered(tmp_path: Path) -> None:
+    big = [(ib.zoo.garnet(states=2_000), ib.CSPDA.practical())]
+    for resumed in (0, 3):
+        runs, found = run_arms(big, **SIZES, workers=1, journal=tmp_path / "runs.jsonl")
+        assert found == resumed and all("too few to estimate the Slater constant" in run.refusal for run in runs[0])
+
+
+def test_settings_that_json_cannot_hold_do_not_stop_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user's own algorithm may say anything about its settings."""
+
+    def learn(*arguments: object, **options: object) -> object:
+        return replace(ib.learn(*arguments, **options), settings={"rate": 0.5, "weights": np.ones(3)})
+
+    monkeypatch.setattr("inbounds.studies.runs.learn", learn)
+    runs, _ = run_arms(arms()[:1], **SIZES, workers=1, journal=tmp_path / "runs.jsonl")
+    assert [run.settings for run in runs[0]] == [{"rate": 0.5}] * 3
+
+
+def test_curves_of_no_runs_are_empty() -> None:
+    queue = ib.zoo.queue()
+    none = Curves(**curves(queue, []))
+    assert none.rewards.shape == (0, 0) and none.margins.shape == (*none.out_of_bounds.shape, 2)
