@@ -295,7 +295,7 @@ def test_problems_of_the_zoo_as_averages(make, optimum, prices):
     assert found.lower - 1e-9 <= optimum <= found.upper + 1e-9
     value, occupancy, _ = constrained_optimum(criterion, cmdp)
     assert value == pytest.approx(optimum, abs=1e-8)
-    linked, classes = criterion.linked(occupancy, None, 1e-8)
+    linked, classes = criterion.linked(occupancy, lambda: None, 1e-8, cmdp.margins)
     reached = criterion.time_at_entries(criterion.follow(policy_of(criterion, linked)))
     assert classes == 0
     assert reached @ cmdp.reward == pytest.approx(optimum, abs=1e-8)
