@@ -36,6 +36,9 @@ def certify(
     `confidence` (kind "confidence": confidence sequences), whatever the model; samples that were used to find the
     policy must not be used again, so give a seed of its own.
 
+    Values are discounted averages per step, normalised by (1 - discount); sums over a finite horizon; or long-run
+    averages per step. Proofs from samples are for discounted problems.
+
     Parameters
     ----------
     policy : Policy
@@ -43,7 +46,8 @@ def certify(
     exact : bool
         CMDP: do the arithmetic in rationals.
     prices, value_function : arrays [K] and [S] (or [H, S]), optional
-        CMDP: those of a `Solution`, for a bound on what any policy in bounds can have.
+        CMDP: those of a `Solution` (Lagrange multipliers, and the value function at them), for an upper bound on the
+        reward of any policy in bounds.
     confidence : float in (0, 1)
         Simulator: the probability with which everything stated holds.
     samples : int

@@ -19,7 +19,8 @@ class InvalidInput(ValueError):
 class Diagnosis:
     """Why no policy is in bounds, and what would help; in the user's units. ``print`` it for a short table.
 
-    Values are normalised by (1 - discount); those of finite-horizon problems are sums over the horizon.
+    Values are discounted averages per step, normalised by (1 - discount); sums over a finite horizon; or long-run
+    averages per step: as the criterion of the problem says.
 
     Attributes
     ----------
@@ -68,19 +69,20 @@ class Diagnosis:
 
 
 class Infeasible(Exception):
-    """No policy is in bounds.
+    """No policy is in bounds: the problem is infeasible, and Slater's condition fails.
+
+    Values are discounted averages per step, normalised by (1 - discount); sums over a finite horizon; or long-run
+    averages per step: as the criterion of the problem says.
 
     Attributes
     ----------
     slater : float
         The largest margin that some policy keeps in every constraint at once, in the user's units; negative here.
-        Values are normalised by (1 - discount); those of finite-horizon problems are sums over the horizon.
     prices : array [K]
-        Non-negative weights that sum to 1. With `value_function` they are the proof: under these weights the combined
-        margin of *every* policy is negative.
-    value_function : array [S], or [H + 1, S] for a finite horizon
-        At least the best achievable value, from each state, of the margins combined with `prices`. Its mean over the
-        initial distribution is below zero.
+        Weights >= 0 that sum to 1 (a Farkas certificate; dual variables). With `value_function` they are the proof:
+        under these weights the combined margin of *every* policy is negative.
+    value_function : array [S], or [H, S] for a finite horizon
+        The best value, from each state, of the margins combined with `prices` (for averages: up to a constant).
     diagnosis : Diagnosis
         Which constraints conflict, the best value of each alone, and how far each bound would have to be relaxed.
     """

@@ -31,9 +31,11 @@ def learn(
     checkpoints: int | Sequence[int] = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Run:
-    """Run an algorithm on a simulator until it has drawn `samples` samples.
+    """Run an algorithm on a simulator (a generative model) until it has drawn `samples` samples.
 
-    Never raises for "not converged": judge the policy with `evaluate` when the model is known.
+    Never raises for "not converged": judge the policy with `evaluate` when the model is known. Every algorithm says
+    which criterion it is for, and refuses the others (of discounted averages, sums over a finite horizon, and long-run
+    averages per step); all that ship are for discounted problems, whose values are normalised by (1 - discount).
 
     Parameters
     ----------
@@ -76,7 +78,8 @@ def iterate(
     """Run an algorithm on a known model, with exact values in the place of samples.
 
     For the algorithms whose papers assume that values are known, and for the exact forms of others; ``ib.learn`` runs
-    the same settings from samples. ``ib.solve`` is the fast way to the optimum itself.
+    the same settings from samples. ``ib.solve`` is the fast way to the optimum itself. Discounted problems only: values
+    are normalised by (1 - discount), and ``run.prices`` are Lagrange multipliers (dual variables) in the user's units.
 
     Parameters
     ----------
@@ -121,7 +124,9 @@ def learn_certified(
 
     With probability at least `confidence` no policy that is out of bounds is returned, whatever the learner did: every
     candidate is fixed before the samples of its proof are drawn, and the probabilities of a wrong proof, halved from
-    attempt to attempt, sum to at most 1 - confidence. `inbounds.algorithms.certified` has the argument in full.
+    attempt to attempt, sum to at most 1 - confidence. Each proof is a confidence sequence: it may be looked at as often
+    as one likes. `inbounds.algorithms.certified` has the argument in full. Discounted problems only: values are
+    normalised by (1 - discount).
 
     Parameters
     ----------
@@ -161,7 +166,7 @@ def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | N
     """The paper's T, kappa, alpha, beta and M for a target accuracy, and what its constants really cost.
 
     The theorem's proof gives a reward within 4 eps, where its statement says eps; the plan asks for ``eps = epsilon /
-    4``, so that the target is what you get.
+    4``, so that the target is what you get. Discounted problems only.
 
     Parameters
     ----------
@@ -170,7 +175,7 @@ def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | N
         Reward within epsilon of the optimum, in scaled units (the range of the reward is 1), normalised by (1 -
         discount).
     slater : float in (0, 1], optional
-        The Slater constant in scaled units. For a `CMDP` it is computed when it is not given.
+        The Slater constant (of Slater's condition) in scaled units. For a `CMDP` it is computed when it is not given.
 
     Examples
     --------

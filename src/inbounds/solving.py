@@ -22,7 +22,7 @@ def solve(
 
     Values are in the user's units: discounted averages per step, normalised by (1 - discount); sums over a finite
     horizon; or long-run averages per step. The prices are the Lagrange multipliers (dual variables, shadow prices) of
-    the constraints.
+    the constraints, and ``occupancy`` is the occupancy measure of the policy.
 
     At an optimum the margins that bind are zero, and in floating point half of them a little less. The policy returned
     has just enough of a safer policy mixed in to be provably in bounds; ``reward_given_up`` says what that cost (of the

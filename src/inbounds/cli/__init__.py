@@ -58,7 +58,8 @@ def main() -> None:
       inbounds frontier queue --constraint service     what a bound costs, drawn
       inbounds reproduce queue    the paper's experiment: its figures and table
 
-    Values are discounted averages per step, normalised by (1 - discount); "total" is the discounted sum.
+    Values are what the criterion of the problem says: discounted averages per step, normalised by (1 - discount), with
+    "total" for the discounted sum; sums over a finite horizon; or long-run averages per step.
     Exit codes: 2 for wrong input, 3 when no policy is in bounds, 4 when none could be proved to be.
     """
 

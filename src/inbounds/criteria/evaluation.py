@@ -53,7 +53,8 @@ def within_rounding(margins: Floats, scales: Floats) -> bool:
 def occupancy(cmdp: CMDP, policy: Policy) -> Floats:
     """The share of time that `policy` spends at each pair (its occupancy measure), [n]; with a horizon [H, n].
 
-    Sums to 1 (at each stage). Discounted, it is (1 - discount) times the discounted number of visits.
+    Sums to 1 (at each stage). Discounted, it is (1 - discount) times the discounted number of visits; with a horizon,
+    the probability of each pair at each stage; for averages, the long-run share of steps.
 
     Examples
     --------

@@ -84,7 +84,8 @@ def frontier(cmdp: CMDP, constraint: int | str = 0, points: int = 50, *, toleran
     """The optimum, its prices and its policy as one bound moves from loosest to tightest; the others stay.
 
     Values are in the user's units: discounted averages per step, normalised by (1 - discount), sums over a finite
-    horizon, or long-run averages. (The Pareto frontier of reward and one constraint.)
+    horizon, or long-run averages. (The Pareto frontier of reward and one constraint; its slope is the price, the
+    Lagrange multiplier of that constraint.)
 
     Parameters
     ----------

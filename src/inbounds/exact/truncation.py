@@ -98,6 +98,9 @@ class Truncation:
 def truncate(cmdp: CMDP, epsilon: float | None = None, *, horizon: int | None = None) -> Truncation:
     """A discounted problem cut off after H steps: with a finite horizon, and discounted stage rewards and signals.
 
+    The values of the one are discounted averages per step, normalised by (1 - discount); those of the other are sums
+    over the horizon, here discounted sums. (An average-reward or a finite-horizon problem has nothing to cut.)
+
     Parameters
     ----------
     cmdp : CMDP

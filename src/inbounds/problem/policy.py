@@ -22,7 +22,10 @@ from inbounds.problem.pairs import Pairs
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Policy:
-    """A policy: the probability of each action in each state; with a finite horizon, at each stage.
+    """A policy (stationary, randomised): the probability of each action in each state; with a horizon, at each stage.
+
+    What it is worth, `evaluate` says: discounted averages per step, normalised by (1 - discount), sums over a finite
+    horizon, or long-run averages per step.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ def build(
     max_states: int = 1_000_000,
     name: str = "",
 ) -> CMDP:
-    """A model from Python rules over any hashable states, explored from the start states.
+    """A constrained Markov decision process (CMDP) from Python rules over any hashable states, explored from the start.
 
     States are numbered in the order in which they are found (breadth first), and keep the user's labels. Exactly one of
     `discount`, `horizon` and `average` says what a value is: a discounted average per step, normalised by (1 -

@@ -60,7 +60,10 @@ class Scaling:
 
 
 class Simulator:
-    """Sampling access to a problem: around the user's own step function, or made from a model by ``cmdp.simulator()``.
+    """Sampling access to a problem (a generative model): around the user's own step function, or made from a model.
+
+    The latter is ``cmdp.simulator()``. Values, and with them bounds, are discounted averages per step, normalised by
+    (1 - discount); sums over a finite horizon; or long-run averages per step.
 
     Parameters
     ----------

@@ -1,4 +1,7 @@
-"""Named problems, one small file each, one table.
+"""Named problems (constrained Markov decision processes, CMDPs), one small file each, one table.
+
+Each says which criterion it has: discounted averages per step, normalised by (1 - discount); sums over a finite
+horizon; or long-run averages per step.
 
 >>> import inbounds as ib
 >>> ib.zoo.names()
