@@ -16,8 +16,9 @@ import naive
 import reference
 import strategies
 from inbounds.numerics.compiled import compiled
-from inbounds.problem.draws import World, draw_next, draw_start
-from inbounds.problem.simulator import Scaling, require_criterion
+from inbounds.problem.criterion import require_criterion
+from inbounds.problem.draws import World, draw_episode, draw_next, draw_start, fitted
+from inbounds.problem.simulator import Scaling
 
 LAST = 1.0 - 2.0**-53  # the largest number that a generator hands out
 
@@ -380,3 +381,76 @@ def test_other_criteria_are_refused_by_name(ask, criterion, request):
     message = rf"{who} is for discounted problems, and this one is {kind[next(iter(criterion))]}: Simulator\(2 states"
     with pytest.raises(ib.InvalidInput, match=message):
         ask(simulator)
+
+
+# Finite horizons
+
+
+def staged_problem(seed: int, staged: tuple[str, ...]) -> ib.CMDP:
+    rng = np.random.default_rng(seed)
+    stages = {name: (4,) if name in staged else () for name in ("transition", "reward", "signal")}
+    return ib.CMDP.from_dense(
+        rng.dirichlet(np.ones(3), size=(*stages["transition"], 3, 2)),
+        reward=rng.normal(size=(*stages["reward"], 3, 2)),
+        constraints=[ib.Constraint(rng.normal(size=(*stages["signal"], 3, 2)), at_most=0.3, name="limit")],
+        initial=rng.dirichlet(np.ones(3)),
+        horizon=4,
+        allowed=np.array([[True, True], [True, True], [True, False]]),
+    )
+
+
+def episodes(simulator: ib.Simulator, policy: ib.Policy, number: int, seed: int) -> np.ndarray:
+    """The sums of reward and margins of so many episodes, in the user's units."""
+    world, rng, scaling = simulator.open(), np.random.default_rng(seed), simulator.scaling
+    run, totals, found = fitted(draw_episode, world), np.empty(1 + simulator.n_constraints), []
+    for _ in range(number):
+        run(world, policy.probabilities.ravel(), rng, totals)
+        reward = simulator.layers * scaling.reward_low + scaling.reward_span * totals[0]
+        found.append([reward, *(totals[1:] * scaling.margin_scales)])
+    return np.array(found)
+
+
+@pytest.mark.parametrize("staged", [(), ("transition",), ("reward",), ("signal",), ("transition", "reward", "signal")])
+def test_episodes_of_a_model_have_the_values_of_its_policies(staged: tuple[str, ...]) -> None:
+    for seed in range(2):
+        problem = staged_problem(seed, staged)
+        policy = ib.Policy.from_occupancy(problem, np.random.default_rng(seed).exponential(size=problem.shape))
+        truth, sums = ib.evaluate(problem, policy), episodes(problem.simulator(), policy, 20_000, seed)
+        errors = sums.std(axis=0) / np.sqrt(len(sums))
+        # Five standard errors: one of the twenty comparisons fails with a probability of about 1e-5.
+        assert np.all(np.abs(sums.mean(axis=0) - [truth.reward, *truth.margins]) <= 5.0 * errors + 1e-12)
+
+
+def test_a_simulator_of_a_horizon_says_what_it_is() -> None:
+    problem = staged_problem(0, ("reward",))
+    simulator = problem.simulator()
+    assert simulator.criterion == {"horizon": 4} and simulator.shape == problem.shape == (4, 5)
+    assert simulator.open().stages.tolist() == [4, 0, 5]
+    assert repr(simulator).endswith("horizon 4)")
+    assert ib.Policy.uniform(simulator).probabilities.shape == (4, 5)
+    with pytest.raises(ib.InvalidInput, match="CSPDA is for discounted problems, and this one is finite-horizon"):
+        ib.learn(simulator, ib.CSPDA(), samples=100)
+
+
+def test_a_user_s_step_function_over_a_horizon_gives_the_episodes_of_the_table() -> None:
+    problem = staged_problem(3, ())
+    pairs, rows, starts = problem.pairs, np.cumsum(problem.transition[0].toarray(), axis=1), np.cumsum(problem.initial)
+    number = {(int(s), int(a)): k for k, (s, a) in enumerate(zip(pairs.states, pairs.actions, strict=True))}
+    reward, signal = problem.reward[0], problem.constraints[0].signal[0]
+
+    def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float, list[float]]:
+        k = number[state, action]
+        return int(np.searchsorted(rows[k], rng.random(), side="right")), reward[k], [signal[k]]
+
+    asked = ib.Simulator(
+        step,
+        start=lambda rng: int(np.searchsorted(starts, rng.random(), side="right")),
+        states=3,
+        actions=lambda state: [0, 1] if state < 2 else [0],
+        horizon=4,
+        reward_range=(reward.min(), reward.max()),
+        constraints=[ib.Constraint(at_most=0.3, name="limit")],
+        signal_ranges=[(signal.min(), signal.max())],
+    )
+    policy = ib.Policy.uniform(problem)
+    assert np.array_equal(episodes(asked, policy, 50, 1), episodes(problem.simulator(), policy, 50, 1))

@@ -16,8 +16,9 @@ from inbounds.algorithms.loop import run_on_model, run_on_samples
 from inbounds.algorithms.paper_plan import PaperPlan, Sizes, paper_plan, slater_for_theorem
 from inbounds.errors import InvalidInput
 from inbounds.inputs import random_seed, whole_number
-from inbounds.problem.cmdp import CMDP, valid_discount
-from inbounds.problem.simulator import Simulator, require_criterion
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.criterion import require_criterion, valid_discount
+from inbounds.problem.simulator import Simulator
 from inbounds.proofs.samples import valid_confidence
 
 

@@ -18,9 +18,10 @@ from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
 from inbounds.inputs import is_whole
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.criterion import require_criterion
 from inbounds.problem.draws import CHUNK, fitted
 from inbounds.problem.policy import Policy
-from inbounds.problem.simulator import Scaling, Simulator, require_criterion
+from inbounds.problem.simulator import Scaling, Simulator
 
 _CHUNK = 1_000
 """Iterations between two looks at the keyboard and the progress callback."""

@@ -132,7 +132,9 @@ def frontier(cmdp: CMDP, constraint: int | str = 0, points: int = 50, *, toleran
     length = tight - loose if tight - loose > ROUNDING * scales[k] else 0.0
     flat = min(int(_FLAT_SHARE * points), points - 2)
     before = length * flat / (points - 1 - flat) if length > 0.0 else float(scales[k])
-    tightened = np.linspace(loose - before, tight - _EDGE * length, points)
+    # Not the last bound itself: rounding could put the margin of a signal that never changes on either side of it.
+    end = tight - max(_EDGE * length, 1e-12 * float(scales[k]))
+    tightened = np.linspace(loose - before, end, points)
 
     amounts = [_only(k, amount, scales) for amount in tightened]
     first = int(np.count_nonzero(tightened <= loose))

@@ -19,7 +19,7 @@ from collections.abc import Hashable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,12 +27,11 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_model, write_model
-from inbounds.inputs import float_array, float_vector, whole_number
+from inbounds.inputs import float_array, float_vector
 from inbounds.problem.constraint import Constraint, named_constraints
-from inbounds.problem.pairs import Pairs, table_entries
-
-if TYPE_CHECKING:
-    from inbounds.problem.simulator import Simulator
+from inbounds.problem.criterion import criterion_in_words, valid_criterion
+from inbounds.problem.pairs import Pairs, sizes, table_entries
+from inbounds.problem.simulator import Simulator
 
 SUM_TOLERANCE = 1e-9
 """How far the probabilities of a row may sum from 1 before the row counts as wrong; within it, it is renormalised."""
@@ -239,6 +238,11 @@ class CMDP:
         return self.reward.shape
 
     @property
+    def signals(self) -> tuple[Floats, ...]:
+        """Of the constraints."""
+        return tuple(constraint.signal for constraint in self.constraints)
+
+    @property
     def transitions(self) -> tuple[Any, ...]:
         """The transitions of each layer: CSR arrays [n, S]."""
         return self.transition if isinstance(self.transition, tuple) else (self.transition,)
@@ -302,8 +306,6 @@ class CMDP:
 
     def simulator(self) -> Simulator:
         """The sampling access to this model that learners are given (a generative model)."""
-        from inbounds.problem.simulator import Simulator
-
         return Simulator.tabular(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -335,42 +337,6 @@ def load(path: str | os.PathLike[str]) -> CMDP:
         return CMDP(constraints=constraints, **fields)
     except InvalidInput as error:
         raise InvalidInput(f"{os.fspath(path)}: {error}") from error
-
-
-def sizes(pairs: Pairs, n_constraints: int, name: str = "") -> str:
-    """The size of a problem in words, after its name."""
-    counts = ((pairs.n_states, "state"), (pairs.n_pairs, "pair"), (n_constraints, "constraint"))
-    words = (f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts)
-    return f"{f'{name}: ' if name else ''}{', '.join(words)}"
-
-
-def criterion_in_words(criterion: dict[str, Any]) -> str:
-    ((name, value),) = criterion.items()
-    return "long-run average" if name == "average" else f"{name} {value:g}"
-
-
-def valid_criterion(discount: Any, horizon: Any, average: Any) -> dict[str, Any]:
-    """The one criterion that is given, checked."""
-    if not isinstance(average, bool | np.bool_):
-        raise InvalidInput(f"average must be True or left out, found {average!r}")
-    if (discount is not None) + (horizon is not None) + bool(average) != 1:
-        raise InvalidInput("a problem has exactly one of discount=, horizon= and average=True: what is a value?")
-    if average:
-        return {"average": True}
-    if horizon is not None:
-        return {"horizon": whole_number(horizon, "horizon")}
-    return {"discount": valid_discount(discount)}
-
-
-def valid_discount(discount: Any) -> float:
-    try:
-        value = float(discount)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"discount must be a number in [0, 1), found {discount!r}") from error
-    if not 0.0 <= value < 1.0:
-        hint = "; for long-run averages, give average=True instead" if value == 1.0 else ""
-        raise InvalidInput(f"discount must be in [0, 1), found {value}{hint}")
-    return value
 
 
 def _over_pairs(values: Any, horizon: int | None, pairs: Pairs, what: str) -> Floats:

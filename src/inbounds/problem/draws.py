@@ -39,6 +39,7 @@ class World(NamedTuple):
     margins: Floats  # [n, K], in [-1, 1]
     start_cumulative: Floats  # [S], cumulative initial distribution; the last is 1
     start_guide: npt.NDArray[np.int32]  # [S], first state whose cumulative probability exceeds j / S (rounded down)
+    stages: Ints  # [3]: steps until it begins anew, 0: never; how far apart the rows, and the signals, of stages lie
 
     def draw_next(self, pair: int, rng: np.random.Generator) -> int:
         """As `inbounds.problem.draws.draw_next`, from the table."""
@@ -123,6 +124,22 @@ def draw_pair(policy: Floats, offsets: Ints, state: int, rng: np.random.Generato
             break
         pair += 1
     return int(pair)
+
+
+@compiled
+def draw_episode(world: Any, policy: Floats, rng: np.random.Generator, totals: Floats) -> None:
+    """One episode of a policy [H * n]: the sums of its reward and margins, in scaled units, into `totals` [1 + K]."""
+    horizon, row_step, signal_step = world.stages[0], world.stages[1], world.stages[2]
+    n = world.states.shape[0]
+    for k in range(totals.shape[0]):
+        totals[k] = 0.0
+    state = draw_start(world, rng)
+    for h in range(horizon):
+        pair = draw_pair(policy[h * n : (h + 1) * n], world.offsets, state, rng)
+        after = draw_next(world, pair + h * row_step, rng)
+        for k in range(totals.shape[0]):
+            totals[k] += observed(world, pair + h * signal_step, k)
+        state = after
 
 
 @compiled

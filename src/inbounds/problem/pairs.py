@@ -167,6 +167,13 @@ def table_entries(table: object, where: tuple[Ints, ...], shapes: dict[str, tupl
     return dense[..., states, actions]
 
 
+def sizes(pairs: Pairs, n_constraints: int, name: str = "") -> str:
+    """The size of a problem in words, after its name."""
+    counts = ((pairs.n_states, "state"), (pairs.n_pairs, "pair"), (n_constraints, "constraint"))
+    words = (f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    return f"{f'{name}: ' if name else ''}{', '.join(words)}"
+
+
 def listed(actions: object, what: str) -> list[Any]:
     """What a user's rule says are the actions of a state, as a list."""
     if not isinstance(actions, Iterable):

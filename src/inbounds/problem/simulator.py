@@ -23,10 +23,10 @@ import numpy.typing as npt
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.problem.cmdp import CMDP, criterion_in_words, sizes, valid_discount
 from inbounds.problem.constraint import Constraint, named_constraints
+from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.draws import World
-from inbounds.problem.pairs import Pairs, listed
+from inbounds.problem.pairs import Pairs, listed, sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,21 +43,15 @@ class Scaling:
         scales = np.asarray(margin_scales, dtype=np.float64)
         return cls(reward_low, span if span > 0.0 else 1.0, freeze(np.where(scales > 0.0, scales, 1.0)))
 
-    def model(self, cmdp: CMDP) -> CMDP:
+    def model(self, cmdp: Any) -> Any:
         """A model in the user's units, in scaled units; its constraints are that margins are >= 0."""
-        return CMDP(
-            offsets=cmdp.offsets,
-            transition=cmdp.transition,
-            reward=(cmdp.reward - self.reward_low) / self.reward_span,
-            constraints=tuple(
-                Constraint(margin / scale, at_least=0.0, name=constraint.name)
-                for margin, scale, constraint in zip(cmdp.margins, self.margin_scales, cmdp.constraints, strict=True)
-            ),
-            initial=cmdp.initial,
-            discount=cmdp.discount,
-            actions=cmdp.pairs.actions,
-            state_labels=cmdp.pairs.state_labels,
-            action_labels=cmdp.pairs.action_labels,
+        margins = (margin / scale for margin, scale in zip(cmdp.margins, self.margin_scales, strict=True))
+        return cmdp.asking(
+            reward=freeze((cmdp.reward - self.reward_low) / self.reward_span),
+            constraints=[
+                Constraint(freeze(margin), at_least=0.0, name=constraint.name)
+                for margin, constraint in zip(margins, cmdp.constraints, strict=True)
+            ],
         )
 
     def prices_in_user_units(self, scaled_prices: Floats) -> Floats:
@@ -79,12 +73,12 @@ class Simulator:
         All states, as hashable labels; or their number.
     actions
         ``actions(state)`` lists the actions of a state; or one list of actions that every state has.
-    discount
-        In [0, 1).
+    discount, horizon, average
+        Exactly one, as in `CMDP`: what a value is. With a horizon, the simulator begins anew after so many steps.
     reward_range
         ``(lowest, highest)`` reward that `step` may report.
     constraints
-        `Constraint` records without a signal: `step` reports it. Bounds are normalised by (1 - discount).
+        `Constraint` records without a signal: `step` reports it. Bounds are on the scale of values.
     signal_ranges
         ``(lowest, highest)`` of every signal, in the order of the constraints.
 
@@ -92,6 +86,7 @@ class Simulator:
     ----------
     pairs : Pairs
     discount : float
+        Where that is the criterion.
     criterion : dict
         What says what a value is, as in a `CMDP`: ``{"discount": 0.95}``, ``{"horizon": 12}`` or ``{"average": True}``.
     constraints : tuple of Constraint
@@ -119,7 +114,6 @@ class Simulator:
     """
 
     pairs: Pairs
-    discount: float
     criterion: dict[str, Any]
     constraints: tuple[Constraint, ...]
     scaling: Scaling
@@ -132,7 +126,9 @@ class Simulator:
         *,
         states: Sequence[Hashable] | int,
         actions: Callable[[Any], Iterable[Hashable]] | Sequence[Hashable],
-        discount: float,
+        discount: float | None = None,
+        horizon: int | None = None,
+        average: bool = False,
         reward_range: tuple[float, float],
         constraints: Sequence[Constraint] = (),
         signal_ranges: Sequence[tuple[float, float]] = (),
@@ -141,8 +137,7 @@ class Simulator:
             if not callable(rule):
                 raise InvalidInput(f"{what} must be a function, found {rule!r}")
         self.pairs = _user_pairs(states, actions)
-        self.discount = valid_discount(discount)
-        self.criterion = {"discount": self.discount}
+        self.criterion = valid_criterion(discount, horizon, average)
         self.constraints = named_constraints(constraints, lambda constraint: None)
         if len(signal_ranges) != len(self.constraints):
             raise InvalidInput(
@@ -155,39 +150,25 @@ class Simulator:
             _range(limits, f"the signal range of constraint {constraint.name!r}")
             for limits, constraint in zip(signal_ranges, self.constraints, strict=True)
         ]
-        self.scaling = Scaling.from_ranges(
-            *self._reward_range,
-            [
-                max(abs(constraint.margin(low)), abs(constraint.margin(high)))
-                for constraint, (low, high) in zip(self.constraints, self._signal_ranges, strict=True)
-            ],
+        ends = np.array(
+            [[own.margin(end) for end in limits] for own, limits in zip(self._spread, self._signal_ranges, strict=True)]
         )
-        self.margins_least = freeze(
-            np.array(
-                [
-                    min(constraint.margin(low), constraint.margin(high)) / scale
-                    for constraint, (low, high), scale in zip(
-                        self.constraints, self._signal_ranges, self.scaling.margin_scales, strict=True
-                    )
-                ],
-                dtype=np.float64,
-            )
-        )
+        ends = ends.reshape(-1, 2)
+        self.scaling = Scaling.from_ranges(*self._reward_range, self.layers * np.abs(ends).max(axis=1))
+        self.margins_least = freeze(ends.min(axis=1) / self.scaling.margin_scales)
         self._table: World | None = None
 
     @classmethod
-    def tabular(cls, cmdp: CMDP) -> Simulator:
+    def tabular(cls, cmdp: Any) -> Simulator:
         """The simulator of a model. Same as ``cmdp.simulator()``."""
         self = object.__new__(cls)
         self.pairs = cmdp.pairs
-        self.discount = cmdp.discount
         self.criterion = cmdp.criterion
         self.constraints = tuple(replace(constraint, signal=None) for constraint in cmdp.constraints)
         self.scaling = Scaling.from_ranges(float(cmdp.reward.min()), float(cmdp.reward.max()), cmdp.margin_scales)
         least = cmdp.margins.min(axis=tuple(range(1, cmdp.margins.ndim)))  # over stages too
         self.margins_least = freeze(least / self.scaling.margin_scales)
-        # No kernel has stages: learners refuse a finite horizon, before they ask for its world.
-        self._table = None if "horizon" in self.criterion else _tabular_world(cmdp, self.scaling)
+        self._table = _tabular_world(cmdp, self.scaling)
         return self
 
     @property
@@ -195,9 +176,23 @@ class Simulator:
         return len(self.constraints)
 
     @property
+    def discount(self) -> float:
+        return float(self.criterion["discount"])
+
+    @property
+    def layers(self) -> int:
+        """How many stages a horizon has, else 1."""
+        return int(self.criterion.get("horizon", 1))
+
+    @property
+    def _spread(self) -> list[Constraint]:
+        """The constraints with the share of their bounds that falls to each stage."""
+        return [c if self.layers == 1 else c.with_bound(c.bound / self.layers) for c in self.constraints]
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Of policies and occupancies."""
-        return (self.pairs.n_pairs,)
+        return (*((self.layers,) if "horizon" in self.criterion else ()), self.pairs.n_pairs)
 
     def open(self) -> World | AskedWorld:
         """The world for one run of a kernel; `inbounds.problem.draws` says how kernels draw from it.
@@ -208,17 +203,6 @@ class Simulator:
 
     def __repr__(self) -> str:
         return f"Simulator({sizes(self.pairs, self.n_constraints)}, {criterion_in_words(self.criterion)})"
-
-
-CRITERION_NAMES = {"discount": "discounted", "horizon": "finite-horizon", "average": "average-reward"}
-"""What a problem with that key in its `criterion` is called; the names that `Algorithm.criterion` may have."""
-
-
-def require_criterion(problem: Any, wanted: str, who: str) -> None:
-    """Refuse a problem of another criterion than `wanted`, one of the names in `CRITERION_NAMES`; `who` wants it."""
-    (found,) = (CRITERION_NAMES[key] for key in problem.criterion)
-    if found != wanted:
-        raise InvalidInput(f"{who} is for {wanted} problems, and this one is {found}: {problem!r}")
 
 
 class AskedWorld:
@@ -233,6 +217,7 @@ class AskedWorld:
         self.simulator = simulator
         self.number = {label: state for state, label in enumerate(pairs.state_labels)}
         self.offsets, self.states = pairs.offsets, pairs.states
+        self.stages = np.array([simulator.criterion.get("horizon", 0), 0, 0])
         self.reward = np.full(pairs.n_pairs, np.nan)
         self.margins = np.full((pairs.n_pairs, simulator.n_constraints), np.nan)
 
@@ -255,7 +240,7 @@ class AskedWorld:
             raise InvalidInput(f"{where} gave {len(signals)} signals for {asked.n_constraints} constraints")
         _require_within(reward, asked._reward_range, f"{where} gave the reward", "reward_range")
         self.reward[pair] = (reward - scaling.reward_low) / scaling.reward_span
-        for k, (signal, constraint) in enumerate(zip(signals, asked.constraints, strict=True)):
+        for k, (signal, constraint) in enumerate(zip(signals, asked._spread, strict=True)):
             found = f"{where} gave for {constraint.name!r} the signal"
             _require_within(signal, asked._signal_ranges[k], found, "its signal range")
             self.margins[pair, k] = constraint.margin(signal) / scaling.margin_scales[k]
@@ -310,20 +295,27 @@ def _require_within(value: float, limits: tuple[float, float], found: str, what:
         raise InvalidInput(f"{found} {value:g}, outside {what} ({low:g}, {high:g})")
 
 
-def _tabular_world(cmdp: CMDP, scaling: Scaling) -> World:
-    matrix = cmdp.transition
-    row_starts = matrix.indptr.astype(np.int64)
+def _tabular_world(cmdp: Any, scaling: Scaling) -> World:
+    stages = cmdp.transitions if len({id(matrix) for matrix in cmdp.transitions}) > 1 else cmdp.transitions[:1]
+    starts = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(matrix.indptr) for matrix in stages]))])
+    probabilities = np.concatenate([matrix.data for matrix in stages])
+    alike = cmdp.layers == 1 or all(values.strides[0] == 0 for values in (cmdp.reward, *cmdp.signals))
+    kept = slice(0, 1 if alike else None)
+    reward = (np.atleast_2d(cmdp.reward)[kept].ravel() - scaling.reward_low) / scaling.reward_span
+    margins = cmdp.margins.reshape(cmdp.n_constraints, cmdp.layers, cmdp.n_pairs)[:, kept]
+    margins = margins.reshape(cmdp.n_constraints, reward.size) / scaling.margin_scales[:, None]
     # Indices are short: at a million pairs a step is a matter of cache misses.
     return World(
         offsets=cmdp.offsets,
         states=freeze(cmdp.pairs.states.astype(np.int32)),
-        row_starts=freeze(row_starts.astype(np.int32 if matrix.nnz < 2**31 else np.int64)),
-        cumulative=freeze(cumulative_rows(matrix.data, row_starts)),
-        successors=freeze(matrix.indices.astype(np.int32)),
-        reward=freeze((cmdp.reward - scaling.reward_low) / scaling.reward_span),
-        margins=freeze(np.ascontiguousarray((cmdp.margins / scaling.margin_scales[:, None]).T)),
+        row_starts=freeze(starts.astype(np.int32 if len(probabilities) < 2**31 else np.int64)),
+        cumulative=freeze(cumulative_rows(probabilities, starts)),
+        successors=freeze(np.concatenate([matrix.indices for matrix in stages]).astype(np.int32)),
+        reward=freeze(reward),
+        margins=freeze(np.ascontiguousarray(margins.T)),
         start_cumulative=freeze(cumulative_rows(cmdp.initial, np.array([0, cmdp.n_states]))),
         start_guide=freeze(_guide(cmdp.initial)),
+        stages=freeze(np.array([cmdp.horizon or 0, len(stages) > 1 and cmdp.n_pairs, not alike and cmdp.n_pairs])),
     )
 
 

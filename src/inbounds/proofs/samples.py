@@ -21,9 +21,10 @@ from inbounds.errors import InvalidInput
 from inbounds.inputs import random_seed, whole_number
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.criterion import require_criterion
 from inbounds.problem.draws import CHUNK, World, fitted
 from inbounds.problem.policy import Policy
-from inbounds.problem.simulator import Simulator, require_criterion
+from inbounds.problem.simulator import Simulator
 from inbounds.proofs.betting import Fortune, Stakes, bet_on, look, make_stakes, new_fortune
 from inbounds.proofs.certificate import Certificate
 from inbounds.proofs.evidence import Evidence, Log, new_log

@@ -1,0 +1,49 @@
+"""Which of the three criteria a problem has: checked, refused, and said in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from inbounds.errors import InvalidInput
+from inbounds.inputs import whole_number
+
+CRITERION_NAMES = {"discount": "discounted", "horizon": "finite-horizon", "average": "average-reward"}
+"""What a problem with that key in its `criterion` is called; the names that `Algorithm.criterion` may have."""
+
+
+def criterion_in_words(criterion: dict[str, Any]) -> str:
+    ((name, value),) = criterion.items()
+    return "long-run average" if name == "average" else f"{name} {value:g}"
+
+
+def valid_criterion(discount: Any, horizon: Any, average: Any) -> dict[str, Any]:
+    """The one criterion that is given, checked."""
+    if not isinstance(average, bool | np.bool_):
+        raise InvalidInput(f"average must be True or left out, found {average!r}")
+    if (discount is not None) + (horizon is not None) + bool(average) != 1:
+        raise InvalidInput("a problem has exactly one of discount=, horizon= and average=True: what is a value?")
+    if average:
+        return {"average": True}
+    if horizon is not None:
+        return {"horizon": whole_number(horizon, "horizon")}
+    return {"discount": valid_discount(discount)}
+
+
+def valid_discount(discount: Any) -> float:
+    try:
+        value = float(discount)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"discount must be a number in [0, 1), found {discount!r}") from error
+    if not 0.0 <= value < 1.0:
+        hint = "; for long-run averages, give average=True instead" if value == 1.0 else ""
+        raise InvalidInput(f"discount must be in [0, 1), found {value}{hint}")
+    return value
+
+
+def require_criterion(problem: Any, wanted: str, who: str) -> None:
+    """Refuse a problem of another criterion than `wanted`, one of the names in `CRITERION_NAMES`; `who` wants it."""
+    (found,) = (CRITERION_NAMES[key] for key in problem.criterion)
+    if found != wanted:
+        raise InvalidInput(f"{who} is for {wanted} problems, and this one is {found}: {problem!r}")
