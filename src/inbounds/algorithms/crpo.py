@@ -84,7 +84,7 @@ chain an iteration, and one of each more for an iteration in N0.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -93,15 +93,15 @@ from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
 from inbounds.algorithms.kernels import FIRST_STARTS, clear, softmax_row
 from inbounds.algorithms.known import KnownModel, priced_signals, start_value
 from inbounds.algorithms.settings import (
-    number,
-    require,
-    require_average,
-    require_kappa,
-    require_not_negative,
-    require_positive,
-    require_whole,
+    AVERAGE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    TIGHTENING,
+    WHOLE_OR_PAIRS,
+    Settings,
+    a_number,
+    one_of,
     restart_of,
-    shown,
 )
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
@@ -112,8 +112,8 @@ from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 
 
-@dataclass(frozen=True)
-class CRPO:
+@dataclass(frozen=True, repr=False)
+class CRPO(Settings):
     """Settings of CRPO; the defaults are the paper's formulas as we recall them. See the module for the algorithm.
 
     ``ib.iterate`` heeds all but `inner`, `values` and `kappa_multiplier`. There are no prices: those of a run are nan.
@@ -156,41 +156,20 @@ class CRPO:
     4.58
     """
 
-    kappa: float | None = None
-    tolerance: float | None = None
-    step: float | None = None
-    inner: int | str | None = None
-    values: str = "afresh"
-    average: str = "all"
-    kappa_multiplier: float = 0.0
+    kappa: float | None = field(default=None, metadata=TIGHTENING)
+    tolerance: float | None = field(
+        default=None,
+        metadata=a_number(">= 0, in scaled units (to be conservative, give kappa)", lambda value: value >= 0.0),
+    )
+    step: float | None = field(default=None, metadata=POSITIVE)
+    inner: int | str | None = field(default=None, metadata=WHOLE_OR_PAIRS)
+    values: str = field(default="afresh", metadata=one_of("afresh", "carried over"))
+    average: str = field(default="all", metadata=AVERAGE)
+    kappa_multiplier: float = field(default=0.0, metadata=NOT_NEGATIVE)
 
-    algorithm: ClassVar[Algorithm]
-
-    def __post_init__(self) -> None:
-        require_kappa(self)
-        if self.tolerance is not None:
-            require(
-                number(self, "tolerance") >= 0.0,
-                self,
-                "tolerance",
-                "a number >= 0, in scaled units (to be conservative, give kappa)",
-            )
-        require_positive(self, "step")
-        if self.inner != "pairs":
-            require_whole(self, "inner")
-        require(self.values in ("afresh", "carried over"), self, "values", '"afresh" or "carried over"')
-        require_average(self)
-        require_not_negative(self, "kappa_multiplier")
-
-    @classmethod
-    def practical(cls, **changes: Any) -> CRPO:
-        """The preset that the module describes; `changes` replace any of its settings."""
-        preset = cls(
-            tolerance=0.0, step=1.0, inner="pairs", values="carried over", average="second half", kappa_multiplier=0.03
-        )
-        return replace(preset, **changes)
-
-    __repr__ = shown
+    preset: ClassVar = dict(
+        tolerance=0.0, step=1.0, inner="pairs", values="carried over", average="second half", kappa_multiplier=0.03
+    )
 
 
 class Formulas(NamedTuple):

@@ -70,8 +70,8 @@ are none.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -89,20 +89,7 @@ from inbounds.algorithms.kernels import (
     tree_total,
     uniform_tree,
 )
-from inbounds.algorithms.settings import (
-    chosen_shift,
-    chosen_steps,
-    guarantee_unless,
-    number,
-    require,
-    require_kappa,
-    require_positive,
-    require_share,
-    require_steps,
-    restart_of,
-    shown,
-    steps_shown,
-)
+from inbounds.algorithms.settings import POSITIVE, SHARE, TIGHTENING, StepSettings, a_number, guarantee_unless
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_next, draw_start
@@ -120,8 +107,8 @@ EXPERIMENT_CONSTANT = 0.02
 _SMALLEST_TOTAL, _LARGEST_SUM_IN_TERMS = 1e-100, 2.0**20
 
 
-@dataclass(frozen=True)
-class CSPDA:
+@dataclass(frozen=True, repr=False)
+class CSPDA(StepSettings):
     """Settings of CSPDA; the defaults are the paper's formulas. See the module for the algorithm.
 
     Parameters
@@ -134,16 +121,10 @@ class CSPDA:
         How much every constraint is tightened, in scaled units. Default: the paper's formula; 0 is its Corollary.
     alpha, beta : float, optional
         Step sizes of prices and values, and of the occupancy. Default: the paper's formulas.
-    shift : float or "baseline", optional
-        The paper's M; default: its formula. "baseline": a running mean instead.
     exploration : float in (0, 1/2)
         The paper's delta.
     constant : float
         The paper's c~_1, which sets kappa. Its experiment uses 0.02; its proof needs 1195.5.
-    average : "all" or "second half"
-        Which steps the output averages.
-    alpha_multiplier, beta_multiplier : float
-        Factors on the paper's formulas for alpha and beta.
 
     Examples
     --------
@@ -154,33 +135,12 @@ class CSPDA:
     'baseline'
     """
 
-    slater: float | None = None
-    kappa: float | None = None
-    alpha: float | None = None
-    beta: float | None = None
-    shift: float | str | None = None
-    exploration: float = 0.1
-    constant: float = EXPERIMENT_CONSTANT
-    average: str = "all"
-    alpha_multiplier: float = 1.0
-    beta_multiplier: float = 1.0
+    slater: float | None = field(default=None, metadata=SHARE)
+    kappa: float | None = field(default=None, metadata=TIGHTENING)
+    exploration: float = field(default=0.1, metadata=a_number("in (0, 1/2)", lambda value: 0.0 < value < 0.5))
+    constant: float = field(default=EXPERIMENT_CONSTANT, metadata=POSITIVE, kw_only=True)
 
-    algorithm: ClassVar[Algorithm]
-
-    def __post_init__(self) -> None:
-        require_share(self, "slater")
-        require_kappa(self)
-        require_steps(self)
-        require_positive(self, "constant")
-        require(0.0 < number(self, "exploration") < 0.5, self, "exploration", "a number in (0, 1/2)")
-
-    @classmethod
-    def practical(cls, **changes: Any) -> Self:
-        """The preset that the module describes; `changes` replace any of its settings."""
-        preset = cls(shift="baseline", average="second half", alpha_multiplier=0.03, beta_multiplier=100.0)
-        return replace(preset, **changes)
-
-    __repr__ = shown
+    preset: ClassVar = dict(shift="baseline", average="second half", alpha_multiplier=0.03, beta_multiplier=100.0)
 
 
 class Formulas(NamedTuple):
@@ -252,19 +212,12 @@ def prepare(
     slater, drawn = slater_from_samples(settings, simulator, samples, rng)
     steps = samples - drawn
     paper = formulas(pairs.n_states, pairs.n_pairs, n_constraints, discount, slater, steps, settings.constant)
-    alpha, beta = chosen_steps(settings, paper, pairs.n_pairs)
-    shift, baseline_rate = chosen_shift(settings, paper)
     constants = Constants(
+        **settings.constants(paper, pairs.n_pairs, steps),
         discount=float(discount),
-        alpha=alpha,
-        beta=beta,
-        shift=shift,
-        baseline_rate=baseline_rate,
         kappa=float(paper.kappa if settings.kappa is None else settings.kappa),
-        exploration=float(settings.exploration),
         price_radius=4.0 / slater,
         value_radius=2.0 * (1.0 + 2.0 / slater) / (1.0 - discount),
-        restart=restart_of(settings, steps),
         levels=tree_levels(pairs.n_pairs),
     )
     state = State(
@@ -279,24 +232,22 @@ def prepare(
         baseline=np.zeros(1),
         steps=np.zeros(2, dtype=np.int64),
     )
-    resolved = {"slater": slater, "kappa": constants.kappa} | steps_shown(settings, constants)
-    return Prepared(state, constants, drawn, resolved, _guarantee(settings, slater, drawn > 0, constants.kappa))
+    shown = {"slater": slater, "kappa": constants.kappa} | settings.shown(constants)
+    return Prepared(state, constants, drawn, shown, _guarantee(settings, slater, drawn > 0, constants.kappa))
 
 
 def _guarantee(settings: CSPDA, slater: float, estimated: bool, kappa: float) -> str:
-    gaps = []
+    constant = settings.constant
     own = {name: getattr(settings, name) for name in ("slater", "constant", "exploration")}
-    if settings != type(settings)(**own):
-        gaps.append("settings that differ from the paper's formulas")
-    if settings.constant < PROOF_CONSTANT:
-        gaps.append(f"constant {settings.constant:g} where the proof needs {PROOF_CONSTANT:g}")
-    if estimated:
-        gaps.append("an estimated Slater constant")
-    if kappa > slater / 2.0:
-        why = ": too few samples" if settings.kappa is None else ""
-        gaps.append(f"kappa {kappa:.3g} above half the Slater constant, {slater / 2.0:.3g}{why}")
+    why = ": too few samples" if settings.kappa is None else ""
     return guarantee_unless(
-        gaps, "the paper's Theorem 3: over runs, the expected margins are >= 0 if the Slater constant is right"
+        {
+            "settings that differ from the paper's formulas": settings != type(settings)(**own),
+            f"constant {constant:g} where the proof needs {PROOF_CONSTANT:g}": constant < PROOF_CONSTANT,
+            "an estimated Slater constant": estimated,
+            f"kappa {kappa:.3g} above half the Slater constant, {slater / 2.0:.3g}{why}": kappa > slater / 2.0,
+        },
+        "the paper's Theorem 3: over runs, the expected margins are >= 0 if the Slater constant is right",
     )
 
 

@@ -85,23 +85,24 @@ unconstrained solves, each begun from the last.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Prepared
 from inbounds.algorithms.empirical import accuracy, advance, log_in_turn, model_of
 from inbounds.algorithms.settings import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    SWITCH,
+    WHOLE,
+    Settings,
+    a_number,
     guarantee_unless,
-    number,
+    one_of,
     require,
-    require_not_negative,
-    require_positive,
-    require_share,
-    require_switch,
-    require_whole,
-    shown,
 )
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
@@ -120,8 +121,8 @@ _SOLVED = 1e-10
 """Width of the bracket of an unconstrained solve, and accuracy of an occupancy, both normalised."""
 
 
-@dataclass(frozen=True)
-class ModelBased:
+@dataclass(frozen=True, repr=False)
+class ModelBased(Settings):
     """Settings of model-based primal-dual learning. See the module for the algorithm.
 
     Parameters
@@ -157,39 +158,25 @@ class ModelBased:
     (True, True)
     """
 
-    feasibility: str = "strict"
-    plan: str = "primal-dual"
-    epsilon: float | None = None
-    slater: float | None = None
-    kappa: float | None = None
-    kappa_multiplier: float = 1.0
-    price_bound: float | None = None
-    iterations: int = 2_000
-    perturbation: bool = False
-    net: bool = False
+    feasibility: str = field(default="strict", metadata=one_of("strict", "relaxed"))
+    plan: str = field(default="primal-dual", metadata=one_of("primal-dual", "lp"))
+    epsilon: float | None = field(default=None, metadata=SHARE | {"what": f"{SHARE['what']}, normalised"})
+    slater: float | None = field(default=None, metadata=SHARE)
+    kappa: float | None = field(
+        default=None, metadata=a_number("in [-1, 1], in scaled units", lambda value: -1.0 <= value <= 1.0)
+    )
+    kappa_multiplier: float = field(default=1.0, metadata=NOT_NEGATIVE)
+    price_bound: float | None = field(default=None, metadata=POSITIVE)
+    iterations: int = field(default=2_000, metadata=WHOLE)
+    perturbation: bool = field(default=False, metadata=SWITCH)
+    net: bool = field(default=False, metadata=SWITCH)
 
-    algorithm: ClassVar[Algorithm]
+    preset: ClassVar = dict(plan="lp", kappa_multiplier=2.0)
 
     def __post_init__(self) -> None:
-        require(self.feasibility in ("strict", "relaxed"), self, "feasibility", '"strict" or "relaxed"')
-        require(self.plan in ("primal-dual", "lp"), self, "plan", '"primal-dual" or "lp"')
-        require_share(self, "epsilon", "a number in (0, 1], in scaled units, normalised")
-        require_share(self, "slater")
+        super().__post_init__()
         if self.feasibility == "strict" and self.epsilon is not None:
             require(self.slater is not None, self, "slater", "given with epsilon for strict feasibility")
-        if self.kappa is not None:
-            require(-1.0 <= number(self, "kappa") <= 1.0, self, "kappa", "a number in [-1, 1], in scaled units")
-        require_not_negative(self, "kappa_multiplier")
-        require_positive(self, "price_bound")
-        require_whole(self, "iterations")
-        require_switch(self, "perturbation", "net")
-
-    @classmethod
-    def practical(cls, **changes: Any) -> ModelBased:
-        """The preset that the module describes; `changes` replace any of its settings."""
-        return replace(cls(plan="lp", kappa_multiplier=2.0), **changes)
-
-    __repr__ = shown
 
 
 class Formulas(NamedTuple):
@@ -249,21 +236,18 @@ def prepare(settings: ModelBased, simulator: Simulator, samples: int, rng: np.ra
 
 
 def _guarantee(settings: ModelBased, simulator: Simulator, paper: Formulas, per_pair: int) -> str:
-    gaps = []
-    if simulator.n_constraints > 1:
-        gaps.append("several constraints")
-    if settings.epsilon is None:
-        gaps.append("a target chosen by the order of its bound alone")
-    if settings.kappa is not None or settings.price_bound is not None or settings.kappa_multiplier != 1.0:
-        gaps.append("settings that differ from the paper's formulas")
-    if settings.plan == "lp":
-        gaps.append("a linear program in the place of the iteration")
-    elif settings.iterations < paper.iterations:
-        gaps.append(f"{settings.iterations:,} iterations where it asks for {paper.iterations:.1e}")
-    if not (settings.perturbation and settings.net):
-        gaps.append("rewards that are not perturbed or prices that are not rounded")
+    program, given = settings.plan == "lp", settings.kappa is not None or settings.price_bound is not None
+    as_proved = settings.perturbation and settings.net
+    asked = f"{settings.iterations:,} iterations where it asks for {paper.iterations:.1e}"
     return guarantee_unless(
-        gaps,
+        {
+            "several constraints": simulator.n_constraints > 1,
+            "a target chosen by the order of its bound alone": settings.epsilon is None,
+            "settings that differ from the paper's formulas": given or settings.kappa_multiplier != 1.0,
+            "a linear program in the place of the iteration": program,
+            asked: not program and settings.iterations < paper.iterations,
+            "rewards that are not perturbed or prices that are not rounded": not as_proved,
+        },
         f"the paper's theorem on {settings.feasibility} feasibility with known rewards and margins, if {per_pair:,} "
         f"samples of every pair are enough: its constants were not checked",
     )

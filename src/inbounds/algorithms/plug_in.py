@@ -6,7 +6,7 @@ What `opg_pd` and `rpg_pd` share beside the iterations themselves. Both also out
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.empirical import accuracy, log_in_turn, model_of
 from inbounds.algorithms.known import known_model
-from inbounds.algorithms.settings import require_kappa, require_not_negative, require_share, require_whole
+from inbounds.algorithms.settings import NOT_NEGATIVE, POSITIVE, SHARE, TIGHTENING, WHOLE, Settings
 from inbounds.arrays import Floats
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
@@ -22,12 +22,27 @@ from inbounds.problem.simulator import Simulator
 from inbounds.proofs.evidence import Log
 
 
-def require_plug_in(settings: Any) -> None:
-    """Check the settings that such algorithms have in common."""
-    require_share(settings, "slater")
-    require_kappa(settings)
-    require_not_negative(settings, "kappa_multiplier")
-    require_whole(settings, "iterations")
+@dataclass(frozen=True, repr=False, kw_only=True)
+class PlugInSettings(Settings):
+    """What such algorithms have in common.
+
+    Parameters
+    ----------
+    eta : float
+        Step size, of policy and prices alike, on normalised values: the paper's eta divided by (1 - discount).
+    slater : float in (0, 1], optional
+        The Slater constant in scaled units; prices are kept below 2 / slater. Default: that of the model, known or
+        empirical, and at least 0.01.
+    iterations : int, optional
+        From samples: how many are made on the empirical model. Default: 20,000, but 2e6 / n beyond a hundred pairs, and
+        at least 100. On a known model, ``ib.iterate`` is told.
+    """
+
+    eta: float = field(default=0.3, metadata=POSITIVE, kw_only=False)
+    slater: float | None = field(default=None, metadata=SHARE)
+    kappa: float | None = field(default=None, metadata=TIGHTENING)
+    kappa_multiplier: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    iterations: int | None = field(default=None, metadata=WHOLE)
 
 
 class PlugIn(NamedTuple):

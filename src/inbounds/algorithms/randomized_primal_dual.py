@@ -30,7 +30,7 @@ The output is the average over the steps of pi, of the conditional policies: not
 Names
 -----
     code            paper       code            paper
-    shift           M           row_sums        sums of pi over the steps
+    shift           M = 1 / (1 - gamma)         row_sums        sums of pi over the steps
     weights         xi, unnormalised            alpha, beta     the same
 
 Confidence: updates and formulas are as we recall them and agree with a public re-implementation; they were not checked
@@ -74,7 +74,7 @@ is also when that row's sum over the steps is brought up to date.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -91,16 +91,7 @@ from inbounds.algorithms.kernels import (
     tree_total,
     uniform_tree,
 )
-from inbounds.algorithms.settings import (
-    chosen_shift,
-    chosen_steps,
-    number,
-    require,
-    require_steps,
-    restart_of,
-    shown,
-    steps_shown,
-)
+from inbounds.algorithms.settings import StepSettings, a_number
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_next, draw_pair
@@ -110,22 +101,16 @@ from inbounds.problem.simulator import Simulator
 _SMALLEST_TOTAL, _LARGEST_TOTAL = 1e-100, 1e100  # of the weights, before they are divided by it
 
 
-@dataclass(frozen=True)
-class RandomizedPrimalDual:
+@dataclass(frozen=True, repr=False)
+class RandomizedPrimalDual(StepSettings):
     """Settings of the randomized primal-dual method; the defaults are the paper's formulas. See the module.
 
     Parameters
     ----------
     alpha, beta : float, optional
         Step sizes of the values, and of the policy and the states' weights. Default: the paper's formulas.
-    shift : float or "baseline", optional
-        The paper's M; default: 1 / (1 - discount). "baseline": a running mean instead.
     exploration : float in [0, 1)
         Share of the actions that is drawn uniformly; the paper's is 0.
-    average : "all" or "second half"
-        Which steps the output averages.
-    alpha_multiplier, beta_multiplier : float
-        Factors on the paper's formulas for alpha and beta.
 
     Examples
     --------
@@ -136,29 +121,11 @@ class RandomizedPrimalDual:
     True
     """
 
-    alpha: float | None = None
-    beta: float | None = None
-    shift: float | str | None = None
-    exploration: float = 0.0
-    average: str = "all"
-    alpha_multiplier: float = 1.0
-    beta_multiplier: float = 1.0
+    exploration: float = field(default=0.0, metadata=a_number("in [0, 1)", lambda value: 0.0 <= value < 1.0))
 
-    algorithm: ClassVar[Algorithm]
-
-    def __post_init__(self) -> None:
-        require_steps(self)
-        require(0.0 <= number(self, "exploration") < 1.0, self, "exploration", "a number in [0, 1)")
-
-    @classmethod
-    def practical(cls, **changes: Any) -> RandomizedPrimalDual:
-        """The preset that the module describes; `changes` replace any of its settings."""
-        preset = cls(
-            shift="baseline", exploration=0.1, average="second half", alpha_multiplier=0.3, beta_multiplier=30.0
-        )
-        return replace(preset, **changes)
-
-    __repr__ = shown
+    preset: ClassVar = dict(
+        shift="baseline", exploration=0.1, average="second half", alpha_multiplier=0.3, beta_multiplier=30.0
+    )
 
 
 class Formulas(NamedTuple):
@@ -198,16 +165,9 @@ class State(NamedTuple):
 def prepare(settings: RandomizedPrimalDual, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     pairs, discount = simulator.pairs, simulator.discount
     paper = formulas(pairs.n_states, pairs.n_pairs, discount, samples)
-    alpha, beta = chosen_steps(settings, paper, pairs.n_pairs)
-    shift, baseline_rate = chosen_shift(settings, paper)
     constants = Constants(
+        **settings.constants(paper, pairs.n_pairs, samples),
         discount=float(discount),
-        alpha=alpha,
-        beta=beta,
-        shift=shift,
-        baseline_rate=baseline_rate,
-        exploration=float(settings.exploration),
-        restart=restart_of(settings, samples),
         levels=tree_levels(pairs.n_states),
     )
     state = State(
@@ -219,7 +179,7 @@ def prepare(settings: RandomizedPrimalDual, simulator: Simulator, samples: int, 
         baseline=np.zeros(1),
         steps=np.zeros(2, dtype=np.int64),
     )
-    return Prepared(state, constants, 0, steps_shown(settings, constants), _guarantee(settings))
+    return Prepared(state, constants, 0, settings.shown(constants), _guarantee(settings))
 
 
 def _guarantee(settings: RandomizedPrimalDual) -> str:

@@ -38,6 +38,7 @@ the last policy.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,12 +48,13 @@ from inbounds.algorithms.empirical import slater_from_samples
 from inbounds.algorithms.kernels import clear, project_prices, softmax_row
 from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
 from inbounds.algorithms.settings import (
-    number,
-    require,
-    require_average,
-    require_share,
-    require_switch,
-    require_whole,
+    AVERAGE,
+    SHARE,
+    SWITCH,
+    TIGHTENING,
+    WHOLE,
+    Settings,
+    or_word,
     restart_of,
 )
 from inbounds.arrays import Floats, Ints
@@ -66,6 +68,39 @@ from inbounds.problem.simulator import Simulator
 
 SHRINKING_KAPPA = 0.3
 """kappa="shrinking" is this over the root of the number of iterations, at most half the Slater constant."""
+
+
+@dataclass(frozen=True, repr=False)
+class WalkSettings(Settings):
+    """What both algorithms have; they run from samples (``ib.learn``) and with exact values (``ib.iterate``).
+
+    Parameters
+    ----------
+    slater : float in (0, 1], optional
+        The Slater constant in scaled units, normalised: a margin that some policy keeps in every constraint at once.
+        When it is not given: from samples, a tenth of them (they count) is drawn evenly over the pairs, and half the
+        Slater constant of the empirical model is taken, at least 0.01; on a known model it is computed.
+    kappa : float or "shrinking"
+        How much every constraint is tightened, in scaled units, normalised. The paper has none. "shrinking":
+        0.3 / sqrt(iterations), at most half the Slater constant.
+    rollouts : int
+        Walks from every pair in an iteration.
+    start_rollouts : int, optional
+        Walks from the start in an iteration. Default: a quarter as many as from all pairs together.
+    baseline : bool
+        Whether a running mean is subtracted from the signal of the walks from pairs.
+    average : "all" or "second half"
+        Which iterations the output averages, by their weights.
+    """
+
+    slater: float | None = field(default=None, metadata=SHARE)
+    kappa: float | str = field(default=0.0, metadata=or_word("shrinking", TIGHTENING))
+    policy_step: float | str | None = None  # each has its own
+    price_step: float | None = None
+    rollouts: int = field(default=1, metadata=WHOLE)
+    start_rollouts: int | None = field(default=None, metadata=WHOLE)
+    baseline: bool = field(default=False, metadata=SWITCH)
+    average: str = field(default="all", metadata=AVERAGE)
 
 
 class Walks(NamedTuple):
@@ -167,17 +202,6 @@ class Resolved(NamedTuple):
         initial = problem.initial if isinstance(problem, CMDP) else None
         state = new_state(problem.pairs, problem.n_constraints, initial)
         return Prepared(state, constants, self.drawn, shown, guarantee)
-
-
-def require_common(settings: Any) -> None:
-    """Check the settings that both algorithms have."""
-    require_share(settings, "slater")
-    if settings.kappa != "shrinking":
-        holds = 0.0 <= number(settings, "kappa") <= 1.0
-        require(holds, settings, "kappa", 'a number in [0, 1], in scaled units, or "shrinking"')
-    require_whole(settings, "rollouts", "start_rollouts")
-    require_switch(settings, "baseline")
-    require_average(settings)
 
 
 def resolve(settings: Any, simulator: Simulator, samples: int, rng: np.random.Generator) -> Resolved:

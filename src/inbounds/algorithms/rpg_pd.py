@@ -71,8 +71,8 @@ Where the default leaves only some hundred iterations, beyond some thousand pair
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -80,20 +80,13 @@ from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
 from inbounds.algorithms.empirical import advance
 from inbounds.algorithms.known import KnownModel, known_slater, start_value
 from inbounds.algorithms.plug_in import (
+    PlugInSettings,
     extract_plug_in,
     last_iterate,
     plug_in_iterations,
     prepare_plug_in,
-    require_plug_in,
 )
-from inbounds.algorithms.settings import (
-    guarantee_unless,
-    number,
-    require,
-    require_not_negative,
-    require_positive,
-    shown,
-)
+from inbounds.algorithms.settings import NOT_NEGATIVE, POSITIVE, a_number, guarantee_unless
 from inbounds.arrays import Floats
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import pair_values, state_values
@@ -104,33 +97,27 @@ from inbounds.problem.simulator import Simulator
 _STEPS = ("eta", "eta_power", "tau", "tau_power", "floor")
 """The settings of a step, which a run shows."""
 
+_POWER = a_number("in [0, 1)", lambda value: 0.0 <= value < 1.0)
 
-@dataclass(frozen=True)
-class RPGPD:
+
+@dataclass(frozen=True, repr=False)
+class RPGPD(PlugInSettings):
     """Settings of RPG-PD. See the module for the algorithm.
 
     Parameters
     ----------
-    eta : float
-        Step size, of policy and prices alike, on normalised values: the paper's eta divided by (1 - discount).
     tau : float
         Weight of the regularisers.
     eta_power, tau_power : float
-        In iteration t the two above are multiplied by (t + 3) to minus these powers.
+        In iteration t eta and tau are multiplied by (t + 3) to minus these powers.
     floor : float in (0, 1)
         The paper's e0: no probability is below e0 divided by the number of actions.
-    slater : float in (0, 1], optional
-        The Slater constant in scaled units; prices are kept below 2 / slater. Default: that of the model, known or
-        empirical, and at least 0.01.
     kappa : float, optional
         How much every constraint is tightened, in scaled units. Default: `expected_price` times (1 - discount) times
         the last tau, and `kappa_multiplier` times 1 / sqrt((1 - discount) N) with N samples of every pair; nothing for
         the latter on a known model.
     expected_price, kappa_multiplier : float
         See `kappa`. 0: no tightening, as in the paper's equation (6).
-    iterations : int, optional
-        From samples: how many are made on the empirical model. Default: 20,000, but 2e6 / n beyond a hundred pairs, and
-        at least 100. On a known model, ``ib.iterate`` is told.
 
     Examples
     --------
@@ -142,34 +129,14 @@ class RPGPD:
     (0.0, True)
     """
 
-    eta: float = 0.1
-    tau: float = 0.01
-    eta_power: float = 0.0
-    tau_power: float = 0.0
-    floor: float = 1e-6
-    slater: float | None = None
-    kappa: float | None = None
-    expected_price: float = 0.0
-    kappa_multiplier: float = 0.0
-    iterations: int | None = None
+    eta: float = field(default=0.1, metadata=POSITIVE)
+    tau: float = field(default=0.01, metadata=POSITIVE)
+    eta_power: float = field(default=0.0, metadata=_POWER)
+    tau_power: float = field(default=0.0, metadata=_POWER)
+    floor: float = field(default=1e-6, metadata=a_number("in (0, 1)", lambda value: 0.0 < value < 1.0))
+    expected_price: float = field(default=0.0, metadata=NOT_NEGATIVE, kw_only=True)
 
-    algorithm: ClassVar[Algorithm]
-
-    def __post_init__(self) -> None:
-        require_positive(self, "eta", "tau")
-        for power in ("eta_power", "tau_power"):
-            require(0.0 <= number(self, power) < 1.0, self, power, "a number in [0, 1)")
-        require(0.0 < number(self, "floor") < 1.0, self, "floor", "a number in (0, 1)")
-        require_not_negative(self, "expected_price")
-        require_plug_in(self)
-
-    @classmethod
-    def practical(cls, **changes: Any) -> RPGPD:
-        """The preset that the module describes; `changes` replace any of its settings."""
-        preset = cls(eta=2.0, eta_power=0.35, tau=0.5, tau_power=0.4, expected_price=1.0, kappa_multiplier=0.1)
-        return replace(preset, **changes)
-
-    __repr__ = shown
+    preset: ClassVar = dict(eta=2.0, eta_power=0.35, tau=0.5, tau_power=0.4, expected_price=1.0, kappa_multiplier=0.1)
 
 
 class Constants(NamedTuple):
@@ -226,13 +193,11 @@ def regularisation_kappa(settings: RPGPD, discount: float, iterations: int) -> f
 
 
 def _guarantee(settings: RPGPD, model: CMDP) -> str:
-    gaps = []
-    if model.n_constraints > 1:
-        gaps.append("several constraints")
-    if settings.eta_power > 0.0 or settings.tau_power > 0.0:
-        gaps.append("a step size or regularisation that falls")
     return guarantee_unless(
-        gaps,
+        {
+            "several constraints": model.n_constraints > 1,
+            "a step size or regularisation that falls": settings.eta_power > 0.0 or settings.tau_power > 0.0,
+        },
         "the paper's theorem on RPG-PD: the last iterate converges to the regularised saddle point, as "
         "exp(-eta tau t) down to the order of eta / tau, with constants that depend on the problem (not checked)",
     )
