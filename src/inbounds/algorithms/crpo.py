@@ -280,14 +280,8 @@ def _resolve(
         inner=inner,
         afresh=settings.values == "afresh",
     )
-    resolved: dict[str, float | str] = {
-        "kappa": kappa,
-        "tolerance": tolerance,
-        "step": constants.step,
-        "iterations": iterations,
-        "average": settings.average,
-    }
-    return constants, resolved
+    shown = {"kappa": kappa, "tolerance": tolerance, "step": constants.step, "iterations": iterations}
+    return constants, shown | {"average": settings.average}
 
 
 @compiled

@@ -78,18 +78,17 @@ import numpy as np
 from inbounds.algorithms.algorithm import Algorithm, Prepared
 from inbounds.algorithms.empirical import slater_from_samples
 from inbounds.algorithms.kernels import (
-    LARGEST_EXPONENT,
-    SMALLEST_WEIGHT,
     clear,
     draw_mixed,
+    grown,
     project_prices,
     tree_levels,
-    tree_rebuild,
+    tree_normalise,
     tree_set,
     tree_total,
     uniform_tree,
 )
-from inbounds.algorithms.settings import POSITIVE, SHARE, TIGHTENING, StepSettings, a_number, guarantee_unless
+from inbounds.algorithms.settings import POSITIVE, SHARE, TIGHTENING, Formulas, StepSettings, a_number, guarantee_unless
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_next, draw_start
@@ -141,15 +140,6 @@ class CSPDA(StepSettings):
     constant: float = field(default=EXPERIMENT_CONSTANT, metadata=POSITIVE, kw_only=True)
 
     preset: ClassVar = dict(shift="baseline", average="second half", alpha_multiplier=0.03, beta_multiplier=100.0)
-
-
-class Formulas(NamedTuple):
-    """The paper's settings for a problem, in scaled units."""
-
-    alpha: float
-    beta: float
-    shift: float
-    kappa: float
 
 
 def formulas(
@@ -267,9 +257,9 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
     while drawn < until:
         total = tree_total(tree, levels)
         if total < _SMALLEST_TOTAL or inverse_sum * total > _LARGEST_SUM_IN_TERMS:
-            rescale(tree, levels, pair_sums, inverse_sum, total)
+            settle(tree, pair_sums, inverse_sum)
             inverse_sum = 0.0
-            total = tree_total(tree, levels)
+            total = tree_normalise(tree, levels, n, total)
         if steps == constants.restart:
             restart_averages(pair_sums, values, price_sums, inverse_sum)
             averaged = 0
@@ -311,9 +301,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
 
         pair_sums[k, 0] += tree[k] * (inverse_sum - pair_sums[k, 1])
         pair_sums[k, 1] = inverse_sum
-        # math.exp, not np.exp: NumPy's own exponential differs from the compiled one in the last bit.
-        growth = math.exp(min(beta * (Z - M) / zeta, LARGEST_EXPONENT))
-        tree_set(tree, levels, k, max(tree[k] * growth, SMALLEST_WEIGHT))
+        tree_set(tree, levels, k, grown(tree[k], beta * (Z - M) / zeta))
         if constants.baseline_rate > 0.0:
             M += constants.baseline_rate * (Z - M)
         steps += 1
@@ -332,13 +320,11 @@ def account_value(values: Floats, state: int, averaged: int) -> None:
 
 
 @compiled
-def rescale(tree: Floats, levels: Ints, pair_sums: Floats, inverse_sum: float, total: float) -> None:
-    """Bring every pair's sum up to date and divide the weights by their total; inverse_sum then starts again at 0."""
+def settle(tree: Floats, pair_sums: Floats, inverse_sum: float) -> None:
+    """Bring every pair's sum up to date, so that inverse_sum can start again at 0."""
     for k in range(pair_sums.shape[0]):
         pair_sums[k, 0] += tree[k] * (inverse_sum - pair_sums[k, 1])
         pair_sums[k, 1] = 0.0
-        tree[k] = max(tree[k] / total, SMALLEST_WEIGHT)
-    tree_rebuild(tree, levels)
 
 
 @compiled

@@ -78,11 +78,6 @@ Practical preset
 `NPGPD.practical()`: eta_1 = 30 (1 - gamma)^2 / sqrt(T) instead of a constant, since a constant step never averages out
 the noise of single walks; a baseline in the signal (`algorithms.rollouts`); kappa = 0.3 / sqrt(T), at most half
 the Slater constant; averages that start anew half way. eta_2 is the paper's. No theorem covers it.
-
-Cost
-----
-From samples, O(A) a sample to draw the action; O(n) an iteration, which takes about n / (1 - gamma) samples. On a known
-model, two eliminations and 2 + K solutions of the policy's chain an iteration.
 """
 
 from __future__ import annotations
@@ -93,17 +88,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
-from inbounds.algorithms.rollouts import (
-    Resolved,
-    WalkSettings,
-    advance,
-    advance_known,
-    extract,
-    extract_known,
-    resolve,
-    resolve_known,
-)
+from inbounds.algorithms.algorithm import Prepared
+from inbounds.algorithms.rollouts import Resolved, WalkSettings, resolve, resolve_known, walk_algorithm
 from inbounds.algorithms.settings import POSITIVE, guarantee_unless, or_word
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.pairs import Pairs
@@ -192,16 +178,11 @@ def _guarantee(settings: NPGPD, model: CMDP, slater: float, iterations: int) -> 
     )
 
 
-NPGPD.algorithm = Algorithm(
+NPGPD.algorithm = walk_algorithm(
+    prepare,
+    prepare_known,
     name="NPG-PD",
     paper="Ding, Zhang, Basar, Jovanovic (NeurIPS 2020)",
-    setting="discounted, generative model; or a known model",
-    needs="Slater constant",
     output="average of the iterates",
     sample_complexity="SA / ((1-γ)^5 ε^2)",
-    violation="ε",
-    prepare=prepare,
-    advance=advance,
-    extract=extract,
-    known=Known(prepare=prepare_known, advance=advance_known, extract=extract_known),
 )

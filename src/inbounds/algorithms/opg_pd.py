@@ -72,11 +72,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
-from inbounds.algorithms.empirical import advance
+from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.kernels import project_simplex
 from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
-from inbounds.algorithms.plug_in import PlugInSettings, extract_plug_in, last_iterate, prepare_plug_in
+from inbounds.algorithms.plug_in import PlugInSettings, plug_in_algorithm, prepare_plug_in
 from inbounds.algorithms.settings import guarantee_unless
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
@@ -207,16 +206,11 @@ def prepare(settings: OPGPD, simulator: Simulator, samples: int, rng: np.random.
     return prepare_plug_in(settings, simulator, samples, steps=("eta",))
 
 
-OPGPD.algorithm = Algorithm(
+OPGPD.algorithm = plug_in_algorithm(
+    prepare,
+    prepare_known,
+    advance_known,
     name="OPG-PD",
     paper="Ding, Wei, Zhang, Ribeiro (NeurIPS 2023)",
-    setting="discounted, known model; here also generative",
-    needs="Slater constant",
-    output="last iterate",
     sample_complexity="C log(1/ε) iterations",
-    violation="ε",
-    prepare=prepare,
-    advance=advance,
-    extract=extract_plug_in,
-    known=Known(prepare_known, advance_known, last_iterate),
 )

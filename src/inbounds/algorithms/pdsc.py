@@ -53,11 +53,6 @@ Practical preset
 constant; averages that start anew half way, because step-size weights keep the bad policies of the beginning. No
 theorem covers it. Decreasing steps weigh the noise of the first walks most: NPG-PD's constant ones do better from
 samples.
-
-Cost
-----
-From samples, O(A) a sample to draw the action; O(n) an iteration, which takes about n / (1 - gamma) samples. On a known
-model, two eliminations and 2 + K solutions of the policy's chain an iteration.
 """
 
 from __future__ import annotations
@@ -67,17 +62,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
-from inbounds.algorithms.rollouts import (
-    Resolved,
-    WalkSettings,
-    advance,
-    advance_known,
-    extract,
-    extract_known,
-    resolve,
-    resolve_known,
-)
+from inbounds.algorithms.algorithm import Prepared
+from inbounds.algorithms.rollouts import Resolved, WalkSettings, resolve, resolve_known, walk_algorithm
 from inbounds.algorithms.settings import POSITIVE
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.simulator import Simulator
@@ -131,16 +117,11 @@ def _begin(settings: PDSC, problem: CMDP | Simulator, resolved: Resolved, guaran
     return resolved.prepared(settings, problem, shown_steps, made, True, guarantee)
 
 
-PDSC.algorithm = Algorithm(
+PDSC.algorithm = walk_algorithm(
+    prepare,
+    prepare_known,
     name="PDSC",
     paper="Chen, Dong, Wang (2021)",
-    setting="discounted, generative model; or a known model",
-    needs="Slater constant",
     output="weighted average of the iterates",
     sample_complexity="1 / ((1-γ)^4 ε^2), Q given",
-    violation="ε",
-    prepare=prepare,
-    advance=advance,
-    extract=extract,
-    known=Known(prepare=prepare_known, advance=advance_known, extract=extract_known),
 )

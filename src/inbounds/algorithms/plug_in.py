@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Prepared
-from inbounds.algorithms.empirical import accuracy, log_in_turn, model_of
+from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
+from inbounds.algorithms.empirical import accuracy, advance, log_in_turn, model_of
 from inbounds.algorithms.known import known_model
 from inbounds.algorithms.settings import NOT_NEGATIVE, POSITIVE, SHARE, TIGHTENING, WHOLE, Settings
 from inbounds.arrays import Floats
@@ -110,3 +110,18 @@ def iterate_plug_in(algorithm: Any, model: CMDP, iterations: int) -> tuple[Polic
 def last_iterate(state: Any, constants: Any, problem: Any) -> tuple[Policy, Floats]:
     """The `extract` of algorithms whose last policy and prices are the answer."""
     return Policy(problem.pairs, state.policy), state.prices.copy()
+
+
+def plug_in_algorithm(prepare: Any, prepare_known: Any, advance_known: Any, **facts: Any) -> Algorithm:
+    """The record of such an algorithm."""
+    return Algorithm(
+        setting="discounted, known model; here also generative",
+        needs="Slater constant",
+        output="last iterate",
+        violation="ε",
+        prepare=prepare,
+        advance=advance,
+        extract=extract_plug_in,
+        known=Known(prepare_known, advance_known, last_iterate),
+        **facts,
+    )

@@ -81,17 +81,17 @@ import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Prepared
 from inbounds.algorithms.kernels import (
-    LARGEST_EXPONENT,
     SMALLEST_WEIGHT,
     clear,
     draw_mixed,
+    grown,
     tree_levels,
-    tree_rebuild,
+    tree_normalise,
     tree_set,
     tree_total,
     uniform_tree,
 )
-from inbounds.algorithms.settings import StepSettings, a_number
+from inbounds.algorithms.settings import Formulas, StepSettings, a_number
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_next, draw_pair
@@ -126,14 +126,6 @@ class RandomizedPrimalDual(StepSettings):
     preset: ClassVar = dict(
         shift="baseline", exploration=0.1, average="second half", alpha_multiplier=0.3, beta_multiplier=30.0
     )
-
-
-class Formulas(NamedTuple):
-    """The paper's settings for a problem, in scaled units."""
-
-    alpha: float
-    beta: float
-    shift: float
 
 
 def formulas(n_states: int, n_pairs: int, discount: float, steps: int) -> Formulas:
@@ -204,10 +196,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
     while drawn < until:
         total = tree_total(tree, levels)
         if total < _SMALLEST_TOTAL or total > _LARGEST_TOTAL:
-            for s in range(n_states):
-                tree[s] = max(tree[s] / total, SMALLEST_WEIGHT)
-            tree_rebuild(tree, levels)
-            total = tree_total(tree, levels)
+            total = tree_normalise(tree, levels, n_states, total)
         if steps == constants.restart:
             clear(row_sums)
             clear(accounted)
@@ -234,8 +223,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         for a in range(first, last):
             row_sums[a] += policy[a] * (averaged - accounted[s])
         accounted[s] = averaged
-        growth = math.exp(min(beta * (Z - M) / (p * zeta), LARGEST_EXPONENT))
-        policy[k] = max(policy[k] * growth, SMALLEST_WEIGHT)
+        policy[k] = grown(policy[k], beta * (Z - M) / (p * zeta))
         row = 0.0  # 1 + pi (D - 1): what both the row and, with it, the state's weight have changed by
         for a in range(first, last):
             row += policy[a]

@@ -33,6 +33,11 @@ proportional to it. So the rows pi_t(. | s) of the visited states, summed over t
 weight of the iteration), estimate the average of the occupancies of the policies, up to a factor; and the ratio policy
 of an average of occupancies is the ONE stationary policy with the average values. States never visited keep the row of
 the last policy.
+
+Cost
+----
+From samples, O(A) a sample to draw the action; O(n) an iteration, which takes about n / (1 - gamma) samples. On a known
+model, two eliminations and 2 + K solutions of the policy's chain an iteration.
 """
 
 from __future__ import annotations
@@ -43,7 +48,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Prepared
+from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
 from inbounds.algorithms.empirical import slater_from_samples
 from inbounds.algorithms.kernels import clear, project_prices, softmax_row
 from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
@@ -382,3 +387,17 @@ def average_policy(state: State, problem: Any, weight: float) -> tuple[Policy, F
     rows = state.row_sums + weight * state.visits[problem.pairs.states] * state.policy
     policy = Policy.from_occupancy(problem, rows, otherwise=Policy(problem.pairs, state.policy))
     return policy, state.price_sums / state.weight[0] if state.weight[0] > 0.0 else state.prices.copy()
+
+
+def walk_algorithm(prepare: Any, prepare_known: Any, **facts: Any) -> Algorithm:
+    """The record of such an algorithm."""
+    return Algorithm(
+        setting="discounted, generative model; or a known model",
+        needs="Slater constant",
+        violation="ε",
+        prepare=prepare,
+        advance=advance,
+        extract=extract,
+        known=Known(prepare_known, advance_known, extract_known),
+        **facts,
+    )

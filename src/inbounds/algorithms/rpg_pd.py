@@ -76,16 +76,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
-from inbounds.algorithms.empirical import advance
+from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.known import KnownModel, known_slater, start_value
-from inbounds.algorithms.plug_in import (
-    PlugInSettings,
-    extract_plug_in,
-    last_iterate,
-    plug_in_iterations,
-    prepare_plug_in,
-)
+from inbounds.algorithms.plug_in import PlugInSettings, plug_in_algorithm, plug_in_iterations, prepare_plug_in
 from inbounds.algorithms.settings import NOT_NEGATIVE, POSITIVE, a_number, guarantee_unless
 from inbounds.arrays import Floats
 from inbounds.numerics.compiled import compiled
@@ -273,16 +266,11 @@ def prepare(settings: RPGPD, simulator: Simulator, samples: int, rng: np.random.
     return prepare_plug_in(settings, simulator, samples, _STEPS, bias)
 
 
-RPGPD.algorithm = Algorithm(
+RPGPD.algorithm = plug_in_algorithm(
+    prepare,
+    prepare_known,
+    advance_known,
     name="RPG-PD",
     paper="Ding, Wei, Zhang, Ribeiro (NeurIPS 2023)",
-    setting="discounted, known model; here also generative",
-    needs="Slater constant",
-    output="last iterate",
     sample_complexity="1 / ε^6 iterations",
-    violation="ε",
-    prepare=prepare,
-    advance=advance,
-    extract=extract_plug_in,
-    known=Known(prepare_known, advance_known, last_iterate),
 )

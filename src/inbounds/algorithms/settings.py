@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from inbounds.algorithms.algorithm import Algorithm
 from inbounds.algorithms.kernels import BASELINE_RATE
@@ -88,6 +88,15 @@ class Settings:
         return f"{type(self).__name__}({typed})"
 
 
+class Formulas(NamedTuple):
+    """What a paper's formulas for `StepSettings` give for a problem, in scaled units."""
+
+    alpha: float
+    beta: float
+    shift: float
+    kappa: float = 0.0
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class StepSettings(Settings):
     """Of primal-dual methods with multiplicative steps, exp( step * (signal - M) ), that sample step by step.
@@ -110,8 +119,8 @@ class StepSettings(Settings):
     alpha_multiplier: float = field(default=1.0, metadata=POSITIVE)
     beta_multiplier: float = field(default=1.0, metadata=POSITIVE)
 
-    def constants(self, paper: Any, n_pairs: int, steps: int) -> dict[str, Any]:
-        """By name, what these became for a number of steps; `paper` has the formulas' alpha, beta and shift."""
+    def constants(self, paper: Formulas, n_pairs: int, steps: int) -> dict[str, Any]:
+        """By name, what these became for a number of steps."""
         alpha = paper.alpha * self.alpha_multiplier if self.alpha is None else self.alpha
         beta = paper.beta * self.beta_multiplier if self.beta is None else self.beta
         baseline = self.shift == "baseline"

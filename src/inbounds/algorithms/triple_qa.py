@@ -100,6 +100,7 @@ from inbounds.algorithms.settings import (
     a_number,
     one_of,
     or_word,
+    resolved,
     restart_of,
 )
 from inbounds.arrays import Floats, Ints
@@ -262,19 +263,9 @@ def prepare(settings: TripleQA, simulator: Simulator, samples: int, rng: np.rand
         position=np.array([-1], dtype=np.int64),
         counts=np.zeros(3, dtype=np.int64),
     )
-    resolved: dict[str, float | str] = {
-        "kappa": kappa,
-        "span": span,
-        "chi": chi,
-        "eta": constants.eta,
-        "frame": constants.frame,
-        "bonus": float(settings.bonus),
-        "exploration": float(settings.exploration),
-        "tables": settings.tables,
-        "utility": settings.utility,
-        "average": settings.average,
-    }
-    return Prepared(state, constants, 0, resolved, _guarantee(settings))
+    shown = {"kappa": kappa, "span": span, "chi": chi, "eta": constants.eta, "frame": constants.frame}
+    kept = resolved(settings, "bonus", "exploration", "tables", "utility", "average")
+    return Prepared(state, constants, 0, shown | kept, _guarantee(settings))
 
 
 def _guarantee(settings: TripleQA) -> str:

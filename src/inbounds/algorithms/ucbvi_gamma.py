@@ -197,7 +197,7 @@ def prepare(settings: UCBVIGamma, simulator: Simulator, samples: int, rng: np.ra
         moves=np.zeros((1 + min(samples, n_pairs * n_states), 3), dtype=np.int64),
         walk=np.array([-1, 1, 0], dtype=np.int64),
     )
-    resolved: dict[str, float | str] = {
+    shown: dict[str, float | str] = {
         "constant": constants.constant,
         "log_term": float(U),
         "correction": str(settings.correction),
@@ -205,7 +205,7 @@ def prepare(settings: UCBVIGamma, simulator: Simulator, samples: int, rng: np.ra
         "restart": str(settings.restart),
         "noisy_rewards": str(settings.noisy_rewards),
     }
-    return Prepared(state, constants, 0, resolved, _guarantee(settings))
+    return Prepared(state, constants, 0, shown, _guarantee(settings))
 
 
 def _guarantee(settings: UCBVIGamma) -> str:
