@@ -64,11 +64,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms import cspda
+from inbounds.algorithms import checks, cspda
 from inbounds.algorithms.algorithm import Algorithm, Prepared
 from inbounds.algorithms.cspda import CSPDA, State
 from inbounds.algorithms.cspda import advance as take_steps
-from inbounds.algorithms.settings import WHOLE_OR_PAIRS, check, require
+from inbounds.algorithms.settings import require
 from inbounds.algorithms.utility import Utility, checked_gradient, checked_value, require_concave
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
@@ -109,10 +109,10 @@ class ConcaveCSPDA(CSPDA):
     """
 
     utility: Utility | None = field(
-        default=None, metadata=check(lambda value: isinstance(value, Utility), "an ib.Utility")
+        default=None, metadata=checks.check(lambda value: isinstance(value, Utility), "an ib.Utility")
     )
     constraints: tuple[Utility, ...] = ()
-    refresh: int | str = field(default=1, metadata=WHOLE_OR_PAIRS)
+    refresh: int | str = field(default=1, metadata=checks.WHOLE_OR_PAIRS)
 
     preset: ClassVar = dict(CSPDA.preset, refresh="pairs")
 

@@ -89,20 +89,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
 from inbounds.algorithms.kernels import FIRST_STARTS, clear, softmax_row
 from inbounds.algorithms.known import KnownModel, priced_signals, start_value
-from inbounds.algorithms.settings import (
-    AVERAGE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    TIGHTENING,
-    WHOLE_OR_PAIRS,
-    Settings,
-    a_number,
-    one_of,
-    restart_of,
-)
+from inbounds.algorithms.settings import Settings, restart_of
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import pair_occupancy, pair_values, state_values
@@ -156,16 +147,16 @@ class CRPO(Settings):
     4.58
     """
 
-    kappa: float | None = field(default=None, metadata=TIGHTENING)
+    kappa: float | None = field(default=None, metadata=checks.TIGHTENING)
     tolerance: float | None = field(
         default=None,
-        metadata=a_number(">= 0, in scaled units (to be conservative, give kappa)", lambda value: value >= 0.0),
+        metadata=checks.a_number(">= 0, in scaled units (to be conservative, give kappa)", lambda value: value >= 0.0),
     )
-    step: float | None = field(default=None, metadata=POSITIVE)
-    inner: int | str | None = field(default=None, metadata=WHOLE_OR_PAIRS)
-    values: str = field(default="afresh", metadata=one_of("afresh", "carried over"))
-    average: str = field(default="all", metadata=AVERAGE)
-    kappa_multiplier: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    step: float | None = field(default=None, metadata=checks.POSITIVE)
+    inner: int | str | None = field(default=None, metadata=checks.WHOLE_OR_PAIRS)
+    values: str = field(default="afresh", metadata=checks.one_of("afresh", "carried over"))
+    average: str = field(default="all", metadata=checks.AVERAGE)
+    kappa_multiplier: float = field(default=0.0, metadata=checks.NOT_NEGATIVE)
 
     preset: ClassVar = dict(
         tolerance=0.0, step=1.0, inner="pairs", values="carried over", average="second half", kappa_multiplier=0.03

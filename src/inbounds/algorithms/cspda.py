@@ -75,6 +75,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Prepared
 from inbounds.algorithms.empirical import slater_from_samples
 from inbounds.algorithms.kernels import (
@@ -88,7 +89,7 @@ from inbounds.algorithms.kernels import (
     tree_total,
     uniform_tree,
 )
-from inbounds.algorithms.settings import POSITIVE, SHARE, TIGHTENING, Formulas, StepSettings, a_number, guarantee_unless
+from inbounds.algorithms.settings import Formulas, StepSettings, guarantee_unless
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_next, draw_start
@@ -134,10 +135,10 @@ class CSPDA(StepSettings):
     'baseline'
     """
 
-    slater: float | None = field(default=None, metadata=SHARE)
-    kappa: float | None = field(default=None, metadata=TIGHTENING)
-    exploration: float = field(default=0.1, metadata=a_number("in (0, 1/2)", lambda value: 0.0 < value < 0.5))
-    constant: float = field(default=EXPERIMENT_CONSTANT, metadata=POSITIVE, kw_only=True)
+    slater: float | None = field(default=None, metadata=checks.SHARE)
+    kappa: float | None = field(default=None, metadata=checks.TIGHTENING)
+    exploration: float = field(default=0.1, metadata=checks.a_number("in (0, 1/2)", lambda value: 0.0 < value < 0.5))
+    constant: float = field(default=EXPERIMENT_CONSTANT, metadata=checks.POSITIVE, kw_only=True)
 
     preset: ClassVar = dict(shift="baseline", average="second half", alpha_multiplier=0.03, beta_multiplier=100.0)
 

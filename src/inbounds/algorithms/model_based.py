@@ -73,8 +73,7 @@ Departures
 Practical preset
 ----------------
 `ModelBased.practical()`: strict feasibility by the linear program, with twice the paper's kappa for what the samples
-allow: 0.1 / sqrt((1 - gamma) N), 2.5 standard errors of the margins that result on the queue, 1 to 3 on the other
-problems we tried.
+allow: 0.1 / sqrt((1 - gamma) N), which is a few standard errors (see `empirical.accuracy`).
 
 Cost
 ----
@@ -90,32 +89,18 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Prepared
-from inbounds.algorithms.empirical import accuracy, advance, log_in_turn, model_of
-from inbounds.algorithms.settings import (
-    NOT_NEGATIVE,
-    POSITIVE,
-    SHARE,
-    SWITCH,
-    WHOLE,
-    Settings,
-    a_number,
-    guarantee_unless,
-    one_of,
-    require,
-)
+from inbounds.algorithms.empirical import accuracy, advance, best_of, log_in_turn, model_of
+from inbounds.algorithms.settings import Settings, guarantee_unless, require
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
 from inbounds.errors import Infeasible
 from inbounds.exact.feasibility import slater as slater_of
-from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.evidence import Log
-
-_SMALL = 2_000
-"""Pairs, up to which the linear program is the fastest solver."""
 
 _SOLVED = 1e-10
 """Width of the bracket of an unconstrained solve, and accuracy of an occupancy, both normalised."""
@@ -158,18 +143,18 @@ class ModelBased(Settings):
     (True, True)
     """
 
-    feasibility: str = field(default="strict", metadata=one_of("strict", "relaxed"))
-    plan: str = field(default="primal-dual", metadata=one_of("primal-dual", "lp"))
-    epsilon: float | None = field(default=None, metadata=SHARE | {"what": f"{SHARE['what']}, normalised"})
-    slater: float | None = field(default=None, metadata=SHARE)
+    feasibility: str = field(default="strict", metadata=checks.one_of("strict", "relaxed"))
+    plan: str = field(default="primal-dual", metadata=checks.one_of("primal-dual", "lp"))
+    epsilon: float | None = field(default=None, metadata=checks.SHARE | {"what": f"{checks.SHARE['what']}, normalised"})
+    slater: float | None = field(default=None, metadata=checks.SHARE)
     kappa: float | None = field(
-        default=None, metadata=a_number("in [-1, 1], in scaled units", lambda value: -1.0 <= value <= 1.0)
+        default=None, metadata=checks.a_number("in [-1, 1], in scaled units", lambda value: -1.0 <= value <= 1.0)
     )
-    kappa_multiplier: float = field(default=1.0, metadata=NOT_NEGATIVE)
-    price_bound: float | None = field(default=None, metadata=POSITIVE)
-    iterations: int = field(default=2_000, metadata=WHOLE)
-    perturbation: bool = field(default=False, metadata=SWITCH)
-    net: bool = field(default=False, metadata=SWITCH)
+    kappa_multiplier: float = field(default=1.0, metadata=checks.NOT_NEGATIVE)
+    price_bound: float | None = field(default=None, metadata=checks.POSITIVE)
+    iterations: int = field(default=2_000, metadata=checks.WHOLE)
+    perturbation: bool = field(default=False, metadata=checks.SWITCH)
+    net: bool = field(default=False, metadata=checks.SWITCH)
 
     preset: ClassVar = dict(plan="lp", kappa_multiplier=2.0)
 
@@ -290,7 +275,7 @@ def extract(state: Log, constants: Constants, simulator: Simulator) -> tuple[Pol
 def plan_by_program(model: CMDP) -> tuple[Policy, Floats]:
     """The best policy of a model, and its prices; without one in bounds, that of the largest margin, and zeros."""
     try:
-        found = solve_uncertified(model, "lp" if model.n_pairs <= _SMALL else "auto")
+        found = best_of(model)
     except Infeasible:
         return slater_of(model).policy, np.full(model.n_constraints, np.nan)
     return found.policy, found.prices

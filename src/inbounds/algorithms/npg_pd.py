@@ -88,9 +88,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.rollouts import Resolved, WalkSettings, resolve, resolve_known, walk_algorithm
-from inbounds.algorithms.settings import POSITIVE, guarantee_unless, or_word
+from inbounds.algorithms.settings import guarantee_unless
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.pairs import Pairs
 from inbounds.problem.simulator import Simulator
@@ -127,8 +128,8 @@ class NPGPD(WalkSettings):
     (True, True)
     """
 
-    policy_step: float | str | None = field(default=None, metadata=or_word("shrinking", POSITIVE))
-    price_step: float | None = field(default=None, metadata=POSITIVE)
+    policy_step: float | str | None = field(default=None, metadata=checks.or_word("shrinking", checks.POSITIVE))
+    price_step: float | None = field(default=None, metadata=checks.POSITIVE)
 
     preset: ClassVar = dict(kappa="shrinking", policy_step="shrinking", baseline=True, average="second half")
 

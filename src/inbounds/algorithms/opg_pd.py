@@ -44,19 +44,13 @@ Departures
 ----------
 * The paper's bound on eta is not known to us. 0.3 (1 - gamma) converged on the queue and on 205 of 210 random problems
   with 1 to 5 constraints (to 0.003 within 20,000 iterations; three of the others have certain moves and a discount of
-  0.99, two a Slater constant below 0.04); 1.0 (1 - gamma) does not converge on the queue. Following the house rule
-  that values are normalised, the setting `eta` is the step on normalised values: the paper's eta is eta * (1 - gamma).
-* Several constraints, each with a price in [0, U]; the paper has one. U is twice the bound 1 / slater on the best
-  prices, so that the optimum is not at the edge.
-* From samples (``ib.learn``) the paper says nothing. Every pair is tried equally often, and `iterations` iterations
-  are made on the empirical model (means of the rewards and margins observed, frequencies of the next states) when a
-  policy is asked for.
+  0.99, two a Slater constant below 0.04); 1.0 (1 - gamma) does not converge on the queue.
+* Normalised steps, several constraints, and samples instead of values: see `inbounds.algorithms.plug_in`.
 
 Practical preset
 ----------------
-`OPGPD.practical()`: from samples, kappa = 0.1 / sqrt((1 - gamma) N) with N samples of every pair: 2.5 standard errors
-of the margins that result on the queue, 1 to 3 on the other problems we tried. On a known model there is no error to
-allow for, and the preset changes nothing.
+`OPGPD.practical()`: from samples, kappa = 0.1 / sqrt((1 - gamma) N) with N samples of every pair. On a known model
+there is no error to allow for, and the preset changes nothing.
 
 Cost
 ----

@@ -62,9 +62,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.rollouts import Resolved, WalkSettings, resolve, resolve_known, walk_algorithm
-from inbounds.algorithms.settings import POSITIVE
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.simulator import Simulator
 
@@ -91,8 +91,8 @@ class PDSC(WalkSettings):
     (True, True)
     """
 
-    policy_step: float = field(default=1.0, metadata=POSITIVE)
-    price_step: float = field(default=1.0, metadata=POSITIVE)
+    policy_step: float = field(default=1.0, metadata=checks.POSITIVE)
+    price_step: float = field(default=1.0, metadata=checks.POSITIVE)
 
     preset: ClassVar = dict(kappa="shrinking", policy_step=10.0, baseline=True, average="second half")
 

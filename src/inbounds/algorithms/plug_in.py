@@ -1,6 +1,15 @@
 """Algorithms for known models, from samples: all pairs are tried equally often; iterations are on the empirical model.
 
-What `opg_pd` and `rpg_pd` share beside the iterations themselves. Both also output their last iterate.
+What `opg_pd` and `rpg_pd` share beside the iterations themselves; both also output their last iterate. Of both:
+
+* Following the house rule that values are normalised, the setting `eta` is the step on normalised values: the paper's
+  eta is eta * (1 - gamma).
+* Several constraints, each with a price in [0, U]; the paper has one. U is twice the bound 1 / slater on the best
+  prices, so that the optimum is not at the edge.
+* From samples (``ib.learn``) the paper says nothing. Every pair is tried equally often, and `iterations` iterations
+  are made on the empirical model (means of the rewards and margins observed, frequencies of the next states) when a
+  policy is asked for. Practical presets then have kappa = 0.1 / sqrt((1 - gamma) N) for the error of that model: see
+  `empirical.accuracy`.
 """
 
 from __future__ import annotations
@@ -11,10 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
 from inbounds.algorithms.empirical import accuracy, advance, log_in_turn, model_of
 from inbounds.algorithms.known import known_model
-from inbounds.algorithms.settings import NOT_NEGATIVE, POSITIVE, SHARE, TIGHTENING, WHOLE, Settings
+from inbounds.algorithms.settings import Settings
 from inbounds.arrays import Floats
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
@@ -38,11 +48,11 @@ class PlugInSettings(Settings):
         at least 100. On a known model, ``ib.iterate`` is told.
     """
 
-    eta: float = field(default=0.3, metadata=POSITIVE, kw_only=False)
-    slater: float | None = field(default=None, metadata=SHARE)
-    kappa: float | None = field(default=None, metadata=TIGHTENING)
-    kappa_multiplier: float = field(default=0.0, metadata=NOT_NEGATIVE)
-    iterations: int | None = field(default=None, metadata=WHOLE)
+    eta: float = field(default=0.3, metadata=checks.POSITIVE, kw_only=False)
+    slater: float | None = field(default=None, metadata=checks.SHARE)
+    kappa: float | None = field(default=None, metadata=checks.TIGHTENING)
+    kappa_multiplier: float = field(default=0.0, metadata=checks.NOT_NEGATIVE)
+    iterations: int | None = field(default=None, metadata=checks.WHOLE)
 
 
 class PlugIn(NamedTuple):

@@ -79,6 +79,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Prepared
 from inbounds.algorithms.kernels import (
     SMALLEST_WEIGHT,
@@ -91,7 +92,7 @@ from inbounds.algorithms.kernels import (
     tree_total,
     uniform_tree,
 )
-from inbounds.algorithms.settings import Formulas, StepSettings, a_number
+from inbounds.algorithms.settings import Formulas, StepSettings
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_next, draw_pair
@@ -121,7 +122,7 @@ class RandomizedPrimalDual(StepSettings):
     True
     """
 
-    exploration: float = field(default=0.0, metadata=a_number("in [0, 1)", lambda value: 0.0 <= value < 1.0))
+    exploration: float = field(default=0.0, metadata=checks.a_number("in [0, 1)", lambda value: 0.0 <= value < 1.0))
 
     preset: ClassVar = dict(
         shift="baseline", exploration=0.1, average="second half", alpha_multiplier=0.3, beta_multiplier=30.0

@@ -48,20 +48,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
 from inbounds.algorithms.empirical import slater_from_samples
 from inbounds.algorithms.kernels import clear, project_prices, softmax_row
 from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
-from inbounds.algorithms.settings import (
-    AVERAGE,
-    SHARE,
-    SWITCH,
-    TIGHTENING,
-    WHOLE,
-    Settings,
-    or_word,
-    restart_of,
-)
+from inbounds.algorithms.settings import Settings, restart_of
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import pair_occupancy, pair_values, state_values
@@ -98,14 +90,14 @@ class WalkSettings(Settings):
         Which iterations the output averages, by their weights.
     """
 
-    slater: float | None = field(default=None, metadata=SHARE)
-    kappa: float | str = field(default=0.0, metadata=or_word("shrinking", TIGHTENING))
+    slater: float | None = field(default=None, metadata=checks.SHARE)
+    kappa: float | str = field(default=0.0, metadata=checks.or_word("shrinking", checks.TIGHTENING))
     policy_step: float | str | None = None  # each has its own
     price_step: float | None = None
-    rollouts: int = field(default=1, metadata=WHOLE)
-    start_rollouts: int | None = field(default=None, metadata=WHOLE)
-    baseline: bool = field(default=False, metadata=SWITCH)
-    average: str = field(default="all", metadata=AVERAGE)
+    rollouts: int = field(default=1, metadata=checks.WHOLE)
+    start_rollouts: int | None = field(default=None, metadata=checks.WHOLE)
+    baseline: bool = field(default=False, metadata=checks.SWITCH)
+    average: str = field(default="all", metadata=checks.AVERAGE)
 
 
 class Walks(NamedTuple):

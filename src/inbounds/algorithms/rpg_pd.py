@@ -44,23 +44,16 @@ code; the equations and this statement are as we recall them, not checked agains
 
 Departures
 ----------
-* The constants of eta, tau and e0 in the paper's theorem are not known to us: the defaults are ours. Following the
-  house rule that values are normalised, the setting `eta` is the step on normalised values: the paper's eta is
-  eta * (1 - gamma).
+* The constants of eta, tau and e0 in the paper's theorem are not known to us: the defaults are ours.
 * eta and tau may fall with the iterations, as (t + 3)^-power. With eta = (t + 3)^-0.53 and tau = (t + 3)^-0.4, not
   normalised, they are those of the public code of a later, anytime method (Kitamura et al. 2024).
-* Several constraints, each with a price in [0, U]; the paper has one. U is twice the bound 1 / slater on the best
-  prices.
-* From samples (``ib.learn``) the paper says nothing. Every pair is tried equally often, and `iterations` iterations
-  are made on the empirical model (means of the rewards and margins observed, frequencies of the next states) when a
-  policy is asked for.
+* Normalised steps, several constraints, and samples instead of values: see `inbounds.algorithms.plug_in`.
 
 Practical preset
 ----------------
 `RPGPD.practical()`: eta = 2 (1 - gamma) (t + 3)^-0.35 and tau = 0.5 (t + 3)^-0.4. At the regularised saddle point a
 margin is -(1 - gamma) tau times its price (the fixed point of the step of u), so kappa is that for a price of 1; and
-from samples it is larger by 0.1 / sqrt((1 - gamma) N) with N samples of every pair: 2.5 standard errors of the margins
-that result on the queue, 1 to 3 on the other problems we tried.
+from samples it is larger by 0.1 / sqrt((1 - gamma) N) with N samples of every pair.
 
 Cost
 ----
@@ -76,10 +69,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.known import KnownModel, known_slater, start_value
 from inbounds.algorithms.plug_in import PlugInSettings, plug_in_algorithm, plug_in_iterations, prepare_plug_in
-from inbounds.algorithms.settings import NOT_NEGATIVE, POSITIVE, a_number, guarantee_unless
+from inbounds.algorithms.settings import guarantee_unless
 from inbounds.arrays import Floats
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import pair_values, state_values
@@ -90,7 +84,7 @@ from inbounds.problem.simulator import Simulator
 _STEPS = ("eta", "eta_power", "tau", "tau_power", "floor")
 """The settings of a step, which a run shows."""
 
-_POWER = a_number("in [0, 1)", lambda value: 0.0 <= value < 1.0)
+_POWER = checks.a_number("in [0, 1)", lambda value: 0.0 <= value < 1.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,12 +116,12 @@ class RPGPD(PlugInSettings):
     (0.0, True)
     """
 
-    eta: float = field(default=0.1, metadata=POSITIVE)
-    tau: float = field(default=0.01, metadata=POSITIVE)
+    eta: float = field(default=0.1, metadata=checks.POSITIVE)
+    tau: float = field(default=0.01, metadata=checks.POSITIVE)
     eta_power: float = field(default=0.0, metadata=_POWER)
     tau_power: float = field(default=0.0, metadata=_POWER)
-    floor: float = field(default=1e-6, metadata=a_number("in (0, 1)", lambda value: 0.0 < value < 1.0))
-    expected_price: float = field(default=0.0, metadata=NOT_NEGATIVE, kw_only=True)
+    floor: float = field(default=1e-6, metadata=checks.a_number("in (0, 1)", lambda value: 0.0 < value < 1.0))
+    expected_price: float = field(default=0.0, metadata=checks.NOT_NEGATIVE, kw_only=True)
 
     preset: ClassVar = dict(eta=2.0, eta_power=0.35, tau=0.5, tau_power=0.4, expected_price=1.0, kappa_multiplier=0.1)
 

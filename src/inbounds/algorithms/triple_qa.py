@@ -88,21 +88,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Prepared
 from inbounds.algorithms.kernels import clear
-from inbounds.algorithms.settings import (
-    AVERAGE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    TIGHTENING,
-    WHOLE,
-    Settings,
-    a_number,
-    one_of,
-    or_word,
-    resolved,
-    restart_of,
-)
+from inbounds.algorithms.settings import Settings, resolved, restart_of
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_ends, draw_next, draw_start
@@ -152,18 +141,20 @@ class TripleQA(Settings):
     (True, True)
     """
 
-    kappa: float | None = field(default=None, metadata=TIGHTENING)
-    span: float | None = field(default=None, metadata=POSITIVE)
-    chi: float | str | None = field(default=None, metadata=or_word("horizon", NOT_NEGATIVE))
-    eta: float | None = field(default=None, metadata=POSITIVE)
-    frame: int | None = field(default=None, metadata=WHOLE)
-    frame_exponent: float = field(default=2.0 / 3.0, metadata=a_number("in (0, 1]", lambda value: 0.0 < value <= 1.0))
-    bonus: float = field(default=1.0, metadata=NOT_NEGATIVE)
-    exploration: float = field(default=0.0, metadata=NOT_NEGATIVE)
-    tables: str = field(default="reset", metadata=one_of("reset", "kept"))
-    utility: str = field(default="estimated", metadata=one_of("estimated", "observed"))
-    average: str = field(default="all", metadata=AVERAGE)
-    kappa_multiplier: float | None = field(default=None, metadata=POSITIVE)
+    kappa: float | None = field(default=None, metadata=checks.TIGHTENING)
+    span: float | None = field(default=None, metadata=checks.POSITIVE)
+    chi: float | str | None = field(default=None, metadata=checks.or_word("horizon", checks.NOT_NEGATIVE))
+    eta: float | None = field(default=None, metadata=checks.POSITIVE)
+    frame: int | None = field(default=None, metadata=checks.WHOLE)
+    frame_exponent: float = field(
+        default=2.0 / 3.0, metadata=checks.a_number("in (0, 1]", lambda value: 0.0 < value <= 1.0)
+    )
+    bonus: float = field(default=1.0, metadata=checks.NOT_NEGATIVE)
+    exploration: float = field(default=0.0, metadata=checks.NOT_NEGATIVE)
+    tables: str = field(default="reset", metadata=checks.one_of("reset", "kept"))
+    utility: str = field(default="estimated", metadata=checks.one_of("estimated", "observed"))
+    average: str = field(default="all", metadata=checks.AVERAGE)
+    kappa_multiplier: float | None = field(default=None, metadata=checks.POSITIVE)
 
     preset: ClassVar = dict(
         chi="horizon",

@@ -75,8 +75,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Prepared
-from inbounds.algorithms.settings import POSITIVE, SWITCH, WHOLE, Settings, a_number
+from inbounds.algorithms.settings import Settings
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_ends, draw_next, draw_start
@@ -118,13 +119,13 @@ class UCBVIGamma(Settings):
     True
     """
 
-    confidence: float = field(default=0.95, metadata=a_number("in (0, 1)", lambda value: 0.0 < value < 1.0))
-    constant: float = field(default=8.0, metadata=POSITIVE)
-    log_term: float | None = field(default=None, metadata=POSITIVE)
-    correction: bool = field(default=True, metadata=SWITCH)
-    backups: int | None = field(default=None, metadata=WHOLE)
-    restart: bool = field(default=False, metadata=SWITCH)
-    noisy_rewards: bool = field(default=False, metadata=SWITCH)
+    confidence: float = field(default=0.95, metadata=checks.a_number("in (0, 1)", lambda value: 0.0 < value < 1.0))
+    constant: float = field(default=8.0, metadata=checks.POSITIVE)
+    log_term: float | None = field(default=None, metadata=checks.POSITIVE)
+    correction: bool = field(default=True, metadata=checks.SWITCH)
+    backups: int | None = field(default=None, metadata=checks.WHOLE)
+    restart: bool = field(default=False, metadata=checks.SWITCH)
+    noisy_rewards: bool = field(default=False, metadata=checks.SWITCH)
 
     preset: ClassVar = dict(constant=1.0, log_term=1.0, correction=False, backups=1, restart=True, noisy_rewards=True)
 
