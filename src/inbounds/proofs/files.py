@@ -153,17 +153,16 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
         for entry in document["constraints"]
     )
     n_constraints = len(constraints)
+    common = {"kind": document["arithmetic"], "constraints": constraints, "model": model}
     if document["statement"] == "infeasible":
         margin_upper = _number(document["margin_upper"], math.inf)
         return InfeasibilityCertificate(
             infeasible=margin_upper < 0.0,
-            kind=document["arithmetic"],
-            constraints=constraints,
             prices=_vector(document["prices"], n_constraints),
             value_function=_vector(document["value_function"]),
             margin_upper=margin_upper,
             criterion=_criterion(document["criterion"]),
-            model=model,
+            **common,
         )
     if document["statement"] != "policy":
         raise ValueError("the statement is neither 'policy' nor 'infeasible'")
@@ -173,8 +172,6 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
         raise ValueError(f"methods must have {n_constraints} entries")
     return Certificate(
         in_bounds=bool(np.all(margins >= 0.0)),
-        kind=document["arithmetic"],
-        constraints=constraints,
         margins_lower=margins,
         methods=methods,
         reward_lower=_number(document["reward_lower"], -math.inf),
@@ -182,7 +179,7 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
         confidence=float(document["confidence"]),
         samples=int(document["samples"]),
         proof=_proof(document, n_constraints) if document["policy"] is not None else None,
-        model=model,
+        **common,
     )
 
 
