@@ -31,7 +31,7 @@ from typing import Any
 
 from inbounds.errors import InvalidInput
 from inbounds.formats import npz, toml
-from inbounds.formats.atomic import replaced
+from inbounds.formats.atomic import named, replaced
 
 FORMATS: dict[str, Any] = {".npz": npz, ".toml": toml}
 
@@ -52,13 +52,13 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     ('queue', 0.5, (96,))
     """
     file, file_format = _recognised(path)
-    try:
-        _require_regular(file)
+    with named(file, "read"):
+        mode = file.stat().st_mode  # before opening: opening a pipe would wait for its other end
+        if stat.S_ISDIR(mode):
+            raise InvalidInput("is a directory, not a model file")
+        if not stat.S_ISREG(mode):
+            raise InvalidInput("is not a regular file")
         return file_format.read(file)
-    except OSError as error:
-        raise InvalidInput(f"{file}: cannot be read: {_reason(error)}") from error
-    except InvalidInput as error:
-        raise InvalidInput(f"{file}: {error}") from error
 
 
 def write_model(model: Any, path: str | os.PathLike[str]) -> None:
@@ -68,13 +68,8 @@ def write_model(model: Any, path: str | os.PathLike[str]) -> None:
     was there before is still there.
     """
     file, file_format = _recognised(path)
-    try:
-        with replaced(file) as stream:
-            file_format.write(model, stream)
-    except OSError as error:
-        raise InvalidInput(f"{file}: cannot be written: {_reason(error)}") from error
-    except InvalidInput as error:
-        raise InvalidInput(f"{file}: {error}") from error
+    with named(file, "written"), replaced(file) as stream:
+        file_format.write(model, stream)
 
 
 def _recognised(path: str | os.PathLike[str]) -> tuple[Path, Any]:
@@ -90,15 +85,3 @@ def _recognised(path: str | os.PathLike[str]) -> tuple[Path, Any]:
             f"{file}: the suffix {file.suffix!r} is not a model format; it must be .npz (any size) or .toml (readable)"
         )
     return file, file_format
-
-
-def _require_regular(file: Path) -> None:
-    mode = file.stat().st_mode  # before opening: opening a pipe would wait for its other end
-    if stat.S_ISDIR(mode):
-        raise InvalidInput("is a directory, not a model file")
-    if not stat.S_ISREG(mode):
-        raise InvalidInput("is not a regular file")
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all.
+"""Files that are written whole or not at all, and named when something is wrong with them.
 
 The invariant: at every moment, also after a crash or a power cut, the path holds the complete old file or the complete
 new one. The new bytes go to a temporary file in the same directory, reach the disk, and take the name in one step.
@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from inbounds.errors import InvalidInput
 
 
 @contextmanager
@@ -46,14 +48,20 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
             with suppress(OSError):
                 temporary.unlink()
             raise
-    _sync_directory(target.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make the new name survive a power cut. The file is in place already, so failing here is no failure to write."""
-    with suppress(OSError):
-        handle = os.open(directory, os.O_RDONLY)
+    with suppress(OSError):  # the new name survives a power cut; the file is in place, so failing here is no failure
+        handle = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+@contextmanager
+def named(path: str | os.PathLike[str], done: str) -> Iterator[None]:
+    """Whatever goes wrong in the block ends in one `InvalidInput` that names the file, "read" or "written"."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{path}: cannot be {done}: {(error.strerror or str(error)).lower()}") from error
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from error

@@ -1,4 +1,4 @@
-"""What files say of the criterion of a model, and of the stages of a finite horizon.
+"""What files say of the kind and the criterion of a model, and of the stages of a finite horizon.
 
 A model has exactly one criterion: ``{"discount": 0.95}``, ``{"horizon": 12}`` or ``{"average": True}``. Over a horizon
 its transitions, reward and signals may depend on the stage. What does not is written once, whatever it looks like in
@@ -16,10 +16,20 @@ from inbounds.errors import InvalidInput
 from inbounds.formats.labels import shown
 from inbounds.inputs import is_whole
 
+KIND = "cmdp"
+
 CRITERIA = ("discount", "horizon", "average")
 
 LONGEST = 10**5
 """Stages: far beyond any use, and few enough that a small file that claims them makes nobody run out of memory."""
+
+
+def require_kind(kind: Any, version: Any, known: int) -> None:
+    """That a file holds a model, in a version of its format that is known."""
+    if kind != KIND:
+        raise InvalidInput(f"the file holds a model of the kind {shown(kind)}; only {KIND!r} can be read")
+    if version != known or isinstance(version, bool):
+        raise InvalidInput(f"the file has the format version {shown(version)}; this version of inbounds reads {known}")
 
 
 def criterion_in_file(criterion: Any, what: str) -> dict[str, Any]:

@@ -42,10 +42,10 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
-from inbounds.formats.criterion import criterion_in_file, once, transitions_once
+from inbounds.formats.criterion import KIND, criterion_in_file, once, require_kind, transitions_once
 from inbounds.formats.labels import plain, shown, text
 
-KIND, VERSION = "cmdp", 2
+VERSION = 2
 
 BYTES, WHOLE, DOUBLES = "|u1", "<i8 <i4 |i1", "<f8"
 
@@ -128,15 +128,15 @@ def _arrays(model: Any) -> dict[str, Any]:
     header = {
         "kind": KIND,
         "version": VERSION,
-        "name": text(model.name, "the name of the model"),
-        "criterion": criterion_in_file(model.criterion, "the criterion"),  # json writes a double so that it reads back
-        "constraints": [text(c.name, "the name of a constraint") for c in constraints],
-        "states": _labels(model.state_labels, "state"),
-        "actions": _labels(model.action_labels, "action"),
+        "name": model.name,
+        "criterion": model.criterion,
+        "constraints": [constraint.name for constraint in constraints],
+        "states": model.state_labels,
+        "actions": model.action_labels,
     }
     indptr, indices, probabilities = _stacked(transitions_once(model.transition))
     return {
-        "header": np.frombuffer(json.dumps(header).encode("ascii"), dtype=np.uint8),
+        "header": np.frombuffer(json.dumps(_checked(header, "the criterion")).encode("ascii"), dtype=np.uint8),
         "offsets": model.offsets.astype(np.int64, copy=False),
         "actions": model.actions.astype(np.int64, copy=False),
         "indptr": indptr,
@@ -152,16 +152,9 @@ def _arrays(model: Any) -> dict[str, Any]:
 
 def _stacked(transitions: tuple[Any, ...]) -> tuple[Any, Any, Any]:
     """The arrays of one CSR array, or of those of all stages under one another; indices as narrow as they can be."""
-    n_pairs, n_states = transitions[0].shape
-    if len(transitions) == 1:
-        indptr, indices, probabilities = transitions[0].indptr, transitions[0].indices, transitions[0].data
-    else:
-        lengths = [np.diff(stage.indptr) for stage in transitions]
-        indptr = np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)])
-        indices = np.concatenate([stage.indices for stage in transitions])
-        probabilities = np.concatenate([stage.data for stage in transitions])
-    index = np.int32 if max(len(indices), n_pairs * len(transitions), n_states) < 2**31 else np.int64
-    return indptr.astype(index, copy=False), indices.astype(index, copy=False), probabilities
+    rows = transitions[0] if len(transitions) == 1 else sp.vstack(transitions, format="csr")
+    index = np.int32 if max(rows.nnz, *rows.shape) < 2**31 else np.int64
+    return rows.indptr.astype(index, copy=False), rows.indices.astype(index, copy=False), rows.data
 
 
 def _signals(signals: list[Floats], n_pairs: int) -> Floats:
@@ -212,17 +205,12 @@ def read(path: Path) -> dict[str, Any]:
     if len(header["constraints"]) != n_constraints:
         raise InvalidInput(f"the header must name {n_constraints} constraints, found {len(header['constraints'])}")
     described = zip(header["constraints"], arrays["signals"], senses.tolist(), arrays["bounds"].tolist(), strict=True)
-    transitions = tuple(
-        sp.csr_array(
-            (arrays["probabilities"][rows[0] : rows[-1]], indices[rows[0] : rows[-1]], rows - rows[0]),
-            shape=(n_pairs, n_states),
-        )
-        for first in range(0, len(indptr) - 1, n_pairs)
-        for rows in (indptr[first : first + n_pairs + 1],)
-    )
+    n_rows = len(indptr) - 1
+    rows = sp.csr_array((arrays["probabilities"], indices, indptr), shape=(n_rows, n_states))
+    by_stage = (rows[first : first + n_pairs] for first in range(0, n_rows, n_pairs))
     return {
         "offsets": offsets,
-        "transition": transitions[0] if len(transitions) == 1 else transitions,
+        "transition": rows if n_rows == n_pairs else tuple(by_stage),
         "reward": arrays["reward"],
         "constraints": [
             {"name": name, "signal": signal, "at_least" if sense == 1 else "at_most": bound}
@@ -254,21 +242,20 @@ def _header(content: Any) -> dict[str, Any]:
     wanted = ("kind", "version", "name", "criterion", "constraints", "states", "actions")
     if not isinstance(header, dict) or "kind" not in header or "version" not in header:
         raise InvalidInput("the header must be a JSON object with at least kind and version")
-    if header["kind"] != KIND:
-        raise InvalidInput(f"the file holds a model of the kind {shown(header['kind'])}; only {KIND!r} can be read")
-    if header["version"] != VERSION or isinstance(header["version"], bool):
-        raise InvalidInput(
-            f"the file has the format version {shown(header['version'])}; this version of inbounds reads {VERSION}"
-        )
+    require_kind(header["kind"], header["version"], VERSION)
     if set(header) != set(wanted):
         raise InvalidInput(f"the header must have the keys {', '.join(wanted)}, found {shown(list(header))}")
-    names = header["constraints"]
-    if not isinstance(names, list):
+    if not isinstance(header["constraints"], list):
         raise InvalidInput("the constraints in the header must be a list of names")
-    return {
+    return _checked(header, "the criterion in the header")
+
+
+def _checked(header: dict[str, Any], criterion: str) -> dict[str, Any]:
+    """A header in plain types, read or to be written."""
+    return header | {
         "name": text(header["name"], "the name of the model"),
-        "criterion": criterion_in_file(header["criterion"], "the criterion in the header"),
-        "constraints": [text(name, "the name of a constraint") for name in names],
+        "criterion": criterion_in_file(header["criterion"], criterion),  # json writes a double so that it reads back
+        "constraints": [text(name, "the name of a constraint") for name in header["constraints"]],
         "states": _labels(header["states"], "state"),
         "actions": _labels(header["actions"], "action"),
     }

@@ -37,11 +37,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from inbounds.errors import InvalidInput
-from inbounds.formats.criterion import CRITERIA, criterion_in_file, once, transitions_once
+from inbounds.formats.criterion import CRITERIA, KIND, criterion_in_file, once, require_kind, transitions_once
 from inbounds.formats.labels import Label, plain, shown, text
 from inbounds.inputs import is_whole
 
-KIND, VERSION = "cmdp", 1
+VERSION = 1
 
 LARGEST = 64 * 2**20
 """Bytes, which take about a minute to parse; larger models belong in an .npz file."""
@@ -78,13 +78,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _fields(document: dict[str, Any]) -> dict[str, Any]:
-    if document.get("kind", KIND) != KIND:
-        raise InvalidInput(f"the file holds a model of the kind {shown(document['kind'])}; only {KIND!r} can be read")
-    version = document.get("version", VERSION)
-    if version != VERSION or isinstance(version, bool):
-        raise InvalidInput(
-            f"the file has the format version {shown(version)}; this version of inbounds reads {VERSION}"
-        )
+    require_kind(document.get("kind", KIND), document.get("version", VERSION), VERSION)
     _require_keys(document, TOP_KEYS, ("initial", "pair"), "the file")
     stated = {name: document[name] for name in CRITERIA if name in document}
     if "discount" in stated:

@@ -86,22 +86,6 @@ def make_plan(starts: Any, targets: Any, most_fill: float, most_work: float) -> 
     return EliminationPlan(order, *_patterns(order, cliques, clique_begins, sizes))
 
 
-def factorise(plan: EliminationPlan, chain: Chain) -> Factors:
-    """The factors of I - W for the weights W of a chain."""
-    return Factors(plan, *factor_rows(plan, chain))
-
-
-def reduce_states(plan: EliminationPlan, chain: Chain, leak: float = 0.0) -> Factors:
-    """The factors of I - (1 - leak) P for a chain P whose rows sum to 1, without a subtraction.
-
-    With no leak the matrix is singular: the last state of each closed class, in the order of the plan, has a pivot that
-    is exactly zero, and is *pinned*. Its pivot is then infinite; a move into it counts as lost. So solutions are zero
-    there and solve the equations of all other states; `pinned` lists these states, one for each closed class. To pin
-    another state, give a chain that never leaves it: entries that are zero are no moves.
-    """
-    return Factors(plan, *reduce_rows(plan, chain, leak))
-
-
 def pinned(factors: Factors) -> Ints:
     """The states that `reduce_states` pinned."""
     return factors.plan.order[np.isinf(factors.diagonal)]
@@ -366,7 +350,8 @@ def _patterns(order: Ints, cliques: Any, begin: Ints, sizes: Ints) -> Any:
 
 
 @compiled
-def factor_rows(plan: EliminationPlan, chain: Chain) -> Any:
+def factorise(plan: EliminationPlan, chain: Chain) -> Factors:
+    """The factors of I - W for the weights W of a chain."""
     n_states = plan.order.shape[0]
     lower = np.empty(plan.lower_columns.shape[0])
     upper = np.empty(plan.upper_columns.shape[0])
@@ -391,11 +376,22 @@ def factor_rows(plan: EliminationPlan, chain: Chain) -> Any:
         for entry in range(plan.upper_starts[k], plan.upper_starts[k + 1]):
             upper[entry] = row[plan.upper_columns[entry]]
             row[plan.upper_columns[entry]] = 0.0
-    return lower, diagonal, upper
+    return Factors(plan, lower, diagonal, upper)
+
+
+def reduce_states(plan: EliminationPlan, chain: Chain, leak: float = 0.0) -> Factors:
+    """The factors of I - (1 - leak) P for a chain P whose rows sum to 1, without a subtraction.
+
+    With no leak the matrix is singular: the last state of each closed class, in the order of the plan, has a pivot that
+    is exactly zero, and is *pinned*. Its pivot is then infinite; a move into it counts as lost. So solutions are zero
+    there and solve the equations of all other states; `pinned` lists these states, one for each closed class. To pin
+    another state, give a chain that never leaves it: entries that are zero are no moves.
+    """
+    return _reduced(plan, chain, leak)
 
 
 @compiled
-def reduce_rows(plan: EliminationPlan, chain: Chain, leak: float) -> Any:
+def _reduced(plan: EliminationPlan, chain: Chain, leak: float) -> Factors:
     n_states = plan.order.shape[0]
     lower = np.empty(plan.lower_columns.shape[0])
     upper = np.empty(plan.upper_columns.shape[0])
@@ -432,7 +428,7 @@ def reduce_rows(plan: EliminationPlan, chain: Chain, leak: float) -> Any:
             row[plan.upper_columns[entry]] = 0.0
             pivot -= upper[entry]
         diagonal[k] = pivot if pivot > 0.0 else np.inf
-    return lower, diagonal, upper
+    return Factors(plan, lower, diagonal, upper)
 
 
 @compiled

@@ -14,14 +14,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
-from inbounds.numerics.elimination import (
-    EliminationPlan,
-    Factors,
-    eliminate,
-    eliminate_transposed,
-    factor_rows,
-    make_plan,
-)
+from inbounds.numerics.elimination import EliminationPlan, eliminate, eliminate_transposed, factorise, make_plan
 from inbounds.numerics.rows import Chain, Rows, row_times, unsigned
 from inbounds.numerics.sweeps import repeat_flow
 
@@ -106,8 +99,7 @@ def state_values(chains: PolicyChains, policy: Floats, signals: Floats, values: 
         for k in range(policy.shape[0]):
             stage[i, chains.states[k]] += policy[k] * signals[i, k]
     if chains.eliminate:
-        lower, diagonal, upper = factor_rows(chains.plan, chain)
-        factors = Factors(chains.plan, lower, diagonal, upper)
+        factors = factorise(chains.plan, chain)
         for i in range(signals.shape[0]):
             values[i] = eliminate(factors, stage[i])
         return
@@ -143,8 +135,7 @@ def pair_occupancy(chains: PolicyChains, initial: Floats, policy: Floats, time: 
     for s in range(time.shape[0]):
         source[s] = (1.0 - chains.discount) * initial[s]
     if chains.eliminate:
-        lower, diagonal, upper = factor_rows(chains.plan, chain)
-        time[:] = eliminate_transposed(Factors(chains.plan, lower, diagonal, upper), source)
+        time[:] = eliminate_transposed(factorise(chains.plan, chain), source)
     else:
         repeat_flow(chain, source, time, _ACCURACY * (1.0 - chains.discount), 1_000_000)
     for k in range(policy.shape[0]):

@@ -48,21 +48,45 @@ def longest_row(rows: Rows) -> int:
 
 def chosen_chain(rows: Rows, chosen: Ints, discount: float) -> Chain:
     """The chain of the policy that always takes pair ``chosen[s]`` in state ``s``."""
-    return Chain(*_chosen_rows(rows, chosen, discount))
+    return _chain_of(rows, chosen, np.full(len(chosen), discount))
 
 
 def mixed_chain(rows: Rows, taken: Floats, discount: float) -> Chain:
     """The chain of the policy that takes each pair with probability `taken` [n]."""
-    return Chain(*_mixed_rows(rows, taken, np.flatnonzero(taken != 0.0), discount))
-
-
-def lazy_chain(chain: Chain, move: float) -> Chain:
-    """The chain that stays where it is with probability 1 - `move`, else moves; `chain` has the weights move * P."""
-    return Chain(*_lazy_rows(chain, 1.0 - move))
+    pairs = np.flatnonzero(taken)
+    return _chain_of(rows, pairs, discount * taken[pairs])
 
 
 @compiled
-def _lazy_rows(chain: Chain, stay: float) -> Any:
+def _chain_of(rows: Rows, pairs: Ints, shares: Floats) -> Chain:
+    """The rows of the given pairs, in increasing order, each times its share."""
+    starts, offsets = rows.starts, rows.offsets
+    size = 0
+    for pair in pairs:
+        size += starts[pair + 1] - starts[pair]
+    new_starts = np.empty(offsets.shape[0], dtype=starts.dtype)
+    new_targets, weights = np.empty(size, dtype=rows.targets.dtype), np.empty(size)
+    new_starts[0] = 0
+    s, at = 0, np.uint64(0)
+    for i in range(pairs.shape[0]):
+        pair, share = pairs[i], shares[i]
+        while offsets[s + 1] <= pair:
+            s += 1
+            new_starts[s] = at
+        entry, end = np.uint64(starts[pair]), np.uint64(starts[pair + 1])
+        while entry < end:
+            new_targets[at] = rows.targets[entry]
+            weights[at] = share * rows.probabilities[entry]
+            entry += np.uint64(1)
+            at += np.uint64(1)
+    for state in range(s + 1, offsets.shape[0]):
+        new_starts[state] = at
+    return Chain(new_starts, new_targets, weights)
+
+
+@compiled
+def lazy_chain(chain: Chain, move: float) -> Chain:
+    """The chain that stays where it is with probability 1 - `move`, else moves; `chain` has the weights move * P."""
     n_states = chain.starts.shape[0] - 1
     new_starts = np.empty(n_states + 1, dtype=chain.starts.dtype)
     new_targets = np.empty(chain.targets.shape[0] + n_states, dtype=chain.targets.dtype)
@@ -72,7 +96,7 @@ def _lazy_rows(chain: Chain, stay: float) -> Any:
     for s in range(n_states):
         end = np.uint64(chain.starts[s + 1])
         new_targets[at] = s
-        weights[at] = stay
+        weights[at] = 1.0 - move
         at += np.uint64(1)
         while entry < end:
             new_targets[at] = chain.targets[entry]
@@ -80,53 +104,7 @@ def _lazy_rows(chain: Chain, stay: float) -> Any:
             entry += np.uint64(1)
             at += np.uint64(1)
         new_starts[s + 1] = at
-    return new_starts, new_targets, weights
-
-
-@compiled
-def _chosen_rows(rows: Rows, chosen: Ints, discount: float) -> Any:
-    starts, n_states = rows.starts, chosen.shape[0]
-    new_starts = np.empty(n_states + 1, dtype=starts.dtype)
-    new_starts[0] = 0
-    for s in range(n_states):
-        new_starts[s + 1] = new_starts[s] + starts[chosen[s] + 1] - starts[chosen[s]]
-    new_targets = np.empty(new_starts[n_states], dtype=rows.targets.dtype)
-    weights = np.empty(new_starts[n_states])
-    at = np.uint64(0)
-    for pair in chosen:
-        entry, end = np.uint64(starts[pair]), np.uint64(starts[pair + 1])
-        while entry < end:
-            new_targets[at] = rows.targets[entry]
-            weights[at] = discount * rows.probabilities[entry]
-            entry += np.uint64(1)
-            at += np.uint64(1)
-    return new_starts, new_targets, weights
-
-
-@compiled
-def _mixed_rows(rows: Rows, taken: Floats, pairs: Ints, discount: float) -> Any:
-    starts, offsets = rows.starts, rows.offsets
-    size = 0
-    for pair in pairs:
-        size += starts[pair + 1] - starts[pair]
-    new_starts = np.empty(offsets.shape[0], dtype=starts.dtype)
-    new_targets, weights = np.empty(size, dtype=rows.targets.dtype), np.empty(size)
-    new_starts[0] = 0
-    s, at = 0, np.uint64(0)
-    for pair in pairs:
-        while offsets[s + 1] <= pair:
-            s += 1
-            new_starts[s] = at
-        share = discount * taken[pair]
-        entry, end = np.uint64(starts[pair]), np.uint64(starts[pair + 1])
-        while entry < end:
-            new_targets[at] = rows.targets[entry]
-            weights[at] = share * rows.probabilities[entry]
-            entry += np.uint64(1)
-            at += np.uint64(1)
-    for state in range(s + 1, offsets.shape[0]):
-        new_starts[state] = at
-    return new_starts, new_targets, weights
+    return Chain(new_starts, new_targets, weights)
 
 
 @compiled

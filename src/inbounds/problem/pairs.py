@@ -7,7 +7,7 @@ policy, occupancy) is a vector over pairs.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
+from inbounds.numerics.classes import first_largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,9 +137,8 @@ class Pairs:
 
     def best(self, values: Floats) -> tuple[Floats, Ints]:
         """The largest entry of a vector over pairs [n] in each state, [S], and its pair [S]: the first of several."""
-        largest = np.maximum.reduceat(values, self.offsets[:-1])
-        candidates = np.where(values >= largest[self.states], np.arange(self.n_pairs), self.n_pairs)
-        return largest, np.minimum.reduceat(candidates, self.offsets[:-1])
+        chosen = first_largest(self.offsets, values)
+        return values[chosen], chosen
 
     def table(self, values: Floats, missing: float = 0.0) -> Floats:
         """A vector over pairs [n] as a dense table [S, A], `missing` where a state does not have an action."""
@@ -174,11 +174,15 @@ def sizes(pairs: Pairs, n_constraints: int, name: str = "") -> str:
     return f"{f'{name}: ' if name else ''}{', '.join(words)}"
 
 
-def listed(actions: object, what: str) -> list[Any]:
-    """What a user's rule says are the actions of a state, as a list."""
+def numbered(actions: object, state: Any, number: dict[Hashable, int], what: str) -> Iterator[tuple[Any, int]]:
+    """The actions that a user's rule lists for a state, and their numbers; those not yet in `number` get the next."""
     if not isinstance(actions, Iterable):
         raise InvalidInput(f"{what} must list the actions of the state, found {actions!r}")
-    return list(actions)
+    for action in list(actions):
+        try:
+            yield action, number.setdefault(action, len(number))
+        except TypeError as error:
+            raise InvalidInput(f"state {state!r}, action {action!r}: actions must be hashable") from error
 
 
 def _int_vector(values: object, what: str) -> Ints:

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from inbounds.errors import InvalidInput
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.constraint import Constraint, constraint_list
-from inbounds.problem.pairs import listed
+from inbounds.problem.constraint import Constraint, constraint_list, named_constraints
+from inbounds.problem.pairs import numbered
 
 
 def build(
@@ -82,23 +82,19 @@ def build(
     columns: list[int] = []
     probabilities: list[float] = []
     row_ends = [0]
-    constraint_names = []
     for position, constraint in enumerate(constraints):
-        constraint_names.append(constraint.name or f"constraint {position}")
         if not callable(constraint.signal):
             raise InvalidInput(
                 f"ib.build needs constraints whose signal is a function (state, action) -> number; "
                 f"constraint {position} is {constraint!r}"
             )
+    constraints = named_constraints(constraints, lambda constraint: constraint.signal)
 
     frontier = list(number)
     for state in frontier:
-        for action in listed(actions(state), f"actions({state!r})"):
+        for action, column in numbered(actions(state), state, action_number, f"actions({state!r})"):
             where = f"state {state!r}, action {action!r}"
-            try:
-                pair_actions.append(action_number.setdefault(action, len(action_number)))
-            except TypeError as error:
-                raise InvalidInput(f"{where}: actions must be hashable") from error
+            pair_actions.append(column)
             row: dict[int, float] = {}
             for successor, probability in _outcomes(transitions(state, action), where):
                 try:
@@ -112,16 +108,15 @@ def build(
                         )
                     number[successor] = len(number)
                     frontier.append(successor)
-                column = number[successor]
-                row[column] = row.get(column, 0.0) + _number(probability, f"{where}: a probability")
+                place = number[successor]
+                row[place] = row.get(place, 0.0) + _number(probability, f"{where}: a probability")
             columns.extend(row)
             probabilities.extend(row.values())
             row_ends.append(len(columns))
             rewards.append(_number(reward(state, action), f"{where}: the reward"))
-            for values, constraint, called in zip(signals, constraints, constraint_names, strict=True):
-                values.append(
-                    _number(constraint.signal(state, action), f"{where}: the signal of constraint {called!r}")
-                )
+            for values, constraint in zip(signals, constraints, strict=True):
+                what = f"{where}: the signal of constraint {constraint.name!r}"
+                values.append(_number(constraint.signal(state, action), what))
         offsets.append(len(pair_actions))
 
     initial_vector = np.zeros(len(number))

@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.draws import World
-from inbounds.problem.pairs import Pairs, listed, sizes
+from inbounds.problem.pairs import Pairs, numbered, sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,10 +154,8 @@ class Simulator:
             _range(limits, f"the signal range of constraint {constraint.name!r}")
             for limits, constraint in zip(signal_ranges, self.constraints, strict=True)
         ]
-        ends = np.array(
-            [[own.margin(end) for end in limits] for own, limits in zip(self._spread, self._signal_ranges, strict=True)]
-        )
-        ends = ends.reshape(-1, 2)
+        own = zip(self._spread, self._signal_ranges, strict=True)
+        ends = np.array([[constraint.margin(end) for end in limits] for constraint, limits in own]).reshape(-1, 2)
         self.scaling = Scaling.from_ranges(*self._reward_range, self.layers * np.abs(ends).max(axis=1))
         self.margins_least = freeze(ends.min(axis=1) / self.scaling.margin_scales)
         self._table: World | None = None
@@ -268,15 +267,8 @@ def _user_pairs(
     action_number: dict[Hashable, int] = {}
     offsets, pair_actions = [0], []
     for label in labels:
-        if callable(actions):
-            own = listed(actions(label), f"actions({label!r})")
-        else:
-            own = listed(actions, "actions")
-        for action in own:
-            try:
-                pair_actions.append(action_number.setdefault(action, len(action_number)))
-            except TypeError as error:
-                raise InvalidInput(f"state {label!r}, action {action!r}: actions must be hashable") from error
+        own, what = (actions(label), f"actions({label!r})") if callable(actions) else (actions, "actions")
+        pair_actions += [action for _, action in numbered(own, label, action_number, what)]
         offsets.append(len(pair_actions))
     return Pairs.create(offsets, np.array(pair_actions, dtype=np.int64), labels, tuple(action_number))
 
@@ -300,24 +292,24 @@ def _require_within(value: float, limits: tuple[float, float], found: str, what:
 
 def _tabular_world(cmdp: Any, scaling: Scaling) -> World:
     stages = cmdp.transitions if len({id(matrix) for matrix in cmdp.transitions}) > 1 else cmdp.transitions[:1]
-    starts = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(matrix.indptr) for matrix in stages]))])
-    probabilities = np.concatenate([matrix.data for matrix in stages])
+    rows = sp.vstack(stages, format="csr")
     alike = cmdp.layers == 1 or all(values.strides[0] == 0 for values in (cmdp.reward, *cmdp.signals))
     kept = slice(0, 1 if alike else None)
     reward = (np.atleast_2d(cmdp.reward)[kept].ravel() - scaling.reward_low) / scaling.reward_span
     margins = cmdp.margins.reshape(cmdp.n_constraints, cmdp.layers, cmdp.n_pairs)[:, kept]
     margins = margins.reshape(cmdp.n_constraints, reward.size) / scaling.margin_scales[:, None]
+    starts = cumulative_rows(cmdp.initial, np.array([0, cmdp.n_states]))
     # Indices are short: at a million pairs a step is a matter of cache misses.
     return World(
         offsets=cmdp.offsets,
         states=freeze(cmdp.pairs.states.astype(np.int32)),
-        row_starts=freeze(starts.astype(np.int32 if len(probabilities) < 2**31 else np.int64)),
-        cumulative=freeze(cumulative_rows(probabilities, starts)),
-        successors=freeze(np.concatenate([matrix.indices for matrix in stages]).astype(np.int32)),
+        row_starts=freeze(rows.indptr.astype(np.int32 if rows.nnz < 2**31 else np.int64)),
+        cumulative=freeze(cumulative_rows(rows.data, rows.indptr)),
+        successors=freeze(rows.indices.astype(np.int32)),
         reward=freeze(reward),
         margins=freeze(np.ascontiguousarray(margins.T)),
-        start_cumulative=freeze(cumulative_rows(cmdp.initial, np.array([0, cmdp.n_states]))),
-        start_guide=freeze(_guide(cmdp.initial)),
+        start_cumulative=freeze(starts),
+        start_guide=freeze(_guide(starts)),
         stages=freeze(np.array([cmdp.horizon or 0, len(stages) > 1 and cmdp.n_pairs, not alike and cmdp.n_pairs])),
     )
 
@@ -334,9 +326,8 @@ def cumulative_rows(probabilities: Floats, row_starts: Ints) -> Floats:
     return cumulative
 
 
-def _guide(initial: Floats) -> npt.NDArray[np.int32]:
+def _guide(cumulative: Floats) -> npt.NDArray[np.int32]:
     """Where to start looking for the state of u, by the integer part of u * S: never beyond the state itself."""
-    cumulative = cumulative_rows(initial, np.array([0, len(initial)]))
     # The product u * S may be rounded up to the next whole number, so a cell starts a little before j / S.
-    cells = np.arange(len(initial)) / len(initial) * (1.0 - 2.0**-52)
+    cells = np.arange(len(cumulative)) / len(cumulative) * (1.0 - 2.0**-52)
     return np.searchsorted(cumulative, cells, side="right").astype(np.int32)

@@ -133,15 +133,9 @@ class Certificate:
             "in_bounds": self.in_bounds,
             "kind": self.kind,
             "verdict": self.verdict,
-            "constraints": [
-                {
-                    "name": constraint.name,
-                    side(constraint): float(constraint.bound),
-                    "margin_lower": finite(lower),
-                    "method": method,
-                }
-                for constraint, lower, method in zip(self.constraints, self.margins_lower, self.methods, strict=True)
-            ],
+            "constraints": _entries(
+                self.constraints, margin_lower=map(finite, self.margins_lower), method=self.methods
+            ),
             "reward_lower": finite(self.reward_lower),
             "reward_upper": finite(self.reward_upper),
             "confidence": self.confidence,
@@ -149,14 +143,11 @@ class Certificate:
         }
 
     def __str__(self) -> str:
-        rows = [
-            (constraint.name, bound_in_words(constraint), printed(lower), method)
-            for constraint, lower, method in zip(self.constraints, self.margins_lower, self.methods, strict=True)
-        ]
-        if math.isfinite(self.reward_lower):
-            ceiling = f"optimum at most {printed(self.reward_upper, up=True)}" if math.isfinite(self.gap) else ""
-            rows.append(("(reward)", "", printed(self.reward_lower), ceiling))
-        return f"{text_table(('constraint', 'bound', 'margin at least', 'how'), rows)}\n{self.verdict}"
+        ceiling = f"optimum at most {printed(self.reward_upper, up=True)}" if math.isfinite(self.gap) else ""
+        reward = [("(reward)", "", printed(self.reward_lower), ceiling)] if math.isfinite(self.reward_lower) else []
+        lowers = map(printed, self.margins_lower)
+        table = _text(("margin at least", "how"), self.constraints, lowers, self.methods, below=reward)
+        return f"{table}\n{self.verdict}"
 
     def __repr__(self) -> str:
         return f"Certificate({self.verdict})"
@@ -211,31 +202,29 @@ class InfeasibilityCertificate:
             "infeasible": self.infeasible,
             "kind": self.kind,
             "verdict": self.verdict,
-            "constraints": [
-                {"name": constraint.name, side(constraint): float(constraint.bound), "weight": float(price)}
-                for constraint, price in zip(self.constraints, self.prices, strict=True)
-            ],
+            "constraints": _entries(self.constraints, weight=self.prices.tolist()),
             "margin_upper": finite(self.margin_upper),
         }
 
     def __str__(self) -> str:
-        rows = [
-            (constraint.name, bound_in_words(constraint), f"{price:.6g}")
-            for constraint, price in zip(self.constraints, self.prices, strict=True)
-        ]
-        return f"{text_table(('constraint', 'bound', 'weight'), rows)}\n{self.verdict}"
+        weights = (f"{price:.6g}" for price in self.prices)
+        return f"{_text(('weight',), self.constraints, weights)}\n{self.verdict}"
 
     def __repr__(self) -> str:
         return f"InfeasibilityCertificate({self.verdict})"
 
 
-def side(constraint: Constraint) -> str:
-    """ "at_least" or "at_most"."""
-    return "at_least" if constraint.at_least is not None else "at_most"
+def _entries(constraints: tuple[Constraint, ...], **columns: Any) -> list[dict[str, Any]]:
+    """The table of the constraints for JSON, with the given columns [K]."""
+    rows = zip(constraints, *columns.values(), strict=True)
+    return [{"name": c.name, c.side: float(c.bound), **dict(zip(columns, row, strict=True))} for c, *row in rows]
 
 
-def bound_in_words(constraint: Constraint) -> str:
-    return f"{side(constraint).replace('_', ' ')} {constraint.bound:g}"
+def _text(header: tuple[str, ...], constraints: tuple[Constraint, ...], *columns: Any, below: Any = ()) -> str:
+    """The same for reading, and further rows `below`."""
+    rows = zip(constraints, *columns, strict=True)
+    shown = [(c.name, f"{c.side.replace('_', ' ')} {c.bound:g}", *row) for c, *row in rows]
+    return text_table(("constraint", "bound", *header), [*shown, *below])
 
 
 def printed(bound: float, up: bool = False) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import npz
-from inbounds.formats.atomic import replaced
+from inbounds.formats.atomic import named, replaced
 from inbounds.formats.criterion import criterion_in_file
 from inbounds.formats.labels import shown
 from inbounds.problem.constraint import Constraint
@@ -79,16 +79,13 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
         for c in certificate.constraints
     ]
     try:
-        named = certificate.model is None or isinstance(certificate.model, str)
-        model = certificate.model if named else npz.digest(certificate.model)
+        digested = certificate.model is None or isinstance(certificate.model, str)
+        model = certificate.model if digested else npz.digest(certificate.model)
     except InvalidInput as error:
         raise InvalidInput(f"{path}: cannot be written, because its model could not be saved: {error}") from error
     document = {"kind": KIND, "version": VERSION, "model": model, "constraints": constraints} | content
-    try:
-        with replaced(Path(path)) as stream:
-            stream.write(sealed(document))
-    except OSError as error:
-        raise InvalidInput(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from error
+    with named(path, "written"), replaced(Path(path)) as stream:
+        stream.write(sealed(document))
 
 
 def sealed(document: dict[str, Any]) -> bytes:
@@ -115,11 +112,10 @@ def _seal(head: bytes) -> bytes:
 
 def load_certificate(path: str | os.PathLike[str]) -> Certificate | InfeasibilityCertificate:
     """The certificate in a JSON file. Its form and its seal are checked; checking the proof is the work of `verify`."""
-    try:
+    with named(path, "read"):
         content = Path(path).read_bytes()
+    try:
         document = json.loads(content.decode("utf-8"))
-    except OSError as error:
-        raise InvalidInput(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{path}: is not JSON text in UTF-8 ({str(error)[:200]})") from error
     if not isinstance(document, dict) or document.get("kind") != KIND:
@@ -153,17 +149,16 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
         for entry in document["constraints"]
     )
     n_constraints = len(constraints)
+    common = {"kind": document["arithmetic"], "constraints": constraints, "model": model}
     if document["statement"] == "infeasible":
         margin_upper = _number(document["margin_upper"], math.inf)
         return InfeasibilityCertificate(
             infeasible=margin_upper < 0.0,
-            kind=document["arithmetic"],
-            constraints=constraints,
             prices=_vector(document["prices"], n_constraints),
             value_function=_vector(document["value_function"]),
             margin_upper=margin_upper,
             criterion=_criterion(document["criterion"]),
-            model=model,
+            **common,
         )
     if document["statement"] != "policy":
         raise ValueError("the statement is neither 'policy' nor 'infeasible'")
@@ -173,8 +168,6 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
         raise ValueError(f"methods must have {n_constraints} entries")
     return Certificate(
         in_bounds=bool(np.all(margins >= 0.0)),
-        kind=document["arithmetic"],
-        constraints=constraints,
         margins_lower=margins,
         methods=methods,
         reward_lower=_number(document["reward_lower"], -math.inf),
@@ -182,7 +175,7 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
         confidence=float(document["confidence"]),
         samples=int(document["samples"]),
         proof=_proof(document, n_constraints) if document["policy"] is not None else None,
-        model=model,
+        **common,
     )
 
 
