@@ -65,7 +65,8 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
     kind = next(iter(loaded.criterion))
     if discounted_for and kind != "discount":
         raise InvalidInput(
-            f"{problem} has a {KIND_BY_CRITERION[kind]}; `inbounds {discounted_for}` takes discounted problems (see `inbounds zoo`)"
+            f"{problem} has a {KIND_BY_CRITERION[kind]}; "
+            f"`inbounds {discounted_for}` takes discounted problems (see `inbounds zoo`)"
         )
     return loaded
 
