@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import copy
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -409,6 +410,13 @@ MORE = {
     }
 }
 """What the library has of its own accord about the algorithm that it grew out of."""
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_setting_is_documented_once_also_where_it_is_inherited(name: str) -> None:
+    headings = re.findall(r"^([a-z_, ]+) : ", ALGORITHMS[name].__doc__ or "", flags=re.MULTILINE)
+    documented = [setting for heading in headings for setting in heading.split(", ")]
+    assert sorted(documented) == sorted(field.name for field in fields(ALGORITHMS[name]))
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -125,3 +125,9 @@ def test_infeasible_problems_and_those_without_slack() -> None:
     )
     with pytest.raises(ib.InvalidInput, match="exactly at a bound"):
         ib.plan(at_the_bound, epsilon=0.1)
+
+
+def test_only_discounted_problems_are_planned_for():
+    for problem in (ib.zoo.media(), ib.zoo.media().simulator(), ib.zoo.admission()):
+        with pytest.raises(ib.InvalidInput, match="plan is for discounted problems, and this one is"):
+            ib.plan(problem, epsilon=0.1)

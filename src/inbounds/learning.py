@@ -187,6 +187,8 @@ def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | N
     epsilon = _as_number(epsilon, "epsilon")
     if not 0.0 < epsilon < 1.0:
         raise InvalidInput(f"epsilon must be in (0, 1), in scaled units, found {epsilon!r}")
+    if isinstance(problem, CMDP | Simulator):
+        require_criterion(problem, "discounted", "plan")
     if isinstance(problem, CMDP):
         sizes = Sizes(problem.n_states, problem.n_pairs, problem.n_constraints, problem.discount)
         if slater is None:

@@ -11,6 +11,7 @@ from inbounds.algorithms.kernels import FIRST_STARTS
 from inbounds.errors import InvalidInput
 from inbounds.exact.feasibility import slater
 from inbounds.exact.methods import solve_uncertified
+from inbounds.exact.solution import Solution
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import World, draw_next, draw_start, fitted
@@ -25,7 +26,7 @@ _SMALL = 2_000
 """Pairs, up to which the linear program is the fastest solver."""
 
 
-def best_of(model: CMDP) -> Any:
+def best_of(model: CMDP) -> Solution:
     """The solution of an empirical model; raises `Infeasible` without any."""
     return solve_uncertified(model, "lp" if model.n_pairs <= _SMALL else "auto")
 

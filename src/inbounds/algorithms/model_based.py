@@ -288,11 +288,8 @@ def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: flo
     """
     criterion, found, time = criterion_of(model), None, None
     step = price_bound / math.sqrt(iterations)
-    prices, price_sums, occupancy = (
-        np.zeros(model.n_constraints),
-        np.zeros(model.n_constraints),
-        np.zeros(model.n_pairs),
-    )
+    prices, price_sums = np.zeros((2, model.n_constraints))
+    occupancy = np.zeros(model.n_pairs)
     for _ in range(iterations if model.n_constraints > 0 else 1):  # without prices nothing ever changes
         found = criterion.solve(model.reward + prices @ model.margins, _SOLVED, found)
         time = criterion.time(found, _SOLVED, time)

@@ -18,10 +18,8 @@ From the uniform policy and u = 0, for t = 0, 1, ..., T - 1, both from the value
     pi_{t+1}(a | s) ~ pi_t(a | s) exp( eta_1 / (1 - gamma) Q_{r + u.g}(s, a) )
     u_i <- project( u_i - eta_2 (V_{g_i}(rho) - kappa / (1 - gamma)) )   onto { u >= 0, sum u <= 2 / ((1 - gamma) xi) }
 
-On a known model (`ib.iterate`) V and Q are exact. From samples (`ib.learn`) they are means over walks of geometric
-length, unbiased: `rollouts` from every pair for Q, `start_rollouts` from the start for V_g; see
-`inbounds.algorithms.rollouts`. The policies oscillate around the optimum: the output is their average, of the exact
-occupancies on a known model, by the visits of the walks from the start otherwise.
+V and Q are exact on a known model (`ib.iterate`), and unbiased estimates from samples (`ib.learn`): see
+`inbounds.algorithms.rollouts`. The policies oscillate around the optimum: the output is their average.
 
 Names
 -----
@@ -67,8 +65,7 @@ Departures
 * Algorithm 2 subtracts an estimate of the value of each state from the action values, at the price of walks from every
   state. What is equal for all actions of a state cancels in the softmax: the policies are the same without, so these
   walks are not made.
-* Algorithm 2 makes as many walks from the start as from each pair, `rollouts`. Ours also carry the average policy, and
-  are cheap beside those from the pairs: a quarter as many as from all pairs together.
+* Algorithm 2 makes as many walks from the start as from each pair, `rollouts`; we make more of them.
 * T is not known in advance from samples: eta_2 is set for the expected number of iterations.
 * `rollouts` defaults to 1, as the sample complexity in the table of algorithms counts; the paper's choice of K we do
   not know.
@@ -135,10 +132,8 @@ class NPGPD(WalkSettings):
 
 
 def prepare(settings: NPGPD, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    resolved = resolve(settings, simulator, samples, rng)
-    return _begin(
-        settings, simulator, resolved, "none: we could not check the constants of the paper's theorem for samples"
-    )
+    guarantee = "none: we could not check the constants of the paper's theorem for samples"
+    return _begin(settings, simulator, resolve(settings, simulator, samples, rng), guarantee)
 
 
 def prepare_known(settings: NPGPD, model: CMDP, iterations: int) -> Prepared:

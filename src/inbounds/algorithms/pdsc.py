@@ -18,10 +18,8 @@ From the uniform policy and u = 0, for m = 1, 2, ..., T, both from the values of
     pi_{m+1}(a | s) ~ pi_m(a | s) exp( eta_m (1 - gamma) Q_{r + u.g}(s, a) )
     u <- project( u - eta_m (J_g(pi_m) - kappa) )     onto { u >= 0, sum u <= 2 / phi }
 
-On a known model (`ib.iterate`) Q and J_g are exact. From samples (`ib.learn`) they are means over walks of geometric
-length, unbiased: `rollouts` from every pair for Q, `start_rollouts` from the start for J_g; see
-`algorithms.rollouts`. The output is the average of the policies with weights eta_m: of the exact occupancies on a
-known model, by the visits of the walks from the start otherwise.
+Q and J_g are exact on a known model (`ib.iterate`), and unbiased estimates from samples (`ib.learn`): see
+`inbounds.algorithms.rollouts`. The output is the average of the policies with weights eta_m.
 
 Names
 -----
@@ -42,9 +40,7 @@ Departures
 * The paper minimises costs below bounds; rewards and margins are their negatives, shifted.
 * The set of prices has the radius 2 / phi, which is enough for constraints tightened by at most phi / 2; the paper asks
   for any bound above the optimal prices.
-* The estimator of Q is that of NPG-PD; c = 1 and `rollouts` = 1 are ours.
-* The number of walks from the start, a quarter of those from all pairs together, is ours: they give J_g, and the visits
-  that the average policy is made of.
+* The estimator of Q is that of NPG-PD; c = 1, `rollouts` = 1 and the number of walks from the start are ours.
 
 Practical preset
 ----------------
@@ -98,10 +94,8 @@ class PDSC(WalkSettings):
 
 
 def prepare(settings: PDSC, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    resolved = resolve(settings, simulator, samples, rng)
-    return _begin(
-        settings, simulator, resolved, "none: the paper's analysis leaves out the estimation of values from samples"
-    )
+    guarantee = "none: the paper's analysis leaves out the estimation of values from samples"
+    return _begin(settings, simulator, resolve(settings, simulator, samples, rng), guarantee)
 
 
 def prepare_known(settings: PDSC, model: CMDP, iterations: int) -> Prepared:

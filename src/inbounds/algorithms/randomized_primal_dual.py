@@ -59,11 +59,10 @@ Departures
 
 Practical preset
 ----------------
-`RandomizedPrimalDual.practical()`: as with CSPDA, M is replaced by a running mean of Z (a control variate: predictable,
-so the direction stays unbiased) and the average starts half way. Without M an exponent can be positive, and 1 / pi has
-no bound: so actions are drawn from zeta = (1 - exploration) pi + exploration / A with exploration 0.1, zeta takes the
-place of pi in the exponent, and the sample enters the update of v with the weight pi / zeta. alpha is multiplied by 0.3
-and beta by 30, at most 1 / n. No theorem covers it.
+`RandomizedPrimalDual.practical()`: as with CSPDA, M is replaced by a running mean of Z and the average starts half way.
+Without M an exponent can be positive, and 1 / pi has no bound: so actions are drawn from zeta = (1 - exploration) pi +
+exploration / A with exploration 0.1, zeta takes the place of pi in the exponent, and the sample enters the update of v
+with the weight pi / zeta. alpha is multiplied by 0.3 and beta by 30, at most 1 / n. No theorem covers it.
 
 Cost
 ----
@@ -255,7 +254,6 @@ RandomizedPrimalDual.algorithm = Algorithm(
     name="Randomized primal-dual",
     paper="Wang (Mathematics of Operations Research 2020)",
     setting="discounted, generative model",
-    needs="nothing",
     output="average of the policies",
     sample_complexity="SA / ((1-γ)^4 ε^2)",
     violation="no constraints",

@@ -14,10 +14,12 @@ probability discount^t, whatever the walk has met before. So the sum of a signal
     E sum_{t >= 0} discount^t signal(s_t, a_t),
 
 the value, NOT normalised, of the pair (or of the start) where it began; nothing is cut off, and nothing is multiplied
-by discount^t. One query is one sample: the reward and the margins of a pair are seen only with its draw.
+by discount^t: it is an unbiased estimate. One query is one sample: the reward and the margins of a pair are seen only
+with its draw.
 
-An iteration makes `start_rollouts` walks from the initial distribution and then `rollouts` walks from every pair, all
-with one policy and one set of prices u:
+An iteration makes `start_rollouts` walks from the initial distribution (by default a quarter as many as from all pairs
+together: our choice, since they also carry the average policy, and are cheap beside the others) and then `rollouts`
+walks from every pair, all with one policy and one set of prices u:
 
     start_margins(i)  mean over the walks from the start of the sum of g_i: estimates V_{g_i}
     action_values(k)  mean over the walks from pair k of the sum of r + sum_i u_i g_i - b: estimates Q_{r + u.g - b}(k)
@@ -32,7 +34,7 @@ The walks from the start are in a state as often as the occupancy of the policy 
 proportional to it. So the rows pi_t(. | s) of the visited states, summed over the visits of all iterations t (times the
 weight of the iteration), estimate the average of the occupancies of the policies, up to a factor; and the ratio policy
 of an average of occupancies is the ONE stationary policy with the average values. States never visited keep the row of
-the last policy.
+the last policy. On a known model the occupancies are exact.
 
 Cost
 ----

@@ -255,8 +255,9 @@ def prepare(settings: TripleQA, simulator: Simulator, samples: int, rng: np.rand
         counts=np.zeros(3, dtype=np.int64),
     )
     shown = {"kappa": kappa, "span": span, "chi": chi, "eta": constants.eta, "frame": constants.frame}
-    kept = resolved(settings, "bonus", "exploration", "tables", "utility", "average")
-    return Prepared(state, constants, 0, shown | kept, _guarantee(settings))
+    factors = {"bonus": float(settings.bonus), "exploration": float(settings.exploration)}
+    words = resolved(settings, "tables", "utility", "average")
+    return Prepared(state, constants, 0, shown | factors | words, _guarantee(settings))
 
 
 def _guarantee(settings: TripleQA) -> str:

@@ -161,9 +161,7 @@ class State(NamedTuple):
     state_visits: Ints  # [S]
     rewards: Floats  # [n, 2]: mean of those observed; sum of their squared distances from it
     lists: Ints  # [n]: where in moves the list of a pair begins; 0: nowhere
-    moves: (
-        Ints  # [1 + distinct moves at most, 3]: the next state; how often; where the list goes on, or 0. Row 0: unused
-    )
+    moves: Ints  # [1 + distinct moves, 3]: the next state; how often; where the list goes on, or 0. Row 0 is unused
     walk: Ints  # [3]: where the walk is, or -1 for a new start; rows of moves in use; the next pair whose turn it is
 
 
@@ -325,7 +323,6 @@ UCBVIGamma.algorithm = Algorithm(
     name="UCBVI-gamma",
     paper="He, Zhou, Gu (NeurIPS 2021)",
     setting="discounted, online: one trajectory",
-    needs="nothing",
     output="greedy policy of the last values",
     sample_complexity="SA / ((1-γ)^3 ε^2)",
     violation="no constraints",

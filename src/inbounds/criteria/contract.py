@@ -31,6 +31,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -40,10 +41,11 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.rows import Rows, rows_of
 
-DENSE_STATES = 100
+DENSE_STATES = 90
 """Up to this many states a policy's chain is solved by LAPACK: at once, by one thread, and without a kernel to compile.
 
-Beyond about 200 LAPACK wakes other cores, which then spin for longer than the solve takes."""
+From 96 on OpenBLAS wakes other cores for a product of matrix and vector, which then spin for longer than that takes: a
+solve of 100 states cost three times the CPU time of one of 99."""
 
 ACCURACY = 1e-14
 """Of the time per place of a policy, in the sum of absolute values; rounding may allow less."""
@@ -206,6 +208,11 @@ class Criterion(ABC):
     def unit(self) -> float:
         """What a Bellman backup in its natural scale, of coefficient 1 for the place itself, is multiplied by."""
         return 1.0 / (self.own + self.reach)
+
+    @property
+    def exact_reach(self) -> Fraction:
+        """`reach` without rounding."""
+        return Fraction(self.reach)
 
     @cached_property
     def places(self) -> Ints:

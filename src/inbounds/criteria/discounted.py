@@ -31,6 +31,7 @@ Which of the two, is measured once for each model and kept with it, as is the pl
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,11 @@ class Discounted(Criterion):
     def unit(self) -> float:
         """1 - discount, exactly."""
         return 1.0 - self.discount
+
+    @property
+    def exact_reach(self) -> Fraction:
+        """discount / (1 - discount) without rounding."""
+        return Fraction(self.discount) / (1 - Fraction(self.discount))
 
     def total(self, value: Any) -> Any:
         """The discounted sum: value / (1 - discount)."""

@@ -98,7 +98,7 @@ def minimise(
             solution = solver.getSolution()
             return np.asarray(solution.col_value), np.asarray(solution.row_dual)
         if status == highspy.HighsModelStatus.kTimeLimit:
-            raise TimeoutError(f'the linear program did not end within {time_limit:g} s; take method="bundle"')
+            raise TimeoutError(f'the linear program did not end within {time_limit:g} s; take the method "bundle"')
     return None
 
 

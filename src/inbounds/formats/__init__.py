@@ -82,6 +82,6 @@ def _recognised(path: str | os.PathLike[str]) -> tuple[Path, Any]:
     file_format = FORMATS.get(file.suffix.lower())
     if file_format is None:
         raise InvalidInput(
-            f"{file}: the suffix {file.suffix!r} is not a model format; it must be .npz (any size) or .toml (readable)"
+            f"{file}: the suffix {file.suffix!r} is not a model format; it must be {' or '.join(FORMATS)}"
         )
     return file, file_format

@@ -469,9 +469,7 @@ def _exact_upper(cmdp: CMDP, prices: Floats, values: Floats, reward_weight: floa
 def _exact_excess(cmdp: CMDP, gain: Sequence[Fraction], vector: Floats) -> list[Fraction]:
     """gain - E vector at every entry."""
     criterion, states = criterion_of(cmdp), cmdp.pairs.states.tolist()
-    own, reach, excess = Fraction(criterion.own), Fraction(criterion.reach), []
-    if cmdp.discount is not None:  # the double `reach` is rounded
-        reach = Fraction(cmdp.discount) / (1 - Fraction(cmdp.discount))
+    own, reach, excess = Fraction(criterion.own), criterion.exact_reach, []
     for layer, here, there in criterion.steps(vector):
         y, y_next = [Fraction(v) for v in here.tolist()], [Fraction(v) for v in there.tolist()]
         for pair, (state, row) in enumerate(zip(states, _exact_rows(layer.transition), strict=True)):
