@@ -91,10 +91,6 @@ def tidy(margin: float, scale: float) -> float:
     return 0.0 if abs(margin) <= 1e-12 * scale else float(margin)
 
 
-def setting_text(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.6g}"
-
-
 def duration(seconds: float) -> str:
     for unit, length in (("years", 31_557_600.0), ("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)):
         if seconds >= 2.0 * length:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -31,13 +32,11 @@ from inbounds.cli.printing import (
 def command(
     problem: str,
     parameters: tuple[str, ...],
-    method: str,
-    tolerance: float,
-    time_limit: float | None,
     show_policy: bool,
     certificate: Path | None,
     save_model: Path | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Solve PROBLEM exactly: optimum and prices.
 
@@ -57,7 +56,7 @@ def command(
 
     loaded = problem_from(problem, parameters)
     with gap_status(quiet=as_json) as report:
-        best = ib.solve(loaded, method=method, tolerance=tolerance, progress=report, time_limit=time_limit)
+        best = ib.solve(loaded, progress=report, **options)
     if save_model is not None:
         loaded.save(save_model)
     if certificate is not None:
