@@ -3,6 +3,8 @@
 python examples/machine.py
 """
 
+from typing import Any
+
 import inbounds as ib
 
 
@@ -12,20 +14,28 @@ def wear(condition: int, action: str) -> list[tuple[int, float]]:
     return [(condition, 0.7), (min(condition + 1, 3), 0.3)]
 
 
-machine = ib.build(
-    start=0,
-    actions=lambda condition: ["run", "repair"] if condition > 0 else ["run"],
-    transitions=wear,
-    reward=lambda condition, action: (3.0 - condition) if action == "run" else 0.0,
-    constraints=[ib.Constraint(lambda condition, action: action == "repair", at_most=0.1, name="repairs")],
-    discount=0.95,
-)
+def machine(repairs: float, **criterion: Any) -> ib.CMDP:
+    return ib.build(
+        start=0,
+        actions=lambda condition: ["run", "repair"] if condition > 0 else ["run"],
+        transitions=wear,
+        reward=lambda condition, action: (3.0 - condition) if action == "run" else 0.0,
+        constraints=[ib.Constraint(lambda condition, action: action == "repair", at_most=repairs, name="repairs")],
+        **criterion,
+    )
 
-best = ib.solve(machine)
+
+discounted = machine(0.1, discount=0.95)
+best = ib.solve(discounted)
 print(f"reward {best.reward:.4f} a step; one more repair in a hundred steps is worth {best.prices[0] / 100:.4f}")
 for condition, actions in best.policy.by_label().items():
     print(condition, {action: round(share, 3) for action, share in actions.items()})
 
-run = ib.learn(machine.simulator(), ib.CSPDA.practical(), samples=200_000, seed=0)
-judged = ib.evaluate(machine, run.policy)
+# The same machine asked in two other ways. Bounds are on the scale of values: averages per step, or a sum over twelve.
+for problem in (machine(0.1, average=True), machine(1.2, horizon=12)):
+    other = ib.solve(problem)
+    print(f"{problem}: reward {other.reward:.4f}, price {other.prices[0]:.4f}; {other.certificate.verdict}")
+
+run = ib.learn(discounted.simulator(), ib.CSPDA.practical(), samples=200_000, seed=0)
+judged = ib.evaluate(discounted, run.policy)
 print(f"learned from 200,000 samples: reward {judged.reward:.4f}, margin {judged.margins[0]:+.4f}")

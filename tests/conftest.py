@@ -51,11 +51,15 @@ SLOW = {
     # and of the other files
     "test_combined_sweeps_need_far_fewer",
     "test_compare_prints_a_table_draws_and_resumes",
+    "test_damaged_files_of_horizons_and_averages",
     "test_damaged_npz_files",
     "test_damaged_toml_files",
+    "test_drawn_problems",
     "test_drawn_problems_with_many_constraints",
+    "test_every_model_with_a_horizon_survives_both_formats",
     "test_every_module_can_be_imported_as_itself",
     "test_feasibility_is_decided_on_both_sides",
+    "test_finite_horizons",
     "test_frequencies_of_draw_pair",
     "test_frontier_writes_a_picture_and_a_csv",
     "test_frontiers_of_two_constraints_do_not_overwrite_each_other",
@@ -75,7 +79,7 @@ the mark ``@pytest.mark.slow`` itself."""
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if {item.path.name, item.name.partition("[")[0]} & SLOW:
+        if not SLOW.isdisjoint({item.path.name, item.name.partition("[")[0]}):
             item.add_marker(pytest.mark.slow)
 
 

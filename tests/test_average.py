@@ -22,6 +22,8 @@ from inbounds.numerics.rows import Chain
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.zoo.admission_control import admission
+from inbounds.zoo.random_garnet import garnet
+from inbounds.zoo.single_server_queue import queue
 
 UNIT = 2.0**-53
 
@@ -191,7 +193,8 @@ def constrained_optimum(criterion, cmdp):
         A_eq=equal,
         b_eq=np.append(right, 1.0),
         bounds=(0, None),
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        # With presolve HiGHS is off by 4e-9 on admission control.
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "presolve": False},
     )
     assert answer.status == 0
     return -answer.fun, answer.x, -answer.ineqlin.marginals
@@ -224,10 +227,8 @@ BY_HAND = {
 def test_the_flow_and_the_mass_row_describe_the_occupancies(name):
     cmdp, optimum, prices = BY_HAND[name]
     value, occupancy, found = constrained_optimum(Average(cmdp), cmdp)
-    # HiGHS treats entries below 1e-9 as zero, and here some probabilities of states are smaller.
-    accuracy = 1e-8 if name == "admission 50" else 1e-9
-    assert value == pytest.approx(optimum, abs=accuracy)
-    assert found == pytest.approx(prices, abs=100 * accuracy)
+    assert value == pytest.approx(optimum, abs=1e-10)
+    assert found == pytest.approx(prices, abs=1e-8)
     if name == "ring":
         assert occupancy[::2] == pytest.approx([1 / 4, 1 / 6, 7 / 12, 0], abs=1e-9)
 
@@ -273,6 +274,32 @@ def test_admission_by_hand():
         assert occupancy @ present == pytest.approx(customers, abs=1e-15)
     with pytest.raises(InvalidInput, match="serve must be above 0"):
         admission(serve=0.0)
+
+
+def as_average(cmdp: CMDP) -> CMDP:
+    """The same arrays and bounds, as averages."""
+    return CMDP(cmdp.offsets, cmdp.transition, cmdp.reward, cmdp.constraints, cmdp.initial, average=True)
+
+
+@pytest.mark.parametrize(
+    "make, optimum, prices",
+    [
+        (queue, 1.6018255512914479, [0.81140799196006, 0.95672328197014]),
+        (lambda: garnet(100, 4, discount=0.999, seed=1), 0.7802233859064553, [0.29096117922, 0.26236206728]),
+    ],
+)
+def test_problems_of_the_zoo_as_averages(make, optimum, prices):
+    cmdp = as_average(make())
+    criterion = Average(cmdp)
+    found = criterion.solve(cmdp.reward + np.array(prices) @ cmdp.margins, 1e-11)
+    assert found.lower - 1e-9 <= optimum <= found.upper + 1e-9
+    value, occupancy, _ = constrained_optimum(criterion, cmdp)
+    assert value == pytest.approx(optimum, abs=1e-8)
+    linked, classes = criterion.linked(occupancy, lambda: None, 1e-8, cmdp.margins)
+    reached = criterion.time_at_entries(criterion.follow(policy_of(criterion, linked)))
+    assert classes == 0
+    assert reached @ cmdp.reward == pytest.approx(optimum, abs=1e-8)
+    assert np.min(cmdp.margins @ reached) >= -1e-8
 
 
 # --- which models
@@ -442,8 +469,18 @@ def test_the_bracket_contains_the_optimum(way, cmdp, tolerance):
     time = criterion.time(found, 1e-12)
     assert time.sum() == pytest.approx(1.0, abs=1e-13)
     assert found.lower - 1e-11 <= time @ cmdp.reward[found.chosen] <= found.upper + 1e-11
-    # The moves of 2^-12 make values of about 1e4.
-    assert found.upper - found.lower <= max(tolerance, 1e-10)
+    # The rare moves make large values, and what rounding leaves of these is all that may be missing.
+    size = 1.0 + float(np.abs(found.value_function).max())
+    assert found.upper - found.lower <= max(tolerance, (1e8 if way == "sweeps" else 2_000) * UNIT * size)
+
+
+@pytest.mark.parametrize("way", ("as it comes", "elimination"))
+def test_policies_that_are_equally_good_do_not_keep_elimination_going(way):
+    """Staying at 0 costs 3/8 a step; so does going to 1 and back, where 3/7 of the time is spent, for 7/8 a step."""
+    cmdp = problem([0, 2, 3], [[0.25, 0.75], [1, 0], [1, 0]], [0.0, -0.375, -0.875])
+    found = by(way, cmdp).solve(cmdp.reward, 1e-12)
+    assert found.upper - found.lower <= 1e-12
+    assert found.lower <= -0.375 <= found.upper
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -601,9 +638,10 @@ def test_following_a_policy_and_proving_its_value(way, cmdp, data):
     for y, signal in zip(vectors, signals, strict=True):
         value = float(times[0] @ criterion.pairs.sum_by_state(taken * signal))
         proved = lower_bound(criterion, taken, signal, y)
-        assert proved <= value + 1e-12
+        rounding = 1e-12 + 32 * UNIT * float(np.abs(y).max())
+        assert proved <= value + rounding
         if way != "sweeps":
-            assert value - proved <= 1e-10
+            assert value - proved <= rounding
     again = criterion.proof_vectors(followed, signals, vectors)
     assert again.shape == vectors.shape
 

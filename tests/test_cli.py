@@ -102,6 +102,7 @@ def test_lists_fit_a_terminal_and_say_what_is_discounted() -> None:
         assert max(len(line) for line in run(command).output.splitlines()) <= 120
     kinds = {line.split("  ")[0]: line for line in run("zoo").output.splitlines()}
     assert "finite horizon" in kinds["media"] and "discounted" in kinds["garnet"]
+    assert "long-run average" in kinds["admission"]
 
 
 def test_learn_without_constraints_does_not_speak_of_bounds() -> None:
@@ -293,7 +294,7 @@ def test_verify_accepts_the_proof_of_solve_and_nothing_else(tmp_path: Path) -> N
 
     assert run("solve", "queue", "--save-model", str(text)).exit_code == 0
     refused = run("verify", str(text), str(proof))
-    assert refused.exit_code == 1 and "REJECTED: it is about another file" in refused.output
+    assert refused.exit_code == 1 and "REJECTED: the model file is not the one" in refused.output
     ib.load(text).save(tmp_path / "converted.npz")
     assert run("verify", str(tmp_path / "converted.npz"), str(proof)).exit_code == 0
 

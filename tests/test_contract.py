@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import copy
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -374,6 +375,20 @@ def test_what_iterate_refuses() -> None:
 # ---- what a new algorithm needs: one file, and one line of the table
 
 
+@cache
+def names_in_code(path: Path) -> set[Any]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            listed = [alias.name for alias in node.names]
+            names.update(".".join([getattr(node, "module", None) or "", *listed]).split("."))
+        elif isinstance(node, ast.Name | ast.Attribute):
+            names.add(node.id if isinstance(node, ast.Name) else node.attr)
+        elif isinstance(node, ast.Constant):
+            names.add(node.value)
+    return names
+
+
 def sources_that_name(settings: type) -> set[str]:
     """The files of the library whose code names an algorithm: its settings, its module, or its entry in the table.
 
@@ -381,19 +396,7 @@ def sources_that_name(settings: type) -> set[str]:
     """
     root, module = Path(ib.__file__).parent, settings.__module__.rsplit(".", 1)[1]
     own = {settings.__name__, module, settings.algorithm.name.lower().replace(" ", "-")}
-    found = set()
-    for path in root.rglob("*.py"):
-        names = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom | ast.Import):
-                listed = [alias.name for alias in node.names]
-                names.update(".".join([getattr(node, "module", None) or "", *listed]).split("."))
-            elif isinstance(node, ast.Name | ast.Attribute):
-                names.add(node.id if isinstance(node, ast.Name) else node.attr)
-            elif isinstance(node, ast.Constant):
-                names.add(node.value)
-        if names & own:
-            found.add(path.relative_to(root).as_posix())
+    found = {path.relative_to(root).as_posix() for path in root.rglob("*.py") if names_in_code(path) & own}
     return found - {"__init__.py"}
 
 

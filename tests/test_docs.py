@@ -1,4 +1,4 @@
-"""Every example in a docstring runs, and everything public has one."""
+"""Every example in a docstring runs, and everything public has one; the README runs; every link leads somewhere."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import inbounds as ib
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
 MODULES = sorted(
     module.name
@@ -71,3 +75,38 @@ def test_the_battery_is_what_its_text_says():
     best, check = ib.solve(small), ib.solve(small, method="lp")
     assert best.in_bounds and best.reward == pytest.approx(check.reward, abs=1e-8)
     assert np.all(best.prices > 0.0)
+
+
+def test_the_readme_runs_and_prints_what_it_says(capsys):
+    names: dict[str, object] = {}
+    for block in re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S | re.M):
+        exec(compile(block, "README.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert printed.startswith("2.1339") and "[7.08" in printed and "'repair': 0.42" in printed
+    assert names["run"].policy is not None
+
+
+def test_the_machine_of_the_readme_asked_in_three_ways(capsys):
+    spec = importlib.util.spec_from_file_location("machine", ROOT / "examples" / "machine.py")
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)  # prints, and must not fail
+    assert capsys.readouterr().out.count("in bounds: proved") == 2
+    for repairs, criterion, reward, price in (
+        (0.1, {"discount": 0.95}, 2.134, 7.08),
+        (0.1, {"average": True}, 1.900, 9.0),
+        (1.2, {"horizon": 12}, 27.80, 1.38),
+    ):
+        best = ib.solve(example.machine(repairs, **criterion))
+        assert best.reward == pytest.approx(reward, abs=0.005) and best.prices[0] == pytest.approx(price, abs=0.005)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    assert missing == []
+
+
+def test_every_page_can_be_found_from_the_readme():
+    linked = set(re.findall(r"\]\((docs/[^)#]+\.md)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert {f"docs/{page.name}" for page in ROOT.glob("docs/*.md")} <= linked

@@ -181,3 +181,13 @@ def test_every_problem_loads_by_name(name):
 def test_wrong_parameters_are_named(name, parameters, message):
     with pytest.raises(ib.InvalidInput, match=message):
         ib.zoo.make(name, **parameters)
+
+
+def test_admission_reaches_its_optimum():
+    problem = ib.zoo.admission()
+    assert list(problem.criterion) == ["average"]
+    best = ib.solve(problem)
+    assert best.in_bounds
+    assert best.reward == pytest.approx(0.491389906264, abs=1e-11)
+    assert best.prices[0] == pytest.approx(0.027152523, abs=1e-9)
+    assert ib.solve(problem.unconstrained()).reward == printed("0.500000")

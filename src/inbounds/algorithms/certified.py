@@ -33,12 +33,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms.empirical import best_of
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats
 from inbounds.criteria.evaluation import occupancy
 from inbounds.errors import Infeasible
 from inbounds.exact.feasibility import slater
-from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
@@ -54,7 +54,6 @@ _WALK = 0.1  # of the samples: walks of a first policy
 _PROOF = 0.6  # of the samples left: the next proof, except that the last takes all
 _RUN = 0.65  # of the samples left: for an algorithm, when one was given; its conservatism makes the proof easy
 _PILOT = 0.05  # of the samples left: walks of its policy, to guess their values
-_SMALL = 2_000  # pairs, up to which the linear program is the fastest solver
 _STARTS = 100_000  # free draws of a start at each attempt, for the empirical initial distribution
 
 
@@ -226,7 +225,7 @@ def conservative(evidence: Evidence, alpha: float, proof_samples: int, z: float)
 
 def _best_with(model: CMDP, kappa: Floats) -> Policy:
     try:
-        return solve_uncertified(model.tightened(kappa), method="lp" if model.n_pairs <= _SMALL else "auto").policy
+        return best_of(model.tightened(kappa)).policy
     except Infeasible as infeasible:
         if not np.any(kappa):
             raise NoCandidate(

@@ -59,16 +59,16 @@ O(log n + K + J) a sample, and O(n) a look with one call of every function.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms import cspda
+from inbounds.algorithms import checks, cspda
 from inbounds.algorithms.algorithm import Algorithm, Prepared
 from inbounds.algorithms.cspda import CSPDA, State
 from inbounds.algorithms.cspda import advance as take_steps
-from inbounds.algorithms.settings import require, require_whole
+from inbounds.algorithms.settings import require
 from inbounds.algorithms.utility import Utility, checked_gradient, checked_value, require_concave
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
@@ -77,9 +77,9 @@ from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class ConcaveCSPDA(CSPDA):
-    """Settings of CSPDA for concave functions of the occupancy: those of `CSPDA`, and these. See the module.
+    """Settings of CSPDA for concave functions of the occupancy: these, and those of `CSPDA`. See the module.
 
     Parameters
     ----------
@@ -108,35 +108,23 @@ class ConcaveCSPDA(CSPDA):
     (True, True)
     """
 
-    utility: Utility | None = None
+    utility: Utility | None = field(
+        default=None, metadata=checks.check(lambda value: isinstance(value, Utility), "an ib.Utility")
+    )
     constraints: tuple[Utility, ...] = ()
-    refresh: int | str = 1
+    refresh: int | str = field(default=1, metadata=checks.WHOLE_OR_PAIRS)
 
-    algorithm: ClassVar[Algorithm]
+    preset: ClassVar = dict(CSPDA.preset, refresh="pairs")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.utility is not None:
-            require(isinstance(self.utility, Utility), self, "utility", "an ib.Utility")
-        listed = isinstance(self.constraints, tuple | list)
-        require(
-            listed and all(isinstance(function, Utility) for function in self.constraints),
-            self,
-            "constraints",
-            "a list of ib.Utility",
-        )
+        listed = isinstance(self.constraints, tuple | list) and all(isinstance(f, Utility) for f in self.constraints)
+        require(listed, self, "constraints", "a list of ib.Utility")
         object.__setattr__(self, "constraints", tuple(self.constraints))
-        if self.refresh != "pairs":
-            require_whole(self, "refresh")
         if self.constraints and self.slater is None:
             raise InvalidInput(
                 "ConcaveCSPDA: slater must be given with constraints; it is estimated for the simulator's own only"
             )
-
-    @classmethod
-    def practical(cls, **changes: Any) -> Self:
-        """The preset of CSPDA with a look every n samples; `changes` replace any of its settings."""
-        return replace(super().practical(), **{"refresh": "pairs", **changes})
 
 
 class Constants(NamedTuple):

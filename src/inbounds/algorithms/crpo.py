@@ -84,25 +84,16 @@ chain an iteration, and one of each more for an iteration in N0.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
 from inbounds.algorithms.kernels import FIRST_STARTS, clear, softmax_row
 from inbounds.algorithms.known import KnownModel, priced_signals, start_value
-from inbounds.algorithms.settings import (
-    number,
-    require,
-    require_average,
-    require_kappa,
-    require_not_negative,
-    require_positive,
-    require_whole,
-    restart_of,
-    shown,
-)
+from inbounds.algorithms.settings import Settings, restart_of
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import pair_occupancy, pair_values, state_values
@@ -112,8 +103,8 @@ from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 
 
-@dataclass(frozen=True)
-class CRPO:
+@dataclass(frozen=True, repr=False)
+class CRPO(Settings):
     """Settings of CRPO; the defaults are the paper's formulas as we recall them. See the module for the algorithm.
 
     ``ib.iterate`` heeds all but `inner`, `values` and `kappa_multiplier`. There are no prices: those of a run are nan.
@@ -156,41 +147,20 @@ class CRPO:
     4.58
     """
 
-    kappa: float | None = None
-    tolerance: float | None = None
-    step: float | None = None
-    inner: int | str | None = None
-    values: str = "afresh"
-    average: str = "all"
-    kappa_multiplier: float = 0.0
+    kappa: float | None = field(default=None, metadata=checks.TIGHTENING)
+    tolerance: float | None = field(
+        default=None,
+        metadata=checks.a_number(">= 0, in scaled units (to be conservative, give kappa)", lambda value: value >= 0.0),
+    )
+    step: float | None = field(default=None, metadata=checks.POSITIVE)
+    inner: int | str | None = field(default=None, metadata=checks.WHOLE_OR_PAIRS)
+    values: str = field(default="afresh", metadata=checks.one_of("afresh", "carried over"))
+    average: str = field(default="all", metadata=checks.AVERAGE)
+    kappa_multiplier: float = field(default=0.0, metadata=checks.NOT_NEGATIVE)
 
-    algorithm: ClassVar[Algorithm]
-
-    def __post_init__(self) -> None:
-        require_kappa(self)
-        if self.tolerance is not None:
-            require(
-                number(self, "tolerance") >= 0.0,
-                self,
-                "tolerance",
-                "a number >= 0, in scaled units (to be conservative, give kappa)",
-            )
-        require_positive(self, "step")
-        if self.inner != "pairs":
-            require_whole(self, "inner")
-        require(self.values in ("afresh", "carried over"), self, "values", '"afresh" or "carried over"')
-        require_average(self)
-        require_not_negative(self, "kappa_multiplier")
-
-    @classmethod
-    def practical(cls, **changes: Any) -> CRPO:
-        """The preset that the module describes; `changes` replace any of its settings."""
-        preset = cls(
-            tolerance=0.0, step=1.0, inner="pairs", values="carried over", average="second half", kappa_multiplier=0.03
-        )
-        return replace(preset, **changes)
-
-    __repr__ = shown
+    preset: ClassVar = dict(
+        tolerance=0.0, step=1.0, inner="pairs", values="carried over", average="second half", kappa_multiplier=0.03
+    )
 
 
 class Formulas(NamedTuple):
@@ -301,14 +271,8 @@ def _resolve(
         inner=inner,
         afresh=settings.values == "afresh",
     )
-    resolved: dict[str, float | str] = {
-        "kappa": kappa,
-        "tolerance": tolerance,
-        "step": constants.step,
-        "iterations": iterations,
-        "average": settings.average,
-    }
-    return constants, resolved
+    shown = {"kappa": kappa, "tolerance": tolerance, "step": constants.step, "iterations": iterations}
+    return constants, shown | {"average": settings.average}
 
 
 @compiled

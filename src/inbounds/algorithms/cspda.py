@@ -70,39 +70,26 @@ are none.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Prepared
 from inbounds.algorithms.empirical import slater_from_samples
 from inbounds.algorithms.kernels import (
-    LARGEST_EXPONENT,
-    SMALLEST_WEIGHT,
     clear,
     draw_mixed,
+    grown,
     project_prices,
     tree_levels,
-    tree_rebuild,
+    tree_normalise,
     tree_set,
     tree_total,
     uniform_tree,
 )
-from inbounds.algorithms.settings import (
-    chosen_shift,
-    chosen_steps,
-    guarantee_unless,
-    number,
-    require,
-    require_kappa,
-    require_positive,
-    require_share,
-    require_steps,
-    restart_of,
-    shown,
-    steps_shown,
-)
+from inbounds.algorithms.settings import Formulas, StepSettings, guarantee_unless
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_next, draw_start
@@ -120,8 +107,8 @@ EXPERIMENT_CONSTANT = 0.02
 _SMALLEST_TOTAL, _LARGEST_SUM_IN_TERMS = 1e-100, 2.0**20
 
 
-@dataclass(frozen=True)
-class CSPDA:
+@dataclass(frozen=True, repr=False)
+class CSPDA(StepSettings):
     """Settings of CSPDA; the defaults are the paper's formulas. See the module for the algorithm.
 
     Parameters
@@ -134,16 +121,10 @@ class CSPDA:
         How much every constraint is tightened, in scaled units. Default: the paper's formula; 0 is its Corollary.
     alpha, beta : float, optional
         Step sizes of prices and values, and of the occupancy. Default: the paper's formulas.
-    shift : float or "baseline", optional
-        The paper's M; default: its formula. "baseline": a running mean instead.
     exploration : float in (0, 1/2)
         The paper's delta.
     constant : float
         The paper's c~_1, which sets kappa. Its experiment uses 0.02; its proof needs 1195.5.
-    average : "all" or "second half"
-        Which steps the output averages.
-    alpha_multiplier, beta_multiplier : float
-        Factors on the paper's formulas for alpha and beta.
 
     Examples
     --------
@@ -154,42 +135,12 @@ class CSPDA:
     'baseline'
     """
 
-    slater: float | None = None
-    kappa: float | None = None
-    alpha: float | None = None
-    beta: float | None = None
-    shift: float | str | None = None
-    exploration: float = 0.1
-    constant: float = EXPERIMENT_CONSTANT
-    average: str = "all"
-    alpha_multiplier: float = 1.0
-    beta_multiplier: float = 1.0
+    slater: float | None = field(default=None, metadata=checks.SHARE)
+    kappa: float | None = field(default=None, metadata=checks.TIGHTENING)
+    exploration: float = field(default=0.1, metadata=checks.a_number("in (0, 1/2)", lambda value: 0.0 < value < 0.5))
+    constant: float = field(default=EXPERIMENT_CONSTANT, metadata=checks.POSITIVE, kw_only=True)
 
-    algorithm: ClassVar[Algorithm]
-
-    def __post_init__(self) -> None:
-        require_share(self, "slater")
-        require_kappa(self)
-        require_steps(self)
-        require_positive(self, "constant")
-        require(0.0 < number(self, "exploration") < 0.5, self, "exploration", "a number in (0, 1/2)")
-
-    @classmethod
-    def practical(cls, **changes: Any) -> Self:
-        """The preset that the module describes; `changes` replace any of its settings."""
-        preset = cls(shift="baseline", average="second half", alpha_multiplier=0.03, beta_multiplier=100.0)
-        return replace(preset, **changes)
-
-    __repr__ = shown
-
-
-class Formulas(NamedTuple):
-    """The paper's settings for a problem, in scaled units."""
-
-    alpha: float
-    beta: float
-    shift: float
-    kappa: float
+    preset: ClassVar = dict(shift="baseline", average="second half", alpha_multiplier=0.03, beta_multiplier=100.0)
 
 
 def formulas(
@@ -252,19 +203,12 @@ def prepare(
     slater, drawn = slater_from_samples(settings, simulator, samples, rng)
     steps = samples - drawn
     paper = formulas(pairs.n_states, pairs.n_pairs, n_constraints, discount, slater, steps, settings.constant)
-    alpha, beta = chosen_steps(settings, paper, pairs.n_pairs)
-    shift, baseline_rate = chosen_shift(settings, paper)
     constants = Constants(
+        **settings.constants(paper, pairs.n_pairs, steps),
         discount=float(discount),
-        alpha=alpha,
-        beta=beta,
-        shift=shift,
-        baseline_rate=baseline_rate,
         kappa=float(paper.kappa if settings.kappa is None else settings.kappa),
-        exploration=float(settings.exploration),
         price_radius=4.0 / slater,
         value_radius=2.0 * (1.0 + 2.0 / slater) / (1.0 - discount),
-        restart=restart_of(settings, steps),
         levels=tree_levels(pairs.n_pairs),
     )
     state = State(
@@ -279,24 +223,22 @@ def prepare(
         baseline=np.zeros(1),
         steps=np.zeros(2, dtype=np.int64),
     )
-    resolved = {"slater": slater, "kappa": constants.kappa} | steps_shown(settings, constants)
-    return Prepared(state, constants, drawn, resolved, _guarantee(settings, slater, drawn > 0, constants.kappa))
+    shown = {"slater": slater, "kappa": constants.kappa} | settings.shown(constants)
+    return Prepared(state, constants, drawn, shown, _guarantee(settings, slater, drawn > 0, constants.kappa))
 
 
 def _guarantee(settings: CSPDA, slater: float, estimated: bool, kappa: float) -> str:
-    gaps = []
+    constant = settings.constant
     own = {name: getattr(settings, name) for name in ("slater", "constant", "exploration")}
-    if settings != type(settings)(**own):
-        gaps.append("settings that differ from the paper's formulas")
-    if settings.constant < PROOF_CONSTANT:
-        gaps.append(f"constant {settings.constant:g} where the proof needs {PROOF_CONSTANT:g}")
-    if estimated:
-        gaps.append("an estimated Slater constant")
-    if kappa > slater / 2.0:
-        why = ": too few samples" if settings.kappa is None else ""
-        gaps.append(f"kappa {kappa:.3g} above half the Slater constant, {slater / 2.0:.3g}{why}")
+    why = ": too few samples" if settings.kappa is None else ""
     return guarantee_unless(
-        gaps, "the paper's Theorem 3: over runs, the expected margins are >= 0 if the Slater constant is right"
+        {
+            "settings that differ from the paper's formulas": settings != type(settings)(**own),
+            f"constant {constant:g} where the proof needs {PROOF_CONSTANT:g}": constant < PROOF_CONSTANT,
+            "an estimated Slater constant": estimated,
+            f"kappa {kappa:.3g} above half the Slater constant, {slater / 2.0:.3g}{why}": kappa > slater / 2.0,
+        },
+        "the paper's Theorem 3: over runs, the expected margins are >= 0 if the Slater constant is right",
     )
 
 
@@ -316,9 +258,9 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
     while drawn < until:
         total = tree_total(tree, levels)
         if total < _SMALLEST_TOTAL or inverse_sum * total > _LARGEST_SUM_IN_TERMS:
-            rescale(tree, levels, pair_sums, inverse_sum, total)
+            settle(tree, pair_sums, inverse_sum)
             inverse_sum = 0.0
-            total = tree_total(tree, levels)
+            total = tree_normalise(tree, levels, n, total)
         if steps == constants.restart:
             restart_averages(pair_sums, values, price_sums, inverse_sum)
             averaged = 0
@@ -360,9 +302,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
 
         pair_sums[k, 0] += tree[k] * (inverse_sum - pair_sums[k, 1])
         pair_sums[k, 1] = inverse_sum
-        # math.exp, not np.exp: NumPy's own exponential differs from the compiled one in the last bit.
-        growth = math.exp(min(beta * (Z - M) / zeta, LARGEST_EXPONENT))
-        tree_set(tree, levels, k, max(tree[k] * growth, SMALLEST_WEIGHT))
+        tree_set(tree, levels, k, grown(tree[k], beta * (Z - M) / zeta))
         if constants.baseline_rate > 0.0:
             M += constants.baseline_rate * (Z - M)
         steps += 1
@@ -381,13 +321,11 @@ def account_value(values: Floats, state: int, averaged: int) -> None:
 
 
 @compiled
-def rescale(tree: Floats, levels: Ints, pair_sums: Floats, inverse_sum: float, total: float) -> None:
-    """Bring every pair's sum up to date and divide the weights by their total; inverse_sum then starts again at 0."""
+def settle(tree: Floats, pair_sums: Floats, inverse_sum: float) -> None:
+    """Bring every pair's sum up to date, so that inverse_sum can start again at 0."""
     for k in range(pair_sums.shape[0]):
         pair_sums[k, 0] += tree[k] * (inverse_sum - pair_sums[k, 1])
         pair_sums[k, 1] = 0.0
-        tree[k] = max(tree[k] / total, SMALLEST_WEIGHT)
-    tree_rebuild(tree, levels)
 
 
 @compiled

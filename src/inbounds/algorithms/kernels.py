@@ -37,6 +37,13 @@ def clear(values: Floats) -> None:
 
 
 @compiled
+def grown(weight: float, exponent: float) -> float:
+    """A weight after one multiplicative update."""
+    # math.exp, not np.exp: NumPy's own exponential differs from the compiled one in the last bit.
+    return max(weight * math.exp(min(exponent, LARGEST_EXPONENT)), SMALLEST_WEIGHT)
+
+
+@compiled
 def softmax_row(logits: Floats, policy: Floats, first: int, last: int) -> None:
     """The policy of one state, pairs `first` to `last` - 1, from its logits, whose largest becomes 0."""
     largest = logits[first]
@@ -101,6 +108,15 @@ def tree_rebuild(tree: Floats, levels: Ints) -> None:
         start, above = levels[level], levels[level + 1]
         for node in range((above - start) // FAN_OUT):
             tree[above + node] = node_sum(tree, start + node * FAN_OUT)
+
+
+@compiled
+def tree_normalise(tree: Floats, levels: Ints, n: int, total: float) -> float:
+    """Divide the `n` weights by their total; the new one, which is 1 up to rounding."""
+    for k in range(n):
+        tree[k] = max(tree[k] / total, SMALLEST_WEIGHT)
+    tree_rebuild(tree, levels)
+    return tree_total(tree, levels)
 
 
 @compiled

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,17 +44,10 @@ def run_on_samples(
     rng, world = np.random.default_rng(seed), simulator.open()
     advance = fitted(record.advance, world)
     begun = record.prepare(algorithm, simulator, samples, rng)
-    state, constants = begun.state, begun.constants
-    return visit(
-        begun,
-        checkpoint_counts(checkpoints, begun.samples, samples),
-        CHUNK,
-        lambda drawn, until: advance(state, constants, world, rng, drawn, until),
-        lambda: record.extract(state, constants, simulator),
-        simulator.scaling,
-        progress,
-        started,
-    )
+    counts = checkpoint_counts(checkpoints, begun.samples, samples)
+    draw = partial(advance, begun.state, begun.constants, world, rng)
+    extract = partial(record.extract, begun.state, begun.constants, simulator)
+    return visit(begun, counts, CHUNK, draw, extract, simulator.scaling, progress, started)
 
 
 def run_on_model(
@@ -67,22 +61,14 @@ def run_on_model(
     scaling, scaled = in_scaled_units(cmdp)
     model = known_model(scaled)
     begun = known.prepare(algorithm, scaled, iterations)
-    state, constants = begun.state, begun.constants
+    counts = checkpoint_counts(checkpoints, 0, iterations, "iterations")
 
-    def advance(done: int, until: int) -> int:
-        known.advance(state, constants, model, done, until)
+    def iterate(done: int, until: int) -> int:
+        known.advance(begun.state, begun.constants, model, done, until)
         return until
 
-    run = visit(
-        begun,
-        checkpoint_counts(checkpoints, 0, iterations, "iterations"),
-        _CHUNK,
-        advance,
-        lambda: known.extract(state, constants, cmdp),
-        scaling,
-        progress,
-        started,
-    )
+    extract = partial(known.extract, begun.state, begun.constants, cmdp)
+    run = visit(begun, counts, _CHUNK, iterate, extract, scaling, progress, started)
     return replace(run, samples=freeze(np.zeros_like(run.samples)), iterations=run.samples)
 
 

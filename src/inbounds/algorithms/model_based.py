@@ -73,8 +73,7 @@ Departures
 Practical preset
 ----------------
 `ModelBased.practical()`: strict feasibility by the linear program, with twice the paper's kappa for what the samples
-allow: 0.1 / sqrt((1 - gamma) N), 2.5 standard errors of the margins that result on the queue, 1 to 3 on the other
-problems we tried.
+allow: 0.1 / sqrt((1 - gamma) N), which is a few standard errors (see `empirical.accuracy`).
 
 Cost
 ----
@@ -85,43 +84,30 @@ unconstrained solves, each begun from the last.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Prepared
-from inbounds.algorithms.empirical import accuracy, advance, log_in_turn, model_of
-from inbounds.algorithms.settings import (
-    guarantee_unless,
-    number,
-    require,
-    require_not_negative,
-    require_positive,
-    require_share,
-    require_switch,
-    require_whole,
-    shown,
-)
+from inbounds.algorithms.empirical import accuracy, advance, best_of, log_in_turn, model_of
+from inbounds.algorithms.settings import Settings, guarantee_unless, require
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
 from inbounds.errors import Infeasible
 from inbounds.exact.feasibility import slater as slater_of
-from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.evidence import Log
 
-_SMALL = 2_000
-"""Pairs, up to which the linear program is the fastest solver."""
-
 _SOLVED = 1e-10
 """Width of the bracket of an unconstrained solve, and accuracy of an occupancy, both normalised."""
 
 
-@dataclass(frozen=True)
-class ModelBased:
+@dataclass(frozen=True, repr=False)
+class ModelBased(Settings):
     """Settings of model-based primal-dual learning. See the module for the algorithm.
 
     Parameters
@@ -157,39 +143,25 @@ class ModelBased:
     (True, True)
     """
 
-    feasibility: str = "strict"
-    plan: str = "primal-dual"
-    epsilon: float | None = None
-    slater: float | None = None
-    kappa: float | None = None
-    kappa_multiplier: float = 1.0
-    price_bound: float | None = None
-    iterations: int = 2_000
-    perturbation: bool = False
-    net: bool = False
+    feasibility: str = field(default="strict", metadata=checks.one_of("strict", "relaxed"))
+    plan: str = field(default="primal-dual", metadata=checks.one_of("primal-dual", "lp"))
+    epsilon: float | None = field(default=None, metadata=checks.SHARE | {"what": f"{checks.SHARE['what']}, normalised"})
+    slater: float | None = field(default=None, metadata=checks.SHARE)
+    kappa: float | None = field(
+        default=None, metadata=checks.a_number("in [-1, 1], in scaled units", lambda value: -1.0 <= value <= 1.0)
+    )
+    kappa_multiplier: float = field(default=1.0, metadata=checks.NOT_NEGATIVE)
+    price_bound: float | None = field(default=None, metadata=checks.POSITIVE)
+    iterations: int = field(default=2_000, metadata=checks.WHOLE)
+    perturbation: bool = field(default=False, metadata=checks.SWITCH)
+    net: bool = field(default=False, metadata=checks.SWITCH)
 
-    algorithm: ClassVar[Algorithm]
+    preset: ClassVar = dict(plan="lp", kappa_multiplier=2.0)
 
     def __post_init__(self) -> None:
-        require(self.feasibility in ("strict", "relaxed"), self, "feasibility", '"strict" or "relaxed"')
-        require(self.plan in ("primal-dual", "lp"), self, "plan", '"primal-dual" or "lp"')
-        require_share(self, "epsilon", "a number in (0, 1], in scaled units, normalised")
-        require_share(self, "slater")
+        super().__post_init__()
         if self.feasibility == "strict" and self.epsilon is not None:
             require(self.slater is not None, self, "slater", "given with epsilon for strict feasibility")
-        if self.kappa is not None:
-            require(-1.0 <= number(self, "kappa") <= 1.0, self, "kappa", "a number in [-1, 1], in scaled units")
-        require_not_negative(self, "kappa_multiplier")
-        require_positive(self, "price_bound")
-        require_whole(self, "iterations")
-        require_switch(self, "perturbation", "net")
-
-    @classmethod
-    def practical(cls, **changes: Any) -> ModelBased:
-        """The preset that the module describes; `changes` replace any of its settings."""
-        return replace(cls(plan="lp", kappa_multiplier=2.0), **changes)
-
-    __repr__ = shown
 
 
 class Formulas(NamedTuple):
@@ -249,21 +221,18 @@ def prepare(settings: ModelBased, simulator: Simulator, samples: int, rng: np.ra
 
 
 def _guarantee(settings: ModelBased, simulator: Simulator, paper: Formulas, per_pair: int) -> str:
-    gaps = []
-    if simulator.n_constraints > 1:
-        gaps.append("several constraints")
-    if settings.epsilon is None:
-        gaps.append("a target chosen by the order of its bound alone")
-    if settings.kappa is not None or settings.price_bound is not None or settings.kappa_multiplier != 1.0:
-        gaps.append("settings that differ from the paper's formulas")
-    if settings.plan == "lp":
-        gaps.append("a linear program in the place of the iteration")
-    elif settings.iterations < paper.iterations:
-        gaps.append(f"{settings.iterations:,} iterations where it asks for {paper.iterations:.1e}")
-    if not (settings.perturbation and settings.net):
-        gaps.append("rewards that are not perturbed or prices that are not rounded")
+    program, given = settings.plan == "lp", settings.kappa is not None or settings.price_bound is not None
+    as_proved = settings.perturbation and settings.net
+    asked = f"{settings.iterations:,} iterations where it asks for {paper.iterations:.1e}"
     return guarantee_unless(
-        gaps,
+        {
+            "several constraints": simulator.n_constraints > 1,
+            "a target chosen by the order of its bound alone": settings.epsilon is None,
+            "settings that differ from the paper's formulas": given or settings.kappa_multiplier != 1.0,
+            "a linear program in the place of the iteration": program,
+            asked: not program and settings.iterations < paper.iterations,
+            "rewards that are not perturbed or prices that are not rounded": not as_proved,
+        },
         f"the paper's theorem on {settings.feasibility} feasibility with known rewards and margins, if {per_pair:,} "
         f"samples of every pair are enough: its constants were not checked",
     )
@@ -306,7 +275,7 @@ def extract(state: Log, constants: Constants, simulator: Simulator) -> tuple[Pol
 def plan_by_program(model: CMDP) -> tuple[Policy, Floats]:
     """The best policy of a model, and its prices; without one in bounds, that of the largest margin, and zeros."""
     try:
-        found = solve_uncertified(model, "lp" if model.n_pairs <= _SMALL else "auto")
+        found = best_of(model)
     except Infeasible:
         return slater_of(model).policy, np.full(model.n_constraints, np.nan)
     return found.policy, found.prices

@@ -78,33 +78,20 @@ Practical preset
 `NPGPD.practical()`: eta_1 = 30 (1 - gamma)^2 / sqrt(T) instead of a constant, since a constant step never averages out
 the noise of single walks; a baseline in the signal (`algorithms.rollouts`); kappa = 0.3 / sqrt(T), at most half
 the Slater constant; averages that start anew half way. eta_2 is the paper's. No theorem covers it.
-
-Cost
-----
-From samples, O(A) a sample to draw the action; O(n) an iteration, which takes about n / (1 - gamma) samples. On a known
-model, two eliminations and 2 + K solutions of the policy's chain an iteration.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
-from inbounds.algorithms.rollouts import (
-    Resolved,
-    advance,
-    advance_known,
-    extract,
-    extract_known,
-    require_common,
-    resolve,
-    resolve_known,
-)
-from inbounds.algorithms.settings import guarantee_unless, number, require, require_positive, shown
+from inbounds.algorithms import checks
+from inbounds.algorithms.algorithm import Prepared
+from inbounds.algorithms.rollouts import Resolved, WalkSettings, resolve, resolve_known, walk_algorithm
+from inbounds.algorithms.settings import guarantee_unless
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.pairs import Pairs
 from inbounds.problem.simulator import Simulator
@@ -115,34 +102,17 @@ the logits by this over that root times the normalised action values. 30 to 100 
 random problems; 10 was too slow on the grid."""
 
 
-@dataclass(frozen=True)
-class NPGPD:
+@dataclass(frozen=True, repr=False)
+class NPGPD(WalkSettings):
     """Settings of NPG-PD; the defaults are the paper's. See the module for the algorithm.
-
-    Runs from samples (``ib.learn``) and on a known model with exact values (``ib.iterate``).
 
     Parameters
     ----------
-    slater : float in (0, 1], optional
-        The Slater constant in scaled units, normalised: a margin that some policy keeps in every constraint at once.
-        When it is not given: from samples, a tenth of them (they count) is drawn evenly over the pairs, and half the
-        Slater constant of the empirical model is taken, at least 0.01; on a known model it is computed.
-    kappa : float or "shrinking"
-        How much every constraint is tightened, in scaled units, normalised. The paper has none. "shrinking":
-        0.3 / sqrt(iterations), at most half the Slater constant.
     policy_step : float or "shrinking", optional
         The paper's eta_1. Default: its 2 log A, with A the largest number of actions. "shrinking":
         30 (1 - discount)^2 / sqrt(iterations).
     price_step : float, optional
         The paper's eta_2. Default: its 2 (1 - discount) / sqrt(iterations).
-    rollouts : int
-        The paper's K: walks from every pair in an iteration.
-    start_rollouts : int, optional
-        Walks from the start in an iteration. Default: a quarter as many as from all pairs together.
-    baseline : bool
-        Whether a running mean is subtracted from the signal of the walks from pairs.
-    average : "all" or "second half"
-        Which iterations the output averages.
 
     Examples
     --------
@@ -158,30 +128,10 @@ class NPGPD:
     (True, True)
     """
 
-    slater: float | None = None
-    kappa: float | str = 0.0
-    policy_step: float | str | None = None
-    price_step: float | None = None
-    rollouts: int = 1
-    start_rollouts: int | None = None
-    baseline: bool = False
-    average: str = "all"
+    policy_step: float | str | None = field(default=None, metadata=checks.or_word("shrinking", checks.POSITIVE))
+    price_step: float | None = field(default=None, metadata=checks.POSITIVE)
 
-    algorithm: ClassVar[Algorithm]
-
-    def __post_init__(self) -> None:
-        require_common(self)
-        if self.policy_step is not None and self.policy_step != "shrinking":
-            require(number(self, "policy_step") > 0.0, self, "policy_step", 'a number > 0, or "shrinking"')
-        require_positive(self, "price_step")
-
-    @classmethod
-    def practical(cls, **changes: Any) -> NPGPD:
-        """The preset that the module describes; `changes` replace any of its settings."""
-        preset = cls(kappa="shrinking", policy_step="shrinking", baseline=True, average="second half")
-        return replace(preset, **changes)
-
-    __repr__ = shown
+    preset: ClassVar = dict(kappa="shrinking", policy_step="shrinking", baseline=True, average="second half")
 
 
 def prepare(settings: NPGPD, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
@@ -215,32 +165,25 @@ def steps(settings: NPGPD, pairs: Pairs, discount: float, iterations: float) -> 
 
 
 def _guarantee(settings: NPGPD, model: CMDP, slater: float, iterations: int) -> str:
-    gaps = []
-    if settings.kappa != 0.0 or settings.policy_step is not None or settings.price_step is not None:
-        gaps.append("steps or a kappa that differ from the paper's")
-    if settings.average != "all":
-        gaps.append("the average of some of the policies only")
-    if model.n_constraints > 1:
-        gaps.append(f"{model.n_constraints} constraints: the paper has one")
+    own_steps = settings.policy_step is not None or settings.price_step is not None
     xi = slater / (1.0 - model.discount)
     unit = 1.0 / ((1.0 - model.discount) * math.sqrt(iterations))
     return guarantee_unless(
-        gaps,
+        {
+            "steps or a kappa that differ from the paper's": settings.kappa != 0.0 or own_steps,
+            "the average of some of the policies only": settings.average != "all",
+            f"{model.n_constraints} constraints: the paper has one": model.n_constraints > 1,
+        },
         f"the paper's theorem with constants of our own, in scaled units, normalised, if the Slater constant is right: "
         f"reward within {6.5 * unit:.3g} of the optimum, violation at most {(1.0 / xi + 6.5 * slater) * unit:.3g}",
     )
 
 
-NPGPD.algorithm = Algorithm(
+NPGPD.algorithm = walk_algorithm(
+    prepare,
+    prepare_known,
     name="NPG-PD",
     paper="Ding, Zhang, Basar, Jovanovic (NeurIPS 2020)",
-    setting="discounted, generative model; or a known model",
-    needs="Slater constant",
     output="average of the iterates",
     sample_complexity="SA / ((1-γ)^5 ε^2)",
-    violation="ε",
-    prepare=prepare,
-    advance=advance,
-    extract=extract,
-    known=Known(prepare=prepare_known, advance=advance_known, extract=extract_known),
 )

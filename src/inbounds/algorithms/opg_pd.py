@@ -44,19 +44,13 @@ Departures
 ----------
 * The paper's bound on eta is not known to us. 0.3 (1 - gamma) converged on the queue and on 205 of 210 random problems
   with 1 to 5 constraints (to 0.003 within 20,000 iterations; three of the others have certain moves and a discount of
-  0.99, two a Slater constant below 0.04); 1.0 (1 - gamma) does not converge on the queue. Following the house rule
-  that values are normalised, the setting `eta` is the step on normalised values: the paper's eta is eta * (1 - gamma).
-* Several constraints, each with a price in [0, U]; the paper has one. U is twice the bound 1 / slater on the best
-  prices, so that the optimum is not at the edge.
-* From samples (``ib.learn``) the paper says nothing. Every pair is tried equally often, and `iterations` iterations
-  are made on the empirical model (means of the rewards and margins observed, frequencies of the next states) when a
-  policy is asked for.
+  0.99, two a Slater constant below 0.04); 1.0 (1 - gamma) does not converge on the queue.
+* Normalised steps, several constraints, and samples instead of values: see `inbounds.algorithms.plug_in`.
 
 Practical preset
 ----------------
-`OPGPD.practical()`: from samples, kappa = 0.1 / sqrt((1 - gamma) N) with N samples of every pair: 2.5 standard errors
-of the margins that result on the queue, 1 to 3 on the other problems we tried. On a known model there is no error to
-allow for, and the preset changes nothing.
+`OPGPD.practical()`: from samples, kappa = 0.1 / sqrt((1 - gamma) N) with N samples of every pair. On a known model
+there is no error to allow for, and the preset changes nothing.
 
 Cost
 ----
@@ -67,17 +61,16 @@ with 10,000 pairs). From samples O(1) a sample, and the iterations at every chec
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
-from inbounds.algorithms.empirical import advance
+from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.kernels import project_simplex
 from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
-from inbounds.algorithms.plug_in import extract_plug_in, last_iterate, prepare_plug_in, require_plug_in
-from inbounds.algorithms.settings import guarantee_unless, require_positive, shown
+from inbounds.algorithms.plug_in import PlugInSettings, plug_in_algorithm, prepare_plug_in
+from inbounds.algorithms.settings import guarantee_unless
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import pair_values, state_values
@@ -86,25 +79,17 @@ from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 
 
-@dataclass(frozen=True)
-class OPGPD:
+@dataclass(frozen=True, repr=False)
+class OPGPD(PlugInSettings):
     """Settings of OPG-PD. See the module for the algorithm.
 
     Parameters
     ----------
-    eta : float
-        Step size, of policy and prices alike, on normalised values: the paper's eta divided by (1 - discount).
-    slater : float in (0, 1], optional
-        The Slater constant in scaled units; prices are kept below 2 / slater. Default: that of the model, known or
-        empirical, and at least 0.01.
     kappa : float, optional
         How much every constraint is tightened, in scaled units. Default: `kappa_multiplier` times
         1 / sqrt((1 - discount) N), with N samples of every pair; 0 on a known model.
     kappa_multiplier : float
         The paper has no samples, and no tightening: 0.
-    iterations : int, optional
-        From samples: how many are made on the empirical model. Default: 20,000, but 2e6 / n beyond a hundred pairs, and
-        at least 100. On a known model, ``ib.iterate`` is told.
 
     Examples
     --------
@@ -116,24 +101,7 @@ class OPGPD:
     (True, True)
     """
 
-    eta: float = 0.3
-    slater: float | None = None
-    kappa: float | None = None
-    kappa_multiplier: float = 0.0
-    iterations: int | None = None
-
-    algorithm: ClassVar[Algorithm]
-
-    def __post_init__(self) -> None:
-        require_positive(self, "eta")
-        require_plug_in(self)
-
-    @classmethod
-    def practical(cls, **changes: Any) -> OPGPD:
-        """The preset that the module describes; `changes` replace any of its settings."""
-        return replace(cls(kappa_multiplier=0.1), **changes)
-
-    __repr__ = shown
+    preset: ClassVar = dict(kappa_multiplier=0.1)
 
 
 class Constants(NamedTuple):
@@ -178,14 +146,12 @@ def prepare_known(settings: OPGPD, model: CMDP, iterations: int) -> Prepared:
 
 
 def _guarantee(settings: OPGPD, model: CMDP, kappa: float) -> str:
-    gaps = []
-    if model.n_constraints > 1:
-        gaps.append("several constraints")
-    if np.any(model.initial == 0.0):
-        gaps.append("an initial distribution that leaves out states")
     optimum = "an optimal policy" if kappa == 0.0 else f"an optimal policy of the problem tightened by {kappa:.3g}"
     return guarantee_unless(
-        gaps,
+        {
+            "several constraints": model.n_constraints > 1,
+            "an initial distribution that leaves out states": bool(np.any(model.initial == 0.0)),
+        },
         f"the paper's theorem on OPG-PD: the last iterate converges to {optimum}, at a linear rate, if that is unique "
         f"and eta is small enough (not checked); nothing for a given number of iterations",
     )
@@ -234,16 +200,11 @@ def prepare(settings: OPGPD, simulator: Simulator, samples: int, rng: np.random.
     return prepare_plug_in(settings, simulator, samples, steps=("eta",))
 
 
-OPGPD.algorithm = Algorithm(
+OPGPD.algorithm = plug_in_algorithm(
+    prepare,
+    prepare_known,
+    advance_known,
     name="OPG-PD",
     paper="Ding, Wei, Zhang, Ribeiro (NeurIPS 2023)",
-    setting="discounted, known model; here also generative",
-    needs="Slater constant",
-    output="last iterate",
     sample_complexity="C log(1/ε) iterations",
-    violation="ε",
-    prepare=prepare,
-    advance=advance,
-    extract=extract_plug_in,
-    known=Known(prepare_known, advance_known, last_iterate),
 )

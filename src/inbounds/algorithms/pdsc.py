@@ -53,61 +53,30 @@ Practical preset
 constant; averages that start anew half way, because step-size weights keep the bad policies of the beginning. No
 theorem covers it. Decreasing steps weigh the noise of the first walks most: NPG-PD's constant ones do better from
 samples.
-
-Cost
-----
-From samples, O(A) a sample to draw the action; O(n) an iteration, which takes about n / (1 - gamma) samples. On a known
-model, two eliminations and 2 + K solutions of the policy's chain an iteration.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
-from inbounds.algorithms.rollouts import (
-    Resolved,
-    advance,
-    advance_known,
-    extract,
-    extract_known,
-    require_common,
-    resolve,
-    resolve_known,
-)
-from inbounds.algorithms.settings import require_positive, shown
+from inbounds.algorithms import checks
+from inbounds.algorithms.algorithm import Prepared
+from inbounds.algorithms.rollouts import Resolved, WalkSettings, resolve, resolve_known, walk_algorithm
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.simulator import Simulator
 
 
-@dataclass(frozen=True)
-class PDSC:
+@dataclass(frozen=True, repr=False)
+class PDSC(WalkSettings):
     """Settings of PDSC. See the module for the algorithm, and for what is known of the paper's own settings.
-
-    Runs from samples (``ib.learn``) and on a known model with exact values (``ib.iterate``).
 
     Parameters
     ----------
-    slater : float in (0, 1], optional
-        The Slater constant in scaled units, normalised: a margin that some policy keeps in every constraint at once.
-        When it is not given: from samples, a tenth of them (they count) is drawn evenly over the pairs, and half the
-        Slater constant of the empirical model is taken, at least 0.01; on a known model it is computed.
-    kappa : float or "shrinking"
-        How much every constraint is tightened, in scaled units, normalised. The paper has none. "shrinking":
-        0.3 / sqrt(iterations), at most half the Slater constant.
     policy_step, price_step : float
         The step of policy and prices in iteration m is this over sqrt(m).
-    rollouts : int
-        Walks from every pair in an iteration.
-    start_rollouts : int, optional
-        Walks from the start in an iteration. Default: a quarter as many as from all pairs together.
-    baseline : bool
-        Whether a running mean is subtracted from the signal of the walks from pairs.
-    average : "all" or "second half"
-        Which iterations the output averages, weighted by their steps.
 
     Examples
     --------
@@ -122,28 +91,10 @@ class PDSC:
     (True, True)
     """
 
-    slater: float | None = None
-    kappa: float | str = 0.0
-    policy_step: float = 1.0
-    price_step: float = 1.0
-    rollouts: int = 1
-    start_rollouts: int | None = None
-    baseline: bool = False
-    average: str = "all"
+    policy_step: float = field(default=1.0, metadata=checks.POSITIVE)
+    price_step: float = field(default=1.0, metadata=checks.POSITIVE)
 
-    algorithm: ClassVar[Algorithm]
-
-    def __post_init__(self) -> None:
-        require_common(self)
-        require_positive(self, "policy_step", "price_step")
-
-    @classmethod
-    def practical(cls, **changes: Any) -> PDSC:
-        """The preset that the module describes; `changes` replace any of its settings."""
-        preset = cls(kappa="shrinking", policy_step=10.0, baseline=True, average="second half")
-        return replace(preset, **changes)
-
-    __repr__ = shown
+    preset: ClassVar = dict(kappa="shrinking", policy_step=10.0, baseline=True, average="second half")
 
 
 def prepare(settings: PDSC, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
@@ -166,16 +117,11 @@ def _begin(settings: PDSC, problem: CMDP | Simulator, resolved: Resolved, guaran
     return resolved.prepared(settings, problem, shown_steps, made, True, guarantee)
 
 
-PDSC.algorithm = Algorithm(
+PDSC.algorithm = walk_algorithm(
+    prepare,
+    prepare_known,
     name="PDSC",
     paper="Chen, Dong, Wang (2021)",
-    setting="discounted, generative model; or a known model",
-    needs="Slater constant",
     output="weighted average of the iterates",
     sample_complexity="1 / ((1-γ)^4 ε^2), Q given",
-    violation="ε",
-    prepare=prepare,
-    advance=advance,
-    extract=extract,
-    known=Known(prepare=prepare_known, advance=advance_known, extract=extract_known),
 )

@@ -1,20 +1,30 @@
 """Algorithms for known models, from samples: all pairs are tried equally often; iterations are on the empirical model.
 
-What `opg_pd` and `rpg_pd` share beside the iterations themselves. Both also output their last iterate.
+What `opg_pd` and `rpg_pd` share beside the iterations themselves; both also output their last iterate. Of both:
+
+* Following the house rule that values are normalised, the setting `eta` is the step on normalised values: the paper's
+  eta is eta * (1 - gamma).
+* Several constraints, each with a price in [0, U]; the paper has one. U is twice the bound 1 / slater on the best
+  prices, so that the optimum is not at the edge.
+* From samples (``ib.learn``) the paper says nothing. Every pair is tried equally often, and `iterations` iterations
+  are made on the empirical model (means of the rewards and margins observed, frequencies of the next states) when a
+  policy is asked for. Practical presets then have kappa = 0.1 / sqrt((1 - gamma) N) for the error of that model: see
+  `empirical.accuracy`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Prepared
-from inbounds.algorithms.empirical import accuracy, log_in_turn, model_of
+from inbounds.algorithms import checks
+from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
+from inbounds.algorithms.empirical import accuracy, advance, log_in_turn, model_of
 from inbounds.algorithms.known import known_model
-from inbounds.algorithms.settings import require_kappa, require_not_negative, require_share, require_whole
+from inbounds.algorithms.settings import Settings
 from inbounds.arrays import Floats
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
@@ -22,12 +32,27 @@ from inbounds.problem.simulator import Simulator
 from inbounds.proofs.evidence import Log
 
 
-def require_plug_in(settings: Any) -> None:
-    """Check the settings that such algorithms have in common."""
-    require_share(settings, "slater")
-    require_kappa(settings)
-    require_not_negative(settings, "kappa_multiplier")
-    require_whole(settings, "iterations")
+@dataclass(frozen=True, repr=False, kw_only=True)
+class PlugInSettings(Settings):
+    """What such algorithms have in common.
+
+    Parameters
+    ----------
+    eta : float
+        Step size, of policy and prices alike, on normalised values: the paper's eta divided by (1 - discount).
+    slater : float in (0, 1], optional
+        The Slater constant in scaled units; prices are kept below 2 / slater. Default: that of the model, known or
+        empirical, and at least 0.01.
+    iterations : int, optional
+        From samples: how many are made on the empirical model. Default: 20,000, but 2e6 / n beyond a hundred pairs, and
+        at least 100. On a known model, ``ib.iterate`` is told.
+    """
+
+    eta: float = field(default=0.3, metadata=checks.POSITIVE, kw_only=False)
+    slater: float | None = field(default=None, metadata=checks.SHARE)
+    kappa: float | None = field(default=None, metadata=checks.TIGHTENING)
+    kappa_multiplier: float = field(default=0.0, metadata=checks.NOT_NEGATIVE)
+    iterations: int | None = field(default=None, metadata=checks.WHOLE)
 
 
 class PlugIn(NamedTuple):
@@ -95,3 +120,18 @@ def iterate_plug_in(algorithm: Any, model: CMDP, iterations: int) -> tuple[Polic
 def last_iterate(state: Any, constants: Any, problem: Any) -> tuple[Policy, Floats]:
     """The `extract` of algorithms whose last policy and prices are the answer."""
     return Policy(problem.pairs, state.policy), state.prices.copy()
+
+
+def plug_in_algorithm(prepare: Any, prepare_known: Any, advance_known: Any, **facts: Any) -> Algorithm:
+    """The record of such an algorithm."""
+    return Algorithm(
+        setting="discounted, known model; here also generative",
+        needs="Slater constant",
+        output="last iterate",
+        violation="ε",
+        prepare=prepare,
+        advance=advance,
+        extract=extract_plug_in,
+        known=Known(prepare_known, advance_known, last_iterate),
+        **facts,
+    )

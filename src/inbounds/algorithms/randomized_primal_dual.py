@@ -30,7 +30,7 @@ The output is the average over the steps of pi, of the conditional policies: not
 Names
 -----
     code            paper       code            paper
-    shift           M           row_sums        sums of pi over the steps
+    shift           M = 1 / (1 - gamma)         row_sums        sums of pi over the steps
     weights         xi, unnormalised            alpha, beta     the same
 
 Confidence: updates and formulas are as we recall them and agree with a public re-implementation; they were not checked
@@ -74,33 +74,25 @@ is also when that row's sum over the steps is brought up to date.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Prepared
 from inbounds.algorithms.kernels import (
-    LARGEST_EXPONENT,
     SMALLEST_WEIGHT,
     clear,
     draw_mixed,
+    grown,
     tree_levels,
-    tree_rebuild,
+    tree_normalise,
     tree_set,
     tree_total,
     uniform_tree,
 )
-from inbounds.algorithms.settings import (
-    chosen_shift,
-    chosen_steps,
-    number,
-    require,
-    require_steps,
-    restart_of,
-    shown,
-    steps_shown,
-)
+from inbounds.algorithms.settings import Formulas, StepSettings
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_next, draw_pair
@@ -110,22 +102,16 @@ from inbounds.problem.simulator import Simulator
 _SMALLEST_TOTAL, _LARGEST_TOTAL = 1e-100, 1e100  # of the weights, before they are divided by it
 
 
-@dataclass(frozen=True)
-class RandomizedPrimalDual:
+@dataclass(frozen=True, repr=False)
+class RandomizedPrimalDual(StepSettings):
     """Settings of the randomized primal-dual method; the defaults are the paper's formulas. See the module.
 
     Parameters
     ----------
     alpha, beta : float, optional
         Step sizes of the values, and of the policy and the states' weights. Default: the paper's formulas.
-    shift : float or "baseline", optional
-        The paper's M; default: 1 / (1 - discount). "baseline": a running mean instead.
     exploration : float in [0, 1)
         Share of the actions that is drawn uniformly; the paper's is 0.
-    average : "all" or "second half"
-        Which steps the output averages.
-    alpha_multiplier, beta_multiplier : float
-        Factors on the paper's formulas for alpha and beta.
 
     Examples
     --------
@@ -136,37 +122,11 @@ class RandomizedPrimalDual:
     True
     """
 
-    alpha: float | None = None
-    beta: float | None = None
-    shift: float | str | None = None
-    exploration: float = 0.0
-    average: str = "all"
-    alpha_multiplier: float = 1.0
-    beta_multiplier: float = 1.0
+    exploration: float = field(default=0.0, metadata=checks.a_number("in [0, 1)", lambda value: 0.0 <= value < 1.0))
 
-    algorithm: ClassVar[Algorithm]
-
-    def __post_init__(self) -> None:
-        require_steps(self)
-        require(0.0 <= number(self, "exploration") < 1.0, self, "exploration", "a number in [0, 1)")
-
-    @classmethod
-    def practical(cls, **changes: Any) -> RandomizedPrimalDual:
-        """The preset that the module describes; `changes` replace any of its settings."""
-        preset = cls(
-            shift="baseline", exploration=0.1, average="second half", alpha_multiplier=0.3, beta_multiplier=30.0
-        )
-        return replace(preset, **changes)
-
-    __repr__ = shown
-
-
-class Formulas(NamedTuple):
-    """The paper's settings for a problem, in scaled units."""
-
-    alpha: float
-    beta: float
-    shift: float
+    preset: ClassVar = dict(
+        shift="baseline", exploration=0.1, average="second half", alpha_multiplier=0.3, beta_multiplier=30.0
+    )
 
 
 def formulas(n_states: int, n_pairs: int, discount: float, steps: int) -> Formulas:
@@ -198,16 +158,9 @@ class State(NamedTuple):
 def prepare(settings: RandomizedPrimalDual, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     pairs, discount = simulator.pairs, simulator.discount
     paper = formulas(pairs.n_states, pairs.n_pairs, discount, samples)
-    alpha, beta = chosen_steps(settings, paper, pairs.n_pairs)
-    shift, baseline_rate = chosen_shift(settings, paper)
     constants = Constants(
+        **settings.constants(paper, pairs.n_pairs, samples),
         discount=float(discount),
-        alpha=alpha,
-        beta=beta,
-        shift=shift,
-        baseline_rate=baseline_rate,
-        exploration=float(settings.exploration),
-        restart=restart_of(settings, samples),
         levels=tree_levels(pairs.n_states),
     )
     state = State(
@@ -219,7 +172,7 @@ def prepare(settings: RandomizedPrimalDual, simulator: Simulator, samples: int, 
         baseline=np.zeros(1),
         steps=np.zeros(2, dtype=np.int64),
     )
-    return Prepared(state, constants, 0, steps_shown(settings, constants), _guarantee(settings))
+    return Prepared(state, constants, 0, settings.shown(constants), _guarantee(settings))
 
 
 def _guarantee(settings: RandomizedPrimalDual) -> str:
@@ -244,10 +197,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
     while drawn < until:
         total = tree_total(tree, levels)
         if total < _SMALLEST_TOTAL or total > _LARGEST_TOTAL:
-            for s in range(n_states):
-                tree[s] = max(tree[s] / total, SMALLEST_WEIGHT)
-            tree_rebuild(tree, levels)
-            total = tree_total(tree, levels)
+            total = tree_normalise(tree, levels, n_states, total)
         if steps == constants.restart:
             clear(row_sums)
             clear(accounted)
@@ -274,8 +224,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         for a in range(first, last):
             row_sums[a] += policy[a] * (averaged - accounted[s])
         accounted[s] = averaged
-        growth = math.exp(min(beta * (Z - M) / (p * zeta), LARGEST_EXPONENT))
-        policy[k] = max(policy[k] * growth, SMALLEST_WEIGHT)
+        policy[k] = grown(policy[k], beta * (Z - M) / (p * zeta))
         row = 0.0  # 1 + pi (D - 1): what both the row and, with it, the state's weight have changed by
         for a in range(first, last):
             row += policy[a]

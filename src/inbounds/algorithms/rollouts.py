@@ -33,28 +33,27 @@ proportional to it. So the rows pi_t(. | s) of the visited states, summed over t
 weight of the iteration), estimate the average of the occupancies of the policies, up to a factor; and the ratio policy
 of an average of occupancies is the ONE stationary policy with the average values. States never visited keep the row of
 the last policy.
+
+Cost
+----
+From samples, O(A) a sample to draw the action; O(n) an iteration, which takes about n / (1 - gamma) samples. On a known
+model, two eliminations and 2 + K solutions of the policy's chain an iteration.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Prepared
+from inbounds.algorithms import checks
+from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
 from inbounds.algorithms.empirical import slater_from_samples
 from inbounds.algorithms.kernels import clear, project_prices, softmax_row
 from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
-from inbounds.algorithms.settings import (
-    number,
-    require,
-    require_average,
-    require_share,
-    require_switch,
-    require_whole,
-    restart_of,
-)
+from inbounds.algorithms.settings import Settings, restart_of
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import pair_occupancy, pair_values, state_values
@@ -66,6 +65,39 @@ from inbounds.problem.simulator import Simulator
 
 SHRINKING_KAPPA = 0.3
 """kappa="shrinking" is this over the root of the number of iterations, at most half the Slater constant."""
+
+
+@dataclass(frozen=True, repr=False)
+class WalkSettings(Settings):
+    """What both algorithms have; they run from samples (``ib.learn``) and with exact values (``ib.iterate``).
+
+    Parameters
+    ----------
+    slater : float in (0, 1], optional
+        The Slater constant in scaled units, normalised: a margin that some policy keeps in every constraint at once.
+        When it is not given: from samples, a tenth of them (they count) is drawn evenly over the pairs, and half the
+        Slater constant of the empirical model is taken, at least 0.01; on a known model it is computed.
+    kappa : float or "shrinking"
+        How much every constraint is tightened, in scaled units, normalised. The paper has none. "shrinking":
+        0.3 / sqrt(iterations), at most half the Slater constant.
+    rollouts : int
+        Walks from every pair in an iteration.
+    start_rollouts : int, optional
+        Walks from the start in an iteration. Default: a quarter as many as from all pairs together.
+    baseline : bool
+        Whether a running mean is subtracted from the signal of the walks from pairs.
+    average : "all" or "second half"
+        Which iterations the output averages, by their weights.
+    """
+
+    slater: float | None = field(default=None, metadata=checks.SHARE)
+    kappa: float | str = field(default=0.0, metadata=checks.or_word("shrinking", checks.TIGHTENING))
+    policy_step: float | str | None = None  # each has its own
+    price_step: float | None = None
+    rollouts: int = field(default=1, metadata=checks.WHOLE)
+    start_rollouts: int | None = field(default=None, metadata=checks.WHOLE)
+    baseline: bool = field(default=False, metadata=checks.SWITCH)
+    average: str = field(default="all", metadata=checks.AVERAGE)
 
 
 class Walks(NamedTuple):
@@ -167,17 +199,6 @@ class Resolved(NamedTuple):
         initial = problem.initial if isinstance(problem, CMDP) else None
         state = new_state(problem.pairs, problem.n_constraints, initial)
         return Prepared(state, constants, self.drawn, shown, guarantee)
-
-
-def require_common(settings: Any) -> None:
-    """Check the settings that both algorithms have."""
-    require_share(settings, "slater")
-    if settings.kappa != "shrinking":
-        holds = 0.0 <= number(settings, "kappa") <= 1.0
-        require(holds, settings, "kappa", 'a number in [0, 1], in scaled units, or "shrinking"')
-    require_whole(settings, "rollouts", "start_rollouts")
-    require_switch(settings, "baseline")
-    require_average(settings)
 
 
 def resolve(settings: Any, simulator: Simulator, samples: int, rng: np.random.Generator) -> Resolved:
@@ -358,3 +379,17 @@ def average_policy(state: State, problem: Any, weight: float) -> tuple[Policy, F
     rows = state.row_sums + weight * state.visits[problem.pairs.states] * state.policy
     policy = Policy.from_occupancy(problem, rows, otherwise=Policy(problem.pairs, state.policy))
     return policy, state.price_sums / state.weight[0] if state.weight[0] > 0.0 else state.prices.copy()
+
+
+def walk_algorithm(prepare: Any, prepare_known: Any, **facts: Any) -> Algorithm:
+    """The record of such an algorithm."""
+    return Algorithm(
+        setting="discounted, generative model; or a known model",
+        needs="Slater constant",
+        violation="ε",
+        prepare=prepare,
+        advance=advance,
+        extract=extract,
+        known=Known(prepare_known, advance_known, extract_known),
+        **facts,
+    )

@@ -44,23 +44,16 @@ code; the equations and this statement are as we recall them, not checked agains
 
 Departures
 ----------
-* The constants of eta, tau and e0 in the paper's theorem are not known to us: the defaults are ours. Following the
-  house rule that values are normalised, the setting `eta` is the step on normalised values: the paper's eta is
-  eta * (1 - gamma).
+* The constants of eta, tau and e0 in the paper's theorem are not known to us: the defaults are ours.
 * eta and tau may fall with the iterations, as (t + 3)^-power. With eta = (t + 3)^-0.53 and tau = (t + 3)^-0.4, not
   normalised, they are those of the public code of a later, anytime method (Kitamura et al. 2024).
-* Several constraints, each with a price in [0, U]; the paper has one. U is twice the bound 1 / slater on the best
-  prices.
-* From samples (``ib.learn``) the paper says nothing. Every pair is tried equally often, and `iterations` iterations
-  are made on the empirical model (means of the rewards and margins observed, frequencies of the next states) when a
-  policy is asked for.
+* Normalised steps, several constraints, and samples instead of values: see `inbounds.algorithms.plug_in`.
 
 Practical preset
 ----------------
 `RPGPD.practical()`: eta = 2 (1 - gamma) (t + 3)^-0.35 and tau = 0.5 (t + 3)^-0.4. At the regularised saddle point a
 margin is -(1 - gamma) tau times its price (the fixed point of the step of u), so kappa is that for a price of 1; and
-from samples it is larger by 0.1 / sqrt((1 - gamma) N) with N samples of every pair: 2.5 standard errors of the margins
-that result on the queue, 1 to 3 on the other problems we tried.
+from samples it is larger by 0.1 / sqrt((1 - gamma) N) with N samples of every pair.
 
 Cost
 ----
@@ -71,29 +64,16 @@ Where the default leaves only some hundred iterations, beyond some thousand pair
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
-from inbounds.algorithms.empirical import advance
+from inbounds.algorithms import checks
+from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.known import KnownModel, known_slater, start_value
-from inbounds.algorithms.plug_in import (
-    extract_plug_in,
-    last_iterate,
-    plug_in_iterations,
-    prepare_plug_in,
-    require_plug_in,
-)
-from inbounds.algorithms.settings import (
-    guarantee_unless,
-    number,
-    require,
-    require_not_negative,
-    require_positive,
-    shown,
-)
+from inbounds.algorithms.plug_in import PlugInSettings, plug_in_algorithm, plug_in_iterations, prepare_plug_in
+from inbounds.algorithms.settings import guarantee_unless
 from inbounds.arrays import Floats
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import pair_values, state_values
@@ -104,33 +84,27 @@ from inbounds.problem.simulator import Simulator
 _STEPS = ("eta", "eta_power", "tau", "tau_power", "floor")
 """The settings of a step, which a run shows."""
 
+_POWER = checks.a_number("in [0, 1)", lambda value: 0.0 <= value < 1.0)
 
-@dataclass(frozen=True)
-class RPGPD:
+
+@dataclass(frozen=True, repr=False)
+class RPGPD(PlugInSettings):
     """Settings of RPG-PD. See the module for the algorithm.
 
     Parameters
     ----------
-    eta : float
-        Step size, of policy and prices alike, on normalised values: the paper's eta divided by (1 - discount).
     tau : float
         Weight of the regularisers.
     eta_power, tau_power : float
-        In iteration t the two above are multiplied by (t + 3) to minus these powers.
+        In iteration t eta and tau are multiplied by (t + 3) to minus these powers.
     floor : float in (0, 1)
         The paper's e0: no probability is below e0 divided by the number of actions.
-    slater : float in (0, 1], optional
-        The Slater constant in scaled units; prices are kept below 2 / slater. Default: that of the model, known or
-        empirical, and at least 0.01.
     kappa : float, optional
         How much every constraint is tightened, in scaled units. Default: `expected_price` times (1 - discount) times
         the last tau, and `kappa_multiplier` times 1 / sqrt((1 - discount) N) with N samples of every pair; nothing for
         the latter on a known model.
     expected_price, kappa_multiplier : float
         See `kappa`. 0: no tightening, as in the paper's equation (6).
-    iterations : int, optional
-        From samples: how many are made on the empirical model. Default: 20,000, but 2e6 / n beyond a hundred pairs, and
-        at least 100. On a known model, ``ib.iterate`` is told.
 
     Examples
     --------
@@ -142,34 +116,14 @@ class RPGPD:
     (0.0, True)
     """
 
-    eta: float = 0.1
-    tau: float = 0.01
-    eta_power: float = 0.0
-    tau_power: float = 0.0
-    floor: float = 1e-6
-    slater: float | None = None
-    kappa: float | None = None
-    expected_price: float = 0.0
-    kappa_multiplier: float = 0.0
-    iterations: int | None = None
+    eta: float = field(default=0.1, metadata=checks.POSITIVE)
+    tau: float = field(default=0.01, metadata=checks.POSITIVE)
+    eta_power: float = field(default=0.0, metadata=_POWER)
+    tau_power: float = field(default=0.0, metadata=_POWER)
+    floor: float = field(default=1e-6, metadata=checks.a_number("in (0, 1)", lambda value: 0.0 < value < 1.0))
+    expected_price: float = field(default=0.0, metadata=checks.NOT_NEGATIVE, kw_only=True)
 
-    algorithm: ClassVar[Algorithm]
-
-    def __post_init__(self) -> None:
-        require_positive(self, "eta", "tau")
-        for power in ("eta_power", "tau_power"):
-            require(0.0 <= number(self, power) < 1.0, self, power, "a number in [0, 1)")
-        require(0.0 < number(self, "floor") < 1.0, self, "floor", "a number in (0, 1)")
-        require_not_negative(self, "expected_price")
-        require_plug_in(self)
-
-    @classmethod
-    def practical(cls, **changes: Any) -> RPGPD:
-        """The preset that the module describes; `changes` replace any of its settings."""
-        preset = cls(eta=2.0, eta_power=0.35, tau=0.5, tau_power=0.4, expected_price=1.0, kappa_multiplier=0.1)
-        return replace(preset, **changes)
-
-    __repr__ = shown
+    preset: ClassVar = dict(eta=2.0, eta_power=0.35, tau=0.5, tau_power=0.4, expected_price=1.0, kappa_multiplier=0.1)
 
 
 class Constants(NamedTuple):
@@ -226,13 +180,11 @@ def regularisation_kappa(settings: RPGPD, discount: float, iterations: int) -> f
 
 
 def _guarantee(settings: RPGPD, model: CMDP) -> str:
-    gaps = []
-    if model.n_constraints > 1:
-        gaps.append("several constraints")
-    if settings.eta_power > 0.0 or settings.tau_power > 0.0:
-        gaps.append("a step size or regularisation that falls")
     return guarantee_unless(
-        gaps,
+        {
+            "several constraints": model.n_constraints > 1,
+            "a step size or regularisation that falls": settings.eta_power > 0.0 or settings.tau_power > 0.0,
+        },
         "the paper's theorem on RPG-PD: the last iterate converges to the regularised saddle point, as "
         "exp(-eta tau t) down to the order of eta / tau, with constants that depend on the problem (not checked)",
     )
@@ -308,16 +260,11 @@ def prepare(settings: RPGPD, simulator: Simulator, samples: int, rng: np.random.
     return prepare_plug_in(settings, simulator, samples, _STEPS, bias)
 
 
-RPGPD.algorithm = Algorithm(
+RPGPD.algorithm = plug_in_algorithm(
+    prepare,
+    prepare_known,
+    advance_known,
     name="RPG-PD",
     paper="Ding, Wei, Zhang, Ribeiro (NeurIPS 2023)",
-    setting="discounted, known model; here also generative",
-    needs="Slater constant",
-    output="last iterate",
     sample_complexity="1 / ε^6 iterations",
-    violation="ε",
-    prepare=prepare,
-    advance=advance,
-    extract=extract_plug_in,
-    known=Known(prepare_known, advance_known, last_iterate),
 )

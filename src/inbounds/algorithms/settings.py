@@ -1,19 +1,16 @@
-"""What the settings of every algorithm have in common: how they are checked, and how they are shown."""
+"""What the settings of every algorithm have in common: how they are checked, shown and documented, and their preset."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
-from typing import Any
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, NamedTuple, Self
 
+from inbounds.algorithms import checks
+from inbounds.algorithms.algorithm import Algorithm
 from inbounds.algorithms.kernels import BASELINE_RATE
 from inbounds.errors import InvalidInput
-from inbounds.inputs import finite_or_nan, is_whole
-
-
-def number(settings: Any, name: str) -> float:
-    """The setting as a float; NaN, which no condition accepts, when it is not a finite number."""
-    return finite_or_nan(getattr(settings, name))
 
 
 def require(holds: bool, settings: Any, name: str, what: str) -> None:
@@ -22,82 +19,97 @@ def require(holds: bool, settings: Any, name: str, what: str) -> None:
         raise InvalidInput(f"{type(settings).__name__}: {name} must be {what}, found {getattr(settings, name)!r}")
 
 
-def require_positive(settings: Any, *names: str) -> None:
-    """Each of these settings is a number > 0; or None, where that is the default and stands for the paper's formula."""
-    for name in names:
-        if not _left_open(settings, name):
-            require(number(settings, name) > 0.0, settings, name, "a number > 0")
+@dataclass(frozen=True, repr=False)
+class Settings:
+    """What the settings of the algorithms of the library inherit."""
+
+    algorithm: ClassVar[Algorithm]
+    preset: ClassVar[Mapping[str, Any]] = {}
+    """What `practical` changes."""
+
+    def __init_subclass__(cls) -> None:
+        """Complete the docstring by the parameters that are inherited: they are said once, where they are declared."""
+        text, mark, examples = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExamples\n")
+        for parent in cls.__bases__:
+            inherited = (parent.__doc__ or "").partition("\nParameters\n----------\n")[2]
+            text += "\n" * bool(inherited) + inherited.partition("\n\nExamples\n")[0]
+        cls.__doc__ = text + mark + examples
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.metadata and not (value is None and each.default is None):
+                require(each.metadata["holds"](value), self, each.name, each.metadata["what"])
+
+    @classmethod
+    def practical(cls, **changes: Any) -> Self:
+        """The preset that the module describes; `changes` replace any of its settings."""
+        return cls(**{**cls.preset, **changes})
+
+    def __repr__(self) -> str:
+        """As it would be typed: only what differs from the defaults."""
+        given = [(each.name, getattr(self, each.name), each.default) for each in fields(self)]
+        typed = ", ".join(f"{name}={value!r}" for name, value, default in given if value != default)
+        return f"{type(self).__name__}({typed})"
 
 
-def require_whole(settings: Any, *names: str) -> None:
-    """Each of these settings is a whole number >= 1; or None, where that is the default and stands for a rule."""
-    for name in names:
-        if not _left_open(settings, name):
-            require(is_whole(getattr(settings, name), 1), settings, name, "a whole number of at least 1")
+class Formulas(NamedTuple):
+    """What a paper's formulas for `StepSettings` give for a problem, in scaled units."""
+
+    alpha: float
+    beta: float
+    shift: float
+    kappa: float = 0.0
 
 
-def require_share(settings: Any, name: str, what: str = "a number in (0, 1], in scaled units") -> None:
-    """The setting is a number in (0, 1], or None; such as a Slater constant in scaled units."""
-    if not _left_open(settings, name):
-        require(0.0 < number(settings, name) <= 1.0, settings, name, what)
+@dataclass(frozen=True, repr=False, kw_only=True)
+class StepSettings(Settings):
+    """Of primal-dual methods with multiplicative steps, exp( step * (signal - M) ), that sample step by step.
+
+    Parameters
+    ----------
+    shift : float or "baseline", optional
+        The paper's M; default: its formula. "baseline": a running mean instead.
+    average : "all" or "second half"
+        Which steps the output averages.
+    alpha_multiplier, beta_multiplier : float
+        Factors on the paper's formulas for alpha and beta.
+    """
+
+    alpha: float | None = field(default=None, metadata=checks.POSITIVE)
+    beta: float | None = field(default=None, metadata=checks.POSITIVE)
+    shift: float | str | None = field(default=None, metadata=checks.or_word("baseline", checks.NOT_NEGATIVE))
+    exploration: float = 0.0
+    average: str = field(default="all", metadata=checks.AVERAGE)
+    alpha_multiplier: float = field(default=1.0, metadata=checks.POSITIVE)
+    beta_multiplier: float = field(default=1.0, metadata=checks.POSITIVE)
+
+    def constants(self, paper: Formulas, n_pairs: int, steps: int) -> dict[str, Any]:
+        """By name, what these became for a number of steps."""
+        alpha = paper.alpha * self.alpha_multiplier if self.alpha is None else self.alpha
+        beta = paper.beta * self.beta_multiplier if self.beta is None else self.beta
+        baseline = self.shift == "baseline"
+        if baseline and self.beta is None:
+            beta = min(beta, 1.0 / n_pairs)  # beyond about 2 / n the weights diverge
+        shift = paper.shift if self.shift is None else self.shift
+        return {
+            "alpha": float(alpha),
+            "beta": float(beta),
+            "shift": 0.0 if baseline else float(shift),
+            "baseline_rate": BASELINE_RATE if baseline else 0.0,
+            "exploration": float(self.exploration),
+            "restart": restart_of(self, steps),
+        }
+
+    def shown(self, constants: Any) -> dict[str, float | str]:
+        """The same for the record of the run."""
+        shift = {"shift": "baseline"} if self.shift == "baseline" else {}
+        return resolved(constants, "alpha", "beta", "shift", "exploration") | shift | {"average": self.average}
 
 
-def require_kappa(settings: Any) -> None:
-    """`kappa`, the tightening of every constraint in scaled units, is in [0, 1]; or None for the paper's formula."""
-    if not _left_open(settings, "kappa"):
-        require(0.0 <= number(settings, "kappa") <= 1.0, settings, "kappa", "a number in [0, 1], in scaled units")
-
-
-def require_not_negative(settings: Any, *names: str) -> None:
-    """Each of these settings is a number >= 0."""
-    for name in names:
-        require(number(settings, name) >= 0.0, settings, name, "a number >= 0")
-
-
-def require_switch(settings: Any, *names: str) -> None:
-    """Each of these settings is True or False."""
-    for name in names:
-        require(isinstance(getattr(settings, name), bool), settings, name, "True or False")
-
-
-def require_average(settings: Any) -> None:
-    """`average` says which steps, or iterations, the output averages."""
-    require(settings.average in ("all", "second half"), settings, "average", '"all" or "second half"')
-
-
-def require_steps(settings: Any) -> None:
-    """What the primal-dual methods with multiplicative steps share: step sizes, `shift`, and the steps to average."""
-    require_positive(settings, "alpha", "beta", "alpha_multiplier", "beta_multiplier")
-    if settings.shift is not None and settings.shift != "baseline":
-        require(number(settings, "shift") >= 0.0, settings, "shift", 'a number >= 0, or "baseline"')
-    require_average(settings)
-
-
-def chosen_steps(settings: Any, paper: Any, n_pairs: int) -> tuple[float, float]:
-    """alpha and beta: as given, or the paper's formulas times their multipliers."""
-    alpha = paper.alpha * settings.alpha_multiplier if settings.alpha is None else settings.alpha
-    beta = paper.beta * settings.beta_multiplier if settings.beta is None else settings.beta
-    if settings.shift == "baseline" and settings.beta is None:
-        beta = min(beta, 1.0 / n_pairs)  # beyond about 2 / n the weights diverge
-    return float(alpha), float(beta)
-
-
-def chosen_shift(settings: Any, paper: Any) -> tuple[float, float]:
-    """M, and the rate of the running mean in its place: one of them is 0."""
-    if settings.shift == "baseline":
-        return 0.0, BASELINE_RATE
-    return float(paper.shift if settings.shift is None else settings.shift), 0.0
-
-
-def steps_shown(settings: Any, constants: Any) -> dict[str, float | str]:
-    """What these settings became, by public name."""
-    return {
-        "alpha": constants.alpha,
-        "beta": constants.beta,
-        "shift": "baseline" if settings.shift == "baseline" else constants.shift,
-        "exploration": constants.exploration,
-        "average": settings.average,
-    }
+def resolved(constants: Any, *names: str) -> dict[str, float | str]:
+    """What settings became, by their public names, where constants have them."""
+    return {name: getattr(constants, name) for name in names}
 
 
 def restart_of(settings: Any, steps: int) -> int:
@@ -105,24 +117,7 @@ def restart_of(settings: Any, steps: int) -> int:
     return steps // 2 if settings.average == "second half" else 0
 
 
-def guarantee_unless(gaps: Sequence[str], theorem: str) -> str:
-    """The guarantee of a run that the paper's theorem does not cover, for these reasons; without any, `theorem`."""
-    return f"none: the paper's theorem does not cover {'; nor '.join(gaps)}" if gaps else theorem
-
-
-def _left_open(settings: Any, name: str) -> bool:
-    return getattr(settings, name) is None and getattr(type(settings), name) is None
-
-
-def changed(settings: Any) -> dict[str, Any]:
-    """The settings that differ from their defaults."""
-    return {
-        setting.name: getattr(settings, setting.name)
-        for setting in fields(settings)
-        if getattr(settings, setting.name) != setting.default
-    }
-
-
-def shown(settings: Any) -> str:
-    """The settings as they would be typed: only what differs from the defaults."""
-    return f"{type(settings).__name__}({', '.join(f'{name}={value!r}' for name, value in changed(settings).items())})"
+def guarantee_unless(gaps: Mapping[str, bool], theorem: str) -> str:
+    """`theorem`; or that the paper's does not cover the run, for those of the reasons that apply."""
+    reasons = [reason for reason, applies in gaps.items() if applies]
+    return f"none: the paper's theorem does not cover {'; nor '.join(reasons)}" if reasons else theorem

@@ -83,25 +83,15 @@ O(A) a step, times the number of constraints.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Prepared
 from inbounds.algorithms.kernels import clear
-from inbounds.algorithms.settings import (
-    number,
-    require,
-    require_average,
-    require_kappa,
-    require_not_negative,
-    require_positive,
-    require_share,
-    require_whole,
-    restart_of,
-    shown,
-)
+from inbounds.algorithms.settings import Settings, resolved, restart_of
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_ends, draw_next, draw_start
@@ -109,8 +99,8 @@ from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 
 
-@dataclass(frozen=True)
-class TripleQA:
+@dataclass(frozen=True, repr=False)
+class TripleQA(Settings):
     """Settings of Triple-QA; the defaults are the paper's formulas, which are of no use in practice. See the module.
 
     Parameters
@@ -151,50 +141,32 @@ class TripleQA:
     (True, True)
     """
 
-    kappa: float | None = None
-    span: float | None = None
-    chi: float | str | None = None
-    eta: float | None = None
-    frame: int | None = None
-    frame_exponent: float = 2.0 / 3.0
-    bonus: float = 1.0
-    exploration: float = 0.0
-    tables: str = "reset"
-    utility: str = "estimated"
-    average: str = "all"
-    kappa_multiplier: float | None = None
+    kappa: float | None = field(default=None, metadata=checks.TIGHTENING)
+    span: float | None = field(default=None, metadata=checks.POSITIVE)
+    chi: float | str | None = field(default=None, metadata=checks.or_word("horizon", checks.NOT_NEGATIVE))
+    eta: float | None = field(default=None, metadata=checks.POSITIVE)
+    frame: int | None = field(default=None, metadata=checks.WHOLE)
+    frame_exponent: float = field(
+        default=2.0 / 3.0, metadata=checks.a_number("in (0, 1]", lambda value: 0.0 < value <= 1.0)
+    )
+    bonus: float = field(default=1.0, metadata=checks.NOT_NEGATIVE)
+    exploration: float = field(default=0.0, metadata=checks.NOT_NEGATIVE)
+    tables: str = field(default="reset", metadata=checks.one_of("reset", "kept"))
+    utility: str = field(default="estimated", metadata=checks.one_of("estimated", "observed"))
+    average: str = field(default="all", metadata=checks.AVERAGE)
+    kappa_multiplier: float | None = field(default=None, metadata=checks.POSITIVE)
 
-    algorithm: ClassVar[Algorithm]
-
-    def __post_init__(self) -> None:
-        require_kappa(self)
-        require_positive(self, "span", "eta", "kappa_multiplier")
-        if self.chi is not None and self.chi != "horizon":
-            require(number(self, "chi") >= 0.0, self, "chi", 'a number >= 0, or "horizon"')
-        require_whole(self, "frame")
-        require_share(self, "frame_exponent", "a number in (0, 1]")
-        require_not_negative(self, "bonus", "exploration")
-        require(self.tables in ("reset", "kept"), self, "tables", '"reset" or "kept"')
-        require(self.utility in ("estimated", "observed"), self, "utility", '"estimated" or "observed"')
-        require_average(self)
-
-    @classmethod
-    def practical(cls, **changes: Any) -> TripleQA:
-        """The preset that the module describes; `changes` replace any of its settings."""
-        preset = cls(
-            chi="horizon",
-            eta=3.0,
-            frame_exponent=0.5,
-            bonus=0.0,
-            exploration=1.0,
-            tables="kept",
-            utility="observed",
-            average="second half",
-            kappa_multiplier=1.0,
-        )
-        return replace(preset, **changes)
-
-    __repr__ = shown
+    preset: ClassVar = dict(
+        chi="horizon",
+        eta=3.0,
+        frame_exponent=0.5,
+        bonus=0.0,
+        exploration=1.0,
+        tables="kept",
+        utility="observed",
+        average="second half",
+        kappa_multiplier=1.0,
+    )
 
 
 class Formulas(NamedTuple):
@@ -282,19 +254,9 @@ def prepare(settings: TripleQA, simulator: Simulator, samples: int, rng: np.rand
         position=np.array([-1], dtype=np.int64),
         counts=np.zeros(3, dtype=np.int64),
     )
-    resolved: dict[str, float | str] = {
-        "kappa": kappa,
-        "span": span,
-        "chi": chi,
-        "eta": constants.eta,
-        "frame": constants.frame,
-        "bonus": float(settings.bonus),
-        "exploration": float(settings.exploration),
-        "tables": settings.tables,
-        "utility": settings.utility,
-        "average": settings.average,
-    }
-    return Prepared(state, constants, 0, resolved, _guarantee(settings))
+    shown = {"kappa": kappa, "span": span, "chi": chi, "eta": constants.eta, "frame": constants.frame}
+    kept = resolved(settings, "bonus", "exploration", "tables", "utility", "average")
+    return Prepared(state, constants, 0, shown | kept, _guarantee(settings))
 
 
 def _guarantee(settings: TripleQA) -> str:

@@ -70,13 +70,14 @@ pairs are, by default. Counts are lists, one per pair, so memory is O(n + distin
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Prepared
-from inbounds.algorithms.settings import number, require, require_positive, require_switch, require_whole, shown
+from inbounds.algorithms.settings import Settings
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_ends, draw_next, draw_start
@@ -84,8 +85,8 @@ from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 
 
-@dataclass(frozen=True)
-class UCBVIGamma:
+@dataclass(frozen=True, repr=False)
+class UCBVIGamma(Settings):
     """Settings of UCBVI-gamma. Every default is the paper's, as we recall it; None stands for its formula.
 
     For problems without constraints: ``cmdp.unconstrained()`` drops them.
@@ -118,29 +119,15 @@ class UCBVIGamma:
     True
     """
 
-    confidence: float = 0.95
-    constant: float = 8.0
-    log_term: float | None = None
-    correction: bool = True
-    backups: int | None = None
-    restart: bool = False
-    noisy_rewards: bool = False
+    confidence: float = field(default=0.95, metadata=checks.a_number("in (0, 1)", lambda value: 0.0 < value < 1.0))
+    constant: float = field(default=8.0, metadata=checks.POSITIVE)
+    log_term: float | None = field(default=None, metadata=checks.POSITIVE)
+    correction: bool = field(default=True, metadata=checks.SWITCH)
+    backups: int | None = field(default=None, metadata=checks.WHOLE)
+    restart: bool = field(default=False, metadata=checks.SWITCH)
+    noisy_rewards: bool = field(default=False, metadata=checks.SWITCH)
 
-    algorithm: ClassVar[Algorithm]
-
-    def __post_init__(self) -> None:
-        require(0.0 < number(self, "confidence") < 1.0, self, "confidence", "a number in (0, 1)")
-        require_positive(self, "constant", "log_term")
-        require_whole(self, "backups")
-        require_switch(self, "correction", "restart", "noisy_rewards")
-
-    @classmethod
-    def practical(cls, **changes: Any) -> UCBVIGamma:
-        """The preset that the module describes; `changes` replace any of its settings."""
-        preset = cls(constant=1.0, log_term=1.0, correction=False, backups=1, restart=True, noisy_rewards=True)
-        return replace(preset, **changes)
-
-    __repr__ = shown
+    preset: ClassVar = dict(constant=1.0, log_term=1.0, correction=False, backups=1, restart=True, noisy_rewards=True)
 
 
 def paper_log_term(n_pairs: int, discount: float, samples: int, confidence: float) -> float:
@@ -211,7 +198,7 @@ def prepare(settings: UCBVIGamma, simulator: Simulator, samples: int, rng: np.ra
         moves=np.zeros((1 + min(samples, n_pairs * n_states), 3), dtype=np.int64),
         walk=np.array([-1, 1, 0], dtype=np.int64),
     )
-    resolved: dict[str, float | str] = {
+    shown: dict[str, float | str] = {
         "constant": constants.constant,
         "log_term": float(U),
         "correction": str(settings.correction),
@@ -219,7 +206,7 @@ def prepare(settings: UCBVIGamma, simulator: Simulator, samples: int, rng: np.ra
         "restart": str(settings.restart),
         "noisy_rewards": str(settings.noisy_rewards),
     }
-    return Prepared(state, constants, 0, resolved, _guarantee(settings))
+    return Prepared(state, constants, 0, shown, _guarantee(settings))
 
 
 def _guarantee(settings: UCBVIGamma) -> str:

@@ -33,6 +33,8 @@ class _Cli(click.Group):
             _fail(str(error), EXIT_INFEASIBLE)
         except MemoryError as error:
             _fail(f"the problem does not fit into memory ({error or 'no details'})", EXIT_INVALID)
+        except BrokenPipeError:  # of `| head`: click ends quietly
+            raise
         except OSError as error:
             _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_INVALID)
 
@@ -58,7 +60,8 @@ def main() -> None:
       inbounds frontier queue --constraint service     what a bound costs, drawn
       inbounds reproduce queue    the paper's experiment: its figures and table
 
-    Values are discounted averages per step, normalised by (1 - discount); "total" is the discounted sum.
+    Values are what the criterion of the problem says: discounted averages per step, normalised by
+    (1 - discount), whose "total" is the discounted sum; sums over a finite horizon; long-run averages.
     Exit codes: 2 for wrong input, 3 when no policy is in bounds, 4 when none could be proved to be.
     """
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-KINDS = {"discount": "discounted", "horizon": "finite horizon", "average": "long-run average"}
+KIND_BY_CRITERION = {"discount": "discounted", "horizon": "finite horizon", "average": "long-run average"}
 """How each criterion is called."""
 
 set_option = click.option(
@@ -65,7 +65,8 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
     kind = next(iter(loaded.criterion))
     if discounted_for and kind != "discount":
         raise InvalidInput(
-            f"{problem} has a {KINDS[kind]}; `inbounds {discounted_for}` takes discounted problems (see `inbounds zoo`)"
+            f"{problem} has a {KIND_BY_CRITERION[kind]}; "
+            f"`inbounds {discounted_for}` takes discounted problems (see `inbounds zoo`)"
         )
     return loaded
 

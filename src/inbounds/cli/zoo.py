@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from inbounds.cli.arguments import KINDS, json_option
+from inbounds.cli.arguments import KIND_BY_CRITERION, json_option
 from inbounds.cli.printing import print_json, print_table
 
 
@@ -52,4 +52,5 @@ def command(problem: str | None, as_json: bool) -> None:
 
 
 def _kind(parameters: dict[str, Any]) -> str:
-    return next(name for criterion, name in KINDS.items() if criterion in parameters)
+    kinds = (name for criterion, name in KIND_BY_CRITERION.items() if criterion in parameters)
+    return next(kinds, KIND_BY_CRITERION["average"])

@@ -315,9 +315,12 @@ class Average(Criterion):
             best = at if 0.0 <= at.width < best.width else best
             if at.changed > 0:
                 factors = None
-            if leaks and at.changed <= _FEW * self._n_states:
+            # At the best policy with a leak the bracket is that times the span of V. (Policies improve without a leak:
+            # of two that are as good as that, now one and now the other may be chosen, for ever.)
+            explained = at.width <= 2.0 * leak * float(np.ptp(at.value))
+            if leaks and (explained or at.changed <= _FEW * self._n_states):
                 leak, factors = leaks.pop(0), None
-            elif not leaks and at.changed == 0:
+            elif not leaks and (explained or at.changed == 0):
                 swept = True
         own = Kept(best.chain, _MOVE * reward[best.chosen])
         lower, upper = best.low - best.rounding, best.high + best.rounding

@@ -18,7 +18,7 @@ from inbounds.numerics.elimination import EliminationPlan, eliminate, eliminate_
 from inbounds.numerics.rows import Chain, Rows, row_times, unsigned
 from inbounds.numerics.sweeps import repeat_flow
 
-_DENSE_STATES = 200
+_FILLED_STATES = 200
 """Up to this many states elimination may fill in completely."""
 
 _ACCURACY = 1e-13
@@ -55,7 +55,7 @@ def policy_chains(offsets: Ints, transition: Any, discount: float) -> PolicyChai
     distinct, slots = np.unique(moves, return_inverse=True)
     starts = np.searchsorted(distinct, np.arange(n_states + 1) * n_states)
     targets = unsigned((distinct % n_states).astype(np.int32))
-    small = n_states <= _DENSE_STATES
+    small = n_states <= _FILLED_STATES
     plan = make_plan(
         starts,
         targets,

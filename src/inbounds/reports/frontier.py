@@ -22,7 +22,7 @@ def frontier_figure(frontier: Frontier, constraint_names: list[str]) -> Figure:
     figure = Figure(figsize=(7.0, 5.6), layout="constrained")
     optimum, price = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     optimum.plot(frontier.bounds, frontier.rewards, color=BLUE, marker="o", markersize=2.5, linewidth=1.4)
-    optimum.set_ylabel("optimum, per step")
+    optimum.set_ylabel("optimum")
     prices = frontier.prices[:, constraint_names.index(frontier.constraint)]
     price.plot(frontier.bounds, prices, color=ORANGE, marker="o", markersize=2.5, linewidth=1.4)
     price.set_ylabel("price of the bound\n(slope of the optimum)")
