@@ -21,6 +21,12 @@ def problem_facts(problem: Any) -> dict[str, Any]:
     }
 
 
+def facts_of(result: Any, *names: str) -> dict[str, Any]:
+    """Some attributes of a result, arrays as lists."""
+    found = {name: getattr(result, name) for name in names}
+    return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in found.items()}
+
+
 def value_text(value: float, problem: Any, digits: int = 6) -> str:
     """A value of a problem, and what it is, as its criterion says."""
     from inbounds.criteria import criterion_of

@@ -10,6 +10,7 @@ import click
 from inbounds.cli.arguments import json_option, policy_option, problem_argument, problem_from
 from inbounds.cli.printing import (
     bound_text,
+    facts_of,
     gap_status,
     print_json,
     print_policy,
@@ -66,14 +67,8 @@ def command(
     if as_json:
         print_json(
             problem=problem_facts(loaded),
-            method=best.method,
-            unconstrained_solves=best.unconstrained_solves,
-            reward=best.reward,
-            total_reward=best.total_reward,
-            total_margins=best.total_margins.tolist(),
-            upper_bound=best.upper_bound,
-            gap=best.gap,
-            in_bounds=best.in_bounds,
+            **facts_of(best, "method", "unconstrained_solves", "reward", "total_reward", "total_margins"),
+            **facts_of(best, "upper_bound", "gap", "in_bounds"),
             certificate=best.certificate.to_dict(),
             constraints=[
                 {"name": c.name, "margin": float(m), "price": float(p)}
