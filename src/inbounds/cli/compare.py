@@ -14,7 +14,7 @@ from inbounds.cli.arguments import (
     problem_argument,
     problem_from,
 )
-from inbounds.cli.printing import print_files, print_json, print_table, problem_facts, progress_bar
+from inbounds.cli.printing import facts_of, print_files, print_json, print_table, problem_facts, progress_bar
 
 
 @click.command("compare")
@@ -85,11 +85,7 @@ def command(
     if as_json:
         print_json(
             problem=problem_facts(cmdp),
-            samples=samples,
-            seeds=seeds,
-            preset=preset,
-            optimum=done.optimum,
-            unconstrained_optimum=done.unconstrained_optimum,
+            **facts_of(done, "samples", "seeds", "preset", "optimum", "unconstrained_optimum"),
             algorithms=rows,
             resumed=done.resumed,
             files=[str(path) for path in written],

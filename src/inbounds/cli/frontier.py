@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from inbounds.cli.arguments import json_option, output_option, problem_argument, problem_from
-from inbounds.cli.printing import print_files, print_json, print_table, problem_facts, tidy
+from inbounds.cli.printing import facts_of, print_files, print_json, print_table, problem_facts, tidy
 
 
 @click.command("frontier")
@@ -46,13 +46,7 @@ def command(
     if as_json:
         print_json(
             problem=problem_facts(cmdp),
-            constraint=curve.constraint,
-            at_least=curve.at_least,
-            matters_from=curve.matters_from,
-            possible_to=curve.possible_to,
-            bounds=curve.bounds.tolist(),
-            rewards=curve.rewards.tolist(),
-            prices=curve.prices.tolist(),
+            **facts_of(curve, "constraint", "at_least", "matters_from", "possible_to", "bounds", "rewards", "prices"),
             files=[str(path) for path in written],
         )
         return

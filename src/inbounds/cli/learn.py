@@ -16,7 +16,6 @@ from inbounds.cli.printing import (
     print_table,
     problem_facts,
     progress_bar,
-    setting_text,
     value_text,
 )
 
@@ -133,7 +132,8 @@ def command(
         f"{settings_class.algorithm.name}, {preset} settings, {run.samples[-1]:,} samples, seed {seed}, "
         f"{run.seconds:.2f} s"
     )
-    click.echo("  ".join(f"{name} {setting_text(value)}" for name, value in run.settings.items()))
+    shown = {name: value if isinstance(value, str) else f"{value:.6g}" for name, value in run.settings.items()}
+    click.echo("  ".join(f"{name} {value}" for name, value in shown.items()))
     click.echo(reward_text(judged, best, cmdp))
     if cmdp.constraints:
         print_table(

@@ -21,6 +21,12 @@ def problem_facts(problem: Any) -> dict[str, Any]:
     }
 
 
+def facts_of(result: Any, *names: str) -> dict[str, Any]:
+    """Some attributes of a result, arrays as lists."""
+    found = {name: getattr(result, name) for name in names}
+    return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in found.items()}
+
+
 def value_text(value: float, problem: Any, digits: int = 6) -> str:
     """A value of a problem, and what it is, as its criterion says."""
     from inbounds.criteria import criterion_of
@@ -89,10 +95,6 @@ def bound_text(constraint: Any) -> str:
 def tidy(margin: float, scale: float) -> float:
     """Zero for what is zero up to rounding."""
     return 0.0 if abs(margin) <= 1e-12 * scale else float(margin)
-
-
-def setting_text(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.6g}"
 
 
 def duration(seconds: float) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from inbounds.cli.arguments import json_option, policy_option, problem_argument, problem_from
 from inbounds.cli.printing import (
     bound_text,
+    facts_of,
     gap_status,
     print_json,
     print_policy,
@@ -31,13 +33,11 @@ from inbounds.cli.printing import (
 def command(
     problem: str,
     parameters: tuple[str, ...],
-    method: str,
-    tolerance: float,
-    time_limit: float | None,
     show_policy: bool,
     certificate: Path | None,
     save_model: Path | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Solve PROBLEM exactly: optimum and prices.
 
@@ -57,7 +57,7 @@ def command(
 
     loaded = problem_from(problem, parameters)
     with gap_status(quiet=as_json) as report:
-        best = ib.solve(loaded, method=method, tolerance=tolerance, progress=report, time_limit=time_limit)
+        best = ib.solve(loaded, progress=report, **options)
     if save_model is not None:
         loaded.save(save_model)
     if certificate is not None:
@@ -67,14 +67,8 @@ def command(
     if as_json:
         print_json(
             problem=problem_facts(loaded),
-            method=best.method,
-            unconstrained_solves=best.unconstrained_solves,
-            reward=best.reward,
-            total_reward=best.total_reward,
-            total_margins=best.total_margins.tolist(),
-            upper_bound=best.upper_bound,
-            gap=best.gap,
-            in_bounds=best.in_bounds,
+            **facts_of(best, "method", "unconstrained_solves", "reward", "total_reward", "total_margins"),
+            **facts_of(best, "upper_bound", "gap", "in_bounds"),
             certificate=best.certificate.to_dict(),
             constraints=[
                 {"name": c.name, "margin": float(m), "price": float(p)}

@@ -40,16 +40,6 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The fields of the model in a file, ``.npz`` or ``.toml``, for ``CMDP(**fields)``; ``ib.load`` makes the model.
 
     Their form has been checked; whether the numbers are a model is for the record to say.
-
-    Examples
-    --------
-    >>> import tempfile, inbounds as ib
-    >>> from inbounds.formats import read_model
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ib.zoo.queue().save(f"{folder}/queue.npz")
-    ...     fields = read_model(f"{folder}/queue.npz")
-    >>> fields["name"], fields["discount"], fields["reward"].shape
-    ('queue', 0.5, (96,))
     """
     file, file_format = _recognised(path)
     with named(file, "read"):

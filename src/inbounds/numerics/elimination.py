@@ -26,6 +26,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
@@ -78,12 +79,18 @@ def make_plan(starts: Any, targets: Any, most_fill: float, most_work: float) -> 
 
     None when the factors would hold more than `most_fill` numbers each, or take more than `most_work` multiplications.
     """
-    neighbours, begins = _symmetric(starts, targets)
-    order, cliques, clique_begins, sizes = _minimum_degree(neighbours, begins, float(most_fill), float(most_work))
-    if len(order) < len(begins) - 1:
+    n_states = len(starts) - 1
+    moves = sp.csr_array((np.ones(len(targets), np.int8), targets.astype(np.int64), starts), shape=(n_states, n_states))
+    arriving = moves.tocsc()  # sorted by target; repeats stay
+    neighbours, begins = _symmetric(
+        starts, targets, arriving.indptr.astype(np.int64), arriving.indices.astype(np.int32)
+    )
+    order, *cliques = _minimum_degree(neighbours, begins, float(most_fill), float(most_work))
+    if len(order) < n_states:
         return None
-    order = _postorder(order, cliques, clique_begins, sizes)
-    return EliminationPlan(order, *_patterns(order, cliques, clique_begins, sizes))
+    order = _postorder(order, np.argsort(order), *cliques)
+    position = np.argsort(order)
+    return EliminationPlan(order, position, *_patterns(order, position, *cliques))
 
 
 def pinned(factors: Factors) -> Ints:
@@ -92,21 +99,12 @@ def pinned(factors: Factors) -> Ints:
 
 
 @compiled
-def _symmetric(starts: Any, targets: Any) -> Any:
-    """The states joined to each state by a move in either direction, without repeats and without itself."""
+def _symmetric(starts: Any, targets: Any, arriving: Ints, sources: Any) -> Any:
+    """The states joined to each state by a move in either direction, without repeats and without itself.
+
+    The moves to state s come from ``sources[arriving[s] : arriving[s + 1]]``.
+    """
     n_states = starts.shape[0] - 1
-    arriving = np.zeros(n_states + 1, dtype=np.int64)
-    for entry in range(starts[0], starts[n_states]):
-        arriving[targets[entry] + np.uint32(1)] += 1
-    for s in range(n_states):
-        arriving[s + 1] += arriving[s]
-    sources = np.empty(arriving[n_states], dtype=np.int32)
-    filled = arriving[:-1].copy()
-    for s in range(n_states):
-        for entry in range(starts[s], starts[s + 1]):
-            t = targets[entry]
-            sources[filled[t]] = s
-            filled[t] += 1
     neighbours = np.empty(2 * sources.shape[0], dtype=np.int32)
     begins = np.zeros(n_states + 1, dtype=np.int64)
     seen = np.full(n_states, -1, dtype=np.int32)
@@ -269,16 +267,13 @@ def _minimum_degree(neighbours: Any, begins: Ints, most_fill: float, most_work: 
 
 
 @compiled
-def _postorder(order: Ints, cliques: Any, begin: Ints, sizes: Ints) -> Any:
+def _postorder(order: Ints, position: Ints, cliques: Any, begin: Ints, sizes: Ints) -> Any:
     """The same elimination with the same fill, but what belongs together close together, for the sake of caches.
 
     The parent of a state is the first of its clique to be eliminated; only descendants matter to a state, so any order
     that visits children before parents will do.
     """
     n_states = order.shape[0]
-    position = np.empty(n_states, dtype=np.int64)
-    for k in range(n_states):
-        position[order[k]] = k
     child = np.full(n_states, -1, dtype=np.int64)  # by position: the first child, and the next one of the same parent
     sibling = np.full(n_states, -1, dtype=np.int64)
     root = -1
@@ -314,12 +309,9 @@ def _postorder(order: Ints, cliques: Any, begin: Ints, sizes: Ints) -> Any:
 
 
 @compiled
-def _patterns(order: Ints, cliques: Any, begin: Ints, sizes: Ints) -> Any:
-    """Positions of the states, and the rows of both factors, each in increasing order."""
+def _patterns(order: Ints, position: Ints, cliques: Any, begin: Ints, sizes: Ints) -> Any:
+    """The rows of both factors, each in increasing order."""
     n_states = order.shape[0]
-    position = np.empty(n_states, dtype=np.int64)
-    for k in range(n_states):
-        position[order[k]] = k
     lower_starts = np.zeros(n_states + 1, dtype=np.int64)
     upper_starts = np.zeros(n_states + 1, dtype=np.int64)
     for k in range(n_states):
@@ -346,7 +338,7 @@ def _patterns(order: Ints, cliques: Any, begin: Ints, sizes: Ints) -> Any:
             k = lower_columns[entry]
             upper_columns[filled[k]] = row
             filled[k] += 1
-    return position, lower_starts, lower_columns, upper_starts, upper_columns
+    return lower_starts, lower_columns, upper_starts, upper_columns
 
 
 @compiled

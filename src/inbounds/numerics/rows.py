@@ -53,7 +53,7 @@ def chosen_chain(rows: Rows, chosen: Ints, discount: float) -> Chain:
 
 def mixed_chain(rows: Rows, taken: Floats, discount: float) -> Chain:
     """The chain of the policy that takes each pair with probability `taken` [n]."""
-    pairs = np.flatnonzero(taken)
+    pairs = np.flatnonzero(taken != 0.0)
     return _chain_of(rows, pairs, discount * taken[pairs])
 
 

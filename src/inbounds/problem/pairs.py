@@ -82,9 +82,8 @@ class Pairs:
             raise InvalidInput(f"state {name(state)} has no actions; every state needs at least one")
 
         n_pairs = int(offsets_array[-1])
-        position = np.arange(n_pairs, dtype=np.int64) - np.repeat(offsets_array[:-1], counts)
         if actions is None:
-            actions_array = position
+            actions_array = np.arange(n_pairs, dtype=np.int64) - np.repeat(offsets_array[:-1], counts)
         else:
             actions_array = _int_vector(actions, "actions")
             if len(actions_array) != n_pairs:

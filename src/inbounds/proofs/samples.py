@@ -54,39 +54,15 @@ def certify_by_samples(
 ) -> Certificate:
     """Lower bounds on the margins and the reward of a policy from samples alone, all true at once with `confidence`.
 
-    Stops as soon as every margin is proved to be >= 0. The bounds hold at any stopping time, so peeking is free:
-    `inbounds.proofs.betting` says why. Values are in the user's units, normalised by (1 - discount).
+    This is `ib.certify` on a simulator, which says what the arguments are. Stops as soon as every margin is proved to
+    be >= 0. The bounds hold at any stopping time, so peeking is free: `inbounds.proofs.betting` says why, and how
+    `confidence` is shared. Values are in the user's units, normalised by (1 - discount).
 
-    Parameters
-    ----------
-    policy : Policy
-        Anyone's; fixed before these samples are drawn.
-    simulator : Simulator
-        ``cmdp.simulator()``, or around the user's own step function, whose declared ranges are relied upon.
-    confidence : float in (0, 1)
-        The probability with which all bounds hold. Of what is left, a tenth is for the bound on the reward, and the
-        constraints share the rest evenly.
-    samples : int
-        The most transitions to draw. Starts are free.
-    seed : int
-        Use another one than for learning the policy: the samples must be fresh.
-    value : CMDP or array [K + 1, n], optional
-        A guess of the policy's values, fixed before these samples; the better, the fewer samples it takes, but *no
-        guess, however wrong, makes the certificate wrong*. A model, in the user's units, on which the policy is
-        evaluated; or the value of each pair: the reward's first, then the margins', normalised. By default a tenth of
-        the samples is spent on walks of the policy, of which an empirical model is made.
-    progress : callable, optional
-        Called with the samples drawn so far, about every million.
-
-    Examples
-    --------
-    >>> import inbounds as ib
-    >>> from inbounds.proofs.samples import certify_by_samples
-    >>> queue = ib.zoo.queue()
-    >>> careful = ib.solve(queue.tightened(0.05)).policy
-    >>> certificate = certify_by_samples(careful, queue.simulator(), confidence=0.99, samples=50_000, seed=1)
-    >>> certificate.in_bounds, certificate.kind
-    (True, 'confidence')
+    `value` is a guess of the policy's values, fixed before these samples; the better, the fewer samples it takes, but
+    *no guess, however wrong, makes the certificate wrong*. A model, in the user's units, on which the policy is
+    evaluated; or the value of each pair [K + 1, n]: the reward's first, then the margins', normalised. By default a
+    tenth of the samples is spent on walks of the policy, of which an empirical model is made. `progress` is called with
+    the samples drawn so far, about every million.
     """
     if not isinstance(simulator, Simulator):
         raise InvalidInput(f"simulator must be an ib.Simulator, found {type(simulator).__name__}")

@@ -33,14 +33,9 @@ def reward_figure(reproduction: Reproduction) -> Figure:
         for conservative in (False, True):
             arm = reproduction.arm(setting, conservative)
             panel.plot(arm.samples, arm.rewards.mean(axis=0), color=_COLOURS[conservative], label=_kappa_label(arm))
-        panel.axhline(reproduction.optimum, color="black", linewidth=0.9, linestyle="--", label="LP optimum")
-        panel.axhline(
-            reproduction.conservative_optimum,
-            color="black",
-            linewidth=0.9,
-            linestyle=":",
-            label=f"LP optimum, κ = {reproduction.kappa:.4f}",
-        )
+        tight, thin = f"LP optimum, κ = {reproduction.kappa:.4f}", {"color": "black", "linewidth": 0.9}
+        panel.axhline(reproduction.optimum, linestyle="--", label="LP optimum", **thin)
+        panel.axhline(reproduction.conservative_optimum, linestyle=":", label=tight, **thin)
         _mark_restart(panel, reproduction.arm(setting, conservative=True), height=0.9)
         _finish(panel, setting, "total reward")
     panels[-1].legend(frameon=False, fontsize=8)

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from joblib import Parallel, delayed
+
 from inbounds.inputs import whole_number
 
 
@@ -26,9 +28,9 @@ def run_jobs(
     >>> run_jobs(pow, [(2, 3), (3, 2)], workers=1)
     [8, 9]
     """
-    workers = valid_workers(workers)
+    parallel = Parallel(min(valid_workers(workers), max(len(jobs), 1)), return_as="generator_unordered", batch_size=1)
     results: list[Any] = [None] * len(jobs)
-    for position, result in _finished(function, jobs, min(workers, len(jobs))):
+    for position, result in parallel(delayed(_numbered)(place, function, job) for place, job in enumerate(jobs)):
         results[position] = result
         if finished is not None:
             finished(position, result)
@@ -40,16 +42,6 @@ def valid_workers(workers: int | None) -> int:
     if workers is not None:
         return whole_number(workers, "workers")
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _finished(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], workers: int) -> Any:
-    """(position, result) of every job, as they finish."""
-    if workers <= 1:
-        return (_numbered(position, function, job) for position, job in enumerate(jobs))
-    from joblib import Parallel, delayed
-
-    parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
-    return parallel(delayed(_numbered)(position, function, job) for position, job in enumerate(jobs))
 
 
 def _numbered(position: int, function: Callable[..., Any], job: tuple[Any, ...]) -> tuple[int, Any]:

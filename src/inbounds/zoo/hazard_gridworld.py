@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from inbounds.arrays import Ints
 from inbounds.errors import InvalidInput
 from inbounds.inputs import probability, whole_number
 from inbounds.problem.cmdp import CMDP
@@ -65,11 +66,7 @@ def hazard_grid(
     end[number[size - 1, size - 1]] = 1.0
     end = np.maximum(end, trap)
 
-    intended = np.zeros((len(cells), 4, len(cells)))
-    for (row, column), state in number.items():
-        for action, (down, right) in enumerate(MOVES.values()):
-            target = (row + down, column + right)
-            intended[state, action, number.get(target, state)] = 1.0
+    intended = np.eye(len(cells))[cells_ahead(size)]
     transition = (1.0 - slip) * intended + slip * intended.mean(axis=1, keepdims=True)
     transition[end > 0.0] = np.eye(len(cells))[end > 0.0][:, None, :]
 
@@ -86,3 +83,10 @@ def hazard_grid(
         action_labels=list(MOVES),
         name="hazard grid",
     )
+
+
+def cells_ahead(side: int) -> Ints:
+    """Where each of `MOVES` leads from each cell, [side * side, 4], numbered row by row; a move into a wall stays."""
+    cells = np.indices((side, side)).reshape(2, -1, 1) + np.transpose(list(MOVES.values()))[:, None, :]
+    row, column = np.clip(cells, 0, side - 1)
+    return row * side + column

@@ -14,7 +14,7 @@ import numpy as np
 
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
-from inbounds.zoo.hazard_gridworld import MOVES
+from inbounds.zoo.hazard_gridworld import MOVES, cells_ahead
 
 JUMPS = {1: (21, 1.0, 0.1), 3: (13, 0.5, 1.0)}
 """From this cell: to that one, with this reward and this utility."""
@@ -40,20 +40,13 @@ def jump_grid(discount: float = 0.9, utility: float = 0.15) -> CMDP:
     >>> round(ib.solve(grid).total_reward, 6)
     1.652722
     """
-    side = 5
-    n_cells = side * side
-    transition = np.zeros((n_cells, 4, n_cells))
-    reward, utilities = np.zeros((n_cells, 4)), np.zeros((n_cells, 4))
-    for cell in range(n_cells):
-        row, column = divmod(cell, side)
-        for action, (down, right) in enumerate(MOVES.values()):
-            inside = 0 <= row + down < side and 0 <= column + right < side
-            target = (row + down) * side + column + right if inside else cell
-            if cell in JUMPS:
-                target, reward[cell, action], utilities[cell, action] = JUMPS[cell]
-            transition[cell, action, target] = 1.0
+    ahead = cells_ahead(5)
+    n_cells = len(ahead)
+    reward, utilities = np.zeros(ahead.shape), np.zeros(ahead.shape)
+    for cell, jump in JUMPS.items():
+        ahead[cell], reward[cell], utilities[cell] = jump
     return CMDP.from_dense(
-        transition,
+        np.eye(n_cells)[ahead],
         reward=reward,
         constraints=[Constraint(utilities, at_least=utility, name="utility")],
         initial=np.full(n_cells, 1.0 / n_cells),

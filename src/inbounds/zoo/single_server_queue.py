@@ -75,14 +75,12 @@ def queue(
 
     flows = np.union1d([0.0], given_flows) if full_buffer == "closed" else given_flows
     n_states, n_actions = buffer + 1, len(services) * len(flows)
-    rate_of_service = np.repeat(services, len(flows))
-    rate_of_flow = np.tile(flows, len(services))
+    a, b = np.repeat(services, len(flows)), np.tile(flows, len(services))
     transition = np.zeros((n_states, n_actions, n_states))
     signals = np.empty((2, n_states, n_actions))
-    allowed = np.tile(np.isin(rate_of_flow, given_flows), (n_states, 1))
+    allowed = np.tile(np.isin(b, given_flows), (n_states, 1))
     if full_buffer == "closed":
-        allowed[buffer] = rate_of_flow == 0.0
-    a, b = rate_of_service, rate_of_flow
+        allowed[buffer] = b == 0.0
     for x in range(n_states):
         if x == buffer:
             transition[x, :, x - 1], transition[x, :, x] = a, 1.0 - a
@@ -104,7 +102,7 @@ def queue(
         initial=np.full(n_states, 1.0 / n_states),
         discount=discount,
         allowed=allowed,
-        action_labels=[(float(a), float(b)) for a, b in zip(rate_of_service, rate_of_flow, strict=True)],
+        action_labels=list(zip(a.tolist(), b.tolist(), strict=True)),
         name="queue",
     )
 
