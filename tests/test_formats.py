@@ -543,7 +543,7 @@ def test_the_bytes_do_not_depend_on_the_clock(tmp_path, monkeypatch):
 def test_paths_that_are_no_model_file(tmp_path):
     for path in ("model", "model.pkl", "model.npz.gz", tmp_path):
         for call in (load, small_model().save):
-            with pytest.raises(ib.InvalidInput, match=r"must be \.npz .* or \.toml"):
+            with pytest.raises(ib.InvalidInput, match=r"must be \.npz or \.toml"):
                 call(path)
     for path in (3, None):
         with pytest.raises(ib.InvalidInput, match="must be text or a Path"):
