@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import minimize
 
 import inbounds as ib
-from inbounds.algorithms.concave_cspda import Constants, advance, look, prepare
+from inbounds.algorithms.concave_cspda import Constants, advance, prepare, take_slopes
 from inbounds.algorithms.cspda import State
 from inbounds.numerics.compiled import interpreted
 from naive_cspda import dense, ragged
@@ -213,7 +213,7 @@ def test_a_look_is_in_scaled_units() -> None:
     assert isinstance(constants, Constants) and state.slopes.shape == (13, 2) and state.prices.shape == (2,)
     state.tree[:13] *= 5.0
     lam = np.full(13, 1.0 / 13)
-    look(state, constants)
+    take_slopes(state, constants)
     np.testing.assert_allclose(state.slopes[:, 0], function.gradient(lam) / function.lipschitz, rtol=1e-14)
     np.testing.assert_allclose(state.slopes[:, 1], utility.gradient(lam) / utility.lipschitz, rtol=1e-14)
     np.testing.assert_allclose(state.heights, [function.value(lam) / function.lipschitz], rtol=1e-14)

@@ -97,3 +97,22 @@ def test_functions_of_a_script_that_say_ib_reach_worker_processes():
 
 def test_the_version_stands_in_one_place():
     assert ib.__version__ == metadata.version("inbounds"), "after a change of version, install again: pip install -e ."
+
+
+def test_a_name_means_one_thing():
+    """Each public name at the top of a module belongs to one room; the checker, which stands alone, has its own.
+
+    Within a room files share names on purpose: every algorithm has its `State`, every format its `read`.
+    """
+    root, rooms = Path(ib.__file__).parent, {}
+    for path in root.rglob("*.py"):
+        if path == root / "proofs" / "verify.py":
+            continue
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names.append(node.name)
+            for name in names:
+                rooms.setdefault(name, set()).add(path.relative_to(root).parts[0])
+    assert {name: found for name, found in rooms.items() if len(found) > 1 and not name.startswith("_")} == {}

@@ -11,7 +11,7 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
 
-Entry = TypeVar("Entry")
+Value = TypeVar("Value")
 
 
 def is_whole(value: Any, least: int) -> bool:
@@ -32,7 +32,7 @@ def finite_or_nan(value: Any) -> float:
     return float(value) if real and math.isfinite(value) else math.nan
 
 
-def named(name: str, table: Mapping[str, Entry], what: str) -> Entry:
+def named(name: str, table: Mapping[str, Value], what: str) -> Value:
     """The entry of a table that the user chose by its name; `what` the table lists, in the error message."""
     if name not in table:
         raise InvalidInput(f"no {what} is called {name!r}; there are: {', '.join(table)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inbounds.exact.bundle import Progress
+from inbounds.exact.bundle import GapProgress
 from inbounds.exact.methods import best_mixture
 from inbounds.exact.solution import Solution, assemble
 from inbounds.problem.cmdp import CMDP
@@ -14,7 +14,7 @@ def solve(
     method: str = "auto",
     *,
     tolerance: float = 1e-8,
-    progress: Progress | None = None,
+    progress: GapProgress | None = None,
     certificate: bool = True,
     time_limit: float | None = None,
 ) -> Solution:

@@ -160,13 +160,13 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         if state.slopes.shape[1] > 0:
             since = int(state.steps[0]) % constants.refresh
             if since == 0:
-                look(state, constants)
+                take_slopes(state, constants)
             stop = min(until, drawn + constants.refresh - since)
         drawn = take_steps(state, constants.steps, world, rng, drawn, stop)
     return drawn
 
 
-def look(state: State, constants: Constants) -> None:
+def take_slopes(state: State, constants: Constants) -> None:
     """The functions at the lam of now: their gradients and, of the constraints, their values; in scaled units."""
     weights = state.tree[: len(state.pair_sums)]
     occupancy = freeze(weights / weights.sum())

@@ -43,7 +43,7 @@ from inbounds.criteria.contract import Criterion
 from inbounds.exact.highs import INFINITE, SMALL, Columns, minimise
 from inbounds.exact.mixture import Mixture, Units
 
-Progress = Callable[[int, float, float], None]
+GapProgress = Callable[[int, float, float], None]
 """Called after every unconstrained solve with their number so far, and the bounds below and above the optimum."""
 
 _LEVEL = 0.5
@@ -90,7 +90,7 @@ class Bundle:
         self._units = Units.of(criterion, reward, scales)
         self._dual = _Dual(criterion, self._units.objective(reward), margins, scales)
 
-    def solve(self, tolerance: float = 1e-8, progress: Progress | None = None) -> Mixture | None:
+    def solve(self, tolerance: float = 1e-8, progress: GapProgress | None = None) -> Mixture | None:
         """The occupancy of a best policy in bounds, with prices; None when prices prove that no policy is in bounds.
 
         The gap is at most `tolerance` relative to the optimum (or to a hundredth of the spread of the rewards where the
@@ -225,7 +225,7 @@ class _Master(NamedTuple):
 def _close_gap(
     dual: _Dual,
     gap_allowed: Callable[[float], float],
-    report: Progress | None,
+    report: GapProgress | None,
     prices_sum_to_one: bool,
 ) -> Floats | None:
     """Add cuts until the gap is small enough; the weights of the mixture, or None when no policy is in bounds."""

@@ -9,7 +9,7 @@ import numpy as np
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import ROUNDING, within_rounding
 from inbounds.errors import InvalidInput
-from inbounds.exact.bundle import Bundle, Progress
+from inbounds.exact.bundle import Bundle, GapProgress
 from inbounds.exact.feasibility import PROGRAM_ENTRIES, Slater, infeasible, slater, spare_occupancy
 from inbounds.exact.lp import occupancy_lp, vertex_near
 from inbounds.exact.mixture import Mixture, Units, flat_margins
@@ -24,7 +24,7 @@ def best_mixture(
     method: str = "auto",
     *,
     tolerance: float = 1e-8,
-    progress: Progress | None = None,
+    progress: GapProgress | None = None,
     time_limit: float | None = None,
 ) -> tuple[Mixture, str]:
     """The occupancy of a best policy in bounds, and the method that found it; raises `Infeasible` when there is none.
@@ -63,7 +63,7 @@ def _chosen(problem: CMDP) -> str:
 
 
 def _attempt(
-    problem: CMDP, method: str, tolerance: float, progress: Progress | None, time_limit: float | None
+    problem: CMDP, method: str, tolerance: float, progress: GapProgress | None, time_limit: float | None
 ) -> tuple[Mixture | Slater, str]:
     """A mixture in bounds; or, when there is none, the largest joint margin, which is negative: the proof."""
     if method == "policy iteration" and problem.n_constraints == 0:
@@ -86,7 +86,7 @@ def _attempt(
     return best._replace(occupancy=spent, linked=linked), by
 
 
-def _unconstrained(problem: CMDP, tolerance: float, progress: Progress | None) -> Mixture:
+def _unconstrained(problem: CMDP, tolerance: float, progress: GapProgress | None) -> Mixture:
     """One solve: no prices are to be found."""
     criterion, reward = criterion_of(problem), problem.reward.ravel()
     units = Units.of(criterion, reward, np.empty(0))

@@ -31,7 +31,7 @@ from typing import Any
 
 from inbounds.errors import InvalidInput
 from inbounds.formats import npz, toml
-from inbounds.formats.atomic import named, replaced
+from inbounds.formats.atomic import naming, replaced
 
 FORMATS: dict[str, Any] = {".npz": npz, ".toml": toml}
 
@@ -42,7 +42,7 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     Their form has been checked; whether the numbers are a model is for the record to say.
     """
     file, file_format = _recognised(path)
-    with named(file, "read"):
+    with naming(file, "read"):
         mode = file.stat().st_mode  # before opening: opening a pipe would wait for its other end
         if stat.S_ISDIR(mode):
             raise InvalidInput("is a directory, not a model file")
@@ -58,7 +58,7 @@ def write_model(model: Any, path: str | os.PathLike[str]) -> None:
     was there before is still there.
     """
     file, file_format = _recognised(path)
-    with named(file, "written"), replaced(file) as stream:
+    with naming(file, "written"), replaced(file) as stream:
         file_format.write(model, stream)
 
 

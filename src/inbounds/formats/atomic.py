@@ -57,7 +57,7 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def named(path: str | os.PathLike[str], done: str) -> Iterator[None]:
+def naming(path: str | os.PathLike[str], done: str) -> Iterator[None]:
     """Whatever goes wrong in the block ends in one `InvalidInput` that names the file, "read" or "written"."""
     try:
         yield

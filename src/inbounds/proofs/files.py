@@ -19,7 +19,7 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import npz
-from inbounds.formats.atomic import named, replaced
+from inbounds.formats.atomic import naming, replaced
 from inbounds.formats.criterion import criterion_in_file
 from inbounds.formats.labels import shown
 from inbounds.problem.constraint import Constraint
@@ -84,7 +84,7 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
     except InvalidInput as error:
         raise InvalidInput(f"{path}: cannot be written, because its model could not be saved: {error}") from error
     document = {"kind": KIND, "version": VERSION, "model": model, "constraints": constraints} | content
-    with named(path, "written"), replaced(Path(path)) as stream:
+    with naming(path, "written"), replaced(Path(path)) as stream:
         stream.write(sealed(document))
 
 
@@ -112,7 +112,7 @@ def _seal(head: bytes) -> bytes:
 
 def load_certificate(path: str | os.PathLike[str]) -> Certificate | InfeasibilityCertificate:
     """The certificate in a JSON file. Its form and its seal are checked; checking the proof is the work of `verify`."""
-    with named(path, "read"):
+    with naming(path, "read"):
         content = Path(path).read_bytes()
     try:
         document = json.loads(content.decode("utf-8"))

@@ -108,7 +108,7 @@ def prove(
 ) -> Proved:
     """Lower bounds that all hold with probability 1 - `alpha`, given everything that happened before."""
     world = simulator.open()
-    run = fitted(advance, world)
+    run = fitted(walk_and_bet, world)
     design = make_design(simulator, policy, guess)
     discount = simulator.discount
     stakes = make_stakes(design.least, guess.mean, guess.variance(discount), alpha, samples * (1.0 - discount))
@@ -125,7 +125,7 @@ def prove(
 
 
 @compiled
-def advance(
+def walk_and_bet(
     design: Design,
     stakes: Stakes,
     fortune: Fortune,
