@@ -141,7 +141,7 @@ def test_one_that_refuses_does_not_stop_the_others() -> None:
 def test_wrong_input_is_named(change: dict, message: str) -> None:
     with pytest.raises(ib.InvalidInput, match=message):
         ib.compare(ib.zoo.queue(), **{"algorithms": ["cspda"], **SMALL, **change})
-    with pytest.raises(ib.InvalidInput, match="takes a discounted problem"):
+    with pytest.raises(ib.InvalidInput, match="compare is for discounted problems"):
         ib.compare(ib.zoo.three_cycle())  # type: ignore[arg-type]
 
 

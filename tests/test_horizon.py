@@ -691,3 +691,13 @@ def test_a_policy_normalised_twice_has_the_same_bits():
     weights = np.random.default_rng(0).exponential(size=(media.horizon, media.n_pairs))
     policy = ib.Policy.from_occupancy(media, weights)
     assert np.array_equal(ib.Policy(media.pairs, policy.probabilities).probabilities, policy.probabilities)
+
+
+def test_stages_of_transitions_may_come_as_a_tuple_a_list_or_an_array():
+    moves = np.random.default_rng(0).dirichlet(np.ones(2), size=(3, 3))
+    problems = [ib.CMDP(**parts(transition=form)) for form in (tuple(moves), list(moves), moves)]
+    for problem in problems:
+        for stage, matrix in zip(problem.transition, moves, strict=True):
+            np.testing.assert_allclose(stage.toarray(), matrix, atol=1e-15)
+    with pytest.raises(ib.InvalidInput, match="transition has stages, which is for a finite horizon"):
+        ib.CMDP(**parts(transition=moves, horizon=None, discount=0.5, constraints=()))

@@ -319,3 +319,37 @@ def test_polish_of_the_queue_and_of_problems_without_constraints():
     assert solve(free, method="polish").reward == pytest.approx(solve(free, method="lp").reward, rel=1e-12)
     media = ib.zoo.media()
     assert solve(media, method="polish").reward == pytest.approx(solve(media, method="lp").reward, rel=1e-12)
+
+
+@pytest.mark.parametrize("left", [1e-6, 1e-7, 1e-8, 1e-9])
+def test_discounts_close_to_one(left):
+    """There HiGHS gives up, or calls an optimum what is none; auto then goes through unconstrained problems."""
+    for seed in range(3):
+        cmdp = ib.zoo.garnet(states=15, actions=3, successors=3, constraints=1, discount=1.0 - left, seed=seed)
+        best, bundle = ib.solve(cmdp), ib.solve(cmdp, "bundle")
+        # The upper bound is rounded about eight times, and 1 / (1 - discount) multiplies that.
+        assert best.in_bounds and best.gap <= max(2.0 * bundle.gap, 1e-8 * best.reward) + 1e-15 / left
+    queue = ib.solve(ib.zoo.queue(discount=1.0 - left))
+    assert queue.reward == pytest.approx(1.6018255512914479, abs=20.0 * left + 1e-6)  # the average's optimum
+
+
+@pytest.mark.parametrize("link", [1e-6, 1e-9, 1e-11])
+def test_averages_of_blocks_that_hardly_meet(link):
+    """Two blocks of five states, left with probability `link`: what HiGHS calls an optimum can be far from one."""
+    rng = np.random.default_rng(0)
+    moves = np.zeros((10, 2, 10))
+    for s in range(10):
+        own = slice(0, 5) if s < 5 else slice(5, 10)
+        other = slice(5, 10) if s < 5 else slice(0, 5)
+        moves[s, :, own] = (1.0 - link) * rng.dirichlet(np.ones(5), size=2)
+        moves[s, :, other] = link / 5
+    cmdp = ib.CMDP.from_dense(
+        moves,
+        reward=rng.random((10, 2)),
+        constraints=[ib.Constraint(rng.random((10, 2)), at_most=0.5, name="limit")],
+        initial=np.full(10, 0.1),
+        average=True,
+    )
+    best, bundle = ib.solve(cmdp), ib.solve(cmdp, "bundle")
+    assert best.in_bounds and best.gap <= max(2.0 * bundle.gap, 1e-7)
+    assert max(best.reward, bundle.reward) <= min(best.upper_bound, bundle.upper_bound) + 1e-12

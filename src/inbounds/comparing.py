@@ -19,6 +19,7 @@ from inbounds.errors import InvalidInput
 from inbounds.exact.methods import solve_uncertified
 from inbounds.inputs import named, whole_number
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.criterion import require_criterion
 from inbounds.studies.comparison import Comparison, Entry
 from inbounds.studies.parallel import valid_workers
 from inbounds.studies.runs import curves, run_arms
@@ -73,8 +74,9 @@ def compare(
     >>> found.entry("crpo").rewards.shape, round(found.optimum, 6)  # 2 seeds, 12 checkpoints
     ((2, 12), 4.644858)
     """
-    if not isinstance(cmdp, CMDP) or cmdp.discount is None:
+    if not isinstance(cmdp, CMDP):
         raise InvalidInput(f"compare takes a discounted problem, a CMDP; found {cmdp!r}")
+    require_criterion(cmdp, "discounted", "compare")
     seeds, samples = whole_number(seeds, "seeds"), whole_number(samples, "samples", least=1_000)
     chosen, workers = _settings(algorithms, preset), valid_workers(workers)
     counts = sorted({round(count) for count in np.geomspace(_FIRST * samples, samples, _CHECKPOINTS)})

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import click
 
 COMMANDS = ("algorithms", "compare", "frontier", "learn", "plan", "reproduce", "solve", "verify", "zoo")
-EXIT_INVALID, EXIT_INFEASIBLE = 2, 3
+EXIT_FAILED, EXIT_INVALID, EXIT_INFEASIBLE = 1, 2, 3
 
 
 class _Cli(click.Group):
@@ -31,6 +31,8 @@ class _Cli(click.Group):
             _fail(str(error), EXIT_INVALID)
         except Infeasible as error:
             _fail(str(error), EXIT_INFEASIBLE)
+        except RuntimeError as error:
+            _fail(str(error), EXIT_FAILED)
         except MemoryError as error:
             _fail(f"the problem does not fit into memory ({error or 'no details'})", EXIT_INVALID)
         except BrokenPipeError:  # of `| head`: click ends quietly

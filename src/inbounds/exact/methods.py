@@ -42,10 +42,10 @@ def best_mixture(
             valid = False
         if not valid:
             raise InvalidInput(f"{what} must be a number above 0, found {number!r}")
-    chosen = _chosen(problem) if method == "auto" else method
-    found, by = _attempt(problem, chosen, tolerance, progress, time_limit)
+    attempt = partial(_attempt, method=method, tolerance=tolerance, time_limit=time_limit)
+    found, by = attempt(problem, progress=progress)
     if isinstance(found, Slater):
-        raise infeasible(problem, found, lambda other: _attempt(other, chosen, tolerance, None, time_limit)[0])
+        raise infeasible(problem, found, lambda other: attempt(other)[0])
     return found, by
 
 
@@ -55,35 +55,66 @@ def solve_uncertified(problem: CMDP, method: str = "auto", *, tolerance: float =
     return assemble(problem, found, method=by)
 
 
-def _chosen(problem: CMDP) -> str:
-    """Small programs are solved at once; larger ones through unconstrained problems, of which there may be just one."""
-    if problem.reward.size <= PROGRAM_ENTRIES:
-        return "lp"
-    return "bundle" if problem.n_constraints else "policy iteration"
-
-
 def _attempt(
-    problem: CMDP, method: str, tolerance: float, progress: GapProgress | None, time_limit: float | None
+    problem: CMDP, method: str, tolerance: float, time_limit: float | None, progress: GapProgress | None = None
 ) -> tuple[Mixture | Slater, str]:
-    """A mixture in bounds; or, when there is none, the largest joint margin, which is negative: the proof."""
-    if method == "policy iteration" and problem.n_constraints == 0:
-        return _unconstrained(problem, tolerance, progress), method
-    criterion, by = criterion_of(problem), "lp"
-    best: Mixture | None = None
+    """A mixture in bounds; or, when there is none, the largest joint margin, which is negative: the proof.
+
+    "auto" takes the linear program for small problems, if its answer is as good as was asked for: where chains hardly
+    mix, what HiGHS calls an optimum need not be one. Larger problems, and those, go through unconstrained ones, of
+    which there may be just one.
+    """
+    criterion = criterion_of(problem)
+    small = method == "auto" and problem.reward.size <= PROGRAM_ENTRIES
+    candidates: list[tuple[Mixture, str]] = []
+    if small or method == "lp":
+        program = occupancy_lp(problem, time_limit=time_limit)
+        if program is not None and _in_bounds(problem, program):
+            candidates.append((_linked(problem, program, tolerance), "lp"))
+            if method == "lp" or _gap(problem, candidates[0][0]) <= _gap_allowed(problem, program, tolerance):
+                return candidates[0]
+    if method != "lp" and problem.n_constraints == 0:
+        return _unconstrained(problem, tolerance, progress), "policy iteration"
     if method != "lp":
         bundle = Bundle(criterion, problem.reward.ravel(), flat_margins(problem), problem.margin_scales)
-        best, by = bundle.solve(tolerance, progress), "bundle"
-        if best is not None and method == "polish":
-            best, by = _polished(problem, best, time_limit)
-    if best is None or not _in_bounds(problem, best):
-        found, by = _by_lp(problem, method == "lp", time_limit), "lp"
-        if isinstance(found, Slater):
-            return found, by
-        best = found
+        found = bundle.solve(tolerance, progress)
+        if found is not None and _in_bounds(problem, found):
+            candidates.append((_linked(problem, found, tolerance), "bundle"))
+            if method == "polish":
+                vertex = _polished(problem, candidates[-1][0], tolerance, time_limit)
+                candidates = candidates if vertex is None else [(vertex, "polish")]
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        return min(candidates, key=lambda candidate: _gap(problem, candidate[0]))
+    # HiGHS often answers "unknown" when no policy is in bounds; the Slater constant tells.
+    best = slater(problem)
+    if best.proves_infeasible(problem.margin_scales):
+        return best, "slater"
+    # Bounds that only just can be met leave HiGHS no room to move; half of what counts as rounding is enough.
+    program = occupancy_lp(problem, relaxed=0.5 * ROUNDING, time_limit=time_limit)
+    if program is None:
+        raise RuntimeError('HiGHS found no optimum of a feasible problem; take the method "bundle"')
+    return _linked(problem, program, tolerance), "lp"
+
+
+def _linked(problem: CMDP, found: Mixture, tolerance: float) -> Mixture:
+    """With an occupancy that some policy has."""
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
-    spare = partial(spare_occupancy, problem, best)
-    spent, linked = criterion.linked(best.occupancy, spare, tolerance, scaled)
-    return best._replace(occupancy=spent, linked=linked), by
+    spare = partial(spare_occupancy, problem, found)
+    spent, linked = criterion_of(problem).linked(found.occupancy, spare, tolerance, scaled)
+    return found._replace(occupancy=spent, linked=linked)
+
+
+def _gap(problem: CMDP, found: Mixture) -> float:
+    """Between the upper bound and the reward of the policy itself; infinite where that is out of bounds."""
+    judged = assemble(problem, found, method="")
+    return judged.gap if judged.in_bounds else np.inf
+
+
+def _gap_allowed(problem: CMDP, found: Mixture, tolerance: float) -> float:
+    units = Units.of(criterion_of(problem), problem.reward.ravel(), problem.margin_scales)
+    return tolerance * max(abs(found.upper_bound), 0.01 * units.spread)
 
 
 def _unconstrained(problem: CMDP, tolerance: float, progress: GapProgress | None) -> Mixture:
@@ -108,27 +139,12 @@ def _in_bounds(problem: CMDP, found: Mixture) -> bool:
     return within_rounding(margins, problem.margin_scales)
 
 
-def _by_lp(problem: CMDP, hopeful: bool, time_limit: float | None) -> Mixture | Slater:
-    """By the linear program; unless one is `hopeful`, after a look whether any policy is in bounds."""
-    found = occupancy_lp(problem, time_limit=time_limit) if hopeful else None
-    if found is None or not _in_bounds(problem, found):
-        # HiGHS often answers "unknown" when no policy is in bounds; the Slater constant tells.
-        best = slater(problem)
-        if best.proves_infeasible(problem.margin_scales):
-            return best
-        # Bounds that only just can be met leave HiGHS no room to move; half of what counts as rounding is enough.
-        found = occupancy_lp(problem, relaxed=0.5 * ROUNDING, time_limit=time_limit)
-        if found is None:
-            raise RuntimeError("HiGHS found no optimum of a feasible problem; please report it")
-    return found
-
-
-def _polished(problem: CMDP, found: Mixture, time_limit: float | None) -> tuple[Mixture, str]:
-    """The exact vertex next to a mixture; the mixture itself when HiGHS does not get there."""
+def _polished(problem: CMDP, found: Mixture, tolerance: float, time_limit: float | None) -> Mixture | None:
+    """The exact vertex next to a mixture, if HiGHS gets there."""
     vertex = occupancy_lp(problem, start=vertex_near(problem, found), time_limit=time_limit)
     if vertex is None or not _in_bounds(problem, vertex):
-        return found, "bundle"
-    gap, reward = found.upper_bound - found.value(problem.reward), vertex.value(problem.reward)
-    close = max(gap, 1e-9 * abs(reward))  # HiGHS's multipliers are good to about 1e-10
-    kept = vertex._replace(unconstrained_solves=found.unconstrained_solves, spare=found.spare)
-    return (kept, "polish") if vertex.upper_bound - reward <= close else (found, "bundle")
+        return None
+    vertex = vertex._replace(unconstrained_solves=found.unconstrained_solves, spare=found.spare)
+    vertex = _linked(problem, vertex, tolerance)
+    close = max(_gap(problem, found), 1e-9 * abs(vertex.upper_bound))  # HiGHS's multipliers are good to about 1e-10
+    return vertex if _gap(problem, vertex) <= close else None

@@ -13,6 +13,7 @@ from inbounds.errors import InvalidInput
 from inbounds.inputs import whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
+from inbounds.problem.criterion import require_criterion
 from inbounds.problem.policy import Policy
 
 
@@ -82,7 +83,7 @@ class Truncation:
         >>> abs(ib.evaluate(queue, best).reward - ib.solve(queue).reward) < 1e-4
         True
         """
-        discount = discount_of(self.cmdp)
+        discount = self.cmdp.discount
         afterwards = afterwards or policy.at(0)
         spent = occupancy(self.problem, policy)
         weights = (1.0 - discount) * discount ** np.arange(self.horizon)
@@ -118,7 +119,8 @@ def truncate(cmdp: CMDP, epsilon: float | None = None, *, horizon: int | None = 
     """
     if (epsilon is None) == (horizon is None):
         raise InvalidInput("truncate needs exactly one of epsilon and horizon=")
-    discount = discount_of(cmdp)
+    require_criterion(cmdp, "discounted", "truncate")
+    discount = cmdp.discount
     stages = _stages_for(discount, epsilon) if epsilon is not None else whole_number(horizon, "horizon")
     powers = discount ** np.arange(stages)
     left = discount**stages
@@ -145,13 +147,6 @@ def truncate(cmdp: CMDP, epsilon: float | None = None, *, horizon: int | None = 
         reward_error=left * float(np.abs(cmdp.reward).max()),
         margin_errors=freeze(left * np.abs(cmdp.margins).max(axis=1)),
     )
-
-
-def discount_of(cmdp: CMDP) -> float:
-    """Of a problem that is discounted; others are refused."""
-    if cmdp.discount is None:
-        raise InvalidInput(f"only a discounted problem can be truncated, found {cmdp!r}")
-    return cmdp.discount
 
 
 def _stages_for(discount: float, epsilon: float) -> int:

@@ -386,10 +386,15 @@ def valid_initial(initial: Any, pairs: Pairs) -> Floats:
 
 def _valid_transitions(transition: Any, horizon: int | None, pairs: Pairs) -> Any:
     """The checked CSR array; with a horizon, H of them: one that serves several stages is checked and kept once."""
+    several = isinstance(transition, list | np.ndarray) and len(transition) > 0 and np.ndim(transition[0]) == 2
+    staged = several or isinstance(transition, tuple)
     if horizon is None:
+        if staged:
+            raise InvalidInput("transition has stages, which is for a finite horizon: give horizon=")
         return valid_transition(transition, pairs)
-    if not isinstance(transition, tuple):
+    if not staged:
         return (valid_transition(transition, pairs),) * horizon
+    transition = tuple(transition)  # of an array every look makes a new view of a stage
     if len(transition) != horizon:
         raise InvalidInput(f"transition has {len(transition)} stages, but the horizon is {horizon}")
     checked: dict[int, Any] = {}

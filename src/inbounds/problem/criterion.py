@@ -15,7 +15,7 @@ CRITERION_NAMES = {"discount": "discounted", "horizon": "finite-horizon", "avera
 
 def criterion_in_words(criterion: dict[str, Any]) -> str:
     ((name, value),) = criterion.items()
-    return "long-run average" if name == "average" else f"{name} {value:g}"
+    return "long-run average" if name == "average" else f"{name} {value:.12g}"
 
 
 def valid_criterion(discount: Any, horizon: Any, average: Any) -> dict[str, Any]:
