@@ -12,6 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+import inbounds as ib
 from inbounds.criteria import average
 from inbounds.criteria.average import Average, dense_stationary
 from inbounds.criteria.contract import Found
@@ -878,3 +879,18 @@ def test_graphs_of_policies_agree_with_reachability():
         classes = classes_of(graph_of(as_chain(matrix)))
         found = sorted(np.flatnonzero(classes.label == label).tolist() for label in classes.closed_ones)
         assert found == sorted(inside.tolist() for inside in closed_classes(matrix))
+
+
+def test_classes_that_tie_are_told_apart_from_any_start():
+    """Staying at 1 and at 2 both pay 2: a solve begun elsewhere left a bracket of 1e-5, and the bundle stuck."""
+    moves = np.eye(3)[[0, 1, 1, 1, 2, 2, 2, 0, 0]]
+    reward = [0, 0, -2, 2, 3, 2, 2, 0, 0]
+    signal = [0.506, -1.871, -0.81, 0.302, -0.942, 0.605, 0.611, 0.134, -2.134]
+    cmdp = problem([0, 3, 6, 9], moves, reward, [Constraint(signal, at_most=1 / 3, name="limit")])
+    best = ib.solve(cmdp, "bundle")
+    assert best.upper_bound == pytest.approx(2.0, abs=1e-7) and best.reward == pytest.approx(2.0, abs=1e-6)
+    criterion, rng = Average(cmdp), np.random.default_rng(0)
+    for _ in range(30):
+        start = criterion.solve(rng.normal(size=9), 1e-9)
+        found = criterion.solve(np.array(reward, dtype=float), 1e-9, start)
+        assert found.upper - found.lower <= 2e-9
