@@ -27,6 +27,8 @@ class _Cli(click.Group):
 
         try:
             return super().invoke(ctx)
+        except (click.exceptions.Exit, click.Abort, BrokenPipeError):  # not failures; the last is of `| head`
+            raise
         except InvalidInput as error:
             _fail(str(error), EXIT_INVALID)
         except Infeasible as error:
@@ -35,8 +37,6 @@ class _Cli(click.Group):
             _fail(str(error), EXIT_FAILED)
         except MemoryError as error:
             _fail(f"the problem does not fit into memory ({error or 'no details'})", EXIT_INVALID)
-        except BrokenPipeError:  # of `| head`: click ends quietly
-            raise
         except OSError as error:
             _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_INVALID)
 
