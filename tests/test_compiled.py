@@ -222,3 +222,18 @@ project_prices(u, 4.0)
 print(*u)
 """
     assert in_another_process({"NUMBA_CACHE_DIR": str(tmp_path / "file")}, script) == ["0.0", "4.0"]
+
+
+def test_small_problems_wait_for_no_compiler(tmp_path: Path) -> None:
+    """The first answer of a new installation, in every criterion, and that there is none."""
+    script = """
+import inbounds as ib
+for problem in (ib.zoo.queue(), ib.zoo.three_cycle(), ib.zoo.admission(buffer=40)):
+    assert ib.solve(problem).certificate.in_bounds and ib.slater(problem).value > 0.0
+    try:
+        ib.solve(problem.tightened(10.0))
+    except ib.Infeasible as error:
+        print(error.slater < 0.0)
+"""
+    assert in_another_process({"NUMBA_CACHE_DIR": str(tmp_path)}, script) == ["True"] * 3
+    assert not [path for path in tmp_path.rglob("*") if path.suffix in (".nbi", ".nbc")]

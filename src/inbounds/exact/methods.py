@@ -71,9 +71,12 @@ def _attempt(
         program = occupancy_lp(problem, time_limit=time_limit)
         if program is not None and _in_bounds(problem, program):
             candidates.append((_linked(problem, program, tolerance), "lp"))
-            if method == "lp" or _gap(problem, candidates[0][0]) <= _gap_allowed(problem, program, tolerance):
+            allowed = _gap_allowed(problem, program.upper_bound, tolerance)
+            if method == "lp" or _gap(problem, candidates[0][0]) <= allowed:
                 return candidates[0]
-    if method != "lp" and problem.n_constraints == 0:
+        elif (best := slater(problem)).proves_infeasible(problem.margin_scales):
+            return best, "slater"  # HiGHS itself often answers "unknown" when no policy is in bounds
+    if method == "auto" and problem.n_constraints == 0:
         return _unconstrained(problem, tolerance, progress), "policy iteration"
     if method != "lp":
         bundle = Bundle(criterion, problem.reward.ravel(), flat_margins(problem), problem.margin_scales)
@@ -87,9 +90,7 @@ def _attempt(
         return candidates[0]
     if candidates:
         return min(candidates, key=lambda candidate: _gap(problem, candidate[0]))
-    # HiGHS often answers "unknown" when no policy is in bounds; the Slater constant tells.
-    best = slater(problem)
-    if best.proves_infeasible(problem.margin_scales):
+    if method != "lp" and (best := slater(problem)).proves_infeasible(problem.margin_scales):
         return best, "slater"
     # Bounds that only just can be met leave HiGHS no room to move; half of what counts as rounding is enough.
     program = occupancy_lp(problem, relaxed=0.5 * ROUNDING, time_limit=time_limit)
@@ -112,20 +113,19 @@ def _gap(problem: CMDP, found: Mixture) -> float:
     return judged.gap if judged.in_bounds else np.inf
 
 
-def _gap_allowed(problem: CMDP, found: Mixture, tolerance: float) -> float:
+def _gap_allowed(problem: CMDP, upper: float, tolerance: float) -> float:
+    """Relative to the optimum, or to a hundredth of the spread of the rewards where that is closer to zero."""
     units = Units.of(criterion_of(problem), problem.reward.ravel(), problem.margin_scales)
-    return tolerance * max(abs(found.upper_bound), 0.01 * units.spread)
+    return tolerance * max(abs(upper), 0.01 * units.spread)
 
 
 def _unconstrained(problem: CMDP, tolerance: float, progress: GapProgress | None) -> Mixture:
     """One solve: no prices are to be found."""
     criterion, reward = criterion_of(problem), problem.reward.ravel()
-    units = Units.of(criterion, reward, np.empty(0))
-    found = criterion.solve(reward, tolerance * max(abs(units.centre), 0.01 * units.spread))
-    allowed = tolerance * max(
-        abs(found.upper), 0.01 * units.spread
-    )  # the optimum may be closer to zero than the centre
-    if found.upper - found.lower > allowed:
+    middle = 0.5 * (float(reward.min()) + float(reward.max())) * problem.layers
+    found = criterion.solve(reward, _gap_allowed(problem, middle, tolerance))
+    allowed = _gap_allowed(problem, found.upper, tolerance)
+    if found.upper - found.lower > allowed:  # the optimum is closer to zero than the middle of the rewards
         found = criterion.solve(reward, allowed, found)
     if progress is not None:
         progress(1, found.lower, found.upper)
