@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -94,6 +95,42 @@ def false_certificates(repetitions: int, samples: int, value: Any) -> int:
         certify_by_samples(policy, simulator, confidence=0.95, samples=samples, seed=seed, value=value).in_bounds
         for seed in range(repetitions)
     )
+
+
+def out_by_a_little() -> ib.CMDP:
+    """Fair coin flips whose one policy has the margin -0.05."""
+    return ib.CMDP(
+        offsets=[0, 1, 2],
+        transition=np.full((2, 2), 0.5),
+        reward=[0.0, 1.0],
+        constraints=[ib.Constraint([1.0, -1.0], at_least=0.05, name="c")],
+        initial=[0.5, 0.5],
+        discount=0.9,
+    )
+
+
+@pytest.mark.parametrize("guess", [sign * 10.0**power for power in (-6, -3, 0, 2, 3, 4, 6) for sign in (1.0, -1.0)])
+def test_guesses_far_off_certify_no_policy_that_is_out_of_bounds(guess: float) -> None:
+    """200 runs at 99 % with guesses of 100 and more below: at most 6 false certificates (P(7 or more) < .005)."""
+    cmdp, runs = out_by_a_little(), 200 if guess in (-1e2, -1e3, -1e4) else 20
+    simulator, policy = cmdp.simulator(), ib.Policy.uniform(cmdp)
+    value = np.array([[0.5, 0.5], [guess, guess]])
+    certs = [ib.certify(policy, simulator, samples=3000, seed=seed, value=value) for seed in range(runs)]
+    assert sum(cert.in_bounds for cert in certs) <= 0.01 * runs + 3 * math.sqrt(runs * 0.01 * 0.99)
+    assert all(-1.05 <= cert.margins_lower[0] for cert in certs)
+
+
+@pytest.mark.parametrize("guess", [1e300, -1e300, 1e4, -1e4, 1e-300])
+def test_guesses_far_off_for_a_users_simulator_and_as_models(guess: float) -> None:
+    cmdp = out_by_a_little()
+    user = as_user_simulator(cmdp, lambda: None)
+    for value in (
+        np.full((2, 2), guess),
+        dataclasses.replace(cmdp, reward=[guess, -guess]),
+        dataclasses.replace(cmdp, constraints=[ib.Constraint([guess, guess / 2], at_least=0.0, name="c")]),
+    ):
+        cert = ib.certify(ib.Policy.uniform(cmdp), user, samples=500, seed=1, value=value)
+        assert not cert.in_bounds and np.isfinite(cert.reward_lower) and cert.samples == 500
 
 
 @pytest.mark.parametrize("value", [np.zeros((2, 2)), coin()[0], None], ids=["none", "exact", "pilot"])
@@ -256,6 +293,9 @@ def test_wrong_input_is_refused_by_name() -> None:
         ({"samples": 10, "seed": -1}, "seed must be a whole number"),
         ({"samples": 10, "value": np.zeros(2)}, r"shape \[K \+ 1, n\] = \(2, 2\), the reward first"),
         ({"samples": 10, "value": np.full((2, 2), np.nan)}, "finite numbers"),
+        ({"samples": 10, "value": [[1, 2], [3, 10**400]]}, "finite numbers"),
+        ({"samples": 10, "value": [[1, 2], [3]]}, "finite numbers"),
+        ({"samples": 10, "value": np.full((2, 2), np.inf)}, "finite numbers"),
         ({"samples": 10, "value": "model"}, "value must be a CMDP"),
         ({"samples": 10, "value": SMALL}, "value must be a model of the same problem"),
     ):

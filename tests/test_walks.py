@@ -115,8 +115,9 @@ def enumerate_walks(cmdp: ib.CMDP, policy: ib.Policy, design: walks.Design, step
         where[:] = [0, 0]
         drawn, complete = walk(design, world, Scripted(), log, 0, steps, totals, active)
         assert 1 <= drawn <= steps
-        lowest = min(lowest, float(np.min(totals - design.least)))
-        if not complete:
+        if complete:  # one that the budget cuts is no sample
+            lowest = min(lowest, float(np.min(totals - design.least)))
+        else:
             totals = totals + active * (truth[where[0]] - design.state_values[where[0]])
         mean += script.probability * totals
         mass += script.probability
@@ -159,6 +160,40 @@ def test_the_floor_only_lowers_the_mean_and_no_walk_is_below_its_least(depth: fl
     assert np.all(mean <= truth + 1e-12)
     assert np.any(mean < truth - 1e-3)  # it was reached, so this tests something
     assert lowest >= 0.0
+
+
+DECADES = [0.0] + [sign * 10.0**power for power in range(-6, 7) for sign in (1.0, -1.0)]
+
+
+@pytest.mark.parametrize("magnitude", DECADES)
+@pytest.mark.parametrize("kind", ["everywhere", "drawn", "with a model's floor", "with a floor of its size"])
+def test_no_walk_ends_below_its_least_however_wrong_the_guess(kind: str, magnitude: float) -> None:
+    """Twelve decades of guesses of both signs, every walk of up to three steps, both endings; and the mean is kept."""
+    simulator, rng = SMALL.simulator(), np.random.default_rng(3)
+    table = np.full((3, 3), magnitude)
+    if kind == "drawn":
+        table *= rng.random((3, 3))
+    values = walks.guess_from_array(table, HALF_HALF)
+    if kind.startswith("with"):
+        right = walks.guess_from_model(simulator.scaling.model(SMALL), HALF_HALF)
+        spread = np.zeros(3) if kind == "with a model's floor" else np.full(3, (magnitude / walks._FLOOR) ** 2)
+        values = values._replace(mean=right.mean, start_variance=np.zeros(3), step_variance=spread)
+    design = walks.make_design(simulator, HALF_HALF, values)._replace(starts=1)
+    mean, lowest = enumerate_walks(SMALL, HALF_HALF, design, steps=3)
+    assert lowest >= 0.0
+    assert np.all(mean <= SMALL.initial @ scaled_values(SMALL, HALF_HALF) + 1e-12 * max(1.0, abs(magnitude)))
+
+
+@pytest.mark.parametrize("magnitude", [1e-3, 1.0, 1e3, 1e6])
+def test_the_least_is_no_lower_than_it_must_be(magnitude: float) -> None:
+    """Against the lemma, term by term; a guess within the ranges, where the second term rules, is bounded as before."""
+    simulator, table = SMALL.simulator(), magnitude * np.random.default_rng(4).uniform(-1.0, 1.0, size=(3, 3))
+    values = walks.guess_from_array(table, HALF_HALF)
+    design = walks.make_design(simulator, HALF_HALF, values)
+    for k in range(3):
+        low, lowest = design.low[k], values.state_values[:, k].min()
+        crossing = min(design.floor[k], lowest) + low - values.pair_values[:, k].max()
+        assert design.least[k] == pytest.approx(min(design.floor[k], crossing), rel=1e-8, abs=1e-8)
 
 
 def test_the_predicted_variance_is_that_of_the_walks() -> None:

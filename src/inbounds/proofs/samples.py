@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,8 @@ def certify_by_samples(
 
     `value` is a guess of the policy's values, fixed before these samples; the better, the fewer samples it takes, but
     *no guess, however wrong, makes the certificate wrong*. A model, in the user's units, on which the policy is
-    evaluated; or the value of each pair [K + 1, n]: the reward's first, then the margins', normalised. By default a
+    evaluated; or the value of each pair [K + 1, n]: the reward's first, then the margins', normalised. What is beyond
+    the declared ranges, where no value can be, is moved to their ends. By default a
     tenth of the samples is spent on walks of the policy, of which an empirical model is made. `progress` is called with
     the samples drawn so far, about every million.
     """
@@ -166,21 +167,34 @@ def _given_guess(value: Any, policy: Policy, simulator: Simulator) -> Guess:
     scaling, pairs, rows = simulator.scaling, simulator.pairs, 1 + simulator.n_constraints
     if isinstance(value, CMDP):
         same = np.array_equal(value.offsets, pairs.offsets) and value.n_constraints == simulator.n_constraints
-        if not same or value.discount != simulator.discount:
+        if not same or value.criterion != simulator.criterion:
             raise InvalidInput(f"value must be a model of the same problem ({simulator!r}), found {value!r}")
-        return guess_from_model(scaling.model(value), policy)
+        return guess_from_model(_within_ranges(scaling.model(value)), policy)
     try:
         array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         array = np.empty(0)
     if array.shape != (rows, pairs.n_pairs) or not np.all(np.isfinite(array)):
         raise InvalidInput(
             f"value must be a CMDP or finite numbers of shape [K + 1, n] = ({rows}, {pairs.n_pairs}), "
             f"the reward first, found {value!r}"
         )
-    array[0] = (array[0] - scaling.reward_low) / scaling.reward_span
-    array[1:] /= scaling.margin_scales[:, None]
+    with np.errstate(over="ignore"):  # what is beyond the ranges is cut
+        array[0] = (array[0] - scaling.reward_low) / scaling.reward_span
+        array[1:] /= scaling.margin_scales[:, None]
+    array = np.clip(array, np.where(np.arange(rows) == 0, 0.0, -1.0)[:, None], 1.0)
     return guess_from_array(np.ascontiguousarray(array.T), policy)
+
+
+def _within_ranges(model: CMDP) -> CMDP:
+    """A model in scaled units with every reward in [0, 1] and every margin in [-1, 1].
+
+    No value lies beyond. A guess that does would be harmless, but it would save less, and rounding grows with it.
+    """
+    return model.asking(
+        reward=freeze(np.clip(model.reward, 0.0, 1.0)),
+        constraints=[replace(c, signal=freeze(np.clip(c.signal, -1.0, 1.0))) for c in model.constraints],
+    )
 
 
 def valid_confidence(confidence: Any) -> float:

@@ -16,9 +16,21 @@ noise of g v(s_{t+1}) around its mean. Every transition of a walk serves. The la
 **Its least value.** J from any state is at least `low`, the least that any pair may report (0 for the reward). If
 after a step the sum is below a `floor` chosen before the samples, the rest of the walk, worth g (v_true(s') - v(s'))
 on average, is replaced by g (low - v(s')), which is no more. So E[X] <= J, with equality when the floor is never
-reached, and
+reached. Let `lowest` = min v over all states, and max q be over the pairs that the policy can choose. *Lemma:* for every
+guess q, however wrong, and every floor,
 
-    X >= least = min(floor, min v) + low - max q        over all states, and all pairs that the policy can choose.
+    X >= least = min( floor,  min(floor, lowest) + low - max q ).
+
+Proof. Write T_0 for the mean over the starts and T_t for the sum after t steps. A walk makes at least one step, and
+there are two ways in which it ends at some step t >= 1.
+(1) The coin ends it, and T_t is not below the floor: X = T_t >= floor.
+(2) T_t is below the floor. It was not before, or the walk would have ended there: T_{t-1} >= floor if t > 1, and T_0,
+which is not compared with the floor, is a mean of v, so T_{t-1} >= min(floor, lowest). The terms g v(s') cancel:
+X = T_{t-1} + (1 - g) m + g v(s') - q + g (low - v(s')) = T_{t-1} + (1 - g) m + g low - q, with m >= low, and the bound
+follows. (A walk that the budget cuts is dropped; it is no sample.)
+The second term alone is not enough: where max q < low, a guess that is too low everywhere, it lies above the floor.
+In floating point (1) is a comparison, hence exact; in (2) one step rounds numbers that are not larger than a few times
+the largest of 1, |q|, |v| and |floor|, and `_RANGE_SLACK` times that is a million times what it can come to.
 
 No support that was merely observed enters, and no upper limit is needed: the bounds are one-sided.
 """
@@ -43,7 +55,7 @@ _START_NOISE = 0.1  # free starts are averaged until their variance is this much
 _STARTS_PER_STEP = 32  # but at most so many for each transition that a walk is expected to draw
 _FLOOR = 8.0  # standard deviations of a walk between its mean and the floor: tails are about exp(-1.4 * 8)
 _FLOOR_UNKNOWN = 4.0  # the same distance, in scaled units, when no model gives a standard deviation
-_RANGE_SLACK = 1e-9  # against rounding, of the least value of a walk
+_RANGE_SLACK = 1e-9  # against rounding, of the least value of a walk, relative to the numbers added up
 
 
 class Guess(NamedTuple):
@@ -124,8 +136,9 @@ def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
     lowest = guess.state_values.min(axis=0)
     floor = guess.mean - _FLOOR * np.sqrt(guess.variance(simulator.discount))
     floor = np.where(np.isfinite(floor), floor, lowest - _FLOOR_UNKNOWN)
-    possible = policy.probabilities > 0.0
-    least = np.minimum(floor, lowest) + low - guess.pair_values[possible].max(axis=0)
+    possible = guess.pair_values[policy.probabilities > 0.0]
+    least = np.minimum(floor, np.minimum(floor, lowest) + low - possible.max(axis=0))  # the lemma of the module
+    largest = np.maximum(1.0, np.maximum(np.abs(floor), np.abs(possible).max(axis=0)))
     return Design(
         discount=float(simulator.discount),
         starts=guess.starts(simulator.discount),
@@ -134,7 +147,7 @@ def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
         state_values=np.ascontiguousarray(guess.state_values),
         floor=floor,
         low=low,
-        least=least - _RANGE_SLACK,
+        least=least - _RANGE_SLACK * largest,
     )
 
 
