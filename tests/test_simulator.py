@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -287,11 +288,62 @@ STEP = r"step\('off', 'wait', rng\)"
         (lambda s, a, r: ("on", "much", [0.25]), rf"{STEP} must return \(next_state, reward, signals\)"),
         (lambda s, a, r: ("on", 0.5, 0.25), rf"{STEP} must return \(next_state, reward, signals\)"),
         (lambda s, a, r: ("on", 0.5, ["hot"]), rf"{STEP} must return \(next_state, reward, signals\)"),
+        (lambda s, a, r: ("on", 10**400, [0.25]), rf"{STEP} must .*: the reward must be a number, found 1000"),
+        (lambda s, a, r: ("on", 0.5, [10**400]), rf"{STEP} must .*: a signal must be a number, found 1000"),
+        (lambda s, a, r: ("on", 0.5, {0.25: "heat"}), rf"{STEP} must .*: the signals must be a list"),
+        (lambda s, a, r: ("on", 0.5, {0.25}), rf"{STEP} must .*: the signals must be a list"),
+        (lambda s, a, r: ("on", 0.5, "1"), rf"{STEP} must .*: the signals must be a list, .* found '1'"),
+        (lambda s, a, r: ("on", 0.5, b"1"), rf"{STEP} must .*: the signals must be a list"),
+        (lambda s, a, r: ("on", 0.5, None), rf"{STEP} must .*: the signals must be a list"),
+        (lambda s, a, r: ("on", 0.5, ["0.25"]), rf"{STEP} must .*: a signal must be a number, found '0.25'"),
+        (lambda s, a, r: ("on", "0.5", [0.25]), rf"{STEP} must .*: the reward must be a number, found '0.5'"),
+        (lambda s, a, r: ("on", None, [0.25]), rf"{STEP} must .*: the reward must be a number, found None"),
+        (lambda s, a, r: ("on", 0.5 + 0j, [0.25]), rf"{STEP} must .*: the reward must be a number"),
+        (lambda s, a, r: ("on", np.complex128(0.5), [0.25]), rf"{STEP} must .*: the reward must be a number"),
+        (lambda s, a, r: ("on", np.array([0.5]), [0.25]), rf"{STEP} must .*: the reward must be a number"),
+        (lambda s, a, r: ("on", 0.5, np.array([[0.25]])), rf"{STEP} must .*: a signal must be a number"),
+        (lambda s, a, r: ("on", 0.5, [[0.25]]), rf"{STEP} must .*: a signal must be a number"),
+        (lambda s, a, r: ("on", 0.5, np.array([0.1, 0.2])), f"{STEP} gave 2 signals for 1 constraints"),
+        (lambda s, a, r: ("on", -math.inf, [0.25]), f"{STEP} gave the reward -inf, outside reward_range"),
+        (lambda s, a, r: "on!", rf"{STEP} must return \(next_state, reward, signals\), found 'on!'"),
+        (lambda s, a, r: {"on": 0, 0.5: 0, "c": 0}, rf"{STEP} must return \(next_state, reward, signals\)"),
+        (lambda s, a, r: (x for x in ("on", 0.5, [0.25])), rf"{STEP} must return \(next_state, reward, signals\)"),
+        (lambda s, a, r: (np.array([1, 2]), 0.5, [0.25]), f"{STEP} gave the state .*, which is not one of `states`"),
+        (lambda s, a, r: (None, 0.5, [0.25]), f"{STEP} gave the state None, which is not one of `states`"),
+        (lambda s, a, r: (math.nan, 0.5, [0.25]), f"{STEP} gave the state nan, which is not one of `states`"),
     ],
 )
 def test_wrong_reports_are_refused(step, message):
     with pytest.raises(ib.InvalidInput, match=message):
         observed(step=step)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        ["on", 0.5, (0.25,)],
+        ("on", np.float32(0.5), np.array([0.25])),
+        ("on", np.array(0.5), [np.array(0.25)]),
+        ("on", Fraction(1, 2), [Fraction(1, 4)]),
+        (np.str_("on"), 0.5, range(0, 1)),
+        ("on", True, [False]),
+        ("on", np.True_, [1]),
+    ],
+)
+def test_whatever_is_a_number_is_accepted(outcome):
+    after, reward, [margin] = observed(step=lambda s, a, r: outcome)
+    assert (after, reward) == (1, float(outcome[1])) and margin == (0.5 - float(list(outcome[2])[0])) / 1.5
+
+
+@pytest.mark.parametrize("start", [None, ["off"], 10**400, (s for s in "off"), np.array([0]), math.nan, 0, True])
+def test_a_start_of_any_other_kind_is_refused(start):
+    world = simulator(start=lambda rng: start).open()
+    with pytest.raises(ib.InvalidInput, match=r"start\(rng\) gave the state .*, which is not one of `states`"):
+        draw_start(world, np.random.default_rng(0))
+
+
+def test_a_generator_of_actions_serves_every_state():
+    assert simulator(actions=(action for action in ("press", "wait"))).pairs.n_pairs == 4
 
 
 def test_an_error_inside_the_step_function_is_the_users_own():
@@ -328,6 +380,11 @@ def test_everything_within_the_ranges_is_accepted(share):
         ({"actions": None}, "actions must list the actions of the state, found None"),
         ({"actions": lambda s: ["wait"] if s == "off" else []}, "state 'on' has no actions"),
         ({"actions": lambda s: None}, r"actions\('off'\) must list the actions of the state, found None"),
+        ({"actions": "wait"}, "actions must list the actions of the state, found 'wait'"),
+        ({"actions": lambda s: "wait"}, r"actions\('off'\) must list the actions of the state, found 'wait'"),
+        ({"actions": lambda s: 10**400}, r"actions\('off'\) must list the actions of the state"),
+        ({"actions": lambda s: np.zeros((2, 2))}, r"state 'off', action array.*: actions must be hashable"),
+        ({"reward_range": (0, 10**400)}, "reward_range must be"),
         ({"actions": ["wait", "wait"]}, "state 'off' lists action 'wait' twice"),
         ({"actions": [["wait"]]}, r"state 'off', action \['wait'\]: actions must be hashable"),
         ({"discount": 1.0}, r"discount must be in \[0, 1\), found 1.0"),

@@ -32,6 +32,21 @@ def finite_or_nan(value: Any) -> float:
     return float(value) if real and math.isfinite(value) else math.nan
 
 
+def real_number(value: Any, what: str) -> float:
+    """`value` as a float, from anything that is one number (True and False are 1 and 0); infinite and nan pass.
+
+    Text, complex numbers, arrays of any length, and whole numbers too large for a float are none; `what` names it.
+    """
+    single = not isinstance(value, str | bytes | bytearray | complex | np.complexfloating)
+    try:
+        if single and not np.ndim(value):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    shown = repr(value)
+    raise InvalidInput(f"{what} must be a number, found {shown if len(shown) <= 100 else shown[:97] + '...'}")
+
+
 def named(name: str, table: Mapping[str, Value], what: str) -> Value:
     """The entry of a table that the user chose by its name; `what` the table lists, in the error message."""
     if name not in table:

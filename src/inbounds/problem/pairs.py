@@ -175,7 +175,7 @@ def sizes(pairs: Pairs, n_constraints: int, name: str = "") -> str:
 
 def numbered(actions: object, state: Any, number: dict[Hashable, int], what: str) -> Iterator[tuple[Any, int]]:
     """The actions that a user's rule lists for a state, and their numbers; those not yet in `number` get the next."""
-    if not isinstance(actions, Iterable):
+    if not isinstance(actions, Iterable) or isinstance(actions, str | bytes):
         raise InvalidInput(f"{what} must list the actions of the state, found {actions!r}")
     for action in list(actions):
         try:

@@ -14,7 +14,7 @@ Margins are never shifted, so their sign keeps its meaning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
+from inbounds.inputs import real_number
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.draws import World
@@ -233,11 +234,16 @@ class AskedWorld:
         state, action = pairs.state_label(int(pairs.states[pair])), pairs.action_label(int(pair))
         where = f"step({state!r}, {action!r}, rng)"
         outcome = asked._step(state, action, rng)
-        try:
-            successor, reported, signals = outcome
-            reward, signals = float(reported), [float(signal) for signal in signals]
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"{where} must return (next_state, reward, signals): {error}") from error
+        if not isinstance(outcome, tuple | list) or len(outcome) != 3:
+            raise InvalidInput(f"{where} must return (next_state, reward, signals), found {outcome!r}")
+        successor, reported, listed = outcome
+        reward = real_number(reported, f"{where} must return (next_state, reward, signals): the reward")
+        if not isinstance(listed, Iterable) or isinstance(listed, str | bytes | Mapping | Set):  # no order, or no list
+            raise InvalidInput(
+                f"{where} must return (next_state, reward, signals): the signals must be a list, one for each "
+                f"constraint, found {listed!r}"
+            )
+        signals = [real_number(signal, f"{where} must return (next_state, reward, signals): a signal") for signal in listed]
         if len(signals) != asked.n_constraints:
             raise InvalidInput(f"{where} gave {len(signals)} signals for {asked.n_constraints} constraints")
         _require_within(reward, asked._reward_range, f"{where} gave the reward", "reward_range")
@@ -264,6 +270,8 @@ def _user_pairs(
         labels = tuple(states)
     else:
         raise InvalidInput(f"states must be a list of states or their number, found {states!r}")
+    if not callable(actions) and isinstance(actions, Iterator):
+        actions = list(actions)  # every state reads it
     action_number: dict[Hashable, int] = {}
     offsets, pair_actions = [0], []
     for label in labels:
@@ -276,7 +284,7 @@ def _user_pairs(
 def _range(limits: Any, what: str) -> tuple[float, float]:
     try:
         low, high = (float(limit) for limit in limits)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{what} must be (lowest, highest), found {limits!r}") from error
     if not (np.isfinite(low) and np.isfinite(high) and low <= high):
         raise InvalidInput(f"{what} must be two finite numbers, the lowest first, found {limits!r}")
