@@ -224,3 +224,19 @@ def test_just_within_the_maximum_is_solved():
     most = naive.best_value(cmdp, cmdp.constraints[0].signal, 1e-12)
     within = dataclasses.replace(cmdp.constraints[0], at_least=0.999999 * most)
     assert ib.solve(dataclasses.replace(cmdp, constraints=(within,))).in_bounds
+
+
+def test_a_scaled_slater_constant_is_what_settings_accept() -> None:
+    """A signal of 1 that can be had always: rounding took the constant to 1.0000000000000009."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        cmdp = ib.CMDP.from_dense(
+            rng.dirichlet(np.ones(3), (3, 2)),
+            reward=rng.random((3, 2)),
+            constraints=[ib.Constraint(np.tile([1.0, 0.0], (3, 1)), at_least=0.0, name="always")],
+            initial=np.ones(3) / 3,
+            discount=0.9,
+        )
+        found = ib.slater(cmdp, scaled=True).value
+        assert 1.0 - 1e-12 < found <= 1.0
+        assert ib.CSPDA(slater=found).slater == found

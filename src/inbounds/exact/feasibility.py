@@ -91,7 +91,7 @@ def slater(cmdp: CMDP, *, scaled: bool = False, tolerance: float = 1e-10) -> Sla
     taken = policy_of(asked, spent, np.empty(0), found.value_function)
     judged = values_of(cmdp, criterion.time_at_entries(criterion.follow(taken)))
     return Slater(
-        value=float(np.min(judged["margins"] / units)),
+        value=float(np.min(np.minimum(judged["margins"], scales) / units)),  # no margin is larger, but by rounding
         policy=Policy(cmdp.pairs, taken.reshape(cmdp.shape)),
         upper_bound=criterion.upper_bound(combined, found.value_function),
         prices=freeze(found.prices),
