@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -13,6 +14,7 @@ import inbounds as ib
 import naive
 import reference
 import strategies
+from inbounds.algorithms import ALGORITHMS
 from inbounds.criteria import criterion_of, discounted
 from inbounds.criteria.contract import DENSE_STATES
 
@@ -261,6 +263,152 @@ def test_a_policy_of_another_problem_is_refused():
     same_count = ib.CMDP([0, 1, 3], [[1.0, 0.0]] * 3, [0.0] * 3, (), [1.0, 0.0], 0.5)
     with pytest.raises(ib.InvalidInput, match="does not belong to this problem"):
         ib.occupancy(same_count, stranger)
+
+
+# Policies of other problems: matched by labels
+
+
+def machine(states=(0, 1, 2, 3), actions=("run", "repair"), **criterion):
+    """A machine that wears out, with its states and the actions of each state listed in any order."""
+    pairs = [(s, a) for s in states for a in actions if not (s == 0 and a == "repair")]
+    rows = np.zeros((len(pairs), len(states)))
+    for row, (s, a) in zip(rows, pairs, strict=True):
+        if a == "repair":
+            row[states.index(0)] = 1.0
+        else:
+            row[states.index(s)] += 0.7
+            row[states.index(min(s + 1, 3))] += 0.3
+    return ib.CMDP(
+        offsets=np.concatenate([[0], np.cumsum([sum(p[0] == s for p in pairs) for s in states])]),
+        transition=rows,
+        reward=[3.0 - s if a == "run" else 0.0 for s, a in pairs],
+        constraints=[ib.Constraint([float(a == "repair") for _, a in pairs], at_most=0.1, name="repairs")],
+        initial=[float(s == 0) for s in states],
+        actions=[actions.index(a) for _, a in pairs],
+        state_labels=tuple(f"wear {s}" for s in states),
+        action_labels=tuple(actions),
+        **(criterion or {"discount": 0.95}),
+    )
+
+
+ORDERS = [((3, 1, 0, 2), ("run", "repair")), ((0, 1, 2, 3), ("repair", "run")), ((2, 0, 3, 1), ("repair", "run"))]
+
+
+@pytest.mark.parametrize(("states", "actions"), ORDERS)
+@pytest.mark.parametrize("criterion", [{"discount": 0.95}, {"horizon": 4}, {"average": True}], ids=str)
+def test_a_policy_is_worth_the_same_on_the_same_model_in_another_order(states, actions, criterion):
+    first, second = machine(**criterion), machine(states, actions, **criterion)
+    best, other = ib.solve(first), ib.slater(first).policy
+    assert ib.evaluate(second, best.policy).reward == pytest.approx(best.reward, abs=1e-12)
+    np.testing.assert_allclose(ib.evaluate(second, best.policy).margins, best.margins, atol=1e-12)
+    assert ib.certify(best.policy, second).reward_lower == pytest.approx(best.reward, abs=1e-9)
+    mixed = ib.mix(second, [best.policy, other], [0.25, 0.75])
+    assert mixed.pairs is second.pairs
+    judged = ib.mix(first, [best.policy, other], [0.25, 0.75])
+    assert ib.evaluate(second, mixed).reward == pytest.approx(ib.evaluate(first, judged).reward, abs=1e-12)
+    assert ib.evaluate(first, mixed).reward == pytest.approx(ib.evaluate(second, mixed).reward, abs=1e-12)
+
+
+def test_samples_of_the_same_model_in_another_order_are_of_the_same_policy():
+    first, second = machine(), machine((2, 0, 3, 1), ("repair", "run"))
+    policy = ib.slater(first).policy
+    cert = ib.certify(policy, second.simulator(), samples=20_000, seed=0)
+    assert cert.in_bounds  # matched by position, it would repair where it is not to
+    reordered = ib.Policy.from_occupancy(second, np.zeros(second.n_pairs), otherwise=policy)
+    assert reordered.by_label() == {label: policy.by_label()[label] for label in reordered.by_label()}
+
+
+def test_stationary_policies_and_truncations_of_another_order():
+    first, second = machine(), machine((2, 0, 3, 1), ("repair", "run"))
+    best = ib.solve(first).policy
+    values = [ib.evaluate(ib.truncate(model, horizon=9).problem, best).reward for model in (first, second)]
+    assert values[0] == pytest.approx(values[1], abs=1e-12)
+    cut = ib.truncate(second, horizon=9)
+    plan = ib.solve(cut.problem).policy
+    one = cut.to_stationary(plan, afterwards=best)
+    assert one.pairs is second.pairs
+    assert ib.evaluate(second, one).reward == pytest.approx(ib.evaluate(first, one).reward, abs=1e-12)
+
+
+def test_other_labels_are_refused_with_the_first_state_that_differs():
+    policy = ib.Policy.uniform(machine())
+    renamed = dataclasses.replace(machine(), state_labels=("wear 0", "wear 1", "broken", "wear 3"))
+    with pytest.raises(ib.InvalidInput, match=r"does not belong to this problem .*: it has no state 'broken'"):
+        ib.evaluate(renamed, policy)
+    with pytest.raises(ib.InvalidInput, match=r"it has no state 'wear 2'"):
+        ib.occupancy(machine(), ib.Policy.uniform(renamed))
+    relabelled = dataclasses.replace(machine(), action_labels=("run", "replace"))
+    message = r"state 'wear 1' has the actions \['run', 'replace'\], and in the policy \['run', 'repair'\]"
+    for ask in (ib.evaluate, ib.occupancy, lambda model, it: ib.certify(it, model), lambda m, it: ib.mix(m, [it])):
+        with pytest.raises(ib.InvalidInput, match=message):
+            ask(relabelled, policy)
+    with pytest.raises(ib.InvalidInput, match=message):
+        ib.certify(policy, relabelled.simulator(), samples=100)
+    fewer = ib.CMDP([0, 1], [[1.0]], [0.0], (), [1.0], 0.5, state_labels=("wear 0",), action_labels=("run",))
+    with pytest.raises(ib.InvalidInput, match="the problem has no state 'wear 1'"):
+        ib.evaluate(fewer, policy)
+    with pytest.raises(ib.InvalidInput, match="a policy must be an ib.Policy, found ndarray"):
+        ib.evaluate(machine(), policy.probabilities)
+
+
+def test_without_labels_on_both_sides_states_go_by_number():
+    labelled = machine()
+    bare = dataclasses.replace(labelled, state_labels=None, action_labels=None)
+    best = ib.solve(labelled)
+    for model, policy in ((bare, best.policy), (labelled, ib.solve(bare).policy)):
+        assert ib.evaluate(model, policy).reward == pytest.approx(best.reward, abs=1e-9)
+    swapped = ib.CMDP([0, 2], np.ones((2, 1)), [1.0, 0.0], (), [1.0], 0.5, actions=[1, 0])
+    plain = ib.CMDP([0, 2], np.ones((2, 1)), [0.0, 1.0], (), [1.0], 0.5)
+    assert ib.evaluate(plain, ib.Policy.deterministic(swapped, [0])).reward == 1.0
+    others = ib.CMDP([0, 2], np.ones((2, 1)), [1.0, 0.0], (), [1.0], 0.5, actions=[0, 2])
+    with pytest.raises(ib.InvalidInput, match=r"state 0 has the actions \[0, 1\], and in the policy \[0, 2\]"):
+        ib.evaluate(plain, ib.Policy.uniform(others))
+
+
+def producers():
+    """Everything that makes a policy, by name: of the machine, whose labels it has to carry."""
+    model = machine()
+    sim, far = model.simulator(), machine().tightened(-1.0)
+    yield "solve", lambda: ib.solve(model).policy
+    for method in ("lp", "bundle", "polish"):
+        yield method, lambda method=method: ib.solve(model, method=method).policy
+    yield "slater", lambda: ib.slater(model).policy
+    yield "mix", lambda: ib.mix(model, [ib.Policy.uniform(model)])
+    yield "truncation", lambda: ib.solve(ib.truncate(model, horizon=3).problem).policy.at(0)
+    yield "stationary", lambda: (lambda cut: cut.to_stationary(ib.solve(cut.problem).policy))(ib.truncate(model, 0.1))
+    yield "certified", lambda: ib.learn_certified(far.simulator(), samples=20_000, seed=0).policy
+    cspda = ib.CSPDA.practical(slater=0.1)
+    yield "certified cspda", lambda: ib.learn_certified(far.simulator(), samples=20_000, learner=cspda).policy
+    for name, settings in ALGORITHMS.items():
+        asked = sim if settings.algorithm.constrained else model.unconstrained().simulator()
+        yield name, lambda asked=asked, settings=settings: ib.learn(asked, settings.practical(), samples=1000).policy
+        if settings.algorithm.known is not None:
+            known = lambda settings=settings: ib.iterate(model, settings.practical(), iterations=3).policy  # noqa: E731
+            yield f"{name}, known", known
+
+
+PRODUCERS = dict(producers())
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_labels_travel_with_every_policy(name):
+    policy = PRODUCERS[name]()
+    rules = policy.by_label()
+    assert list(rules) == [f"wear {s}" for s in range(4)] and rules["wear 0"] == {"run": 1.0}
+    assert all(set(actions) <= {"run", "repair"} for actions in rules.values())
+    reordered = machine((2, 0, 3, 1), ("repair", "run"))
+    value = ib.evaluate(reordered, policy).reward
+    assert value == pytest.approx(ib.evaluate(machine(), policy).reward, abs=1e-12)
+
+
+def test_labels_travel_through_files(tmp_path):
+    for suffix in ("npz", "toml"):
+        machine().save(tmp_path / f"machine.{suffix}")
+        loaded = ib.load(tmp_path / f"machine.{suffix}")
+        assert ib.solve(loaded).policy.by_label().keys() == ib.solve(machine()).policy.by_label().keys()
+        assert ib.evaluate(machine((3, 1, 0, 2)), ib.solve(loaded).policy).reward == pytest.approx(
+            ib.solve(machine()).reward, abs=1e-9
+        )
 
 
 def test_inputs_are_copied_and_results_read_only():

@@ -301,7 +301,7 @@ def test_wrong_input_is_refused_by_name() -> None:
     ):
         with pytest.raises(InvalidInput, match=message):
             certify_by_samples(policy, simulator, **arguments)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="is not a policy of this problem"):
+    with pytest.raises(InvalidInput, match="does not belong to this problem"):
         certify_by_samples(HALF_HALF, simulator, samples=10)
     with pytest.raises(InvalidInput, match="simulator must be"):
         certify_by_samples(policy, cmdp, samples=10)  # type: ignore[arg-type]

@@ -71,7 +71,8 @@ def evaluate(cmdp: CMDP, policy: Policy) -> Evaluation:
     """The exact reward and margins of a policy, in the user's units.
 
     Values are discounted averages per step, normalised by (1 - discount); sums over a finite horizon; or long-run
-    averages per step: as the criterion of the problem says.
+    averages per step: as the criterion of the problem says. A policy of another model is matched by the labels of states
+    and actions, in whatever order they are; it is refused where they are not the same.
 
     Examples
     --------
@@ -136,4 +137,4 @@ def mix(cmdp: CMDP, policies: Sequence[Policy], weights: Any = None) -> Policy:
         if not np.all(shares >= 0.0) or abs(shares.sum() - 1.0) > 1e-9:
             raise InvalidInput("the weights of a mixture must be >= 0 and sum to 1")
     mixed = sum(share * occupancy(cmdp, policy) for share, policy in zip(shares, policies, strict=True))
-    return Policy.from_occupancy(cmdp, mixed, otherwise=for_problem(cmdp, policies[int(np.argmax(shares))]))
+    return Policy.from_occupancy(cmdp, mixed, otherwise=policies[int(np.argmax(shares))])

@@ -122,7 +122,7 @@ class Policy:
         if np.all(by_state > 0.0):
             return cls(pairs, mass / by_state[..., pairs.states])
         visited = (by_state > 0.0)[..., pairs.states]
-        fallback = (otherwise or cls.uniform(problem)).probabilities
+        fallback = (for_problem(problem, otherwise) if otherwise else cls.uniform(problem)).probabilities
         return cls(pairs, np.where(visited, mass / np.where(visited, by_state[..., pairs.states], 1.0), fallback))
 
     @property
@@ -167,17 +167,59 @@ class Policy:
 
 
 def for_problem(problem: Any, policy: Policy) -> Policy:
-    """The policy in the shape of the problem's policies: with a horizon, a stationary one acts alike at every stage.
+    """The policy as one of the problem's: the one place where a policy meets a problem that it may not be of.
 
-    Refused when it is of another problem.
+    States and actions are matched by their labels where both have them, in whatever order; by their numbers where
+    neither has; by position where one of the two has labels only. Refused, with the first state that differs, when they
+    are not the same. With a horizon, a stationary policy acts alike at every stage.
     """
+    if not isinstance(policy, Policy):
+        raise InvalidInput(f"a policy must be an ib.Policy, found {type(policy).__name__}")
     own, wanted = policy.probabilities, problem.shape
-    if np.array_equal(policy.pairs.offsets, problem.pairs.offsets):
-        if own.shape == wanted:
-            return policy
-        if own.shape == wanted[1:]:
-            return Policy(policy.pairs, np.broadcast_to(own, wanted))
-    raise InvalidInput(f"the policy {policy!r} does not belong to this problem ({problem!r})")
+    order = _order(problem, policy)
+    if own.shape not in (wanted, wanted[-1:]):
+        raise InvalidInput(f"the policy {policy!r} does not belong to this problem ({problem!r})")
+    if order is None and own.shape == wanted:
+        return policy
+    own = own if order is None else own[..., order]
+    return Policy(policy.pairs if order is None else problem.pairs, np.broadcast_to(own, wanted))
+
+
+def _order(problem: Any, policy: Policy) -> Any:
+    """The policy's pair for each pair of the problem, int [n]; None where they are the same throughout."""
+    pairs, theirs = problem.pairs, policy.pairs
+    if theirs is pairs:
+        return None
+    states, names = (pairs.state_labels, theirs.state_labels), (pairs.action_labels, theirs.action_labels)
+    by_label = None not in states
+    by_position = names.count(None) == 1  # numbers are names where there are no others
+    alike = np.array_equal(pairs.offsets, theirs.offsets) and (not by_label or states[0] == states[1])
+    if alike and (by_position or (names[0] == names[1] and np.array_equal(pairs.actions, theirs.actions))):
+        return None
+
+    def refused(why: str) -> InvalidInput:
+        return InvalidInput(f"the policy {policy!r} does not belong to this problem ({problem!r}): {why}")
+
+    def actions(each: Pairs, state: int) -> dict[Hashable, int]:
+        """The name of every action of a state, and its pair."""
+        own = range(int(each.offsets[state]), int(each.offsets[state + 1]))
+        return {pair - own.start if by_position else each.action_label(pair): pair for pair in own}
+
+    place = {theirs.state_label(s) if by_label else s: s for s in range(theirs.n_states)}
+    order = np.empty(pairs.n_pairs, dtype=np.int64)
+    for state in range(pairs.n_states):
+        label = pairs.state_label(state)
+        other = place.pop(label if by_label else state, None)
+        if other is None:
+            raise refused(f"it has no state {label!r}")
+        here, there = actions(pairs, state), actions(theirs, other)
+        if here.keys() != there.keys():
+            raise refused(f"state {label!r} has the actions {list(here)}, and in the policy {list(there)}")
+        for name, pair in here.items():
+            order[pair] = there[name]
+    if place:
+        raise refused(f"the problem has no state {theirs.state_label(next(iter(place.values())))!r}")
+    return order
 
 
 def _first(bad: Any) -> tuple[tuple[int, ...], int]:

@@ -23,7 +23,7 @@ from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
 from inbounds.problem.draws import CHUNK, World, fitted
-from inbounds.problem.policy import Policy
+from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.betting import Fortune, Stakes, bet_on, look, make_stakes, new_fortune
 from inbounds.proofs.certificate import Certificate
@@ -68,8 +68,7 @@ def certify_by_samples(
     if not isinstance(simulator, Simulator):
         raise InvalidInput(f"simulator must be an ib.Simulator, found {type(simulator).__name__}")
     require_criterion(simulator, "discounted", "certify")
-    if not isinstance(policy, Policy) or not np.array_equal(policy.pairs.offsets, simulator.pairs.offsets):
-        raise InvalidInput(f"{policy!r} is not a policy of this problem ({simulator!r})")
+    policy = for_problem(simulator, policy)
     alpha = 1.0 - valid_confidence(confidence)
     budget = whole_number(samples, "samples")
     rng = np.random.default_rng(random_seed(seed))
