@@ -12,6 +12,7 @@ import inbounds as ib
 from inbounds.algorithms import certified as learning
 from inbounds.algorithms.certified import CertifiedRun
 from inbounds.errors import InvalidInput
+from inbounds.problem.pieces import Draws
 from inbounds.proofs.evidence import Evidence
 from inbounds.proofs.walks import guess_from_model
 from test_samples import as_user_simulator, coin
@@ -131,7 +132,7 @@ def test_cspda_is_proved_like_any_other_learner_and_tightened_when_it_fails() ->
         assert run.policy is not None
         judged.append(ib.evaluate(QUEUE, run.policy))
     assert all(one.in_bounds for one in judged)
-    source = learning.AlgorithmSource(Evidence(QUEUE.simulator()), np.random.default_rng(0), settings)
+    source = learning.AlgorithmSource(Evidence(QUEUE.simulator()), Draws(0), settings)
     source.kappa = 0.01
     source.failed(-0.02)
     assert source.settings.kappa == pytest.approx(0.04) and source.settings.slater == 0.2
@@ -145,13 +146,10 @@ def test_the_margin_asked_for_is_what_the_proof_needs() -> None:
     """
     simulator = QUEUE.simulator()
     evidence = Evidence(simulator)
-    evidence.add_starts(np.random.default_rng(1), 100_000)
-    evidence.try_each(np.random.default_rng(0), 20_000)
+    evidence.add_starts(Draws(1), 100_000)
+    evidence.try_each(Draws(0), 20_000)
     policy, guess = learning.conservative(evidence, 0.01, 20_000, z=1.0)
-    settled = sum(
-        learning.prove(policy, simulator, guess, 0.01, 20_000, np.random.default_rng(seed)).in_bounds
-        for seed in range(60)
-    )
+    settled = sum(learning.prove(policy, simulator, guess, 0.01, 20_000, Draws(seed)).in_bounds for seed in range(60))
     assert settled >= 30
     margins = ib.evaluate(QUEUE, policy).margins / QUEUE.margin_scales
     assert np.all(margins < 0.02)  # not more than needed: the queue could keep 0.2
@@ -160,11 +158,11 @@ def test_the_margin_asked_for_is_what_the_proof_needs() -> None:
 def test_failed_proofs_teach_later_candidates() -> None:
     simulator = QUEUE.simulator()
     evidence = Evidence(simulator)
-    evidence.try_each(np.random.default_rng(0), 10)
+    evidence.try_each(Draws(0), 10)
     assert evidence.totals.visits.sum() == 960 and np.all(evidence.totals.visits == 10)
-    learning.walk_for_evidence(ib.Policy.uniform(QUEUE), evidence, 777, np.random.default_rng(0))
+    learning.walk_for_evidence(ib.Policy.uniform(QUEUE), evidence, 777, Draws(0))
     assert evidence.totals.visits.sum() == 960 + 777
-    evidence.add_starts(np.random.default_rng(0), 1000)
+    evidence.add_starts(Draws(0), 1000)
     model = evidence.model()
     scaled = (QUEUE.margins / QUEUE.margin_scales[:, None], (QUEUE.reward - 0.0) / 5.0)
     np.testing.assert_allclose(model.margins, scaled[0], atol=1e-12)

@@ -347,7 +347,7 @@ def test_other_labels_are_refused_with_the_first_state_that_differs():
     fewer = ib.CMDP([0, 1], [[1.0]], [0.0], (), [1.0], 0.5, state_labels=("wear 0",), action_labels=("run",))
     with pytest.raises(ib.InvalidInput, match="the problem has no state 'wear 1'"):
         ib.evaluate(fewer, policy)
-    with pytest.raises(ib.InvalidInput, match="a policy must be an ib.Policy, found ndarray"):
+    with pytest.raises(ib.InvalidInput, match=r"a policy must be an ib\.Policy, found ndarray"):
         ib.evaluate(machine(), policy.probabilities)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import inbounds as ib
 from inbounds.errors import InvalidInput
+from inbounds.problem.pieces import Draws
 from inbounds.proofs.evidence import Evidence
 from inbounds.proofs.samples import certify_by_samples
 from inbounds.proofs.walks import guess_from_model, walk_for_evidence
@@ -117,7 +118,7 @@ def test_guesses_far_off_certify_no_policy_that_is_out_of_bounds(guess: float) -
     value = np.array([[0.5, 0.5], [guess, guess]])
     certs = [ib.certify(policy, simulator, samples=3000, seed=seed, value=value) for seed in range(runs)]
     assert sum(cert.in_bounds for cert in certs) <= 0.01 * runs + 3 * math.sqrt(runs * 0.01 * 0.99)
-    assert all(-1.05 <= cert.margins_lower[0] for cert in certs)
+    assert all(cert.margins_lower[0] >= -1.05 for cert in certs)
 
 
 @pytest.mark.parametrize("guess", [1e300, -1e300, 1e4, -1e4, 1e-300])
@@ -211,8 +212,8 @@ def test_random_rewards_and_signals_are_expected_and_proved() -> None:
     )
     policy = ib.Policy.uniform(simulator)
     evidence = Evidence(simulator)
-    evidence.add_starts(np.random.default_rng(0), 10)
-    walk_for_evidence(policy, evidence, 4000, np.random.default_rng(0))
+    evidence.add_starts(Draws(0), 10)
+    walk_for_evidence(policy, evidence, 4000, Draws(0))
     guess = guess_from_model(evidence.model(), policy, evidence.signal_variance)
     # A walk adds (1 - g) times the noise of each step, and has 1 / (1 - g) steps on average.
     np.testing.assert_allclose(guess.step_variance, 0.25 * np.array([0.24, 0.96]), rtol=0.05)

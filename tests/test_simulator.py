@@ -325,14 +325,14 @@ def test_wrong_reports_are_refused(step, message):
         ("on", np.float32(0.5), np.array([0.25])),
         ("on", np.array(0.5), [np.array(0.25)]),
         ("on", Fraction(1, 2), [Fraction(1, 4)]),
-        (np.str_("on"), 0.5, range(0, 1)),
+        (np.str_("on"), 0.5, range(1)),
         ("on", True, [False]),
         ("on", np.True_, [1]),
     ],
 )
 def test_whatever_is_a_number_is_accepted(outcome):
     after, reward, [margin] = observed(step=lambda s, a, r: outcome)
-    assert (after, reward) == (1, float(outcome[1])) and margin == (0.5 - float(list(outcome[2])[0])) / 1.5
+    assert (after, reward) == (1, float(outcome[1])) and margin == (0.5 - float(next(iter(outcome[2])))) / 1.5
 
 
 @pytest.mark.parametrize("start", [None, ["off"], 10**400, (s for s in "off"), np.array([0]), math.nan, 0, True])

@@ -28,6 +28,8 @@ def certify(
     seed: int | np.random.SeedSequence = 0,
     value: Any = None,
     progress: Callable[[int], None] | None = None,
+    time_limit: float | None = None,
+    resume: Certificate | None = None,
 ) -> Certificate:
     """Prove what a policy is worth: on a known model, or from samples alone.
 
@@ -57,6 +59,13 @@ def certify(
     value : CMDP or array, optional
         Simulator: a guess of the model or of the values, fixed beforehand, that saves samples; see
         `inbounds.proofs.samples`.
+    progress : callable, optional
+        Simulator: called with the samples drawn so far, about four times a second.
+    time_limit : float, optional
+        Simulator: seconds, after which the bounds so far come back; they hold like any others.
+    resume : Certificate, optional
+        Simulator: go on from a certificate that ran out of time, or from the ``error.partial`` of an exception that
+        broke one off, with the same arguments; the result is that of an unbroken call, bit for bit.
 
     Examples
     --------
@@ -75,8 +84,18 @@ def certify(
         if exact or prices is not None or value_function is not None:
             raise InvalidInput("exact=, prices= and value_function= are for a known model, a CMDP")
         return certify_by_samples(
-            policy, problem, confidence=confidence, samples=samples, seed=seed, value=value, progress=progress
+            policy,
+            problem,
+            confidence=confidence,
+            samples=samples,
+            seed=seed,
+            value=value,
+            progress=progress,
+            time_limit=time_limit,
+            resume=resume,
         )
     if not isinstance(problem, CMDP):
         raise InvalidInput(f"certify takes a CMDP or a Simulator, found {type(problem).__name__}")
+    if time_limit is not None or resume is not None:
+        raise InvalidInput("time_limit= and resume= are for proofs from samples, on a simulator")
     return certify_known(policy, problem, exact=exact, prices=prices, value_function=value_function)

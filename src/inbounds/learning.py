@@ -18,6 +18,7 @@ from inbounds.errors import InvalidInput
 from inbounds.inputs import random_seed, whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion, valid_discount
+from inbounds.problem.pieces import seconds_or_none
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.samples import valid_confidence
 
@@ -30,6 +31,8 @@ def learn(
     seed: int | np.random.SeedSequence = 0,
     checkpoints: int | Sequence[int] = 1,
     progress: Callable[[int], None] | None = None,
+    time_limit: float | None = None,
+    resume: Run | None = None,
 ) -> Run:
     """Run an algorithm on a simulator (a generative model) until it has drawn `samples` samples.
 
@@ -50,7 +53,13 @@ def learn(
     checkpoints : int or sequence of int
         How many policies to record at log-spaced sample counts; or those counts themselves. The end is always recorded.
     progress : callable, optional
-        Called with the samples drawn so far, about every million.
+        Called with the samples drawn so far, about four times a second.
+    time_limit : float, optional
+        Seconds, after which the run so far comes back; ``run.status`` is then "time limit".
+    resume : Run, optional
+        Go on from a run that ran out of time, or from the ``error.partial`` of an exception that broke one off (Ctrl-C,
+        an error in a step function), with the same arguments: it ends with the bits of an unbroken run. None, also as
+        a `partial`, starts from the beginning.
 
     Examples
     --------
@@ -64,7 +73,8 @@ def learn(
     record_of(algorithm)
     require_simulator(simulator)
     budget = whole_number(samples, "samples")
-    return run_on_samples(simulator, algorithm, budget, random_seed(seed), checkpoints, progress)
+    limit = seconds_or_none(time_limit)
+    return run_on_samples(simulator, algorithm, budget, random_seed(seed), checkpoints, progress, limit, resume)
 
 
 def iterate(
@@ -74,6 +84,8 @@ def iterate(
     iterations: int = 1_000,
     checkpoints: int | Sequence[int] = 1,
     progress: Callable[[int], None] | None = None,
+    time_limit: float | None = None,
+    resume: Run | None = None,
 ) -> Run:
     """Run an algorithm on a known model, with exact values in the place of samples.
 
@@ -91,7 +103,13 @@ def iterate(
     checkpoints : int or sequence of int
         How many policies to record at log-spaced numbers of iterations; or those numbers themselves.
     progress : callable, optional
-        Called with the iterations made so far.
+        Called with the iterations made so far, about four times a second.
+    time_limit : float, optional
+        Seconds, after which the run so far comes back; ``run.status`` is then "time limit".
+    resume : Run, optional
+        Go on from a run that ran out of time, or from the ``error.partial`` of an exception that broke one off (Ctrl-C,
+        an error in a step function), with the same arguments: it ends with the bits of an unbroken run. None, also as
+        a `partial`, starts from the beginning.
 
     Examples
     --------
@@ -108,7 +126,7 @@ def iterate(
     if not isinstance(cmdp, CMDP):
         raise InvalidInput(f"iterate takes a known model, a CMDP; found {type(cmdp).__name__}")
     number = whole_number(iterations, "iterations")
-    return run_on_model(cmdp, algorithm, number, checkpoints, progress)
+    return run_on_model(cmdp, algorithm, number, checkpoints, progress, seconds_or_none(time_limit), resume)
 
 
 def learn_certified(
@@ -119,6 +137,8 @@ def learn_certified(
     seed: int | np.random.SeedSequence = 0,
     learner: Any = "model",
     progress: Callable[[int], None] | None = None,
+    time_limit: float | None = None,
+    resume: CertifiedRun | None = None,
 ) -> CertifiedRun:
     """Learn a policy and prove from fresh samples that it is in bounds; return it only with the proof.
 
@@ -141,7 +161,12 @@ def learn_certified(
         "model": the conservative linear program on the empirical model. Or an algorithm such as
         ``ib.CSPDA.practical()``, whose ``kappa`` is raised after a failed proof by half as much again as it fell short.
     progress : callable, optional
-        Called with the samples spent so far, after every attempt.
+        Called with the samples spent so far, about four times a second.
+    time_limit : float, optional
+        Seconds, after which what is known so far comes back; ``run.status`` is then "time limit".
+    resume : CertifiedRun, optional
+        Go on from a run that ran out of time, or from the ``error.partial`` of an exception that broke one off, with
+        the same arguments: it ends with the bits of an unbroken run.
 
     Examples
     --------
@@ -159,7 +184,8 @@ def learn_certified(
     if not by_model and not isinstance(getattr(learner, "algorithm", None), Algorithm):
         raise InvalidInput(f'learner must be "model", or settings such as ib.CSPDA.practical(), found {learner!r}')
     confidence, budget = valid_confidence(confidence), whole_number(samples, "samples")
-    return search(simulator, budget, confidence, random_seed(seed), None if by_model else learner, progress)
+    seed, limit, learner = random_seed(seed), seconds_or_none(time_limit), None if by_model else learner
+    return search(simulator, budget, confidence, seed, learner, progress, limit, resume)
 
 
 def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | None = None) -> PaperPlan:

@@ -92,6 +92,12 @@ class Run:
         What the paper proves of this run, or why it proves nothing.
     iterations : int array [C], or None
         On a known model (`ib.iterate`): iterations made at each checkpoint; `samples` is then zero.
+    status : "done", "time limit" or "interrupted"
+        Why it stopped. Unless it is done, the last entries of `samples` and `policies` are of the moment at which it
+        stopped, and ``resume=`` takes the run to go on; "interrupted" is the `partial` of an exception, whose policy is
+        None if there was none yet.
+    paused
+        What ``resume=`` goes on from; None when it is done.
     """
 
     policy: Policy
@@ -102,11 +108,13 @@ class Run:
     settings: Mapping[str, float | str] = field(default_factory=dict)
     guarantee: str = ""
     iterations: Ints | None = None
+    status: str = "done"
+    paused: Any = None
 
     def __repr__(self) -> str:
-        if self.iterations is not None:
-            return f"Run({self.iterations[-1]:,} iterations, {len(self.policies)} checkpoints, {self.seconds:.2f} s)"
-        return f"Run({int(self.samples[-1]):,} samples, {len(self.policies)} checkpoints, {self.seconds:.2f} s)"
+        counted, what = (self.samples, "samples") if self.iterations is None else (self.iterations, "iterations")
+        status = "" if self.status == "done" else f", {self.status}"
+        return f"Run({int(counted[-1]):,} {what}, {len(self.policies)} checkpoints, {self.seconds:.2f} s{status})"
 
 
 def record_of(algorithm: Any) -> Algorithm:

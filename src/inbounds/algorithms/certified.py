@@ -22,17 +22,24 @@ each constraint,
     kappa = w + z sqrt(s2 / n + e^2),        z = 1 at the first attempt, and 1 more at each further one.
 
 These are predictions; where they are wrong, an attempt fails.
+
+**How many samples would probably do.** When nothing was proved, take the last attempt: the mean m of its walks, its
+bound b < 0 of the constraint, the width w = m - b. Widths shrink as 1 / sqrt(samples), so the same candidate would be
+settled when w sqrt(N / N') <= m, that is with N' = N (w / m)^2 samples in all. Where m is less than the margin a that
+the empirical model says some policy keeps in every constraint at once (its Slater constant), a later candidate can be
+more careful, and a takes the place of m. The largest N' of all constraints is named, but at least 2 N: for less, what
+failed was luck. Where a <= 0 as well, no number is: as far as the samples show, there is no margin to prove.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from inbounds.algorithms.algorithm import Run
 from inbounds.algorithms.empirical import best_of
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats
@@ -40,12 +47,13 @@ from inbounds.criteria.evaluation import occupancy
 from inbounds.errors import Infeasible
 from inbounds.exact.feasibility import slater
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, Progress, attach
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.betting import make_stakes, settleable
 from inbounds.proofs.certificate import Certificate
-from inbounds.proofs.evidence import Evidence, new_log
-from inbounds.proofs.samples import as_certificate, prove
+from inbounds.proofs.evidence import Evidence
+from inbounds.proofs.samples import Bets, Proved, as_certificate, prove, so_far
 from inbounds.proofs.walks import Guess, guess_from_model, make_design, step_noise, walk_for_evidence
 
 _ATTEMPTS = 3
@@ -73,6 +81,13 @@ class CertifiedRun:
         What happened, in words.
     attempts : tuple of Certificate
         Of every candidate in turn; all but the last have failed.
+    candidate : Policy or None
+        The last that was tried. It is NOT proved to be in bounds, unless it is `policy`.
+    status : "done", "time limit" or "interrupted"
+        Why it stopped. Unless it is done, ``resume=`` takes the run to go on; "interrupted" is the `partial` of an
+        exception. The certificate is then of the proof under way, if there was one.
+    paused
+        What ``resume=`` goes on from, the evidence included; None when it is done.
     """
 
     policy: Policy | None
@@ -80,6 +95,9 @@ class CertifiedRun:
     samples: int
     reason: str
     attempts: tuple[Certificate, ...]
+    candidate: Policy | None = None
+    status: str = "done"
+    paused: Any = None
 
     def __repr__(self) -> str:
         return f"CertifiedRun({self.reason})"
@@ -103,40 +121,70 @@ def search(
     confidence: float,
     seed: int | np.random.SeedSequence,
     learner: Any,
-    progress: Callable[[int], None] | None,
+    progress: Progress,
+    time_limit: float | None = None,
+    resume: CertifiedRun | None = None,
 ) -> CertifiedRun:
-    """The run of ``ib.learn_certified``, whose arguments these are, checked; `learner` is None for "model"."""
-    evidence, rng = Evidence(simulator), np.random.default_rng(seed)
+    """The run of ``ib.learn_certified``, whose arguments these are, checked; `learner` is None for "model".
+
+    A run is resumed by going through it again, without doing again what was done (`inbounds.problem.pieces.Draws`).
+    """
+    asked = Asked(simulator, learner, (samples, confidence), seed)
+    paused = None if resume is None else asked.require_same(resume, CertifiedRun)
+    draws = Draws(seed, Pace(time_limit, progress), asked, paused)
+    evidence = Evidence(simulator)
     source: ModelSource | AlgorithmSource
-    source = ModelSource(evidence, rng) if learner is None else AlgorithmSource(evidence, rng, learner)
+    source = ModelSource(evidence, draws) if learner is None else AlgorithmSource(evidence, draws, learner)
     attempts: list[Certificate] = []
-    policy, reason, on_proofs = None, "", 0
-    for attempt in range(_ATTEMPTS):
-        alpha = (1.0 - confidence) * 0.5 ** (attempt + 1)
-        evidence.add_starts(rng, _STARTS)
-        try:
-            candidate = source.propose(attempt, samples - source.spent - on_proofs, alpha)
-        except NoCandidate as refusal:
-            reason = str(refusal)
-            break
-        log = new_log(simulator, candidate.samples)
-        proved = prove(candidate.policy, simulator, candidate.guess, alpha, candidate.samples, rng, log)
-        on_proofs += proved.samples
-        attempts.append(as_certificate(proved, simulator, confidence, proved.samples))
-        if progress is not None:
-            progress(source.spent + on_proofs)
-        if proved.in_bounds:
-            policy = candidate.policy
-            break
-        evidence.add(log)
-        source.failed(float(np.min(proved.bounds[1:])))
-    spent = source.spent + on_proofs
+    policy, candidate, proved, reason = None, None, None, ""
+
+    def broken_off(status: str) -> CertifiedRun:
+        of_bets = draws.paused.begun is not None and isinstance(draws.paused.begun.state, Bets)
+        under_way = replace(so_far(draws, simulator, confidence), paused=None) if of_bets else None
+        return CertifiedRun(
+            policy=None,
+            certificate=under_way or (attempts[-1] if attempts else None),
+            samples=draws.samples,
+            reason=f"no policy yet: {status} after {draws.samples:,} samples of {samples:,}; resume= goes on",
+            attempts=tuple(attempts),
+            candidate=None if candidate is None else candidate.policy,
+            status=status,
+            paused=draws.paused,
+        )
+
+    try:
+        for attempt in range(_ATTEMPTS):
+            alpha = (1.0 - confidence) * 0.5 ** (attempt + 1)
+            evidence.add_starts(draws, _STARTS)
+            try:
+                candidate = source.propose(attempt, samples - draws.passed_samples, alpha)
+            except NoCandidate as refusal:
+                reason = str(refusal)
+                break
+            number = candidate.samples
+            proved = prove(candidate.policy, simulator, candidate.guess, alpha, number, draws, number)
+            attempts.append(as_certificate(proved, simulator, confidence, proved.samples))
+            if proved.in_bounds:
+                policy = candidate.policy
+                break
+            evidence.add(proved.seen)
+            source.failed(float(np.min(proved.bounds[1:])))
+        if not reason:
+            reason = _in_words(attempts, draws.samples)
+            if policy is None and proved is not None:
+                reason += f"; {_enough(proved, evidence, draws.samples)}"
+    except OutOfTime:
+        return broken_off("time limit")
+    except BaseException as error:
+        attach(error, broken_off("interrupted"))
+        raise
     return CertifiedRun(
         policy=policy,
         certificate=attempts[-1] if attempts else None,
-        samples=spent,
-        reason=reason or _in_words(attempts, spent),
+        samples=draws.samples,
+        reason=reason,
         attempts=tuple(attempts),
+        candidate=None if candidate is None else candidate.policy,
     )
 
 
@@ -147,21 +195,40 @@ def _in_words(attempts: list[Certificate], spent: int) -> str:
     return f"no policy: the {spent:,} samples did not suffice in {tries}; the last candidate is {attempts[-1].verdict}"
 
 
+def _enough(proved: Proved, evidence: Evidence, spent: int) -> str:
+    """How many samples would probably do, by the formula of the module, in words."""
+    means, bounds = proved.means[1:], proved.bounds[1:]
+    available = slater(evidence.model()).value
+    factor = 2.0
+    for mean, bound in zip(means, bounds, strict=True):
+        if bound < 0.0:
+            margin = max(mean, available)
+            if margin <= 0.0:
+                return "more samples will probably not do: as far as they show, no policy has a margin to prove"
+            factor = max(factor, ((mean - bound) / margin) ** 2)
+    number = factor * spent
+    unit = 10.0 ** max(math.floor(math.log10(number)) - 1, 0)  # two digits are all that a prediction is worth
+    return f"about {math.ceil(number / unit) * int(unit):,} samples in all would probably do"
+
+
 class ModelSource:
     """Candidates from the conservative linear program on the empirical model."""
 
-    def __init__(self, evidence: Evidence, rng: np.random.Generator) -> None:
-        self.evidence, self.rng = evidence, rng
-        self.spent = 0  # samples, on learning
+    def __init__(self, evidence: Evidence, draws: Draws) -> None:
+        self.evidence, self.draws = evidence, draws
 
     def propose(self, attempt: int, left: int, alpha: float) -> Candidate:
         if attempt == 0:
-            self._explore(left, alpha)
-            left -= self.spent
+            left -= self._explore(left, alpha)
         samples = left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left)
-        return Candidate(*conservative(self.evidence, alpha, samples, z=1.0 + attempt), samples)
+        return Candidate(*self._plan(alpha, samples, 1.0 + attempt), samples)
 
-    def _explore(self, budget: int, alpha: float) -> None:
+    def _plan(self, alpha: float, samples: int, z: float) -> tuple[Policy, Guess]:
+        planned = self.draws.once(lambda: (conservative(self.evidence, alpha, samples, z=z), 0))
+        return cast(tuple[Policy, Guess], planned)
+
+    def _explore(self, budget: int, alpha: float) -> int:
+        """Learn, and return the samples that it took."""
         n_pairs = self.evidence.simulator.pairs.n_pairs
         per_pair = int(_EXPLORE * budget) // n_pairs
         if per_pair < 1:
@@ -169,12 +236,11 @@ class ModelSource:
                 f"no policy: {budget:,} samples are too few to try each of {n_pairs:,} pairs; "
                 f"give at least {math.ceil(n_pairs / _EXPLORE):,}"
             )
-        self.evidence.try_each(self.rng, per_pair)
-        self.spent += per_pair * n_pairs
-        policy, _ = conservative(self.evidence, alpha, int(_PROOF * (budget - self.spent)), z=1.0)
+        self.evidence.try_each(self.draws, per_pair)
+        policy, _ = self._plan(alpha, int(_PROOF * (budget - per_pair * n_pairs)), 1.0)
         walks = int(_WALK * budget)
-        walk_for_evidence(policy, self.evidence, walks, self.rng)
-        self.spent += walks
+        walk_for_evidence(policy, self.evidence, walks, self.draws)
+        return per_pair * n_pairs + walks
 
     def failed(self, lower: float) -> None:
         """The evidence has grown, and the next attempt asks for more; there is nothing else to remember."""
@@ -183,21 +249,24 @@ class ModelSource:
 class AlgorithmSource:
     """Candidates from a learning algorithm, run afresh at each attempt."""
 
-    def __init__(self, evidence: Evidence, rng: np.random.Generator, settings: Any) -> None:
-        self.evidence, self.rng, self.settings = evidence, rng, settings
+    def __init__(self, evidence: Evidence, draws: Draws, settings: Any) -> None:
+        self.evidence, self.draws, self.settings = evidence, draws, settings
         self.kappa = 0.0  # of the last run
-        self.spent = 0  # samples, on learning
 
     def propose(self, attempt: int, left: int, alpha: float) -> Candidate:
         learning, pilot = int(_RUN * left), int(_PILOT * left)
         if learning < 1:
             raise NoCandidate(f"no policy: {left:,} samples are too few to learn from")
         simulator = self.evidence.simulator
-        run = run_on_samples(simulator, self.settings, learning, int(self.rng.integers(2**63)))
+        seed = int(self.draws.rng.integers(2**63))
+
+        def learn(resume: Any, time_limit: float | None, progress: Progress) -> Run:
+            return run_on_samples(simulator, self.settings, learning, seed, 1, progress, time_limit, resume)
+
+        run = self.draws.nested(learn)
         drawn = int(run.samples[-1])
         self.kappa = float(run.settings.get("kappa", 0.0))
-        walk_for_evidence(run.policy, self.evidence, pilot, self.rng)
-        self.spent += drawn + pilot
+        walk_for_evidence(run.policy, self.evidence, pilot, self.draws)
         guess = guess_from_model(self.evidence.model(), run.policy, self.evidence.signal_variance)
         left = max(left - drawn - pilot, 0)
         return Candidate(run.policy, guess, left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left))

@@ -46,7 +46,7 @@ def draw_in_turn(log: Log, world: World, rng: np.random.Generator, drawn: int, u
     """Samples number `drawn` to `until` - 1: all that algorithms do that learn a model first."""
     n = log.visits.shape[0]
     if drawn == 0 and until > 0:
-        draw_starts(world, rng, log, FIRST_STARTS)
+        draw_starts(log, world, rng, 0, FIRST_STARTS)
     while drawn < until:
         record(log, world, drawn % n, draw_next(world, drawn % n, rng))
         log.starts[draw_start(world, rng)] += 1

@@ -1,15 +1,14 @@
-"""The only loop, clock and exit: log-spaced checkpoints, pieces in between, and the record of the run.
+"""The only loop and exit of a run: log-spaced checkpoints, pieces in between, and the record of the run.
 
-`ib.learn` and `ib.iterate` are both this loop; one counts samples, the other iterations.
+`ib.learn` and `ib.iterate` are both this loop; one counts samples, the other iterations. `inbounds.problem.pieces` says
+how it is broken off and resumed.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,14 +19,26 @@ from inbounds.errors import InvalidInput
 from inbounds.inputs import is_whole
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
-from inbounds.problem.draws import CHUNK, fitted
+from inbounds.problem.draws import World, fitted
+from inbounds.problem.pieces import Asked, Pace, Progress, attach, kept
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Scaling, Simulator
 
-_CHUNK = 1_000
-"""Iterations between two looks at the keyboard and the progress callback."""
+Extract = Callable[[Any], tuple[Policy, Floats]]
+"""``extract(state)``: the policy of a state, and prices in scaled units."""
 
-Progress = Callable[[int], None] | None
+
+class Paused(NamedTuple):
+    """A run at the end of a piece: everything that it takes to go on."""
+
+    asked: Asked
+    begun: Prepared  # its state as it is now
+    done: int  # samples, or iterations
+    outside: Any  # the state of the generator, and the buffers of a user's world; None on a known model
+    reached: tuple[int, ...]  # checkpoints
+    policies: tuple[Policy, ...]  # at each of them
+    prices: Floats  # at the last of them, in scaled units
+    seconds: float  # of earlier calls
 
 
 def run_on_samples(
@@ -37,73 +48,146 @@ def run_on_samples(
     seed: int | np.random.SeedSequence,
     checkpoints: int | Sequence[int] = 1,
     progress: Progress = None,
+    time_limit: float | None = None,
+    resume: Run | None = None,
 ) -> Run:
     """The run of ``ib.learn``, whose arguments these are, checked."""
-    started, record = time.perf_counter(), record_of(algorithm)
+    pace, record = Pace(time_limit, progress), record_of(algorithm)
     refuse(record, simulator, "cmdp.unconstrained().simulator()")
     rng, world = np.random.default_rng(seed), simulator.open()
-    advance = fitted(record.advance, world)
-    begun = record.prepare(algorithm, simulator, samples, rng)
-    counts = checkpoint_counts(checkpoints, begun.samples, samples)
-    draw = partial(advance, begun.state, begun.constants, world, rng)
-    extract = partial(record.extract, begun.state, begun.constants, simulator)
-    return visit(begun, counts, CHUNK, draw, extract, simulator.scaling, progress, started)
+    asked = Asked(simulator, algorithm, (samples, tuple(checkpoint_counts(checkpoints, 0, samples))), seed)
+
+    def outside() -> Any:
+        return rng.bit_generator.state, () if isinstance(world, World) else kept((world.reward, world.margins))
+
+    if resume is None:
+        trip = first(asked, lambda: record.prepare(algorithm, simulator, samples, rng), outside)
+    else:
+        trip = going_on(asked, resume)
+        rng.bit_generator.state, buffers = trip.outside
+        if not isinstance(world, World):
+            world.reward[:], world.margins[:] = buffers
+    draw = partial(fitted(record.advance, world), trip.begun.state, trip.begun.constants, world, rng)
+    counts = checkpoint_counts(checkpoints, trip.begun.samples, samples)
+
+    def extract(state: Any) -> tuple[Policy, Floats]:
+        return record.extract(state, trip.begun.constants, simulator)
+
+    return visit(trip, counts, draw, extract, outside, simulator.scaling, pace)
 
 
 def run_on_model(
-    cmdp: CMDP, algorithm: Any, iterations: int, checkpoints: int | Sequence[int] = 1, progress: Progress = None
+    cmdp: CMDP,
+    algorithm: Any,
+    iterations: int,
+    checkpoints: int | Sequence[int] = 1,
+    progress: Progress = None,
+    time_limit: float | None = None,
+    resume: Run | None = None,
 ) -> Run:
     """The run of ``ib.iterate``, whose arguments these are, checked."""
-    started, record = time.perf_counter(), record_of(algorithm)
+    pace, record = Pace(time_limit, progress), record_of(algorithm)
     known = record.known
     assert known is not None
     refuse(record, cmdp, "cmdp.unconstrained()")
     scaling, scaled = in_scaled_units(cmdp)
     model = known_model(scaled)
-    begun = known.prepare(algorithm, scaled, iterations)
     counts = checkpoint_counts(checkpoints, 0, iterations, "iterations")
+    asked = Asked(cmdp, algorithm, (iterations, tuple(counts)), None)
+    if resume is None:
+        trip = first(asked, lambda: known.prepare(algorithm, scaled, iterations), lambda: None)
+    else:
+        trip = going_on(asked, resume)
 
     def iterate(done: int, until: int) -> int:
-        known.advance(begun.state, begun.constants, model, done, until)
+        known.advance(trip.begun.state, trip.begun.constants, model, done, until)
         return until
 
-    extract = partial(known.extract, begun.state, begun.constants, cmdp)
-    run = visit(begun, counts, _CHUNK, iterate, extract, scaling, progress, started)
-    return replace(run, samples=freeze(np.zeros_like(run.samples)), iterations=run.samples)
+    def extract(state: Any) -> tuple[Policy, Floats]:
+        return known.extract(state, trip.begun.constants, cmdp)
+
+    return visit(trip, counts, iterate, extract, lambda: None, scaling, pace, iterations=True)
+
+
+def first(asked: Asked, prepare: Callable[[], Prepared], outside: Callable[[], Any]) -> Paused:
+    """A run before its first piece. An exception on the way there has nothing to go on from: its `partial` is None."""
+    try:
+        begun = prepare()
+    except BaseException as error:
+        attach(error, None)
+        raise
+    return Paused(asked, begun, begun.samples, outside(), (), (), np.empty(0), 0.0)
+
+
+def going_on(asked: Asked, resume: Run) -> Paused:
+    """What an earlier run kept, if it asked the same; copied, so that it can be gone on from again."""
+    paused = asked.require_same(resume, Run)
+    return paused._replace(begun=paused.begun._replace(state=kept(paused.begun.state, whole=True)))
 
 
 def visit(
-    begun: Prepared,
+    trip: Paused,
     counts: Sequence[int],
-    chunk: int,
     advance: Callable[[int, int], int],
-    extract: Callable[[], tuple[Policy, Floats]],
+    extract: Extract,
+    outside: Callable[[], Any],
     scaling: Scaling,
-    progress: Progress,
-    started: float,
+    pace: Pace,
+    iterations: bool = False,
 ) -> Run:
-    """The run with a policy at each of the counts; `samples` are whatever ``advance(done, until) -> until`` counts.
+    """The run from `trip` on, with a policy at each of the counts (of samples, or of iterations).
 
-    It is called for pieces of at most `chunk`. ``extract()`` is the policy of the moment, with prices in scaled units.
+    ``advance(done, until) -> until`` changes the state of `trip` in place. An exception carries the run so far as its
+    `partial`; at a time limit that run is returned.
     """
-    done, reached, policies, prices = begun.samples, [], [], np.empty(0)
-    for checkpoint in counts:
-        while done < checkpoint:
-            done = advance(done, min(done + chunk, checkpoint))
-            if progress is not None:
-                progress(done)
-        policy, prices = extract()
-        reached.append(done)
-        policies.append(policy)
-    return Run(
-        policy=policies[-1],
-        prices=freeze(scaling.prices_in_user_units(prices)),
-        samples=freeze(np.array(reached, dtype=np.int64)),
-        policies=tuple(policies),
-        seconds=time.perf_counter() - started,
-        settings=begun.settings,
-        guarantee=begun.guarantee,
-    )
+    state, last = trip.begun.state, trip._replace(begun=trip.begun._replace(state=kept(trip.begun.state)))
+
+    def keep(done: int) -> None:
+        nonlocal last
+        last = last._replace(begun=last.begun._replace(state=kept(state)), done=done, outside=outside())
+
+    def ended(status: str) -> Run:
+        reached, policies, prices = last.reached, last.policies, last.prices
+        if last.done not in reached:  # stopped between two checkpoints
+            policy, prices = _policy_so_far(last, extract)
+            reached, policies = (*reached, last.done), (*policies, policy)
+        counted = freeze(np.array(reached, dtype=np.int64))
+        seconds = last.seconds + pace.seconds
+        return Run(
+            policy=policies[-1],
+            prices=freeze(scaling.prices_in_user_units(prices)),
+            samples=freeze(np.zeros_like(counted)) if iterations else counted,
+            policies=policies,
+            seconds=seconds,
+            settings=last.begun.settings,
+            guarantee=last.begun.guarantee,
+            iterations=counted if iterations else None,
+            status=status,
+            paused=None if status == "done" else last._replace(seconds=seconds),
+        )
+
+    try:
+        for checkpoint in counts[len(last.reached) :]:
+            if pace.pieces(advance, keep, last.done, checkpoint) < checkpoint:
+                return ended("time limit")
+            policy, prices = extract(state)
+            last = last._replace(reached=(*last.reached, last.done), policies=(*last.policies, policy), prices=prices)
+            if pace.over and checkpoint < counts[-1]:
+                return ended("time limit")
+    except BaseException as error:
+        attach(error, ended("interrupted"))
+        raise
+    return ended("done")
+
+
+def _policy_so_far(last: Paused, extract: Extract) -> tuple[Any, Floats]:
+    """The policy of the last copy and its prices; None and no prices when there is none yet, or it cannot be had."""
+    try:
+        if last.done > last.begun.samples:
+            return extract(last.begun.state)
+    except BaseException:  # also a second Ctrl-C: what matters is the first, and that the run can go on
+        pass
+    return None, np.full(last.asked.problem.n_constraints, np.nan)
 
 
 def refuse(record: Algorithm, problem: CMDP | Simulator, without: str) -> None:

@@ -71,8 +71,8 @@ def evaluate(cmdp: CMDP, policy: Policy) -> Evaluation:
     """The exact reward and margins of a policy, in the user's units.
 
     Values are discounted averages per step, normalised by (1 - discount); sums over a finite horizon; or long-run
-    averages per step: as the criterion of the problem says. A policy of another model is matched by the labels of states
-    and actions, in whatever order they are; it is refused where they are not the same.
+    averages per step: as the criterion of the problem says. A policy of another model is matched by the labels of
+    states and actions, in whatever order they are; it is refused where they are not the same.
 
     Examples
     --------

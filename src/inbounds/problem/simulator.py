@@ -243,7 +243,9 @@ class AskedWorld:
                 f"{where} must return (next_state, reward, signals): the signals must be a list, one for each "
                 f"constraint, found {listed!r}"
             )
-        signals = [real_number(signal, f"{where} must return (next_state, reward, signals): a signal") for signal in listed]
+        signals = [
+            real_number(signal, f"{where} must return (next_state, reward, signals): a signal") for signal in listed
+        ]
         if len(signals) != asked.n_constraints:
             raise InvalidInput(f"{where} gave {len(signals)} signals for {asked.n_constraints} constraints")
         _require_within(reward, asked._reward_range, f"{where} gave the reward", "reward_range")

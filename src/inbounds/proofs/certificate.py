@@ -86,6 +86,8 @@ class Certificate:
         What a checker needs, when there is a proof.
     model : CMDP or str, optional
         The model that the proof is about; of a certificate from a file, the SHA-256 of the model's .npz file.
+    paused
+        What ``ib.certify(..., resume=)`` goes on from, when samples were broken off, or ran out of time.
     """
 
     in_bounds: bool
@@ -99,6 +101,7 @@ class Certificate:
     samples: int = 0
     proof: Proof | None = None
     model: CMDP | str | None = None
+    paused: Any = None
 
     @property
     def gap(self) -> float:

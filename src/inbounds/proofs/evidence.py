@@ -17,6 +17,7 @@ from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.draws import World, draw_next, draw_start, fitted, observed
+from inbounds.problem.pieces import Draws
 from inbounds.problem.simulator import Simulator
 
 
@@ -30,6 +31,11 @@ class Log(NamedTuple):
     squares: Floats  # [n, K + 1], of the same
     starts: Ints  # [S], draws of a start
     used: Ints  # [1]
+
+    def kept(self) -> Log:
+        """A copy that later samples do not change: the lists only grow, and are shared."""
+        sums = {name: getattr(self, name).copy() for name in ("visits", "sums", "squares", "starts", "used")}
+        return self._replace(**sums)
 
 
 def new_log(simulator: Simulator, room: int) -> Log:
@@ -61,18 +67,22 @@ def record(log: Log, world: World, pair: int, after: int) -> None:
 
 
 @compiled
-def draw_pairs(world: World, rng: np.random.Generator, log: Log, per_pair: int) -> None:
-    """Every pair `per_pair` times, for the log."""
-    for pair in range(world.states.shape[0]):
-        for _ in range(per_pair):
-            record(log, world, pair, draw_next(world, pair, rng))
+def draw_pairs(log: Log, world: World, rng: np.random.Generator, drawn: int, until: int, per_pair: int) -> int:
+    """Every pair `per_pair` times, one after the other, for the log: samples number `drawn` to `until` - 1."""
+    while drawn < until:
+        pair = drawn // per_pair
+        record(log, world, pair, draw_next(world, pair, rng))
+        drawn += 1
+    return drawn
 
 
 @compiled
-def draw_starts(world: World, rng: np.random.Generator, log: Log, number: int) -> None:
-    """So many starts, which are free, for the log."""
-    for _ in range(number):
+def draw_starts(log: Log, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
+    """Starts number `drawn` to `until` - 1, which are free, for the log."""
+    while drawn < until:
         log.starts[draw_start(world, rng)] += 1
+        drawn += 1
+    return drawn
 
 
 def empirical_model(simulator: Simulator, totals: Log, pairs: Any, successors: Any, counts: Floats) -> CMDP:
@@ -105,6 +115,20 @@ def empirical_model(simulator: Simulator, totals: Log, pairs: Any, successors: A
     )
 
 
+class Counted(NamedTuple):
+    """What a log came to, without its lists."""
+
+    totals: Log
+    moves: Any  # CSR [n, S], how often each pair led where
+
+
+def counted(log: Log) -> Counted:
+    used, shape = int(log.used[0]), (len(log.visits), len(log.starts))
+    seen = (np.ones(used), (log.pairs[:used], log.successors[:used]))
+    none = np.empty(0, dtype=np.int32)
+    return Counted(log._replace(pairs=none, successors=none), sp.coo_array(seen, shape=shape).tocsr())
+
+
 class Evidence:
     """The logs of several series of samples, added up; of the samples, how often each pair led where is kept."""
 
@@ -119,24 +143,30 @@ class Evidence:
         tried = np.maximum(self.totals.visits, 1.0)[:, None]
         return np.maximum(self.totals.squares / tried - (self.totals.sums / tried) ** 2, 0.0)
 
-    def add(self, log: Log) -> None:
+    def add(self, seen: Log | Counted) -> None:
         """Add what a log has noted."""
-        used = int(log.used[0])
-        seen = (np.ones(used), (log.pairs[:used], log.successors[:used]))
-        self.moves = self.moves + sp.coo_array(seen, shape=self.moves.shape).tocsr()
+        seen = counted(seen) if isinstance(seen, Log) else seen
+        self.moves = self.moves + seen.moves
         for what in ("visits", "sums", "squares", "starts"):
-            getattr(self.totals, what)[:] += getattr(log, what)
+            getattr(self.totals, what)[:] += getattr(seen.totals, what)
 
-    def add_starts(self, rng: np.random.Generator, number: int) -> None:
+    def draw(self, draws: Draws, room: int, number: int, kernel: Any, *more: Any, free: bool = False) -> None:
+        """Draw and add a series: `number` draws by a kernel that keeps a log with `room` for so many samples."""
+
+        def advance(log: Log, world: Any, rng: np.random.Generator, drawn: int, until: int) -> int:
+            return int(fitted(kernel, world)(log, world, rng, drawn, until, *more))
+
+        log = new_log(self.simulator, room)
+        self.add(draws.series(self.simulator, log, advance, number, free=free, result=lambda log, _: counted(log)))
+
+    def add_starts(self, draws: Draws, number: int) -> None:
         """Draw and add so many starts, for the initial distribution of the model."""
-        world = self.simulator.open()
-        fitted(draw_starts, world)(world, rng, self.totals, number)
+        self.draw(draws, 0, number, draw_starts, free=True)
 
-    def try_each(self, rng: np.random.Generator, per_pair: int) -> None:
+    def try_each(self, draws: Draws, per_pair: int) -> None:
         """Draw and add `per_pair` samples of every pair."""
-        world, log = self.simulator.open(), new_log(self.simulator, per_pair * self.simulator.pairs.n_pairs)
-        fitted(draw_pairs, world)(world, rng, log, per_pair)
-        self.add(log)
+        number = per_pair * self.simulator.pairs.n_pairs
+        self.draw(draws, number, number, draw_pairs, per_pair)
 
     def model(self) -> CMDP:
         """The empirical model of everything added so far."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -22,12 +22,13 @@ from inbounds.inputs import random_seed, whole_number
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
-from inbounds.problem.draws import CHUNK, World, fitted
+from inbounds.problem.draws import World, fitted
+from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, attach, kept, seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.betting import Fortune, Stakes, bet_on, look, make_stakes, new_fortune
 from inbounds.proofs.certificate import Certificate
-from inbounds.proofs.evidence import Evidence, Log, new_log
+from inbounds.proofs.evidence import Counted, Evidence, Log, counted, new_log
 from inbounds.proofs.walks import (
     Design,
     Guess,
@@ -51,6 +52,8 @@ def certify_by_samples(
     seed: int | np.random.SeedSequence = 0,
     value: CMDP | Any = None,
     progress: Callable[[int], None] | None = None,
+    time_limit: float | None = None,
+    resume: Certificate | None = None,
 ) -> Certificate:
     """Lower bounds on the margins and the reward of a policy from samples alone, all true at once with `confidence`.
 
@@ -63,65 +66,92 @@ def certify_by_samples(
     evaluated; or the value of each pair [K + 1, n]: the reward's first, then the margins', normalised. What is beyond
     the declared ranges, where no value can be, is moved to their ends. By default a
     tenth of the samples is spent on walks of the policy, of which an empirical model is made. `progress` is called with
-    the samples drawn so far, about every million.
+    the samples drawn so far, about four times a second. After `time_limit` seconds the bounds so far come back, which
+    hold like any others; they are also the `partial` of an exception, and `resume` goes on from either.
     """
     if not isinstance(simulator, Simulator):
         raise InvalidInput(f"simulator must be an ib.Simulator, found {type(simulator).__name__}")
     require_criterion(simulator, "discounted", "certify")
     policy = for_problem(simulator, policy)
     alpha = 1.0 - valid_confidence(confidence)
-    budget = whole_number(samples, "samples")
-    rng = np.random.default_rng(random_seed(seed))
-    spent = 0
-    if value is None:
-        enough = math.ceil(_PILOT_PER_STATE * simulator.pairs.n_states / (1.0 - simulator.discount))
-        spent = min(int(_PILOT_SHARE * budget), enough)
-        evidence = Evidence(simulator)
-        evidence.add_starts(rng, max(1000, 10 * simulator.pairs.n_states))
-        walk_for_evidence(policy, evidence, spent, rng)
-        guess = guess_from_model(evidence.model(), policy, evidence.signal_variance)
-    else:
-        guess = _given_guess(value, policy, simulator)
-    shown = None if progress is None else lambda drawn: progress(spent + drawn)
-    proved = prove(policy, simulator, guess, alpha, budget - spent, rng, progress=shown)
-    return as_certificate(proved, simulator, confidence, spent + proved.samples)
+    budget, seed = whole_number(samples, "samples"), random_seed(seed)
+    guess = None if value is None else _given_guess(value, policy, simulator)
+    fixed = [policy.probabilities, *(() if guess is None else guess)]
+    asked = Asked(simulator, None, (budget, confidence, b"".join(array.tobytes() for array in fixed)), seed)
+    paused = None if resume is None else asked.require_same(resume, Certificate)
+    draws = Draws(seed, Pace(seconds_or_none(time_limit), progress), asked, paused)
+    try:
+        if guess is None:
+            enough = math.ceil(_PILOT_PER_STATE * simulator.pairs.n_states / (1.0 - simulator.discount))
+            evidence = Evidence(simulator)
+            evidence.add_starts(draws, max(1000, 10 * simulator.pairs.n_states))
+            walk_for_evidence(policy, evidence, min(int(_PILOT_SHARE * budget), enough), draws)
+            guess = guess_from_model(evidence.model(), policy, evidence.signal_variance)
+        proved = prove(policy, simulator, guess, alpha, budget - draws.passed_samples, draws)
+        return as_certificate(proved, simulator, confidence, draws.samples)
+    except OutOfTime:
+        return so_far(draws, simulator, confidence)
+    except BaseException as error:
+        attach(error, so_far(draws, simulator, confidence))
+        raise
+
+
+class Bets(NamedTuple):
+    """A proof under way: how it bets, what that came to, and the samples drawn; the last two are changed in place."""
+
+    stakes: Stakes
+    fortune: Fortune
+    log: Log
 
 
 @dataclass(frozen=True)
 class Proved:
-    """What one series of walks showed, in scaled units: lower bounds [K + 1], reward first."""
+    """What one series of walks showed, in scaled units: lower bounds [K + 1], reward first, and the walks' means."""
 
     bounds: Floats
+    means: Floats
     samples: int
     in_bounds: bool
+    seen: Counted  # the samples, if a log had room for them
 
 
 def prove(
-    policy: Policy,
-    simulator: Simulator,
-    guess: Guess,
-    alpha: float,
-    samples: int,
-    rng: np.random.Generator,
-    log: Log | None = None,
-    progress: Callable[[int], None] | None = None,
+    policy: Policy, simulator: Simulator, guess: Guess, alpha: float, samples: int, draws: Draws, room: int = 0
 ) -> Proved:
-    """Lower bounds that all hold with probability 1 - `alpha`, given everything that happened before."""
-    world = simulator.open()
-    run = fitted(walk_and_bet, world)
-    design = make_design(simulator, policy, guess)
-    discount = simulator.discount
+    """Lower bounds that all hold with probability 1 - `alpha`, given everything that happened before.
+
+    The first `room` of the samples are noted, for evidence.
+    """
+    design, discount = make_design(simulator, policy, guess), simulator.discount
     stakes = make_stakes(design.least, guess.mean, guess.variance(discount), alpha, samples * (1.0 - discount))
-    fortune = new_fortune(stakes, design.low)
-    log = new_log(simulator, 0) if log is None else log
-    drawn, settled = 0, False
-    while drawn < samples and not settled:
-        drawn, settled = run(design, stakes, fortune, world, rng, log, drawn, min(drawn + CHUNK, samples), samples)
-        if progress is not None:
-            progress(drawn)
-    look(stakes, fortune)
-    bounds = fortune.bound
-    return Proved(freeze(bounds), drawn, bool(np.all(bounds[1:] >= 0.0)))
+    bets = Bets(stakes, new_fortune(stakes, design.low), new_log(simulator, room))
+
+    def advance(bets: Bets, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
+        return int(fitted(walk_and_bet, world)(design, *bets, world, rng, drawn, until, samples))
+
+    def settled(bets: Bets) -> bool:
+        return simulator.n_constraints > 0 and bool(np.all(bets.fortune.settled[1:] == 1))
+
+    return cast(Proved, draws.series(simulator, bets, advance, samples, ended=settled, result=what_they_show))
+
+
+def what_they_show(bets: Bets, drawn: int) -> Proved:
+    """The bounds that bets have come to, which may be looked at, and the samples counted."""
+    look(bets.stakes, bets.fortune)
+    bounds, means = bets.fortune.bound, bets.fortune.moments[:, 0].copy()
+    return Proved(freeze(bounds), freeze(means), drawn, bool(np.all(bounds[1:] >= 0.0)), counted(bets.log))
+
+
+def so_far(draws: Draws, simulator: Simulator, confidence: float) -> Certificate:
+    """What is proved when a proof is broken off: the bounds of its bets, before any bet those of the ranges."""
+    begun = draws.paused.begun
+    if begun is not None and isinstance(begun.state, Bets):
+        proved = what_they_show(kept(begun.state), begun.drawn)
+    else:
+        bounds = np.concatenate([[0.0], np.minimum(simulator.margins_least, 0.0)])
+        empty = counted(new_log(simulator, 0))
+        proved = Proved(freeze(bounds), freeze(np.full(len(bounds), np.nan)), 0, bool(np.all(bounds[1:] >= 0.0)), empty)
+    return replace(as_certificate(proved, simulator, confidence, draws.samples), paused=draws.paused)
 
 
 @compiled
@@ -129,21 +159,21 @@ def walk_and_bet(
     design: Design,
     stakes: Stakes,
     fortune: Fortune,
+    log: Log,
     world: World,
     rng: np.random.Generator,
-    log: Log,
     drawn: int,
     until: int,
     budget: int,
-) -> tuple[int, bool]:
+) -> int:
     """Walk and bet until all is settled, or `until` samples are drawn; never more than `budget`, even within a walk."""
     rows = stakes.goal.shape[0]
     totals, active = np.empty(rows), np.empty(rows, dtype=np.int64)
     while drawn < until:
         drawn, complete = draw_walk(design, world, rng, log, drawn, budget, totals, active)
         if complete and bet_on(stakes, fortune, totals):
-            return drawn, True
-    return drawn, False
+            break
+    return drawn
 
 
 def as_certificate(proved: Proved, simulator: Simulator, confidence: float, samples: int) -> Certificate:

@@ -16,8 +16,8 @@ noise of g v(s_{t+1}) around its mean. Every transition of a walk serves. The la
 **Its least value.** J from any state is at least `low`, the least that any pair may report (0 for the reward). If
 after a step the sum is below a `floor` chosen before the samples, the rest of the walk, worth g (v_true(s') - v(s'))
 on average, is replaced by g (low - v(s')), which is no more. So E[X] <= J, with equality when the floor is never
-reached. Let `lowest` = min v over all states, and max q be over the pairs that the policy can choose. *Lemma:* for every
-guess q, however wrong, and every floor,
+reached. Let `lowest` = min v over all states, and max q be over the pairs that the policy can choose. *Lemma:* for
+every guess q, however wrong, and every floor,
 
     X >= least = min( floor,  min(floor, lowest) + low - max q ).
 
@@ -46,10 +46,11 @@ from inbounds.arrays import Floats, Ints
 from inbounds.criteria import criterion_of
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.draws import World, draw_ends, draw_next, draw_start, fitted, observed
+from inbounds.problem.draws import World, draw_ends, draw_next, draw_start, observed
+from inbounds.problem.pieces import Draws
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator, cumulative_rows
-from inbounds.proofs.evidence import Evidence, Log, new_log, record
+from inbounds.proofs.evidence import Evidence, Log, record
 
 _START_NOISE = 0.1  # free starts are averaged until their variance is this much of that of the transitions,
 _STARTS_PER_STEP = 32  # but at most so many for each transition that a walk is expected to draw
@@ -199,20 +200,21 @@ def draw_walk(
 
 
 @compiled
-def draw_walks(design: Design, world: World, rng: np.random.Generator, log: Log, budget: int) -> None:
-    """Walks of the policy for their log only, of exactly `budget` samples."""
-    rows, drawn = design.floor.shape[0], 0
+def draw_walks(
+    log: Log, world: World, rng: np.random.Generator, drawn: int, until: int, design: Design, budget: int
+) -> int:
+    """Walks of the policy for their log only, to the end of the one that comes to `until` samples; at most `budget`."""
+    rows = design.floor.shape[0]
     totals, active = np.empty(rows), np.empty(rows, dtype=np.int64)
-    while drawn < budget:
+    while drawn < until:
         drawn, _ = draw_walk(design, world, rng, log, drawn, budget, totals, active)
+    return drawn
 
 
-def walk_for_evidence(policy: Policy, evidence: Evidence, samples: int, rng: np.random.Generator) -> None:
+def walk_for_evidence(policy: Policy, evidence: Evidence, samples: int, draws: Draws) -> None:
     """Add walks of the policy, of exactly `samples` samples, to the evidence."""
-    simulator, world = evidence.simulator, evidence.simulator.open()
+    simulator = evidence.simulator
     rows = 1 + simulator.n_constraints
     nothing = guess_from_array(np.zeros((simulator.pairs.n_pairs, rows)), policy)
     design = make_design(simulator, policy, nothing)._replace(starts=1, floor=np.full(rows, -np.inf))
-    log = new_log(simulator, samples)
-    fitted(draw_walks, world)(design, world, rng, log, samples)
-    evidence.add(log)
+    evidence.draw(draws, samples, samples, draw_walks, design, samples)

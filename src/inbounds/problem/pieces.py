@@ -1,0 +1,310 @@
+"""Long runs in short pieces: progress and limits by the clock, and nothing lost when one is broken off.
+
+A run is advanced in pieces, first of one step, then of up to eight times as many, until a piece takes a quarter of a
+second. After each piece a copy is kept of everything that the run has changed: arrays, the state of the generator.
+When an exception ends it (Ctrl-C, or an error in a user's step function), wherever that falls, the run can go on from
+the last copy. What was drawn since is then drawn again, from the same state of the generator, so the run ends with the
+bits of one that was never broken off. (Only a step function with a memory of its own can tell; what it remembers is out
+of reach. A compiled kernel is interrupted between two pieces only.)
+
+`Pace` makes the pieces. `Draws` is for runs of several series of draws with decisions in between: it remembers the
+result of each series, so that the same code, run again from the top, passes through what is finished, and goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inbounds.errors import InvalidInput
+from inbounds.inputs import finite_or_nan
+from inbounds.problem.draws import World
+
+_PIECE = 0.25  # seconds that a piece should take
+_COPY = 0.05  # of a piece's time may go to the copy; otherwise pieces are longer
+_GROWTH = 8  # of a piece against the one before
+
+Progress = Callable[[int], None] | None
+
+
+class OutOfTime(Exception):
+    """The time limit was reached between two pieces of a series of draws."""
+
+
+class Pace:
+    """The clock of one run: how long pieces are, when to stop, and whom to tell."""
+
+    def __init__(self, time_limit: float | None = None, progress: Progress = None) -> None:
+        self.started, self.limit, self.progress = time.perf_counter(), time_limit, progress
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the limit, but some, however little; None without a limit."""
+        return None if self.limit is None else max(self.limit - self.seconds, 1e-9)
+
+    @property
+    def over(self) -> bool:
+        return self.limit is not None and self.seconds >= self.limit
+
+    def pieces(
+        self,
+        advance: Callable[[int, int], int],
+        keep: Callable[[int], None],
+        done: int,
+        until: int,
+        *,
+        ended: Callable[[], bool] = lambda: False,
+        before: int | None = 0,
+    ) -> int:
+        """How far ``advance(done, until) -> done`` came, piece by piece: to `until`, or less if it ended or time did.
+
+        ``keep(done)`` is called after each piece, and then progress is told, `before` added (None: it is not told).
+        Unless there is nothing to do, there is at least one piece, however little time there is.
+        """
+        size = 1
+        while done < until and not (done > 0 and ended()):
+            began = time.perf_counter()
+            done = advance(done, min(done + size, until))
+            advanced = time.perf_counter()
+            keep(done)
+            copied = time.perf_counter()
+            aim = max(_PIECE, (copied - advanced) / _COPY)
+            if self.left is not None:
+                aim = min(aim, self.left)
+            size = max(1, min(_GROWTH * size, int(size * aim / max(copied - began, 1e-9))))
+            if self.progress is not None and before is not None:
+                self.progress(before + done)
+            if self.over:
+                break
+        return done
+
+
+def seconds_or_none(time_limit: Any) -> float | None:
+    """A time limit as it was given, checked."""
+    if time_limit is not None and not finite_or_nan(time_limit) > 0.0:
+        raise InvalidInput(f"time_limit must be a number of seconds above 0, found {time_limit!r}")
+    return time_limit if time_limit is None else float(time_limit)
+
+
+def kept(value: Any, whole: bool = False) -> Any:
+    """A copy of arrays, or (named) tuples of them, that nothing changes any more; read-only arrays are shared.
+
+    A record may say by a method ``kept()`` what is enough for it, unless the `whole` is wanted.
+    """
+    if isinstance(value, np.ndarray):
+        return value.copy() if value.flags.writeable else value
+    if not whole and hasattr(value, "kept"):
+        return value.kept()
+    if isinstance(value, tuple):
+        parts = [kept(part, whole) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value
+
+
+def attach(error: BaseException, partial: Any) -> None:
+    """Let an exception carry what is known so far."""
+    with suppress(AttributeError, TypeError):  # an exception with slots
+        error.partial = partial  # type: ignore[attr-defined]
+
+
+def same_problem(one: Any, other: Any) -> bool:
+    """Whether two models or two simulators ask the same. The functions behind a user's simulator may have changed."""
+    if one is other:
+        return True
+    alike = type(one) is type(other) and one.criterion == other.criterion and repr(one) == repr(other)
+    if not alike or repr(one.constraints) != repr(other.constraints):
+        return False
+    arrays = [_arrays_of(each) for each in (one, other)]
+    names = [(each.pairs.state_labels, each.pairs.action_labels) for each in (one, other)]
+    return names[0] == names[1] and all(np.array_equal(mine, theirs) for mine, theirs in zip(*arrays, strict=False))
+
+
+def _arrays_of(problem: Any) -> list[Any]:
+    layout = [problem.pairs.offsets, problem.pairs.actions]
+    if not hasattr(problem, "open"):  # a model
+        rows = [part for matrix in problem.transitions for part in (matrix.data, matrix.indices, matrix.indptr)]
+        return [*layout, problem.reward, problem.margins, problem.initial, *rows]
+    scaling, world = problem.scaling, problem.open()
+    ranges = [np.array([scaling.reward_low, scaling.reward_span]), scaling.margin_scales]
+    return [*layout, *ranges, *(world if isinstance(world, World) else ())]
+
+
+def same_seed(one: Any, other: Any) -> bool:
+    if isinstance(one, np.random.SeedSequence) and isinstance(other, np.random.SeedSequence):
+        return (one.entropy, one.spawn_key) == (other.entropy, other.spawn_key)
+    return type(one) is type(other) and one == other
+
+
+class Asked(NamedTuple):
+    """The question that a run answers: it goes on only with the same."""
+
+    problem: Any
+    algorithm: Any
+    budget: Any  # samples or iterations, checkpoints, confidence: whatever else has to be the same
+    seed: Any
+
+    def require_same(self, resume: Any, kind: type) -> Any:
+        """What an earlier run kept, if it is one of the same question; `kind` of result is wanted."""
+        paused = getattr(resume, "paused", None)
+        if not isinstance(resume, kind) or paused is None:
+            raise InvalidInput(
+                f"resume must be the partial {kind.__name__} of an exception, or one that ran out of time, "
+                f"found {resume!r}"
+            )
+        before = paused.asked
+        for what, same in (
+            ("problem", same_problem(self.problem, before.problem)),
+            ("algorithm", type(self.algorithm) is type(before.algorithm) and self.algorithm == before.algorithm),
+            ("budget", self.budget == before.budget),
+            ("seed", same_seed(self.seed, before.seed)),
+        ):
+            if not same:
+                raise InvalidInput(
+                    f"resume is a run with another {what}: give the same problem, algorithm, budget and seed, or start "
+                    f"anew without resume"
+                )
+        return paused
+
+
+class Finished(NamedTuple):
+    """A series of draws that is over, or another thing done once."""
+
+    result: Any
+    samples: int
+    rng: Any  # the state of the generator after it
+
+
+class Begun(NamedTuple):
+    """A series of draws at the end of a piece."""
+
+    state: Any
+    drawn: int
+    samples: int
+    rng: Any
+
+
+class PausedDraws(NamedTuple):
+    """Where a run of several series was; the series at hand is the last, if one is."""
+
+    asked: Any
+    finished: tuple[Finished, ...] = ()
+    begun: Begun | None = None
+
+    @property
+    def samples(self) -> int:
+        return sum(series.samples for series in self.finished) + (self.begun.samples if self.begun is not None else 0)
+
+
+class Draws:
+    """All draws of one run: several series, with whatever its code does in between.
+
+    To resume, the code runs again: what is finished is not done again, and leaves the generator as it did.
+    """
+
+    def __init__(
+        self, seed: Any, pace: Pace | None = None, asked: Asked | None = None, resume: PausedDraws | None = None
+    ) -> None:
+        self.rng, self.pace = np.random.default_rng(seed), pace or Pace()
+        self.paused = PausedDraws(asked) if resume is None else resume
+        self._passed = 0  # of what is finished, how much the code has come through
+        self._moved = False  # whether anything was finished since
+
+    @property
+    def samples(self) -> int:
+        """Drawn so far, those since the last piece not counted."""
+        return self.paused.samples
+
+    @property
+    def passed_samples(self) -> int:
+        """Drawn by what the code has come through; less than `samples` while it runs again."""
+        return sum(series.samples for series in self.paused.finished[: self._passed])
+
+    def once(self, call: Callable[[], tuple[Any, int]]) -> Any:
+        """The result of a call, which gives it with the samples that it drew; it is not made again after a resume."""
+        finished = self.paused.finished
+        if self._passed < len(finished):
+            result, _, self.rng.bit_generator.state = finished[self._passed]
+        elif self._moved and self.pace.over:
+            raise OutOfTime
+        else:
+            result, samples = call()
+            done = Finished(result, samples, self.rng.bit_generator.state)
+            self.paused, self._moved = self.paused._replace(finished=(*finished, done), begun=None), True
+        self._passed += 1
+        return result
+
+    def series(
+        self,
+        simulator: Any,
+        state: Any,
+        advance: Callable[[Any, Any, np.random.Generator, int, int], int],
+        number: int,
+        *,
+        free: bool = False,
+        ended: Callable[[Any], bool] = lambda state: False,
+        result: Callable[[Any, int], Any] = lambda state, drawn: state,
+    ) -> Any:
+        """``result(state, drawn)`` after ``advance(state, world, rng, drawn, until) -> drawn`` came to `number`.
+
+        Or less, if ``ended(state)`` says so. Draws that are `free` do not count as samples.
+        """
+
+        def draw() -> tuple[Any, int]:
+            own, drawn, world, begun = state, 0, simulator.open(), self.paused.begun
+            if begun is not None:
+                own, drawn, self.rng.bit_generator.state = kept(begun.state, whole=True), begun.drawn, begun.rng
+            before = self.passed_samples
+
+            def keep(done: int) -> None:
+                now = Begun(kept(own), done, 0 if free else done, self.rng.bit_generator.state)
+                self.paused = self.paused._replace(begun=now)
+
+            def over() -> bool:
+                return ended(own)
+
+            drawn = self.pace.pieces(
+                lambda done, until: int(advance(own, world, self.rng, done, until)),
+                keep,
+                drawn,
+                number,
+                ended=over,
+                before=None if free else before,
+            )
+            if drawn < number and not over():
+                raise OutOfTime
+            return result(own, drawn), 0 if free else drawn
+
+        return self.once(draw)
+
+    def nested(self, call: Callable[[Any, float | None, Progress], Any]) -> Any:
+        """A run within the run, ``call(resume, time_limit, progress)``, that is broken off and resumed with it."""
+
+        def run() -> tuple[Any, int]:
+            begun, before, tell = self.paused.begun, self.passed_samples, self.pace.progress
+
+            def keep(partial: Any) -> None:
+                if partial is not None:
+                    drawn = int(partial.samples[-1])
+                    now = Begun(partial, drawn, drawn, self.rng.bit_generator.state)
+                    self.paused = self.paused._replace(begun=now)
+
+            told = None if tell is None else lambda drawn: tell(before + drawn)
+            try:
+                found = call(None if begun is None else begun.state, self.pace.left, told)
+            except BaseException as error:
+                keep(getattr(error, "partial", None))
+                raise
+            if found.status != "done":
+                keep(found)
+                raise OutOfTime
+            return found, int(found.samples[-1])
+
+        return self.once(run)

@@ -1,0 +1,381 @@
+"""Nothing lost: runs broken off anywhere, by an exception or a time limit, end with the bits of unbroken ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.algorithms import ALGORITHMS
+from inbounds.problem import pieces
+from inbounds.problem.pieces import Draws, Pace, kept
+from naive_cspda import ragged
+from test_contract import CASES, problem_for
+from test_samples import as_user_simulator, coin
+from test_walks import HALF_HALF, SMALL, small_problem
+
+QUEUE = ib.zoo.queue()
+
+
+class Broken(Exception):
+    """Raised by a user's step function."""
+
+
+class Fuse:
+    """Raises at the call with a given number, once."""
+
+    def __init__(self, at: int | None, error: BaseException | None = None) -> None:
+        self.calls, self.at, self.error = 0, at, error or Broken()
+
+    def __call__(self, *_: Any) -> None:
+        self.calls += 1
+        if self.calls == self.at:
+            raise self.error
+
+
+def same(one: Any, two: Any) -> bool:
+    return (
+        np.array_equal(one.samples, two.samples)
+        and np.array_equal(one.prices, two.prices, equal_nan=True)
+        and len(one.policies) == len(two.policies)
+        and all(
+            np.array_equal(a.probabilities, b.probabilities) for a, b in zip(one.policies, two.policies, strict=True)
+        )
+    )
+
+
+def broken_off(call: Callable[[Any], Any], error: type[BaseException] = Broken) -> Any:
+    """The `partial` of the exception that a call with ``resume=None`` ends with."""
+    with pytest.raises(error) as raised:
+        call(None)
+    return raised.value.partial
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_step_that_fails_anywhere_loses_nothing(name: str) -> None:
+    """Every algorithm; failing at random calls, and once more after the resume."""
+    settings, rng = next(iter(CASES[name].values())), np.random.default_rng(len(name))
+    cmdp, samples = problem_for(settings, "ragged"), 300
+    arguments = {"samples": samples, "seed": 3, "checkpoints": [40, 150]}
+    unbroken = ib.learn(cmdp.simulator(), settings, **arguments)
+    for first in [1, 2, samples, *rng.integers(3, samples, 4)]:
+        partial = broken_off(
+            lambda resume, first=first: ib.learn(
+                as_user_simulator(cmdp, Fuse(int(first))), settings, resume=resume, **arguments
+            )
+        )
+        if partial is not None:
+            assert partial.status == "interrupted" and partial.samples[-1] < first and partial.paused is not None
+            assert partial.policy is None or len(partial.policies) == len(partial.samples)
+        again = Fuse(int(rng.integers(1, samples)))
+        try:
+            run = ib.learn(as_user_simulator(cmdp, again), settings, resume=partial, **arguments)
+        except Broken as error:
+            run = ib.learn(as_user_simulator(cmdp, Fuse(None)), settings, resume=error.partial, **arguments)
+        assert run.status == "done" and run.paused is None and same(run, unbroken)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_ctrl_c_between_pieces_of_compiled_kernels_loses_nothing(name: str) -> None:
+    settings = next(iter(CASES[name].values()))
+    simulator = problem_for(settings, "ragged").simulator()
+    arguments = {"samples": 2000, "seed": 1, "checkpoints": [700]}
+    unbroken, partial = ib.learn(simulator, settings, **arguments), None
+    for at in (1, 3, 2):
+        with pytest.raises(KeyboardInterrupt) as raised:
+            fuse = Fuse(at, KeyboardInterrupt())
+            ib.learn(simulator, settings, resume=partial, progress=fuse, **arguments)
+        partial = raised.value.partial
+        assert partial.policy.probabilities.shape == (simulator.pairs.n_pairs,)
+    run = ib.learn(simulator, settings, resume=partial, **arguments)
+    assert same(run, unbroken) and same(ib.learn(simulator, settings, resume=partial, **arguments), unbroken)
+    assert run.settings == unbroken.settings and run.guarantee == unbroken.guarantee
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name].algorithm.known is not None])
+def test_iterations_on_a_known_model_are_resumed(name: str) -> None:
+    settings, cmdp = next(iter(CASES[name].values())), ragged(2)
+    arguments = {"iterations": 60, "checkpoints": [7, 30]}
+    unbroken = ib.iterate(cmdp, settings, **arguments)
+    for at in (1, 2, 4):
+        partial = broken_off(
+            lambda resume, at=at: ib.iterate(
+                cmdp, settings, progress=Fuse(at, KeyboardInterrupt()), resume=resume, **arguments
+            ),
+            KeyboardInterrupt,
+        )
+        assert partial.iterations[-1] < 60 and not partial.samples.any()
+        run = ib.iterate(cmdp, settings, resume=partial, **arguments)
+        assert same(run, unbroken) and np.array_equal(run.iterations, unbroken.iterations)
+    short = ib.iterate(cmdp, settings, time_limit=1e-9, **arguments)
+    assert short.status == "time limit" and short.iterations.tolist() == [1]
+    assert "time limit" in repr(short) and same(ib.iterate(cmdp, settings, resume=short, **arguments), unbroken)
+
+
+def test_a_failure_while_an_algorithm_prepares_has_nothing_to_go_on_from() -> None:
+    """CSPDA without a Slater constant estimates one first."""
+    settings, cmdp = ib.CSPDA.practical(), ragged(2)
+    unbroken = ib.learn(cmdp.simulator(), settings, samples=400, seed=0)
+    partial = broken_off(lambda resume: ib.learn(as_user_simulator(cmdp, Fuse(5)), settings, samples=400, seed=0))
+    assert partial is None
+    assert same(ib.learn(cmdp.simulator(), settings, samples=400, seed=0, resume=partial), unbroken)
+
+
+def test_the_exception_stays_what_it_is() -> None:
+    error = Broken("out of coffee")
+    for call in (
+        lambda simulator: ib.learn(simulator, ib.CSPDA(slater=0.2), samples=300),
+        lambda simulator: ib.learn_certified(simulator, samples=3000),
+        lambda simulator: ib.certify(HALF_HALF, simulator, samples=3000),
+    ):
+        with pytest.raises(Broken, match="out of coffee") as raised:
+            call(as_user_simulator(SMALL, Fuse(100, error)))
+        assert raised.value is error and error.partial.samples is not None  # type: ignore[attr-defined]
+
+
+def test_exceptions_that_take_no_attributes_pass_unchanged() -> None:
+    class Slotted(BaseException):
+        __slots__ = ()
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name == "partial":
+                raise AttributeError(name)
+            super().__setattr__(name, value)
+
+    with pytest.raises(Slotted):
+        ib.learn(as_user_simulator(SMALL, Fuse(9, Slotted())), ib.CSPDA(slater=0.2), samples=300)
+
+
+# Time limits
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_however_short_the_time_there_is_a_policy_and_a_way_on(name: str) -> None:
+    settings = next(iter(CASES[name].values()))
+    simulator = problem_for(settings, "ragged").simulator()
+    unbroken = ib.learn(simulator, settings, samples=500, seed=2)
+    run = ib.learn(simulator, settings, samples=500, seed=2, time_limit=1e-9)
+    assert run.status == "time limit" and 0 < run.samples[-1] < 500 and run.policy is run.policies[-1]
+    assert np.isfinite(run.policy.probabilities).all()
+    assert same(ib.learn(simulator, settings, samples=500, seed=2, resume=run), unbroken)
+
+
+def test_many_short_times_make_a_whole_run() -> None:
+    arguments = {"samples": 30, "seed": 2, "checkpoints": [5, 20], "time_limit": 1e-9}
+    run = ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), **arguments)
+    calls = 1
+    while run.status != "done":
+        run, calls = ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), resume=run, **arguments), calls + 1
+    assert calls == 30 and same(
+        run, ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), **arguments | {"time_limit": None})
+    )
+
+
+def slow(cmdp: ib.CMDP, seconds: float) -> ib.Simulator:
+    return as_user_simulator(cmdp, lambda: time.sleep(seconds))
+
+
+@pytest.mark.slow
+def test_limits_and_progress_keep_time_with_a_slow_simulator() -> None:
+    """5 ms a step: pieces are found by the clock, so neither waits for a number of samples."""
+    told: list[float] = []
+    began = time.perf_counter()
+    run = ib.learn(
+        slow(ragged(2), 0.005),
+        ib.CSPDA(slater=0.2),
+        samples=10_000,
+        time_limit=1.5,
+        progress=lambda drawn: told.append(time.perf_counter()),
+    )
+    assert run.status == "time limit" and 1.5 <= time.perf_counter() - began < 3.0
+    assert max(np.diff([began, *told])) < 1.0
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), float("inf"), "soon", True])
+def test_a_time_limit_is_a_number_of_seconds(limit: Any) -> None:
+    simulator = QUEUE.simulator()
+    for call in (
+        lambda: ib.learn(simulator, ib.CSPDA(slater=0.2), samples=100, time_limit=limit),
+        lambda: ib.iterate(QUEUE, ib.OPGPD(), time_limit=limit),
+        lambda: ib.learn_certified(simulator, samples=1000, time_limit=limit),
+        lambda: ib.certify(ib.Policy.uniform(QUEUE), simulator, samples=1000, time_limit=limit),
+    ):
+        with pytest.raises(ib.InvalidInput, match="time_limit must be a number of seconds above 0, found"):
+            call()
+
+
+# What is refused
+
+
+def test_resume_wants_a_run_of_the_same_question() -> None:
+    simulator, settings = QUEUE.simulator(), ib.CSPDA(slater=0.2)
+    run = ib.learn(simulator, settings, samples=1000, seed=0, time_limit=1e-9)
+    for what, change in (
+        ("problem", {"simulator": QUEUE.tightened(0.1).simulator()}),
+        ("problem", {"simulator": ragged(2).simulator()}),
+        ("algorithm", {"algorithm": ib.CSPDA(slater=0.3)}),
+        ("algorithm", {"algorithm": ib.CRPO()}),
+        ("budget", {"samples": 1001}),
+        ("budget", {"checkpoints": [10]}),
+        ("seed", {"seed": 1}),
+        ("seed", {"seed": np.random.SeedSequence(0)}),
+    ):
+        arguments = {"simulator": simulator, "algorithm": settings, "samples": 1000, "seed": 0} | change
+        with pytest.raises(ib.InvalidInput, match=f"resume is a run with another {what}: give the same"):
+            ib.learn(resume=run, **arguments)
+    done = ib.learn(QUEUE.simulator(), settings, samples=1000, seed=0, resume=run)  # another simulator of the same
+    for wrong in (done, "run", QUEUE, ib.learn_certified(simulator, samples=1000, time_limit=1e-9)):
+        with pytest.raises(ib.InvalidInput, match="resume must be the partial Run of an exception"):
+            ib.learn(simulator, settings, samples=1000, seed=0, resume=wrong)
+
+
+def test_a_seed_sequence_is_the_same_seed_when_it_says_the_same() -> None:
+    arguments = {"samples": 500, "seed": np.random.SeedSequence(4)}
+    run = ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), time_limit=1e-9, **arguments)
+    again = ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), resume=run, samples=500, seed=np.random.SeedSequence(4))
+    assert same(again, ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), **arguments))
+
+
+# Certified learning, and proofs
+
+
+def same_certified(one: Any, two: Any) -> bool:
+    probabilities = [None if run.policy is None else run.policy.probabilities.tobytes() for run in (one, two)]
+    bounds = [[c.margins_lower.tobytes() for c in run.attempts] for run in (one, two)]
+    return probabilities[0] == probabilities[1] and bounds[0] == bounds[1] and one.samples == two.samples
+
+
+@pytest.mark.parametrize("learner", ["model", ib.CSPDA.practical(slater=0.3)], ids=["model", "cspda"])
+@pytest.mark.parametrize("tight", [False, True], ids=["one attempt", "three attempts"])
+def test_certified_learning_is_resumed_from_anywhere(
+    learner: Any, tight: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In exploration, in pilots, in runs of an algorithm, in proofs, and among the starts."""
+    monkeypatch.setattr("inbounds.algorithms.certified._STARTS", 200)
+    cmdp = small_problem()
+    cmdp = cmdp.tightened(0.8 * ib.slater(cmdp).value) if tight else cmdp.tightened(-0.3)
+    arguments = {"samples": 1200, "seed": 5, "learner": learner}
+    unbroken = ib.learn_certified(as_user_simulator(cmdp, Fuse(None)), **arguments)
+    assert len(unbroken.attempts) == (3 if tight else 1) and unbroken.status == "done" and unbroken.paused is None
+    rng = np.random.default_rng(0)
+    for first in [1, unbroken.samples, *rng.integers(2, unbroken.samples, 6)]:
+        partial = broken_off(
+            lambda resume, first=first: ib.learn_certified(
+                as_user_simulator(cmdp, Fuse(int(first))), resume=resume, **arguments
+            )
+        )
+        assert partial.status == "interrupted" and partial.policy is None and partial.samples < first
+        assert partial.reason.startswith("no policy yet: interrupted after")
+        again = Fuse(int(rng.integers(1, unbroken.samples)))
+        try:
+            run = ib.learn_certified(as_user_simulator(cmdp, again), resume=partial, **arguments)
+            assert again.calls >= unbroken.samples - partial.samples
+        except Broken as error:
+            run = ib.learn_certified(as_user_simulator(cmdp, Fuse(None)), resume=error.partial, **arguments)
+        assert same_certified(run, unbroken) and run.reason == unbroken.reason
+
+
+@pytest.mark.parametrize("learner", ["model", ib.CSPDA.practical(slater=0.2)], ids=["model", "cspda"])
+def test_certified_learning_in_many_short_times(learner: Any) -> None:
+    arguments = {"samples": 5000, "seed": 1, "learner": learner}
+    unbroken = ib.learn_certified(QUEUE.simulator(), **arguments)
+    run = ib.learn_certified(QUEUE.simulator(), time_limit=1e-9, **arguments)
+    assert run.status == "time limit" and run.policy is None and "time limit" in run.reason
+    calls = 1
+    while run.status != "done":
+        limit = 1e-9 if calls < 25 else 0.01
+        run, calls = ib.learn_certified(QUEUE.simulator(), time_limit=limit, resume=run, **arguments), calls + 1
+        assert calls < 300
+    assert calls > 5 and same_certified(run, unbroken)
+
+
+def test_certificates_are_resumed_from_anywhere() -> None:
+    cmdp, policy = coin(0.52)
+    for value in (None, cmdp):
+        arguments = {"samples": 1500, "seed": 2, "value": value}
+        unbroken = ib.certify(policy, cmdp.simulator(), **arguments)
+        for first in (1, 100, 200, 700, unbroken.samples):
+            partial = broken_off(
+                lambda resume, first=first, arguments=arguments: ib.certify(
+                    policy, as_user_simulator(cmdp, Fuse(first)), resume=resume, **arguments
+                )
+            )
+            assert not partial.in_bounds and partial.samples < first
+            assert partial.margins_lower[0] <= unbroken.margins_lower[0]  # it holds like any other
+            cert = ib.certify(policy, as_user_simulator(cmdp, Fuse(None)), resume=partial, **arguments)
+            assert cert.margins_lower.tobytes() == unbroken.margins_lower.tobytes() and cert.paused is None
+            assert (cert.samples, cert.reward_lower) == (unbroken.samples, unbroken.reward_lower)
+        cert, calls = ib.certify(policy, cmdp.simulator(), time_limit=1e-9, **arguments), 1
+        while cert.paused is not None:
+            cert = ib.certify(
+                policy, cmdp.simulator(), time_limit=1e-9 if calls < 20 else None, resume=cert, **arguments
+            )
+            calls += 1
+        assert calls > 3 and cert.margins_lower.tobytes() == unbroken.margins_lower.tobytes()
+
+
+def test_what_certificates_refuse_to_go_on_from() -> None:
+    cmdp, policy = coin()
+    cert = ib.certify(policy, cmdp.simulator(), samples=500, time_limit=1e-9)
+    with pytest.raises(ib.InvalidInput, match="another budget"):
+        ib.certify(policy, cmdp.simulator(), samples=500, resume=cert, value=cmdp)
+    with pytest.raises(ib.InvalidInput, match="another budget"):
+        ib.certify(policy, cmdp.simulator(), samples=500, resume=cert, confidence=0.9)
+    with pytest.raises(ib.InvalidInput, match="resume must be the partial Certificate"):
+        ib.certify(policy, cmdp.simulator(), samples=500, resume=ib.certify(policy, cmdp))
+    with pytest.raises(ib.InvalidInput, match="time_limit= and resume= are for proofs from samples"):
+        ib.certify(policy, cmdp, time_limit=1.0)
+
+
+# The pieces themselves
+
+
+@pytest.mark.parametrize("speed", [1e2, 1e4, 1e7])
+def test_pieces_find_their_length_by_the_clock(speed: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a clock of our own, on which a sample takes 1 / speed: no piece is long, nor are many short."""
+    now, lengths = [0.0], []
+    monkeypatch.setattr(pieces.time, "perf_counter", lambda: now[0])
+
+    def advance(done: int, until: int) -> int:
+        lengths.append((until - done) / speed)
+        now[0] += lengths[-1]
+        return until
+
+    number = int(20 * speed)
+    assert Pace().pieces(advance, lambda done: None, 0, number) == number
+    assert max(lengths) <= 0.5 and len(lengths) < 100 + 20 / 0.2
+    lengths.clear()
+    assert Pace(time_limit=3.0).pieces(advance, lambda done: None, 0, number) < number
+    assert 3.0 <= sum(lengths) < 3.3
+
+
+def test_a_copy_is_kept_of_what_changes_and_nothing_else() -> None:
+    fixed = np.zeros(3)
+    fixed.flags.writeable = False
+    moving = np.zeros(3)
+    copy = kept((fixed, (moving, 2.0)))
+    moving += 1.0
+    assert copy[0] is fixed and copy[1][0].tolist() == [0.0] * 3 and copy[1][1] == 2.0
+
+
+def test_what_is_done_once_is_not_done_again() -> None:
+    first = Draws(0)
+    drawn = first.once(lambda: (first.rng.random(), 1))
+    second = Draws(0, resume=first.paused)
+    assert second.once(lambda: pytest.fail("done again")) == drawn
+    assert second.rng.random() == first.rng.random() and second.samples == 1
+
+
+def test_a_proof_that_fails_says_how_many_samples_would_probably_do() -> None:
+    """The number named, and twice it: of 10 runs most succeed. A bound that no policy has a margin to is said so."""
+    hard = QUEUE.tightened(0.95 * ib.slater(QUEUE).value)
+    run = ib.learn_certified(hard.simulator(), samples=2000, seed=0)
+    assert run.policy is None and " samples in all would probably do" in run.reason
+    number = int(run.reason.split("about ")[1].split(" samples")[0].replace(",", ""))
+    assert number >= 4000
+    proved = [ib.learn_certified(hard.simulator(), samples=2 * number, seed=seed).policy for seed in range(10)]
+    assert sum(policy is not None for policy in proved) >= 7
