@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,15 +37,35 @@ def value_text(value: float, problem: Any, digits: int = 6) -> str:
 
 @contextmanager
 def progress_bar(what: str, total: int | None, quiet: bool) -> Iterator[Callable[..., None]]:
-    """A progress bar on stderr, when that is a terminal: call what it yields with (done) or (done, total)."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    """A progress bar on stderr, when that is a terminal: call what it yields with (done) or (done, total).
 
-    console = Console(stderr=True)
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    It shows how many are done of how many, how many a second since the bar appeared, and the time left at that rate.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console, started = Console(stderr=True), time.perf_counter()
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[pace]}"))
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done, total=total: bar.update(task, completed=done, total=total)
+        task = bar.add_task(what, total=total, pace="")
+
+        def show(done: int, total: int | None = total) -> None:
+            bar.update(task, completed=done, total=total, pace=pace_text(done, total, time.perf_counter() - started))
+
+        yield show
+
+
+def pace_text(done: int, total: int | None, seconds: float) -> str:
+    """How many a second, and the time left for the rest at that rate.
+
+    >>> pace_text(50_000, 200_000, 2.0), pace_text(3, None, 6.0), pace_text(0, 10, 5.0)
+    ('25,000/s, 6 seconds left', '0.5/s', '')
+    """
+    if done <= 0 or seconds <= 0.0:
+        return ""
+    rate = done / seconds
+    shown = f"{rate:,.0f}/s" if rate >= 10.0 else f"{rate:.2g}/s"
+    return shown if total is None else f"{shown}, {duration(max(total - done, 0) / rate)} left"
 
 
 @contextmanager

@@ -29,8 +29,8 @@ which is not compared with the floor, is a mean of v, so T_{t-1} >= min(floor, l
 X = T_{t-1} + (1 - g) m + g v(s') - q + g (low - v(s')) = T_{t-1} + (1 - g) m + g low - q, with m >= low, and the bound
 follows. (A walk that the budget cuts is dropped; it is no sample.)
 The second term alone is not enough: where max q < low, a guess that is too low everywhere, it lies above the floor.
-In floating point (1) is a comparison, hence exact; in (2) one step rounds numbers that are not larger than a few times
-the largest of 1, |q|, |v| and |floor|, and `_RANGE_SLACK` times that is a million times what it can come to.
+In floating point (1) is a comparison, hence exact; in (2) one step rounds a few times, each time by 2^-53 of a number
+that is no larger than a few times the largest of |q|, |v|, |floor| and 1: `_RANGE_SLACK` is a thousand times that.
 
 No support that was merely observed enters, and no upper limit is needed: the bounds are one-sided.
 """
@@ -56,7 +56,8 @@ _START_NOISE = 0.1  # free starts are averaged until their variance is this much
 _STARTS_PER_STEP = 32  # but at most so many for each transition that a walk is expected to draw
 _FLOOR = 8.0  # standard deviations of a walk between its mean and the floor: tails are about exp(-1.4 * 8)
 _FLOOR_UNKNOWN = 4.0  # the same distance, in scaled units, when no model gives a standard deviation
-_RANGE_SLACK = 1e-9  # against rounding, of the least value of a walk, relative to the numbers added up
+_RANGE_SLACK = 1e-9  # against rounding, of the least value of a walk, as long as what is added up is below
+_LARGE = 1e3  # and in proportion beyond
 
 
 class Guess(NamedTuple):
@@ -139,7 +140,7 @@ def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
     floor = np.where(np.isfinite(floor), floor, lowest - _FLOOR_UNKNOWN)
     possible = guess.pair_values[policy.probabilities > 0.0]
     least = np.minimum(floor, np.minimum(floor, lowest) + low - possible.max(axis=0))  # the lemma of the module
-    largest = np.maximum(1.0, np.maximum(np.abs(floor), np.abs(possible).max(axis=0)))
+    largest = np.maximum(_LARGE, np.maximum(np.abs(floor), np.abs(possible).max(axis=0)))
     return Design(
         discount=float(simulator.discount),
         starts=guess.starts(simulator.discount),
@@ -148,7 +149,7 @@ def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
         state_values=np.ascontiguousarray(guess.state_values),
         floor=floor,
         low=low,
-        least=least - _RANGE_SLACK * largest,
+        least=least - _RANGE_SLACK * (largest / _LARGE),
     )
 
 
