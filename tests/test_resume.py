@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.algorithms import ALGORITHMS
+from inbounds.algorithms import ALGORITHMS, certified
 from inbounds.problem import pieces
 from inbounds.problem.pieces import Draws, Pace, kept
+from inbounds.proofs.evidence import Evidence, counted, new_log
+from inbounds.proofs.samples import Proved
 from naive_cspda import ragged
 from test_contract import CASES, problem_for
 from test_samples import as_user_simulator, coin
@@ -300,10 +302,9 @@ def test_certificates_are_resumed_from_anywhere() -> None:
         arguments = {"samples": 1500, "seed": 2, "value": value}
         unbroken = ib.certify(policy, cmdp.simulator(), **arguments)
         for first in (1, 100, 200, 700, unbroken.samples):
+            fused = as_user_simulator(cmdp, Fuse(first))
             partial = broken_off(
-                lambda resume, fuse=Fuse(first), given=arguments: ib.certify(
-                    policy, as_user_simulator(cmdp, fuse), resume=resume, **given
-                )
+                lambda resume, fused=fused, given=arguments: ib.certify(policy, fused, resume=resume, **given)
             )
             assert not partial.in_bounds and partial.samples < first
             assert partial.margins_lower[0] <= unbroken.margins_lower[0]  # it holds like any other
@@ -384,11 +385,19 @@ def test_a_proof_that_fails_says_how_many_samples_would_probably_do() -> None:
     assert sum(policy is not None for policy in proved) > 5
 
 
-def test_where_there_is_no_margin_to_prove_no_number_is_named() -> None:
-    """One pair, whose margin is zero: no candidate is settled, and none ever will be."""
-    cmdp, _ = coin()
-    run = ib.learn_certified(cmdp.simulator(), samples=2000, seed=3)
-    if run.policy is None and run.attempts:
-        assert "would probably do" in run.reason or "more samples will probably not do" in run.reason
-    never = ib.CMDP([0, 1], [[1.0]], [0.0], [ib.Constraint([1.0], at_most=1.0, name="c")], [1.0], 0.5)
-    assert ib.learn_certified(never.simulator(), samples=200, seed=0).reason
+def test_the_number_of_samples_follows_the_formula() -> None:
+    """(width / margin)^2, the margin that of the walks or, if it is more, the one that the model says can be had."""
+
+    def said(bias: float, mean: float, bound: float) -> str:
+        cmdp, _ = coin(bias, discount=0.0)
+        evidence = Evidence(cmdp.simulator())
+        evidence.add_starts(Draws(0), 1000)
+        evidence.try_each(Draws(1), 10)
+        nothing = counted(new_log(cmdp.simulator(), 0))
+        proved = Proved(np.array([0.0, bound]), np.array([0.5, mean]), 100, False, nothing)
+        return certified._enough(proved, evidence, 1000)
+
+    assert said(0.0, mean=0.1, bound=-0.3) == "about 16,000 samples in all would probably do"  # (0.4 / 0.1)^2
+    assert said(1.0, mean=0.1, bound=-4.0) == "about 17,000 samples in all would probably do"  # 4.1^2, the model's is 1
+    assert said(0.0, mean=0.4, bound=-0.1) == "about 2,000 samples in all would probably do"  # no less than twice
+    assert said(0.0, mean=-0.1, bound=-0.3).startswith("more samples will probably not do")
