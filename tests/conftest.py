@@ -43,6 +43,7 @@ SLOW = {
     "test_pdsc.py",
     "test_randomized_primal_dual.py",
     "test_reproduce.py",
+    "test_resume.py",
     "test_rpg_pd.py",
     "test_samples.py",
     "test_triple_qa.py",
