@@ -3,8 +3,8 @@
 To add one, write a file in this folder with a click command called `command`, and its name into `COMMANDS`.
 
 Exit codes: 0 done; 1 something failed that should not have, or a certificate is rejected; 2 the input is wrong (one
-message says what); 3 no policy is in bounds; 4 no policy could be proved to be in bounds (`learn --certified`). Heavy
-imports stay inside the commands, so that the help appears at once.
+message says what); 3 no policy is in bounds; 4 no policy could be proved to be in bounds (`learn --certified`); 130
+interrupted by Ctrl-C. Heavy imports stay inside the commands, so that the help appears at once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import click
+
+from inbounds.interruption import EXIT_INTERRUPTED, Interrupted, interruptible
 
 COMMANDS = ("algorithms", "compare", "frontier", "learn", "plan", "reproduce", "solve", "verify", "zoo")
 EXIT_FAILED, EXIT_INVALID, EXIT_INFEASIBLE = 1, 2, 3
@@ -26,7 +28,11 @@ class _Cli(click.Group):
         from inbounds.errors import Infeasible, InvalidInput
 
         try:
-            return super().invoke(ctx)
+            with interruptible():
+                return super().invoke(ctx)
+        except Interrupted as error:
+            known = "" if error.known is None else f"; known so far: {error.known!r}"
+            _fail(f"interrupted{known}", EXIT_INTERRUPTED)
         except (click.exceptions.Exit, click.Abort, BrokenPipeError):  # not failures; the last is of `| head`
             raise
         except InvalidInput as error:
