@@ -41,6 +41,7 @@ SLOW = {
     "test_model_based.py",
     "test_npg_pd.py",
     "test_pdsc.py",
+    "test_processes.py",
     "test_randomized_primal_dual.py",
     "test_reproduce.py",
     "test_rpg_pd.py",

@@ -19,6 +19,8 @@ from inbounds.interruption import EXIT_INTERRUPTED, Interrupted, interruptible
 
 COMMANDS = ("algorithms", "compare", "frontier", "learn", "plan", "reproduce", "solve", "verify", "zoo")
 EXIT_FAILED, EXIT_INVALID, EXIT_INFEASIBLE = 1, 2, 3
+MEMORY_NEEDED = 600 * 2**20
+"""Bytes of address space with which the smallest problem is solved (measured: 500 MB are too few)."""
 
 
 class _Cli(click.Group):
@@ -28,6 +30,7 @@ class _Cli(click.Group):
         from inbounds.errors import Infeasible, InvalidInput
 
         try:
+            _require_memory()
             with interruptible():
                 return super().invoke(ctx)
         except Interrupted as error:
@@ -45,6 +48,21 @@ class _Cli(click.Group):
             _fail(f"the problem does not fit into memory ({error or 'no details'})", EXIT_INVALID)
         except OSError as error:
             _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_INVALID)
+
+
+def _require_memory() -> None:
+    """Some libraries wait for ever when they cannot be loaded into the memory that a shell allows."""
+    try:
+        import resource
+    except ImportError:  # no such limits here
+        return
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if allowed != resource.RLIM_INFINITY and allowed < MEMORY_NEEDED:
+        _fail(
+            f"the memory that a process may have is limited to {allowed / 2**20:.0f} MB, and the libraries alone take "
+            f"{MEMORY_NEEDED / 2**20:.0f} MB: raise it (ulimit -v)",
+            EXIT_INVALID,
+        )
 
 
 def _fail(message: str, code: int) -> NoReturn:
