@@ -1,7 +1,5 @@
 """The command line, as the script `inbounds` and as ``python -m inbounds``."""
 
-import sys
-
 from inbounds.interruption import leave_on_interrupt
 
 
@@ -13,4 +11,4 @@ def run() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run())
+    run()
