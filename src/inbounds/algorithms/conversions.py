@@ -3,15 +3,15 @@
 A bound is kept as an order of magnitude, `Order`: exponents of the sizes, exact, without constants and logarithms. Each
 conversion is a function of one order (Bai et al. 2022, appendix A, "Explanation of comparison"):
 
-    step 1  regret to PAC            a mixture of the K policies is regret / K from the optimum      `mixture_gap`
-                                     least K (or T) with that gap <= eps                             `needed`
-    step 2  episodes to samples      H transitions each                                              `samples_of_episodes`
-            S to S' = S H            when transitions depend on the stage                            `stages_as_states`
-            H to 1 / (1 - gamma)     the mean of the horizon of Algorithm 2                          `discounted`
-    step 3  probability to mean      delta = eps (1 - gamma): a logarithm, so the order stays        `expected_gap`
-    footnotes 1, 2                   the number of successors is at most S                           `successors_as_states`
-    footnotes 3, 4                   an iteration costs more than one sample                         `with_inner_loop`
-    footnote 6                       from normalised values to sums                                  `as_totals`
+    step 1  regret to PAC         the mixture of the K policies is regret / K from the optimum  `mixture_gap`
+                                  least K (or T) with that gap <= eps                         `needed`
+    step 2  episodes to samples   H transitions each                                          `samples_of_episodes`
+            S to S' = S H         when transitions depend on the stage                        `stages_as_states`
+            H to 1 / (1 - gamma)  the mean of the horizon of Algorithm 2                      `discounted`
+    step 3  probability to mean   delta = eps (1 - gamma): a logarithm, so the order stays    `expected_gap`
+    footnotes 1, 2                the number of successors is at most S                       `successors_as_states`
+    footnotes 3, 4                an iteration costs more than one sample                     `with_inner_loop`
+    footnote 6                    from normalised values to sums                              `as_totals`
 
 *Which way step 2 turns S into S H.* A problem whose transitions depend on the stage is a stationary one with the S' = S
 H states (state, stage). So a bound proved for it with S states is a bound in S' with S = S' / H: every power of S takes

@@ -117,8 +117,10 @@ def _print_table1(name: str | None, as_json: bool) -> None:
             ],
         )
         click.echo()
-        own = [(key, row.own_is, str(row.own), row.source) for key, row in rows.items()]
-        print_table(("row", "own bound", "of order, O~", "known from"), own)
+        print_table(
+            ("row", "own bound", "of order, O~", "known from"),
+            [(key, row.own_is, str(row.own), row.source) for key, row in rows.items()],
+        )
     click.echo()
     remarks = [f"[{number}] {FOOTNOTES[number]}" for number in sorted({row.footnote for row in shown.values()} - {0})]
     remarks += [f"{key}: {row.note}." for key, row in shown.items() if row.note]
