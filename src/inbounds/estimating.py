@@ -23,11 +23,11 @@ and yields X = (1 - gamma) times the sum of what it observed: E X is the value, 
 margin at once. The next walk has its own start and its own length. (The reward is counted from the least that the
 simulator declares, which takes away the part of the noise that is the random length alone.)
 
-**A budget of transitions, without bias from it.** Long walks are the ones that do not fit, so leaving out a walk that
-the budget cut looks wrong. It is not: given that n walks fit, those n are exchangeable, so the mean of X over them has
-the expectation of X_1 on the event that the first one fits (Glynn and Heidelberger 1990). If not even the first fits,
-it is used as far as it goes. Together E[estimate] is the value of the first `samples` steps, exactly: it is off by at
-most discount^samples of the range, and nobody who has seen so few steps can do better.
+**A budget of transitions, without bias from it.** The budget cuts the last walk, and long walks are the likelier to be
+cut. Counting it as if it were whole is right all the same: t steps fall into n given walks with probability
+gamma^(t-n) (1 - gamma)^(n-1), whichever of them is long, so the n walks, the cut one included, are exchangeable, and
+their mean has the expectation of the first one, cut after t steps. So E[estimate] is the value of the first `samples`
+steps, exactly: it is off by at most discount^samples of the range, and nobody who has seen so few steps can do better.
 
 With a finite horizon a walk is an episode of all its H steps, and a value is a sum. A long-run average is not the mean
 of anything that ends, so there it is refused.
@@ -73,9 +73,9 @@ class Estimate:
         they take means of walks for normally distributed.
     confidence : float
     walks : int
-        How many whole walks (episodes, with a horizon) the estimate is the mean of.
+        How many walks (episodes, with a horizon) the estimate is the mean of.
     samples : int
-        Transitions drawn; those of a last walk that the budget cut are among them, and not in the estimate.
+        Transitions drawn; all of them are in the estimate.
     total_reward, total_margins : float, array [K]
         The discounted sums, value / (1 - discount); with a horizon the same as the values.
     kind : str
@@ -141,8 +141,8 @@ def estimate(
         Of a model (``cmdp.simulator()``), or around your own step function (a generative model).
     policy : Policy
     samples : int
-        How many transitions are drawn: exactly so many in a discounted problem; with a horizon H, the most whole
-        episodes that fit, so at least H. Draws of a first state are free.
+        How many transitions are drawn: exactly so many in a discounted problem, and all are used; with a horizon H, as
+        many whole episodes as fit, so give at least H. Draws of a first state are free.
     seed : int
         The same seed gives the same estimate.
     confidence : float in (0, 1)
@@ -216,9 +216,8 @@ def average_walks(
     rows = tally.mean.shape[0]
     totals, active = np.empty(rows), np.empty(rows, dtype=np.int64)
     while drawn < until:
-        drawn, complete = draw_walk(design, world, rng, log, drawn, budget, totals, active)
-        if complete or tally.walks[0] == 0:  # the first is used even if the budget cut it
-            count_walk(tally, totals)
+        drawn, _ = draw_walk(design, world, rng, log, drawn, budget, totals, active)
+        count_walk(tally, totals)  # also one that the budget cut: see above
     return drawn
 
 
