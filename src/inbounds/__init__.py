@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from inbounds.criteria.evaluation import occupancy as occupancy
     from inbounds.errors import Infeasible as Infeasible
     from inbounds.errors import InvalidInput as InvalidInput
+    from inbounds.estimating import Estimate as Estimate
+    from inbounds.estimating import estimate as estimate
     from inbounds.exact.feasibility import slater as slater
     from inbounds.exact.moving_bound import frontier as frontier
     from inbounds.exact.truncation import truncate as truncate
@@ -51,6 +53,7 @@ _HOMES = {
     "CSPDA": "algorithms.cspda",
     "ConcaveCSPDA": "algorithms.concave_cspda",
     "Constraint": "problem.constraint",
+    "Estimate": "estimating",
     "Infeasible": "errors",
     "InvalidInput": "errors",
     "ModelBased": "algorithms.model_based",
@@ -67,6 +70,7 @@ _HOMES = {
     "build": "problem.rules",
     "certify": "certifying",
     "compare": "comparing",
+    "estimate": "estimating",
     "evaluate": "criteria.evaluation",
     "frontier": "exact.moving_bound",
     "iterate": "learning",

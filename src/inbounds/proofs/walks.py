@@ -138,6 +138,13 @@ def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
     )
 
 
+def plain_design(simulator: Simulator, policy: Policy) -> Design:
+    """Walks without a guess and without a floor: X is (1 - discount) times the sum of what was observed."""
+    rows = 1 + simulator.n_constraints
+    nothing = guess_from_array(np.zeros((simulator.pairs.n_pairs, rows)), policy)
+    return make_design(simulator, policy, nothing)._replace(starts=1, floor=np.full(rows, -np.inf))
+
+
 @compiled
 def draw_walk(
     design: Design,
@@ -197,9 +204,6 @@ def draw_walks(design: Design, world: World, rng: np.random.Generator, log: Log,
 def walk_for_evidence(policy: Policy, evidence: Evidence, samples: int, rng: np.random.Generator) -> None:
     """Add walks of the policy, of exactly `samples` samples, to the evidence."""
     simulator, world = evidence.simulator, evidence.simulator.open()
-    rows = 1 + simulator.n_constraints
-    nothing = guess_from_array(np.zeros((simulator.pairs.n_pairs, rows)), policy)
-    design = make_design(simulator, policy, nothing)._replace(starts=1, floor=np.full(rows, -np.inf))
     log = new_log(simulator, samples)
-    fitted(draw_walks, world)(design, world, rng, log, samples)
+    fitted(draw_walks, world)(plain_design(simulator, policy), world, rng, log, samples)
     evidence.add(log)
