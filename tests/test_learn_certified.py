@@ -131,9 +131,9 @@ def test_cspda_is_proved_like_any_other_learner_and_tightened_when_it_fails() ->
         assert run.policy is not None
         judged.append(ib.evaluate(QUEUE, run.policy))
     assert all(one.in_bounds for one in judged)
-    source = learning.AlgorithmSource(Evidence(QUEUE.simulator()), np.random.default_rng(0), settings)
+    source = learning.AlgorithmSource(Evidence(QUEUE.simulator()), np.random.default_rng(0), settings, QUEUE.simulator())
     source.kappa = 0.01
-    source.failed(-0.02)
+    source.failed(np.array([0.3, -0.02]))
     assert source.settings.kappa == pytest.approx(0.04) and source.settings.slater == 0.2
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.studies.runs import Curves, JudgedRun, curves, judged_run, run_arms
+from inbounds.studies.runs import Curves, JudgedRun, Task, curves, judged_run, run_arms
 
 SIZES = {"samples": 1_000, "checkpoints": [500, 1_000], "seeds": 3}
 
@@ -34,7 +34,7 @@ def test_neither_results_nor_keys_depend_on_the_number_of_workers(tmp_path: Path
 
 def test_a_run_is_what_learning_and_judging_by_hand_gives() -> None:
     queue, settings = arms()[0]
-    run = judged_run(queue, settings, 1_000, [500, 1_000], 2)
+    run = judged_run(Task(queue, settings), 1_000, [500, 1_000], 2)
     learned = ib.learn(queue.simulator(), settings, samples=1_000, seed=2, checkpoints=[500, 1_000])
     judged = [ib.evaluate(queue, policy) for policy in learned.policies]
     assert run.samples == learned.samples.tolist() and run.rewards == [one.total_reward for one in judged]
