@@ -52,6 +52,15 @@ def test_what_the_journal_holds_is_not_run_again(kept: int, tmp_path: Path) -> N
     assert seen == [(done, 6) for done in range(kept, 7)]
 
 
+def test_units_reach_the_learner_and_the_key(tmp_path: Path) -> None:
+    path, (queue, settings) = tmp_path / "runs.jsonl", arms()[0]
+    scaled, _ = run_arms([Task(queue, settings)], **SIZES, workers=1, journal=path)
+    given, resumed = run_arms([Task(queue, settings, scale=False)], **SIZES, workers=1, journal=path)
+    assert resumed == 0 and run_arms([(queue, settings)], **SIZES, workers=1, journal=path)[1] == 3
+    learned = ib.learn(queue.simulator(scale=False), settings, samples=1_000, seed=2)
+    assert given[0][2].rewards[-1] == ib.evaluate(queue, learned.policy).total_reward != scaled[0][2].rewards[-1]
+
+
 def test_labels_change_no_key_and_bounds_do(tmp_path: Path) -> None:
     path, (queue, settings) = tmp_path / "runs.jsonl", arms()[0]
     run_arms([(queue, settings)], **SIZES, workers=1, journal=path)

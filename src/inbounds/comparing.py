@@ -44,9 +44,9 @@ def compare(
     """Run algorithms on the same budget and judge their policies exactly.
 
     Run number `seed` of an algorithm is ``ib.learn(cmdp.simulator(scale), settings, samples=samples, seed=seed)``: any
-    of them can be had again on its own, and the result does not depend on the number of workers. Discounted problems only;
-    the values of a comparison are totals, discounted sums. Gaps are those of one policy (simple regret): they are not
-    summed over the run as regret is.
+    of them can be had again on its own, and the result does not depend on the number of workers. Discounted problems
+    only; the values of a comparison are totals, discounted sums. Gaps are those of one policy (simple regret): they are
+    not summed over the run as regret is.
 
     Parameters
     ----------

@@ -97,8 +97,8 @@ def command(
         return
     click.echo(repr(cmdp))
     click.echo(
-        f"{seeds} run{'s' * (seeds != 1)} of {samples:,} samples each, {preset} settings{'' if scale else ', units as given'}; "
-        f"totals (discounted sums), means over runs, judged on the model"
+        f"{seeds} run{'s' * (seeds != 1)} of {samples:,} samples each, {preset} settings"
+        f"{'' if scale else ', units as given'}; totals (discounted sums), means over runs, judged on the model"
     )
     with_constraints = f"{'With the constraints: ' if cmdp.constraints else ''}optimum {done.optimum:.6g}"
     without = f"Without the constraints, for algorithms that know none: optimum {done.unconstrained_optimum:.6g}"

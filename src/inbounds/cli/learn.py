@@ -49,7 +49,9 @@ EXIT_UNPROVED = 4
     "samples when not given.",
 )
 @click.option(
-    "--kappa", type=float, help="Tightening in the units of --scale; 0 switches it off. Default: the algorithm's own rule."
+    "--kappa",
+    type=float,
+    help="Tightening in the units of --scale; 0 switches it off. Default: the algorithm's own rule.",
 )
 @click.option("--unconstrained", is_flag=True, help="Drop the constraints, for algorithms that know none.")
 @click.option("--certified", is_flag=True, help="Return only a policy that the samples prove to be in bounds.")
@@ -141,8 +143,8 @@ def command(
         return
     click.echo(repr(cmdp))
     click.echo(
-        f"{settings_class.algorithm.name}, {preset} settings{'' if scale else ', units as given'}, {run.samples[-1]:,} samples, seed {seed}, "
-        f"{run.seconds:.2f} s"
+        f"{settings_class.algorithm.name}, {preset} settings{'' if scale else ', units as given'}, "
+        f"{run.samples[-1]:,} samples, seed {seed}, {run.seconds:.2f} s"
     )
     shown = {name: value if isinstance(value, str) else f"{value:.6g}" for name, value in run.settings.items()}
     click.echo("  ".join(f"{name} {value}" for name, value in shown.items()))

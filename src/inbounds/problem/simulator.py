@@ -34,7 +34,7 @@ from inbounds.problem.pairs import Pairs, numbered, sizes
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Between the user's units and those of a learner: of the theory (rewards in [0, 1], margins in [-1, 1]), or none."""
+    """Between the user's units and those of a learner: of the theory (rewards in [0, 1], margins in [-1, 1]) or own."""
 
     reward_low: float
     reward_span: float
@@ -217,7 +217,7 @@ class Simulator:
     def beyond_the_theory(self) -> str:
         """Which ranges are beyond those that the theory assumes, in words; empty if none is. So it is when scaled."""
         low, high = (float(end) for end in self.reward_range)
-        beyond = [] if 0.0 <= low and high <= 1.0 else [f"rewards in [{low:g}, {high:g}], not in [0, 1]"]
+        beyond = [] if low >= 0.0 and high <= 1.0 else [f"rewards in [{low:g}, {high:g}], not in [0, 1]"]
         for constraint, (least, largest) in zip(self.constraints, self.margin_ranges, strict=True):
             if max(-least, largest) > 1.0:
                 beyond.append(f"margins of {constraint.name!r} in [{least:g}, {largest:g}], not in [-1, 1]")

@@ -298,21 +298,19 @@ def _outcome(shown: bool | None) -> str:
 
 def verdicts(reproduction: Reproduction) -> list[str]:
     """What is shown of both halves of the paper's claim and what is not, in words: three lines for every reading."""
-    lines = []
+    lines, names = [], reproduction.constraint_names
     for row in verdict_rows(reproduction):
         reading, delta = row["reading"], row["delta"]
         for conservative, half in ((True, "kappa > 0 in bounds"), (False, "kappa = 0 out of bounds")):
             arm = reproduction.arm(reading, conservative)
-            lines.append(f"{reading}, delta {delta:g}: {half} on average: {row[half].upper()} ({_means(arm)})")
+            means = ", ".join(
+                f"{name} {mean:+.3f} +- {error:.3f}"
+                for name, mean, error in zip(names, arm.mean_margins, arm.standard_errors, strict=True)
+            )
+            found = f"{means}; {arm.share_out_of_bounds:.1%} of runs out of bounds"
+            lines.append(f"{reading}, delta {delta:g}: {half} on average: {row[half].upper()} ({found})")
         lines.append(f"{reading}, over delta: {_over_delta_in_words(reproduction, reading, row)}")
     return lines
-
-
-def _means(arm: Arm) -> str:
-    """The mean margins of an arm with their standard errors."""
-    return ", ".join(
-        f"{mean:+.3f} +- {error:.3f}" for mean, error in zip(arm.mean_margins, arm.standard_errors, strict=True)
-    )
 
 
 def _over_delta_in_words(reproduction: Reproduction, reading: str, row: dict[str, Any]) -> str:
@@ -326,9 +324,7 @@ def _over_delta_in_words(reproduction: Reproduction, reading: str, row: dict[str
         name = "kappa > 0" if conservative else "kappa = 0"
         curves.append(f"{name} crosses zero at {places}" if found else f"{name} is {inside} bounds {ends}")
     parting, shown = row["both between deltas"], row["both shown at delta"]
-    if parting is None:
-        both = "nowhere do the curves part as the paper says"
-    else:
-        both = f"between {parting[0]:.4f} and {parting[1]:.4f} both halves hold"
-    points = f", each shown at delta {', '.join(f'{one:g}' for one in shown)}" if shown else ""
-    return f"{'; '.join(curves)}; {both}{points}"
+    both = [] if parting is None else [f"between {parting[0]:.4f} and {parting[1]:.4f} both halves hold"]
+    if shown:
+        both.append(f"both are shown at delta {', '.join(f'{one:g}' for one in shown)}")
+    return "; ".join([*curves, *(both or ["nowhere do the curves part as the paper says"])])

@@ -97,7 +97,7 @@ class Arm(Curves):
 
 
 class Claim(NamedTuple):
-    """The two halves of the paper's claim, for one reading and one delta: True is shown, False refuted, None neither."""
+    """Both halves of the paper's claim, for one reading and one delta. True: shown, False: refuted, None: neither."""
 
     reading: str
     delta: float
@@ -186,7 +186,7 @@ def reproduce_queue(
     seeds, samples = whole_number(seeds, "seeds", least=2), whole_number(samples, "samples", least=1_000)
     problem = queue()
     variants = [
-        (reading, replace(reading.algorithm, exploration=delta, **({} if conservative else {"kappa": 0.0})))
+        (reading, replace(reading.algorithm, exploration=delta, kappa=None if conservative else 0.0))
         for delta in (DELTA, *OTHER_DELTAS)
         for reading in READINGS
         for conservative in (False, True)
