@@ -234,8 +234,8 @@ def test_the_csv_files_hold_every_point_of_every_curve(small: Reproduction) -> N
     assert float(last["sd_total_margin_flow"]) == float(arm.margins[:, -1, 1].std(ddof=1))
     swept = list(csv.DictReader(io.StringIO(delta_csv(small))))
     assert len(swept) == len(small.arms) + len(small.sweep)
-    assert [row["delta"] for row in swept[:6]] == ["0.02", "0.03", "0.04", "0.05", "0.1", "0.2"]
-    assert float(swept[4]["mean_total_reward"]) == float(small.arms[0].rewards[:, -1].mean())
+    assert [row["delta"] for row in swept[:5]] == ["0.03", "0.04", "0.05", "0.1", "0.2"]
+    assert float(swept[3]["mean_total_reward"]) == float(small.arms[0].rewards[:, -1].mean())
     assert {row["samples"] for row in swept} == {"2000"}
 
 
