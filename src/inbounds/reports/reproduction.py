@@ -152,7 +152,7 @@ def _draw_sweep(panel: Any, reproduction: Reproduction, reading: str, constraint
     _show_bound(panel, min(lows), max(highs))
     if parting := parting_deltas(reproduction, reading):
         panel.axvspan(*parting, color=ORANGE, alpha=0.15, linewidth=0.0)
-        note(panel, "only κ > 0  \nin bounds  ", parting[0], 0.72, "right")
+        note(panel, " only κ > 0\n in bounds", parting[1], 0.75, "left")
 
 
 def _draw_bars(panel: Any, x: Any, mean: Any, bars: Any, arm: Arm) -> None:
