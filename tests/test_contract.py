@@ -196,6 +196,19 @@ def test_returns_a_policy_of_the_problem_and_prices_if_it_has_any(settings: Any,
 
 @EVERY
 @SOME_PROBLEMS
+def test_in_the_users_units_it_runs_and_says_what_its_guarantee_is_worth(settings: Any, problem: str) -> None:
+    cmdp = problem_for(settings, problem)
+    given = cmdp.asking(reward=100.0 * cmdp.reward - 30.0)
+    run = ib.learn(given.simulator(scale=False), settings, samples=1500, seed=0)
+    sums = cmdp.pairs.sum_by_state(run.policy.probabilities)
+    np.testing.assert_allclose(sums, 1.0, rtol=0.0, atol=1e-12)
+    assert np.all(run.policy.probabilities >= 0.0)
+    assert run.guarantee.startswith("none: ") and "rewards in [" in run.guarantee
+    assert "units" not in ib.learn(given.simulator(), settings, samples=1500, seed=0).guarantee
+
+
+@EVERY
+@SOME_PROBLEMS
 def test_same_seed_same_bits_and_other_seeds_differ(settings: Any, problem: str) -> None:
     """Other seeds end in other states; the policy may be the same, such as the best of the deterministic ones."""
     simulator = problem_for(settings, problem).simulator()

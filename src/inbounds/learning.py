@@ -40,7 +40,8 @@ def learn(
     Parameters
     ----------
     simulator : Simulator
-        ``cmdp.simulator()``, or around the user's own step function (which runs the same code interpreted).
+        ``cmdp.simulator()``, or around the user's own step function (which runs the same code interpreted). With
+        ``scale=False`` the algorithm sees the user's own units.
     algorithm
         Settings such as ``ib.CSPDA()``.
     samples : int

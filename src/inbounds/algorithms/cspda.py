@@ -48,8 +48,8 @@ Departures from the paper's text, each an error or a gap in it
 * Starting u and v, delta, and the action set at the paper's full buffer are not given: zeros, 0.1, and see `zoo.queue`.
 * Exploration must cover the support of lam, not the other way round as printed; it does, since delta > 0.
 * The sampled gradient in lam has mean (gradient - M), not the gradient: the constant M cancels only in expectation.
-  With samples it pushes every pair that is drawn down, which is why the experiment's claim needs other steps
-  (docs/reproduction.md).
+  With samples it pushes every pair that is drawn down, however small the rewards are beside it, which is why the
+  experiment comes out as the paper says with its costs as printed, and not with costs scaled (docs/reproduction.md).
 
 Practical preset
 ----------------

@@ -44,6 +44,7 @@ def run_on_samples(
     rng, world = np.random.default_rng(seed), simulator.open()
     advance = fitted(record.advance, world)
     begun = record.prepare(algorithm, simulator, samples, rng)
+    begun = begun._replace(guarantee=within_ranges(begun.guarantee, simulator))
     counts = checkpoint_counts(checkpoints, begun.samples, samples)
     draw = partial(advance, begun.state, begun.constants, world, rng)
     extract = partial(record.extract, begun.state, begun.constants, simulator)
@@ -104,6 +105,15 @@ def visit(
         settings=begun.settings,
         guarantee=begun.guarantee,
     )
+
+
+def within_ranges(guarantee: str, simulator: Simulator) -> str:
+    """A guarantee as far as the ranges that every theory here assumes are kept; they are, unless units are as given."""
+    beyond = simulator.beyond_the_theory
+    if not beyond:
+        return guarantee
+    why = f"the units are as given, and the theory assumes others: {beyond}"
+    return f"{guarantee}; and {why}" if guarantee.startswith("none") else f"none: {why}"
 
 
 def refuse(record: Algorithm, problem: CMDP | Simulator, without: str) -> None:

@@ -119,8 +119,11 @@ class Design(NamedTuple):
 
 
 def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
-    """How to walk with the policy: the floor and the least value of a walk follow from the guess."""
-    low = np.concatenate([[0.0], np.minimum(simulator.margins_least, 0.0)])
+    """How to walk with the policy: the floor and the least value of a walk follow from the guess.
+
+    The simulator is one in scaled units, whose least reward is 0.
+    """
+    low = np.concatenate([[0.0], np.minimum(simulator.margin_ranges[:, 0], 0.0)])
     lowest = guess.state_values.min(axis=0)
     floor = guess.mean - _FLOOR * np.sqrt(guess.variance(simulator.discount))
     floor = np.where(np.isfinite(floor), floor, lowest - _FLOOR_UNKNOWN)
