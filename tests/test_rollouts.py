@@ -316,7 +316,7 @@ def test_states_never_visited_keep_the_row_of_the_last_policy(settings: Any) -> 
     simulator, rng, record = UNREACHED.simulator(), np.random.default_rng(0), settings.algorithm
     state, constants, *_ = record.prepare(settings, simulator, 3000, rng)
     record.advance(state, constants, simulator.open(), rng, 0, 3000)
-    policy, _ = record.extract(state, constants, simulator)
+    policy = record.extract(state, constants, simulator).policy
     assert state.policy[3] > 0.9  # it has been learned, from the walks that begin there
     assert policy.probabilities[2:].tolist() == state.policy[2:].tolist()
     assert not np.array_equal(policy.probabilities[:2], state.policy[:2])
