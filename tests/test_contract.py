@@ -453,8 +453,10 @@ MORE = {
     "cspda": {
         "algorithms/concave_cspda.py",  # extends it
         "algorithms/paper_plan.py",  # the settings of its theorem
+        "algorithms/saddle_point.py",  # the game whose saddle point it seeks
         "cli/learn.py",  # its default
         "studies/reproduction.py",  # its paper's experiment
+        "studies/theorems.py",  # its paper's theorems
     }
 }
 """What the library has of its own accord about the algorithm that it grew out of."""

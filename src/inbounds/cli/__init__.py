@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-COMMANDS = ("algorithms", "compare", "frontier", "learn", "plan", "reproduce", "solve", "verify", "zoo")
+COMMANDS = ("algorithms", "compare", "frontier", "learn", "plan", "reproduce", "solve", "theorems", "verify", "zoo")
 EXIT_FAILED, EXIT_INVALID, EXIT_INFEASIBLE = 1, 2, 3
 
 
