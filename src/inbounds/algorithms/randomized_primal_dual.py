@@ -211,8 +211,10 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         normalise = total < _SMALLEST_TOTAL or total > _LARGEST_TOTAL
         if normalise or inverse_sum * total > _LARGEST_SUM_IN_TERMS:
             for s in range(n_states):
-                account_row(state, world.offsets, s, theta, inverse_sum, averaged)
-                seen[s, 0] = 0.0
+                share = unaccounted(tree[s], theta, inverse_sum - seen[s, 0], q, averaged - seen[s, 1])
+                for a in range(world.offsets[s], world.offsets[s + 1]):
+                    pair_sums[a] += policy[a] * share
+                seen[s, 0], seen[s, 1] = 0.0, averaged
             inverse_sum = 0.0
         if normalise:
             total = tree_normalise(tree, levels, n_states, total)
@@ -246,10 +248,12 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         values[s, 0] = min(max(values[s, 0], 0.0), highest)
         values[after, 0] = min(max(values[after, 0], 0.0), highest)
 
+        share = unaccounted(tree[s], theta, inverse_sum - seen[s, 0], q, averaged - seen[s, 1])
         for a in range(first, last):
             row_sums[a] += policy[a] * (averaged - accounted[s])
+            pair_sums[a] += policy[a] * share
         accounted[s] = averaged
-        account_row(state, world.offsets, s, theta, inverse_sum, averaged)
+        seen[s, 0], seen[s, 1] = inverse_sum, averaged
         policy[k] = grown(policy[k], beta * (Z - M) / (p * zeta))
         row = 0.0  # 1 + pi (D - 1): what both the row and, with it, the state's weight have changed by
         for a in range(first, last):
@@ -268,14 +272,9 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
 
 
 @compiled
-def account_row(state: State, offsets: Ints, s: int, theta: float, inverse_sum: float, averaged: int) -> None:
-    """Bring the sums of mu of one state's pairs up to date, before its row or its weight changes."""
-    seen = state.seen
-    share = (1.0 - theta) * state.tree[s] * (inverse_sum - seen[s, 0])
-    share += theta / seen.shape[0] * (averaged - seen[s, 1])
-    for k in range(offsets[s], offsets[s + 1]):
-        state.pair_sums[k] += share * state.policy[k]
-    seen[s, 0], seen[s, 1] = inverse_sum, averaged
+def unaccounted(weight: float, theta: float, inverse_sum: float, q: float, steps: float) -> float:
+    """The sum of p(s) over `steps` in which the state's weight stood still; `inverse_sum` is that of 1 / total."""
+    return (1.0 - theta) * weight * inverse_sum + theta * q * steps
 
 
 def average_policy(state: State, problem: Any) -> Floats:
@@ -287,8 +286,8 @@ def average_policy(state: State, problem: Any) -> Floats:
 def average_occupancy(state: State, constants: Constants, problem: Any) -> Floats:
     """The average of mu over the steps averaged so far, [n]."""
     theta, n_states = 1.0 - constants.discount, len(state.seen)
-    missing = (1.0 - theta) * state.tree[:n_states] * (state.inverse_sum[0] - state.seen[:, 0])
-    missing += theta / n_states * (state.steps[1] - state.seen[:, 1])
+    since, steps = state.inverse_sum[0] - state.seen[:, 0], state.steps[1] - state.seen[:, 1]
+    missing = (1.0 - theta) * state.tree[:n_states] * since + theta / n_states * steps
     return (state.pair_sums + missing[problem.pairs.states] * state.policy) / state.steps[1]
 
 

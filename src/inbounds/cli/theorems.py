@@ -50,9 +50,10 @@ def command(seeds: int, samples: int, jobs: int | None, output: Path | None, as_
                 row["problem"],
                 row["arm"],
                 f"{row['samples']:,}",
-                f"{row['kappa']:.4f}",
+                f"{row['kappa']:.3g}",
                 *(
-                    f"{row[name]['measured']:.3g} {'>=' if name.endswith('margin') else '<='} {row[name]['bound']:.3g}"
+                    f"{row[name]['measured']:.3g} {'>=' if name.endswith('margin') else '<='} "
+                    f"{round(row[name]['bound'], 9) + 0.0:.3g}"  # 0 up to rounding is 0
                     for name in _COLUMNS
                 ),
             )

@@ -62,7 +62,8 @@ def _draw(panel: Any, study: TheoremStudy, name: str, label: str, curve: str) ->
         style = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 1.2}
         panel.errorbar(counts, means, yerr=errors, elinewidth=0.8, capsize=2, label=arm.replace("kappa", "κ"), **style)
         if name == "conservative_gap":
-            panel.plot(counts, [point.checks[name][1] for point in shown], color=colour, linestyle="--", linewidth=1.0)
+            bounds = [point.checks[name][1] for point in shown]
+            panel.plot(counts, bounds, color=colour, linestyle="--", linewidth=1.0, marker="_", markersize=9)
     if name != "conservative_gap":  # the same curve for every kappa
         curves = {point.samples: point.checks[name][1] for point in study.points}
         panel.plot(list(curves), list(curves.values()), color="black", linestyle="--", linewidth=1.0)
@@ -124,7 +125,7 @@ def theorem_verdicts(studies: Sequence[TheoremStudy]) -> list[str]:
             f"{study.problem}: "
             + (f"does NOT hold: {', '.join(broken)}" if broken else f"all {number} bounds hold")
             + f"; at T = {ends[1].samples:,} the duality gap is {measured:.3g}, proved {bound:.3g}; "
-            f"it falls as T^{rate:.2f}, proved T^-0.50"
+            f"from T = {ends[0].samples:,} on it fell as T^{rate:.2f}, and its bound falls as T^-0.50"
         )
         (prices, most), (values, highest) = study.price_sums, study.value_sizes
         lines.append(
