@@ -41,9 +41,9 @@ def test_the_small_problem_is_what_it_says() -> None:
 
 
 def test_the_bounds_are_the_paper_s() -> None:
-    """eps = c sqrt(K n log n / T) / ((1 - gamma) phi); Theorem 2: 3 eps, eps phi, (1 - gamma) eps phi; Theorem 3: 4 eps, 0.
+    """eps = c sqrt(K n log n / T) / ((1 - gamma) phi), and kappa = 2 eps phi.
 
-    Its kappa is 2 eps phi. Corollary 1: eps, -eps phi (printed: -eps); Corollary 2: 2 eps, -2 eps phi (printed: -eps).
+    Theorem 2: 3 eps, eps phi, (1 - gamma) eps phi; Theorem 3: 4 eps, 0. Corollary 1: eps, -eps phi (printed: -eps); Corollary 2: 2 eps, -2 eps phi (printed: -eps).
     """
     sizes, phi, samples = Sizes(6, 96, 2, 0.5), 0.2, 10**13
     eps = 1195.5 * math.sqrt(2 * 96 * math.log(96) / samples) / (0.5 * phi)
