@@ -46,6 +46,7 @@ SLOW = {
     "test_reproduce.py",
     "test_rpg_pd.py",
     "test_samples.py",
+    "test_theorems.py",
     "test_triple_qa.py",
     "test_ucbvi_gamma.py",
     "test_verify.py",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from inbounds.algorithms.pdsc import PDSC as PDSC
     from inbounds.algorithms.randomized_primal_dual import RandomizedPrimalDual as RandomizedPrimalDual
     from inbounds.algorithms.rpg_pd import RPGPD as RPGPD
+    from inbounds.algorithms.saddle_point import judge_averages as judge_averages
     from inbounds.algorithms.triple_qa import TripleQA as TripleQA
     from inbounds.algorithms.ucbvi_gamma import UCBVIGamma as UCBVIGamma
     from inbounds.algorithms.utility import Utility as Utility
@@ -74,6 +75,7 @@ _HOMES = {
     "evaluate": "criteria.evaluation",
     "frontier": "exact.moving_bound",
     "iterate": "learning",
+    "judge_averages": "algorithms.saddle_point",
     "learn": "learning",
     "learn_certified": "learning",
     "load": "problem.cmdp",

@@ -17,7 +17,7 @@ import click
 
 from inbounds.interruption import EXIT_INTERRUPTED, Interrupted, interruptible
 
-COMMANDS = ("algorithms", "compare", "frontier", "learn", "plan", "reproduce", "solve", "verify", "zoo")
+COMMANDS = ("algorithms", "compare", "frontier", "learn", "plan", "reproduce", "solve", "theorems", "verify", "zoo")
 EXIT_FAILED, EXIT_INVALID, EXIT_INFEASIBLE = 1, 2, 3
 MEMORY_NEEDED = 600 * 2**20
 """Bytes of address space with which the smallest problem is solved (measured: 500 MB are too few)."""

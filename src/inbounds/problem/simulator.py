@@ -66,6 +66,10 @@ class Scaling:
         """Multipliers of scaled margins as reward gained per unit of bound relaxed, both in the user's units."""
         return scaled_prices * self.reward_span / self.margin_scales
 
+    def values_in_user_units(self, scaled_sums: Floats, discount: float) -> Floats:
+        """Discounted sums of scaled rewards [S] as values of the user's rewards, normalised by (1 - discount)."""
+        return self.reward_low + self.reward_span * (1.0 - discount) * scaled_sums
+
 
 class Simulator:
     """Sampling access to a problem (a generative model): around the user's own step function, or made from a model.
