@@ -1,4 +1,4 @@
-# make demo      the paper's experiment: figures, a table, and where they are
+# make demo      the paper's experiment: its figures, what of its claim holds, and where the files are
 # make quick     the fast tests, within half a minute: what to run while working
 # make test      every test
 # make check     style, types, the order of imports and every test: what has to pass before a change lands

@@ -132,9 +132,13 @@ def search(
     asked = Asked(simulator, learner, (samples, confidence), seed)
     paused = None if resume is None else asked.require_same(resume, CertifiedRun)
     draws = Draws(seed, Pace(time_limit, progress), asked, paused)
+    seen_by_learner, simulator = simulator, simulator.scaled  # evidence and proofs are in scaled units
     evidence = Evidence(simulator)
     source: ModelSource | AlgorithmSource
-    source = ModelSource(evidence, draws) if learner is None else AlgorithmSource(evidence, draws, learner)
+    if learner is None:
+        source = ModelSource(evidence, draws)
+    else:
+        source = AlgorithmSource(evidence, draws, learner, seen_by_learner)
     attempts: list[Certificate] = []
     policy, candidate, proved, reason = None, None, None, ""
 
@@ -168,7 +172,7 @@ def search(
                 policy = candidate.policy
                 break
             evidence.add(proved.seen)
-            source.failed(float(np.min(proved.bounds[1:])))
+            source.failed(proved.bounds[1:])
         if not reason:
             reason = _in_words(attempts, draws.samples)
             if policy is None and proved is not None:
@@ -242,26 +246,25 @@ class ModelSource:
         walk_for_evidence(policy, self.evidence, walks, self.draws)
         return per_pair * n_pairs + walks
 
-    def failed(self, lower: float) -> None:
+    def failed(self, lower: Floats) -> None:
         """The evidence has grown, and the next attempt asks for more; there is nothing else to remember."""
 
 
 class AlgorithmSource:
     """Candidates from a learning algorithm, run afresh at each attempt."""
 
-    def __init__(self, evidence: Evidence, draws: Draws, settings: Any) -> None:
-        self.evidence, self.draws, self.settings = evidence, draws, settings
+    def __init__(self, evidence: Evidence, draws: Draws, settings: Any, simulator: Simulator) -> None:
+        self.evidence, self.draws, self.settings, self.simulator = evidence, draws, settings, simulator
         self.kappa = 0.0  # of the last run
 
     def propose(self, attempt: int, left: int, alpha: float) -> Candidate:
         learning, pilot = int(_RUN * left), int(_PILOT * left)
         if learning < 1:
             raise NoCandidate(f"no policy: {left:,} samples are too few to learn from")
-        simulator = self.evidence.simulator
         seed = int(self.draws.rng.integers(2**63))
 
         def learn(resume: Any, time_limit: float | None, progress: Progress) -> Run:
-            return run_on_samples(simulator, self.settings, learning, seed, 1, progress, time_limit, resume)
+            return run_on_samples(self.simulator, self.settings, learning, seed, 1, progress, time_limit, resume)
 
         run = self.draws.nested(learn)
         drawn = int(run.samples[-1])
@@ -271,10 +274,11 @@ class AlgorithmSource:
         left = max(left - drawn - pilot, 0)
         return Candidate(run.policy, guess, left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left))
 
-    def failed(self, lower: float) -> None:
-        """The least lower bound of a margin, in scaled units, is below zero by this much: ask for that and half."""
+    def failed(self, lower: Floats) -> None:
+        """The lower bounds of the margins [K], scaled, are below zero by so much: ask for the most of it and half."""
         if hasattr(self.settings, "kappa"):
-            self.settings = replace(self.settings, kappa=min(self.kappa - 1.5 * lower, 1.0))
+            units = self.evidence.simulator.scaling.margin_scales / self.simulator.scaling.margin_scales
+            self.settings = replace(self.settings, kappa=min(self.kappa - 1.5 * float(np.min(lower * units)), 1.0))
 
 
 def conservative(evidence: Evidence, alpha: float, proof_samples: int, z: float) -> tuple[Policy, Guess]:

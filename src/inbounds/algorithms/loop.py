@@ -12,20 +12,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Prepared, Run, record_of
+from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared, Run, record_of
 from inbounds.algorithms.known import in_scaled_units, known_model
-from inbounds.arrays import Floats, freeze
+from inbounds.arrays import freeze
 from inbounds.errors import InvalidInput
 from inbounds.inputs import is_whole
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
 from inbounds.problem.draws import World, fitted
 from inbounds.problem.pieces import Asked, Pace, Progress, attach, kept
-from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Scaling, Simulator
 
-Extract = Callable[[Any], tuple[Policy, Floats]]
-"""``extract(state)``: the policy of a state, and prices in scaled units."""
+Extract = Callable[[Any], Answer]
+"""``extract(state)``: the answer of a state, in scaled units."""
 
 
 class Paused(NamedTuple):
@@ -36,8 +35,7 @@ class Paused(NamedTuple):
     done: int  # samples, or iterations
     outside: Any  # the state of the generator, and the buffers of a user's world; None on a known model
     reached: tuple[int, ...]  # checkpoints
-    policies: tuple[Policy, ...]  # at each of them
-    prices: Floats  # at the last of them, in scaled units
+    answers: tuple[Answer, ...]  # at each of them, in scaled units
     seconds: float  # of earlier calls
 
 
@@ -62,6 +60,8 @@ def run_on_samples(
 
     if resume is None:
         trip = first(asked, lambda: record.prepare(algorithm, simulator, samples, rng), outside)
+        guarantee = within_ranges(trip.begun.guarantee, simulator)
+        trip = trip._replace(begun=trip.begun._replace(guarantee=guarantee))
     else:
         trip = going_on(asked, resume)
         rng.bit_generator.state, buffers = trip.outside
@@ -70,10 +70,11 @@ def run_on_samples(
     draw = partial(fitted(record.advance, world), trip.begun.state, trip.begun.constants, world, rng)
     counts = checkpoint_counts(checkpoints, trip.begun.samples, samples)
 
-    def extract(state: Any) -> tuple[Policy, Floats]:
+    def extract(state: Any) -> Answer:
         return record.extract(state, trip.begun.constants, simulator)
 
-    return visit(trip, counts, draw, extract, outside, simulator.scaling, pace)
+    discount = simulator.criterion.get("discount", 0.0)
+    return visit(trip, counts, draw, extract, outside, simulator.scaling, discount, pace)
 
 
 def run_on_model(
@@ -103,10 +104,10 @@ def run_on_model(
         known.advance(trip.begun.state, trip.begun.constants, model, done, until)
         return until
 
-    def extract(state: Any) -> tuple[Policy, Floats]:
+    def extract(state: Any) -> Answer:
         return known.extract(state, trip.begun.constants, cmdp)
 
-    return visit(trip, counts, iterate, extract, lambda: None, scaling, pace, iterations=True)
+    return visit(trip, counts, iterate, extract, lambda: None, scaling, cmdp.discount, pace, iterations=True)
 
 
 def first(asked: Asked, prepare: Callable[[], Prepared], outside: Callable[[], Any]) -> Paused:
@@ -116,7 +117,7 @@ def first(asked: Asked, prepare: Callable[[], Prepared], outside: Callable[[], A
     except BaseException as error:
         attach(error, None)
         raise
-    return Paused(asked, begun, begun.samples, outside(), (), (), np.empty(0), 0.0)
+    return Paused(asked, begun, begun.samples, outside(), (), (), 0.0)
 
 
 def going_on(asked: Asked, resume: Run) -> Paused:
@@ -132,6 +133,7 @@ def visit(
     extract: Extract,
     outside: Callable[[], Any],
     scaling: Scaling,
+    discount: float,
     pace: Pace,
     iterations: bool = False,
 ) -> Run:
@@ -147,20 +149,20 @@ def visit(
         last = last._replace(begun=last.begun._replace(state=kept(state)), done=done, outside=outside())
 
     def ended(status: str) -> Run:
-        reached, policies, prices = last.reached, last.policies, last.prices
+        reached, answers = last.reached, last.answers
         if last.done not in reached:  # stopped between two checkpoints
-            policy, prices = _policy_so_far(last, extract)
-            reached, policies = (*reached, last.done), (*policies, policy)
+            reached, answers = (*reached, last.done), (*answers, _answer_so_far(last, extract))
         counted = freeze(np.array(reached, dtype=np.int64))
         seconds = last.seconds + pace.seconds
         return Run(
-            policy=policies[-1],
-            prices=freeze(scaling.prices_in_user_units(prices)),
+            policy=answers[-1].policy,
+            prices=freeze(scaling.prices_in_user_units(answers[-1].prices)),
             samples=freeze(np.zeros_like(counted)) if iterations else counted,
-            policies=policies,
+            policies=tuple(answer.policy for answer in answers),
             seconds=seconds,
             settings=last.begun.settings,
             guarantee=last.begun.guarantee,
+            averages_at=tuple(answer.averages.in_user_units(scaling, discount) for answer in answers),
             iterations=counted if iterations else None,
             status=status,
             paused=None if status == "done" else last._replace(seconds=seconds),
@@ -170,8 +172,7 @@ def visit(
         for checkpoint in counts[len(last.reached) :]:
             if pace.pieces(advance, keep, last.done, checkpoint) < checkpoint:
                 return ended("time limit")
-            policy, prices = extract(state)
-            last = last._replace(reached=(*last.reached, last.done), policies=(*last.policies, policy), prices=prices)
+            last = last._replace(reached=(*last.reached, last.done), answers=(*last.answers, extract(state)))
             if pace.over and checkpoint < counts[-1]:
                 return ended("time limit")
     except BaseException as error:
@@ -180,14 +181,24 @@ def visit(
     return ended("done")
 
 
-def _policy_so_far(last: Paused, extract: Extract) -> tuple[Any, Floats]:
-    """The policy of the last copy and its prices; None and no prices when there is none yet, or it cannot be had."""
+def _answer_so_far(last: Paused, extract: Extract) -> Answer:
+    """The answer of the last copy; one without a policy when there is none yet, or it cannot be had."""
     try:
         if last.done > last.begun.samples:
             return extract(last.begun.state)
     except BaseException:  # also a second Ctrl-C: what matters is the first, and that the run can go on
         pass
-    return None, np.full(last.asked.problem.n_constraints, np.nan)
+    nothing: Any = None
+    return Answer(nothing, np.full(last.asked.problem.n_constraints, np.nan))
+
+
+def within_ranges(guarantee: str, simulator: Simulator) -> str:
+    """A guarantee as far as the ranges that every theory here assumes are kept; they are, unless units are as given."""
+    beyond = simulator.beyond_the_theory
+    if not beyond:
+        return guarantee
+    why = f"the units are as given, and the theory assumes others: {beyond}"
+    return f"{guarantee}; and {why}" if guarantee.startswith("none") else f"none: {why}"
 
 
 def refuse(record: Algorithm, problem: CMDP | Simulator, without: str) -> None:

@@ -72,7 +72,7 @@ def certify_by_samples(
     if not isinstance(simulator, Simulator):
         raise InvalidInput(f"simulator must be an ib.Simulator, found {type(simulator).__name__}")
     require_criterion(simulator, "discounted", "certify")
-    policy = for_problem(simulator, policy)
+    policy, simulator = for_problem(simulator, policy), simulator.scaled  # whatever learners see
     alpha = 1.0 - valid_confidence(confidence)
     budget, seed = whole_number(samples, "samples"), random_seed(seed)
     guess = None if value is None else _given_guess(value, policy, simulator)
@@ -148,7 +148,7 @@ def so_far(draws: Draws, simulator: Simulator, confidence: float) -> Certificate
     if begun is not None and isinstance(begun.state, Bets):
         proved = what_they_show(kept(begun.state), begun.drawn)
     else:
-        bounds = np.concatenate([[0.0], np.minimum(simulator.margins_least, 0.0)])
+        bounds = np.concatenate([[0.0], np.minimum(simulator.margin_ranges[:, 0], 0.0)])
         empty = counted(new_log(simulator, 0))
         proved = Proved(freeze(bounds), freeze(np.full(len(bounds), np.nan)), 0, bool(np.all(bounds[1:] >= 0.0)), empty)
     return replace(as_certificate(proved, simulator, confidence, draws.samples), paused=draws.paused)
