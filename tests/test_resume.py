@@ -44,7 +44,12 @@ def same(one: Any, two: Any) -> bool:
     return (
         np.array_equal(one.samples, two.samples)
         and np.array_equal(one.prices, two.prices, equal_nan=True)
-        and len(one.policies) == len(two.policies)
+        and len(one.policies) == len(two.policies) == len(one.averages_at) == len(two.averages_at)
+        and all(
+            np.array_equal(getattr(a, what), getattr(b, what))
+            for a, b in zip(one.averages_at, two.averages_at, strict=True)
+            for what in ("occupancy", "prices", "values")
+        )
         and all(
             np.array_equal(a.probabilities, b.probabilities) for a, b in zip(one.policies, two.policies, strict=True)
         )
@@ -241,6 +246,16 @@ def test_a_seed_sequence_is_the_same_seed_when_it_says_the_same() -> None:
     run = ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), time_limit=1e-9, **arguments)
     again = ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), resume=run, samples=500, seed=np.random.SeedSequence(4))
     assert same(again, ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), **arguments))
+
+
+def test_units_as_given_are_part_of_the_question() -> None:
+    settings, arguments = ib.CSPDA(slater=0.2), {"samples": 500, "seed": 0}
+    given = QUEUE.simulator(scale=False)
+    unbroken, run = ib.learn(given, settings, **arguments), ib.learn(given, settings, time_limit=1e-9, **arguments)
+    resumed = ib.learn(QUEUE.simulator(scale=False), settings, resume=run, **arguments)
+    assert same(resumed, unbroken) and resumed.guarantee == unbroken.guarantee
+    with pytest.raises(ib.InvalidInput, match="another problem"):
+        ib.learn(QUEUE.simulator(), settings, resume=run, **arguments)
 
 
 # Certified learning, and proofs
