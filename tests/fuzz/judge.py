@@ -37,6 +37,10 @@ OWN = Fraction(1, 10**9)
 """How far reported values may be from the policy's exact ones, relative to the largest there can be."""
 
 
+TINY = Fraction(1, 10**290)
+"""What underflow may cost."""
+
+
 class Complaints(list[str]):
     def __init__(self, prefix: str = "") -> None:
         super().__init__()
@@ -122,7 +126,7 @@ def judge_solution(truth: Truth, best: Any, complaints: Complaints, strict: bool
         wrong(not best.in_bounds, "in bounds of an infeasible problem", f"scaled Slater constant {float(truth.room or 0):.3g}")
         wrong(truth.doubtful, "infeasible problem solved", f"scaled Slater constant {float(truth.room or 0):.3g}")
         return
-    rounding = (size + sum((p * s for p, s in zip(prices, truth.scales, strict=True)), Fraction(0))) / 10**12
+    rounding = (size + sum((p * s for p, s in zip(prices, truth.scales, strict=True)), Fraction(0))) / 10**12 + TINY
     proven = Fraction(0) if certificate is not None else rounding
     wrong(upper is None or truth.optimum <= upper + proven, "upper bound below optimum", f"{best.upper_bound!r} < {float(truth.optimum)!r}")
     if truth.has_room(ROOMY):
@@ -234,7 +238,7 @@ def judge(
         try:
             found = question()
         except ib.Infeasible as error:
-            tried[f"infeasible"] += 1
+            tried["infeasible"] += 1
             judge_infeasible(truth, error, complaints, strict) if what.startswith("solve") else complaints.unless(
                 not truth.feasible, "false Infeasible"
             )

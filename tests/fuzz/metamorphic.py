@@ -68,11 +68,11 @@ def permuted_constraints(model: ib.CMDP, rng: np.random.Generator) -> Changed:
 
 
 def scaled_by_powers(model: ib.CMDP, rng: np.random.Generator) -> Changed:
-    return _scaled(model, 2.0 ** rng.integers(-30, 31), 2.0 ** rng.integers(-30, 31, model.n_constraints))
+    return _scaled(model, 2.0 ** rng.integers(-40, 41), 2.0 ** rng.integers(-40, 41, model.n_constraints))
 
 
 def scaled_by_anything(model: ib.CMDP, rng: np.random.Generator) -> Changed:
-    return _scaled(model, 10 ** rng.uniform(-5, 5), 10 ** rng.uniform(-5, 5, model.n_constraints))
+    return _scaled(model, 10 ** rng.uniform(-8, 8), 10 ** rng.uniform(-8, 8, model.n_constraints))
 
 
 def shifted_reward(model: ib.CMDP, rng: np.random.Generator) -> Changed:
@@ -133,7 +133,7 @@ def unreachable_states(model: ib.CMDP, rng: np.random.Generator) -> Changed:
         np.append(model.initial, np.zeros(new)),
     )
     factor = np.ones(grown.n_pairs)
-    factor[-new:] = rng.choice([1.0, -3.0, 100.0], size=new)
+    factor[-new:] = rng.choice([1.0, -3.0, 100.0, 1e8, -1e8], size=new)
     return Changed(
         replace(
             grown,
