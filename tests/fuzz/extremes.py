@@ -127,13 +127,13 @@ def _moved(rng: np.random.Generator, kind: str, rooms: list[float]) -> ib.CMDP:
         return model
     for _ in range(4):  # the scales move with the bounds, but not for long
         exact = rationals.rational(model)
-        scales = [scale or 1 for scale in exact.scales]
+        scales = exact.scales
         room = float(rationals.slater(exact, scales))
         model = model.tightened((room - rooms[0]) * np.array([float(s) for s in scales]))
     wanted = float(rng.choice(rooms))
     exact = rationals.rational(model)
-    room = float(rationals.slater(exact, [scale or 1 for scale in exact.scales]))
-    return model.tightened((room - wanted) * np.array([float(s or 1) for s in exact.scales]))
+    room = float(rationals.slater(exact, exact.scales))
+    return model.tightened((room - wanted) * np.array([float(s) for s in exact.scales]))
 
 
 def never_paid(rng: np.random.Generator, kind: str) -> ib.CMDP:

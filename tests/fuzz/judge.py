@@ -58,9 +58,12 @@ class Truth:
         self.cmdp = cmdp
         self.model = rationals.rational(cmdp)
         self.optimum = rationals.best(self.model, self.model.reward, self.model.margins)
-        self.scales = [scale or Fraction(1) for scale in self.model.scales]
+        self.scales = self.model.scales
         self.size = max(map(abs, self.model.reward)) * self.model.layers
         self.room = rationals.slater(self.model, self.scales) if self.scales else None  # scaled
+        # What plain floating point loses of a bound without a certificate, relative to the largest signal.
+        left = 1 - self.model.discount if self.model.kind == "discount" else Fraction(1)
+        self.floating = Fraction(16, 2**53) / left
 
     @property
     def feasible(self) -> bool:
@@ -186,13 +189,14 @@ def judge_slater(truth: Truth, found: Any, complaints: Complaints, scaled: bool,
     close = Fraction(1, 10**8) * max(s / u for s, u in zip(truth.scales, units, strict=True))
     wrong(abs(Fraction(found.value) - exact) <= close or not strict, "wrong Slater constant", f"{found.value!r}, is {float(exact)!r}")
     wrong(Fraction(found.value) <= exact + close, "Slater constant too large", f"{found.value!r}, is {float(exact)!r}")
-    wrong(Fraction(found.upper_bound) >= exact - close / 10**3, "Slater bound too small", f"{found.upper_bound!r} < {float(exact)!r}")
+    slip = close / 10**3 + close * 10**8 * truth.floating
+    wrong(Fraction(found.upper_bound) >= exact - slip, "Slater bound too small", f"{found.upper_bound!r} < {float(exact)!r}")
     kept = rationals.values(model, found.policy.probabilities, model.margins)
     least = min(min(v) / u for v, u in zip(kept, units, strict=True))
     wrong(Fraction(found.value) <= least + close, "Slater policy falls short", f"{found.value!r}, keeps {float(least)!r}")
 
 
-def judge_frontier(truth: Truth, curve: Any, k: int, complaints: Complaints) -> None:
+def judge_frontier(truth: Truth, curve: Any, k: int, complaints: Complaints, strict: bool) -> None:
     model, wrong = truth.model, complaints.unless
     outward = int(truth.cmdp.constraints[k].outward)
     original = Fraction(float(truth.cmdp.constraints[k].bound))
@@ -202,9 +206,9 @@ def judge_frontier(truth: Truth, curve: Any, k: int, complaints: Complaints) -> 
     if tightest is None:
         return
     scale, flat = truth.scales[k], (max(model.reward) - min(model.reward)) * model.layers
-    edge = Fraction(2, 10**6) * scale
+    edge = (Fraction(2, 10**6) + truth.floating) * scale
     reached = (Fraction(float(curve.possible_to)) - original) * outward
-    wrong(tightest - edge <= reached <= tightest + edge / 10**3, "wrong possible_to", f"{float(reached)!r}, is {float(tightest)!r}")
+    wrong(tightest - edge <= reached <= tightest + scale * (Fraction(2, 10**9) + truth.floating), "wrong possible_to", f"{float(reached)!r}, is {float(tightest)!r}")
     for bound, solution in zip(curve.bounds, curve.solutions, strict=True):
         moved = (Fraction(float(bound)) - original) * outward / model.layers
         margins = [[m - moved for m in margin] if j == k else margin for j, margin in enumerate(model.margins)]
@@ -213,11 +217,13 @@ def judge_frontier(truth: Truth, curve: Any, k: int, complaints: Complaints) -> 
         rounding = (truth.size + sum((p * (s + abs(moved)) for p, s in zip(prices, truth.scales, strict=True)), Fraction(0)))
         if optimum is None:
             short = rationals.best(model, [], margins, truth.scales)
-            wrong(short is not None and short >= -HAIR, "frontier point infeasible", f"bound {bound!r}")
+            wrong(short is not None and short >= -HAIR - truth.floating, "frontier point infeasible", f"bound {bound!r}")
             continue
-        wrong(optimum <= Fraction(solution.upper_bound) + rounding / 10**12, "frontier bound below optimum", f"bound {bound!r}: {solution.upper_bound!r} < {float(optimum)!r}")
+        wrong(optimum <= Fraction(solution.upper_bound) + rounding * (Fraction(1, 10**12) + truth.floating), "frontier bound below optimum", f"bound {bound!r}: {solution.upper_bound!r} < {float(optimum)!r}")
         # Rounding of the margins may buy 1e-9 of each, at the price.
-        wrong(Fraction(solution.reward) <= optimum + rounding * 2 / 10**9, "frontier point above optimum", f"bound {bound!r}: {solution.reward!r} > {float(optimum)!r}")
+        wrong(Fraction(solution.reward) <= optimum + rounding * (Fraction(2, 10**9) + truth.floating), "frontier point above optimum", f"bound {bound!r}: {solution.reward!r} > {float(optimum)!r}")
+        if not strict:
+            continue
         allowed = Fraction(2, 10**6) * max(abs(optimum), flat / 100) + rounding / 10**11
         if model.kind == "average" and solution.linked:
             allowed += Fraction(1, 10**5) * truth.size
@@ -231,6 +237,7 @@ def judge(
     complaints, tried = Complaints(), Counter({"models": 1})
     if cmdp.average and not rationals.weakly_communicating(cmdp):
         refusable = True
+    strict = strict and (cmdp.discount is None or cmdp.discount <= 1.0 - 1e-7)  # fewer digits are there beyond
     truth = Truth(cmdp)
 
     def ask(what: str, question: Callable[[], Any], follow: Callable[[Any], None]) -> None:
@@ -259,7 +266,7 @@ def judge(
         if others_feasible is None:
             continue
         complaints.prefix = "frontier"
-        ask("frontier", lambda k=k: ib.frontier(cmdp, k, points=4), lambda found, k=k: judge_frontier(truth, found, k, complaints))
+        ask("frontier", lambda k=k: ib.frontier(cmdp, k, points=4), lambda found, k=k: judge_frontier(truth, found, k, complaints, strict))
     return Verdict(list(complaints), dict(tried))
 
 

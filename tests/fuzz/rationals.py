@@ -33,7 +33,7 @@ class Rational(NamedTuple):
     entry: list[int]  # [N], where it is in the flat arrays of the model
     reward: list[Fraction]  # [N]
     margins: list[list[Fraction]]  # [K][N]
-    scales: list[Fraction]  # [K], the largest absolute margin that can be met with, summed over the layers
+    scales: list[Fraction]  # [K], see `_scale`; over what can be reached
 
     @property
     def n_places(self) -> int:
@@ -62,9 +62,9 @@ def rational(cmdp: ib.CMDP) -> Rational:
         sign, bound = int(constraint.outward), Fraction(float(constraint.bound)) / layers
         signal = np.ravel(constraint.signal)
         margins.append([sign * (Fraction(float(signal[e])) - bound) for e in entry])
-    per_layer = len(entry) // layers
     scales = [
-        sum(max(map(abs, margin[h * per_layer : (h + 1) * per_layer])) for h in range(layers)) for margin in margins
+        _scale(margin, [abs(Fraction(float(np.ravel(c.signal)[e]))) for e in entry], abs(Fraction(float(c.bound))), layers)
+        for margin, c in zip(margins, cmdp.constraints, strict=True)
     ]
     (kind,) = cmdp.criterion
     return Rational(
@@ -78,8 +78,17 @@ def rational(cmdp: ib.CMDP) -> Rational:
         entry=entry,
         reward=[Fraction(float(flat[e])) for e in entry],
         margins=margins,
-        scales=[Fraction(scale) for scale in scales],
+        scales=scales,
     )
+
+
+def _scale(margin: list[Fraction], signal: list[Fraction], bound: Fraction, layers: int) -> Fraction:
+    """The largest absolute margin, summed over the layers; of a signal that is its bound but for rounding, its size."""
+    width = len(margin) // layers
+    spans = [slice(h * width, (h + 1) * width) for h in range(layers)]
+    largest = sum((max(map(abs, margin[span])) for span in spans), Fraction(0))
+    size = max(sum((max(signal[span]) for span in spans), Fraction(0)), bound) or Fraction(1)
+    return largest if largest > size / 10**12 else size
 
 
 def reachable(cmdp: ib.CMDP) -> list[int]:

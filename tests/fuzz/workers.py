@@ -68,7 +68,8 @@ class Report:
 
 
 def kind_of(complaint: str) -> str:
-    return complaint.partition(":")[0]
+    """What stands before the colon, without the question in brackets: one model of each kind is kept."""
+    return re.sub(r" \(.*?\)", "", complaint.partition(":")[0])
 
 
 def guarded(check: Callable[[Any], Verdict], case: Any) -> Verdict:
