@@ -108,7 +108,7 @@ def learned(learner: Any = "model") -> Judged:
 
 def by_hand(value: Any, margin: float = -0.05) -> Judged:
     simulator = tosses(margin)
-    return certified(coin(margin), simulator, 300, value, 0.5, margin)
+    return certified(coin(margin), simulator, 100, value, 0.5, margin)
 
 
 SCENARIOS: dict[str, Callable[[], Judged]] = {

@@ -218,7 +218,9 @@ RELATIONS: dict[str, Callable[[ib.CMDP, np.random.Generator], Changed]] = {
     "unreachable-states": unreachable_states,
     "redundant-constraint": redundant_constraint,
     "tightened-and-relaxed": tightened_and_relaxed,
-    "tightened": lambda model, rng: Changed(model),  # compared in a way of its own
+    # compared in ways of their own
+    "tightened": lambda model, rng: Changed(model),
+    "policy-by-label": lambda model, rng: Changed(model),
 }
 METHODS = ("auto", "bundle", "lp", "auto")
 SIZES = ((4, 3), (4, 3), (12, 4), (4, 3), (12, 4), (110, 4))  # states and actions, at most
@@ -243,6 +245,8 @@ def verdict(model: ib.CMDP, what: str) -> Verdict:
         return Verdict([] if not defined else [f"refused ({relation})"], {"refused": 1})
     if relation == "tightened":
         return _monotone(model, first, method, rng)
+    if relation == "policy-by-label":
+        return _by_label(model, first, rng)
     changed = RELATIONS[relation](model, rng)
     second = _answer(changed.model, method)
     if isinstance(first, float) != isinstance(second, float):
@@ -296,6 +300,28 @@ def _monotone(model: ib.CMDP, first: Any, method: str, rng: np.random.Generator)
     if low > tight_high + float(second.prices @ by) + rounding:
         complaints.append(f"price too low (tightened): {low!r} > {tight_high!r} + {float(second.prices @ by)!r}")
     return Verdict(complaints, {"solves": 2, "tightened": 1})
+
+
+def _by_label(model: ib.CMDP, first: Any, rng: np.random.Generator) -> Verdict:
+    """A policy means what its labels say: on the same rules in another order it has the same values, or is refused."""
+    if isinstance(first, float):
+        return Verdict([], {"solves": 1, "infeasible": 1})
+    pairs = np.concatenate([rng.permutation(np.arange(a, b)) for a, b in _spans(model)])
+    labels = {
+        "state_labels": tuple(f"state {i}" for i in range(model.n_states)),
+        "action_labels": tuple(f"do {i}" for i in range(int(model.actions.max()) + 1)),
+    }
+    labelled = replace(model, **labels)
+    other = replace(_rearranged(model, pairs, np.diff(model.offsets)), actions=model.actions[pairs], **labels)
+    policy = ib.Policy(labelled.pairs, first.policy.probabilities)
+    try:
+        here, there = ib.evaluate(labelled, policy), ib.evaluate(other, policy)
+    except ib.InvalidInput:
+        return Verdict([], {"solves": 1, "refused": 1})
+    size = float(np.max(np.abs(model.reward))) * model.layers
+    close = abs(here.reward - there.reward) <= 1e-9 * size
+    complaint = f"another value by position (policy-by-label): {here.reward!r}, {there.reward!r}"
+    return Verdict([] if close else [complaint], {"solves": 1, "policy-by-label": 1})
 
 
 def _answer(model: ib.CMDP, method: str) -> Any:

@@ -87,6 +87,7 @@ def guarded(check: Callable[[Any], Verdict], case: Any) -> Verdict:
 
 
 def _work(check: Callable[[Any], Verdict], channel: Any) -> None:
+    channel.send(True)
     while True:
         try:
             case = channel.recv()
@@ -110,18 +111,19 @@ class _Worker:
         self.case: Any = None
         self.turn = ""
         self.deadline = 0.0
-        self.idle, self.over, self.answered = True, False, False
+        self.idle, self.over, self.ready = True, False, False
 
     def give(self, case: Any, limit: float, turn: str) -> None:
-        imports = 0.0 if self.answered else 30.0
+        if not self.ready:  # the clock starts when everything is imported
+            self.ready = self.channel.recv()
         self.case, self.turn, self.idle = case, turn, False
-        self.deadline = time.monotonic() + limit + imports
+        self.deadline = time.monotonic() + limit
         self.channel.send(case)
 
     def verdict(self) -> Verdict | None:
         """Of the case, or None while there is time."""
         if self.channel.poll(0):
-            self.idle = self.answered = True
+            self.idle = True
             try:
                 return self.channel.recv()
             except EOFError:
