@@ -54,7 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
         report = available[name].run(count, chosen.seed, share)
         failures = list(of(report, "failures", []))
         tried = of(report, "tried", {}) or {}
-        told = ", ".join(f"{number:,} {what}" for what, number in tried.items()) if isinstance(tried, dict) else str(tried)
+        told = (
+            ", ".join(f"{number:,} {what}" for what, number in tried.items()) if isinstance(tried, dict) else str(tried)
+        )
         stopped = of(report, "stopped", "")
         rows.append((name, told, f"{len(failures):,}", f"{time.monotonic() - start:.0f}", stopped))
         failed = failed or bool(failures)
@@ -64,7 +66,10 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"  kept {path}")
     print(f"\nseed {chosen.seed}, {time.monotonic() - began:.0f} s in all")
     for name, told, failures, seconds, stopped in rows:
-        print(f"{name:<20} {failures or '-':>6} failures {seconds or '-':>6} s   {told}" + (f"   ({stopped})" if stopped else ""))
+        print(
+            f"{name:<20} {failures or '-':>6} failures {seconds or '-':>6} s   {told}"
+            + (f"   ({stopped})" if stopped else "")
+        )
     return 1 if failed else 0
 
 

@@ -1,17 +1,17 @@
 """Small models at the ends of what doubles can say. Each answer must be right by its own bracket, or have been refused.
 
-    near-one        discounts up to 1 - 2^-53
-    rare            probabilities down to 1e-300
-    units           reward and signals in units over twenty decades
-    periodic        chains that go round and never mix
-    multichain      classes of states that never meet, also on average
-    thin            Slater constants from 1e-1 down to 1e-9
-    edge            bounds that can be met only just, or that no policy meets by 1e-7 down to 1e-12
-    never-paid      at_most=0 for what never has to be paid: a margin of exactly zero, which must be proved
-    unreachable     states that nothing leads to, with rewards and costs of 1e8
-    tiny            signals of 1e-311 and of 1e+300
-    constant        signals that are the same everywhere, frontier included
-    deterministic   few states, certain moves, small whole numbers: ties everywhere
+near-one        discounts up to 1 - 2^-53
+rare            probabilities down to 1e-300
+units           reward and signals in units over twenty decades
+periodic        chains that go round and never mix
+multichain      classes of states that never meet, also on average
+thin            Slater constants from 1e-1 down to 1e-9
+edge            bounds that can be met only just, or that no policy meets by 1e-7 down to 1e-12
+never-paid      at_most=0 for what never has to be paid: a margin of exactly zero, which must be proved
+unreachable     states that nothing leads to, with rewards and costs of 1e8
+tiny            signals of 1e-311 and of 1e+300
+constant        signals that are the same everywhere, frontier included
+deterministic   few states, certain moves, small whole numbers: ties everywhere
 """
 
 from __future__ import annotations
@@ -120,9 +120,10 @@ def edge(rng: np.random.Generator, kind: str) -> ib.CMDP:
 
 def _moved(rng: np.random.Generator, kind: str, rooms: list[float]) -> ib.CMDP:
     """Bounds moved so that the scaled Slater constant is one of `rooms`, up to the rounding of the bounds."""
-    model = random_model(rng, kind)
+    states = int(rng.choice([4, 4, 6])) if kind != "horizon" else 3
+    model = random_model(rng, kind, states=states)
     while model.n_constraints == 0:
-        model = random_model(rng, kind)
+        model = random_model(rng, kind, states=states)
     if model.average and not rationals.weakly_communicating(model):
         return model
     for _ in range(4):  # the scales move with the bounds, but not for long
@@ -197,7 +198,9 @@ def deterministic(rng: np.random.Generator, kind: str) -> ib.CMDP:
     model = replace(random_model(rng, kind, states=3), constraints=())
     plain = replace(model, transition=certain(rng, model), reward=rng.integers(-1, 3, model.n_pairs).astype(float))
     listed = tuple(
-        ib.Constraint(rng.integers(0, 2, model.n_pairs).astype(float), at_most=float(rng.choice([0.0, 0.25, 0.5])), name=f"{k}")
+        ib.Constraint(
+            rng.integers(0, 2, model.n_pairs).astype(float), at_most=float(rng.choice([0.0, 0.25, 0.5])), name=f"{k}"
+        )
         for k in range(int(rng.integers(0, 3)))
     )
     return replace(plain, constraints=listed)

@@ -159,7 +159,8 @@ def run(count: int, seed: int, seconds: float) -> Report:
     for scenario, false in wrong.items():
         report.tried[f"false of {done[scenario]:,}, {scenario}"] = false
         if false > allowed(done[scenario]):
-            text = f"false certificates, {scenario}: {false} of {done[scenario]}, at most {allowed(done[scenario])} allowed"
+            most = allowed(done[scenario])
+            text = f"false certificates, {scenario}: {false} of {done[scenario]}, at most {most} allowed"
             report.failures.append(Failure(scenario, text))
             print(f"  {text}", flush=True)
     if sum(done.values()) < count * len(SCENARIOS):

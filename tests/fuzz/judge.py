@@ -22,7 +22,7 @@ import inbounds as ib
 from inbounds.proofs.known_model import certify_infeasible
 
 from . import rationals
-from .workers import Verdict
+from .workers import Verdict, in_time
 
 HAIR = Fraction(1, 10**8)
 """Relative to the largest margin: closer to the boundary than this, feasibility may be left open, though not wrong."""
@@ -59,6 +59,7 @@ class Truth:
         self.model = rationals.rational(cmdp)
         self.optimum = rationals.best(self.model, self.model.reward, self.model.margins)
         self.scales = self.model.scales
+        self.dust = [Fraction(16, 2**53) * size for size in self.model.sizes]  # rounding of signal - bound
         self.size = max(map(abs, self.model.reward)) * self.model.layers
         self.room = rationals.slater(self.model, self.scales) if self.scales else None  # scaled
         # What plain floating point loses of a bound without a certificate, relative to the largest signal.
@@ -92,7 +93,11 @@ def judge_solution(truth: Truth, best: Any, complaints: Complaints, strict: bool
     upper = Fraction(best.upper_bound) if np.isfinite(best.upper_bound) else None
     if certificate is not None:
         low = _fraction(certificate.reward_lower)
-        wrong(low is None or low <= lowest[0], "false reward_lower", f"{certificate.reward_lower!r}, is {float(lowest[0])!r}")
+        wrong(
+            low is None or low <= lowest[0],
+            "false reward_lower",
+            f"{certificate.reward_lower!r}, is {float(lowest[0])!r}",
+        )
         for k, claimed in enumerate(map(_fraction, certificate.margins_lower)):
             wrong(
                 claimed is None or claimed <= lowest[1 + k],
@@ -102,7 +107,11 @@ def judge_solution(truth: Truth, best: Any, complaints: Complaints, strict: bool
         proved = all(m >= 0 for m in lowest[1:])
         wrong(proved or not certificate.in_bounds, "false in_bounds", [float(m) for m in lowest[1:]])
         ceiling = _fraction(certificate.reward_upper)
-        wrong(ceiling is None or dual <= ceiling, "false reward_upper", f"{certificate.reward_upper!r}, dual {float(dual)!r}")
+        wrong(
+            ceiling is None or dual <= ceiling,
+            "false reward_upper",
+            f"{certificate.reward_upper!r}, dual {float(dual)!r}",
+        )
         wrong(
             certificate.in_bounds or not truth.has_room(PROVABLE),
             "not proved",
@@ -120,25 +129,38 @@ def judge_solution(truth: Truth, best: Any, complaints: Complaints, strict: bool
         f"{best.reward!r}, is {float(lowest[0])!r}",
     )
     for k, scale in enumerate(truth.scales):
+        slip = OWN * scale + truth.dust[k]
         wrong(
-            lowest[1 + k] - OWN * scale <= Fraction(float(best.margins[k])) <= highest[1 + k] + OWN * scale or not strict,
+            lowest[1 + k] - slip <= Fraction(float(best.margins[k])) <= highest[1 + k] + slip or not strict,
             "wrong margin",
             f"{k}: {best.margins[k]!r}, is {float(lowest[1 + k])!r}",
         )
     if truth.optimum is None:
-        wrong(not best.in_bounds, "in bounds of an infeasible problem", f"scaled Slater constant {float(truth.room or 0):.3g}")
+        wrong(
+            not best.in_bounds,
+            "in bounds of an infeasible problem",
+            f"scaled Slater constant {float(truth.room or 0):.3g}",
+        )
         wrong(truth.doubtful, "infeasible problem solved", f"scaled Slater constant {float(truth.room or 0):.3g}")
         return
     rounding = (size + sum((p * s for p, s in zip(prices, truth.scales, strict=True)), Fraction(0))) / 10**12 + TINY
     proven = Fraction(0) if certificate is not None else rounding
-    wrong(upper is None or truth.optimum <= upper + proven, "upper bound below optimum", f"{best.upper_bound!r} < {float(truth.optimum)!r}")
+    wrong(
+        upper is None or truth.optimum <= upper + proven,
+        "upper bound below optimum",
+        f"{best.upper_bound!r} < {float(truth.optimum)!r}",
+    )
     if truth.has_room(ROOMY):
         flat = max(model.reward) - min(model.reward)
         allowed = Fraction(2, 10**8) * max(abs(truth.optimum), flat * model.layers / 100) + rounding
         if model.kind == "average" and best.linked:
             allowed += Fraction(1, 10**6) * size  # what linking classes costs; docs/exact.md
         if strict:
-            wrong(upper is not None and upper - lowest[0] <= allowed, "wide gap", f"{best.upper_bound!r} - {float(lowest[0])!r}")
+            wrong(
+                upper is not None and upper - lowest[0] <= allowed,
+                "wide gap",
+                f"{best.upper_bound!r} - {float(lowest[0])!r}",
+            )
         wrong(best.in_bounds, "answer out of bounds", best.margins)
 
 
@@ -157,7 +179,10 @@ def judge_infeasible(truth: Truth, error: ib.Infeasible, complaints: Complaints,
     for k, constraint in enumerate(truth.cmdp.constraints):
         close = Fraction(1, 10**6) * truth.scales[k]
         others = [margin for j, margin in enumerate(model.margins) if j != k]
-        for what, kept, found in (("best_alone", [], diagnosis.best_alone), ("relaxed_bounds", others, diagnosis.relaxed_bounds)):
+        for what, kept, found in (
+            ("best_alone", [], diagnosis.best_alone),
+            ("relaxed_bounds", others, diagnosis.relaxed_bounds),
+        ):
             reach = rationals.best(model, model.margins[k], kept)
             if reach is None or np.isnan(found[k]):
                 # close to the edge either answer will do
@@ -167,7 +192,11 @@ def judge_infeasible(truth: Truth, error: ib.Infeasible, complaints: Complaints,
             wanted = Fraction(float(constraint.bound)) + int(constraint.outward) * (
                 min(reach, Fraction(0)) if what == "relaxed_bounds" else reach
             )
-            wrong(abs(wanted - Fraction(float(found[k]))) <= close, f"wrong {what}", f"{k}: {found[k]!r}, is {float(wanted)!r}")
+            wrong(
+                abs(wanted - Fraction(float(found[k]))) <= close,
+                f"wrong {what}",
+                f"{k}: {found[k]!r}, is {float(wanted)!r}",
+            )
 
 
 def _joint(truth: Truth, margins: list[list[Fraction]]) -> Fraction:
@@ -189,14 +218,25 @@ def judge_slater(truth: Truth, found: Any, complaints: Complaints, scaled: bool,
     # On average a policy may have to link classes that do not meet, which costs a share of 1e-7.
     share = Fraction(3, 10**7) if model.kind == "average" else Fraction(1, 10**8)
     largest = max(s / u for s, u in zip(truth.scales, units, strict=True))
-    close = share * largest
-    wrong(abs(Fraction(found.value) - exact) <= close or not strict, "wrong Slater constant", f"{found.value!r}, is {float(exact)!r}")
+    dust = max(d / u for d, u in zip(truth.dust, units, strict=True))
+    close = share * largest + dust
+    wrong(
+        abs(Fraction(found.value) - exact) <= close or not strict,
+        "wrong Slater constant",
+        f"{found.value!r}, is {float(exact)!r}",
+    )
     wrong(Fraction(found.value) <= exact + close, "Slater constant too large", f"{found.value!r}, is {float(exact)!r}")
-    slip = largest * (Fraction(1, 10**11) + truth.floating)
-    wrong(Fraction(found.upper_bound) >= exact - slip, "Slater bound too small", f"{found.upper_bound!r} < {float(exact)!r}")
+    slip = largest * (Fraction(1, 10**11) + truth.floating) + dust
+    wrong(
+        Fraction(found.upper_bound) >= exact - slip,
+        "Slater bound too small",
+        f"{found.upper_bound!r} < {float(exact)!r}",
+    )
     kept = rationals.values(model, found.policy.probabilities, model.margins)
     least = min(min(v) / u for v, u in zip(kept, units, strict=True))
-    wrong(Fraction(found.value) <= least + close, "Slater policy falls short", f"{found.value!r}, keeps {float(least)!r}")
+    wrong(
+        Fraction(found.value) <= least + close, "Slater policy falls short", f"{found.value!r}, keeps {float(least)!r}"
+    )
 
 
 def judge_frontier(truth: Truth, curve: Any, k: int, complaints: Complaints, strict: bool) -> None:
@@ -209,28 +249,49 @@ def judge_frontier(truth: Truth, curve: Any, k: int, complaints: Complaints, str
     if tightest is None:
         return
     scale, flat = truth.scales[k], (max(model.reward) - min(model.reward)) * model.layers
-    edge = (Fraction(2, 10**6) + truth.floating) * scale
+    edge = (Fraction(2, 10**6) + truth.floating) * scale + truth.dust[k]
     reached = (Fraction(float(curve.possible_to)) - original) * outward
-    wrong(tightest - edge <= reached <= tightest + scale * (Fraction(2, 10**9) + truth.floating), "wrong possible_to", f"{float(reached)!r}, is {float(tightest)!r}")
+    wrong(
+        tightest - edge <= reached <= tightest + scale * (Fraction(2, 10**9) + truth.floating) + truth.dust[k],
+        "wrong possible_to",
+        f"{float(reached)!r}, is {float(tightest)!r}",
+    )
     for bound, solution in zip(curve.bounds, curve.solutions, strict=True):
         moved = (Fraction(float(bound)) - original) * outward / model.layers
         margins = [[m - moved for m in margin] if j == k else margin for j, margin in enumerate(model.margins)]
         optimum = rationals.best(model, model.reward, margins)
         prices = [Fraction(float(p)) for p in solution.prices]
-        rounding = (truth.size + sum((p * (s + abs(moved)) for p, s in zip(prices, truth.scales, strict=True)), Fraction(0)))
+        rounding = truth.size + sum(
+            (p * (s + abs(moved) + 10**9 * d) for p, s, d in zip(prices, truth.scales, truth.dust, strict=True)),
+            Fraction(0),
+        )
         if optimum is None:
             short = rationals.best(model, [], margins, truth.scales)
-            wrong(short is not None and short >= -HAIR - truth.floating, "frontier point infeasible", f"bound {bound!r}")
+            wrong(
+                short is not None and short >= -HAIR - truth.floating, "frontier point infeasible", f"bound {bound!r}"
+            )
             continue
-        wrong(optimum <= Fraction(solution.upper_bound) + rounding * (Fraction(1, 10**12) + truth.floating), "frontier bound below optimum", f"bound {bound!r}: {solution.upper_bound!r} < {float(optimum)!r}")
+        wrong(
+            optimum <= Fraction(solution.upper_bound) + rounding * (Fraction(1, 10**12) + truth.floating),
+            "frontier bound below optimum",
+            f"bound {bound!r}: {solution.upper_bound!r} < {float(optimum)!r}",
+        )
         # Rounding of the margins may buy 1e-9 of each, at the price.
-        wrong(Fraction(solution.reward) <= optimum + rounding * (Fraction(2, 10**9) + truth.floating), "frontier point above optimum", f"bound {bound!r}: {solution.reward!r} > {float(optimum)!r}")
+        wrong(
+            Fraction(solution.reward) <= optimum + rounding * (Fraction(2, 10**9) + truth.floating),
+            "frontier point above optimum",
+            f"bound {bound!r}: {solution.reward!r} > {float(optimum)!r}",
+        )
         if not strict:
             continue
         allowed = Fraction(2, 10**6) * max(abs(optimum), flat / 100) + rounding / 10**11
         if model.kind == "average" and solution.linked:
             allowed += Fraction(1, 10**5) * truth.size
-        wrong(Fraction(solution.reward) >= optimum - allowed, "frontier point below optimum", f"bound {bound!r}: {solution.reward!r} < {float(optimum)!r}")
+        wrong(
+            Fraction(solution.reward) >= optimum - allowed,
+            "frontier point below optimum",
+            f"bound {bound!r}: {solution.reward!r} < {float(optimum)!r}",
+        )
 
 
 def judge(
@@ -246,7 +307,7 @@ def judge(
     def ask(what: str, question: Callable[[], Any], follow: Callable[[Any], None]) -> None:
         complaints.prefix = what
         try:
-            found = question()
+            found = in_time(question)
         except ib.Infeasible as error:
             tried["infeasible"] += 1
             judge_infeasible(truth, error, complaints, strict) if what.startswith("solve") else complaints.unless(
@@ -261,15 +322,29 @@ def judge(
             follow(found)
 
     for method in methods:
-        ask(f"solve {method}", lambda m=method: ib.solve(cmdp, method=m), lambda found: judge_solution(truth, found, complaints, strict))
+        ask(
+            f"solve {method}",
+            lambda m=method: ib.solve(cmdp, method=m),
+            lambda found: judge_solution(truth, found, complaints, strict),
+        )
     for scaled in (False, True):
-        ask("slater", lambda s=scaled: ib.slater(cmdp, scaled=s), lambda found, s=scaled: judge_slater(truth, found, complaints, s, strict))
+        ask(
+            "slater",
+            lambda s=scaled: ib.slater(cmdp, scaled=s),
+            lambda found, s=scaled: judge_slater(truth, found, complaints, s, strict),
+        )
     for k in range(min(cmdp.n_constraints, 2)):
-        others_feasible = rationals.best(truth.model, truth.model.reward, [m for j, m in enumerate(truth.model.margins) if j != k])
+        others_feasible = rationals.best(
+            truth.model, truth.model.reward, [m for j, m in enumerate(truth.model.margins) if j != k]
+        )
         if others_feasible is None:
             continue
         complaints.prefix = "frontier"
-        ask("frontier", lambda k=k: ib.frontier(cmdp, k, points=4), lambda found, k=k: judge_frontier(truth, found, k, complaints, strict))
+        ask(
+            "frontier",
+            lambda k=k: ib.frontier(cmdp, k, points=4),
+            lambda found, k=k: judge_frontier(truth, found, k, complaints, strict),
+        )
     return Verdict(list(complaints), dict(tried))
 
 

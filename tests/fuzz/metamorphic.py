@@ -21,7 +21,7 @@ import inbounds as ib
 
 from .models import CRITERIA, random_model
 from .rationals import weakly_communicating
-from .workers import Report, Verdict, campaign
+from .workers import Report, Verdict, campaign, in_time
 
 COUNT = 10_000  # solves
 
@@ -252,7 +252,9 @@ def verdict(model: ib.CMDP, what: str) -> Verdict:
     if isinstance(first, float) != isinstance(second, float):
         room = ib.slater(model, scaled=True).value
         if abs(room) > HAIR:
-            complaints.append(f"feasible before and not after, or the reverse ({relation}): scaled Slater constant {room}")
+            complaints.append(
+                f"feasible before and not after, or the reverse ({relation}): scaled Slater constant {room}"
+            )
         return Verdict(complaints, {"solves": 2, "at the edge": 1})
     if isinstance(first, float):
         return Verdict([], {"solves": 2, "infeasible": 1})
@@ -327,7 +329,7 @@ def _by_label(model: ib.CMDP, first: Any, rng: np.random.Generator) -> Verdict:
 def _answer(model: ib.CMDP, method: str) -> Any:
     """A solution; the Slater constant of an infeasible problem; or "refused"."""
     try:
-        return ib.solve(model, method=method)
+        return in_time(lambda: ib.solve(model, method=method))
     except ib.Infeasible as error:
         return float(error.slater)
     except ib.InvalidInput:

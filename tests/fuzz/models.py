@@ -185,7 +185,7 @@ def _rounder(model: ib.CMDP) -> Iterator[ib.CMDP]:
 
 
 def of_pairs(model: ib.CMDP, pairs: list[int], states: list[int]) -> ib.CMDP | None:
-    """The model with some pairs and states only; what led elsewhere leads to the first state. None: nowhere to start."""
+    """The model with some pairs and states only; what led elsewhere leads to the first state. None: no action left."""
     columns = np.zeros((model.n_states, len(states)))
     columns[:, 0] = 1.0
     columns[states] = np.eye(len(states))

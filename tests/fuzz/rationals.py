@@ -33,7 +33,8 @@ class Rational(NamedTuple):
     entry: list[int]  # [N], where it is in the flat arrays of the model
     reward: list[Fraction]  # [N]
     margins: list[list[Fraction]]  # [K][N]
-    scales: list[Fraction]  # [K], see `_scale`; over what can be reached
+    sizes: list[Fraction]  # [K], of the signal or the bound, whichever is larger; over what can be reached
+    scales: list[Fraction]  # [K], the largest absolute margin; the size, where that is nothing but rounding
 
     @property
     def n_places(self) -> int:
@@ -62,10 +63,12 @@ def rational(cmdp: ib.CMDP) -> Rational:
         sign, bound = int(constraint.outward), Fraction(float(constraint.bound)) / layers
         signal = np.ravel(constraint.signal)
         margins.append([sign * (Fraction(float(signal[e])) - bound) for e in entry])
-    scales = [
-        _scale(margin, [abs(Fraction(float(np.ravel(c.signal)[e]))) for e in entry], abs(Fraction(float(c.bound))), layers)
-        for margin, c in zip(margins, cmdp.constraints, strict=True)
+    sizes = [
+        max(_largest([Fraction(float(np.ravel(c.signal)[e])) for e in entry], layers), abs(Fraction(float(c.bound))))
+        or Fraction(1)
+        for c in cmdp.constraints
     ]
+    largest = [_largest(margin, layers) for margin in margins]
     (kind,) = cmdp.criterion
     return Rational(
         kind=kind,
@@ -78,17 +81,15 @@ def rational(cmdp: ib.CMDP) -> Rational:
         entry=entry,
         reward=[Fraction(float(flat[e])) for e in entry],
         margins=margins,
-        scales=scales,
+        sizes=sizes,
+        scales=[most if most > size / 10**12 else size for most, size in zip(largest, sizes, strict=True)],
     )
 
 
-def _scale(margin: list[Fraction], signal: list[Fraction], bound: Fraction, layers: int) -> Fraction:
-    """The largest absolute margin, summed over the layers; of a signal that is its bound but for rounding, its size."""
-    width = len(margin) // layers
-    spans = [slice(h * width, (h + 1) * width) for h in range(layers)]
-    largest = sum((max(map(abs, margin[span])) for span in spans), Fraction(0))
-    size = max(sum((max(signal[span]) for span in spans), Fraction(0)), bound) or Fraction(1)
-    return largest if largest > size / 10**12 else size
+def _largest(values: list[Fraction], layers: int) -> Fraction:
+    """The largest absolute value in each layer, summed."""
+    width = len(values) // layers
+    return sum((max(map(abs, values[h * width : (h + 1) * width])) for h in range(layers)), Fraction(0))
 
 
 def reachable(cmdp: ib.CMDP) -> list[int]:
@@ -113,7 +114,9 @@ def weakly_communicating(cmdp: ib.CMDP) -> bool:
     leads = np.array([np.any(moves[list(own[s])], axis=0) for s in range(n)]) | np.eye(n, dtype=bool)
     for _ in range(n):
         leads = (leads.astype(int) @ leads.astype(int)) > 0
-    closed = {frozenset(np.flatnonzero(leads[s])) for s in range(n) if all(leads[t, s] for t in np.flatnonzero(leads[s]))}
+    closed = {
+        frozenset(np.flatnonzero(leads[s])) for s in range(n) if all(leads[t, s] for t in np.flatnonzero(leads[s]))
+    }
     if len(closed) != 1:
         return False
     outside = set(range(n)) - next(iter(closed))
@@ -218,7 +221,10 @@ def values(model: Rational, probabilities: np.ndarray, gains: Sequence[Sequence[
                 time[place] = share
             times.append(time)
     return [
-        [sum((time[p] * q * g for p, q, g in zip(model.place, taken, gain, strict=True)), Fraction(0)) for time in times]
+        [
+            sum((time[p] * q * g for p, q, g in zip(model.place, taken, gain, strict=True)), Fraction(0))
+            for time in times
+        ]
         for gain in gains
     ]
 

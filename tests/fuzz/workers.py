@@ -1,7 +1,8 @@
 """Cases run by processes that can be killed, and what came of them.
 
-A case that takes more than `LIMIT` seconds is a hang. Its process is killed and another takes its place. A kernel that
-has to be compiled first is no hang: such a case is tried once more with time enough, and then again by the clock.
+A question that takes more than `LIMIT` seconds is too slow, and a case that takes more than `CASE` is a hang: its
+process is killed and another takes its place. A kernel that has to be compiled first is neither: such a question or
+case is asked once more.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from .models import shrunk
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # inherited: the processes are the parallelism
 
 LIMIT = 10.0
-"""Seconds that a case may take."""
+"""Seconds that one question to the library may take."""
+
+CASE = 40.0
+"""Seconds that a case may take, the rationals of the tests included: then it is killed."""
 
 COMPILING = 90.0
 """Seconds that it may take the first time, when kernels are not on disk yet."""
@@ -72,6 +76,21 @@ def kind_of(complaint: str) -> str:
     return re.sub(r" \(.*?\)", "", complaint.partition(":")[0])
 
 
+class TooSlow(Exception):
+    """A question took more than `LIMIT` seconds, twice: the first time it may have been compiling."""
+
+
+def in_time(question: Callable[[], Any]) -> Any:
+    """The answer, if it comes within the limit."""
+    for _ in range(2):
+        began = time.monotonic()
+        found = question()
+        seconds = time.monotonic() - began
+        if seconds <= LIMIT:
+            return found
+    raise TooSlow(f"an answer after {seconds:.1f} s")
+
+
 def guarded(check: Callable[[Any], Verdict], case: Any) -> Verdict:
     """A verdict whatever happens; warnings are faults."""
     with warnings.catch_warnings():
@@ -96,7 +115,7 @@ def _work(check: Callable[[Any], Verdict], channel: Any) -> None:
         channel.send(guarded(check, case))
 
 
-HANG = Verdict([f"hang: no answer within {LIMIT:g} s"], {"cases": 1})
+HANG = Verdict([f"hang: no answer within {CASE:g} s"], {"cases": 1})
 
 
 class _Worker:
@@ -149,7 +168,7 @@ class _Worker:
 
 
 def outcomes(
-    check: Callable[[Any], Verdict], cases: Iterable[Any], until: float, limit: float = LIMIT, workers: int = WORKERS
+    check: Callable[[Any], Verdict], cases: Iterable[Any], until: float, limit: float = CASE, workers: int = WORKERS
 ) -> Iterator[tuple[Any, Verdict]]:
     """Each case with its verdict, in the order in which they end; no case begins after `until` (monotonic time)."""
     waiting = iter(cases)
@@ -196,7 +215,7 @@ def campaign(
     name: str,
     keep: bool = True,
 ) -> Report:
-    """Judge the models ``draw(seed, i)`` for i < count, within `seconds`; shrink and keep one of each kind of failure."""
+    """Judge the models ``draw(seed, i)`` for i < count within `seconds`; shrink and keep one of each kind of failure."""
     began = time.monotonic()
     report = Report()
     check = _Check(draw, judge)
@@ -240,10 +259,10 @@ class _Check(NamedTuple):
         return self.judge(model, what)
 
 
-def _keep(check: _Check, failure: Failure, name: str, seconds: float = 40.0) -> Path | None:
+def _keep(check: _Check, failure: Failure, name: str, seconds: float = 60.0) -> Path | None:
     """Shrink the model of a failure while it fails in the same way, and write it to a file."""
     until = time.monotonic() + seconds
-    limit = 4.0 if failure.kind == "hang" else LIMIT
+    limit = LIMIT if failure.kind == "hang" else CASE
     worker = _Worker(check)
 
     def fails(model: ib.CMDP) -> bool:
