@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import time
 from dataclasses import replace
@@ -166,7 +167,11 @@ def test_what_failed_once(path: Path) -> None:
         model = ib.load(path)
     except ib.InvalidInput:
         return  # refused by name
-    assert workers.guarded(lambda case: JUDGES[attack](*case), (model, what)).complaints == []
+    faulthandler.dump_traceback_later(120.0, exit=True)  # some of them hung, where nothing but the end of all helps
+    try:
+        assert workers.guarded(lambda case: JUDGES[attack](*case), (model, what)).complaints == []
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def test_every_attack_is_found_and_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,7 @@ from .judge import judge
 from .models import CRITERIA, bounded, numbers, random_model
 from .workers import Report, Verdict, campaign
 
-COUNT = 3_000
+COUNT = 2_400  # 200 of each family
 
 
 def near_one(rng: np.random.Generator, kind: str) -> ib.CMDP:

@@ -215,7 +215,7 @@ def campaign(
     name: str,
     keep: bool = True,
 ) -> Report:
-    """Judge the models ``draw(seed, i)`` for i < count within `seconds`; shrink and keep one of each kind of failure."""
+    """Judge the models ``draw(seed, i)`` for i < count in `seconds`; shrink and keep one of each kind of failure."""
     began = time.monotonic()
     report = Report()
     check = _Check(draw, judge)
