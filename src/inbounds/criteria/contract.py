@@ -42,7 +42,7 @@ from inbounds.arrays import Floats, Ints
 from inbounds.numerics.rows import Rows, rows_of
 
 DENSE_STATES = 90
-"""Up to this many states a policy's chain is solved by LAPACK: at once, by one thread, and without a kernel to compile.
+"""Up to this many states a policy's chain is solved on a full matrix: at once, and without a kernel to compile.
 
 From 96 on OpenBLAS wakes other cores for a product of matrix and vector, which then spin for longer than that takes: a
 solve of 100 states cost three times the CPU time of one of 99."""

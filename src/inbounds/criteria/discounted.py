@@ -42,6 +42,7 @@ from inbounds.numerics.bellman import NO_BACKUPS, UNIT, improve, rounding_of_swe
 from inbounds.numerics.elimination import (
     EliminationPlan,
     Factors,
+    dense_visits,
     eliminate,
     eliminate_transposed,
     make_plan,
@@ -64,7 +65,7 @@ _FLAT = 16.0 * UNIT
 """How flat sweeps can make a residual, relative to the values; a round of them that aims lower may never end."""
 
 _DELICATE = 1e-5
-"""Where 1 - discount is smaller, sweeps lose more than eight digits, and elimination is taken whenever it is possible."""
+"""Where 1 - discount is smaller, sweeps lose more than eight digits: elimination is taken whenever it is possible."""
 
 _ATTEMPTS, _MOST_ROUNDS = (25, 100, 400), 1_000
 """After so many rounds of sweeps it is tried whether elimination is possible; and how many there are at most."""
@@ -221,12 +222,15 @@ class Discounted(Criterion):
         return values, np.zeros(len(signals))
 
     def follow(self, taken: Floats, start: Floats | None = None, accuracy: float = ACCURACY) -> Followed:
-        """Small models by LAPACK; others by elimination, where that is the plan, or by sweeps."""
+        """Small models on a full matrix; others by elimination, where that is the plan, or by sweeps.
+
+        At discounts very close to 1, sweeps lose the digits that 1 / (1 - discount) has. The others lose none.
+        """
         if len(self.initial) <= DENSE_STATES:
             weighted = self.layers[0].transition.toarray() * taken[:, None]
             moves = np.add.reduceat(weighted, self.rows.offsets[:-1], axis=0)
-            matrix = np.eye(len(self.initial)) - self.discount * moves
-            return Followed(taken, np.linalg.solve(matrix.T, self.unit * self.initial), moves, None)
+            visits = dense_visits(self.discount * moves, self.unit)
+            return Followed(taken, self.initial @ visits, moves, visits)
         chain = mixed_chain(self.rows, taken, self.discount)
         time = (self.initial if start is None else start).copy()
         if not self._planned:
@@ -247,7 +251,7 @@ class Discounted(Criterion):
         """
         stages = self.unit * self.pairs.sum_by_state(followed.taken * signals)
         if len(self.initial) <= DENSE_STATES:
-            return self._refined_densely(stages, self.discount * followed.chain)
+            return self._refined_densely(stages, self.discount * followed.chain, followed.factors)
         if followed.factors is not None:
             chain, factors, scratch = followed.chain, followed.factors, np.empty(stages.shape[1])
 
@@ -262,13 +266,13 @@ class Discounted(Criterion):
             self._flatten(followed.chain, stage, value)
         return vectors
 
-    def _refined_densely(self, stages: Floats, moves: Floats) -> Floats:
-        matrix, gains = np.eye(len(self.initial)) - moves, stages.T
-        values: Any = np.linalg.solve(matrix, gains)
+    def _refined_densely(self, stages: Floats, moves: Floats, visits: Floats) -> Floats:
+        gains, inverse = stages.T, visits / self.unit
+        values: Any = inverse @ gains
         for _ in range(2):
             values = values - self.initial @ values
             missing = gains + moves @ values - values
-            values = values + np.linalg.solve(matrix, missing - self.initial @ missing)
+            values = values + inverse @ (missing - self.initial @ missing)
         return np.ascontiguousarray((values - self.initial @ values).T)
 
     def _refined(
@@ -335,8 +339,8 @@ def modified_policy_iteration(
     for rounds in range(_MOST_ROUNDS + 1):
         before = chosen.copy()
         low, high = improve(rows, discount, stage, value, backed, chosen, backups)
-        strayed = not 0.0 <= high - low < np.inf  # values too large, or no numbers: that of one step is all there is
-        if strayed:
+        strayed = not 0.0 <= high - low < np.inf
+        if strayed:  # values too large, or no numbers: the bracket of one step is all there is
             value = np.zeros_like(value)
             low, high = improve(rows, discount, stage, value, backed, chosen, backups)
         rounding = rounding_of_sweep(criterion.longest, largest, value)
