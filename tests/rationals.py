@@ -57,7 +57,9 @@ def chain_of(cmdp: ib.CMDP, policy: Any) -> list[Row]:
     rows, chain = rows_of_model(cmdp), []
     for first, last in itertools.pairwise(cmdp.offsets):
         shares = normalised(policy[first:last])
-        chain.append([sum(p * row[t] for p, row in zip(shares, rows[first:last], strict=True)) for t in range(len(rows[0]))])
+        chain.append(
+            [sum(p * row[t] for p, row in zip(shares, rows[first:last], strict=True)) for t in range(len(rows[0]))]
+        )
     return chain
 
 

@@ -49,6 +49,10 @@ _FEW_STEPS = 1e7
 """So many entries are looked at in a tenth of a second, and allowed at any rate."""
 
 
+_LEAK = 0.01
+"""With more than this, subtractions cost no more than two digits, and LAPACK is several times as fast."""
+
+
 class EliminationPlan(NamedTuple):
     """An order of elimination and the pattern of the factors, in positions of that order."""
 
@@ -111,13 +115,16 @@ def make_plan(starts: Any, targets: Any, most_fill: float, most_work: float) -> 
 
 
 def dense_visits(weights: Floats, leak: float) -> Floats:
-    """leak * (I - W)^-1 [S, S] for weights W >= 0 [S, S] whose rows sum to 1 - leak, without a subtraction.
+    """leak * (I - W)^-1 [S, S] for weights W >= 0 [S, S] whose rows sum to 1 - leak; without a subtraction
+    where that matters.
 
     A row has the chances of each state to be where a chain from there is lost: its discounted time per state. One state
     after the other is left out of all paths: a chain that would come to it goes on at once to where it next goes, or is
     lost there. Of the columns only those of states to come and of losses in states gone are other than 0.
     """
     n_states = len(weights)
+    if leak > _LEAK:
+        return np.array(leak * np.linalg.inv(np.eye(n_states) - weights))
     left = np.hstack([weights, leak * np.eye(n_states)])
     for k in range(n_states):
         arriving, window = left[:, k].copy(), left[:, k + 1 : n_states + k + 1]
@@ -434,13 +441,11 @@ def _reduced(plan: EliminationPlan, chain: Chain, leak: float, share: float) -> 
     upper = np.empty(plan.upper_columns.shape[0])
     diagonal = np.empty(n_states)
     gone = np.empty(n_states)  # what a row loses: by the leak, and into pinned states
-    row = np.zeros(n_states)  # the row at work, by position; all zeros in between, and never anything on the diagonal
+    row = np.zeros(n_states)  # the row at work, by position; all zeros in between. What is on the diagonal is not used
     for k in range(n_states):
         s = plan.order[k]
         for entry in range(chain.starts[s], chain.starts[s + 1]):
-            at = plan.position[chain.targets[entry]]
-            if at != k:
-                row[at] -= share * chain.weights[entry]
+            row[plan.position[chain.targets[entry]]] -= share * chain.weights[entry]
         lost = leak
         for entry in range(plan.lower_starts[k], plan.lower_starts[k + 1]):
             j = plan.lower_columns[entry]
@@ -454,10 +459,9 @@ def _reduced(plan: EliminationPlan, chain: Chain, leak: float, share: float) -> 
                     factor /= diagonal[j]
                     lost -= factor * gone[j]
                     for inner in range(plan.upper_starts[j], plan.upper_starts[j + 1]):
-                        at = plan.upper_columns[inner]
-                        if at != k:
-                            row[at] -= factor * upper[inner]
+                        row[plan.upper_columns[inner]] -= factor * upper[inner]
             lower[entry] = factor
+        row[k] = 0.0
         gone[k] = lost
         pivot = lost
         for entry in range(plan.upper_starts[k], plan.upper_starts[k + 1]):
