@@ -65,6 +65,8 @@ class Found:
         The value of the policy and the optimum both lie in between.
     chain, factors
         What the criterion keeps of the policy, for its time per place.
+    centred : array [M] or None
+        The value function less a constant, where that has digits that the value function cannot have.
     backups : array [N] or None
         What each entry is worth, followed by this policy, up to the width of the bracket, in units of 1 / (own +
         reach), and up to a constant in each place; only when asked for.
@@ -77,6 +79,7 @@ class Found:
     chain: Any = None
     factors: Any = None
     backups: Floats | None = None
+    centred: Floats | None = None
 
 
 class Followed(NamedTuple):
@@ -208,6 +211,14 @@ class Criterion(ABC):
         """
         del spare, tolerance, margins
         return occupancy, 0
+
+    def sharpened(self, reward: Floats, y: Floats) -> Floats:
+        """A vector y [M] for the second bound above that loses no digits of `reward` [N]; by default the one given.
+
+        `y` is the value function of the reward, or nearly; what is returned may differ from it by a constant.
+        """
+        del reward
+        return y
 
     # --- what follows
 

@@ -271,6 +271,13 @@ class Discounted(Criterion):
             self._flatten(followed.chain, stage, value)
         return vectors
 
+    def sharpened(self, reward: Floats, y: Floats) -> Floats:
+        """As in the contract: solved once more where 1 / (1 - d) is so large that it matters."""
+        if not self.unit < _DELICATE:
+            return y
+        centred = self.solve(np.array(reward), 0.0).centred
+        return y if centred is None or self.upper_bound(reward, y) < self.upper_bound(reward, centred) else centred
+
     def _refined_densely(self, stages: Floats, moves: Floats, visits: Floats) -> Floats:
         gains, inverse = stages.T, visits / self.unit
         values: Any = inverse @ gains
@@ -419,14 +426,24 @@ def howard(
         lower = level + _mean(initial, value) + horizon * (low - rounding)
         upper = level + _mean(initial, backed) + discount * horizon * (high + rounding) + rounding
         done = not upper - lower > tolerance or is_over(deadline) or steps == _MOST_STEPS + len(initial) - 1
+        # What rounding alone makes better may be far worse: only where all states gain is the next policy better.
+        better = np.where(backed - value > 2.0 * rounding, better, chosen)
         if not high > 4.0 * rounding or np.array_equal(better, chosen):
             done, precise = done or precise, True
         elif not done:
             chosen, chain = better, None
         if done:
             break
-    backed += discount * horizon * (high + rounding) + rounding + level
-    return Found(backed, chosen, lower, upper, chain, factors, backups if keep_backups else None)
+    return Found(
+        value_function=backed + (discount * horizon * (high + rounding) + rounding + level),
+        chosen=chosen,
+        lower=lower,
+        upper=upper,
+        chain=chain,
+        factors=factors,
+        backups=backups if keep_backups else None,
+        centred=backed if level != 0.0 else None,
+    )
 
 
 def _mean(initial: Floats, value: Floats) -> float:
