@@ -30,6 +30,7 @@ from inbounds.numerics.elimination import (
 )
 from inbounds.numerics.rows import Chain, unsigned
 from inbounds.numerics.sweeps import combined_sweeps, improve_values, is_over
+from inbounds.proofs.known_model import certify_infeasible
 from rationals import ENDS, best_in_rationals, extreme_model, occupancy_in_rationals, solved
 
 PATIENCE = 60.0
@@ -350,3 +351,40 @@ def test_true_and_false_are_no_numbers(value):
             ib.solve(queue, time_limit=value)
         with pytest.raises(ib.InvalidInput, match=r"discount must be a number in \[0, 1\)"):
             ib.CMDP(offsets=[0, 1], transition=[[1.0]], reward=[0.0], constraints=[], initial=[1.0], discount=value)
+
+
+def test_what_rounding_alone_calls_better_is_not_taken():
+    """To stay for ever and to go round by way of the reward are worth the same, up to rounding, before both are."""
+    problem = ib.CMDP(
+        offsets=[0, 3, 6],
+        transition=[[1, 0], [0, 1], [1 - 1e-9, 1e-9], [0, 1], [1 / 1.001, 0.001 / 1.001], [0, 1]],
+        reward=[-1.0, -1.0, -1.0, -1.0, 1.0, -1.0],
+        constraints=[],
+        initial=[0, 1],
+        discount=1.0 - 1e-12,
+    )
+    best = best_in_rationals(problem, [Fraction(float(r)) for r in problem.reward])
+    with in_time():
+        found = criterion_of(problem).solve(problem.reward, 1e-10)
+    assert Fraction(found.lower) <= best <= Fraction(found.upper)
+    assert found.upper - found.lower <= 1e-10
+
+
+def test_proofs_at_discounts_next_to_one():
+    """The vectors of a proof need no constant, and keep their digits without it: in bounds, optimal, and infeasible."""
+    for discount in (1.0 - 1e-9, 1.0 - 1e-12):
+        problem = ib.CMDP(
+            offsets=[0, 2, 4],
+            transition=[[1, 0], [0, 1], [0, 1], [1, 0]],
+            reward=[0.1, 0.9, -0.3, 0.4],
+            constraints=[ib.Constraint([0.3, -0.5, 0.2, 0.7], at_least=0.15, name="c")],
+            initial=[0.5, 0.5],
+            discount=discount,
+        )
+        with in_time():
+            found = ib.solve(problem)
+            assert found.certificate.in_bounds
+            assert found.certificate.reward_upper - found.reward <= 1e-8
+            with pytest.raises(ib.Infeasible) as refused:
+                ib.solve(problem.tightened(0.5))
+        assert certify_infeasible(refused.value, problem.tightened(0.5)).infeasible

@@ -58,7 +58,7 @@ class Found:
     Attributes
     ----------
     value_function : array [M]
-        With it the second bound above is `upper`, unless that is the largest value that there can be.
+        With it the second bound above is `upper`.
     chosen : int array [M]
         The entry that the policy takes at each place.
     lower, upper : float

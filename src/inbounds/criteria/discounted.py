@@ -31,7 +31,6 @@ Which of the two, is measured once for each model and kept with it, as is the pl
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -136,10 +135,6 @@ class Discounted(Criterion):
         if self._plan is not None:  # perhaps only now
             found = howard(self, reward, tolerance, self._plan, found, keep_backups, deadline)
         assert found is not None
-        # No value is beyond the rewards, which is more than rounding leaves where classes never meet at such discounts.
-        least, most = float(reward.min()), float(reward.max())
-        if found.lower < least or found.upper > most:
-            found = replace(found, lower=max(found.lower, least), upper=min(found.upper, most))
         return found
 
     def fall_back(self, spent: float) -> bool:
