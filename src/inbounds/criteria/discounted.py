@@ -70,10 +70,13 @@ _DELICATE = 1e-5
 _ATTEMPTS, _MOST_ROUNDS = (25, 100, 400), 1_000
 """After so many rounds of sweeps it is tried whether elimination is possible; and how many there are at most."""
 
+_QUIET = 200
+"""So many rounds, of thirty sweeps or more each, that together do not halve the bracket are the end."""
+
 _MOST_STEPS = 1_000
 """Of policy iteration by elimination, and one more for each state: a line is improved state by state."""
 
-_SWEEPS, _MOST_SWEEPS = 1_000, 100_000
+_SWEEPS, _MOST_SWEEPS = 1_000, 20_000
 """Over the flow of one chain, before elimination is tried; and where that is impossible."""
 
 _WORTH = 10.0
@@ -334,7 +337,8 @@ def modified_policy_iteration(
     """Solve for one reward [n] until the bracket is at most `tolerance` wide, or as narrow as rounding allows.
 
     Once an improvement changes less than the share `settled` of the states, the policy is evaluated to the end. A wider
-    bracket is returned at the deadline, after `_MOST_ROUNDS`, and as soon as there is a plan of elimination.
+    bracket is returned at the deadline, after `_MOST_ROUNDS` or `_QUIET` ones, and as soon as there is a plan of
+    elimination.
     """
     rows, discount, initial = criterion.rows, criterion.discount, criterion.initial
     stage, reach = criterion.unit * reward, criterion.reach
@@ -342,7 +346,7 @@ def modified_policy_iteration(
     chosen = rows.offsets[:-1].copy() if start is None else start.chosen.copy()
     backed, backups = np.empty_like(value), np.empty_like(reward) if keep_backups else NO_BACKUPS
     chain = None if start is None else start.chain
-    largest = float(np.abs(stage).max())
+    largest, half, since = float(np.abs(stage).max()), np.inf, 0
     for rounds in range(_MOST_ROUNDS + 1):
         before = chosen.copy()
         low, high = improve(rows, discount, stage, value, backed, chosen, backups)
@@ -358,7 +362,9 @@ def modified_policy_iteration(
         # Written so that what is not a number is the end as well.
         if not reach * (high - low) > tolerance or not high - low > 8.0 * rounding or is_over(deadline):
             break
-        if rounds == _MOST_ROUNDS or (strayed and rounds > 0):
+        if high - low < half:
+            half, since = 0.5 * (high - low), rounds
+        if rounds == _MOST_ROUNDS or rounds - since > _QUIET or (strayed and rounds > 0):
             break
         if rounds in _ATTEMPTS and criterion.fall_back(rounds * (len(reward) + 200.0 * len(chain.weights))):
             break
