@@ -192,7 +192,8 @@ def certified(cmdp: CMDP, found: Mixture, *, method: str) -> Solution:
     weight, safer = 0.0, None if thinnest >= _COMFORTABLE else _safer(cmdp, found)
     if safer is not None and safer.room > _STRICT:
         weight = max(_AIM - thinnest, 0.0) / safer.room
-    prices, values = _checked(cmdp, found.prices, found.value_function)
+    priced = cmdp.reward.ravel() + np.einsum("k,kn->n", found.prices, margins)
+    prices, values = _checked(cmdp, found.prices, criterion_of(cmdp).sharpened(priced, found.value_function))
     upper = _bounded_upper(cmdp, prices, values, 1.0)
     vectors: Floats | None = None
     while True:
