@@ -1,15 +1,15 @@
-"""Check a certificate of inbounds with whole numbers alone: a second opinion, written from the description of the files.
+"""Check a certificate of inbounds with whole numbers alone: a second opinion, written from the files' description.
 
-    python integers.py model.npz certificate.json
+    python integers.py model.npz certificate.json        exit code 0: accepted, 1: rejected, 2: a file cannot be read
 
-It prints ACCEPTED, REJECTED or UNREADABLE, and exits with 0, 1 or 2. What is checked, and why it proves what it says, is
-in docs/certificates.md; how the model file is laid out is in docs/files.md. One file, Python's standard library, nothing
-of inbounds, no floating point and no rationals: made to be read by those who do not want to trust.
+What is checked, and why it proves what it says, is in docs/certificates.md; how the model file is laid out is in
+docs/files.md. One file, Python's standard library, nothing of inbounds, no floating point and no rationals: made to be
+read by those who do not want to trust.
 
 Every finite double is a whole number of units of 2^-1074. So it becomes a whole number here and stays one. Products are
-whole numbers of units of 2^-2148, and so on. Probabilities are divided by their sums, which are close to 1 and therefore
-odd numbers times a power of two 2^k, k <= 1074; dividing by such a sum is multiplying by 2^(1074 - k), which keeps whole
-numbers whole, and leaving the odd number as a denominator, under the fraction. A fraction is a pair of whole numbers.
+whole numbers of units of 2^-2148, and so on. Probabilities are divided by their sums, which are close to 1 and hence
+odd numbers times a power of two 2^k, k <= 1074. Dividing by such a sum is multiplying by 2^(1074 - k), which keeps
+whole numbers whole, and leaving the odd number under the fraction. A fraction is a pair of whole numbers.
 """
 
 import binascii
@@ -25,7 +25,7 @@ from array import array
 BITS = 1074  # a unit is 2^-1074
 ONE = 1 << BITS
 LONGEST_HORIZON = 100_000
-WIDEST_STATE, WIDEST_SUM = 1 << 15, 1 << 24
+WIDEST_STATE, WIDEST_SUM = 1 << 15, 1 << 22
 
 WHOLE = {"<i8": "q", "<i4": "i", "|i1": "b"}  # types, and what Python's struct and array call them
 DOUBLE = {"<f8": "Q"}  # its 64 bits
@@ -74,7 +74,11 @@ class Decimal(str):
     """A number of a JSON file with a point or an exponent, as it is written."""
 
 
-def json_of(content):
+def no_constant(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+def json_of(content, constant=None):
     """JSON in ASCII, in which no object has a key twice and no value has 40 others around it."""
 
     def unique(pairs):
@@ -83,7 +87,9 @@ def json_of(content):
         return dict(pairs)
 
     try:
-        value = json.loads(content.decode("ascii"), object_pairs_hook=unique, parse_float=Decimal)
+        value = json.loads(
+            content.decode("ascii"), object_pairs_hook=unique, parse_float=Decimal, parse_constant=constant
+        )
     except RecursionError:
         raise ValueError("it nests too deep") from None
     layer = [value]
@@ -257,7 +263,9 @@ class Model:
             self.own, self.up, self.down = 1, discount, ONE - discount
         elif "horizon" in criterion:
             self.criterion, self.horizon = criterion, criterion["horizon"]
-            require(is_whole(self.horizon) and 1 <= self.horizon <= LONGEST_HORIZON, "the horizon is not a number of stages")
+            require(
+                is_whole(self.horizon) and 1 <= self.horizon <= LONGEST_HORIZON, "the horizon is not a number of stages"
+            )
         else:
             require(criterion.get("average") is True, "the criterion is none of the three")
             self.criterion, self.start = criterion, 0
@@ -297,7 +305,9 @@ class Model:
 
         self.names = header["constraints"]
         require(isinstance(self.names, list) and len(self.names) == constraints, "constraints are not all named")
-        require(all(type(name) is str and name for name in self.names), "the name of a constraint is empty, or not text")
+        require(
+            all(type(name) is str and name for name in self.names), "the name of a constraint is empty, or not text"
+        )
         require(len(set(self.names)) == constraints, "two constraints have the same name")
         labels = header["states"]
         require(labels is None or (isinstance(labels, list) and len(labels) == states), "states are not all labelled")
@@ -418,7 +428,7 @@ def check(model_path, certificate_path):
     if model_content[:4] != b"PK\3\4":
         raise Unreadable(f"{model_path} is not an .npz file")
     try:
-        certificate = json_of(content)
+        certificate = json_of(content, no_constant)
     except ValueError as error:
         raise Unreadable(f"{certificate_path} is not a certificate: {error}") from None
     if type(certificate) is not dict or certificate.get("kind") != "inbounds certificate":
@@ -440,7 +450,9 @@ def check(model_path, certificate_path):
     model = Model(model_content)
     require(same_criterion(certificate["criterion"], model.criterion), "the criterion is not that of the model")
     constraints = certificate["constraints"]
-    require(isinstance(constraints, list) and len(constraints) == model.n_constraints, "constraints are not the model's")
+    require(
+        isinstance(constraints, list) and len(constraints) == model.n_constraints, "constraints are not the model's"
+    )
     for position, constraint in enumerate(constraints):
         require(
             isinstance(constraint, dict)
@@ -489,9 +501,7 @@ def check_policy(model, certificate):
             return sense * model.signal_at(k, stage, pair)
 
         proved = lower_bound(model, policy, signed_signal, vector)
-        require(
-            not smaller(proved, (claim + sense * bound << 2 * BITS, 1)), f"margin {model.names[k]!r} is not proved"
-        )
+        require(not smaller(proved, (claim + sense * bound << 2 * BITS, 1)), f"margin {model.names[k]!r} is not proved")
     proven = [f"every margin is at least what is claimed, {len(claims)} of {len(claims)}"]
     if certificate["reward_lower"] is not None:
         claim = number(certificate["reward_lower"], "reward_lower")
@@ -533,9 +543,7 @@ def main(arguments):
     except Unreadable as reason:
         print(f"UNREADABLE: {reason}")
         return 2
-    print(f"ACCEPTED: {proved[0]}")
-    for line in proved[1:]:
-        print(f"  {line}")
+    print("ACCEPTED: " + "\n  ".join(proved))
     return 0
 
 
