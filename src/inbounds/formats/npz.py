@@ -82,9 +82,14 @@ def digest(model: Any) -> str:
 
 
 def pieces(model: Any) -> Iterator[bytes | memoryview]:
-    """The bytes of the file, front to back: headers, and the numbers of every array where they are in memory."""
+    """The bytes of the file, front to back."""
+    return packed(_arrays(model))
+
+
+def packed(arrays: dict[str, Any]) -> Iterator[bytes | memoryview]:
+    """The bytes of a file of arrays, front to back: headers, and the numbers of every array where they are in memory."""
     directory, position = b"", 0
-    for name, array in _arrays(model).items():
+    for name, array in arrays.items():
         array_header, numbers = _npy(array)
         size, checksum = len(array_header) + numbers.nbytes, zlib.crc32(numbers, zlib.crc32(array_header))
         file_name = f"{name}.npy".encode("ascii")
@@ -99,7 +104,7 @@ def pieces(model: Any) -> Iterator[bytes | memoryview]:
         rest = struct.pack("<5HII", len(file_name), len(extra), 0, 0, 0, _READABLE, _IN_EXTRA)
         directory += b"PK\x01\x02" + struct.pack("<H", _UNIX | _ZIP64) + common + rest + file_name + extra
         position += len(member_header) + size
-    count, length = len(LAYOUT), len(directory)
+    count, length = len(arrays), len(directory)
     yield directory
     yield struct.pack("<4sQHHIIQQQQ", b"PK\x06\x06", 44, _ZIP64, _ZIP64, 0, 0, count, count, length, position)
     yield struct.pack("<4sIQI", b"PK\x06\x07", 0, position + length, 1)
