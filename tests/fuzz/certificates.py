@@ -194,7 +194,7 @@ for staged in ((), ("transition",), ("reward",), ("signals",)):  # the rest is i
 
 def nudges(value):
     """Other values: for a double its neighbours, and some that differ much."""
-    if isinstance(value, bool):
+    if value is None or isinstance(value, bool):
         return [not value, 1, None]
     if isinstance(value, int):
         return [value + 1, value - 1, -value, 0, 2 * value]

@@ -278,13 +278,13 @@ def read_model(content: bytes, claim: Any, progress: Progress | None) -> Model:
         path = f"{name}.npy".encode()
         start = position + 50 + len(path)
         size = int.from_bytes(content[start - 8 : start], "little")
-        require(start + size <= len(content), f"the model file ends within its member {name!r}")
+        layout = (
+            f"the members are not those of a model, each once, as inbounds writes them: {name!r} is elsewhere or packed"
+        )
+        require(start + size <= len(content), layout)
         member = memoryview(content)[start : start + size]
         common = struct.pack("<5H3I", 45, 0, 0, 0, 33, zlib.crc32(member), 2**32 - 1, 2**32 - 1)
         head = b"PK\3\4" + common + struct.pack("<2H", len(path), 20) + path + struct.pack("<2H2Q", 1, 16, size, size)
-        layout = (
-            f"the members are not those of a model, as inbounds writes them: {name!r} is elsewhere, packed or damaged"
-        )
         require(content[position:start] == head, layout)
         arrays[name] = read_array(member, name)
         entry = struct.pack("<5H2I", len(path), 28, 0, 0, 0, 0o644 << 16, 2**32 - 1)
