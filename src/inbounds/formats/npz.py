@@ -87,7 +87,7 @@ def pieces(model: Any) -> Iterator[bytes | memoryview]:
 
 
 def packed(arrays: dict[str, Any]) -> Iterator[bytes | memoryview]:
-    """The bytes of a file of arrays, front to back: headers, and the numbers of every array where they are in memory."""
+    """The bytes of a file of arrays, front to back: headers, and the numbers of each where they are in memory."""
     directory, position = b"", 0
     for name, array in arrays.items():
         array_header, numbers = _npy(array)
