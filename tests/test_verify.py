@@ -28,6 +28,7 @@ import scipy.sparse as sp
 import inbounds as ib
 import naive_proofs
 from fuzz import certificates
+from fuzz import files as malformed
 from fuzz.certificates import (
     MAKERS,
     SECOND,
@@ -771,3 +772,10 @@ def test_damaged_and_forged_files():
     assert report["failures"] == [] and report["stopped"] == ""
     tried = report["tried"]
     assert tried["accepted"] > 30 and tried["rejected"] > 400 and tried["unreadable"] > 30
+
+
+def test_malformed_files_through_the_command_line():
+    """No traceback, no hang, no exit code that is not documented; `make fuzz` tries many more."""
+    report = malformed.run(240, seed=0, seconds=60.0)
+    assert report["failures"] == [] and report["stopped"] == ""
+    assert report["tried"]["npz exit 2"] > 30 and report["tried"]["toml exit 2"] > 30
