@@ -334,12 +334,12 @@ def test_one_number_of_the_certificate_changed(tmp_path, make):
     outcomes = {True: 0, False: 0}
     for seed in range(2):
         files, rng = make(tmp_path, seed), random.Random(seed)
-        assert files.verify()[0] and is_true(files.cmdp, files.claim)
+        assert files.verify()[0] and files.is_true(files.claim)
         for _ in range(60):
             claim = mutated_claim(files.claim, rng)
             accepted, lines = files.verify(claim=claim)
             if accepted:
-                assert is_true(files.cmdp, claim), (lines, claim)
+                assert files.is_true(claim), (lines, claim)
             outcomes[accepted] += 1
     assert outcomes[False] > 30  # a change may weaken a claim, or prove more: those may be accepted
 
@@ -396,7 +396,7 @@ def test_every_number_of_a_certificate_changed_in_every_way(tmp_path, name):
     for seed in range(1):
         files = MAKERS[name](tmp_path, seed)
         accepted, lines = files.verify()
-        assert accepted and is_true(files.cmdp, files.claim), lines
+        assert accepted and files.is_true(files.claim), lines
         rejected = 0
         for place in places(files.claim):
             for value in nudges(number_at(files.claim, place)):
@@ -404,7 +404,7 @@ def test_every_number_of_a_certificate_changed_in_every_way(tmp_path, name):
                 if claim == files.claim:
                     continue
                 accepted, lines = files.verify(claim=claim)
-                assert not accepted or is_true(files.cmdp, claim), (place, value, lines)
+                assert not accepted or files.is_true(claim), (place, value, lines)
                 rejected += not accepted
                 claims_more = {"margins_lower": 0, "reward_lower": 0, "reward_upper": 1, "margin_upper": 1}.get(
                     place[0]
@@ -521,7 +521,7 @@ def test_changing_what_the_policy_does_is_noticed(tmp_path):
                 claim = json.loads(files.claim_bytes)
                 claim["policy"][first:last] = [float(p == pair).hex() for p in range(first, last)]
                 accepted, _ = files.verify(claim=claim)
-                assert not accepted or is_true(files.cmdp, claim)
+                assert not accepted or files.is_true(claim)
                 rejected += not accepted
     assert rejected > 20
 

@@ -96,6 +96,7 @@ class Files:
         save_certificate(certificate, self.certificate)
         self.model_bytes, self.claim_bytes = self.model.read_bytes(), self.certificate.read_bytes()
         self.claim = json.loads(self.claim_bytes)
+        self.known = {}  # of the truth about the model
 
     def verify(self, cmdp=None, claim=None):
         """What the arithmetic says of another model or another certificate: both hashes are made right."""
@@ -106,6 +107,9 @@ class Files:
         accepted, lines = self.verify_bytes(model, self.resealed(model, claim))
         assert "seal" not in lines[0] and "SHA-256" not in lines[0]
         return accepted, lines
+
+    def is_true(self, claim):
+        return is_true(self.cmdp, claim, self.known)
 
     def resealed(self, model, claim=None):
         """The file of a certificate for the model file with the content `model`."""
@@ -205,7 +209,7 @@ def nudges(value):
 
 NUMBERS = ["reward_lower", "reward_upper", "margin_upper"]
 VECTORS = ["policy", "margins_lower", "reward_vector", "prices", "value_function"]
-SAID = ["statement", "constraints", "criterion", "margin_vectors", *NUMBERS, *VECTORS]
+SAID = ["statement", "policy", "margins_lower", "prices", *NUMBERS]
 
 
 def places(claim):
