@@ -429,9 +429,12 @@ def _shifted(cmdp: CMDP, vector: Floats, shifts: list[float]) -> float:
     if not (np.all(np.isfinite(weighted)) and all(map(math.isfinite, shifts))):
         return math.inf
     mass = math.fsum(cmdp.initial)
-    start = math.fsum(weighted) / mass
-    size = math.fsum(np.abs(weighted)) / mass
-    shift = math.fsum(shifts)
+    try:
+        start = math.fsum(weighted) / mass
+        size = math.fsum(np.abs(weighted)) / mass
+        shift = math.fsum(shifts)
+    except OverflowError:
+        return math.inf
     # Two products, correctly rounded sums and a division: 6 roundings of `start`; 3 of `shift` and of the sum.
     allowance = 16.0 * UNIT * (size + abs(shift)) + 2.0 * cmdp.n_states * UNDERFLOW
     bound = start + shift + allowance
