@@ -7,7 +7,7 @@
    apart: it is a policy evaluation per signal, and any vectors do. So is hashing the model, which is put off until the
    certificate is saved.
 2. The loss: how far the proven bounds are below the evaluated values.
-3. The independent checker, in rationals, at 1,000 states: the target is ten seconds.
+3. The independent checker, in rationals, at 1,000 states: the target is a second; and the second one, in whole numbers.
 4. One certified solution: the gap that is proved, and what strictness costs. (Its time: benchmarks/exact.py.)
 
 The machine may be shared: CPU seconds, of which the least of several rounds counts.
@@ -16,6 +16,9 @@ The machine may be shared: CPU seconds, of which the least of several rounds cou
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -85,7 +88,12 @@ def checker(states: int) -> None:
         started = time.process_time()
         accepted, _ = verify(str(model), str(claim))
         seconds = time.process_time() - started
-    print(f"\nexact checker, {states:,} states, C1 and C2: {seconds:.1f} s (target: under 10), accepted: {accepted}")
+        alone = Path(__file__).parents[1] / "checkers" / "integers.py"
+        before = os.times()
+        again = subprocess.run([sys.executable, str(alone), str(model), str(claim)], stdout=subprocess.DEVNULL)
+        others = os.times().children_user - before.children_user
+    print(f"\nexact checker, {states:,} states, C1 and C2: {seconds:.2f} s (target: under 1), accepted: {accepted}")
+    print(f"the second one: {others:.2f} s, accepted: {again.returncode == 0}")
 
 
 def solution(states: int) -> None:

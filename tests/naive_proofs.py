@@ -133,13 +133,25 @@ def weighted(gains, weights):
     ]
 
 
-def is_true(model, claim):
-    """Whether what a certificate states, in the form of its file, is true of the model."""
-    model, number = exact(model), float.fromhex
+def is_true(stored, claim, known=None):
+    """Whether what a certificate states, in the form of its file, is true of the model.
+
+    `known` is a dict in which to keep what was worked out about this model, for certificates that differ in little.
+    """
+    known, number = {} if known is None else known, float.fromhex
+
+    def remembered(key, work_out):
+        if key not in known:
+            known[key] = work_out()
+        return known[key]
+
+    model = remembered("model", lambda: exact(stored))
     if claim["statement"] == "infeasible":
         prices = [number(price) for price in claim["prices"]]
-        return best_value(model, weighted(model.gains[1:], prices)) <= number(claim["margin_upper"]) < 0
-    found = values(model, by_state(model, [number(p) for p in claim["policy"]]), model.gains)
+        best = remembered((0.0, *prices), lambda: best_value(model, weighted(model.gains[1:], prices)))
+        return best <= number(claim["margin_upper"]) < 0
+    policy = [number(p) for p in claim["policy"]]
+    found = remembered(("policy", *policy), lambda: values(model, by_state(model, policy), model.gains))
     lowers = [number(lower) for lower in claim["margins_lower"]]
     holds = len(lowers) == len(model.gains) - 1
     holds &= all(value >= lower >= 0.0 for value, lower in zip(found[1:], lowers, strict=True))
@@ -148,7 +160,8 @@ def is_true(model, claim):
     if claim["reward_upper"] is not None:
         prices = [1.0, *(number(price) for price in claim["prices"])]
         holds &= min(prices) >= 0.0
-        holds &= best_value(model, weighted(model.gains, prices)) <= number(claim["reward_upper"])
+        best = remembered(tuple(prices), lambda: best_value(model, weighted(model.gains, prices)))
+        holds &= best <= number(claim["reward_upper"])
     return holds
 
 

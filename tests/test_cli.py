@@ -310,12 +310,15 @@ def test_verify_accepts_the_proof_of_solve_and_nothing_else(tmp_path: Path) -> N
 
     assert run("solve", "queue", "--save-model", str(text)).exit_code == 0
     refused = run("verify", str(text), str(proof))
-    assert refused.exit_code == 1 and "REJECTED: the model file is not the one" in refused.output
+    assert refused.exit_code == 2 and "is not an .npz file; make one by" in refused.stderr
     ib.load(text).save(tmp_path / "converted.npz")
     assert run("verify", str(tmp_path / "converted.npz"), str(proof)).exit_code == 0
 
     proof.write_bytes(proof.read_bytes().replace(b"rounding bounded", b"sounding rounded"))
     edited = run("verify", str(model), str(proof))
+    for missing in ((tmp_path / "none.npz", proof), (model, tmp_path / "none.json"), (model, tmp_path), (model, model)):
+        unread = run("verify", *map(str, missing))
+        assert unread.exit_code == 2 and unread.stderr.count("\n") == 1 and not unread.stdout
     assert edited.exit_code == 1 and edited.output == "REJECTED: the certificate is damaged or edited: wrong seal\n"
 
 

@@ -764,6 +764,41 @@ def test_npz_with_a_wrong_container(tmp_path):
     assert "not a readable .npz file" in refusal(path)
 
 
+def test_all_who_read_an_npz_find_the_same(tmp_path):
+    """Nothing before, between and after the members, and no member says of itself what the directory does not say."""
+    path, packed = tmp_path / "model.npz", tmp_path / "packed.npz"
+    small_model().save(path)
+    with np.load(path) as arrays:
+        np.savez(packed, **arrays)
+    for content in (path.read_bytes(), packed.read_bytes()):
+        path.write_bytes(content)
+        assert_same(small_model(), ib.load(path))
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            second, directory = archive.infolist()[1].header_offset, archive.start_dir
+        entry = content.index(b"PK\x01\x02", directory + 1)  # of the second member
+        changed = [
+            b"PK" + content,
+            content[:second] + b"PK" + content[second:],
+            content[:directory] + bytes(9) + content[directory:],
+            content + b"PK",
+            content[:-2] + b"\2\0hi",
+        ]
+        for position, byte in (
+            (second + 6, 8),  # sizes after the member
+            (second + 8, 8),  # deflated, it says
+            (second + 14, content[second + 14] ^ 1),  # another checksum
+            (second + 30, ord("x")),  # another name
+            (second + 18 if content[second + 18] != 255 else second + 45, 77),  # another size
+            (entry + 8, 8),
+        ):
+            changed.append(content[:position] + bytes([byte]) + content[position + 1 :])
+        for number, other in enumerate(changed):
+            path.write_bytes(other)
+            with pytest.raises(ib.InvalidInput):
+                ib.load(path)
+                pytest.fail(f"{number} was read")
+
+
 def test_a_pickle_is_never_loaded(tmp_path):
     proof = tmp_path / "executed"
 

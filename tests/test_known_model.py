@@ -408,3 +408,10 @@ def test_a_certified_solve_of_a_few_hundred_states_asks_lapack_for_nothing(monke
         monkeypatch.setattr(np.linalg, name, small_only)
     assert ib.solve(cmdp).certificate.in_bounds
     assert ib.evaluate(cmdp, ib.Policy.uniform(cmdp)).margins.shape == (2,)
+
+
+def test_a_sum_over_stages_that_overflows_proves_nothing():
+    """Each stage is within the range of doubles, and their sum is not: no bound, and no error."""
+    cmdp = ib.CMDP(offsets=[0, 1], transition=[[1.0]], reward=[1e308], constraints=(), initial=[1.0], horizon=3)
+    certificate = certify_known(ib.Policy.uniform(cmdp), cmdp, prices=np.empty(0), value_function=np.zeros((3, 1)))
+    assert certificate.reward_upper == np.inf

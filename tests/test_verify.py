@@ -1,28 +1,21 @@
-"""The independent checker: it accepts what is proved, and nothing else, whatever is in the files.
+"""The independent checkers: they accept what is proved, and nothing else, whatever is in the files, and they agree.
 
-The judge of these tests is the truth: values in rationals by elimination, and the best of all deterministic policies,
-for each of the three criteria, see `naive_proofs`. An accepted certificate must state only what is true of the model in
-the file. Certificates are the library's, and for all criteria some that are made from the formulas alone.
-
-Files are changed in two ways. Changed and sealed again, as a liar would, so that only the arithmetic can tell; or just
-changed, as damage does, and then nothing is accepted. ``python tests/test_verify.py 10000`` damages that many files.
+The judge of these tests is the truth, and every file is shown to both checkers: see `fuzz.certificates`, which also
+makes the files. An accepted certificate must state only what is true of the model in the file.
 """
 
 from __future__ import annotations
 
 import ast
-import hashlib
 import io
 import json
 import math
+import os
 import random
-import struct
 import subprocess
 import sys
-import tempfile
-import warnings
+import time
 import zipfile
-from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -34,140 +27,78 @@ import scipy.sparse as sp
 
 import inbounds as ib
 import naive_proofs
-from inbounds.formats import npz, write_model
+from fuzz import certificates
+from fuzz import files as malformed
+from fuzz.certificates import (
+    MAKERS,
+    SECOND,
+    Files,
+    array_bytes,
+    arrays_in,
+    by_hand,
+    changed_model,
+    first_opinion,
+    in_place,
+    members_of,
+    mutated_claim,
+    mutated_model,
+    nudges,
+    number_at,
+    opinion,
+    places,
+    small_proof,
+    with_other,
+    zipped,
+)
+from inbounds.formats import npz
 from inbounds.proofs.certificate import Certificate, Proof
-from inbounds.proofs.files import save_certificate, sealed
-from inbounds.proofs.known_model import certify_infeasible, certify_known
-from inbounds.proofs.verify import LAYOUT, verify
+from inbounds.proofs.files import sealed
+from inbounds.proofs.known_model import certify_known
+from inbounds.proofs.verify import LAYOUT, WIDEST, Unreadable, verify
 from naive_proofs import CRITERIA, drawn_model, is_true, proof_of_a_policy, proof_of_infeasibility
 from test_known_model import drawn, random_policy
 
 CHECKER = Path(sys.modules["inbounds.proofs.verify"].__file__)
-
-
-class Files:
-    """A model and a certificate in files, to be changed and checked."""
-
-    def __init__(self, folder, cmdp, certificate):
-        self.model, self.certificate = folder / "model.npz", folder / "certificate.json"
-        self.cmdp = cmdp
-        write_model(cmdp, self.model)
-        save_certificate(certificate, self.certificate)
-        self.model_bytes, self.claim_bytes = self.model.read_bytes(), self.certificate.read_bytes()
-        self.claim = json.loads(self.claim_bytes)
-
-    def verify(self, cmdp=None, claim=None):
-        """What the arithmetic says of another model or another certificate: both hashes are made right."""
-        model = self.model_bytes
-        if cmdp is not None:
-            npz.write(cmdp, stream := io.BytesIO())
-            model = stream.getvalue()
-        accepted, lines = self.verify_bytes(model, self.resealed(model, claim))
-        assert "seal" not in lines[0] and "SHA-256" not in lines[0]
-        return accepted, lines
-
-    def resealed(self, model, claim=None):
-        """The file of a certificate for the model file with the content `model`."""
-        return sealed((self.claim if claim is None else claim) | {"model": hashlib.sha256(model).hexdigest()})
-
-    def verify_bytes(self, model, claim):
-        for path, content in ((self.model, model), (self.certificate, claim)):
-            path.unlink()  # a new file: some systems flush a file that is truncated and written again
-            path.write_bytes(content)
-        return verify(str(self.model), str(self.certificate))
-
-
-def arrays_in(content):
-    """The arrays in a model file, read by NumPy; the zip by Python, which is less strict about what comes before it."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return {
-            name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)))
-            for name in archive.namelist()
-        }
-
-
-def model_of(arrays):
-    """As much of a model as `is_true` needs, every number exact."""
-    criterion = json.loads(arrays["header"].tobytes())["criterion"]
-    n_states, n_pairs = arrays["initial"].size, arrays["actions"].size
-    dense = np.full((arrays["indptr"].size - 1, n_states), Fraction(0))
-    for row in range(len(dense)):
-        for entry in range(arrays["indptr"][row], arrays["indptr"][row + 1]):
-            dense[row, arrays["indices"][entry]] += Fraction(float(arrays["probabilities"][entry]))
-    stages = [SimpleNamespace(toarray=lambda rows=rows: rows) for rows in dense.reshape(-1, n_pairs, n_states)]
-    sides = [{1: "at_least", -1: "at_most"}[int(sense)] for sense in arrays["senses"]]
-    return SimpleNamespace(
-        criterion=criterion,
-        offsets=arrays["offsets"],
-        actions=arrays["actions"],
-        transition=tuple(stages) if len(stages) > 1 else stages[0],
-        initial=arrays["initial"],
-        reward=arrays["reward"],
-        constraints=[
-            ib.Constraint(signal, **{side: float(bound)})
-            for signal, side, bound in zip(arrays["signals"], sides, arrays["bounds"], strict=True)
-        ],
-    )
-
-
-def small_proof(folder, seed=0, exact=True):
-    """A feasible problem small enough that the truth can be had by enumeration, with its certified solution."""
-    cmdp = drawn(seed, states=3, discount=0.75)
-    cmdp = cmdp.tightened(ib.slater(cmdp).value - 0.1)  # feasible by 0.1, so that something binds
-    solution = ib.solve(cmdp)
-    certificate = solution.certificate
-    if exact:  # claims what is proved, to the last bit
-        certificate = certify_known(
-            solution.policy, cmdp, exact=True, prices=solution.prices, value_function=solution.value_function
-        )
-    assert certificate.in_bounds
-    return Files(folder, cmdp, certificate)
-
-
-def small_infeasibility(folder, seed=0):
-    cmdp = drawn(seed, states=3, discount=0.75)
-    cmdp = cmdp.tightened(ib.slater(cmdp).value + 0.1)
-    with pytest.raises(ib.Infeasible) as caught:
-        ib.solve(cmdp)
-    certificate = certify_infeasible(caught.value, cmdp, exact=True)
-    assert certificate.infeasible
-    return Files(folder, cmdp, certificate)
-
-
-def by_hand(criterion, make=proof_of_a_policy, **options):
-    """A maker of files with a certificate that is made from the formulas alone."""
-    return lambda folder, seed=0: Files(folder, *make(criterion, seed, **options))
-
-
-MAKERS = {"solution": small_proof, "no solution": small_infeasibility}
-for criterion in CRITERIA:
-    for what, make in (("policy", proof_of_a_policy), ("infeasible", proof_of_infeasibility)):
-        MAKERS[f"{next(iter(criterion))}, {what}"] = by_hand(criterion, make)
-for staged in ((), ("transition",), ("reward",), ("signals",)):  # the rest is in the file once
-    MAKERS[f"horizon, only {staged or None} by stage"] = by_hand({"horizon": 2}, staged=staged)
 EVERY_MAKER = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
 # --- it stands alone ---
 
 
-def test_standard_library_only_and_short():
-    source = CHECKER.read_text()
-    assert source.count("\n") <= 230
-    for node in ast.walk(ast.parse(source)):
+BOTH = pytest.mark.parametrize("checker", [CHECKER, SECOND], ids=lambda path: path.stem)
+
+
+@BOTH
+def test_standard_library_only(checker):
+    for node in ast.walk(ast.parse(checker.read_text())):
         modules = [name.name for name in node.names] if isinstance(node, ast.Import) else []
         modules += [node.module] if isinstance(node, ast.ImportFrom) else []
-        assert all(module in sys.stdlib_module_names for module in modules)
+        assert all(module.partition(".")[0] in sys.stdlib_module_names for module in modules)
+        assert not {"zipfile", "fractions", "decimal", "pickle"} & set(modules)
+
+
+def test_the_second_one_knows_whole_numbers_alone():
+    """No division but of whole numbers, no literal with a point, and one conversion: of the discount's decimals."""
+    tree = ast.parse(SECOND.read_text())
+    nodes = list(ast.walk(tree))
+    assert not any(isinstance(node, ast.Div) for node in nodes)
+    assert not any(isinstance(node, ast.Constant) and isinstance(node.value, float) for node in nodes)
+    assert sum(isinstance(node, ast.Name) and node.id == "float" for node in nodes) == 1
 
 
 def test_the_layout_is_that_of_the_format():
+    """One table of members: the loader, the checker and the second one have the same."""
     assert LAYOUT == npz.LAYOUT and list(LAYOUT) == list(npz.LAYOUT)
+    members = certificates.second.MEMBERS
+    assert list(members) == list(LAYOUT)
+    assert all(set(members[name]) == set(LAYOUT[name][0].split()) for name in LAYOUT)
 
 
-def test_as_a_script(tmp_path):
+@BOTH
+def test_as_a_script(tmp_path, checker):
     files = small_proof(tmp_path)
     alone = tmp_path / "elsewhere.py"
-    alone.write_bytes(CHECKER.read_bytes())
+    alone.write_bytes(checker.read_bytes())
 
     def run(*arguments):
         return subprocess.run([sys.executable, "-I", "-S", str(alone), *arguments], capture_output=True, text=True)
@@ -178,8 +109,39 @@ def test_as_a_script(tmp_path):
     files.certificate.write_bytes(sealed(files.claim))
     bad = run(str(files.model), str(files.certificate))
     assert bad.returncode == 1 and bad.stdout.startswith("REJECTED: ") and not bad.stderr
-    assert run("one argument").returncode == 1
-    assert run(str(tmp_path), str(tmp_path)).stdout.startswith("REJECTED: ")
+    assert run("one argument").returncode == 2
+    for model, certificate in (
+        (tmp_path, tmp_path),
+        (files.model, "none.json"),
+        (files.certificate, files.certificate),
+    ):
+        unreadable = run(str(model), str(certificate))
+        assert unreadable.returncode == 2 and unreadable.stdout.startswith("UNREADABLE: ") and not unreadable.stderr
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    """Wrong input, which is no verdict: it has an exit code of its own. Nothing waits for a pipe."""
+    files = small_proof(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    others = [tmp_path, tmp_path / "none", tmp_path / "pipe", Path("/dev/zero"), Path("a\0b")]
+    for other in others:
+        assert opinion(other, files.certificate)[0] == opinion(files.model, other)[0] == 2
+    files.cmdp.save(tmp_path / "model.toml")
+    code, lines = opinion(tmp_path / "model.toml", files.certificate)
+    assert code == 2 and 'ib.load("m.toml").save("m.npz")' in lines[0]
+    for content in (b"", b"[]", b"null", b"{}", b'{"kind": "inbounds certificate"}', b"\xff", b"[" * 10**5, b"NaN"):
+        assert files.opinion_of(files.model_bytes, content)[0] == 2
+    with pytest.raises(Unreadable, match="No such file"):
+        verify(str(files.model), str(tmp_path / "none"))
+
+
+def test_progress_counts_to_the_end(tmp_path):
+    files = Files(tmp_path, *proof_of_a_policy({"discount": 0.75}, 0, states=4))
+    counted = []
+    assert verify(str(files.model), str(files.certificate), lambda done, end: counted.append((done, end)))[0]
+    pairs = len(files.cmdp.actions)
+    assert counted[-1] == (5 * pairs, 5 * pairs)  # the rows, two margins, the reward, and the bound above it
+    assert counted == sorted(counted)
 
 
 # --- what is proved is accepted ---
@@ -269,12 +231,14 @@ def test_a_thousand_states(tmp_path):
     assert accepted, lines
 
 
-def test_files_of_numpy_are_read(tmp_path):
+def test_files_of_numpy_are_not_the_file(tmp_path):
+    """The same arrays in a zip that is not laid out as the format wants it: whoever reads it may see something else."""
     files = small_proof(tmp_path)
-    with np.load(io.BytesIO(files.model_bytes)) as arrays:
-        np.savez(files.model, **{name: arrays[name] for name in arrays})
-    files.certificate.write_bytes(files.resealed(files.model.read_bytes()))
-    assert verify(str(files.model), str(files.certificate))[0]
+    np.savez(stream := io.BytesIO(), **arrays_in(files.model_bytes))
+    accepted, lines = files.verify_bytes(stream.getvalue(), files.resealed(stream.getvalue()))
+    assert not accepted and "members" in lines[0]
+    same = in_place(arrays_in(files.model_bytes))
+    assert same == files.model_bytes
 
 
 # --- the hashes: not one byte may change ---
@@ -287,9 +251,9 @@ def test_the_same_model_in_another_file_is_refused_with_advice_that_works(tmp_pa
         np.savez(elsewhere, **{name: arrays[name] for name in arrays})
     files.cmdp.save(text)
     for other in (elsewhere, text):
-        accepted, lines = verify(str(other), str(files.certificate))
-        assert not accepted and len(lines[0]) < 300
-        assert "SHA-256 differs" in lines[0] and 'ib.load("m.toml").save("m.npz")' in lines[0]
+        code, lines = first_opinion(other, files.certificate)
+        assert code == (1 if other == elsewhere else 2) and len(lines[0]) < 300
+        assert 'ib.load("m.toml").save("m.npz")' in lines[0]
         ib.load(other).save(converted)
         assert verify(str(converted), str(files.certificate))[0]
 
@@ -304,23 +268,33 @@ def test_a_harmless_change_breaks_the_seal(tmp_path, make):
         text.replace("\n", "\r\n"),
         text[:-1],
         text + "\n",
-        text.replace('"0x1.', '"0X1.', 1),
-        text.replace("\n}\n", ',\n"note": ""\n}\n'),
         text.replace('"seal": "', '"seal": " '),
         text[:-68] + text[-68:].upper(),
         json.dumps(files.claim),
         json.dumps(dict(reversed(files.claim.items())), indent=0) + "\n",
         json.dumps(files.claim | {"arithmetic": "rounding-bounded"}, indent=0) + "\n",
-        json.dumps(files.claim | {"note": "all is well"}, indent=0) + "\n",
     ]
     for changed in harmless:
         assert changed != text
         assert files.verify_bytes(files.model_bytes, files.resealed(files.model_bytes, json.loads(changed)))[0]
         accepted, lines = files.verify_bytes(files.model_bytes, changed.encode())
         assert not accepted and "damaged or edited" in lines[0], changed[-80:]
+    for forged in (
+        text.replace('"0x1.', '"0X1.', 1),
+        text.replace('"0x1.', '" 0x1.', 1),
+        text.replace("0000p", "p", 1),
+        text.replace('"kind"', '"note": "",\n"kind"', 1),
+        text.replace('"sense": 1', '"sense": 1.0').replace('"sense": -1', '"sense": -1.0'),
+        text.replace('"sense": 1', '"sense": true'),
+        text.replace('"statement"', '"statement": "policy",\n"statement"', 1),
+        text.replace('"constraints"', '"criterion": null,\n"constraints"', 1),
+        text.replace('"name":', '"note": 0,\n"name":', 1),
+    ):
+        content = certificates.with_seal(forged.encode())  # sealed, and yet not in the one form that there is
+        assert forged == text or not files.verify_bytes(files.model_bytes, content)[0]
     npz.write(changed_model(files.cmdp, name="another"), renamed := io.BytesIO())
     npz.write(changed_model(files.cmdp, state_labels=("a", "b", "c")), labelled := io.BytesIO())
-    for model in (renamed.getvalue(), labelled.getvalue(), files.model_bytes + b" ", b" " + files.model_bytes):
+    for model in (renamed.getvalue(), labelled.getvalue()):
         assert files.verify_bytes(model, files.resealed(model))[0]
         accepted, lines = files.verify_bytes(model, files.claim_bytes)
         assert not accepted and "SHA-256 differs" in lines[0]
@@ -330,8 +304,8 @@ def test_older_versions_and_other_files_are_named(tmp_path):
     files = small_proof(tmp_path)
     old = {key: value for key, value in files.claim.items() if key not in ("model", "seal")} | {"version": 1}
     for other in (old, files.claim | {"version": 2}, files.claim | {"version": 4}, files.claim | {"kind": "cmdp"}):
-        accepted, lines = files.verify_bytes(files.model_bytes, json.dumps(other, indent=0).encode() + b"\n")
-        assert not accepted and lines == ["it is not a certificate, version 3"]
+        code, lines = files.opinion_of(files.model_bytes, json.dumps(other, indent=0).encode() + b"\n")
+        assert code == 2 and lines[0].endswith("is not a certificate, version 3")
     accepted, lines = files.verify_bytes(files.model_bytes, sealed(files.claim | {"model": None}))
     assert not accepted and "SHA-256 differs" in lines[0]
 
@@ -355,124 +329,25 @@ def test_certificates_from_samples_are_rejected(tmp_path):
     assert not accepted and "samples" in lines[0]
 
 
-def nudges(value):
-    """Other values: for a double its neighbours, and some that differ much."""
-    if isinstance(value, bool):
-        return [not value, 1, None]
-    if isinstance(value, int):
-        return [value + 1, value - 1, -value, 0, 2 * value]
-    number = float.fromhex(value)
-    others = [math.nextafter(number, math.inf), math.nextafter(number, -math.inf), number + 0.01, number - 0.01]
-    return [other.hex() for other in (*others, -number, 0.0, 2.0 * number)]
-
-
-NUMBERS = ["reward_lower", "reward_upper", "margin_upper"]
-VECTORS = ["policy", "margins_lower", "reward_vector", "prices", "value_function"]
-SAID = ["statement", "constraints", "criterion", "margin_vectors", *NUMBERS, *VECTORS]
-
-
-def places(claim):
-    """Where in a certificate there are numbers, each as the keys that lead to it."""
-    found = [(key,) for key in NUMBERS if claim.get(key) is not None]
-    found += [("criterion", key) for key in claim["criterion"]]
-    found += [(key, i) for key in VECTORS if key in claim for i in range(len(claim[key]))]
-    found += [
-        ("margin_vectors", k, i) for k, row in enumerate(claim.get("margin_vectors", [])) for i in range(len(row))
-    ]
-    found += [("constraints", k, key) for k in range(len(claim["constraints"])) for key in ("bound", "sense")]
-    return found
-
-
-def with_other(claim, place, value):
-    changed = json.loads(json.dumps(claim))
-    where = changed
-    for key in place[:-1]:
-        where = where[key]
-    where[place[-1]] = value
-    return changed
-
-
-def number_at(claim, place):
-    for key in place:
-        claim = claim[key]
-    return claim
-
-
-def mutated_claim(claim, rng):
-    """The certificate with one number changed."""
-    place = rng.choice(places(claim))
-    return with_other(claim, place, rng.choice(nudges(number_at(claim, place))))
-
-
-def changed_model(model, **changes):
-    if isinstance(model, SimpleNamespace):
-        return SimpleNamespace(**vars(model) | changes)
-    if "criterion" in changes:
-        changes = {**changes, **changes["criterion"]}
-        del changes["criterion"]
-    return replace(model, **changes)
-
-
-def mutated_model(model, rng):
-    """The model with one probability, reward, signal or bound, the start, the criterion or a sense changed."""
-    what = rng.choice(["probability", "reward", "signal", "bound", "initial", "criterion", "sense"])
-    vary = rng.choice([1e-16, 1e-9, 1e-3, 0.1])
-    either = rng.choice([-vary, vary])
-    n_pairs, n_states = len(model.actions), len(model.offsets) - 1
-
-    def one_more(values):
-        changed = np.array(values)
-        changed.reshape(-1)[rng.randrange(changed.size)] += either
-        return changed
-
-    if what == "probability":
-        stages = list(model.transition) if isinstance(model.transition, tuple) else [model.transition]
-        stage, pair, state = rng.randrange(len(stages)), rng.randrange(n_pairs), rng.randrange(n_states)
-        rows = stages[stage].toarray()
-        rows[pair] *= 1.0 - vary
-        rows[pair, state] += vary
-        stages[stage] = sp.csr_array(rows)
-        return changed_model(model, transition=tuple(stages) if isinstance(model.transition, tuple) else stages[0])
-    if what == "initial":
-        state = rng.randrange(n_states)
-        return changed_model(model, initial=(1.0 - vary) * model.initial + vary * np.eye(n_states)[state])
-    if what == "reward":
-        return changed_model(model, reward=one_more(model.reward))
-    if what == "criterion":
-        if "discount" in model.criterion:
-            return changed_model(model, criterion={"discount": model.criterion["discount"] + either})
-        if np.ndim(model.reward) == 1:
-            return changed_model(model, criterion=rng.choice([{"discount": 0.5}, {"horizon": 2}, {"average": True}]))
-    k = rng.randrange(len(model.constraints))
-    old = model.constraints[k]
-    if what == "signal":
-        new = replace(old, signal=one_more(old.signal))
-    elif what == "bound":
-        new = old.tightened(either)
-    else:
-        new = replace(old, at_least=old.at_most, at_most=old.at_least)
-    return changed_model(model, constraints=(*model.constraints[:k], new, *model.constraints[k + 1 :]))
-
-
 @EVERY_MAKER
 def test_one_number_of_the_certificate_changed(tmp_path, make):
     outcomes = {True: 0, False: 0}
-    for seed in range(4):
+    for seed in range(2):
         files, rng = make(tmp_path, seed), random.Random(seed)
-        assert files.verify()[0] and is_true(files.cmdp, files.claim)
+        assert files.verify()[0] and files.is_true(files.claim)
         for _ in range(60):
             claim = mutated_claim(files.claim, rng)
             accepted, lines = files.verify(claim=claim)
             if accepted:
-                assert is_true(files.cmdp, claim), (lines, claim)
+                assert files.is_true(claim), (lines, claim)
             outcomes[accepted] += 1
-    assert outcomes[False] > 60  # a change may weaken a claim, or prove more: those may be accepted
+    assert outcomes[False] > 30  # a change may weaken a claim, or prove more: those may be accepted
 
 
 @EVERY_MAKER
 def test_one_number_of_the_model_changed(tmp_path, make):
     outcomes = {True: 0, False: 0}
-    for seed in range(4):
+    for seed in range(2):
         files, rng = make(tmp_path, seed), random.Random(seed)
         for _ in range(60):
             cmdp = mutated_model(files.cmdp, rng)
@@ -480,7 +355,7 @@ def test_one_number_of_the_model_changed(tmp_path, make):
             if accepted:
                 assert is_true(cmdp, files.claim), lines
             outcomes[accepted] += 1
-    assert outcomes[False] > 60
+    assert outcomes[False] > 30
 
 
 def test_claims_are_tight_to_the_last_bit(tmp_path):
@@ -499,8 +374,8 @@ def test_claims_are_tight_to_the_last_bit(tmp_path):
     assert not with_claim(lambda claim: next_double(claim, "reward_upper", -math.inf))
     for k in range(files.cmdp.n_constraints):
         assert not with_claim(lambda claim, k=k: next_double(claim["margins_lower"], k, math.inf))
-        assert with_claim(lambda claim, k=k: claim["margins_lower"].__setitem__(k, "0x0p+0"))  # claims less
-        assert not with_claim(lambda claim, k=k: claim["prices"].__setitem__(k, "-0x1p-60"))
+        assert with_claim(lambda claim, k=k: claim["margins_lower"].__setitem__(k, (0.0).hex()))  # claims less
+        assert not with_claim(lambda claim, k=k: claim["prices"].__setitem__(k, (-(2.0**-60)).hex()))
         assert not with_claim(lambda claim, k=k: next_double(claim["constraints"][k], "bound", math.inf))
         assert not with_claim(lambda claim, k=k: claim["constraints"][k].update(name="another"))
         assert not with_claim(
@@ -518,10 +393,10 @@ BY_HAND = [name for name in MAKERS if name not in ("solution", "no solution")]
 @pytest.mark.parametrize("name", BY_HAND)
 def test_every_number_of_a_certificate_changed_in_every_way(tmp_path, name):
     """What is accepted is true; and certificates claim what is proved, so that the next double is not accepted."""
-    for seed in range(2):
+    for seed in range(1):
         files = MAKERS[name](tmp_path, seed)
         accepted, lines = files.verify()
-        assert accepted and is_true(files.cmdp, files.claim), lines
+        assert accepted and files.is_true(files.claim), lines
         rejected = 0
         for place in places(files.claim):
             for value in nudges(number_at(files.claim, place)):
@@ -529,7 +404,7 @@ def test_every_number_of_a_certificate_changed_in_every_way(tmp_path, name):
                 if claim == files.claim:
                     continue
                 accepted, lines = files.verify(claim=claim)
-                assert not accepted or is_true(files.cmdp, claim), (place, value, lines)
+                assert not accepted or files.is_true(claim), (place, value, lines)
                 rejected += not accepted
                 claims_more = {"margins_lower": 0, "reward_lower": 0, "reward_upper": 1, "margin_upper": 1}.get(
                     place[0]
@@ -564,7 +439,7 @@ def test_any_vectors_prove_something_true(tmp_path, criterion):
 def test_averages_whatever_the_classes(tmp_path):
     """Deterministic moves: policies with several classes, periods, and states that are left for good."""
     several = 0
-    for seed in range(60):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         model = drawn_model({"average": True}, seed, states=4, constraints=0)
         moves = sp.csr_array(np.eye(4)[rng.integers(0, 4, size=len(model.actions))])
@@ -595,7 +470,7 @@ def test_averages_whatever_the_classes(tmp_path):
             for row in np.eye(4, dtype=int).tolist()
         ]
         several += len({tuple(end) for end in ends}) > 1
-    assert several > 5
+    assert several > 3
 
 
 def test_the_criterion_must_be_that_of_the_model(tmp_path):
@@ -646,7 +521,7 @@ def test_changing_what_the_policy_does_is_noticed(tmp_path):
                 claim = json.loads(files.claim_bytes)
                 claim["policy"][first:last] = [float(p == pair).hex() for p in range(first, last)]
                 accepted, _ = files.verify(claim=claim)
-                assert not accepted or is_true(files.cmdp, claim)
+                assert not accepted or files.is_true(claim)
                 rejected += not accepted
     assert rejected > 20
 
@@ -659,71 +534,54 @@ def test_probabilities_must_be_probabilities(tmp_path):
     ragged = next(s for s in range(3) if files.cmdp.offsets[s + 1] - files.cmdp.offsets[s] > 1)
     first = int(files.cmdp.offsets[ragged])
     claim = json.loads(files.claim_bytes)
-    claim["policy"][first : first + 2] = ["-0x1p+0", "0x1p+1"]
+    claim["policy"][first : first + 2] = [(-1.0).hex(), (2.0).hex()]
     assert "negative" in files.verify(claim=claim)[1][0]
     for scale in (0.5, -1.0):
-        arrays = dict(np.load(io.BytesIO(files.model_bytes)))
-        arrays["probabilities"] = arrays["probabilities"] * scale
-        np.savez(files.model, **arrays)
-        files.certificate.write_bytes(files.resealed(files.model.read_bytes()))
-        accepted, lines = verify(str(files.model), str(files.certificate))
+        arrays = arrays_in(files.model_bytes)
+        content = in_place(arrays | {"probabilities": arrays["probabilities"] * scale})
+        accepted, lines = files.verify_bytes(content, files.resealed(content))
         assert not accepted and "probabilit" in lines[0]
 
 
 # --- files that try to be something else ---
 
 
-def zipped(members, compression=zipfile.ZIP_STORED):
-    """A zip of (name, content), compressed or not."""
-    with warnings.catch_warnings(), zipfile.ZipFile(stream := io.BytesIO(), "w") as archive:
-        warnings.simplefilter("ignore")  # that a name is there twice
-        for name, content in members:
-            archive.writestr(zipfile.ZipInfo(name), content, compress_type=compression)
-    return stream.getvalue()
-
-
-def members_of(content):
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def array_bytes(array):
-    np.lib.format.write_array(stream := io.BytesIO(), np.asarray(array))
-    return stream.getvalue()
-
-
 @pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_nothing_is_ever_unpacked(tmp_path, compression, monkeypatch):
-    """A hundred megabytes of zeros in a small file, whatever its directory says of their size: none of it is read."""
+def test_nothing_is_ever_unpacked(tmp_path, compression):
+    """Ten megabytes of zeros in a small file, whatever is said of their size: the checkers cannot even unpack."""
     files = small_proof(tmp_path)
     members = members_of(files.model_bytes)
-    honest = zipped(members.items(), compression)
-    large = zipped((members | {"reward.npy": members["reward.npy"] + bytes(10**8)}).items(), compression)
-    assert len(large) < 10**6
-    reads = []
-    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *arguments: reads.append(arguments))
-    for content in (honest, large, understated(large), understated(large, also_packed=True)):
+    large = zipped((members | {"reward.npy": members["reward.npy"] + bytes(10**7)}).items(), compression)
+    assert len(large) < 10**5
+    for content in (zipped(members.items(), compression), large):
         accepted, lines = files.verify_bytes(content, files.resealed(content))
-        assert not accepted and "compressed" in lines[0]
-    overstated = bytearray(zipped(members.items()))
-    entry = overstated.rindex(b"PK\x01\x02")  # the last of the directory; its sizes, packed and not, are at 20 and 24
-    for sizes in ((2**31, 2**31), (1, 2**31), (2**31, 1), (1, 2), (2, 1)):
-        overstated[entry + 20 : entry + 28] = struct.pack("<II", *sizes)
-        content = bytes(overstated)
-        accepted, lines = files.verify_bytes(content, files.resealed(content))
-        assert not accepted and "compressed" in lines[0], sizes
-    assert not reads
+        assert not accepted and "packed" in lines[0]
+        path = tmp_path / "packed.npz"
+        path.write_bytes(content)
+        with pytest.raises(ib.InvalidInput, match="compressed"):
+            ib.load(path)
 
 
-def understated(content, also_packed=False):
-    """The zip with sizes in its directory that are small, or small and as large packed as not."""
-    data = bytearray(content)
-    position = 0
-    while (position := data.find(b"PK\x01\x02", position)) >= 0:
-        packed = struct.unpack("<I", data[position + 20 : position + 24])[0]
-        data[position + 24 : position + 28] = struct.pack("<I", packed if also_packed else 8)
-        position += 4
-    return bytes(data)
+def test_every_byte_of_a_model_file_has_its_place(tmp_path):
+    """Any byte outside the numbers changed, taken away or doubled: both refuse, whatever a reader of zips would do."""
+    files = by_hand({"average": True}, states=1, constraints=1)(tmp_path)
+    model = files.model_bytes
+    numbers = set()
+    with zipfile.ZipFile(io.BytesIO(model)) as archive:
+        for member in archive.infolist():
+            end = member.header_offset + 30 + len(member.filename) + 20 + member.file_size
+            numbers |= set(range(end - member.file_size + 128, end))
+    for position in sorted(set(range(len(model))) - numbers):
+        other = model[:position] + bytes([model[position] ^ 1 << position % 8]) + model[position + 1 :]
+        assert not files.verify_bytes(other, files.resealed(other))[0], position
+        if position % 7 == 0:
+            for other in (
+                model[:position] + model[position + 1 :],
+                model[:position] + model[position:][:1] + model[position:],
+            ):
+                assert other == model or not files.verify_bytes(other, files.resealed(other))[0], position
+    for other in (model + b" ", b" " + model, model[:-2] + b"\1\0 ", model + model):
+        assert not files.verify_bytes(other, files.resealed(other))[0]
 
 
 def test_exactly_the_members_of_a_model_each_once(tmp_path):
@@ -731,13 +589,14 @@ def test_exactly_the_members_of_a_model_each_once(tmp_path):
     files = small_proof(tmp_path)
     members = members_of(files.model_bytes)
     other = array_bytes(np.load(io.BytesIO(members["signals.npy"])) - 1.0)
-    same = zipped(members.items())
-    assert files.verify_bytes(same, files.resealed(same))[0]
+    path = tmp_path / "loaded.npz"
     for changed in (
         [*members.items(), ("signals", other)],
         [("signals", other), *members.items()],
         [*members.items(), ("signals.npy", other)],
         [("signals.npy", other), *members.items()],
+        [*members.items(), ("SIGNALS.npy", other)],
+        [*members.items(), ("signals.npy/", b"")],
         [*members.items(), ("discount.npy", array_bytes(0.5))],
         [*members.items(), ("a note", b"")],
         [item for item in members.items() if item[0] != "actions.npy"],
@@ -748,17 +607,22 @@ def test_exactly_the_members_of_a_model_each_once(tmp_path):
         content = zipped(changed)
         accepted, lines = files.verify_bytes(content, files.resealed(content))
         assert not accepted and "members" in lines[0], [name for name, _ in changed]
+        path.write_bytes(content)
+        with pytest.raises(ib.InvalidInput, match="member"):
+            ib.load(path)
+    packed = npz.packed(arrays_in(files.model_bytes) | {"note": np.zeros(1)})  # well laid out, one too many
+    content = b"".join(map(bytes, packed))
+    assert not files.verify_bytes(content, files.resealed(content))[0]
 
 
 def test_shapes_and_types_are_those_of_the_layout(tmp_path):
     """The same numbers in another shape would be read in another order by somebody else."""
     files = by_hand({"horizon": 3})(tmp_path)
-    arrays = {name.removesuffix(".npy"): np.load(io.BytesIO(x)) for name, x in members_of(files.model_bytes).items()}
+    arrays = arrays_in(files.model_bytes)
     n_pairs = arrays["actions"].size
     for name, array in (
         ("reward", arrays["reward"].reshape(n_pairs, 3)),
         ("reward", arrays["reward"].ravel()),
-        ("reward", np.asfortranarray(arrays["reward"])),
         ("reward", arrays["reward"][None]),
         ("reward", arrays["reward"][:2]),
         ("reward", arrays["reward"].astype(np.float32)),
@@ -773,7 +637,7 @@ def test_shapes_and_types_are_those_of_the_layout(tmp_path):
         ("senses", arrays["senses"].astype(float)),
         ("bounds", arrays["bounds"][:, None]),
     ):
-        content = zipped((f"{key}.npy", array_bytes(x)) for key, x in (arrays | {name: array}).items())
+        content = in_place(arrays | {name: array})
         accepted, lines = files.verify_bytes(content, files.resealed(content))
         if (name, array.shape) == ("signals", (2, n_pairs)):
             assert not accepted and "only proved" in lines[0]  # a shape that there is: of other signals
@@ -785,17 +649,17 @@ def test_shapes_and_types_are_those_of_the_layout(tmp_path):
 def test_without_a_horizon_nothing_depends_on_the_stage(tmp_path, criterion):
     """Not even on the only one: a file with an axis of one stage is none that the library reads."""
     files = by_hand(criterion)(tmp_path)
-    arrays = {name.removesuffix(".npy"): np.load(io.BytesIO(x)) for name, x in members_of(files.model_bytes).items()}
+    arrays = arrays_in(files.model_bytes)
     for name, array in (("reward", arrays["reward"][None]), ("signals", arrays["signals"][:, None])):
-        content = zipped((f"{key}.npy", array_bytes(x)) for key, x in (arrays | {name: array}).items())
+        content = in_place(arrays | {name: array})
         accepted, lines = files.verify_bytes(content, files.resealed(content))
         assert not accepted and "sizes" in lines[0]
 
 
 def test_headers_of_the_model_that_are_wrong(tmp_path):
     files = by_hand({"average": True})(tmp_path)
-    members = members_of(files.model_bytes)
-    header = json.loads(np.load(io.BytesIO(members["header.npy"])).tobytes())
+    arrays = arrays_in(files.model_bytes)
+    header = json.loads(arrays["header"].tobytes())
     for change in (
         {"version": 1},
         {"version": 3},
@@ -818,7 +682,7 @@ def test_headers_of_the_model_that_are_wrong(tmp_path):
         {"constraints": []},
     ):
         text = np.frombuffer(json.dumps(header | change).encode(), dtype=np.uint8)
-        content = zipped((members | {"header.npy": array_bytes(text)}).items())
+        content = in_place(arrays | {"header": text})
         written = {key: x.hex() if isinstance(x, float) else x for key, x in (change.get("criterion") or {}).items()}
         for claimed in (files.claim["criterion"], written):
             claim = files.resealed(content, files.claim | {"criterion": claimed})
@@ -832,231 +696,86 @@ def test_headers_of_the_model_that_are_wrong(tmp_path):
 def test_a_horizon_that_is_only_claimed_costs_nothing(tmp_path, make):
     """The arrays of one stage, and a header that claims very many of them."""
     files = by_hand({"horizon": 2}, make, staged=())(tmp_path)
-    members = members_of(files.model_bytes)
-    header = json.loads(np.load(io.BytesIO(members["header.npy"])).tobytes())
-    for horizon in (3, 10**9, 10**18, 10**60):
+    arrays = arrays_in(files.model_bytes)
+    header = json.loads(arrays["header"].tobytes())
+    for horizon in (3, 10**5, 10**9, 10**60):
         text = json.dumps(header | {"criterion": {"horizon": horizon}}).encode()
-        content = zipped((members | {"header.npy": array_bytes(np.frombuffer(text, dtype=np.uint8))}).items())
+        content = in_place(arrays | {"header": np.frombuffer(text, dtype=np.uint8)})
         claim = files.claim | {"criterion": {"horizon": horizon}}
         accepted, lines = files.verify_bytes(content, files.resealed(content, claim))
-        assert not accepted and "length" in lines[0]
+        assert not accepted and ("length" in lines[0] if horizon <= 10**5 else "horizon is wrong" in lines[0])
 
 
-# --- damaged files ---
-
-CONFUSED = [
-    None,
-    True,
-    False,
-    0,
-    1,
-    -1,
-    1.5,
-    "",
-    "0x1p+0",
-    "nan",
-    "inf",
-    "-inf",
-    "0x1p+99999",
-    "1e5",
-    [],
-    {},
-    [[]],
-    ["nan"],
-]
-CONFUSED += [[None], {"a": 1}, "policy", "infeasible", "exact", 10**400, -(10**19)]
+# --- numbers that get long ---
 
 
-def damaged(content, rng):
-    """A file with bits flipped, bytes replaced, swapped, cut, repeated or inserted; digits or white space changed."""
-    data = bytearray(content)
-    kind = rng.randrange(10)
-    start, end = sorted(rng.randrange(len(data) + 1) for _ in range(2))
-    if kind == 0:
-        for _ in range(rng.choice([1, 1, 1, 2, 10])):
-            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    elif kind == 1:
-        del data[start:]
-    elif kind == 2:
-        del data[start : min(end, start + rng.choice([1, 2, 8, 100]))]
-    elif kind == 3:
-        where = rng.randrange(len(data))
-        data[where:where] = data[start : min(end, start + rng.choice([1, 50, 500]))]
-    elif kind == 4:
-        data[start : start + 8] = rng.choice(
-            [bytes(8), b"\xff" * 8, b"NaN", b"Infinity", b'"nan"', b"1e999", rng.randbytes(8)]
-        )
-    elif kind == 5:
-        data[start:start] = rng.choice([b"[" * 20_000, b'{"a":' * 20_000, b"9" * 10_000, b"\xef\xbb\xbf", b"\\ud800"])
-    elif kind == 6:
-        data[start : start + 1] = bytes([rng.randrange(256)])
-    elif kind == 7:
-        one, other = rng.randrange(len(data)), rng.randrange(len(data))
-        data[one], data[other] = data[other], data[one]
-    elif kind == 8:
-        digits = [i for i, byte in enumerate(data) if byte in b"0123456789abcdef"]
-        data[rng.choice(digits)] = rng.choice(b"0123456789abcdef")
-    else:
-        where = rng.choice([i for i, byte in enumerate(data) if byte in b" \n"] or [0])
-        data[where : where + rng.randrange(2)] = rng.choice([b"", b" ", b"\n", b"\t", b"\r\n"])
-    return bytes(data)
+def extreme(actions, horizon=None, states=2):
+    """A policy that takes every action, all rows of another sum, with numbers from 2^-1020 to 1; and a proof."""
+    rng = np.random.default_rng(0)
+
+    def tiny(*shape):
+        return (0.5 + rng.random(shape)) * 2.0 ** rng.integers(-1020, -900, shape)
+
+    n_pairs, stages = states * actions, horizon or 1
+    rows, policy = np.zeros((n_pairs, states)), tiny(stages, states, actions)
+    rows[:, 0], rows[:, 1], policy[:, :, 0] = 1.0, tiny(n_pairs), 1.0
+    criterion = {"horizon": horizon} if horizon else {"average": True}
+    model = SimpleNamespace(
+        criterion=criterion,
+        offsets=np.arange(states + 1) * actions,
+        actions=np.tile(np.arange(actions), states),
+        transition=sp.csr_array(rows),
+        reward=tiny(n_pairs),
+        constraints=(ib.Constraint(tiny(n_pairs), name="limit", at_least=-1.0),),
+        initial=np.eye(states)[0],
+        state_labels=None,
+        action_labels=None,
+        name="",
+    )
+    proof = Proof(criterion, policy.ravel(), tiny(1, stages * states), tiny(stages * states))
+    return model, Certificate(True, "exact", model.constraints, np.zeros(1), ("",), -1.0, proof=proof, model=model)
 
 
-def rezipped(content, rng):
-    """A model file with the same arrays in another zip: other dates, attributes, order or notes, or damaged headers."""
-    if rng.random() < 0.5:
-        data = bytearray(content)
-        heads = [i for i in range(len(data) - 1) if data[i : i + 2] == b"PK"]
-        data[min(rng.choice(heads) + rng.randrange(60), len(data) - 1)] = rng.randrange(256)
-        return rng.choice([b"", b"", b"PK"]) + bytes(data)
-    action, stream = rng.randrange(5), io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as before, zipfile.ZipFile(stream, "w") as after:
-        names = before.namelist()
-        if action == 0:
-            rng.shuffle(names)
-        for name in names:
-            member = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, rng.randrange(30) if action == 1 else 0))
-            member.external_attr = rng.randrange(512) << 16 if action == 2 else 0o644 << 16
-            member.comment = rng.randbytes(3) if action == 3 else b""
-            after.writestr(member, before.read(name))
-        after.comment = b"a note" if action == 4 else b""
-    return stream.getvalue()
+def test_numbers_may_get_long_but_not_without_end(tmp_path):
+    """One denominator for each state, of at most so many bits; what needs more is refused by name, and soon."""
+    accepted, lines = Files(tmp_path, *extreme(31)).verify()
+    assert accepted, lines
+    started = time.process_time()
+    accepted, lines = Files(tmp_path, *extreme(400)).verify()
+    assert not accepted and "bits are needed in state 0" in lines[0]
+    assert time.process_time() - started < 1.0  # 2.6 s without the limit
 
 
-def reformatted(claim, rng):
-    """The certificate with the same content in other text."""
-    items = list(claim.items())
-    if rng.random() < 0.5:
-        rng.shuffle(items)
-    layout = rng.choice([{}, {"indent": 0}, {"indent": 2}, {"separators": (",", ":")}])
-    return (json.dumps(dict(items), **layout) + rng.choice(["", "\n", "\n\n"])).encode()
+def test_the_sum_over_stages_has_a_limit_too(tmp_path, monkeypatch):
+    files = Files(tmp_path, *extreme(3, horizon=20))
+    assert files.verify()[0]
+    monkeypatch.setitem(WIDEST, "horizon", 50_000)
+    monkeypatch.setattr(certificates.second, "WIDEST_SUM", 50_000)
+    accepted, lines = files.verify()
+    assert not accepted and lines[0].startswith("too many bits are needed: 80,465")
 
 
-def confused(claim, rng):
-    """The certificate with one entry replaced by something of another type, removed, or a list of another length."""
-    changed = json.loads(json.dumps(claim))
-    where, key = changed, rng.choice(list(changed))
-    while isinstance(where[key], list | dict) and where[key] and rng.random() < 0.7:
-        where = where[key]
-        key = rng.choice(list(where)) if isinstance(where, dict) else rng.randrange(len(where))
-    action = rng.randrange(4)
-    if action == 0:
-        del where[key]
-    elif action == 1 and isinstance(where[key], list):
-        where[key] = where[key] * 2
-    else:
-        where[key] = rng.choice(CONFUSED)
-    return changed
+def test_long_horizons_are_checked_in_time(tmp_path):
+    """Every stage has a denominator of its own; they are multiplied two by two, not one after the other."""
+    files = Files(tmp_path, *extreme(1, horizon=1_000))
+    started = time.process_time()
+    assert files.verify()[0]
+    assert time.process_time() - started < 5.0  # for both checkers, 1 s on an idle machine
 
 
-def rearranged(content, rng):
-    """A model file with the right checksums and a wrong array: another entry, type or shape; or a member missing."""
-    arrays = dict(np.load(io.BytesIO(content)))
-    name = rng.choice(list(arrays))
-    array = arrays[name].copy()
-    action = rng.randrange(6)
-    if action == 0 and array.size:
-        odd = (
-            [0, 1, -1, 2**31 - 1, 127]
-            if array.dtype.kind in "iu"
-            else [np.nan, np.inf, -np.inf, 1e308, -1.0, 5e-324, 2.0]
-        )
-        array = array.astype(np.int64) if array.dtype.kind in "iu" else array
-        array.reshape(-1)[rng.randrange(array.size)] = rng.choice(odd)
-    elif action == 1:
-        array = array.reshape(-1)[: rng.randrange(array.size + 1)]
-    elif action == 2:
-        array = (
-            array.astype(rng.choice(["<f8", "<i8", "<i4", "|i1", "<f4", ">f8", "|b1", "<c16"]))
-            if not np.any(array < 0)
-            else array
-        )
-    elif action == 3:
-        array = np.asfortranarray(np.stack([array, array]))
-    elif action == 4:
-        array = array.reshape(-1)[::-1]
-    stream = io.BytesIO()
-    rest = {other: value for other, value in arrays.items() if other != name}
-    (np.savez_compressed if rng.random() < 0.1 else np.savez)(stream, **rest, **({} if action == 5 else {name: array}))
-    return stream.getvalue()
+# --- damaged and forged files ---
 
 
-def in_layout(claim):
-    """A certificate as text in the layout of its file, with whatever seal it has."""
-    return json.dumps(claim, indent=0).encode() + b"\n"
+def test_damaged_and_forged_files():
+    """Nothing damaged is accepted, nothing false, and both checkers agree; `make fuzz` tries many more."""
+    report = certificates.run(900, seed=0, seconds=60.0)
+    assert report["failures"] == [] and report["stopped"] == ""
+    tried = report["tried"]
+    assert tried["accepted"] > 30 and tried["rejected"] > 400 and tried["unreadable"] > 30
 
 
-def with_seal(content):
-    """Damaged text with the seal that belongs to it."""
-    return content[:-68] + hashlib.sha256(content[:-68]).hexdigest().encode() + b'"\n}\n'
-
-
-DAMAGE = {
-    "model, bytes": lambda files, rng: (damaged(files.model_bytes, rng), None),
-    "model, zip": lambda files, rng: (rezipped(files.model_bytes, rng), None),
-    "model, arrays": lambda files, rng: (rearranged(files.model_bytes, rng), None),
-    "certificate, bytes": lambda files, rng: (None, damaged(files.claim_bytes, rng)),
-    "certificate, entries": lambda files, rng: (None, in_layout(confused(files.claim, rng))),
-    "certificate, numbers": lambda files, rng: (None, in_layout(mutated_claim(files.claim, rng))),
-    "certificate, layout": lambda files, rng: (None, reformatted(files.claim, rng)),
-}
-
-
-def fuzz(folder, rounds, seed, reseal):
-    """Damage files in every way; for each way, how many were tried, and how many of them accepted.
-
-    Sealed again, a file may be accepted, but then what it states must be true.
-    """
-    rng = random.Random(seed)
-    tried, taken = Counter(), Counter()
-    judged = set()  # most accepted damage is where nothing is said: no need to work out the same truth again
-    made = []
-    for which, make in enumerate(MAKERS.values()):
-        (place := folder / str(which)).mkdir()
-        made.append(make(place, which))
-    with np.errstate(all="ignore"):
-        while tried.total() < rounds:
-            files, way = rng.choice(made), rng.choice(list(DAMAGE))
-            model, claim = DAMAGE[way](files, rng)
-            if model in (None, files.model_bytes) and claim in (None, files.claim_bytes):
-                continue  # the damage changed nothing
-            if reseal:
-                claim = with_seal(claim) if claim is not None else files.resealed(model)
-            model = files.model_bytes if model is None else model
-            claim = files.claim_bytes if claim is None else claim
-            accepted, lines = files.verify_bytes(model, claim)
-            assert isinstance(accepted, bool) and lines and all(isinstance(line, str) for line in lines)
-            tried[way] += 1
-            taken[way] += accepted
-            if accepted and reseal:
-                said = {key: value for key, value in json.loads(claim).items() if key in SAID}
-                arrays = arrays_in(model)
-                given = [(name, arrays[name].tolist()) for name in sorted(set(arrays) - {"header"})]
-                given += [("criterion", json.loads(arrays["header"].tobytes())["criterion"])]
-                if (key := repr((given, said))) not in judged:
-                    assert is_true(model_of(arrays), said), lines
-                    judged.add(key)
-    return tried, taken
-
-
-def test_damaged_files_are_never_accepted(tmp_path):
-    tried, taken = fuzz(tmp_path, rounds=700, seed=0, reseal=False)
-    assert min(tried[way] for way in DAMAGE) > 50
-    assert taken.total() == 0
-
-
-def test_damaged_files_that_are_sealed_again_state_the_truth(tmp_path):
-    tried, taken = fuzz(tmp_path, rounds=1_000, seed=0, reseal=True)
-    assert (
-        0 < taken.total() < tried.total() / 2
-    )  # a seal makes notes, white space and the order of members what they say
-
-
-if __name__ == "__main__":
-    for reseal in (False, True):
-        with tempfile.TemporaryDirectory() as folder:
-            tried, taken = fuzz(Path(folder), rounds=int(sys.argv[1]), seed=1, reseal=reseal)
-        print("sealed again after the damage: accepted only what is true" if reseal else "damaged")
-        for way in DAMAGE:
-            print(f"  {way:<22} {tried[way]:>7,} files   {taken[way]:>7,} accepted")
-        print(f"  {'all':<22} {tried.total():>7,} files   {taken.total():>7,} accepted")
+def test_malformed_files_through_the_command_line():
+    """No traceback, no hang, no exit code that is not documented; `make fuzz` tries many more."""
+    report = malformed.run(240, seed=0, seconds=60.0)
+    assert report["failures"] == [] and report["stopped"] == ""
+    assert report["tried"]["npz exit 2"] > 30 and report["tried"]["toml exit 2"] > 30

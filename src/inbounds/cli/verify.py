@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from inbounds.cli.arguments import json_option
-from inbounds.cli.printing import print_json
+from inbounds.cli.printing import print_json, progress_bar
 
 
 @click.command("verify")
@@ -20,16 +20,22 @@ def command(model: Path, certificate: Path, as_json: bool) -> None:
 
     The checker is one file of the standard library, `proofs/verify.py`, and runs without the rest of the project:
     `python verify.py model.npz certificate.json`. It accepts only what holds in exact rational arithmetic. Exit code 0
-    when it accepts, 1 when it does not.
+    when it accepts, 1 when it does not, 2 when a file cannot be read or is no certificate at all.
 
     \b
     Examples
       inbounds solve queue --save-model queue.npz --certificate queue.json
       inbounds verify queue.npz queue.json
     """
+    from inbounds.errors import InvalidInput
+    from inbounds.proofs.verify import Unreadable
     from inbounds.proofs.verify import verify as check
 
-    accepted, lines = check(str(model), str(certificate))
+    try:
+        with progress_bar("checking pairs", None, quiet=as_json) as advance_to:
+            accepted, lines = check(str(model), str(certificate), advance_to)
+    except Unreadable as error:
+        raise InvalidInput(str(error)) from error
     if as_json:
         print_json(accepted=accepted, lines=lines)
     else:

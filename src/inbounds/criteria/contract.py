@@ -42,7 +42,7 @@ from inbounds.arrays import Floats, Ints
 from inbounds.numerics.rows import Rows, rows_of
 
 DENSE_STATES = 90
-"""Up to this many states a policy's chain is solved by LAPACK: at once, by one thread, and without a kernel to compile.
+"""Up to this many states a policy's chain is solved on a full matrix: at once, and without a kernel to compile.
 
 From 96 on OpenBLAS wakes other cores for a product of matrix and vector, which then spin for longer than that takes: a
 solve of 100 states cost three times the CPU time of one of 99."""
@@ -65,6 +65,8 @@ class Found:
         The value of the policy and the optimum both lie in between.
     chain, factors
         What the criterion keeps of the policy, for its time per place.
+    centred : array [M] or None
+        The value function less a constant, where that has digits that the value function cannot have.
     backups : array [N] or None
         What each entry is worth, followed by this policy, up to the width of the bracket, in units of 1 / (own +
         reach), and up to a constant in each place; only when asked for.
@@ -77,6 +79,7 @@ class Found:
     chain: Any = None
     factors: Any = None
     backups: Floats | None = None
+    centred: Floats | None = None
 
 
 class Followed(NamedTuple):
@@ -144,13 +147,20 @@ class Criterion(ABC):
 
     @abstractmethod
     def solve(
-        self, reward: Floats, tolerance: float, start: Any = None, settled: float = 0.0, keep_backups: bool = False
+        self,
+        reward: Floats,
+        tolerance: float,
+        start: Any = None,
+        settled: float = 0.0,
+        keep_backups: bool = False,
+        deadline: float | None = None,
     ) -> Found:
         """The best policy for `reward` [N] without constraints, with a rigorous bracket at most `tolerance` wide.
 
         (Or as narrow as rounding allows.) It begins from an earlier answer, `start`. Once an improvement changes less
         than the share `settled` of the places, the policy may be evaluated to the end. `keep_backups` asks for those of
-        the answer.
+        the answer. From `deadline` on, a time of ``time.monotonic()``, it returns as soon as it can, with a bracket
+        that is as rigorous, but as wide as it then is; one sweep over all entries is always made.
         """
 
     @abstractmethod
@@ -201,6 +211,14 @@ class Criterion(ABC):
         """
         del spare, tolerance, margins
         return occupancy, 0
+
+    def sharpened(self, reward: Floats, y: Floats) -> Floats:
+        """A vector y [M] for the second bound above that loses no digits of `reward` [N]; by default the one given.
+
+        `y` is the value function of the reward, or nearly; what is returned may differ from it by a constant.
+        """
+        del reward
+        return y
 
     # --- what follows
 

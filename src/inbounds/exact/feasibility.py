@@ -41,7 +41,8 @@ class Slater:
     prices : array [K]
         Weights >= 0 that sum to 1 over the (scaled) margins.
     value_function : array [S], or [H, S]
-        The best value, from each state, of the margins combined with `prices`.
+        The best value, from each state, of the margins combined with `prices`; less a constant where discounts are so
+        close to 1 that it would cost the proof its digits.
     """
 
     value: float
@@ -86,6 +87,7 @@ def slater(cmdp: CMDP, *, scaled: bool = False, tolerance: float = 1e-10) -> Sla
     units = scales if scaled else np.ones(cmdp.n_constraints)
     found = _safest(cmdp, units, tolerance)
     combined = np.einsum("k,kn->n", found.prices / units, margins)
+    proof = criterion.sharpened(combined, found.value_function)
     spent, _ = criterion.linked(found.occupancy, lambda: found.occupancy, tolerance, margins / scales[:, None])
     asked = cmdp.asking(reward=combined.reshape(cmdp.shape), constraints=())
     taken = policy_of(asked, spent, np.empty(0), found.value_function)
@@ -93,9 +95,9 @@ def slater(cmdp: CMDP, *, scaled: bool = False, tolerance: float = 1e-10) -> Sla
     return Slater(
         value=float(np.min(np.minimum(judged["margins"], scales) / units)),  # no margin is larger, but by rounding
         policy=Policy(cmdp.pairs, taken.reshape(cmdp.shape)),
-        upper_bound=criterion.upper_bound(combined, found.value_function),
+        upper_bound=criterion.upper_bound(combined, proof),
         prices=freeze(found.prices),
-        value_function=freeze(found.value_function.reshape(places)),
+        value_function=freeze(proof.reshape(places)),
     )
 
 

@@ -14,6 +14,7 @@ from inbounds.exact.feasibility import PROGRAM_ENTRIES, Slater, infeasible, slat
 from inbounds.exact.lp import occupancy_lp, vertex_near
 from inbounds.exact.mixture import Mixture, Units, flat_margins
 from inbounds.exact.solution import Solution, assemble
+from inbounds.inputs import positive
 from inbounds.problem.cmdp import CMDP
 
 METHODS = ("auto", "bundle", "lp", "polish")
@@ -35,13 +36,8 @@ def best_mixture(
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, found {method!r}")
     if not isinstance(problem, CMDP):
         raise InvalidInput(f"solve takes a CMDP, found {type(problem).__name__}")
-    for what, number in (("tolerance", tolerance), ("time_limit", 1.0 if time_limit is None else time_limit)):
-        try:
-            valid = 0.0 < number < np.inf
-        except TypeError:
-            valid = False
-        if not valid:
-            raise InvalidInput(f"{what} must be a number above 0, found {number!r}")
+    tolerance = positive(tolerance, "tolerance")
+    time_limit = None if time_limit is None else positive(time_limit, "time_limit")
     attempt = partial(_attempt, method=method, tolerance=tolerance, time_limit=time_limit)
     found, by = attempt(problem, progress=progress)
     if isinstance(found, Slater):
@@ -94,6 +90,8 @@ def _attempt(
         return best, "slater"
     # Bounds that only just can be met leave HiGHS no room to move; half of what counts as rounding is enough.
     program = occupancy_lp(problem, relaxed=0.5 * ROUNDING, time_limit=time_limit)
+    if program is None and method == "lp":  # discounts, or probabilities, beyond what HiGHS can tell from 1, or from 0
+        return _attempt(problem, "bundle", tolerance, time_limit, progress)
     if program is None:
         raise RuntimeError('HiGHS found no optimum of a feasible problem; take the method "bundle"')
     return _linked(problem, program, tolerance), "lp"

@@ -25,13 +25,12 @@ The fields, for S states, n pairs and, if there is one, a horizon H:
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
 from inbounds.errors import InvalidInput
 from inbounds.formats import npz, toml
-from inbounds.formats.atomic import naming, replaced
+from inbounds.formats.atomic import naming, replaced, require_regular
 
 FORMATS: dict[str, Any] = {".npz": npz, ".toml": toml}
 
@@ -43,11 +42,7 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     file, file_format = _recognised(path)
     with naming(file, "read"):
-        mode = file.stat().st_mode  # before opening: opening a pipe would wait for its other end
-        if stat.S_ISDIR(mode):
-            raise InvalidInput("is a directory, not a model file")
-        if not stat.S_ISREG(mode):
-            raise InvalidInput("is not a regular file")
+        require_regular(file)
         return file_format.read(file)
 
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and named when something is wrong with them.
+"""Files that are written whole or not at all, read only if they end, and named when something is wrong with them.
 
 The invariant: at every moment, also after a crash or a power cut, the path holds the complete old file or the complete
 new one. The new bytes go to a temporary file in the same directory, reach the disk, and take the name in one step.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -57,6 +58,15 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def require_regular(path: str | os.PathLike[str]) -> None:
+    """That a path leads to a regular file. Opening a pipe would wait for its other end, reading a device for ever."""
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
+        raise InvalidInput("is a directory, not a file")
+    if not stat.S_ISREG(mode):
+        raise InvalidInput("is not a regular file")
 
 
 @contextmanager

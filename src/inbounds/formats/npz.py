@@ -15,9 +15,9 @@ m transitions of positive probability; H stages, where the criterion is a horizo
 What does not depend on the stage is there once. So each of `indptr`, `reward` and `signals` has one of two shapes.
 
 The invariant of reading: every size is checked against the bytes that are really there before anything of that size is
-allocated. Members must be stored uncompressed and may not overlap, so nothing can be larger than the file: there is
-no zip bomb to defuse. Array headers are matched against one pattern instead of being evaluated, only plain numbers are
-accepted, and there is no way to an object array, hence none to pickle.
+allocated. Members must be stored uncompressed, one after the other, and nothing else may be in the file: no member can
+be larger than it, and all who read the file find the same arrays. Array headers are matched against one pattern instead
+of being evaluated, only plain numbers are accepted, and there is no way to an object array, hence none to pickle.
 
 The invariant of writing: the same model gives the same bytes, with every version of Python and NumPy. So the zip and
 the headers of the arrays are put together here, byte for byte; and because that is done front to back, the bytes can
@@ -82,9 +82,14 @@ def digest(model: Any) -> str:
 
 
 def pieces(model: Any) -> Iterator[bytes | memoryview]:
-    """The bytes of the file, front to back: headers, and the numbers of every array where they are in memory."""
+    """The bytes of the file, front to back."""
+    return packed(_arrays(model))
+
+
+def packed(arrays: dict[str, Any]) -> Iterator[bytes | memoryview]:
+    """The bytes of a file of arrays, front to back: headers, and the numbers of each where they are in memory."""
     directory, position = b"", 0
-    for name, array in _arrays(model).items():
+    for name, array in arrays.items():
         array_header, numbers = _npy(array)
         size, checksum = len(array_header) + numbers.nbytes, zlib.crc32(numbers, zlib.crc32(array_header))
         file_name = f"{name}.npy".encode("ascii")
@@ -99,7 +104,7 @@ def pieces(model: Any) -> Iterator[bytes | memoryview]:
         rest = struct.pack("<5HII", len(file_name), len(extra), 0, 0, 0, _READABLE, _IN_EXTRA)
         directory += b"PK\x01\x02" + struct.pack("<H", _UNIX | _ZIP64) + common + rest + file_name + extra
         position += len(member_header) + size
-    count, length = len(LAYOUT), len(directory)
+    count, length = len(arrays), len(directory)
     yield directory
     yield struct.pack("<4sQHHIIQQQQ", b"PK\x06\x06", 44, _ZIP64, _ZIP64, 0, 0, count, count, length, position)
     yield struct.pack("<4sIQI", b"PK\x06\x07", 0, position + length, 1)
@@ -280,11 +285,41 @@ def _members(path: Path) -> dict[str, bytes]:
                         )
                 if sum(member.file_size for member in members) > size:
                     raise InvalidInput("the members claim to be larger than the file; it is truncated or corrupted")
+                _require_nothing_else(archive, stream, size)
                 return {member.filename.removesuffix(".npy"): archive.read(member) for member in members}
         except InvalidInput:
             raise
         except _ZIP_ERRORS as error:
             raise InvalidInput(f"is not a readable .npz file, or is truncated or corrupted ({error})") from error
+
+
+def _require_nothing_else(archive: zipfile.ZipFile, stream: BinaryIO, size: int) -> None:
+    """That the members are all there is, one after the other, and say of themselves what the directory says of them.
+
+    Otherwise two readers of the same file could find two models: one goes by the directory, another by the members.
+    """
+    position = 0
+    for member in sorted(archive.infolist(), key=lambda member: member.header_offset):
+        stream.seek(position)
+        fixed = struct.unpack("<4s5H3I2H", stream.read(30))
+        signature, _, flags, method, _, _, checksum, packed, unpacked, name_length, extra_length = fixed
+        name, extra = stream.read(name_length), stream.read(extra_length)
+        if packed == unpacked == _IN_EXTRA and extra[:4] == struct.pack("<HH", 1, 16):
+            unpacked, packed = struct.unpack("<QQ", extra[4:20])
+        said = (signature, position, flags & _UNREADABLE, method, checksum, packed, unpacked, name.decode("ascii"))
+        listed = (member.header_offset, 0, 0, member.CRC, member.file_size, member.file_size, member.filename)
+        if said != (b"PK\x03\x04", *listed) or member.flag_bits & _UNREADABLE:
+            raise InvalidInput(
+                f"member {member.filename!r} is not where or what the directory of the zip says, or something stands "
+                f"before it; write the file anew, as numpy.savez does"
+            )
+        position += 30 + name_length + extra_length + member.file_size
+    stream.seek(size - 22)  # of the record at the end, if there is no comment
+    if archive.start_dir != position or archive.comment or stream.read(4) != b"PK\x05\x06":
+        raise InvalidInput("the zip has something else after its members than their directory")
+
+
+_UNREADABLE = 1 | 8  # flags of a member: encrypted; sizes that stand after it
 
 
 # What Python's zipfile raises on damaged archives. OSError and ValueError: offsets outside the file. RuntimeError and

@@ -19,7 +19,7 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import npz
-from inbounds.formats.atomic import naming, replaced
+from inbounds.formats.atomic import naming, replaced, require_regular
 from inbounds.formats.criterion import criterion_in_file
 from inbounds.formats.labels import shown
 from inbounds.problem.constraint import Constraint
@@ -113,6 +113,7 @@ def _seal(head: bytes) -> bytes:
 def load_certificate(path: str | os.PathLike[str]) -> Certificate | InfeasibilityCertificate:
     """The certificate in a JSON file. Its form and its seal are checked; checking the proof is the work of `verify`."""
     with naming(path, "read"):
+        require_regular(path)
         content = Path(path).read_bytes()
     try:
         document = json.loads(content.decode("utf-8"))

@@ -192,7 +192,8 @@ def certified(cmdp: CMDP, found: Mixture, *, method: str) -> Solution:
     weight, safer = 0.0, None if thinnest >= _COMFORTABLE else _safer(cmdp, found)
     if safer is not None and safer.room > _STRICT:
         weight = max(_AIM - thinnest, 0.0) / safer.room
-    prices, values = _checked(cmdp, found.prices, found.value_function)
+    priced = cmdp.reward.ravel() + np.einsum("k,kn->n", found.prices, margins)
+    prices, values = _checked(cmdp, found.prices, criterion_of(cmdp).sharpened(priced, found.value_function))
     upper = _bounded_upper(cmdp, prices, values, 1.0)
     vectors: Floats | None = None
     while True:
@@ -428,9 +429,12 @@ def _shifted(cmdp: CMDP, vector: Floats, shifts: list[float]) -> float:
     if not (np.all(np.isfinite(weighted)) and all(map(math.isfinite, shifts))):
         return math.inf
     mass = math.fsum(cmdp.initial)
-    start = math.fsum(weighted) / mass
-    size = math.fsum(np.abs(weighted)) / mass
-    shift = math.fsum(shifts)
+    try:
+        start = math.fsum(weighted) / mass
+        size = math.fsum(np.abs(weighted)) / mass
+        shift = math.fsum(shifts)
+    except OverflowError:
+        return math.inf
     # Two products, correctly rounded sums and a division: 6 roundings of `start`; 3 of `shift` and of the sum.
     allowance = 16.0 * UNIT * (size + abs(shift)) + 2.0 * cmdp.n_states * UNDERFLOW
     bound = start + shift + allowance

@@ -1,6 +1,6 @@
 """Check a certificate against a model, in exact rational arithmetic, with the standard library alone.
 
-    python verify.py model.npz certificate.json          exit code 0: accepted, 1: rejected
+    python verify.py model.npz certificate.json      exit code 0: accepted, 1: rejected, 2: a file cannot be read
 
 This file uses nothing of the library that made the certificate, and trusts nothing that the certificate claims. Two
 hashes keep out damaged files, but no liar, who can compute them too. What convinces is the arithmetic. In it a double
@@ -30,19 +30,24 @@ must be at least the claimed lower bound, which for margins must be >= 0. If it 
     J(reward) in bounds  <=  start <rho, V> + sum over stages of max_(s,a) (reward + u . margins - E V)(s, a)     (C2)
 
 must be at most the claimed upper bound. "infeasible": no policy is in bounds; (C2) without the reward is below 0 (C3).
+
+A fraction is a pair (numerator, denominator). Numbers are multiples of one power of two each, hence integers; only the
+sums of probabilities remain as denominators, odd numbers after their powers of two are taken out. Integers stay short:
+their widths are limited, see WIDEST, and the time is that of one pass over the transitions for each bound.
 """
 
-import io
 import json
+import math
+import os
 import re
+import stat
 import struct
 import sys
-import zipfile
-from fractions import Fraction
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from itertools import pairwise
-from math import lcm, prod
-from pathlib import Path
+from operator import mul
 from typing import Any, NamedTuple
 
 WHOLE = "<i8 <i4 |i1"
@@ -51,12 +56,26 @@ LAYOUT = {  # of the model file; name: accepted types; shape; the other shape, w
     "indices": (WHOLE, "m"), "probabilities": ("<f8", "m"), "reward": ("<f8", "n", "H n"),
     "signals": ("<f8", "K n", "K H n"), "bounds": ("<f8", "K"), "senses": (WHOLE, "K"), "initial": ("<f8", "S"),
 }  # fmt: skip
-ARRAY = rb"\{'descr': '([<|][fiu][148])', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \} *\n?"
 CODES = {"<f8": "d", "<i8": "q", "<i4": "i", "|i1": "b", "|u1": "B"}  # of the module struct
+HEADER = "kind version name criterion constraints states actions"  # the keys of the model's header
+COMMON = "kind version model statement arithmetic criterion constraints seal prices value_function"
+KEYS = {  # of a certificate, by its statement
+    "policy": f"{COMMON} policy margins_lower margin_vectors reward_lower reward_vector reward_upper "
+    "methods confidence samples",
+    "infeasible": f"{COMMON} margin_upper",
+}
 ANOTHER = 'the model file is not the one it is about (SHA-256 differs); make that by ib.load("m.toml").save("m.npz")'
+LONGEST = 10**5  # stages
+WIDEST = {"state": 2**15, "horizon": 2**22}  # bits of the denominator of a state, and of the sum over all stages
+
+Ratio = tuple[int, int]
+Progress = Callable[[int, int], object]
 
 
 class Rejected(Exception): ...  # says why
+
+
+class Unreadable(Exception): ...  # a file that cannot be read, or is no certificate at all
 
 
 def require(condition: bool, otherwise: str) -> None:
@@ -64,167 +83,387 @@ def require(condition: bool, otherwise: str) -> None:
         raise Rejected(otherwise)
 
 
+class Shares(NamedTuple):
+    """Probabilities, each `weights[i] / total`, where the total is `odd` times 2 to the power of `twos`."""
+
+    weights: list[int]
+    total: int
+    odd: int
+    twos: int
+
+
 class Model(NamedTuple):
-    criterion: dict[str, Any]
+    criterion: dict[str, Any]  # as a certificate writes it
     stages: int  # 1 without a horizon
-    weights: tuple[int, Fraction, int]  # own, reach, start
-    initial: list[tuple[int, int]]  # (state, weight)
+    weights: tuple[int, int, int, int]  # own, start, and reach as numerator and denominator
+    initial: Shares
     pairs: list[range]  # of each state
-    rows: list[list[tuple[int, int]]]  # of each pair, or of each at each stage: (next state, weight)
-    reward: list[Fraction]  # the same
-    margins: list[list[Fraction]]  # the same, of each constraint
-    constraints: list[tuple[str, Fraction, int]]  # name, bound, sense
+    rows: list[tuple[Sequence[int], Shares]]  # of each pair, or of each at each stage: next states, probabilities
+    twos: int  # the most of a row
+    reward: Sequence[float]  # of each pair, or of each at each stage
+    signals: list[Sequence[float]]  # the same, of each constraint
+    names: list[str]  # of the constraints
+    bounds: Sequence[float]  # the same
+    senses: Sequence[int]  # the same; 1: at least, -1: at most
+    step: Callable[[int], None]  # to be called with a number of pairs that were looked at
 
 
-def bound(model: Model, gain: list[Fraction], vector: list[Fraction], policy: list[int] | None) -> Fraction:
-    """(C1), what a vector proves about the value of `gain` under a policy; or, without a policy, (C2)."""
-    unit, (m, y) = whole(gain, vector)
-    (own, reach, start), rows, n_states, n_pairs = model.weights, model.rows, len(model.pairs), model.pairs[-1].stop
-    total = start * mean(model.initial, y)
+def bound(model: Model, gain: list[int], y: list[int], policy: list[Shares] | None) -> Ratio:
+    """(C1), what a vector y proves about the value of `gain` under a policy; or, without a policy, (C2)."""
+    (own, start, up, down), rows, n_states, n_pairs = model.weights, model.rows, len(model.pairs), model.pairs[-1].stop
+    twos, policy_twos = model.twos, max((chosen.twos for chosen in policy or ()), default=0)
+    extremes, widths = list[Ratio](), 0
     for stage in range(model.stages):
-        first, found = stage * n_pairs, list[Fraction]()
+        extreme, widest = None, 0
         now, later = (y[h * n_states : (h + 1) * n_states] for h in (stage, stage + 1))
         after = (later or [0] * n_states) if "horizon" in model.criterion else now
-        for v, pairs in zip(now, model.pairs, strict=True):
-            used = [e for e in range(first + pairs.start, first + pairs.stop) if policy is None or policy[e]]
-            left = [m[e % len(m)] - own * v - reach * (v - mean(rows[e % len(rows)], after)) for e in used]
-            if policy is not None:
-                left = [mean([(i, policy[e]) for i, e in enumerate(used)], left)]
-            found += left
-        total += max(found) if policy is None else min(found)
-    return total / unit
+        for state, pairs in enumerate(model.pairs):
+            v, found = now[state], dict[int, int]()  # the numerators, by the odd sum of their rows
+            chosen = policy[stage * n_states + state] if policy is not None else None
+            for i, e in enumerate(range(stage * n_pairs + pairs.start, stage * n_pairs + pairs.stop)):
+                if chosen is not None and not chosen.weights[i]:
+                    continue
+                states, row = rows[e % len(rows)]
+                flow = v * row.total - sum(map(mul, row.weights, map(after.__getitem__, states)))
+                left = (down * (gain[e % len(gain)] - own * v) * row.odd << twos) - (up * flow << twos - row.twos)
+                if chosen is not None:
+                    found[row.odd] = found.get(row.odd, 0) + chosen.weights[i] * left
+                else:
+                    found[row.odd] = max(found.get(row.odd, left), left)
+            if chosen is not None:
+                width = sum(map(int.bit_length, found)) + chosen.odd.bit_length()
+                require(width <= WIDEST["state"], f"too many bits are needed in state {state}: {width:,}")
+                numerator, denominator = total((left, odd) for odd, left in found.items())
+                mean = (numerator << policy_twos - chosen.twos, denominator * chosen.odd)
+                extreme = mean if extreme is None or less(mean, extreme) else extreme
+            else:
+                width = max(map(int.bit_length, found))
+                for odd, left in found.items():
+                    extreme = (left, odd) if extreme is None or less(extreme, (left, odd)) else extreme
+            widest = max(widest, width)
+            model.step(len(pairs))
+        extremes.append(extreme or (0, 1))
+        widths += widest
+    require("horizon" not in model.criterion or widths <= WIDEST["horizon"], f"too many bits are needed: {widths:,}")
+    numerator, denominator = total(extremes)
+    at_start = start * sum(map(mul, model.initial.weights, y))
+    return total([(at_start, model.initial.total), (numerator, denominator * down << twos + policy_twos)])
 
 
-def upper_bound(model: Model, reward_weight: int, claim: Any) -> Fraction:
-    """(C2) or, without the reward, (C3): what prices and a vector prove about every policy."""
-    prices = doubles(claim["prices"], model.margins)
-    require(all(price >= 0 for price in prices), "a price is negative")
-    signals = [(Fraction(reward_weight), model.reward), *zip(prices, model.margins, strict=True)]
-    gain = [sum((u * x[e % len(x)] for u, x in signals), Fraction(0)) for e in range(max(len(x) for _, x in signals))]
-    return bound(model, gain, doubles(claim["value_function"], model.pairs, model.stages), None)
+def total(ratios: Iterable[Ratio]) -> Ratio:
+    """Their sum, two by two, so that most of the numbers are short."""
+    left = list(ratios)
+    while len(left) > 1:
+        pairs = zip(left[::2], left[1::2], strict=False)
+        left[: len(left) // 2 * 2] = [(a + c, b) if b == d else (a * d + c * b, b * d) for (a, b), (c, d) in pairs]
+    return left[0] if left else (0, 1)
 
 
-def mean(row: list[tuple[int, int]], values: list[Any]) -> Fraction:
-    return Fraction(sum(weight * values[state] for state, weight in row), sum(weight for _, weight in row))
+def less(one: Ratio, other: Ratio) -> bool:
+    return one[0] < other[0] if one[1] == other[1] else one[0] * other[1] < other[0] * one[1]
 
 
-def whole(*vectors: list[Fraction]) -> tuple[int, list[list[int]]]:
-    """(unit, the vectors times unit): most denominators are powers of two, and integers are fast."""
-    unit = lcm(*{x.denominator for vector in vectors for x in vector})
-    return unit, [[x.numerator * (unit // x.denominator) for x in vector] for vector in vectors]
+def near(ratio: Ratio) -> str:
+    try:
+        return repr(ratio[0] / ratio[1])
+    except OverflowError:
+        return f"{'-' if ratio[0] < 0 else ''}1e309"
 
 
-def weights_of(probabilities: list[Fraction], groups: list[range], what: str) -> list[int]:
-    """Probabilities as integers, up to a common factor; each group must sum to 1 but for rounding."""
+def whole(*vectors: Sequence[float]) -> tuple[int, list[list[int]]]:
+    """(unit, the vectors times unit), for one power of two that makes them all integers."""
+    ratios = [[x.as_integer_ratio() for x in vector] for vector in vectors]
+    unit = max((d for vector in ratios for _, d in vector), default=1)
+    return unit, [[n * (unit // d) for n, d in vector] for vector in ratios]
+
+
+def shares(probabilities: Sequence[float], what: str) -> Shares:
+    """Probabilities that sum to 1, but for rounding, divided by their sum."""
     unit, (weights,) = whole(probabilities)
-    near_one = all(abs(sum(weights[i] for i in group) - unit) * 10**9 <= unit for group in groups)
+    summed = sum(weights)
+    near_one = abs(summed - unit) * 10**9 <= unit
     require(near_one and min(weights) >= 0, f"{what} has a negative probability, or probabilities that do not sum to 1")
-    return weights
+    twos = (summed & -summed).bit_length() - 1
+    return Shares(weights, summed, summed >> twos, twos)
 
 
 def check(model: Model, claim: Any) -> list[str]:
     """What the certificate proves, in lines; raises `Rejected` if it does not."""
-    stated = [(c["name"], Fraction(float.fromhex(c["bound"])), c["sense"]) for c in claim["constraints"]]
-    require(stated == model.constraints, "it is about other constraints than the model's")
-    criterion = {key: float.fromhex(x) if key == "discount" else x for key, x in claim["criterion"].items()}
-    require(criterion == model.criterion, "it is about another criterion than the model's")
-    if claim["statement"] == "infeasible":
-        claimed, proved = float.fromhex(claim["margin_upper"]), upper_bound(model, 0, claim)
-        require(proved <= claimed < 0, f"the weighted margins are only proved to be <= {float(proved)!r}")
-        return ["no policy is in bounds", f"the weighted margins of any policy are <= {claimed!r}"]
-    require(claim["statement"] == "policy", "the statement is neither 'policy' nor 'infeasible'")
-    chosen, n = doubles(claim["policy"], range(model.pairs[-1].stop), model.stages), model.pairs[-1].stop
-    groups = [range(h * n + p.start, h * n + p.stop) for h in range(model.stages) for p in model.pairs]
-    policy = weights_of(chosen, groups, "the policy")
-    positive = all(float.fromhex(text) >= 0 for text in claim["margins_lower"])
-    require(positive, "a margin is only claimed to be at least a negative number")
-    names, lines = [f"the margin of {name!r}" for name, _, _ in model.constraints], ["the policy is in bounds"]
-    statements = list(zip(names, model.margins, claim["margins_lower"], claim["margin_vectors"], strict=True))
-    if claim["reward_lower"] is not None:
-        statements.append(("the reward", model.reward, claim["reward_lower"], claim["reward_vector"]))
-    for what, gain, text, vector in statements:
-        claimed, proved = float.fromhex(text), bound(model, gain, doubles(vector, model.pairs, model.stages), policy)
-        require(proved >= claimed, f"{what} is only proved to be >= {float(proved)!r}")
+    n_states, n_pairs, lines = len(model.pairs), model.pairs[-1].stop, list[str]()
+    names, bounds, senses, K = model.names, model.bounds, model.senses, len(model.names)
+    stated = [
+        {"name": name, "bound": b.hex(), "sense": sense} for name, b, sense in zip(names, bounds, senses, strict=True)
+    ]
+    require(same(claim["constraints"], stated), "it is about other constraints than the model's")
+    require(same(claim["criterion"], model.criterion), "it is about another criterion than the model's")
+
+    def vector(name: str) -> list[float]:
+        return doubles(claim[name], model.stages * n_states)
+
+    def lower(what: str, gain: Sequence[float], y: list[float], offset: float, claimed: float) -> None:
+        unit, (m, integers) = whole(gain, y)
+        proved = total([over(bound(model, m, integers, policy), unit), offset.as_integer_ratio()])
+        require(not less(proved, claimed.as_integer_ratio()), f"{what} is only proved to be >= {near(proved)}")
         lines.append(f"{what} is >= {claimed!r}")
+
+    def upper(what: str, claimed: float, reward_weight: int) -> None:
+        prices, y = doubles(claim["prices"], K), vector("value_function")
+        require(all(price >= 0 for price in prices), "a price is negative")
+        unit, (u, b) = whole(prices, bounds)
+        scale, (reward, integers, *signals) = whole(model.reward, y, *model.signals)
+        priced = [(reward_weight * unit, reward), *zip(map(mul, u, senses), signals, strict=True)]
+        gain = [sum(w * x[e % len(x)] for w, x in priced) for e in range(max(len(x) for _, x in priced))]
+        found = over(bound(model, gain, [unit * v for v in integers], None), unit * scale)
+        proved = total([found, (-sum(map(mul, map(mul, u, senses), b)), unit * unit)])
+        require(not less(claimed.as_integer_ratio(), proved), f"{what} only proved to be <= {near(proved)}")
+        lines.append(f"{what} <= {claimed!r}")
+
+    if claim["statement"] == "infeasible":
+        claimed = double(claim["margin_upper"])
+        require(claimed < 0, "the weighted margins are not claimed to be negative")
+        upper("the weighted margins of any policy are", claimed, 0)
+        return ["no policy is in bounds", *lines]
+    methods = claim["methods"]
+    require(
+        isinstance(methods, list) and len(methods) == K and all(type(x) is str for x in methods), "methods are wrong"
+    )
+    numbers = type(claim["confidence"]) in (int, float) and type(claim["samples"]) is int
+    require(numbers, "confidence or samples is not a number")
+    chosen = doubles(claim["policy"], model.stages * n_pairs)
+    rows = [(h * n_pairs + p.start, h * n_pairs + p.stop) for h in range(model.stages) for p in model.pairs]
+    policy = [shares(chosen[first:last], "the policy") for first, last in rows]
+    margins, vectors = doubles(claim["margins_lower"], K), claim["margin_vectors"]
+    require(all(margin >= 0 for margin in margins), "a margin is only claimed to be at least a negative number")
+    require(isinstance(vectors, list) and len(vectors) == K, "there is not one vector for each margin")
+    for name, b, sense, signal, texts, claimed in zip(
+        names, bounds, senses, model.signals, vectors, margins, strict=True
+    ):
+        y = doubles(texts, model.stages * n_states)
+        lower(f"the margin of {name!r}", [sense * x for x in signal], y, -sense * b, claimed)
+    if claim["reward_lower"] is not None:
+        lower("the reward", model.reward, vector("reward_vector"), 0.0, double(claim["reward_lower"]))
     if claim["reward_upper"] is not None:
-        claimed, proved = float.fromhex(claim["reward_upper"]), upper_bound(model, 1, claim)
-        require(proved <= claimed, f"the reward of policies in bounds is only proved to be <= {float(proved)!r}")
-        lines.append(f"the reward of any policy in bounds is <= {claimed!r}")
-    return lines
+        upper("the reward of any policy in bounds is", double(claim["reward_upper"]), 1)
+    return ["the policy is in bounds", *lines]
 
 
-def doubles(texts: Any, places: Any, times: int = 1) -> list[Fraction]:
-    """Doubles, one for each place, from hexadecimal to the rationals that they are; infinity and NaN raise."""
-    require(isinstance(texts, list) and len(texts) == times * len(places), "a vector does not have the right length")
-    return [Fraction(float.fromhex(text)) for text in texts]
+def over(ratio: Ratio, unit: int) -> Ratio:
+    return ratio[0], ratio[1] * unit
 
 
-def read_model(content: bytes) -> Model:
-    """The model in a zip of .npy members: exactly those of `LAYOUT`, each once, and none of them compressed."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members, names = archive.infolist(), sorted(f"{name}.npy" for name in LAYOUT)
-        require(sorted(m.filename for m in members) == names, "the members are not those of a model, each once")
-        stored = all(m.compress_type == zipfile.ZIP_STORED and m.compress_size == m.file_size for m in members)
-        require(stored and sum(m.file_size for m in members) <= len(content), "a member is compressed, or damaged")
-        arrays = {name: read_array(archive.read(f"{name}.npy"), LAYOUT[name][0]) for name in LAYOUT}
+def same(one: Any, other: Any) -> bool:
+    """Equal, in their types too: in Python True is 1, and 2.0 is 2."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def double(text: Any) -> float:
+    """A double from the text that float.hex makes of it, and from no other."""
+    try:
+        value = float.fromhex(text) if isinstance(text, str) else math.nan
+    except (ValueError, OverflowError):
+        value = math.nan
+    require(math.isfinite(value) and value.hex() == text, f"{str(text)[:30]!r} is not a double in hexadecimal")
+    return value
+
+
+def doubles(texts: Any, length: int) -> list[float]:
+    require(isinstance(texts, list) and len(texts) == length, "a vector does not have the right length")
+    return [double(text) for text in texts]
+
+
+def read_model(content: bytes, claim: Any, progress: Progress | None) -> Model:
+    """The model in a zip of .npy members, which must be, byte for byte, as inbounds writes it: see docs/files.md."""
+    arrays, directory, position = dict[str, tuple[list[int], Any]](), b"", 0
+    for name in LAYOUT:
+        path = f"{name}.npy".encode()
+        start = position + 50 + len(path)
+        size = int.from_bytes(content[start - 8 : start], "little")
+        layout = (
+            f"the members are not those of a model, each once, as inbounds writes them: {name!r} is elsewhere or packed"
+        )
+        require(start + size <= len(content), layout)
+        member = memoryview(content)[start : start + size]
+        common = struct.pack("<5H3I", 45, 0, 0, 0, 33, zlib.crc32(member), 2**32 - 1, 2**32 - 1)
+        head = b"PK\3\4" + common + struct.pack("<2H", len(path), 20) + path + struct.pack("<2H2Q", 1, 16, size, size)
+        require(content[position:start] == head, layout)
+        arrays[name] = read_array(member, name)
+        entry = struct.pack("<5H2I", len(path), 28, 0, 0, 0, 0o644 << 16, 2**32 - 1)
+        extra = struct.pack("<2H3Q", 1, 24, size, size, position)
+        directory += b"PK\1\2" + struct.pack("<H", 3 << 8 | 45) + common + entry + path + extra
+        position = start + size
+    count, length = len(LAYOUT), len(directory)
+    end = b"PK\6\6" + struct.pack("<Q2H2I4Q", 44, 45, 45, 0, 0, count, count, length, position)
+    end += b"PK\6\7" + struct.pack("<IQI", 0, position + length, 1)
+    end += b"PK\5\6" + struct.pack("<4H2IH", 0, 0, count, count, length, 2**32 - 1, 0)
+    require(content[position:] == directory + end, "the members are followed by something else than their directory")
+    return built(arrays, claim, progress)
+
+
+def built(arrays: dict[str, tuple[list[int], Any]], claim: Any, progress: Progress | None) -> Model:
     a = {name: numbers for name, (_, numbers) in arrays.items()}
-    header = json.loads(bytes(a["header"]).decode())
-    require((header["kind"], header["version"]) == ("cmdp", 2), "the model is not of the kind cmdp, version 2")
-    ((kind, c),) = header["criterion"].items()
+    header = parsed(bytes(a["header"]))
+    require(isinstance(header, dict) and set(header) == set(HEADER.split()), "the header has other keys")
+    require(same([header["kind"], header["version"]], ["cmdp", 2]), "the model is not of the kind cmdp, version 2")
+    criterion = header["criterion"]
+    require(isinstance(criterion, dict) and len(criterion) == 1, "the criterion is wrong")
+    ((kind, c),) = criterion.items()
     require(type(c) is {"discount": float, "horizon": int, "average": bool}.get(kind), "the criterion is wrong")
-    require(0 <= c < 1 if kind == "discount" else c >= 1, "the discount or the horizon is wrong")
-    d, H = Fraction(c) if kind == "discount" else Fraction(1, 2), c if kind == "horizon" else 1
-    weights = (int(kind == "discount"), d / (1 - d), int(kind != "average"))  # d = 1/2 makes 1
-    p, (S, n, K, size) = a["probabilities"], (len(a[name]) for name in ("initial", "actions", "bounds", "header"))
-    sizes = {"S": S, "S+1": S + 1, "n": n, "n+1": n + 1, "K": K, "m": len(p), "H": H, "H*n+1": H * n + 1, "b": size}
+    require(0 <= c < 1 if kind == "discount" else 1 <= c <= LONGEST, "the discount or the horizon is wrong")
+    up, unit = c.as_integer_ratio() if kind == "discount" else (1, 2)  # 1/2 makes a reach of 1
+    weights, H = (int(kind == "discount"), int(kind != "average"), up, unit - up), c if kind == "horizon" else 1
+    (S, n, K, size), m = (len(a[name]) for name in ("initial", "actions", "bounds", "header")), len(a["probabilities"])
+    sizes = {"S": S, "S+1": S + 1, "n": n, "n+1": n + 1, "K": K, "m": m, "H": H, "H*n+1": H * n + 1, "b": size}
     for name, (_, *shapes) in LAYOUT.items():
         allowed = [[sizes[x] for x in shape.split()] for shape in shapes[: 2 if kind == "horizon" else 1]]
         require(arrays[name][0] in allowed, f"the sizes of the arrays do not agree: {name}")
-    constraints, width = list(zip(header["constraints"], a["bounds"], a["senses"], strict=True)), len(a["signals"])
-    entries = partition(a["indptr"], len(p))
-    require(set(a["indices"]) <= set(range(S)) and set(a["senses"]) <= {1, -1}, "a next state or a sense is wrong")
-    signals = [a["signals"][k * width // K : (k + 1) * width // K] for k in range(K)]
-    margins = [[sign * (x - b / H) for x in signal] for signal, (_, b, sign) in zip(signals, constraints, strict=True)]
-    successors = list(zip(a["indices"], weights_of(p, entries, "the model"), strict=True))
-    rows = [successors[row.start : row.stop] for row in entries]
-    rho = list(enumerate(weights_of(a["initial"], [range(S)], "the initial distribution")))
-    return Model({kind: c}, H, weights, rho, partition(a["offsets"], n), rows, a["reward"], margins, constraints)
+    names, labels, actions = (header[key] for key in ("constraints", "states", "actions"))
+    named = isinstance(names, list) and all(type(name) is str and name for name in names)
+    require(named and len(set(names)) == len(names) == K, "the constraints do not have names of their own")
+    require(labels is None or (isinstance(labels, list) and len(labels) == S), "the states are not all labelled")
+    require((actions is None or isinstance(actions, list)) and type(header["name"]) is str, "a label is wrong")
+    pairs, entries = partition(a["offsets"], n), partition(a["indptr"], m)
+    require(S > 0 and all(pairs), "a state has no pair")
+    require(all(0 <= state < S for state in a["indices"]), "a next state is wrong")
+    require(set(a["senses"]) <= {1, -1} and min(a["actions"]) >= 0, "a sense or an action is wrong")
+    step = len(a["signals"]) // K if K else 0
+    p, next_states = a["probabilities"], a["indices"]
+    claimed = [claim.get(key) is not None for key in ("policy", "reward_lower", "reward_upper", "margin_upper")]
+    n_bounds = sum(map(mul, claimed, (K, 1, 1, 1)))
+    rows, counted = list[tuple[Sequence[int], Shares]](), counter(progress, len(entries) + n_bounds * H * n)
+    for e in entries:
+        rows.append((next_states[e.start : e.stop], shares(p[e.start : e.stop], "the model")))
+        counted(1)
+    return Model(
+        criterion={kind: c.hex() if kind == "discount" else c},
+        stages=H,
+        weights=weights,
+        initial=shares(a["initial"], "the initial distribution"),
+        pairs=pairs,
+        rows=rows,
+        twos=max(row.twos for _, row in rows),
+        reward=a["reward"],
+        signals=[a["signals"][k * step : (k + 1) * step] for k in range(K)],
+        names=names,
+        bounds=a["bounds"],
+        senses=a["senses"],
+        step=counted,
+    )
 
 
-def partition(ends: list[int], total: int) -> list[range]:
-    require(ends[0] == 0 and ends[-1] == total and all(x < y for x, y in pairwise(ends)), "offsets or indptr are wrong")
+def counter(progress: Progress | None, end: int) -> Callable[[int], None]:
+    """A function to be called with numbers of pairs; now and then it tells how many there were."""
+    done = 0
+
+    def step(pairs: int) -> None:
+        nonlocal done
+        before, done = done, done + pairs
+        if progress is not None and (done >> 10 > before >> 10 or done == end):
+            progress(done, end)
+
+    return step
+
+
+def partition(ends: Sequence[int], whole_size: int) -> list[range]:
+    rises = ends[0] == 0 and ends[-1] == whole_size and all(x <= y for x, y in pairwise(ends))
+    require(rises, "offsets or indptr do not rise from 0 to the end")
     return [range(x, y) for x, y in pairwise(ends)]
 
 
-def read_array(content: bytes, types: str) -> tuple[list[int], list[Any]]:
-    """The shape of the array in a .npy member, and its numbers; doubles as rationals."""
-    end = 10 + int.from_bytes(content[8:10], "little")
-    found = re.fullmatch(ARRAY, content[10:end])
-    if content[:8] != b"\x93NUMPY\x01\x00" or found is None or found[1].decode() not in types.split():
-        raise Rejected("a member of the model file is not an array as inbounds writes it")
-    shape = [int(length) for length in found[2].split(b",") if length]
-    packed = struct.unpack(f"<{prod(shape)}{CODES[found[1].decode()]}", content[end:])
-    return shape, [Fraction(x) if isinstance(x, float) else x for x in packed]
+def read_array(member: memoryview, name: str) -> tuple[list[int], Any]:
+    """The shape of the array in a .npy member, and its numbers."""
+    found = re.match(
+        rb".{10}\{'descr': '([<|][fiu][148])', .{24}'shape': \((\d{1,18}(, \d{1,18})*,?)\)", member[:150], re.DOTALL
+    )
+    dtype, lengths = (found[1].decode(), found[2].decode()) if found else ("", "")
+    require(dtype in LAYOUT[name][0].split(), f"{name!r} is not an array of the right type")
+    shape = tuple(int(length) for length in lengths.split(",") if length.strip())
+    text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    head = b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text.encode()
+    fits = len(member) - len(head) == math.prod(shape) * struct.calcsize(CODES[dtype])
+    require(member[: len(head)] == head and fits, f"{name!r} is not an array as inbounds writes it")
+    numbers = struct.unpack(f"<{math.prod(shape)}{CODES[dtype]}", member[len(head) :])
+    require(dtype != "<f8" or all(map(math.isfinite, numbers)), f"{name!r} has a number that is not finite")
+    return list(shape), numbers
 
 
-def verify(model_path: str, certificate_path: str) -> tuple[bool, list[str]]:
-    """Whether the certificate is accepted; and what it proves, or why it is rejected, in lines."""
+def parsed(content: bytes, **options: Any) -> Any:
+    """JSON in ASCII; no object has a key twice, and no value more than 39 lists and objects around it."""
+
+    def once(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        require(len(dict(items)) == len(items), "a key is there twice")
+        return dict(items)
+
     try:
-        model, certificate = Path(model_path).read_bytes(), Path(certificate_path).read_bytes()
-        claim, seal = json.loads(certificate), sha256(certificate[:-68]).hexdigest()
-        require((claim["kind"], claim["version"]) == ("inbounds certificate", 3), "it is not a certificate, version 3")
+        value = json.loads(content.decode("ascii"), object_pairs_hook=once, **options)
+    except (ValueError, RecursionError) as error:
+        raise Rejected(f"not JSON text in ASCII ({error})"[:200]) from error
+    inner = [value]
+    for _ in range(40):
+        inner = [x for v in inner if isinstance(v, dict | list) for x in (v.values() if isinstance(v, dict) else v)]
+    require(not inner, "JSON that nests too deep")
+    return value
+
+
+def refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
+
+
+def content_of(path: str) -> bytes:
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe or a device might never end
+            raise Unreadable(f"{path}: is a directory, or not a regular file")
+        with open(path, "rb") as stream:
+            return stream.read()
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def verify(model_path: str, certificate_path: str, progress: Progress | None = None) -> tuple[bool, list[str]]:
+    """Whether the certificate is accepted; and what it proves, or why it is rejected, in lines.
+
+    Raises `Unreadable` if a file cannot be read, or is no model or no certificate at all. `progress` is called with the
+    number of pairs that were looked at, and of those that there are to look at.
+    """
+    content, certificate = content_of(model_path), content_of(certificate_path)
+    if content[:4] != b"PK\3\4":
+        raise Unreadable(f'{model_path}: is not an .npz file; make one by ib.load("m.toml").save("m.npz")')
+    try:
+        claim = parsed(certificate, parse_constant=refuse)
+    except Rejected as error:
+        raise Unreadable(f"{certificate_path}: is not a certificate: {error}") from error
+    if not isinstance(claim, dict) or not same([claim.get("kind"), claim.get("version")], ["inbounds certificate", 3]):
+        raise Unreadable(f"{certificate_path}: is not a certificate, version 3")
+    try:
+        seal = sha256(certificate[:-68]).hexdigest()
         require(certificate[-68:] == f'{seal}"\n}}\n'.encode(), "the certificate is damaged or edited: wrong seal")
+        statement = str(claim.get("statement"))
+        require(statement in KEYS, "the statement is neither 'policy' nor 'infeasible'")
+        require(set(claim) == set(KEYS[statement].split()), "it has other entries than a certificate")
+        require(claim["seal"] == seal, "the certificate is damaged or edited: its seal is not the last entry")
         require(claim["arithmetic"] in ("exact", "rounding-bounded"), "it rests on samples: there is no proof to check")
-        require(claim["model"] == sha256(model).hexdigest(), ANOTHER)
-        return True, check(read_model(model), claim)
-    except Exception as error:  # whatever is wrong with a file: it proves nothing
-        unexpected = "" if isinstance(error, Rejected) else f"a file cannot be read, {type(error).__name__}: "
-        return False, [f"{unexpected}{error}"[:300]]
+        require(claim["model"] == sha256(content).hexdigest(), ANOTHER)
+        return True, check(read_model(content, claim, progress), claim)
+    except Rejected as error:
+        return False, [str(error)[:300]]
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+
+    def show(done: int, end: int) -> None:
+        print(f"\r{done / end:.0%} ", end="\r" if done == end else "", file=sys.stderr, flush=True)
+
+    try:
+        accepted, lines = verify(arguments[0], arguments[1], show if sys.stderr.isatty() else None)
+    except (Unreadable, MemoryError) as error:
+        print(f"UNREADABLE: {error or 'not enough memory'}")
+        return 2
+    print(f"{'ACCEPTED' if accepted else 'REJECTED'}: " + "\n  ".join(lines))
+    return 0 if accepted else 1
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    accepted, report = verify(sys.argv[1], sys.argv[2])
-    print(f"{'ACCEPTED' if accepted else 'REJECTED'}: " + "\n  ".join(report))
-    sys.exit(0 if accepted else 1)
+    sys.exit(main(sys.argv[1:]))

@@ -13,6 +13,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from inbounds.formats.atomic import naming, require_regular
+
 
 class Journal:
     """Finished runs by key, in a file.
@@ -33,7 +35,11 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._runs: dict[str, dict[str, Any]] = {}
-        content = path.read_bytes() if path.exists() else b""
+        content = b""
+        if path.exists():
+            with naming(path, "read"):
+                require_regular(path)
+                content = path.read_bytes()
         self._torn = bool(content) and not content.endswith(b"\n")
         for line in content.splitlines():
             try:

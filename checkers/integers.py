@@ -1,0 +1,551 @@
+"""Check a certificate of inbounds with whole numbers alone: a second opinion, written from the files' description.
+
+    python integers.py model.npz certificate.json        exit code 0: accepted, 1: rejected, 2: a file cannot be read
+
+What is checked, and why it proves what it says, is in docs/certificates.md; how the model file is laid out is in
+docs/files.md. One file, Python's standard library, nothing of inbounds, no floating point and no rationals: made to be
+read by those who do not want to trust.
+
+Every finite double is a whole number of units of 2^-1074. So it becomes a whole number here and stays one. Products are
+whole numbers of units of 2^-2148, and so on. Probabilities are divided by their sums, which are close to 1 and hence
+odd numbers times a power of two 2^k, k <= 1074. Dividing by such a sum is multiplying by 2^(1074 - k), which keeps
+whole numbers whole, and leaving the odd number under the fraction. A fraction is a pair of whole numbers.
+"""
+
+import binascii
+import hashlib
+import json
+import os
+import re
+import stat
+import struct
+import sys
+from array import array
+
+BITS = 1074  # a unit is 2^-1074
+ONE = 1 << BITS
+LONGEST_HORIZON = 100_000
+WIDEST_STATE, WIDEST_SUM = 1 << 15, 1 << 22
+
+WHOLE = {"<i8": "q", "<i4": "i", "|i1": "b"}  # types, and what Python's struct and array call them
+DOUBLE = {"<f8": "Q"}  # its 64 bits
+MEMBERS = {
+    "header": {"|u1": "B"},
+    "offsets": WHOLE,
+    "actions": WHOLE,
+    "indptr": WHOLE,
+    "indices": WHOLE,
+    "probabilities": DOUBLE,
+    "reward": DOUBLE,
+    "signals": DOUBLE,
+    "bounds": DOUBLE,
+    "senses": WHOLE,
+    "initial": DOUBLE,
+}
+
+
+class Rejected(Exception):
+    pass
+
+
+class Unreadable(Exception):
+    pass
+
+
+def require(condition, reason):
+    if not condition:
+        raise Rejected(reason)
+
+
+# ---------------------------------------------------------------------------------------------------------------- files
+
+
+def content_of(path):
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise Unreadable(f"{path} is not a file")
+        with open(path, "rb") as stream:
+            return stream.read()
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"{path} cannot be read: {error}") from None
+
+
+class Decimal(str):
+    """A number of a JSON file with a point or an exponent, as it is written."""
+
+
+def no_constant(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+def json_of(content, constant=None):
+    """JSON in ASCII, in which no object has a key twice and no value has 40 others around it."""
+
+    def unique(pairs):
+        if len({key for key, _ in pairs}) != len(pairs):
+            raise ValueError("an object has a key twice")
+        return dict(pairs)
+
+    try:
+        value = json.loads(
+            content.decode("ascii"), object_pairs_hook=unique, parse_float=Decimal, parse_constant=constant
+        )
+    except RecursionError:
+        raise ValueError("it nests too deep") from None
+    layer = [value]
+    for _ in range(40):
+        layer = [part for whole in layer if isinstance(whole, list | dict) for part in parts(whole)]
+    if layer:
+        raise ValueError("it nests too deep")
+    return value
+
+
+def parts(whole):
+    return whole.values() if isinstance(whole, dict) else whole
+
+
+def is_whole(value):
+    return type(value) is int
+
+
+def read_model(content):
+    """The members of a model file, (shape, numbers) by name. Every byte of the file is accounted for."""
+    members, entries, position = {}, b"", 0
+    for name, types in MEMBERS.items():
+        file_name = f"{name}.npy".encode()
+        start = position + 30 + len(file_name) + 20
+        require(len(content) >= start, f"the model file ends before its member {name!r}")
+        size = struct.unpack_from("<Q", content, start - 16)[0]
+        require(size <= len(content) - start, f"member {name!r} is larger than the file")
+        member = content[start : start + size]
+        common = struct.pack("<HHHHHIII", 45, 0, 0, 0, 33, binascii.crc32(member), 0xFFFFFFFF, 0xFFFFFFFF)
+        lengths = struct.pack("<HH", len(file_name), 20)
+        header = b"PK\3\4" + common + lengths + file_name + struct.pack("<HHQQ", 1, 16, size, size)
+        require(content[position:start] == header, f"member {name!r} is not where it must be, or is damaged")
+        members[name] = read_array(name, types, member)
+        entries += b"PK\1\2" + struct.pack("<H", 813) + common
+        entries += struct.pack("<HHHHHII", len(file_name), 28, 0, 0, 0, 27525120, 0xFFFFFFFF)
+        entries += file_name + struct.pack("<HHQQQ", 1, 24, size, size, position)
+        position = start + size
+    end = b"PK\6\6" + struct.pack("<QHHIIQQQQ", 44, 45, 45, 0, 0, 11, 11, len(entries), position)
+    end += b"PK\6\7" + struct.pack("<IQI", 0, position + len(entries), 1)
+    end += b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 11, 11, len(entries), 0xFFFFFFFF, 0)
+    require(content[position:] == entries + end, "the directory of the model file is not that of its members")
+    return members
+
+
+def read_array(name, types, member):
+    found = re.match(
+        rb"\x93NUMPY\x01\x00..\{'descr': '([<|][a-z][0-9])', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \} *\n",
+        member[:256],
+        re.DOTALL,
+    )
+    require(found, f"member {name!r} does not begin as an array does")
+    kind, written = found[1].decode(), found[2].decode()
+    require(kind in types, f"member {name!r} is of the type {kind}")
+    require(re.fullmatch(r"\d{1,18},|\d{1,18}(, \d{1,18})+", written), f"the shape of {name!r} is not one")
+    shape = [int(length) for length in written.rstrip(",").split(", ")]
+    described = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': ({written}), }}"
+    described += " " * (-(10 + len(described) + 1) % 64) + "\n"
+    start = 10 + len(described)
+    expected = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(described)) + described.encode()
+    require(member[:start] == expected, f"the array header of {name!r} is not as it must be")
+    require(written == str(tuple(shape))[1:-1], f"the shape of {name!r} is not written as Python does")
+    letter, size = types[kind], struct.calcsize("<" + types[kind])
+    for length in shape:
+        size *= length
+    require(size == len(member) - start, f"member {name!r} is not as large as its shape")
+    numbers = array(letter, member[start:])
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    if types is DOUBLE:
+        require(all(bits >> 52 & 0x7FF != 0x7FF for bits in numbers), f"{name!r} has a number that is not finite")
+    return shape, numbers
+
+
+def units(bits):
+    """A double, given as its 64 bits, in units of 2^-1074."""
+    exponent, fraction = bits >> 52 & 0x7FF, bits & 0xFFFFFFFFFFFFF
+    size = fraction if exponent == 0 else (1 << 52 | fraction) << (exponent - 1)
+    return -size if bits >> 63 else size
+
+
+HEXADECIMAL = re.compile(r"(-?)0x(?:([01])\.([0-9a-f]{13})p([+-])(0|[1-9][0-9]{0,3})|0\.0p\+0)")
+
+
+def bits_of(text, what):
+    """The 64 bits of a double in hexadecimal, as float.hex in Python writes it."""
+    found = HEXADECIMAL.fullmatch(text) if isinstance(text, str) else None
+    require(found, f"{what} is not a double in hexadecimal")
+    sign = 1 << 63 if found[1] else 0
+    if found[2] is None:
+        return sign
+    fraction, exponent = int(found[3], 16), int(found[4] + found[5])
+    if found[2] == "1":
+        require(-1022 <= exponent <= 1023, f"{what} is not a double")
+        require(exponent or found[4] == "+", f"{what} is not written as a double is")
+        return sign | (exponent + 1023) << 52 | fraction
+    require(exponent == -1022 and fraction, f"{what} is not written as a double is")
+    return sign | fraction
+
+
+def number(text, what):
+    return units(bits_of(text, what))
+
+
+def numbers(texts, length, what):
+    require(isinstance(texts, list) and len(texts) == length, f"{what} must have {length} entries")
+    return [number(text, what) for text in texts]
+
+
+# ------------------------------------------------------------------------------------------------------------ fractions
+
+
+def divisor(total):
+    """A sum of probabilities, which is close to 1, as an odd number and the power of two that goes with it."""
+    twos = (total & -total).bit_length() - 1
+    return total >> twos, BITS - twos
+
+
+def added(fractions):
+    """The sum of fractions (numerator, denominator), two by two: numbers get long late."""
+    fractions = list(fractions)
+    while len(fractions) > 1:
+        pairs = zip(fractions[::2], fractions[1::2], strict=False)
+        summed = [(a + c, b) if b == d else (a * d + c * b, b * d) for (a, b), (c, d) in pairs]
+        fractions = summed + fractions[len(summed) * 2 :]
+    return fractions[0] if fractions else (0, 1)
+
+
+def smaller(one, other):
+    return one[0] * other[1] < other[0] * one[1]
+
+
+def require_distribution(probabilities, what):
+    """That they are >= 0 and sum to 1, up to 10^-9; the sum."""
+    require(all(probability >= 0 for probability in probabilities), f"{what} has a probability below 0")
+    total = sum(probabilities)
+    require(abs(total - ONE) * 10**9 <= ONE, f"{what} does not sum to 1")
+    return total
+
+
+# ---------------------------------------------------------------------------------------------------------------- model
+
+
+class Model:
+    """A model whose every number has been looked at."""
+
+    def __init__(self, content):
+        members = read_model(content)
+        shape = {name: tuple(lengths) for name, (lengths, _) in members.items()}
+        entries = {name: found for name, (_, found) in members.items()}
+        try:
+            header = json_of(entries["header"].tobytes())
+        except ValueError as error:
+            raise Rejected(f"the header of the model cannot be read: {error}") from None
+        require(isinstance(header, dict), "the header of the model is not an object")
+        keys = {"kind", "version", "name", "criterion", "constraints", "states", "actions"}
+        require(header.keys() == keys, "the header of the model has other keys")
+        require(header["kind"] == "cmdp" and type(header["kind"]) is str, "the model is of another kind")
+        require(is_whole(header["version"]) and header["version"] == 2, "the model is of another version")
+        require(type(header["name"]) is str, "the name of the model is not text")
+
+        criterion = header["criterion"]
+        require(isinstance(criterion, dict) and len(criterion) == 1, "the model has not one criterion")
+        self.horizon, self.own, self.start, self.up, self.down = None, 0, 1, 1, 1  # reach is up / down
+        if "discount" in criterion:
+            require(type(criterion["discount"]) is Decimal, "the discount is not a number with a point or an exponent")
+            # The one conversion that is Python's: the double that is nearest to a decimal.
+            written = float(criterion["discount"]).hex()
+            self.criterion = {"discount": written}
+            discount = number(written, "the discount")
+            require(0 <= discount < ONE, "the discount is not in [0, 1)")
+            self.own, self.up, self.down = 1, discount, ONE - discount
+        elif "horizon" in criterion:
+            self.criterion, self.horizon = criterion, criterion["horizon"]
+            require(
+                is_whole(self.horizon) and 1 <= self.horizon <= LONGEST_HORIZON, "the horizon is not a number of stages"
+            )
+        else:
+            require(criterion.get("average") is True, "the criterion is none of the three")
+            self.criterion, self.start = criterion, 0
+        self.stages = self.horizon or 1
+
+        self.n_states, self.n_pairs = len(entries["initial"]), len(entries["actions"])
+        self.n_constraints, n_entries = len(entries["bounds"]), len(entries["probabilities"])
+        states, pairs, constraints, stages = self.n_states, self.n_pairs, self.n_constraints, self.stages
+        by_stage = self.horizon is not None
+        allowed = {
+            "header": [(len(entries["header"]),)],
+            "offsets": [(states + 1,)],
+            "actions": [(pairs,)],
+            "indptr": [(pairs + 1,)] + [(stages * pairs + 1,)] * by_stage,
+            "indices": [(n_entries,)],
+            "probabilities": [(n_entries,)],
+            "reward": [(pairs,)] + [(stages, pairs)] * by_stage,
+            "signals": [(constraints, pairs)] + [(constraints, stages, pairs)] * by_stage,
+            "bounds": [(constraints,)],
+            "senses": [(constraints,)],
+            "initial": [(states,)],
+        }
+        for name, shapes in allowed.items():
+            require(shape[name] in shapes, f"member {name!r} has the wrong shape")
+
+        self.offsets, self.indptr, self.indices = (entries[name] for name in ("offsets", "indptr", "indices"))
+        require(states > 0, "there is no state")
+        require(self.offsets[0] == 0 and self.offsets[-1] == pairs, "offsets do not rise from 0 to the number of pairs")
+        require(all(self.offsets[s] < self.offsets[s + 1] for s in range(states)), "a state has no pair")
+        rows = len(self.indptr) - 1
+        require(self.indptr[0] == 0 and self.indptr[-1] == n_entries, "indptr does not rise from 0 to the transitions")
+        require(all(self.indptr[r] <= self.indptr[r + 1] for r in range(rows)), "indptr falls")
+        require(all(0 <= state < states for state in self.indices), "a next state is none")
+        require(all(action >= 0 for action in entries["actions"]), "an action number is below 0")
+        self.senses = list(entries["senses"])
+        require(all(sense in (1, -1) for sense in self.senses), "a sense is neither 1 nor -1")
+
+        self.names = header["constraints"]
+        require(isinstance(self.names, list) and len(self.names) == constraints, "constraints are not all named")
+        require(
+            all(type(name) is str and name for name in self.names), "the name of a constraint is empty, or not text"
+        )
+        require(len(set(self.names)) == constraints, "two constraints have the same name")
+        labels = header["states"]
+        require(labels is None or (isinstance(labels, list) and len(labels) == states), "states are not all labelled")
+        require(header["actions"] is None or isinstance(header["actions"], list), "the labels of actions are no list")
+
+        # Where the numbers of a stage begin: everywhere at 0, unless they depend on the stage.
+        self.row_step = pairs if rows == stages * pairs else 0
+        self.reward_step = pairs if len(shape["reward"]) == 2 else 0
+        self.signal_step = pairs if len(shape["signals"]) == 3 else 0
+        self.signal_size = stages * pairs if self.signal_step else pairs
+        self.probabilities, self.reward, self.signals = (entries[k] for k in ("probabilities", "reward", "signals"))
+        self.bound_bits = list(entries["bounds"])
+        self.bounds = [units(bits) for bits in self.bound_bits]
+        self.initial = [units(bits) for bits in entries["initial"]]
+        self.initial_sum = require_distribution(self.initial, "the initial distribution")
+        for row in range(rows):
+            require_distribution(self.row(row)[0], f"row {row} of the transitions")
+
+    def row(self, row):
+        """The probabilities of a row of transitions, and the next states."""
+        first, last = self.indptr[row], self.indptr[row + 1]
+        return [units(bits) for bits in self.probabilities[first:last]], self.indices[first:last]
+
+    def reward_at(self, stage, pair):
+        return units(self.reward[stage * self.reward_step + pair])
+
+    def signal_at(self, constraint, stage, pair):
+        return units(self.signals[constraint * self.signal_size + stage * self.signal_step + pair])
+
+    def residual(self, value, vector, stage, state, pair):
+        """(value - E vector) at a pair, `value` in units of 2^-2148: (numerator, odd sum of the row).
+
+        It comes multiplied by `down` (1 - discount, or 1), and in units of 2^-2148, like the value. All vectors are
+        [stages + 1, S] under one another, with zeros at the end; without stages, both are the same one.
+        """
+        here = vector[stage * self.n_states + state]
+        after = (stage + 1) * self.n_states if self.horizon else 0
+        probabilities, states = self.row(stage * self.row_step + pair)
+        flow = sum(p * (here - vector[after + s]) for p, s in zip(probabilities, states, strict=True))
+        odd, twos = divisor(sum(probabilities))
+        kept = self.down * (value - (here << BITS) * self.own)
+        return kept * odd - self.up * (flow << twos), odd
+
+    def from_start(self, vector):
+        """start <rho, vector>: a fraction, in units of 2^-2148."""
+        odd, twos = divisor(self.initial_sum)
+        summed = sum(p * y for p, y in zip(self.initial, vector, strict=False))
+        return (self.start * summed << twos, odd)
+
+    def bound(self, vector, by_stage, unit):
+        """start <rho, vector> + the sum over stages / down, in units of 2^-unit, which are those of the sum."""
+        numerator, denominator = added(by_stage)
+        began, odd = self.from_start(vector)
+        return added([(began << (unit - 2 * BITS), odd), (numerator, denominator * self.down)])
+
+
+def lower_bound(model, policy, value_at, vector):
+    """C1: what the signal, reward or margin `value_at(stage, pair)` is worth at least; in units of 2^-3222."""
+    vector = vector + [0] * model.n_states
+    least_of_stages, widths = [], 0
+    for stage in range(model.stages):
+        least, widest = None, 0
+        for state in range(model.n_states):
+            pairs = range(model.offsets[state], model.offsets[state + 1])
+            taken = {pair: policy[stage * model.n_pairs + pair] for pair in pairs}
+            policy_odd, twos = divisor(sum(taken.values()))
+            by_sum = {}
+            for pair, probability in taken.items():
+                if probability > 0:
+                    value = value_at(stage, pair) << BITS
+                    numerator, odd = model.residual(value, vector, stage, state, pair)
+                    by_sum[odd] = by_sum.get(odd, 0) + probability * numerator
+            width = sum(odd.bit_length() for odd in by_sum) + policy_odd.bit_length()
+            require(width <= WIDEST_STATE, "the sums of the rows of a state are too wide")
+            numerator, denominator = added((numerator, odd) for odd, numerator in by_sum.items())
+            mean = (numerator << twos, denominator * policy_odd)
+            if least is None or smaller(mean, least):
+                least = mean
+            widest = max(widest, width)
+        least_of_stages.append(least)
+        widths += widest
+    require(model.horizon is None or widths <= WIDEST_SUM, "the sums of the rows of all stages are too wide")
+    return model.bound(vector, least_of_stages, 3 * BITS)
+
+
+def upper_bound(model, prices, vector, with_reward):
+    """C2 and C3: what any policy gets of the reward, if it counts, plus the priced signals; in units of 2^-2148."""
+    vector = vector + [0] * model.n_states
+    most_of_stages, widths = [], 0
+    for stage in range(model.stages):
+        most, widest = None, 0
+        for state in range(model.n_states):
+            for pair in range(model.offsets[state], model.offsets[state + 1]):
+                value = model.reward_at(stage, pair) << BITS if with_reward else 0
+                for constraint, (price, sense) in enumerate(zip(prices, model.senses, strict=True)):
+                    value += price * sense * model.signal_at(constraint, stage, pair)
+                found = model.residual(value, vector, stage, state, pair)
+                if most is None or smaller(most, found):
+                    most = found
+                widest = max(widest, found[1].bit_length())
+        most_of_stages.append(most)
+        widths += widest
+    require(model.horizon is None or widths <= WIDEST_SUM, "the sums of the rows of all stages are too wide")
+    return model.bound(vector, most_of_stages, 2 * BITS)
+
+
+# ---------------------------------------------------------------------------------------------------------- certificate
+
+COMMON = {"kind", "version", "model", "constraints", "statement", "arithmetic", "criterion", "seal"}
+OF_POLICY = {"policy", "margins_lower", "margin_vectors", "reward_lower", "reward_vector", "reward_upper", "prices"}
+OF_POLICY |= {"value_function", "methods", "confidence", "samples"}
+OF_INFEASIBLE = {"margin_upper", "prices", "value_function"}
+
+
+def check(model_path, certificate_path):
+    """The statement that was proved, in words; raises Rejected or Unreadable."""
+    model_content, content = content_of(model_path), content_of(certificate_path)
+    if model_content[:4] != b"PK\3\4":
+        raise Unreadable(f"{model_path} is not an .npz file")
+    try:
+        certificate = json_of(content, no_constant)
+    except ValueError as error:
+        raise Unreadable(f"{certificate_path} is not a certificate: {error}") from None
+    if type(certificate) is not dict or certificate.get("kind") != "inbounds certificate":
+        raise Unreadable(f"{certificate_path} is not a certificate")
+    if not is_whole(certificate.get("version")) or certificate["version"] != 3:
+        raise Unreadable(f"{certificate_path} is a certificate of another version")
+
+    seal = hashlib.sha256(content[:-68]).hexdigest()
+    require(content[-68:] == seal.encode() + b'"\n}\n', "the seal is not that of the file")
+    statement = certificate.get("statement")
+    require(statement in ("policy", "infeasible"), "nothing is stated that could be checked")
+    keys = COMMON | (OF_POLICY if statement == "policy" else OF_INFEASIBLE)
+    require(certificate.keys() == keys, "the certificate has other keys")
+    require(certificate["seal"] == seal, "the seal is not the last entry")
+    require(certificate["arithmetic"] in ("exact", "rounding-bounded"), "the certificate holds no proof")
+    digest = hashlib.sha256(model_content).hexdigest()
+    require(certificate["model"] == digest, "the certificate is of another model, or of another file")
+
+    model = Model(model_content)
+    require(same_criterion(certificate["criterion"], model.criterion), "the criterion is not that of the model")
+    constraints = certificate["constraints"]
+    require(
+        isinstance(constraints, list) and len(constraints) == model.n_constraints, "constraints are not the model's"
+    )
+    for position, constraint in enumerate(constraints):
+        require(
+            isinstance(constraint, dict)
+            and constraint.keys() == {"name", "bound", "sense"}
+            and type(constraint["name"]) is str
+            and constraint["name"] == model.names[position]
+            and bits_of(constraint["bound"], "a bound") == model.bound_bits[position]
+            and is_whole(constraint["sense"])
+            and constraint["sense"] == model.senses[position],
+            "a constraint is not that of the model",
+        )
+    if statement == "policy":
+        return check_policy(model, certificate)
+    return check_infeasible(model, certificate)
+
+
+def same_criterion(one, other):
+    """Whether two criteria are equal, also in their types: True is not 1, and 12.0 is not 12."""
+    return (
+        isinstance(one, dict)
+        and one == other
+        and [type(value) for value in one.values()] == [type(value) for value in other.values()]
+    )
+
+
+def check_policy(model, certificate):
+    stages, pairs, states = model.stages, model.n_pairs, model.n_states
+    policy = numbers(certificate["policy"], stages * pairs, "the policy")
+    for stage in range(stages):
+        for state in range(states):
+            first, last = (stage * pairs + model.offsets[s] for s in (state, state + 1))
+            require_distribution(policy[first:last], f"the policy in state {state}")
+    methods = certificate["methods"]
+    require(isinstance(methods, list) and len(methods) == model.n_constraints, "there must be a method for each margin")
+    require(all(type(method) is str for method in methods), "a method is not text")
+    require(type(certificate["confidence"]) in (int, Decimal), "the confidence is not a number")
+    require(is_whole(certificate["samples"]), "samples is not a whole number")
+    claims = numbers(certificate["margins_lower"], model.n_constraints, "margins_lower")
+    vectors = certificate["margin_vectors"]
+    require(isinstance(vectors, list) and len(vectors) == model.n_constraints, "there must be a vector for each margin")
+    vectors = [numbers(vector, stages * states, "a margin vector") for vector in vectors]
+    require(all(claim >= 0 for claim in claims), "a margin is not claimed to be >= 0")
+    for k, (claim, vector, sense, bound) in enumerate(zip(claims, vectors, model.senses, model.bounds, strict=True)):
+
+        def signed_signal(stage, pair, k=k, sense=sense):
+            return sense * model.signal_at(k, stage, pair)
+
+        proved = lower_bound(model, policy, signed_signal, vector)
+        require(not smaller(proved, (claim + sense * bound << 2 * BITS, 1)), f"margin {model.names[k]!r} is not proved")
+    proven = [f"every margin is at least what is claimed, {len(claims)} of {len(claims)}"]
+    if certificate["reward_lower"] is not None:
+        claim = number(certificate["reward_lower"], "reward_lower")
+        vector = numbers(certificate["reward_vector"], stages * states, "the reward vector")
+        proved = lower_bound(model, policy, model.reward_at, vector)
+        require(not smaller(proved, (claim << 2 * BITS, 1)), "the reward is not proved")
+        proven.append("the reward is at least what is claimed")
+    if certificate["reward_upper"] is not None:
+        require_upper(model, certificate, number(certificate["reward_upper"], "reward_upper"), with_reward=True)
+        proven.append("no policy in bounds has more reward than is claimed")
+    return ["the policy is in bounds", *proven]
+
+
+def check_infeasible(model, certificate):
+    claim = number(certificate["margin_upper"], "margin_upper")
+    require(claim < 0, "margin_upper is not below 0")
+    require_upper(model, certificate, claim, with_reward=False)
+    return ["no policy is in bounds"]
+
+
+def require_upper(model, certificate, claim, with_reward):
+    prices = numbers(certificate["prices"], model.n_constraints, "prices")
+    require(all(price >= 0 for price in prices), "a price is below 0")
+    vector = numbers(certificate["value_function"], model.stages * model.n_states, "the value function")
+    proved = upper_bound(model, prices, vector, with_reward)
+    priced = sum(price * s * bound for price, s, bound in zip(prices, model.senses, model.bounds, strict=True))
+    require(not smaller(((claim << BITS) + priced, 1), proved), "the upper bound is not proved")
+
+
+def main(arguments):
+    if len(arguments) != 2:
+        print("usage: python integers.py model.npz certificate.json", file=sys.stderr)
+        return 2
+    try:
+        proved = check(*arguments)
+    except Rejected as reason:
+        print(f"REJECTED: {reason}")
+        return 1
+    except Unreadable as reason:
+        print(f"UNREADABLE: {reason}")
+        return 2
+    print("ACCEPTED: " + "\n  ".join(proved))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
