@@ -53,8 +53,8 @@ def positive(value: Any, what: str) -> float:
     return number
 
 
-def real_number(value: Any, what: str) -> float:
-    """`value` as a float, from anything that is one number (True and False are 1 and 0); infinite and nan pass.
+def reported_number(value: Any, what: str) -> float:
+    """What a user's function gave, as a float, if it is one number (True and False are 1 and 0); infinite and nan pass.
 
     Text, complex numbers, arrays of any length, and whole numbers too large for a float are none; `what` names it.
     """

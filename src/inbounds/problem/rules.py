@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from inbounds.errors import InvalidInput
-from inbounds.inputs import real_number
+from inbounds.inputs import reported_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint, constraint_list, named_constraints
 from inbounds.problem.pairs import numbered
@@ -110,14 +110,14 @@ def build(
                     number[successor] = len(number)
                     frontier.append(successor)
                 place = number[successor]
-                row[place] = row.get(place, 0.0) + real_number(probability, f"{where}: a probability")
+                row[place] = row.get(place, 0.0) + reported_number(probability, f"{where}: a probability")
             columns.extend(row)
             probabilities.extend(row.values())
             row_ends.append(len(columns))
-            rewards.append(real_number(reward(state, action), f"{where}: the reward"))
+            rewards.append(reported_number(reward(state, action), f"{where}: the reward"))
             for values, constraint in zip(signals, constraints, strict=True):
                 what = f"{where}: the signal of constraint {constraint.name!r}"
-                values.append(real_number(constraint.signal(state, action), what))
+                values.append(reported_number(constraint.signal(state, action), what))
         offsets.append(len(pair_actions))
 
     initial_vector = np.zeros(len(number))
@@ -158,7 +158,9 @@ def _start_states(start: Any) -> tuple[dict[Any, int], list[float]]:
         weights = {_hashable(start): 1.0}
     if not weights:
         raise InvalidInput("start names no state")
-    initial = [real_number(weight, f"start: the probability of state {state!r}") for state, weight in weights.items()]
+    initial = [
+        reported_number(weight, f"start: the probability of state {state!r}") for state, weight in weights.items()
+    ]
     return {state: position for position, state in enumerate(weights)}, initial
 
 

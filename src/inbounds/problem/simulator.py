@@ -26,7 +26,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import real_number
+from inbounds.inputs import reported_number
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.draws import World
@@ -293,14 +293,14 @@ class AskedWorld:
         if not isinstance(outcome, tuple | list) or len(outcome) != 3:
             raise InvalidInput(f"{where} must return (next_state, reward, signals), found {outcome!r}")
         successor, reported, listed = outcome
-        reward = real_number(reported, f"{where} must return (next_state, reward, signals): the reward")
+        reward = reported_number(reported, f"{where} must return (next_state, reward, signals): the reward")
         if not isinstance(listed, Iterable) or isinstance(listed, str | bytes | Mapping | Set):  # no order, or no list
             raise InvalidInput(
                 f"{where} must return (next_state, reward, signals): the signals must be a list, one for each "
                 f"constraint, found {listed!r}"
             )
         signals = [
-            real_number(signal, f"{where} must return (next_state, reward, signals): a signal") for signal in listed
+            reported_number(signal, f"{where} must return (next_state, reward, signals): a signal") for signal in listed
         ]
         if len(signals) != asked.n_constraints:
             raise InvalidInput(f"{where} gave {len(signals)} signals for {asked.n_constraints} constraints")
