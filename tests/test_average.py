@@ -435,7 +435,7 @@ def test_state_reduction_solves_the_equations_with_a_leak(seed, leak):
     cmdp = random_model(seed, states=15)
     matrix = cmdp.transition.toarray()[cmdp.offsets[:-1]]
     chain, right = as_chain(matrix), np.random.default_rng(seed).standard_normal(15)
-    factors = reduce_states(plan_of(chain), chain, leak)
+    factors = reduce_states(plan_of(chain), chain, leak, 1.0 - leak)
     system = np.eye(15) - (1.0 - leak) * matrix
     assert system @ eliminate(factors, right) == pytest.approx(right, abs=1e-15 / leak + 1e-13)
     assert system.T @ eliminate_transposed(factors, right) == pytest.approx(right, abs=1e-15 / leak + 1e-13)

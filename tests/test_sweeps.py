@@ -29,7 +29,8 @@ def test_the_time_per_state_is_the_dense_solution(discount, tolerance, first):
     initial = np.eye(STATES)[first]
     exact = np.linalg.solve(np.eye(STATES) - dense.T, (1.0 - discount) * initial)
     for start in (None, np.full(STATES, 1.0 / STATES)):
-        time = iterate_flow(chain, initial, discount, tolerance, start)
+        time, settled = iterate_flow(chain, initial, discount, tolerance, 10**6, start)
+        assert settled
         rounding = 1e-15 / (1.0 - discount)
         assert np.abs(time - exact).sum() <= tolerance + 10.0 * rounding
         assert time.min() >= 0.0

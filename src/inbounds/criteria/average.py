@@ -75,7 +75,7 @@ from inbounds.numerics.elimination import (
     reduce_states,
 )
 from inbounds.numerics.rows import Chain, chosen_chain, lazy_chain, longest_row, mixed_chain
-from inbounds.numerics.sweeps import TRIAL_SWEEPS, improve_values, residuals, settle_flow, sweep_values
+from inbounds.numerics.sweeps import TRIAL_SWEEPS, improve_values, is_over, residuals, settle_flow, sweep_values
 
 _MOVE = 0.9
 """How often lazy chains move. Half costs random models 1.4 times the sweeps, and 1 never ends on periodic ones."""
@@ -206,19 +206,26 @@ class Average(Criterion):
     # --- the best policy for one reward
 
     def solve(
-        self, reward: Floats, tolerance: float, start: Any = None, settled: float = 0.0, keep_backups: bool = False
+        self,
+        reward: Floats,
+        tolerance: float,
+        start: Any = None,
+        settled: float = 0.0,
+        keep_backups: bool = False,
+        deadline: float | None = None,
     ) -> Found:
         reward = np.array(reward, dtype=np.float64)  # not read-only, for which kernels would be compiled once more
         if not self._planned:
             self._plan, self._planned = self._choose_plan(reward), True
         found = start
         if self._plan is None:
-            found = self._by_sweeps(reward, tolerance, start, settled)
+            found = self._by_sweeps(reward, tolerance, start, settled, deadline)
         if self._plan is not None:  # perhaps only now
-            found = self._by_elimination(reward, tolerance, found)
-            if start is not None and found.upper - found.lower > 2.0 * tolerance:
+            found = self._by_elimination(reward, tolerance, found, deadline)
+            if start is not None and found.upper - found.lower > 2.0 * tolerance and not is_over(deadline):
                 # Where classes tie, the last leak alone does not bring their values together: once more from nothing.
-                found = min(found, self._by_elimination(reward, tolerance, None), key=lambda f: f.upper - f.lower)
+                again = self._by_elimination(reward, tolerance, None, deadline)
+                found = min(found, again, key=lambda f: f.upper - f.lower)
         if keep_backups:
             backups, chosen = np.empty_like(reward), found.chosen.copy()
             improve(self._rows, 1.0, reward, found.value_function, np.empty(self._n_states), chosen, backups)
@@ -266,35 +273,45 @@ class Average(Criterion):
             return np.zeros(self._n_states), self._rows.offsets[:-1].copy(), None
         return start.value_function.copy(), start.chosen.copy(), start.chain.chain
 
-    def _by_sweeps(self, reward: Floats, tolerance: float, start: Found | None, settled: float) -> Found:
+    def _by_sweeps(
+        self, reward: Floats, tolerance: float, start: Found | None, settled: float, deadline: float | None
+    ) -> Found:
         value, chosen, chain = self._begin(start)
         backed, largest = np.empty_like(value), float(np.abs(reward).max())
-        rounds, attempt = 0, 25
-        while True:
+        attempt = 25
+        for rounds in range(_MOST_ROUNDS + 1):
             before = chosen.copy()
             low, high = improve(self._rows, 1.0, reward, value, backed, chosen, NO_BACKUPS)
             rounding = rounding_of_sweep(self._longest, largest, value)
             low, high = low - rounding, high + rounding
-            if rounds > 0 and not np.isfinite(high - low):  # too large: the bracket of one step is all there is
-                value, rounds = np.zeros_like(value), _MOST_ROUNDS
-                continue
+            strayed = (
+                not 0.0 <= high - low < np.inf
+            )  # values too large, or no numbers: that of one step is all there is
+            if strayed:
+                value = np.zeros_like(value)
+                low, high = improve(self._rows, 1.0, reward, value, backed, chosen, NO_BACKUPS)
+                rounding = rounding_of_sweep(self._longest, largest, value)
+                low, high = low - rounding, high + rounding
             changed = int(np.count_nonzero(chosen != before))
             if changed > 0 or chain is None:
                 chain = self._chain(chosen)
             # Written so that what is not a number is the end as well.
             done = not high - low > max(tolerance, 8.0 * rounding) or rounds == _MOST_ROUNDS
+            done = done or (strayed and rounds > 0) or is_over(deadline)
             if not done and rounds == attempt:
                 done, attempt = self._fall_back(rounds * (len(reward) + 200.0 * len(chain.weights))), 4 * attempt
             if done:
-                return Found(value, chosen, low, high, Kept(chain, _MOVE * reward[chosen]))
-            rounds += 1
+                break
             value += _MOVE * (backed - value)
             shrink = 0.0 if changed < settled * len(chosen) else _SHRINK
             goal = max(shrink * (high - low), 0.25 * tolerance, 2.0 * rounding)
-            improve_values(chain, _MOVE * reward[chosen], value, backed, _MOVE * goal)
+            improve_values(chain, _MOVE * reward[chosen], value, backed, _MOVE * goal, deadline)
             value -= _middle(value)
+        return Found(value, chosen, low, high, Kept(chain, _MOVE * reward[chosen]))
 
-    def _by_elimination(self, reward: Floats, tolerance: float, start: Found | None) -> Found:
+    def _by_elimination(
+        self, reward: Floats, tolerance: float, start: Found | None, deadline: float | None = None
+    ) -> Found:
         """Policy iteration with ever smaller leaks, and implicit sweeps at the end: see the module."""
         plan = self._need_plan()
         least, most = float(reward.min()), float(reward.max())
@@ -305,8 +322,10 @@ class Average(Criterion):
         for _ in range(_MOST_STEPS):
             if not best.width > max(tolerance - 2.0 * best.rounding, 8.0 * best.rounding) or quiet > _QUIET:
                 break
+            if is_over(deadline):
+                break
             if factors is None:
-                factors = reduce_states(plan, at.chain, leak)
+                factors = reduce_states(plan, at.chain, leak, 1.0 - leak)
             # One step of a lazy chain is worth the share _MOVE of a step.
             if swept:
                 value = at.value + eliminate(factors, _MOVE * (at.backed - at.value - 0.5 * (at.low + at.high)))
@@ -486,14 +505,14 @@ class Average(Criterion):
             unit = float(np.abs(stage).max()) or 1.0
             stage /= unit
             vector /= unit
-            before, rounds = np.inf, 0
-            while True:
+            before = np.inf
+            for rounds in range(_MOST_ROUNDS + 1):
                 low, high = residuals(chain, stage, vector, scratch)
                 stage -= 0.5 * (low + high)
                 span, size = high - low, 1.0 + float(np.abs(vector).max())
                 if not span > 4.0 * UNIT * size or not span < 0.9 * before or rounds == _MOST_ROUNDS:
                     break
-                before, rounds = span, rounds + 1
+                before = span
                 improve_values(chain, stage, vector, scratch, 16.0 * UNIT * size)
                 vector -= _middle(vector)
             vector *= unit

@@ -144,13 +144,20 @@ class Criterion(ABC):
 
     @abstractmethod
     def solve(
-        self, reward: Floats, tolerance: float, start: Any = None, settled: float = 0.0, keep_backups: bool = False
+        self,
+        reward: Floats,
+        tolerance: float,
+        start: Any = None,
+        settled: float = 0.0,
+        keep_backups: bool = False,
+        deadline: float | None = None,
     ) -> Found:
         """The best policy for `reward` [N] without constraints, with a rigorous bracket at most `tolerance` wide.
 
         (Or as narrow as rounding allows.) It begins from an earlier answer, `start`. Once an improvement changes less
         than the share `settled` of the places, the policy may be evaluated to the end. `keep_backups` asks for those of
-        the answer.
+        the answer. From `deadline` on, a time of ``time.monotonic()``, it returns as soon as it can, with a bracket
+        that is as rigorous, but as wide as it then is; one sweep over all entries is always made.
         """
 
     @abstractmethod

@@ -41,13 +41,15 @@ from inbounds.criteria.contract import ACCURACY, DENSE_STATES, Criterion, Follow
 from inbounds.numerics.bellman import NO_BACKUPS, UNIT, improve, rounding_of_sweep
 from inbounds.numerics.elimination import (
     EliminationPlan,
+    Factors,
     eliminate,
     eliminate_transposed,
-    factorise,
+    make_plan,
     plan_if_faster,
+    reduce_states,
 )
 from inbounds.numerics.rows import Chain, chosen_chain, longest_row, mixed_chain
-from inbounds.numerics.sweeps import TRIAL_SWEEPS, flow_sweeps, improve_values, iterate_flow, sweep_values
+from inbounds.numerics.sweeps import TRIAL_SWEEPS, flow_sweeps, improve_values, is_over, iterate_flow, sweep_values
 
 _SHRINK = 0.03
 """Evaluate a policy until its residual is this share of what the last improvement left, then improve again."""
@@ -60,6 +62,24 @@ _ROUGH = 2e-3
 
 _FLAT = 16.0 * UNIT
 """How flat sweeps can make a residual, relative to the values; a round of them that aims lower may never end."""
+
+_DELICATE = 1e-5
+"""Where 1 - discount is smaller, sweeps lose more than eight digits, and elimination is taken whenever it is possible."""
+
+_ATTEMPTS, _MOST_ROUNDS = (25, 100, 400), 1_000
+"""After so many rounds of sweeps it is tried whether elimination is possible; and how many there are at most."""
+
+_MOST_STEPS = 1_000
+"""Of policy iteration by elimination, and one more for each state: a line is improved state by state."""
+
+_SWEEPS, _MOST_SWEEPS = 1_000, 100_000
+"""Over the flow of one chain, before elimination is tried; and where that is impossible."""
+
+_WORTH = 10.0
+"""Where sweeps did not settle, elimination may cost so many times what they did."""
+
+_ANYWAY = 1e8
+"""So many multiplications it may cost at any rate, some tenths of a second, and a hundredth of that in numbers."""
 
 
 class Discounted(Criterion):
@@ -76,6 +96,7 @@ class Discounted(Criterion):
         self.longest = longest_row(self.rows)
         self._plan: EliminationPlan | None = None
         self._planned = False
+        self._refused = 0.0  # the work for which there was no plan
 
     @property
     def unit(self) -> float:
@@ -102,13 +123,32 @@ class Discounted(Criterion):
         start: Found | None = None,
         settled: float = 0.0,
         keep_backups: bool = False,
+        deadline: float | None = None,
     ) -> Found:
-        """As in the contract; by the method that suits the graph of the model."""
+        """As in the contract; by the method that suits the graph of the model, or by elimination where sweeps fail."""
         if not self._planned:
             self._choose_plan(reward)
-        if self._plan is not None:
-            return howard(self, reward, tolerance, self._plan, start, keep_backups)
-        return modified_policy_iteration(self, reward, tolerance, start, settled, keep_backups)
+        found = start
+        if self._plan is None:
+            found = modified_policy_iteration(self, reward, tolerance, start, settled, keep_backups, deadline)
+        if self._plan is not None:  # perhaps only now
+            found = howard(self, reward, tolerance, self._plan, found, keep_backups, deadline)
+        assert found is not None
+        return found
+
+    def fall_back(self, spent: float) -> bool:
+        """Whether there is a plan of elimination now: one that costs a few times the `spent` multiplications."""
+        most_work = max(_WORTH * spent, _ANYWAY)
+        if self._plan is None and most_work > 2.0 * self._refused:
+            starts, targets = self._all_moves
+            most_fill = max(4.0 * len(targets) + 20.0 * len(starts), 0.01 * _ANYWAY)
+            self._plan, self._refused = make_plan(starts, targets, most_fill, most_work), most_work
+        return self._plan is not None
+
+    @property
+    def _all_moves(self) -> tuple[Any, Any]:
+        """Where the moves of each state start, and their targets, for `make_plan`."""
+        return self.rows.starts[self.rows.offsets], self.rows.targets
 
     def _choose_plan(self, reward: Floats) -> None:
         """A plan of elimination when it promises to be faster than sweeps.
@@ -130,14 +170,31 @@ class Discounted(Criterion):
 
     def _keep_plan(self, early: float, late: float, chain: Chain) -> None:
         """Decide by how much a sweep over `chain` changed, and how much `TRIAL_SWEEPS` later."""
-        moves = self.rows.starts[self.rows.offsets], self.rows.targets  # those that some policy can make, by state
-        self._plan, self._planned = plan_if_faster(early, late, len(chain.weights), *moves), True
+        self._plan, self._planned = plan_if_faster(early, late, len(chain.weights), *self._all_moves), True
+        if self.unit < _DELICATE:
+            self.fall_back(_SWEEPS * len(chain.weights))
 
     def time(self, found: Found, accuracy: float, start: Floats | None = None) -> Floats:
         """The discounted share of time that the policy spends in each state [S]."""
         if found.factors is not None:
-            return np.maximum(eliminate_transposed(found.factors, self.unit * self.initial), 0.0)
-        return iterate_flow(found.chain, self.initial, self.discount, accuracy, start)
+            return eliminate_transposed(found.factors, self.unit * self.initial)
+        return self._flow(found.chain, accuracy, start)[0]
+
+    def _flow(self, chain: Chain, accuracy: float, start: Floats | None) -> tuple[Floats, Factors | None]:
+        """The time per state [S] of a chain by sweeps; or by elimination, and the factors, where they do not settle."""
+        if self._plan is None:
+            time, settled = iterate_flow(chain, self.initial, self.discount, accuracy, _SWEEPS, start)
+            if not settled and not self.fall_back(_SWEEPS * len(chain.weights)):
+                time, settled = iterate_flow(chain, self.initial, self.discount, accuracy, _MOST_SWEEPS, time)[0], True
+            if settled:
+                return time, None
+        assert self._plan is not None
+        factors = self.factorise(self._plan, chain)
+        return eliminate_transposed(factors, self.unit * self.initial), factors
+
+    def factorise(self, plan: EliminationPlan, chain: Chain) -> Factors:
+        """Of I - W for the weights W = discount * P of a chain: every state loses 1 - discount, whatever it does."""
+        return reduce_states(plan, chain, leak=self.unit)
 
     def expect(self, reward: Floats, chosen: Ints, value: Floats) -> Found:
         """With the value within a few sweeps of `value` [S], where sweeps are what a solve makes."""
@@ -179,10 +236,8 @@ class Discounted(Criterion):
             if late == 0.0:
                 return Followed(taken, time, chain, None)
             self._keep_plan(early, late, chain)
-        if self._plan is None:
-            return Followed(taken, iterate_flow(chain, self.initial, self.discount, accuracy, time), chain, None)
-        factors = factorise(self._plan, chain)
-        return Followed(taken, eliminate_transposed(factors, self.unit * self.initial), chain, factors)
+        time, factors = self._flow(chain, accuracy, time)
+        return Followed(taken, time, chain, factors)
 
     def proof_vectors(self, followed: Followed, signals: Floats, start: Floats | None = None) -> Floats:
         """The value functions of signals [J, n], [J, S], each less its mean over the initial distribution.
@@ -243,7 +298,9 @@ class Discounted(Criterion):
             low, high = sweep_values(chain, stage, value, scratch, 0.0, 1)
             stage -= 0.5 * (low + high)
         before, span, size = np.inf, np.inf, 1.0 / (1.0 - self.discount)
-        while span > 4.0 * UNIT * size and not span > slowest * before:
+        for _ in range(_MOST_ROUNDS):
+            if not span > 4.0 * UNIT * size or not span <= slowest * before:
+                break
             before = span
             improve_values(chain, stage, value, scratch, _FLAT * size)
             value -= np.sum(self.initial * value)
@@ -261,10 +318,12 @@ def modified_policy_iteration(
     start: Found | None = None,
     settled: float = 0.0,
     keep_backups: bool = False,
+    deadline: float | None = None,
 ) -> Found:
     """Solve for one reward [n] until the bracket is at most `tolerance` wide, or as narrow as rounding allows.
 
-    Once an improvement changes less than the share `settled` of the states, the policy is evaluated to the end.
+    Once an improvement changes less than the share `settled` of the states, the policy is evaluated to the end. A wider
+    bracket is returned at the deadline, after `_MOST_ROUNDS`, and as soon as there is a plan of elimination.
     """
     rows, discount, initial = criterion.rows, criterion.discount, criterion.initial
     stage, reach = criterion.unit * reward, criterion.reach
@@ -273,20 +332,29 @@ def modified_policy_iteration(
     backed, backups = np.empty_like(value), np.empty_like(reward) if keep_backups else NO_BACKUPS
     chain = None if start is None else start.chain
     largest = float(np.abs(stage).max())
-    while True:
+    for rounds in range(_MOST_ROUNDS + 1):
         before = chosen.copy()
         low, high = improve(rows, discount, stage, value, backed, chosen, backups)
+        strayed = not 0.0 <= high - low < np.inf  # values too large, or no numbers: that of one step is all there is
+        if strayed:
+            value = np.zeros_like(value)
+            low, high = improve(rows, discount, stage, value, backed, chosen, backups)
         rounding = rounding_of_sweep(criterion.longest, largest, value)
         low, high = low - rounding, high + rounding
         changed = int(np.count_nonzero(chosen != before))
         if changed > 0 or chain is None:
             chain = chosen_chain(rows, chosen, discount)
-        if reach * (high - low) <= tolerance or high - low <= 8.0 * rounding:
+        # Written so that what is not a number is the end as well.
+        if not reach * (high - low) > tolerance or not high - low > 8.0 * rounding or is_over(deadline):
+            break
+        if rounds == _MOST_ROUNDS or (strayed and rounds > 0):
+            break
+        if rounds in _ATTEMPTS and criterion.fall_back(rounds * (len(reward) + 200.0 * len(chain.weights))):
             break
         value, backed = backed, value
         shrink = 0.0 if changed < settled * len(chosen) else _SHRINK
         goal = max(shrink * (high - low), 0.25 * tolerance / reach, 2.0 * rounding)
-        low, high = improve_values(chain, stage[chosen], value, backed, goal)
+        low, high = improve_values(chain, stage[chosen], value, backed, goal, deadline)
         value += 0.5 * reach * (low + high)
     mean = _mean(initial, backed)
     lower = mean + reach * low - rounding
@@ -301,37 +369,55 @@ def howard(
     plan: EliminationPlan,
     start: Found | None = None,
     keep_backups: bool = False,
+    deadline: float | None = None,
 ) -> Found:
     """Policy iteration with exact evaluation, until the bracket is at most `tolerance` wide or no policy is better.
 
     The policy returned is the last one evaluated, so that its factors serve for its occupancy too; the lower end of
     the bracket comes from the residual of its own equations.
+
+    Values are level + value. With a level of 0 the rounding of a value is multiplied by 1 / (1 - discount) in the
+    bracket. Where that keeps it too wide, the level becomes the mean over the initial distribution, and what is left is
+    refined: it is small, of the order of 1 - discount times the time that the chain takes to forget, and so is its
+    rounding. (Not where classes never meet, and are worth different things.)
     """
-    rows, discount, initial = criterion.rows, criterion.discount, criterion.initial
-    stage, horizon = criterion.unit * reward, 1.0 / criterion.unit
-    value, backed = np.zeros(len(initial)), np.empty(len(initial))
+    rows, discount, initial, unit = criterion.rows, criterion.discount, criterion.initial, criterion.unit
+    backed, scratch = np.empty(len(initial)), np.empty(len(initial))
     backups = np.empty_like(reward) if keep_backups else NO_BACKUPS
-    chain, factors, largest = None, None, float(np.abs(stage).max())
+    stage, level, precise, horizon = unit * reward, 0.0, False, 1.0 / unit
+    chain, factors = None, None
     if start is None:
         chosen = rows.offsets[:-1].copy()
-        improve(rows, discount, stage, value, backed, chosen, NO_BACKUPS)
+        improve(rows, discount, stage, np.zeros(len(initial)), backed, chosen, NO_BACKUPS)
     else:
         chosen, chain, factors = start.chosen, start.chain, start.factors
-    while True:
+    for steps in range(_MOST_STEPS + len(initial)):
         if chain is None or factors is None:
-            chain = chosen_chain(rows, chosen, discount)
-            factors = factorise(plan, chain)
+            chain = chosen_chain(rows, chosen, discount) if chain is None else chain
+            factors = criterion.factorise(plan, chain)
         value = eliminate(factors, stage[chosen])
+        for _ in range(2 if precise else 0):
+            shift = _mean(initial, value)
+            level, value = level + shift, value - shift
+            stage = unit * (reward - level)
+            new = value.copy()
+            sweep_values(chain, stage[chosen], new, scratch, 0.0, 1)
+            value += eliminate(factors, new - value)
         better = chosen.copy()
         _, high = improve(rows, discount, stage, value, backed, better, backups)
-        rounding = rounding_of_sweep(criterion.longest, largest, value)
-        low, _ = sweep_values(chain, stage[chosen], value.copy(), np.empty_like(value), 0.0, 1)
-        lower = _mean(initial, value) + horizon * (low - rounding)
-        upper = _mean(initial, backed) + discount * horizon * (high + rounding) + rounding
-        if upper - lower <= tolerance or high <= 4.0 * rounding or np.array_equal(better, chosen):
-            backed += discount * horizon * (high + rounding) + rounding
-            return Found(backed, chosen, lower, upper, chain, factors, backups if keep_backups else None)
-        chosen, chain = better, None
+        rounding = rounding_of_sweep(criterion.longest, float(np.abs(stage).max()) + unit * abs(level), value)
+        low, _ = sweep_values(chain, stage[chosen], value.copy(), scratch, 0.0, 1)
+        lower = level + _mean(initial, value) + horizon * (low - rounding)
+        upper = level + _mean(initial, backed) + discount * horizon * (high + rounding) + rounding
+        done = not upper - lower > tolerance or is_over(deadline) or steps == _MOST_STEPS + len(initial) - 1
+        if not high > 4.0 * rounding or np.array_equal(better, chosen):
+            done, precise = done or precise, True
+        elif not done:
+            chosen, chain = better, None
+        if done:
+            break
+    backed += discount * horizon * (high + rounding) + rounding + level
+    return Found(backed, chosen, lower, upper, chain, factors, backups if keep_backups else None)
 
 
 def _mean(initial: Floats, value: Floats) -> float:

@@ -35,14 +35,22 @@ class FiniteHorizon(Criterion):
         return f"{value:.{digits}g} over {len(self.layers)} stages"
 
     def solve(
-        self, reward: Floats, tolerance: float, start: Any = None, settled: float = 0.0, keep_backups: bool = False
+        self,
+        reward: Floats,
+        tolerance: float,
+        start: Any = None,
+        settled: float = 0.0,
+        keep_backups: bool = False,
+        deadline: float | None = None,
     ) -> Found:
         """Backward induction, whatever the tolerance; the bracket is as wide as its rounding can be.
+
+        It is one sweep over all entries, so a deadline changes nothing.
 
         A backup of stage h adds a reward to a mean over at most L next states of values that are at most the sum of the
         rewards behind it; its error is at most (L + 4) units of rounding of that, and errors add up over the stages.
         """
-        del tolerance, start, settled
+        del tolerance, start, settled, deadline
         y, chosen = np.zeros(self.n_places), np.empty(self.n_places, dtype=np.int64)
         backups = np.empty(self.n_entries) if keep_backups else None
         ahead = np.zeros(self.pairs.n_states)

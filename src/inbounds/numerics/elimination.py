@@ -371,19 +371,21 @@ def factorise(plan: EliminationPlan, chain: Chain) -> Factors:
     return Factors(plan, lower, diagonal, upper)
 
 
-def reduce_states(plan: EliminationPlan, chain: Chain, leak: float = 0.0) -> Factors:
-    """The factors of I - (1 - leak) P for a chain P whose rows sum to 1, without a subtraction.
+def reduce_states(plan: EliminationPlan, chain: Chain, leak: float = 0.0, share: float = 1.0) -> Factors:
+    """The factors of I - share * W for the weights W [S, S] of a chain, without a subtraction.
+
+    Every row of share * W sums to 1 - leak: up to rounding, which the diagonal is taken to make up for.
 
     With no leak the matrix is singular: the last state of each closed class, in the order of the plan, has a pivot that
     is exactly zero, and is *pinned*. Its pivot is then infinite; a move into it counts as lost. So solutions are zero
     there and solve the equations of all other states; `pinned` lists these states, one for each closed class. To pin
     another state, give a chain that never leaves it: entries that are zero are no moves.
     """
-    return _reduced(plan, chain, leak)
+    return _reduced(plan, chain, leak, share)
 
 
 @compiled
-def _reduced(plan: EliminationPlan, chain: Chain, leak: float) -> Factors:
+def _reduced(plan: EliminationPlan, chain: Chain, leak: float, share: float) -> Factors:
     n_states = plan.order.shape[0]
     lower = np.empty(plan.lower_columns.shape[0])
     upper = np.empty(plan.upper_columns.shape[0])
@@ -395,7 +397,7 @@ def _reduced(plan: EliminationPlan, chain: Chain, leak: float) -> Factors:
         for entry in range(chain.starts[s], chain.starts[s + 1]):
             at = plan.position[chain.targets[entry]]
             if at != k:
-                row[at] -= (1.0 - leak) * chain.weights[entry]
+                row[at] -= share * chain.weights[entry]
         lost = leak
         for entry in range(plan.lower_starts[k], plan.lower_starts[k + 1]):
             j = plan.lower_columns[entry]

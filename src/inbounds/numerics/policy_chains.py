@@ -24,6 +24,9 @@ _FILLED_STATES = 200
 _ACCURACY = 1e-13
 """Of values and times found by sweeps, relative to the largest."""
 
+_MOST_SWEEPS = 1_000_000
+"""For one policy."""
+
 
 class PolicyChains(NamedTuple):
     """The moves that some policy can make, each once, and how the equations of their chains are solved."""
@@ -104,15 +107,18 @@ def state_values(chains: PolicyChains, policy: Floats, signals: Floats, values: 
             values[i] = eliminate(factors, stage[i])
         return
     for i in range(signals.shape[0]):
-        missing, largest = np.inf, 1.0
-        while missing > _ACCURACY * largest:
-            change = 0.0
+        largest, change = 1.0, np.inf
+        for _ in range(_MOST_SWEEPS):
+            before, change = change, 0.0
             for s in range(values.shape[1]):
                 total = stage[i, s] + row_times(chain.starts, chain.targets, chain.weights, s, values[i])
                 change = max(change, abs(total - values[i, s]))
                 largest = max(largest, abs(total))
                 values[i, s] = total
+            # A sweep shrinks the largest change at least by the discount; one that does not shows rounding alone.
             missing = change * chains.discount / (1.0 - chains.discount)
+            if not missing > _ACCURACY * largest or not change < before:
+                break
 
 
 @compiled
@@ -137,6 +143,6 @@ def pair_occupancy(chains: PolicyChains, initial: Floats, policy: Floats, time: 
     if chains.eliminate:
         time[:] = eliminate_transposed(factorise(chains.plan, chain), source)
     else:
-        repeat_flow(chain, source, time, _ACCURACY * (1.0 - chains.discount), 1_000_000)
+        repeat_flow(chain, source, time, _ACCURACY * (1.0 - chains.discount), _MOST_SWEEPS)
     for k in range(policy.shape[0]):
         result[k] = time[chains.states[k]] * policy[k]

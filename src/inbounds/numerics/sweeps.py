@@ -12,11 +12,15 @@ d * discount / (1 - discount) in the sum of absolute values.
 
 Without a discount and a source, the same sweeps lead to a stationary distribution of the chain (`settle_flow`). Nothing
 then bounds what is missing but the rate at which it was seen to shrink.
+
+No sweep is waited for: each loop ends when a change is not larger than its goal (which what is not a number is not
+either), after a number of sweeps that is known before, or at a `deadline`, a time of ``time.monotonic()``.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -45,6 +49,14 @@ _VALUE_SWEEPS = 200
 _CYCLE = 10
 """How many sweeps are combined."""
 
+_SETTLED = 1e-14
+"""A change of the total time by so little is rounding, whatever was aimed at."""
+
+
+def is_over(deadline: float | None) -> bool:
+    """Whether a time of ``time.monotonic()`` has come; None never comes."""
+    return deadline is not None and time.monotonic() >= deadline
+
 
 def is_slow(early: float, late: float) -> bool:
     """Whether a chain mixes slowly, by how much a sweep changed, and how much `TRIAL_SWEEPS` later."""
@@ -52,11 +64,12 @@ def is_slow(early: float, late: float) -> bool:
 
 
 def iterate_flow(
-    chain: Chain, initial: Floats, discount: float, tolerance: float, start: Floats | None = None
-) -> Floats:
-    """Time per state [S] up to `tolerance` in the sum of absolute values, or as rounding allows.
+    chain: Chain, initial: Floats, discount: float, tolerance: float, most: int, start: Floats | None = None
+) -> tuple[Floats, bool]:
+    """Time per state [S] up to `tolerance` in the sum of absolute values, or as rounding allows; whether it is that.
 
-    It begins from `start`, a distribution over states [S]; by default `initial`.
+    It begins from `start`, a distribution over states [S]; by default `initial`. About `most` sweeps that contract
+    slowly are made, plain or combined: at discounts close to 1 the number that suffices for certain is astronomical.
     """
     x = (initial if start is None else start).copy()
     early = flow_sweeps(chain, initial, discount, x, tolerance, most=TRIAL_SWEEPS)
@@ -64,11 +77,13 @@ def iterate_flow(
     if late > 0.0 and not is_slow(early, late):
         late = flow_sweeps(chain, initial, discount, x, tolerance, most=_FAST_SWEEPS)
     if late == 0.0:
-        return x
-    (sweeps, goal), source = _enough(discount, tolerance), (1.0 - discount) * initial
-    if not combined_sweeps(lambda old, new: _flow_sweep(chain, source, old, new), x, goal, sweeps):
-        repeat_flow(chain, source, x, goal, sweeps)
-    return np.maximum(x, 0.0)
+        return x, True
+    (enough, goal), source = _enough(discount, tolerance), (1.0 - discount) * initial
+    settled = combined_sweeps(lambda old, new: _flow_sweep(chain, source, old, new), x, goal, min(enough, most))
+    if not settled:
+        change = repeat_flow(chain, source, x, goal, min(enough, most))
+        settled = bool(enough <= most or change <= max(goal, _SETTLED))
+    return np.maximum(x, 0.0), settled
 
 
 def flow_sweeps(chain: Chain, initial: Floats, discount: float, x: Floats, tolerance: float, most: int) -> float:
@@ -142,22 +157,30 @@ def _flow_sweep(chain: Chain, source: Floats, x: Floats, new: Floats) -> Any:
     return _distance(x, new)
 
 
-def improve_values(chain: Chain, stage: Floats, value: Floats, scratch: Floats, goal: float) -> tuple[float, float]:
-    """As `sweep_values`, with sweeps combined where the chain mixes slowly; about `_VALUE_SWEEPS` at most."""
+def improve_values(
+    chain: Chain, stage: Floats, value: Floats, scratch: Floats, goal: float, deadline: float | None = None
+) -> tuple[float, float]:
+    """As `sweep_values`, with sweeps combined where the chain mixes slowly; about `_VALUE_SWEEPS` at most.
+
+    The deadline is looked at every few sweeps.
+    """
     low, high = sweep_values(chain, stage, value, scratch, goal, TRIAL_SWEEPS)
     early = high - low
-    if early <= goal:
+    if not early > goal or is_over(deadline):
         return low, high
     low, high = sweep_values(chain, stage, value, scratch, goal, TRIAL_SWEEPS)
     if high - low > goal and not is_slow(early, high - low):
-        low, high = sweep_values(chain, stage, value, scratch, goal, _VALUE_SWEEPS)
+        for most in (*[TRIAL_SWEEPS] * (_VALUE_SWEEPS // TRIAL_SWEEPS), _VALUE_SWEEPS % TRIAL_SWEEPS):
+            if not high - low > goal or is_over(deadline):
+                break
+            low, high = sweep_values(chain, stage, value, scratch, goal, most)
     elif high - low > goal:
 
         def sweep(old: Floats, new: Floats) -> float:
             low, high = _value_sweep(chain, stage, old, new)
             return float(high - low)
 
-        combined_sweeps(sweep, value, goal, _VALUE_SWEEPS, up_to_constants=True)
+        combined_sweeps(sweep, value, goal, _VALUE_SWEEPS, up_to_constants=True, deadline=deadline)
         low, high = sweep_values(chain, stage, value, scratch, 0.0, 1)
     return low, high
 
@@ -209,7 +232,12 @@ def residuals(chain: Chain, stage: Floats, value: Floats, result: Floats) -> Any
 
 
 def combined_sweeps(
-    sweep: Callable[[Floats, Floats], float], x: Floats, tolerance: float, most: int, up_to_constants: bool = False
+    sweep: Callable[[Floats, Floats], float],
+    x: Floats,
+    tolerance: float,
+    most: int,
+    up_to_constants: bool = False,
+    deadline: float | None = None,
 ) -> bool:
     """Improve the fixed point `x` [S] of an affine map in place, by about `most` sweeps; for maps that contract slowly.
 
@@ -220,12 +248,15 @@ def combined_sweeps(
     of minimal residuals. With `up_to_constants`, changes that are the same everywhere do not count.
 
     That method can stand still, or gain in one norm what it loses in another. So a combination that the map changes
-    more than the last iterate is dropped: sweeps without combinations are the worst that can happen.
+    more than the last iterate is dropped, and so is one that does not exist, or is not finite, because the differences
+    are multiples of each other: sweeps without combinations are the worst that can happen.
     """
     iterates = np.empty((_CYCLE + 1, len(x)))
     iterates[0] = x
     before = np.inf
     for _ in range(0, most, _CYCLE):
+        if is_over(deadline):
+            return False
         change = sweep(iterates[0], iterates[1])
         if not change <= before:
             iterates[0] = x
@@ -244,9 +275,20 @@ def combined_sweeps(
         if not 0.0 < lengths.min() <= lengths.max() < np.inf:
             return False
         products = products / np.outer(lengths, lengths) + 1e-14 * np.eye(_CYCLE)  # against rounding where singular
-        weights = np.linalg.solve(products, 1.0 / lengths) / lengths
-        np.einsum("i,is->s", weights / weights.sum(), iterates[1:], out=iterates[0])
+        if not _combine(products, lengths, iterates):
+            iterates[0] = x
     return False
+
+
+def _combine(products: Floats, lengths: Floats, iterates: Floats) -> bool:
+    """Put the combination that is changed least into the first row of `iterates`; whether there is a finite one."""
+    with np.errstate(all="ignore"):
+        try:
+            weights = np.linalg.solve(products, 1.0 / lengths) / lengths
+        except np.linalg.LinAlgError:
+            return False
+        np.einsum("i,is->s", weights / weights.sum(), iterates[1:], out=iterates[0])
+    return bool(np.isfinite(iterates[0]).all())
 
 
 @compiled
