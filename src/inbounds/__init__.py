@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from inbounds.criteria.evaluation import occupancy as occupancy
     from inbounds.errors import Infeasible as Infeasible
     from inbounds.errors import InvalidInput as InvalidInput
+    from inbounds.errors import Stopped as Stopped
     from inbounds.exact.feasibility import slater as slater
     from inbounds.exact.moving_bound import frontier as frontier
     from inbounds.exact.truncation import truncate as truncate
@@ -61,6 +62,7 @@ _HOMES = {
     "RPGPD": "algorithms.rpg_pd",
     "RandomizedPrimalDual": "algorithms.randomized_primal_dual",
     "Simulator": "problem.simulator",
+    "Stopped": "errors",
     "TripleQA": "algorithms.triple_qa",
     "UCBVIGamma": "algorithms.ucbvi_gamma",
     "Utility": "algorithms.utility",
