@@ -90,15 +90,15 @@ def tiny_slater(seed: int) -> ib.CMDP:
     signal = rng.integers(-8, 9, size=n_pairs) / 8
     signal[0], signal[-1] = 1.0, -1.0
     layers = plain.get("horizon", 1)
-    constant = 4.0 * layers * 10.0 ** float(rng.uniform(-8.5, -1.5))  # of margins that are at most 2 per layer
+    constant = 4.0 * layers * 10.0 ** float(rng.uniform(-8.9, -2.0))  # of margins that are at most 2 per layer
     constraints = []
-    if seed % 2 == 0:
-        uniform = ib.Policy.uniform(ib.CMDP(**plain, constraints=()))
-        low = _value(plain, signal, uniform)
+    least, most = -_largest(plain, -signal), _largest(plain, signal)
+    if seed % 2 == 0 and most - least > 0.5 * layers:
+        low = 0.5 * (least + most)
         constraints.append(ib.Constraint(signal, at_least=low, name="low"))
         constraints.append(ib.Constraint(signal, at_most=low + 2.0 * constant, name="high"))
     else:
-        constraints.append(ib.Constraint(signal, at_least=_largest(plain, signal) - constant, name="most"))
+        constraints.append(ib.Constraint(signal, at_least=most - constant, name="most"))
     return ib.CMDP(**plain, constraints=constraints)
 
 

@@ -26,6 +26,9 @@ INFEASIBLE = 1e-10
 _BALANCED = 1e4
 """Margins whose sizes are at most this far apart are compared in the user's units at once."""
 
+_NOISE = 1e-13
+"""What rounding may take of a margin, relative to its size."""
+
 _STEPS = 30
 """Of Newton's method, at most, where they are further apart; three or four are usual."""
 
@@ -116,7 +119,7 @@ def slater_within(cmdp: CMDP, limits: Limits, *, scaled: bool = False, tolerance
         return Slater(np.inf, Policy.uniform(cmdp), np.inf, none, freeze(np.zeros(places)))
     asked = well_scaled(cmdp)
     criterion, margins, scales = criterion_of(asked), flat_margins(asked), asked.margin_scales
-    units = scales if scaled else np.ones(cmdp.n_constraints)
+    units = cmdp.margin_scales if scaled else np.ones(cmdp.n_constraints)
     found = _safest(asked, units, tolerance, limits)
     prices = found.prices / units
     spent, _ = criterion.linked(found.occupancy, lambda: found.occupancy, tolerance, margins / scales[:, None])
@@ -153,6 +156,7 @@ def _safest(cmdp: CMDP, units: Floats, tolerance: float, limits: Limits = NO_LIM
     scales = cmdp.margin_scales
     if float(np.max(scales / units)) <= _BALANCED * float(np.min(scales / units)):
         return _safest_balanced(cmdp, units, tolerance, limits)
+    most = float(np.min(scales / units))  # that any policy can have
     level, solves, first, last = 0.0, 0, None, None
     for _ in range(_STEPS):
         moved = cmdp.tightened(level * units)
@@ -170,14 +174,17 @@ def _safest(cmdp: CMDP, units: Floats, tolerance: float, limits: Limits = NO_LIM
             unconstrained_solves=solves,
         )
         first, last = first or found, found
-        if found.status != OPTIMAL or abs(down) <= tolerance * max(abs(level), float(np.min(scales / units))):
+        if found.status != OPTIMAL or abs(down) <= tolerance * max(abs(level), most):
             break
-        level += down
+        level = min(level + down, most)
     assert first is not None and last is not None
     # At that level the large margins are zero up to their own rounding. A little of the policy that has room in each
     # of them, relative to its size, keeps that from counting.
     margins = flat_margins(cmdp)
-    short, room = (np.sum(o * margins, axis=1) - level * units for o in (last.occupancy, first.occupancy))
+    short, room = (
+        np.sum(o * margins, axis=1) - level * units - np.where(scales > _BALANCED * most * units, _NOISE * scales, 0.0)
+        for o in (last.occupancy, first.occupancy)
+    )
     lifts = room > np.maximum(short, 0.0)
     weight = float(np.max(np.where(lifts & (short < 0.0), -short / np.where(lifts, room - short, 1.0), 0.0)))
     if 0.0 < weight <= 1e-6:
