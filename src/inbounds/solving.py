@@ -11,7 +11,7 @@ from inbounds.errors import Stopped
 from inbounds.exact.bundle import GapProgress
 from inbounds.exact.limits import TIME, Limits, Partial, state_to_resume
 from inbounds.exact.methods import Watch, best_mixture, gap_allowed
-from inbounds.exact.mixture import OPTIMAL, STALLED, Mixture
+from inbounds.exact.mixture import OPTIMAL, STALLED, UNPROVED, Mixture
 from inbounds.exact.reachable import well_scaled
 from inbounds.exact.solution import Solution, assemble
 from inbounds.problem.cmdp import CMDP
@@ -110,9 +110,10 @@ def solve(
             best = _better(problem, best, tolerance, limits) if method == "auto" and by == "lp" else best
         else:
             best = assemble(problem, found, method=by)
-        if best.status == OPTIMAL and best.gap > 1.01 * gap_allowed(well_scaled(problem), best.upper_bound, tolerance):
-            return replace(best, status=STALLED)
-        return best if best.status == OPTIMAL else replace(best, partial=known(best.status))
+        if best.status == OPTIMAL:
+            allowed = 1.01 * gap_allowed(well_scaled(problem), best.upper_bound, tolerance)
+            return replace(best, status=UNPROVED if not best.in_bounds else OPTIMAL if best.gap <= allowed else STALLED)
+        return replace(best, partial=known(best.status))
     except Stopped as stopped:
         stopped.partial = known(stopped.status)
         raise

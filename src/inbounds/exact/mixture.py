@@ -10,7 +10,8 @@ from inbounds.arrays import Floats
 from inbounds.criteria.contract import Criterion
 from inbounds.problem.cmdp import CMDP
 
-OPTIMAL, STALLED = "optimal", "stalled"
+OPTIMAL, STALLED, UNPROVED = "optimal", "stalled", "not proved"
+"""How a solver can end; besides at one of the limits in `inbounds.exact.limits`."""
 
 
 class Mixture(NamedTuple):

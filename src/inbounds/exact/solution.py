@@ -51,7 +51,7 @@ class Solution(Evaluation):
     status : str
         "optimal": the gap is what was asked for. "time limit" or "iteration limit": that came first, and this is the
         best policy in bounds that was known, with its gap. "stalled": rounding, or bounds that can only just be met,
-        left a larger gap.
+        left a larger gap. "not proved": the policy is in bounds up to rounding at best, see `certificate`.
     partial : Partial, optional
         At a limit: what ``ib.solve(problem, resume=best.partial)`` goes on from.
     """
