@@ -15,7 +15,7 @@ from inbounds.exact.bundle import slater_bundle
 from inbounds.exact.limits import NO_LIMITS, Limits
 from inbounds.exact.lp import slater_lp
 from inbounds.exact.mixture import OPTIMAL, STALLED, Mixture, flat_margins
-from inbounds.exact.reachable import raised, well_scaled
+from inbounds.exact.reachable import raised, well_scaled, where_reached
 from inbounds.exact.solution import policy_of
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
@@ -126,7 +126,7 @@ def slater_within(cmdp: CMDP, limits: Limits, *, scaled: bool = False, tolerance
     values = raised(cmdp, asked, prices, found.value_function, reward_weight=0.0)
     combined = np.einsum("k,kn->n", prices, flat_margins(cmdp))
     question = cmdp.asking(reward=combined.reshape(cmdp.shape), constraints=())
-    taken = policy_of(question, spent, np.empty(0), values)
+    taken = policy_of(question, where_reached(cmdp, spent), np.empty(0), values)
     judged = values_of(asked, criterion.time_at_entries(criterion.follow(taken)))
     value, upper = float(np.min(judged["margins"] / units)), criterion.upper_bound(combined, values)
     status, size = found.status, float(np.sum(found.prices * scales / units))
@@ -213,7 +213,7 @@ def spare_occupancy(problem: CMDP, found: Mixture, enough: float = 0.0) -> Float
     safest = _safest(problem, problem.margin_scales, 1e-10)
     known = [occupancy for occupancy in (found.spare, safest.occupancy) if occupancy is not None]
     best = max(known, key=lambda occupancy: float(np.min(np.sum(occupancy * scaled, axis=1))))
-    return best if safest.upper_bound > 0.0 else None
+    return where_reached(problem, best) if safest.upper_bound > 0.0 else None
 
 
 def infeasible(problem: CMDP, proof: Slater, attempt: Callable[[CMDP], Mixture | Slater]) -> Infeasible:

@@ -17,7 +17,7 @@ from inbounds.exact.feasibility import PROGRAM_ENTRIES, Slater, infeasible, slat
 from inbounds.exact.limits import NO_LIMITS, TIME, Limits
 from inbounds.exact.lp import occupancy_lp, vertex_near
 from inbounds.exact.mixture import OPTIMAL, Mixture, Units, flat_margins
-from inbounds.exact.reachable import raised, well_scaled
+from inbounds.exact.reachable import raised, well_scaled, where_reached
 from inbounds.exact.solution import Solution, assemble
 from inbounds.inputs import finite_or_nan
 from inbounds.problem.cmdp import CMDP
@@ -65,7 +65,8 @@ def best_mixture(
         values = raised(problem, asked, found.prices, found.value_function.ravel(), reward_weight=0.0)
         proof = replace(found, value_function=freeze(values.reshape(found.value_function.shape)))
         raise infeasible(asked, proof, lambda other: attempt(other)[0])
-    return found._replace(value_function=raised(problem, asked, found.prices, found.value_function)), by
+    values = raised(problem, asked, found.prices, found.value_function)
+    return found._replace(occupancy=where_reached(problem, found.occupancy), value_function=values), by
 
 
 def solve_uncertified(problem: CMDP, method: str = "auto", *, tolerance: float = 1e-8) -> Solution:

@@ -68,6 +68,14 @@ def raised(problem: CMDP, asked: CMDP, prices: Floats, value_function: Floats, r
     return np.where(outside, true + above + lift, value_function)
 
 
+def where_reached(problem: CMDP, occupancy: Floats) -> Floats:
+    """An occupancy [N] without what rounding left of it at states that nothing leads to."""
+    criterion = criterion_of(problem)
+    if np.all(criterion.reached):
+        return occupancy
+    return np.where(np.tile(criterion.reached, problem.layers)[criterion.places], occupancy, 0.0)
+
+
 def _clipped(values: Floats, at: Any) -> Floats:
     """`values` [n] or [H, n], clipped to their range where `at` (bool [n]); the same array if that changes nothing."""
     inside = values[..., at]
