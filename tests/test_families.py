@@ -175,7 +175,7 @@ def test_the_flag_follows_the_proof(by):
 def test_units_without_room_are_refused_by_name(size):
     signal = np.array([0.0, 1.0, 0.0, 0.5])
     for question in (ib.solve, ib.slater, ib.frontier):
-        with pytest.raises(ib.InvalidInput, match="constraint 'c' has a size of .* give it in other units"):
+        with pytest.raises(ib.InvalidInput, match=r"constraint 'c' has a size of .* give it in other units"):
             question(small(signal * size, 0.3 * size))
     with pytest.raises(ib.InvalidInput, match="the reward has a size of"):
         ib.solve(small(signal, 0.3, unit=size))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -52,7 +54,7 @@ def test_a_limit_of_iterations_gives_bounds_that_hold_and_close(unbroken):
         assert known.upper >= unbroken.reward - 1e-12
         judged = ib.evaluate(cmdp, known.policy)
         assert judged.reward == known.reward and np.array_equal(judged.margins, known.margins)
-    assert len(gaps) > 5 and all(later <= earlier + 1e-12 for earlier, later in zip(gaps, gaps[1:], strict=False))
+    assert len(gaps) > 5 and all(later <= earlier + 1e-12 for earlier, later in pairwise(gaps))
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 5, 9])

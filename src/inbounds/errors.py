@@ -117,6 +117,17 @@ class Stopped(Exception):
     partial : Partial
         What is known: bounds on the optimum, the policy closest to being in bounds with its margins, and how many
         unconstrained problems were solved. ``ib.solve(problem, resume=error.partial)`` goes on from there.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> garnet = ib.zoo.garnet(states=100, seed=1)
+    >>> try:
+    ...     best = ib.solve(garnet, "bundle", iterations=1)
+    ... except ib.Stopped as stopped:
+    ...     best = ib.solve(garnet, "bundle", resume=stopped.partial)
+    >>> best.status
+    'optimal'
     """
 
     def __init__(self, status: str, partial: Any = None) -> None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from inbounds.problem.cmdp import CMDP
 
 
-
 @click.command("learn")
 @problem_argument
 @click.option(

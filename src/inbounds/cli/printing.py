@@ -48,7 +48,7 @@ def progress_bar(what: str, total: int | None, quiet: bool) -> Iterator[Callable
 
 
 @contextmanager
-def gap_status(quiet: bool) -> Iterator[dict[str, Callable[..., None]]]:
+def gap_status(quiet: bool) -> Iterator[dict[str, Any]]:
     """What `ib.solve` tells of its progress, one line on stderr, when that is a terminal.
 
     The bounds on the optimum as they close, and how much of the proof is made.

@@ -15,7 +15,7 @@ from inbounds.exact.bundle import slater_bundle
 from inbounds.exact.limits import NO_LIMITS, Limits
 from inbounds.exact.lp import slater_lp
 from inbounds.exact.mixture import OPTIMAL, STALLED, Mixture, flat_margins
-from inbounds.exact.reachable import raised, well_scaled, where_reached
+from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
 from inbounds.exact.solution import policy_of
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
@@ -118,6 +118,7 @@ def slater_within(cmdp: CMDP, limits: Limits, *, scaled: bool = False, tolerance
         none = freeze(np.empty(0))
         return Slater(np.inf, Policy.uniform(cmdp), np.inf, none, freeze(np.zeros(places)))
     asked = well_scaled(cmdp)
+    require_sizes(asked)
     criterion, margins, scales = criterion_of(asked), flat_margins(asked), asked.margin_scales
     units = cmdp.margin_scales if scaled else np.ones(cmdp.n_constraints)
     found = _safest(asked, units, tolerance, limits)

@@ -17,7 +17,7 @@ from inbounds.exact.feasibility import PROGRAM_ENTRIES, Slater, infeasible, slat
 from inbounds.exact.limits import NO_LIMITS, TIME, Limits
 from inbounds.exact.lp import occupancy_lp, vertex_near
 from inbounds.exact.mixture import OPTIMAL, Mixture, Units, flat_margins
-from inbounds.exact.reachable import raised, well_scaled, where_reached
+from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
 from inbounds.exact.solution import Solution, assemble
 from inbounds.inputs import finite_or_nan
 from inbounds.problem.cmdp import CMDP
@@ -59,6 +59,7 @@ def best_mixture(
     if not finite_or_nan(tolerance) > 0.0:
         raise InvalidInput(f"tolerance must be a number above 0, found {tolerance!r}")
     asked = well_scaled(problem)
+    require_sizes(asked)
     attempt = partial(_attempt, method=method, tolerance=tolerance, limits=limits)
     found, by = attempt(asked, progress=progress, watch=watch)
     if isinstance(found, Slater):

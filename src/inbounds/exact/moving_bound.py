@@ -25,7 +25,7 @@ from inbounds.exact.limits import Limits, Partial, state_to_resume
 from inbounds.exact.methods import best_mixture
 from inbounds.exact.mixture import OPTIMAL, Mixture, flat_margins
 from inbounds.exact.path import Path, Place
-from inbounds.exact.reachable import well_scaled
+from inbounds.exact.reachable import require_sizes, well_scaled
 from inbounds.exact.solution import Solution, assemble
 from inbounds.inputs import is_whole, whole_number
 from inbounds.problem.cmdp import CMDP
@@ -186,6 +186,7 @@ class _Walk:
 
     def __init__(self, cmdp: CMDP, k: int, points: int, tolerance: float, limits: Limits, resume: Any) -> None:
         self.cmdp, self.k, self.points, self.tolerance, self.limits = well_scaled(cmdp), k, points, tolerance, limits
+        require_sizes(self.cmdp)
         self.scales = self.cmdp.margin_scales
         self.ends: _Ends | None = None
         self.state: Any = None

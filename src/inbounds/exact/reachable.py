@@ -29,22 +29,25 @@ _RAISED = 1e-8
 def well_scaled(problem: CMDP) -> CMDP:
     """The same question, its rewards and signals at unreachable states clipped to their range at all others.
 
-    Refuses units in which results would not fit a double. It is `problem` itself where nothing needs to be clipped.
+    It is `problem` itself where nothing needs to be clipped.
     """
     reached = criterion_of(problem).reached
-    reward, signals = problem.reward, [constraint.signal for constraint in problem.constraints]
-    if not np.all(reached):
-        at = reached[problem.pairs.states]
-        reward, *signals = (_clipped(values, at) for values in (reward, *signals))
-    _require_size(float(np.abs(reward).max()), "the reward")
-    for constraint, signal in zip(problem.constraints, signals, strict=True):
-        size = max(float(np.abs(signal).max()), abs(constraint.bound))
-        _require_size(size, f"constraint {constraint.name!r}")
-    same = reward is problem.reward and all(s is c.signal for s, c in zip(signals, problem.constraints, strict=True))
-    if same:
+    if np.all(reached):
         return problem
-    constraints = [replace(c, signal=signal) for c, signal in zip(problem.constraints, signals, strict=True)]
-    return problem.asking(reward=reward, constraints=constraints)
+    at, constraints = reached[problem.pairs.states], problem.constraints
+    reward, *signals = (_clipped(values, at) for values in (problem.reward, *problem.signals))
+    if reward is problem.reward and all(s is c.signal for s, c in zip(signals, constraints, strict=True)):
+        return problem
+    clipped = [replace(c, signal=signal) for c, signal in zip(constraints, signals, strict=True)]
+    return problem.asking(reward=reward, constraints=clipped)
+
+
+def require_sizes(asked: CMDP) -> None:
+    """Refuse units in which results would not fit a double, by name."""
+    _require_size(float(np.abs(asked.reward).max()), "the reward")
+    for constraint in asked.constraints:
+        size = max(float(np.abs(constraint.signal).max()), abs(constraint.bound))
+        _require_size(size, f"constraint {constraint.name!r}")
 
 
 def raised(problem: CMDP, asked: CMDP, prices: Floats, value_function: Floats, reward_weight: float = 1.0) -> Floats:

@@ -552,7 +552,7 @@ def _shifted(cmdp: CMDP, vector: Floats, shifts: list[float]) -> float:
     shift = math.fsum(shifts)
     # Two products, correctly rounded sums and a division: 6 roundings of `start`; 3 of `shift` and of the sum.
     allowance = 16.0 * UNIT * (size + abs(shift))
-    if criterion.start and np.any(first[cmdp.initial > 0.0]):
+    if size > 0.0 or (criterion.start and np.any(first[cmdp.initial > 0.0])):
         allowance += 2.0 * cmdp.n_states * UNDERFLOW
     bound = start + shift + allowance
     return bound if math.isfinite(bound) else math.inf
