@@ -105,7 +105,7 @@ def tiny_slater(seed: int) -> ib.CMDP:
 def unreachable_costs(seed: int) -> ib.CMDP:
     """States that nothing leads to, with signals and rewards of 1e8; without them a problem like any other."""
     rng = np.random.default_rng((3, seed))
-    plain = _plain(rng, CRITERIA[seed % 3])
+    plain = _plain(rng, CRITERIA[seed % len(CRITERIA)])
     n_states, n_pairs = len(plain["initial"]), len(plain["reward"])
     more = int(rng.integers(1, 4))
     inside = ib.Policy.uniform(ib.CMDP(**plain, constraints=()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -97,6 +98,14 @@ def test_an_interruption_while_proving_loses_nothing(unbroken):
     partial = caught.value.partial
     assert partial.gap <= 1e-7
     assert_same_bits(ib.solve(cmdp, "bundle", resume=partial), unbroken)
+
+
+def test_the_time_limit_holds_for_the_proof_too(unbroken):
+    cmdp = garnet()
+    best = ib.solve(cmdp, "bundle", time_limit=0.5, proof_progress=lambda done, total: time.sleep(0.5))
+    assert best.status == "time limit" and best.certificate is None
+    assert best.upper_bound >= unbroken.reward - 1e-12
+    assert_same_bits(ib.solve(cmdp, "bundle", resume=best.partial), unbroken)
 
 
 @pytest.mark.parametrize("method", ["auto", "bundle", "lp", "polish"])

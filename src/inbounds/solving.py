@@ -103,13 +103,12 @@ def solve(
 
     try:
         found, by = best_mixture(problem, method, tolerance=tolerance, progress=progress, limits=limits, watch=watch)
-        if limits.over and certificate:
-            found = found._replace(status=TIME)
-        if certificate and found.status != TIME:
-            best = certified(problem, found, method=by, progress=proof_progress)
-            best = _better(problem, best, tolerance, limits) if method == "auto" and by == "lp" else best
-        else:
-            best = assemble(problem, found, method=by)
+        best = None if not certificate or limits.over else _proved(problem, found, by, proof_progress, limits)
+        if best is None:
+            late = TIME if certificate else found.status
+            best = assemble(problem, found._replace(status=late), method=by)
+        elif method == "auto" and by == "lp":
+            best = _better(problem, best, tolerance, limits)
         if best.status == OPTIMAL:
             allowed = 1.01 * gap_allowed(well_scaled(problem), best.upper_bound, tolerance)
             return replace(best, status=UNPROVED if not best.in_bounds else OPTIMAL if best.gap <= allowed else STALLED)
@@ -120,6 +119,23 @@ def solve(
     except KeyboardInterrupt as interrupted:
         interrupted.partial = known("interrupted")  # type: ignore[attr-defined]
         raise
+
+
+def _proved(
+    problem: CMDP, found: Mixture, method: str, progress: Callable[[int, int], None] | None, limits: Limits
+) -> Solution | None:
+    """The certified answer; None when the time is over first."""
+
+    def step(done: int, total: int) -> None:
+        if progress is not None:
+            progress(done, total)
+        if limits.over and done < total:
+            raise Stopped(TIME)
+
+    try:
+        return certified(problem, found, method=method, progress=step)
+    except Stopped:
+        return None
 
 
 def _better(problem: CMDP, best: Solution, tolerance: float, limits: Limits) -> Solution:
