@@ -1,4 +1,4 @@
-# make demo      the paper's experiment: figures, a table, and where they are
+# make demo      the paper's experiment: its figures, what of its claim holds, and where the files are
 # make quick     the fast tests, within half a minute: what to run while working
 # make test      every test
 # make check     style, types, the order of imports and every test: what has to pass before a change lands
@@ -6,6 +6,7 @@
 # make coverage  which lines the tests run, compiled kernels included
 # make wheel     build the wheel, install it in an environment of its own, and test that
 # make hooks     check what is committed, at every commit
+# make fuzz      attacks on every answer, proof and file, with processes that may be killed: at most half an hour
 # make bench     the measurements of benchmarks/
 # Each target sets up .venv by itself, and does it again only when pyproject.toml changes.
 
@@ -15,7 +16,7 @@ READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 PYTEST := -m pytest -n auto
 
-.PHONY: demo quick test check lint format coverage wheel hooks bench clean
+.PHONY: demo quick test check lint format coverage wheel hooks fuzz bench clean
 
 demo: $(READY)
 	$(BIN)/inbounds reproduce queue
@@ -63,6 +64,9 @@ wheel: $(READY)
 
 hooks: $(READY)
 	$(BIN)/pre-commit install
+
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz
 
 bench: $(READY)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 import inbounds as ib
-from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import draw_next
 
@@ -49,10 +49,10 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
     return drawn
 
 
-def extract(state: State, constants: Constants, simulator: ib.Simulator) -> tuple[ib.Policy, np.ndarray]:
+def extract(state: State, constants: Constants, simulator: ib.Simulator) -> Answer:
     offsets = simulator.pairs.offsets
     chosen = [first + int(np.argmax(state.values[first:last])) for first, last in pairwise(offsets)]
-    return ib.Policy.deterministic(simulator, np.array(chosen)), np.empty(0)
+    return Answer(ib.Policy.deterministic(simulator, np.array(chosen)), np.empty(0))
 
 
 QLearning.algorithm = Algorithm("Q-learning", "Watkins (1989)", prepare, advance, extract, constrained=False)

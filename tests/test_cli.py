@@ -61,6 +61,19 @@ def test_learn_is_judged_exactly_and_reproducible() -> None:
     assert ("IN BOUNDS" in text) and ("guarantee none" in text)
 
 
+def test_learn_in_the_problems_own_units() -> None:
+    arguments = ("learn", "queue", "--preset", "paper", "--slater", "0.2", "--samples", "2000")
+    given = json.loads(run(*arguments, "--scale", "none", "--json").output)
+    assert given["scale"] == "none" and "rewards in [0, 5], not in [0, 1]" in given["guarantee"]
+    queue = ib.zoo.queue()
+    learned = ib.learn(queue.simulator(scale=False), ib.CSPDA(slater=0.2), samples=2_000, seed=0)
+    assert given["policy"] == learned.policy.probabilities.tolist()
+    scaled = json.loads(run(*arguments, "--json").output)
+    assert scaled["scale"] == "theory" and scaled["policy"] != given["policy"] and "units" not in scaled["guarantee"]
+    assert "units as given" in run(*arguments, "--scale", "none").output
+    assert run(*arguments, "--scale", "metres").exit_code == 2
+
+
 def test_plan_says_what_both_constants_cost() -> None:
     output = run("plan", "queue", "--epsilon", "0.1").output
     assert "1195.5" in output and "0.02" in output and "56,087" in output
@@ -81,8 +94,11 @@ def test_reproduce_writes_where_it_says(tmp_path: Path) -> None:
     )
     assert result.exit_code == 0
     assert f"The pictures are in {tmp_path / 'out'}" in result.output
-    assert "LP optimum 4.644858" in result.output
-    assert (tmp_path / "out" / "figure-2-constraints.png").exists()
+    assert "Optimum 4.644858" in result.output
+    for part in ("costs as printed", "costs scaled", "practical preset", "kappa > 0 in bounds", "over delta"):
+        assert part in result.output
+    for name in ("as-printed", "figure-1-reward", "figure-2-constraints", "figure-3-error-bars", "figure-4-delta"):
+        assert (tmp_path / "out" / f"{name}.png").exists()
 
 
 def test_algorithms_lists_every_fact_and_explains_one() -> None:

@@ -221,3 +221,11 @@ def test_the_page_shows_the_example_and_the_example_is_short_and_right() -> None
         assert ib.evaluate(queue, run.policy).total_reward == pytest.approx(5.659335557513892, abs=0.05)
     with pytest.raises(ib.InvalidInput, match="Q-learning knows no constraints, and this problem has 2"):
         ib.learn(ib.zoo.queue().simulator(), q_learning()(), samples=100)
+
+
+def test_learners_can_be_compared_in_the_users_units(small: Comparison) -> None:
+    settings = {"cspda": ib.CSPDA.practical(slater=0.2)}
+    given = ib.compare(ib.zoo.queue(), settings, **SMALL, scale=False).entry("cspda")
+    run = ib.learn(ib.zoo.queue().simulator(scale=False), settings["cspda"], samples=3_000, seed=1)
+    assert given.rewards[1, -1] == ib.evaluate(ib.zoo.queue(), run.policy).total_reward
+    assert not np.array_equal(given.rewards, small.entry("cspda").rewards)

@@ -224,6 +224,20 @@ print(*u)
     assert in_another_process({"NUMBA_CACHE_DIR": str(tmp_path / "file")}, script) == ["0.0", "4.0"]
 
 
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    script = """
+import resource
+import numpy as np
+from inbounds.algorithms.kernels import project_prices
+resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+u = np.array([-5.0, 5.0])
+project_prices(u, 4.0)
+print(*u)
+"""
+    pytest.importorskip("resource")
+    assert in_another_process({"NUMBA_CACHE_DIR": str(tmp_path)}, script) == ["0.0", "4.0"]
+
+
 def test_small_problems_wait_for_no_compiler(tmp_path: Path) -> None:
     """The first answer of a new installation, in every criterion, and that there is none."""
     script = """

@@ -20,7 +20,7 @@ from numba.core.dispatcher import Dispatcher
 
 import inbounds as ib
 from inbounds.algorithms import ALGORITHMS
-from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared
 from inbounds.algorithms.known import in_scaled_units, known_model
 from inbounds.cli import main
 from inbounds.numerics.compiled import interpreted
@@ -160,9 +160,36 @@ def user_simulator(cmdp: ib.CMDP, record: list[tuple[Any, Any]] | None = None) -
     )
 
 
+AVERAGED = {
+    "crpo": {"occupancy"},
+    "cspda": {"occupancy", "prices", "values"},
+    "ucbvi-gamma": set(),
+    "npg-pd": {"occupancy", "prices"},
+    "pdsc": {"occupancy", "prices"},
+    "triple-qa": {"occupancy", "prices"},
+    "concave-cspda": {"occupancy", "prices", "values"},
+    "randomized-primal-dual": {"occupancy", "prices", "values"},
+    "model-based": {"occupancy", "prices"},  # of iterations; a linear program averages nothing
+    "opg-pd": set(),
+    "rpg-pd": set(),
+}
+"""What each algorithm may hand out in ``run.averages``."""
+
+
+def kept(averages: Averages) -> dict[str, np.ndarray]:
+    return {each.name: array for each in fields(averages) if (array := getattr(averages, each.name)) is not None}
+
+
+def same_averages(one: Averages, other: Averages) -> bool:
+    return kept(one).keys() == kept(other).keys() and all(
+        np.array_equal(array, kept(other)[name]) for name, array in kept(one).items()
+    )
+
+
 def same(one: Any, other: Any) -> bool:
     return (
-        np.array_equal(one.policy.probabilities, other.policy.probabilities)
+        same_averages(one.averages, other.averages)
+        and np.array_equal(one.policy.probabilities, other.policy.probabilities)
         and np.array_equal(one.prices, other.prices, equal_nan=True)
         and one.samples[-1] == other.samples[-1]
     )
@@ -192,6 +219,40 @@ def test_returns_a_policy_of_the_problem_and_prices_if_it_has_any(settings: Any,
         assert np.all(np.isfinite(run.prices)) and np.all(run.prices >= 0.0)
     assert ib.evaluate(cmdp, run.policy).margins.shape == (cmdp.n_constraints,)
     assert run.settings and run.guarantee
+
+
+@EVERY
+@ALL_PROBLEMS
+def test_averages_are_handed_out_at_every_checkpoint(settings: Any, problem: str) -> None:
+    """Occupancies that sum to one, prices that are those of the run, a value for every state; read-only, all three."""
+    cmdp, name = problem_for(settings, problem), settings.algorithm.name.lower().replace(" ", "-")
+    run = ib.learn(cmdp.simulator(), settings, samples=1500, seed=0, checkpoints=[200, 1000])
+    assert len(run.averages_at) == len(run.policies) and run.averages is run.averages_at[-1]
+    planned = isinstance(settings, ib.ModelBased) and settings.plan == "lp"
+    assert set(kept(run.averages)) == (set() if planned else AVERAGED[name]) or (
+        isinstance(settings, ib.CRPO) and not kept(run.averages)  # no iterate was in bounds
+    )
+    shapes = {"occupancy": cmdp.n_pairs, "prices": cmdp.n_constraints, "values": cmdp.n_states}
+    for averages in run.averages_at:
+        for what, array in kept(averages).items():
+            assert array.shape == (shapes[what],) and np.all(np.isfinite(array)) and not array.flags.writeable
+        if averages.occupancy is not None:
+            assert averages.occupancy.sum() == pytest.approx(1.0, abs=1e-12) and np.all(averages.occupancy >= 0.0)
+    if run.averages.prices is not None:
+        np.testing.assert_array_equal(run.averages.prices, run.prices)
+
+
+@EVERY
+@SOME_PROBLEMS
+def test_in_the_users_units_it_runs_and_says_what_its_guarantee_is_worth(settings: Any, problem: str) -> None:
+    cmdp = problem_for(settings, problem)
+    given = cmdp.asking(reward=100.0 * cmdp.reward - 30.0)
+    run = ib.learn(given.simulator(scale=False), settings, samples=1500, seed=0)
+    sums = cmdp.pairs.sum_by_state(run.policy.probabilities)
+    np.testing.assert_allclose(sums, 1.0, rtol=0.0, atol=1e-12)
+    assert np.all(run.policy.probabilities >= 0.0)
+    assert run.guarantee.startswith("none: ") and "rewards in [" in run.guarantee
+    assert "units" not in ib.learn(given.simulator(), settings, samples=1500, seed=0).guarantee
 
 
 @EVERY
@@ -405,8 +466,10 @@ MORE = {
     "cspda": {
         "algorithms/concave_cspda.py",  # extends it
         "algorithms/paper_plan.py",  # the settings of its theorem
+        "algorithms/saddle_point.py",  # the game whose saddle point it seeks
         "cli/learn.py",  # its default
         "studies/reproduction.py",  # its paper's experiment
+        "studies/theorems.py",  # its paper's theorems
     }
 }
 """What the library has of its own accord about the algorithm that it grew out of."""
@@ -455,7 +518,7 @@ InTurn.algorithm = Algorithm(
         Counted(np.zeros(simulator.pairs.n_pairs)), None, 0, {}, "none"
     ),
     advance=count_in_turn,
-    extract=lambda state, constants, simulator: (
+    extract=lambda state, constants, simulator: Answer(
         ib.Policy.from_occupancy(simulator, state.draws),
         np.zeros(simulator.n_constraints),
     ),

@@ -15,6 +15,7 @@ import pytest
 
 import inbounds as ib
 from inbounds.algorithms.cspda import Constants, State, advance, average_occupancy, formulas, prepare
+from inbounds.algorithms.kernels import average_values
 from inbounds.numerics.compiled import interpreted
 from naive_cspda import cspda, dense, gradients, ragged
 from uniforms import Uniforms, watched
@@ -30,11 +31,6 @@ def prepared(cmdp: ib.CMDP, settings: ib.CSPDA, samples: int, seed: int = 0) -> 
 
 def average_prices(state: State) -> np.ndarray:
     return state.price_sums / state.steps[1]
-
-
-def average_values(state: State) -> np.ndarray:
-    values, sums, accounted = state.values.T
-    return (sums + values * (state.steps[1] - accounted)) / state.steps[1]
 
 
 def totals(settings: ib.CSPDA, samples: int, seeds: range) -> np.ndarray:
@@ -451,7 +447,25 @@ def test_a_guarantee_is_stated_only_when_every_condition_holds() -> None:
         text = guarantee(ib.CSPDA(**(covered | broken)), samples)
         assert text.startswith("none: ") and reason in text
     assert "estimated Slater constant" in guarantee(ib.CSPDA(constant=1195.5), 100_000)
+    assert "estimated Slater constant" in guarantee(ib.CSPDA(constant=1195.5, kappa=0.0), 100_000)
+    assert "differ from the paper's formulas" in guarantee(ib.CSPDA(slater=0.2, kappa=0.0, alpha=0.1), 100_000)
     assert guarantee(ib.CSPDA.practical(slater=0.2), 100_000).startswith("none: ")
+
+
+def test_without_kappa_it_is_the_corollary_whatever_the_constant() -> None:
+    """T = c^2 K n log n / ((1 - gamma)^2 phi^2 eps^2) with eps = 0.05: within 2 eps, and margins >= -2 eps phi.
+
+    The constant is in no setting of such a run, so it changes nothing; with too few samples the statement is empty.
+    """
+    enough = math.ceil(1195.5**2 * 2 * 96 * math.log(96) / (0.5**2 * 0.2**2 * 0.05**2))
+    for constant in (0.02, 1195.5):
+        text = guarantee(ib.CSPDA(slater=0.2, kappa=0.0, constant=constant), enough)
+        assert text == (
+            "the paper's Corollary 2: over runs, the expected margins are >= -0.02 and the expected reward is within "
+            "0.1 of the optimum (scaled units), if the Slater constant is right"
+        )
+        text = guarantee(ib.CSPDA(slater=0.2, kappa=0.0, constant=constant), 100_000)
+        assert text.startswith("the paper's Corollary 2: ") and text.endswith("at so few samples that says nothing")
 
 
 # ---- the rule for an unknown Slater constant

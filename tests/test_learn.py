@@ -153,3 +153,27 @@ def test_bad_arguments_are_named(arguments: dict, message: str) -> None:
     good = {"simulator": SIMULATOR, "algorithm": SETTINGS, "samples": 1000}
     with pytest.raises(ib.InvalidInput, match=message):
         ib.learn(**(good | arguments))
+
+
+def test_a_guarantee_ends_where_the_units_break_its_ranges() -> None:
+    given = QUEUE.simulator(scale=False)
+    beyond = f"the units are as given, and the theory assumes others: {given.beyond_the_theory}"
+    assert loop.within_ranges("the theorem", SIMULATOR) == "the theorem"
+    assert loop.within_ranges("the theorem", given) == f"none: {beyond}"
+    assert loop.within_ranges("none: scaled constants", given) == f"none: scaled constants; and {beyond}"
+    free = QUEUE.unconstrained()
+    promised, broken = (
+        ib.learn(free.simulator(scale), ib.RandomizedPrimalDual(), samples=100, seed=0).guarantee
+        for scale in (True, False)
+    )
+    assert not promised.startswith("none")
+    assert broken == ("none: the units are as given, and the theory assumes others: rewards in [0, 5], not in [0, 1]")
+
+
+def test_prices_are_in_the_users_units_whatever_the_learner_sees() -> None:
+    """The best policy of the empirical model has the same prices, in whatever units that model was."""
+    settings = ib.ModelBased.practical(kappa=0.0)
+    scaled, given = (
+        ib.learn(QUEUE.simulator(scale), settings, samples=96 * 200, seed=1).prices for scale in (True, False)
+    )
+    np.testing.assert_allclose(scaled, given, rtol=1e-6)

@@ -131,10 +131,32 @@ def test_cspda_is_proved_like_any_other_learner_and_tightened_when_it_fails() ->
         assert run.policy is not None
         judged.append(ib.evaluate(QUEUE, run.policy))
     assert all(one.in_bounds for one in judged)
-    source = learning.AlgorithmSource(Evidence(QUEUE.simulator()), np.random.default_rng(0), settings)
+    source = learning.AlgorithmSource(
+        Evidence(QUEUE.simulator()), np.random.default_rng(0), settings, QUEUE.simulator()
+    )
     source.kappa = 0.01
-    source.failed(-0.02)
+    source.failed(np.array([0.3, -0.02]))
     assert source.settings.kappa == pytest.approx(0.04) and source.settings.slater == 0.2
+
+
+def test_proofs_are_the_same_whatever_units_the_learner_sees() -> None:
+    """They are made in scaled units. Rewards from 50 to 100, where a range of [0, 1] would prove nonsense."""
+    problem = QUEUE.asking(reward=50.0 + 10.0 * QUEUE.reward)
+    runs = [ib.learn_certified(problem.simulator(scale), samples=50_000, seed=2) for scale in (True, False)]
+    assert runs[0].reason == runs[1].reason
+    assert runs[0].certificate is not None and runs[1].certificate is not None
+    assert runs[0].certificate.to_dict() == runs[1].certificate.to_dict()
+    assert runs[0].certificate.reward_lower > 50.0
+
+
+def test_a_learner_in_the_users_units_is_proved_and_tightened_in_them() -> None:
+    settings, given = ib.CSPDA(slater=0.2), QUEUE.simulator(scale=False)
+    run = ib.learn_certified(given, samples=300_000, seed=0, learner=settings)
+    assert run.policy is not None and ib.evaluate(QUEUE, run.policy).in_bounds
+    source = learning.AlgorithmSource(Evidence(given.scaled), np.random.default_rng(0), settings, given)
+    source.kappa = 0.01
+    source.failed(np.array([-0.02, -0.03]))  # of 5 and of 1.68
+    assert source.settings.kappa == pytest.approx(0.01 + 1.5 * 0.02 * 5.0)
 
 
 def test_the_margin_asked_for_is_what_the_proof_needs() -> None:

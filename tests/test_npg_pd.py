@@ -33,7 +33,8 @@ def after(cmdp: ib.CMDP, settings: ib.NPGPD, samples: int, seed: int) -> tuple[S
     simulator, rng = cmdp.simulator(), np.random.default_rng(seed)
     start = prepare(settings, simulator, samples, rng)
     settings.algorithm.advance(start.state, start.constants, simulator.open(), rng, 0, samples)
-    return start.state, *settings.algorithm.extract(start.state, start.constants, simulator)
+    answer = settings.algorithm.extract(start.state, start.constants, simulator)
+    return start.state, answer.policy, answer.prices
 
 
 # ---- against the dense transcription
@@ -53,7 +54,7 @@ def test_exact_runs_equal_the_dense_transcription(problem: str, average: str) ->
         npg_pd(eta_1, eta_2, kappa, 0.2, cmdp.discount),
         restart=iterations // 2 if average == "second half" else 0,
     )
-    policy, prices = iterate_plug_in(
+    policy, prices, _ = iterate_plug_in(
         ib.NPGPD(slater=0.2, kappa=kappa, average=average), in_scaled_units(cmdp)[1], iterations
     )
     theirs = ib.Policy.from_occupancy(cmdp, naive.average, otherwise=ib.Policy(cmdp.pairs, naive.policy))
@@ -137,8 +138,8 @@ def test_without_constraints_it_is_policy_iteration_with_a_soft_step() -> None:
 def test_kappa_is_a_tighter_bound() -> None:
     """kappa on a model is the same as the model with every (scaled) bound tightened by it."""
     cmdp = in_scaled_units(ragged(2))[1]
-    tightened, prices = iterate_plug_in(ib.NPGPD(slater=0.1, kappa=0.03), cmdp, 300)
-    theirs, their_prices = iterate_plug_in(ib.NPGPD(slater=0.1), cmdp.tightened(np.full(2, 0.03)), 300)
+    tightened, prices, _ = iterate_plug_in(ib.NPGPD(slater=0.1, kappa=0.03), cmdp, 300)
+    theirs, their_prices, _ = iterate_plug_in(ib.NPGPD(slater=0.1), cmdp.tightened(np.full(2, 0.03)), 300)
     np.testing.assert_allclose(tightened.probabilities, theirs.probabilities, rtol=0.0, atol=1e-9)
     np.testing.assert_allclose(prices, their_prices, rtol=0.0, atol=1e-9)
 

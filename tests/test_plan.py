@@ -9,30 +9,32 @@ import pytest
 
 import inbounds as ib
 from inbounds.algorithms.cspda import prepare
-from inbounds.algorithms.paper_plan import Sizes
+from inbounds.algorithms.paper_plan import Bounds, Settings, Sizes, proved_bounds
 
 QUEUE = ib.zoo.queue()
 SIZES = Sizes(6, 96, 2, 0.5)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 0.99])
-@pytest.mark.parametrize("which", ["proof", "experiment"])
+@pytest.mark.parametrize("which", ["statement", "proof", "corollary", "experiment"])
 def test_formulas(epsilon: float, which: str) -> None:
-    """Theorem 2 with eps = epsilon / 4: its proof gives 4 eps where Theorem 3 says eps."""
+    """Theorem 2 with eps = epsilon / 4: its proof gives 4 eps where Theorem 3 says eps. The corollary's: 2 eps."""
     settings = getattr(ib.plan(SIZES, epsilon=epsilon, slater=0.2), which)
-    constant = {"proof": 1195.5, "experiment": 0.02}[which]
-    eps, phi, rate = epsilon / 4, 0.2, 0.5
-    T = constant**2 * 2 * 96 * math.log(96) / (rate**2 * phi**2) * max(16, 4 * phi**2, 1 / eps**2)
+    constant = 0.02 if which == "experiment" else 1195.5
+    phi, rate, eps = 0.2, 0.5, epsilon / {"statement": 1, "proof": 4, "corollary": 2, "experiment": 4}[which]
+    most = 1 / eps**2 if which == "corollary" else max(16, 4 * phi**2, 1 / eps**2)
+    T = constant**2 * 2 * 96 * math.log(96) / (rate**2 * phi**2) * most
     assert settings.constant == constant
     assert settings.samples == pytest.approx(T, rel=1e-12, abs=1.0) and settings.samples >= T * (1.0 - 1e-12)
     T = settings.samples
-    assert settings.kappa == pytest.approx(2 * constant / rate * math.sqrt(2 * 96 * math.log(96) / T), rel=1e-12)
+    kappa = 0.0 if which == "corollary" else 2 * constant / rate * math.sqrt(2 * 96 * math.log(96) / T)
+    assert settings.kappa == pytest.approx(kappa, rel=1e-12)
     assert settings.alpha == pytest.approx(math.sqrt(6) / (rate * phi * math.sqrt(2 * T)), rel=1e-12)
     assert settings.beta == pytest.approx(rate * phi * math.sqrt(math.log(96) / (96 * T)), rel=1e-12)
     assert settings.shift == pytest.approx(108.0, rel=1e-12)
     # The theory ties kappa to the target: kappa = 2 eps phi, never above phi / 2.
     assert settings.kappa <= phi / 2
-    if which == "proof":
+    if which in ("statement", "proof") and 1 / eps**2 > 16:
         assert settings.kappa == pytest.approx(2 * eps * phi, rel=1e-6)
 
 
@@ -46,9 +48,10 @@ def test_the_target_costs_sixteen_times_the_statement_of_the_theorem() -> None:
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 0.99])
 def test_the_guarantee_covers_the_proof_s_settings_and_not_the_experiment_s(epsilon: float) -> None:
     plan = ib.plan(QUEUE, epsilon=epsilon, slater=0.2)
-    for settings, covered in ((plan.proof, True), (plan.experiment, False)):
+    for settings, covered in ((plan.proof, True), (plan.corollary, True), (plan.experiment, False)):
+        kappa = 0.0 if settings is plan.corollary else None
         start = prepare(
-            ib.CSPDA(slater=0.2, constant=settings.constant),
+            ib.CSPDA(slater=0.2, constant=settings.constant, kappa=kappa),
             QUEUE.simulator(),
             settings.samples,
             np.random.default_rng(0),
@@ -75,11 +78,35 @@ def test_one_pair_needs_one_sample() -> None:
     assert ib.plan(Sizes(1, 1, 1, 0.5), epsilon=0.1, slater=1.0).proof.samples == 1
 
 
-def test_the_table_shows_both_constants() -> None:
+def test_the_table_shows_which_constant_each_promise_needs() -> None:
     lines = str(ib.plan(QUEUE, epsilon=0.1)).splitlines()
-    assert lines[0].split() == ["proof", "experiment"] and len({len(line) for line in lines}) == 1
-    assert "1195.5" in lines[2] and "0.02" in lines[2]
-    assert [line.split()[0] for line in lines[4:]] == ["kappa", "alpha", "beta", "M"]
+    assert lines[0].split() == ["statement", "proof", "corollary", "experiment"]
+    assert lines[2].split() == ["constant", "c~1", "1195.5", "1195.5", "1195.5", "0.02"]
+    assert [line.split()[0] for line in lines[4:8]] == ["kappa", "alpha", "beta", "M"]
+    assert len({len(line) for line in lines[:8]}) == 1
+    assert lines[8:] == [
+        "statement: Theorem 3 prints a reward within 0.1; its proof gives 0.4, and margins >= 0",
+        "proof: Theorem 3: reward within 0.1, and margins >= 0",
+        "corollary: Corollary 2: reward within 0.1, and margins >= -0.02",
+        "experiment: none: no theorem covers this constant",
+    ]
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.2])
+def test_each_reading_keeps_its_promise_by_the_bounds_that_the_proofs_give(epsilon: float) -> None:
+    plan = ib.plan(SIZES, epsilon=epsilon, slater=0.2)
+
+    def bounds(settings: Settings) -> Bounds:
+        return proved_bounds(SIZES, 0.2, settings.samples, settings.kappa)
+
+    assert bounds(plan.statement).policy_gap == pytest.approx((3 + 0.2) * epsilon, rel=1e-6)  # at most 4 epsilon
+    assert bounds(plan.proof).policy_gap == pytest.approx((3 + 0.2) / 4 * epsilon, rel=1e-6)  # at most epsilon
+    assert bounds(plan.corollary).policy_gap == pytest.approx((1 + 0.2) / 2 * epsilon, rel=1e-6)
+    assert bounds(plan.corollary).policy_margin == pytest.approx(-0.2 * epsilon, rel=1e-6)
+    for settings in (plan.statement, plan.proof):  # T is rounded up
+        assert bounds(settings).policy_margin == pytest.approx(0.0, abs=1e-9)
+        assert bounds(settings).occupancy_margin == pytest.approx(settings.kappa / 2, rel=1e-9)
+    assert bounds(plan.experiment).policy_margin < -1.0  # margins are at least -1 anyway
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.algorithms.randomized_primal_dual import Constants, State, advance, average_policy, formulas, prepare
+from inbounds.algorithms.kernels import average_values
+from inbounds.algorithms.randomized_primal_dual import (
+    Constants,
+    State,
+    advance,
+    average_occupancy,
+    average_policy,
+    formulas,
+    prepare,
+)
 from inbounds.numerics.compiled import interpreted
 from naive_cspda import Dense, dense, ragged
 from uniforms import Uniforms
@@ -19,18 +28,21 @@ PROBLEMS = {"queue": QUEUE, "ragged": ragged(0), "no future": ragged(0, discount
 EACH_PROBLEM = pytest.mark.parametrize("cmdp", PROBLEMS.values(), ids=PROBLEMS)
 
 
-def naive(cmdp: ib.CMDP, rng: np.random.Generator, steps: int, *, alpha: float, beta: float, M: float) -> np.ndarray:
-    """The average policy [n] of the paper's method, dense, line by line, with q uniform.
+def naive(
+    cmdp: ib.CMDP, rng: np.random.Generator, steps: int, *, alpha: float, beta: float, M: float
+) -> tuple[np.ndarray, ...]:
+    """The averages of pi [n], mu [n] and v [S] of the paper's method, dense, line by line, with q uniform.
 
     One uniform each for the state, the action and the next state, in this order.
     """
     d = dense(cmdp)
     n, n_states, theta, q = len(d.r), len(d.rho), 1.0 - d.gamma, 1.0 / len(d.rho)
-    xi, v, total = np.full(n_states, q), np.zeros(n_states), np.zeros(n)
+    xi, v, sums = np.full(n_states, q), np.zeros(n_states), (np.zeros(n), np.zeros(n), np.zeros(n_states))
     pi = 1.0 / np.bincount(d.state)[d.state]
     for _ in range(steps):
-        total += pi
         p = (1.0 - theta) * xi + theta * q
+        for total, iterate in zip(sums, (pi, p[d.state] * pi, v), strict=True):
+            total += iterate
         x = rng.random()
         if x < theta:
             i = int(x / theta * n_states)
@@ -48,7 +60,7 @@ def naive(cmdp: ib.CMDP, rng: np.random.Generator, steps: int, *, alpha: float, 
         pi[k] *= growth
         xi /= xi.sum()
         pi[row] /= pi[row].sum()
-    return total / steps
+    return tuple(total / steps for total in sums)
 
 
 def prepared(
@@ -88,10 +100,10 @@ def test_the_two_gradients_are_unbiased(cmdp: ib.CMDP, shift: str | None, delta:
     before.tree[n_states : constants.levels[1]] = 0.0
     assert len(constants.levels) == 2  # one node: the weights are the whole tree
     before.policy[:] = ib.Policy.from_occupancy(cmdp, rng.random(n) + 0.1).probabilities
-    before.values[:] = rng.uniform(0.2, 0.8, n_states) / (1.0 - d.gamma)
+    before.values[:, 0] = rng.uniform(0.2, 0.8, n_states) / (1.0 - d.gamma)
     before.baseline[0] = rng.normal()
     M = before.baseline[0] if shift == "baseline" else constants.shift
-    v, pi, theta = before.values.copy(), before.policy.copy(), 1.0 - d.gamma
+    v, pi, theta = before.values[:, 0].copy(), before.policy.copy(), 1.0 - d.gamma
     p = (1.0 - theta) * xi + theta / n_states
     step = interpreted(advance)
 
@@ -126,7 +138,7 @@ def test_the_two_gradients_are_unbiased(cmdp: ib.CMDP, shift: str | None, delta:
                         zeta = (1.0 - delta) * pi[k] + delta / (last - first)
                         assert state.baseline[0] == pytest.approx(M + 1e-3 * p[s] * zeta * excess, abs=1e-12)
                     mean_mu[k] += probability * excess
-                    mean_v += probability * (v - state.values) / alpha
+                    mean_v += probability * (v - state.values[:, 0]) / alpha
                     mass += probability
     grad_mu, grad_v = lagrangian_gradients(d, p[d.state] * pi, v)
     assert mass == pytest.approx(1.0, abs=1e-12)
@@ -165,8 +177,9 @@ def test_values_stay_in_their_box() -> None:
     highest, touched = 1.0 / (1.0 - cmdp.discount), set()
     for until in range(1, 2001):
         advance(state, constants, world, rng, until - 1, until)
-        assert np.all((state.values >= 0.0) & (state.values <= highest))
-        touched |= {edge for edge in (0.0, highest) if np.any(state.values == edge)}
+        values = state.values[:, 0]
+        assert np.all((values >= 0.0) & (values <= highest))
+        touched |= {edge for edge in (0.0, highest) if np.any(values == edge)}
     assert touched == {0.0, highest}
 
 
@@ -179,28 +192,38 @@ def test_values_stay_in_their_box() -> None:
     [
         ib.RandomizedPrimalDual(),
         ib.RandomizedPrimalDual(beta=1.0, shift=20.0),  # the weights of the states shrink to 1e-100 and are rescaled
+        # Totals that grow by far more than 2^20 between two rescalings: a running sum of 1 / W would lose its digits.
+        ib.RandomizedPrimalDual(beta=0.05, shift=0.0, exploration=0.3),
         ib.RandomizedPrimalDual.practical(),
     ],
-    ids=["paper", "rescaled", "practical"],
+    ids=["paper", "rescaled", "growing", "practical"],
 )
-def test_the_lazy_average_equals_the_dense_one_on_the_same_path(
+def test_the_lazy_averages_equal_the_dense_ones_on_the_same_path(
     cmdp: ib.CMDP, settings: ib.RandomizedPrimalDual
 ) -> None:
     samples = 3001
     state, constants, world, rng = prepared(cmdp, settings, samples)
-    total, steps, rescaled = np.zeros(cmdp.n_pairs), 0, 0
+    total, occupancy, values = np.zeros(cmdp.n_pairs), np.zeros(cmdp.n_pairs), np.zeros(cmdp.n_states)
+    steps, rescaled, theta = 0, 0, 1.0 - cmdp.discount
     for drawn in range(samples):
         if drawn == samples // 2 and settings.average == "second half":
-            total[:], steps = 0.0, 0
-        total += state.policy
-        steps += 1
+            total[:], occupancy[:], values[:], steps = 0.0, 0.0, 0.0, 0
         weights = state.tree[: cmdp.n_states].sum()
+        p = (1.0 - theta) * state.tree[: cmdp.n_states] / weights + theta / cmdp.n_states
+        total += state.policy
+        occupancy += p[cmdp.pairs.states] * state.policy
+        values += state.values[:, 0]
+        steps += 1
         assert advance(state, constants, world, rng, drawn, drawn + 1) == drawn + 1
         rescaled += state.tree[: cmdp.n_states].sum() > 1e50 * weights
         assert np.all(np.abs(cmdp.pairs.sum_by_state(state.policy) - 1.0) < 1e-14)
     assert state.steps.tolist() == [samples, steps]
     np.testing.assert_allclose(average_policy(state, cmdp), total / steps, rtol=0.0, atol=1e-12)
-    assert (rescaled > 0) == (settings.beta is not None)
+    averaged = average_occupancy(state, constants, cmdp)
+    np.testing.assert_allclose(averaged, occupancy / steps, rtol=0.0, atol=1e-12)
+    assert averaged.sum() == pytest.approx(1.0, abs=1e-12)
+    np.testing.assert_allclose(average_values(state), values / steps, rtol=0.0, atol=1e-12 / theta)
+    assert (rescaled > 0) == (settings.shift == 20.0)
 
 
 @EACH_PROBLEM
@@ -209,7 +232,7 @@ def test_the_first_steps_equal_the_dense_transcription(cmdp: ib.CMDP) -> None:
     for seed in range(3):
         state, constants, world, rng = prepared(cmdp, ib.RandomizedPrimalDual(), 10_000, seed)
         advance(state, constants, world, rng, 0, 200)
-        theirs = naive(
+        theirs, occupancy, values = naive(
             cmdp,
             np.random.default_rng(seed),
             200,
@@ -218,6 +241,8 @@ def test_the_first_steps_equal_the_dense_transcription(cmdp: ib.CMDP) -> None:
             M=constants.shift,
         )
         np.testing.assert_allclose(average_policy(state, cmdp), theirs, rtol=0.0, atol=1e-12)
+        np.testing.assert_allclose(average_occupancy(state, constants, cmdp), occupancy, rtol=0.0, atol=1e-12)
+        np.testing.assert_allclose(average_values(state), values, rtol=0.0, atol=1e-12)
         assert np.abs(theirs - ib.Policy.uniform(cmdp).probabilities).max() > 1e-3  # something was learned
 
 

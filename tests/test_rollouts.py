@@ -292,10 +292,11 @@ def test_the_average_policy_counts_the_visits_of_the_iteration_under_way() -> No
     state = some_state(TINY)
     state.row_sums[:] = [2.0, 6.0, 0.0]
     state.visits[:] = [4.0, 0.0]
-    policy, prices = average_policy(state, TINY, weight=0.5)
+    policy, prices, averages = average_policy(state, TINY, weight=0.5)
     expected = np.array([2.0, 6.0]) + 0.5 * 4.0 * state.policy[:2]
     np.testing.assert_allclose(policy.probabilities[:2], expected / expected.sum(), rtol=1e-14)
     assert policy.probabilities[2] == 1.0
+    np.testing.assert_allclose(averages.occupancy, [*(expected / expected.sum()), 0.0], rtol=1e-14)
     assert prices.tolist() == state.prices.tolist() and prices is not state.prices  # no iteration has ended
     state.price_sums[:], state.weight[:] = 3.0, 2.0
     assert average_policy(state, TINY, weight=0.0)[1].tolist() == [1.5]
@@ -316,7 +317,7 @@ def test_states_never_visited_keep_the_row_of_the_last_policy(settings: Any) -> 
     simulator, rng, record = UNREACHED.simulator(), np.random.default_rng(0), settings.algorithm
     state, constants, *_ = record.prepare(settings, simulator, 3000, rng)
     record.advance(state, constants, simulator.open(), rng, 0, 3000)
-    policy, _ = record.extract(state, constants, simulator)
+    policy = record.extract(state, constants, simulator).policy
     assert state.policy[3] > 0.9  # it has been learned, from the walks that begin there
     assert policy.probabilities[2:].tolist() == state.policy[2:].tolist()
     assert not np.array_equal(policy.probabilities[:2], state.policy[:2])

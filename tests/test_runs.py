@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.studies.runs import Curves, JudgedRun, curves, judged_run, run_arms
+from inbounds.studies.runs import Curves, JudgedRun, Task, curves, judged_run, run_arms
 
 SIZES = {"samples": 1_000, "checkpoints": [500, 1_000], "seeds": 3}
 
@@ -34,7 +34,7 @@ def test_neither_results_nor_keys_depend_on_the_number_of_workers(tmp_path: Path
 
 def test_a_run_is_what_learning_and_judging_by_hand_gives() -> None:
     queue, settings = arms()[0]
-    run = judged_run(queue, settings, 1_000, [500, 1_000], 2)
+    run = judged_run(Task(queue, settings), 1_000, [500, 1_000], 2)
     learned = ib.learn(queue.simulator(), settings, samples=1_000, seed=2, checkpoints=[500, 1_000])
     judged = [ib.evaluate(queue, policy) for policy in learned.policies]
     assert run.samples == learned.samples.tolist() and run.rewards == [one.total_reward for one in judged]
@@ -50,6 +50,15 @@ def test_what_the_journal_holds_is_not_run_again(kept: int, tmp_path: Path) -> N
     again, resumed = run_arms(arms(), **SIZES, workers=1, journal=path, progress=lambda *now: seen.append(now))
     assert resumed == kept and values(again) == values(first)
     assert seen == [(done, 6) for done in range(kept, 7)]
+
+
+def test_units_reach_the_learner_and_the_key(tmp_path: Path) -> None:
+    path, (queue, settings) = tmp_path / "runs.jsonl", arms()[0]
+    scaled, _ = run_arms([Task(queue, settings)], **SIZES, workers=1, journal=path)
+    given, resumed = run_arms([Task(queue, settings, scale=False)], **SIZES, workers=1, journal=path)
+    assert resumed == 0 and run_arms([(queue, settings)], **SIZES, workers=1, journal=path)[1] == 3
+    learned = ib.learn(queue.simulator(scale=False), settings, samples=1_000, seed=2)
+    assert given[0][2].rewards[-1] == ib.evaluate(queue, learned.policy).total_reward != scaled[0][2].rewards[-1]
 
 
 def test_labels_change_no_key_and_bounds_do(tmp_path: Path) -> None:

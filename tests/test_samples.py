@@ -265,3 +265,15 @@ def test_wrong_input_is_refused_by_name() -> None:
         certify_by_samples(HALF_HALF, simulator, samples=10)
     with pytest.raises(InvalidInput, match="simulator must be"):
         certify_by_samples(policy, cmdp, samples=10)  # type: ignore[arg-type]
+
+
+def test_certificates_are_the_same_whatever_units_learners_see() -> None:
+    """A simulator in the user's units is scaled for the proof: its rewards and margins may be of any size."""
+    big = SMALL.asking(
+        reward=5.0 + 100.0 * SMALL.reward,
+        constraints=[ib.Constraint(70.0 * c.signal, at_least=70.0 * c.bound, name=c.name) for c in SMALL.constraints],
+    )
+    one, other = (ib.certify(HALF_HALF, big.simulator(scale), samples=5_000, seed=1) for scale in (True, False))
+    assert one.to_dict() == other.to_dict()
+    with_guess = [ib.certify(HALF_HALF, big.simulator(s), samples=5_000, seed=1, value=big) for s in (True, False)]
+    assert with_guess[0].to_dict() == with_guess[1].to_dict()

@@ -142,6 +142,68 @@ def test_tabular_rewards_and_margins_are_scaled_without_shifting_margins(cmdp):
         assert not array.flags.writeable
 
 
+@given(strategies.cmdps())
+def test_without_scaling_learners_see_the_numbers_of_the_model(cmdp):
+    simulator = cmdp.simulator(scale=False)
+    world, scaling = simulator.open(), simulator.scaling
+    assert np.array_equal(world.reward, cmdp.reward) and np.array_equal(world.margins, cmdp.margins.T)
+    assert (scaling.reward_low, scaling.reward_span) == (0.0, 1.0)
+    assert scaling.margin_scales.tolist() == [1.0] * cmdp.n_constraints
+    assert simulator.reward_range.tolist() == [cmdp.reward.min(), cmdp.reward.max()]
+    assert np.array_equal(simulator.margin_ranges, np.stack([cmdp.margins.min(axis=1), cmdp.margins.max(axis=1)], 1))
+    for array in world:
+        assert not array.flags.writeable
+
+
+@given(strategies.cmdps())
+def test_the_scaled_twin_is_the_simulator_that_scales(cmdp):
+    scaled, twin = cmdp.simulator(), cmdp.simulator(scale=False).scaled
+    for ours, theirs in zip(scaled.open(), twin.open(), strict=True):
+        assert np.array_equal(ours, theirs) and ours.dtype == theirs.dtype
+    assert np.array_equal(scaled.reward_range, twin.reward_range)
+    assert np.array_equal(scaled.margin_ranges, twin.margin_ranges)
+    assert scaled.scaled is scaled and twin.scaled is twin
+    assert scaled.beyond_the_theory == ""
+
+
+def in_the_ranges(scale):
+    """Rewards from 0 to 1, margins from -1 to 1, and both ends attained: there is nothing to scale."""
+    cmdp = ib.CMDP.from_dense(
+        [[[0.5, 0.5], [0.9, 0.1]], [[0.3, 0.7], [0.0, 1.0]]],
+        reward=[[0.0, 1.0], [0.3, 0.7]],
+        constraints=[ib.Constraint([[1.0, -1.0], [0.2, 0.1]], at_least=0.0)],
+        initial=[0.5, 0.5],
+        discount=0.8,
+    )
+    return cmdp.simulator(scale)
+
+
+@pytest.mark.parametrize("settings", [ib.CSPDA(slater=0.2), ib.CRPO.practical(), ib.ModelBased.practical()])
+def test_where_nothing_has_to_be_scaled_nothing_changes(settings):
+    runs = [ib.learn(in_the_ranges(scale), settings, samples=2_000, seed=3) for scale in (True, False)]
+    assert np.array_equal(runs[0].policy.probabilities, runs[1].policy.probabilities)
+    assert np.array_equal(runs[0].prices, runs[1].prices, equal_nan=True)
+    assert runs[0].guarantee == runs[1].guarantee
+
+
+def test_ranges_beyond_those_of_the_theory_are_named():
+    queue = ib.zoo.queue()
+    assert queue.simulator().beyond_the_theory == in_the_ranges(False).beyond_the_theory == ""
+    assert queue.simulator(scale=False).beyond_the_theory == (
+        "rewards in [0, 5], not in [0, 1]; margins of 'service' in [-5, 1], not in [-1, 1]; "
+        "margins of 'flow' in [-1.68, 0.48], not in [-1, 1]"
+    )
+    # Constant rewards, and signals equal to their bound, are where they are: no span is invented for them.
+    still = ib.CMDP([0, 1], [[1.0]], [0.5], (ib.Constraint([7.0], at_most=7.0),), [1.0], discount=0.5)
+    assert still.simulator(scale=False).beyond_the_theory == ""
+    assert queue.tightened(0.5).simulator(scale=False).margin_ranges[0].tolist() == [-5.5, 0.5]
+
+
+def test_scaling_is_on_or_off():
+    with pytest.raises(ib.InvalidInput, match="scale must be True or False, found 'none'"):
+        ib.zoo.queue().simulator(scale="none")
+
+
 def test_scaling_of_constant_rewards_and_margins():
     scaling = Scaling.from_ranges(3.0, 3.0, [0.0, 2.0])
     assert (scaling.reward_low, scaling.reward_span, scaling.margin_scales.tolist()) == (3.0, 1.0, [1.0, 2.0])
@@ -157,12 +219,15 @@ def test_a_simulator_hides_the_signals():
     cmdp = reference.two_rooms().cmdp
     assert [constraint.signal for constraint in cmdp.simulator().constraints] == [None]
     assert repr(cmdp.simulator()) == "Simulator(2 states, 4 pairs, 1 constraint, discount 0.5)"
+    assert (
+        repr(cmdp.simulator(scale=False)) == "Simulator(2 states, 4 pairs, 1 constraint, discount 0.5, units as given)"
+    )
 
 
 # A user's own step function
 
 
-def user_simulator(cmdp):
+def user_simulator(cmdp, scale=True):
     """The model behind a step function that uses the generator as the tabular draws do: one number a draw."""
     pairs, dense = cmdp.pairs, cmdp.transition.toarray()
     number = {(pairs.state_label(s), pairs.action_label(p)): p for p, s in enumerate(pairs.states)}
@@ -191,7 +256,19 @@ def user_simulator(cmdp):
         reward_range=(cmdp.reward.min(), cmdp.reward.max()),
         constraints=[ib.Constraint(at_least=c.at_least, at_most=c.at_most, name=c.name) for c in cmdp.constraints],
         signal_ranges=[(c.signal.min(), c.signal.max()) for c in cmdp.constraints],
+        scale=scale,
     )
+
+
+def test_a_step_function_and_the_table_learn_the_same_bits_in_the_users_units():
+    queue, settings = ib.zoo.queue(), ib.CSPDA(slater=0.2)
+    table, users = queue.simulator(scale=False), user_simulator(queue, scale=False)
+    assert users.beyond_the_theory == table.beyond_the_theory
+    runs = [ib.learn(one, settings, samples=600, seed=4) for one in (table, users)]
+    assert runs[0].policy.by_label() == runs[1].policy.by_label()
+    assert np.array_equal(runs[0].prices, runs[1].prices)
+    scaled = ib.learn(queue.simulator(), settings, samples=600, seed=4)
+    assert not np.array_equal(scaled.policy.probabilities, runs[0].policy.probabilities)
 
 
 @pytest.mark.parametrize("problem", [ib.zoo.queue, reference.two_rooms, reference.no_constraints, "ragged"])
@@ -245,6 +322,7 @@ def test_what_a_step_reports_is_scaled():
     assert observed(reward_range=(-1.0, 3.0)) == (1, 0.375, [0.25 / 1.5])
     floor = [ib.Constraint(at_least=0.5, name="heat")]
     assert observed(constraints=floor) == (1, 0.5, [-0.25 / 1.5])
+    assert observed(reward_range=(-1.0, 3.0), scale=False) == (1, 0.5, [0.25])
 
 
 def test_every_run_has_buffers_of_its_own():

@@ -244,14 +244,14 @@ def test_a_run_equals_the_plain_transcription(cmdp: ib.CMDP, run: str) -> None:
         np.testing.assert_array_equal(state.sums, visits)
         np.testing.assert_allclose(state.tables, tables, rtol=0.0, atol=1e-9)
         np.testing.assert_allclose(state.queues, queues, rtol=0.0, atol=1e-9)
-        np.testing.assert_allclose(extract(state, start.constants, cmdp)[1], prices, rtol=0.0, atol=1e-9)
+        np.testing.assert_allclose(extract(state, start.constants, cmdp).prices, prices, rtol=0.0, atol=1e-9)
 
 
 def test_the_output_counts_the_pairs_taken_and_is_greedy_elsewhere() -> None:
     cmdp = ib.zoo.garnet(states=300, actions=3, successors=3, constraints=1, discount=0.5, seed=0)
     state, constants, world, rng = prepared(cmdp, ib.TripleQA.practical(exploration=0.1), 1000)
     advance(state, constants, world, rng, 0, 1000)
-    policy, _ = extract(state, constants, cmdp)
+    policy = extract(state, constants, cmdp).policy
     visits = cmdp.pairs.sum_by_state(state.sums)
     assert visits.sum() == 500.0 and np.any(visits == 0.0) and np.any(visits > 3.0)
     score = state.lower @ np.concatenate([[1.0], state.queues / constants.eta])

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from inbounds.algorithms.pdsc import PDSC as PDSC
     from inbounds.algorithms.randomized_primal_dual import RandomizedPrimalDual as RandomizedPrimalDual
     from inbounds.algorithms.rpg_pd import RPGPD as RPGPD
+    from inbounds.algorithms.saddle_point import judge_averages as judge_averages
     from inbounds.algorithms.triple_qa import TripleQA as TripleQA
     from inbounds.algorithms.ucbvi_gamma import UCBVIGamma as UCBVIGamma
     from inbounds.algorithms.utility import Utility as Utility
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from inbounds.errors import Infeasible as Infeasible
     from inbounds.errors import InvalidInput as InvalidInput
     from inbounds.errors import Stopped as Stopped
+    from inbounds.estimating import Estimate as Estimate
+    from inbounds.estimating import estimate as estimate
     from inbounds.exact.feasibility import slater as slater
     from inbounds.exact.moving_bound import frontier as frontier
     from inbounds.exact.truncation import truncate as truncate
@@ -52,6 +55,7 @@ _HOMES = {
     "CSPDA": "algorithms.cspda",
     "ConcaveCSPDA": "algorithms.concave_cspda",
     "Constraint": "problem.constraint",
+    "Estimate": "estimating",
     "Infeasible": "errors",
     "InvalidInput": "errors",
     "ModelBased": "algorithms.model_based",
@@ -69,9 +73,11 @@ _HOMES = {
     "build": "problem.rules",
     "certify": "certifying",
     "compare": "comparing",
+    "estimate": "estimating",
     "evaluate": "criteria.evaluation",
     "frontier": "exact.moving_bound",
     "iterate": "learning",
+    "judge_averages": "algorithms.saddle_point",
     "learn": "learning",
     "learn_certified": "learning",
     "load": "problem.cmdp",

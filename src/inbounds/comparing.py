@@ -22,7 +22,7 @@ from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
 from inbounds.studies.comparison import Comparison, Entry
 from inbounds.studies.parallel import valid_workers
-from inbounds.studies.runs import curves, run_arms
+from inbounds.studies.runs import Task, curves, run_arms
 
 _CHECKPOINTS = 12
 _FIRST = 0.005
@@ -36,16 +36,17 @@ def compare(
     samples: int = 100_000,
     seeds: int = 20,
     preset: str = "practical",
+    scale: bool = True,
     workers: int | None = None,
     journal: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Run algorithms on the same budget and judge their policies exactly.
 
-    Run number `seed` of an algorithm is ``ib.learn(cmdp.simulator(), settings, samples=samples, seed=seed)``: any of
-    them can be had again on its own, and the result does not depend on the number of workers. Discounted problems only;
-    the values of a comparison are totals, discounted sums. Gaps are those of one policy (simple regret): they are not
-    summed over the run as regret is.
+    Run number `seed` of an algorithm is ``ib.learn(cmdp.simulator(scale), settings, samples=samples, seed=seed)``: any
+    of them can be had again on its own, and the result does not depend on the number of workers. Discounted problems
+    only; the values of a comparison are totals, discounted sums. Gaps are those of one policy (simple regret): they are
+    not summed over the run as regret is.
 
     Parameters
     ----------
@@ -58,6 +59,8 @@ def compare(
         Runs of each algorithm: seeds 0, 1, ...
     preset : "practical" or "paper"
         For algorithms given by name: the preset that works, or the paper's formulas.
+    scale : bool
+        False: learners see rewards and margins in the units of `cmdp`, not scaled to [0, 1] and [-1, 1].
     workers : int, optional
         Processes; default: one per core.
     journal : path, optional
@@ -84,7 +87,7 @@ def compare(
     optimum, free_optimum = solve_uncertified(cmdp).total_reward, solve_uncertified(free).total_reward
     arms = {name: (cmdp if record_of(one).constrained else free, one) for name, one in chosen.items()}
     runs, resumed = run_arms(
-        list(arms.values()),
+        [Task(*arm, scale) for arm in arms.values()],
         samples=samples,
         checkpoints=counts,
         seeds=seeds,

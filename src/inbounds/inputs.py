@@ -29,7 +29,28 @@ def whole_number(value: Any, what: str, least: int = 1) -> int:
 def finite_or_nan(value: Any) -> float:
     """`value` as a float; nan, which no condition accepts, when it is not a finite number; True and False are none."""
     real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return float(value) if real and math.isfinite(value) else math.nan
+    try:
+        return float(value) if real and math.isfinite(value) else math.nan
+    except (OverflowError, TypeError):  # a whole number beyond all floats, or a complex one
+        return math.nan
+
+
+def real_number(value: Any, what: str, which: str) -> float:
+    """`value` as a float; `what` names it in the error message, and `which` says what it must be like."""
+    try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError("True and False are no numbers")
+        return float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"{what} must be a number {which}, found {value!r}") from error
+
+
+def positive(value: Any, what: str) -> float:
+    """`value` as a finite float above 0; `what` names it in the error message."""
+    number = real_number(value, what, "above 0")
+    if not 0.0 < number < math.inf:
+        raise InvalidInput(f"{what} must be a number above 0, found {value!r}")
+    return number
 
 
 def named(name: str, table: Mapping[str, Value], what: str) -> Value:
@@ -41,7 +62,7 @@ def named(name: str, table: Mapping[str, Value], what: str) -> Value:
 
 def probability(value: Any, what: str) -> float:
     """`value` as a float in [0, 1]; `what` names it in the error message."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0.0 <= value <= 1.0:
+    if not 0.0 <= finite_or_nan(value) <= 1.0:
         raise InvalidInput(f"{what} must be a probability, a number in [0, 1], found {value!r}")
     return float(value)
 

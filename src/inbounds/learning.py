@@ -40,7 +40,8 @@ def learn(
     Parameters
     ----------
     simulator : Simulator
-        ``cmdp.simulator()``, or around the user's own step function (which runs the same code interpreted).
+        ``cmdp.simulator()``, or around the user's own step function (which runs the same code interpreted). With
+        ``scale=False`` the algorithm sees the user's own units.
     algorithm
         Settings such as ``ib.CSPDA()``.
     samples : int
@@ -165,8 +166,10 @@ def learn_certified(
 def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | None = None) -> PaperPlan:
     """The paper's T, kappa, alpha, beta and M for a target accuracy, and what its constants really cost.
 
-    The theorem's proof gives a reward within 4 eps, where its statement says eps; the plan asks for ``eps = epsilon /
-    4``, so that the target is what you get. Discounted problems only.
+    Four readings, each with the constant that it needs and what it promises: the theorem's `statement`, whose proof
+    gives a reward within 4 eps where it says eps; that `proof`, with ``eps = epsilon / 4``, so that the target is what
+    you get; the `corollary` for kappa = 0; and the constant of the paper's `experiment`, which promises nothing.
+    Discounted problems only.
 
     Parameters
     ----------
@@ -181,8 +184,10 @@ def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | N
     --------
     >>> import inbounds as ib
     >>> p = ib.plan(ib.zoo.queue(), epsilon=0.1)
-    >>> p.experiment.samples, f"{p.proof.samples:.2e}"
-    (56087, '2.00e+14')
+    >>> p.experiment.samples, f"{p.proof.samples:.2e}", f"{p.corollary.samples:.2e}"
+    (56087, '2.00e+14', '5.01e+13')
+    >>> p.corollary.promise
+    'Corollary 2: reward within 0.1, and margins >= -0.02'
     """
     epsilon = _as_number(epsilon, "epsilon")
     if not 0.0 < epsilon < 1.0:

@@ -50,7 +50,8 @@ def solve(
     method : "auto", "bundle", "lp" or "polish"
         "bundle" goes through a few unconstrained problems and takes any size. "lp" is the occupancy linear program on
         HiGHS: an independent check, for up to some thousand states; by the simplex method, or by interior point where
-        that would not return. "polish" lets the simplex method go the last steps from the bundle's answer to an exact
+        that would not return; where HiGHS finds no optimum, the bundle does, and ``method`` of the answer says so.
+        "polish" lets the simplex method go the last steps from the bundle's answer to an exact
         vertex of that program. "auto" takes the linear program for up to 240 pairs (times stages), one run of policy
         iteration where there are no constraints, and the bundle otherwise.
     tolerance : float

@@ -11,16 +11,16 @@ run never changes it; the loop uses that for checkpoints, for progress, and to s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.arrays import Floats, Ints
+from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
-from inbounds.problem.simulator import Simulator
+from inbounds.problem.simulator import Scaling, Simulator
 
 
 class Prepared(NamedTuple):
@@ -33,6 +33,57 @@ class Prepared(NamedTuple):
     guarantee: str  # what the paper proves of this run, or why it proves nothing
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Averages:
+    """What a learner averaged on the way, and hands out beside its policy; None where it averaged no such thing.
+
+    Of CSPDA these are all that its Algorithm 1 returns: the averages of the paper's lambda, u and v over the steps.
+    They are the learner's own estimates, NOT facts about its policy: an average occupancy keeps the flow equations only
+    in the limit, so <occupancy, reward> is no policy's value. What they are worth on a known model says
+    ``ib.judge_averages``; what the policy is worth, ``ib.evaluate``.
+
+    Attributes
+    ----------
+    occupancy : array [n], or None
+        The average occupancy (occupancy measure): sums to 1.
+    prices : array [K], or None
+        The average prices (Lagrange multipliers): reward gained per unit of bound relaxed, in the user's units.
+    values : array [S], or None
+        The average values of the states, of the reward plus the priced margins, as ``ib.solve(...).value_function`` has
+        them: in the user's units, normalised by (1 - discount). The paper's v is a discounted sum, in scaled units.
+    """
+
+    occupancy: Floats | None = None
+    prices: Floats | None = None
+    values: Floats | None = None
+
+    def __repr__(self) -> str:
+        kept = [each.name for each in fields(self) if getattr(self, each.name) is not None]
+        return f"Averages({', '.join(kept) or 'none'})"
+
+    def in_user_units(self, scaling: Scaling, discount: float) -> Averages:
+        """From scaled units, in which values are discounted sums; read-only."""
+        return Averages(
+            occupancy=None if self.occupancy is None else freeze(self.occupancy),
+            prices=None if self.prices is None else freeze(scaling.prices_in_user_units(self.prices)),
+            values=None if self.values is None else freeze(scaling.values_in_user_units(self.values, discount)),
+        )
+
+
+def shares(sums: Floats) -> Floats | None:
+    """The average occupancy of sums over the pairs [n] that are proportional to it; None while there are none."""
+    total = sums.sum()
+    return sums / total if total > 0.0 else None
+
+
+class Answer(NamedTuple):
+    """What `Algorithm.extract` makes of a state, in scaled units."""
+
+    policy: Policy
+    prices: Floats  # [K]; nan where the algorithm has none
+    averages: Averages = Averages()
+
+
 class Known(NamedTuple):
     """The functions of an algorithm that runs on a known model too, as ``ib.iterate`` does."""
 
@@ -41,7 +92,7 @@ class Known(NamedTuple):
     advance: Any
     """Compiled ``advance(state, constants, model, done, until)``: iterations number `done` to `until` - 1, on a
     `KnownModel`."""
-    extract: Callable[[Any, Any, Any], tuple[Policy, Floats]]
+    extract: Callable[[Any, Any, Any], Answer]
     """``extract(state, constants, problem)``, as in `Algorithm`; `problem` is the model."""
 
 
@@ -55,8 +106,8 @@ class Algorithm(NamedTuple):
     advance: Any
     """``advance(state, constants, world, rng, drawn, until) -> until``, compiled or calling what is: exactly so many
     samples, wherever that is in the algorithm's own iterations."""
-    extract: Callable[[Any, Any, Simulator], tuple[Policy, Floats]]
-    """``extract(state, constants, simulator)``: the policy of a state, and its prices [K] in scaled units."""
+    extract: Callable[[Any, Any, Simulator], Answer]
+    """``extract(state, constants, simulator)``: the policy of a state with its prices and averages, in scaled units."""
     setting: str = ""
     needs: str = "nothing"
     output: str = ""
@@ -90,6 +141,11 @@ class Run:
         What the settings became for this problem and this budget.
     guarantee : str
         What the paper proves of this run, or why it proves nothing.
+    averages : Averages
+        What the learner averaged: ``.occupancy`` [n], ``.prices`` [K], ``.values`` [S]; None where it has none.
+    averages_at : tuple of Averages, length C
+        The same at each checkpoint; the last is `averages`. A checkpoint keeps 8 bytes for each pair and state here,
+        beside the 8 for each pair of its policy.
     iterations : int array [C], or None
         On a known model (`ib.iterate`): iterations made at each checkpoint; `samples` is then zero.
     """
@@ -102,6 +158,11 @@ class Run:
     settings: Mapping[str, float | str] = field(default_factory=dict)
     guarantee: str = ""
     iterations: Ints | None = None
+    averages_at: tuple[Averages, ...] = ()
+
+    @property
+    def averages(self) -> Averages:
+        return self.averages_at[-1]
 
     def __repr__(self) -> str:
         if self.iterations is not None:

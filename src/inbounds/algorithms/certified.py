@@ -106,9 +106,10 @@ def search(
     progress: Callable[[int], None] | None,
 ) -> CertifiedRun:
     """The run of ``ib.learn_certified``, whose arguments these are, checked; `learner` is None for "model"."""
+    seen_by_learner, simulator = simulator, simulator.scaled  # evidence and proofs are in scaled units
     evidence, rng = Evidence(simulator), np.random.default_rng(seed)
     source: ModelSource | AlgorithmSource
-    source = ModelSource(evidence, rng) if learner is None else AlgorithmSource(evidence, rng, learner)
+    source = ModelSource(evidence, rng) if learner is None else AlgorithmSource(evidence, rng, learner, seen_by_learner)
     attempts: list[Certificate] = []
     policy, reason, on_proofs = None, "", 0
     for attempt in range(_ATTEMPTS):
@@ -129,7 +130,7 @@ def search(
             policy = candidate.policy
             break
         evidence.add(log)
-        source.failed(float(np.min(proved.bounds[1:])))
+        source.failed(proved.bounds[1:])
     spent = source.spent + on_proofs
     return CertifiedRun(
         policy=policy,
@@ -176,15 +177,15 @@ class ModelSource:
         walk_for_evidence(policy, self.evidence, walks, self.rng)
         self.spent += walks
 
-    def failed(self, lower: float) -> None:
+    def failed(self, lower: Floats) -> None:
         """The evidence has grown, and the next attempt asks for more; there is nothing else to remember."""
 
 
 class AlgorithmSource:
     """Candidates from a learning algorithm, run afresh at each attempt."""
 
-    def __init__(self, evidence: Evidence, rng: np.random.Generator, settings: Any) -> None:
-        self.evidence, self.rng, self.settings = evidence, rng, settings
+    def __init__(self, evidence: Evidence, rng: np.random.Generator, settings: Any, simulator: Simulator) -> None:
+        self.evidence, self.rng, self.settings, self.simulator = evidence, rng, settings, simulator
         self.kappa = 0.0  # of the last run
         self.spent = 0  # samples, on learning
 
@@ -192,8 +193,7 @@ class AlgorithmSource:
         learning, pilot = int(_RUN * left), int(_PILOT * left)
         if learning < 1:
             raise NoCandidate(f"no policy: {left:,} samples are too few to learn from")
-        simulator = self.evidence.simulator
-        run = run_on_samples(simulator, self.settings, learning, int(self.rng.integers(2**63)))
+        run = run_on_samples(self.simulator, self.settings, learning, int(self.rng.integers(2**63)))
         drawn = int(run.samples[-1])
         self.kappa = float(run.settings.get("kappa", 0.0))
         walk_for_evidence(run.policy, self.evidence, pilot, self.rng)
@@ -202,10 +202,11 @@ class AlgorithmSource:
         left = max(left - drawn - pilot, 0)
         return Candidate(run.policy, guess, left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left))
 
-    def failed(self, lower: float) -> None:
-        """The least lower bound of a margin, in scaled units, is below zero by this much: ask for that and half."""
+    def failed(self, lower: Floats) -> None:
+        """The lower bounds of the margins [K], scaled, are below zero by so much: ask for the most of it and half."""
         if hasattr(self.settings, "kappa"):
-            self.settings = replace(self.settings, kappa=min(self.kappa - 1.5 * lower, 1.0))
+            units = self.evidence.simulator.scaling.margin_scales / self.simulator.scaling.margin_scales
+            self.settings = replace(self.settings, kappa=min(self.kappa - 1.5 * float(np.min(lower * units)), 1.0))
 
 
 def conservative(evidence: Evidence, alpha: float, proof_samples: int, z: float) -> tuple[Policy, Guess]:

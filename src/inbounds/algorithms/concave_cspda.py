@@ -32,7 +32,7 @@ that no entry of a gradient is beyond 1, and CSPDA's formulas are used as they a
 reward differs by at most 1 between occupancies, f may differ by 2: the best prices may then reach 4 / phi, all of the
 set, not half of it. And h_j, unlike a margin, may be beyond [-1, 1] itself. `slater` and `kappa` are about
 h_j / lipschitz_j. Prices come back in the user's units: utility gained per unit of bound relaxed;
-those of the simulator's constraints only.
+those of the simulator's constraints only. So do average values, of the gradient of f in the place of the reward.
 
 Guarantee
 ---------
@@ -65,15 +65,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from inbounds.algorithms import checks, cspda
-from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared
 from inbounds.algorithms.cspda import CSPDA, State
 from inbounds.algorithms.cspda import advance as take_steps
+from inbounds.algorithms.kernels import average_values
 from inbounds.algorithms.settings import require
 from inbounds.algorithms.utility import Utility, checked_gradient, checked_value, require_concave
-from inbounds.arrays import Floats, freeze
+from inbounds.arrays import freeze
 from inbounds.errors import InvalidInput
 from inbounds.problem.draws import World
-from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 
 
@@ -178,11 +178,15 @@ def take_slopes(state: State, constants: Constants) -> None:
         state.slopes[:, len(constants.constraints)] = gradient / constants.utility.lipschitz
 
 
-def extract(state: State, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
-    policy, prices = cspda.extract(state, constants.steps, simulator)
-    # The loop turns scaled reward into the user's: a utility was divided by its Lipschitz constant instead.
-    unit = 1.0 if constants.utility is None else constants.utility.lipschitz / simulator.scaling.reward_span
-    return policy, prices[: simulator.n_constraints] * unit
+def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
+    policy, prices, averages = cspda.extract(state, constants.steps, simulator)
+    prices, values = prices[: simulator.n_constraints], average_values(state)
+    if constants.utility is not None:
+        # The loop turns scaled reward into the user's: a utility was divided by its Lipschitz constant instead.
+        unit = constants.utility.lipschitz / simulator.scaling.reward_span
+        low = simulator.scaling.reward_low / simulator.scaling.reward_span / (1.0 - simulator.discount)
+        prices, values = prices * unit, values * unit - low
+    return Answer(policy, prices, Averages(averages.occupancy, prices, values))
 
 
 ConcaveCSPDA.algorithm = Algorithm(

@@ -90,7 +90,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from inbounds.algorithms import checks
-from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
+from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Known, Prepared, shares
 from inbounds.algorithms.kernels import FIRST_STARTS, clear, softmax_row
 from inbounds.algorithms.known import KnownModel, priced_signals, start_value
 from inbounds.algorithms.settings import Settings, restart_of
@@ -385,10 +385,10 @@ def advance_known(state: KnownState, constants: Constants, model: KnownModel, do
         change_policy(state.logits, policy, state.pair_values, factor, model.chains.rows.offsets)
 
 
-def extract(state: Any, constants: Constants, problem: Any) -> tuple[Policy, Floats]:
+def extract(state: Any, constants: Constants, problem: Any) -> Answer:
     """Of either state. In states where nothing was summed (in all of them, if N0 is empty), the last policy."""
-    last = Policy(problem.pairs, state.policy)
-    return Policy.from_occupancy(problem, state.sums, otherwise=last), np.full(problem.n_constraints, np.nan)
+    policy = Policy.from_occupancy(problem, state.sums, otherwise=Policy(problem.pairs, state.policy))
+    return Answer(policy, np.full(problem.n_constraints, np.nan), Averages(occupancy=shares(state.sums)))
 
 
 CRPO.algorithm = Algorithm(

@@ -6,6 +6,7 @@ Everything is a scalar loop over arrays: the compiled code and the same code run
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -151,6 +152,22 @@ def draw_mixed(tree: Floats, levels: Ints, n: int, share: float, total: float, r
     if x < share:
         return min(int(x / share * n), n - 1)
     return tree_find(tree, levels, n, (x - share) / (1.0 - share) * total)
+
+
+@compiled
+def account_value(values: Floats, state: int, averaged: int) -> None:
+    """Bring the sum of one state's value up to date, before the value changes.
+
+    `values` [S, 3]: the value; its sum over the steps accounted for; how many those are, of the `averaged` so far.
+    """
+    values[state, 1] += values[state, 0] * (averaged - values[state, 2])
+    values[state, 2] = averaged
+
+
+def average_values(state: Any) -> Floats:
+    """The average value of each state over the steps averaged so far, [S]."""
+    values, sums, accounted = state.values.T
+    return (sums + values * (state.steps[1] - accounted)) / state.steps[1]
 
 
 @compiled

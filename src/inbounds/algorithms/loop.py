@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Prepared, Run, record_of
+from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared, Run, record_of
 from inbounds.algorithms.known import in_scaled_units, known_model
-from inbounds.arrays import Floats, freeze
+from inbounds.arrays import freeze
 from inbounds.errors import InvalidInput
 from inbounds.inputs import is_whole
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
 from inbounds.problem.draws import CHUNK, fitted
-from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Scaling, Simulator
 
 _CHUNK = 1_000
@@ -44,10 +43,12 @@ def run_on_samples(
     rng, world = np.random.default_rng(seed), simulator.open()
     advance = fitted(record.advance, world)
     begun = record.prepare(algorithm, simulator, samples, rng)
+    begun = begun._replace(guarantee=within_ranges(begun.guarantee, simulator))
     counts = checkpoint_counts(checkpoints, begun.samples, samples)
     draw = partial(advance, begun.state, begun.constants, world, rng)
     extract = partial(record.extract, begun.state, begun.constants, simulator)
-    return visit(begun, counts, CHUNK, draw, extract, simulator.scaling, progress, started)
+    discount = simulator.criterion.get("discount", 0.0)
+    return visit(begun, counts, CHUNK, draw, extract, simulator.scaling, discount, progress, started)
 
 
 def run_on_model(
@@ -68,7 +69,7 @@ def run_on_model(
         return until
 
     extract = partial(known.extract, begun.state, begun.constants, cmdp)
-    run = visit(begun, counts, _CHUNK, iterate, extract, scaling, progress, started)
+    run = visit(begun, counts, _CHUNK, iterate, extract, scaling, cmdp.discount, progress, started)
     return replace(run, samples=freeze(np.zeros_like(run.samples)), iterations=run.samples)
 
 
@@ -77,24 +78,26 @@ def visit(
     counts: Sequence[int],
     chunk: int,
     advance: Callable[[int, int], int],
-    extract: Callable[[], tuple[Policy, Floats]],
+    extract: Callable[[], Answer],
     scaling: Scaling,
+    discount: float,
     progress: Progress,
     started: float,
 ) -> Run:
     """The run with a policy at each of the counts; `samples` are whatever ``advance(done, until) -> until`` counts.
 
-    It is called for pieces of at most `chunk`. ``extract()`` is the policy of the moment, with prices in scaled units.
+    It is called for pieces of at most `chunk`. ``extract()`` is the answer of the moment, in scaled units.
     """
-    done, reached, policies, prices = begun.samples, [], [], np.empty(0)
+    done, reached, policies, averages, prices = begun.samples, [], [], [], np.empty(0)
     for checkpoint in counts:
         while done < checkpoint:
             done = advance(done, min(done + chunk, checkpoint))
             if progress is not None:
                 progress(done)
-        policy, prices = extract()
+        policy, prices, averaged = extract()
         reached.append(done)
         policies.append(policy)
+        averages.append(averaged.in_user_units(scaling, discount))
     return Run(
         policy=policies[-1],
         prices=freeze(scaling.prices_in_user_units(prices)),
@@ -103,7 +106,17 @@ def visit(
         seconds=time.perf_counter() - started,
         settings=begun.settings,
         guarantee=begun.guarantee,
+        averages_at=tuple(averages),
     )
+
+
+def within_ranges(guarantee: str, simulator: Simulator) -> str:
+    """A guarantee as far as the ranges that every theory here assumes are kept; they are, unless units are as given."""
+    beyond = simulator.beyond_the_theory
+    if not beyond:
+        return guarantee
+    why = f"the units are as given, and the theory assumes others: {beyond}"
+    return f"{guarantee}; and {why}" if guarantee.startswith("none") else f"none: {why}"
 
 
 def refuse(record: Algorithm, problem: CMDP | Simulator, without: str) -> None:

@@ -90,7 +90,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from inbounds.algorithms import checks
-from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared, shares
 from inbounds.algorithms.empirical import accuracy, advance, best_of, log_in_turn, model_of
 from inbounds.algorithms.settings import Settings, guarantee_unless, require
 from inbounds.arrays import Floats
@@ -253,10 +253,10 @@ def tightening(settings: ModelBased, paper: Formulas) -> float:
     return settings.kappa
 
 
-def extract(state: Log, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
+def extract(state: Log, constants: Constants, simulator: Simulator) -> Answer:
     settings, model = constants.settings, model_of(state, simulator)
     if model is None:
-        return Policy.uniform(simulator), np.zeros(simulator.n_constraints)
+        return Answer(Policy.uniform(simulator), np.zeros(simulator.n_constraints))
     slater, program = settings.slater, settings.plan == "lp"
     if slater is None:
         slater = 1.0  # only the bound on the prices depends on it
@@ -272,16 +272,16 @@ def extract(state: Log, constants: Constants, simulator: Simulator) -> tuple[Pol
     return plan_by_iteration(tightened, price_bound, settings.iterations, paper.net if settings.net else 0.0)
 
 
-def plan_by_program(model: CMDP) -> tuple[Policy, Floats]:
+def plan_by_program(model: CMDP) -> Answer:
     """The best policy of a model, and its prices; without one in bounds, that of the largest margin, and zeros."""
     try:
         found = best_of(model)
     except Infeasible:
-        return slater_of(model).policy, np.full(model.n_constraints, np.nan)
-    return found.policy, found.prices
+        return Answer(slater_of(model).policy, np.full(model.n_constraints, np.nan))
+    return Answer(found.policy, found.prices)
 
 
-def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: float) -> tuple[Policy, Floats]:
+def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: float) -> Answer:
     """The mixture of the policies of so many iterations of the module's `primal-dual`, and the average prices.
 
     Prices are rounded to multiples of `net`, when it is positive.
@@ -300,7 +300,8 @@ def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: flo
             prices = np.minimum(np.rint(prices / net) * net, price_bound)
     assert found is not None
     last = Policy.deterministic(model, found.chosen)
-    return Policy.from_occupancy(model, occupancy, otherwise=last), price_sums / iterations
+    policy, average_prices = Policy.from_occupancy(model, occupancy, otherwise=last), price_sums / iterations
+    return Answer(policy, average_prices, Averages(shares(occupancy), average_prices))
 
 
 ModelBased.algorithm = Algorithm(

@@ -21,11 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.algorithms import checks
-from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
+from inbounds.algorithms.algorithm import Algorithm, Answer, Known, Prepared
 from inbounds.algorithms.empirical import accuracy, advance, log_in_turn, model_of
 from inbounds.algorithms.known import known_model
 from inbounds.algorithms.settings import Settings
-from inbounds.arrays import Floats
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
@@ -100,26 +99,26 @@ def tightening(constants: PlugIn, per_pair: int, discount: float) -> float:
     return settings.kappa
 
 
-def extract_plug_in(state: Log, constants: PlugIn, simulator: Simulator) -> tuple[Policy, Floats]:
+def extract_plug_in(state: Log, constants: PlugIn, simulator: Simulator) -> Answer:
     """The policy after the iterations on the empirical model of now; uniform while a pair is untried."""
     model = model_of(state, simulator)
     if model is None:
-        return Policy.uniform(simulator), np.zeros(simulator.n_constraints)
+        return Answer(Policy.uniform(simulator), np.zeros(simulator.n_constraints))
     kappa = tightening(constants, int(state.visits.min()), simulator.discount)
     return iterate_plug_in(replace(constants.settings, kappa=kappa), model, constants.iterations)
 
 
-def iterate_plug_in(algorithm: Any, model: CMDP, iterations: int) -> tuple[Policy, Floats]:
-    """The policy after some iterations on an (empirical) model in scaled units, and its prices [K], scaled."""
+def iterate_plug_in(algorithm: Any, model: CMDP, iterations: int) -> Answer:
+    """The answer after some iterations on an (empirical) model in scaled units."""
     known = algorithm.algorithm.known
     state, constants, *_ = known.prepare(algorithm, model, iterations)
     known.advance(state, constants, known_model(model), 0, iterations)
     return known.extract(state, constants, model)
 
 
-def last_iterate(state: Any, constants: Any, problem: Any) -> tuple[Policy, Floats]:
-    """The `extract` of algorithms whose last policy and prices are the answer."""
-    return Policy(problem.pairs, state.policy), state.prices.copy()
+def last_iterate(state: Any, constants: Any, problem: Any) -> Answer:
+    """The `extract` of algorithms whose last policy and prices are the answer: nothing is averaged."""
+    return Answer(Policy(problem.pairs, state.policy), state.prices.copy())
 
 
 def plug_in_algorithm(prepare: Any, prepare_known: Any, advance_known: Any, **facts: Any) -> Algorithm:

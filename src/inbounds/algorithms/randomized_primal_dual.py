@@ -26,12 +26,14 @@ From xi and pi uniform and v = 0, one sample a step, all from the values before 
     and normalise xi and pi(. | s)
 
 The output is the average over the steps of pi, of the conditional policies: not of occupancies, and not a last iterate.
+The averages of mu and v are in ``run.averages``; mu is about the start q below, not the problem's own.
 
 Names
 -----
     code            paper       code            paper
     shift           M = 1 / (1 - gamma)         row_sums        sums of pi over the steps
-    weights         xi, unnormalised            alpha, beta     the same
+    weights         xi, unnormalised            pair_sums       sums of mu over the steps
+    alpha, beta     the same
 
 Confidence: updates and formulas are as we recall them and agree with a public re-implementation; they were not checked
 against the paper's text.
@@ -67,7 +69,9 @@ with the weight pi / zeta. alpha is multiplied by 0.3 and beta by 30, at most 1 
 Cost
 ----
 O(log S + A) a step: xi is kept unnormalised in a sum tree, and a step reads and normalises the row of one state, which
-is also when that row's sum over the steps is brought up to date.
+is also when that row's sums over the steps are brought up to date. While a row and its state's weight w stand still, mu
+sums to pi ((1 - theta) w sum 1 / W_t + theta q times the steps), with W_t the total weight: as in `cspda`, one running
+sum of 1 / W_t serves all states.
 """
 
 from __future__ import annotations
@@ -79,9 +83,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from inbounds.algorithms import checks
-from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared
 from inbounds.algorithms.kernels import (
     SMALLEST_WEIGHT,
+    account_value,
+    average_values,
     clear,
     draw_mixed,
     grown,
@@ -99,6 +105,7 @@ from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 
 _SMALLEST_TOTAL, _LARGEST_TOTAL = 1e-100, 1e100  # of the weights, before they are divided by it
+_LARGEST_SUM_IN_TERMS = 2.0**20  # of 1 / W_t, as in `cspda`: beyond, its next term would be lost in rounding
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,7 +156,10 @@ class State(NamedTuple):
     policy: Floats  # [n]: pi
     row_sums: Floats  # [n]: sum of pi over the steps accounted for
     accounted: Ints  # [S]: how many those are
-    values: Floats  # [S]: v
+    pair_sums: Floats  # [n]: sum of mu over the steps accounted for
+    seen: Floats  # [S, 2]: inverse_sum then, and how many those are
+    inverse_sum: Floats  # [1]: sum over averaged steps of 1 / total, since all pairs were last accounted for
+    values: Floats  # [S, 3]: v; its sum over the steps accounted for; how many those are
     baseline: Floats  # [1]: running mean of Z
     steps: Ints  # [2]: steps made; steps averaged
 
@@ -167,7 +177,10 @@ def prepare(settings: RandomizedPrimalDual, simulator: Simulator, samples: int, 
         policy=Policy.uniform(simulator).probabilities.copy(),
         row_sums=np.zeros(pairs.n_pairs),
         accounted=np.zeros(pairs.n_states, dtype=np.int64),
-        values=np.zeros(pairs.n_states),
+        pair_sums=np.zeros(pairs.n_pairs),
+        seen=np.zeros((pairs.n_states, 2)),
+        inverse_sum=np.zeros(1),
+        values=np.zeros((pairs.n_states, 3)),
         baseline=np.zeros(1),
         steps=np.zeros(2, dtype=np.int64),
     )
@@ -184,24 +197,37 @@ def _guarantee(settings: RandomizedPrimalDual) -> str:
 def advance(state: State, constants: Constants, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
     """One step per sample, from `drawn` to `until` samples. The letters are the paper's."""
     tree, levels, policy, values = state.tree, constants.levels, state.policy, state.values
-    row_sums, accounted = state.row_sums, state.accounted
+    row_sums, accounted, pair_sums, seen = state.row_sums, state.accounted, state.pair_sums, state.seen
     n_states = values.shape[0]
     gamma, alpha, beta, delta = constants.discount, constants.alpha, constants.beta, constants.exploration
     theta, q, highest = 1.0 - gamma, 1.0 / n_states, 1.0 / (1.0 - gamma)
     M = constants.shift
     if constants.baseline_rate > 0.0:
         M = state.baseline[0]
-    steps, averaged = state.steps[0], state.steps[1]
+    inverse_sum, steps, averaged = state.inverse_sum[0], state.steps[0], state.steps[1]
 
     while drawn < until:
         total = tree_total(tree, levels)
-        if total < _SMALLEST_TOTAL or total > _LARGEST_TOTAL:
+        normalise = total < _SMALLEST_TOTAL or total > _LARGEST_TOTAL
+        if normalise or inverse_sum * total > _LARGEST_SUM_IN_TERMS:
+            for s in range(n_states):
+                share = unaccounted(tree[s], theta, inverse_sum - seen[s, 0], q, averaged - seen[s, 1])
+                for a in range(world.offsets[s], world.offsets[s + 1]):
+                    pair_sums[a] += policy[a] * share
+                seen[s, 0], seen[s, 1] = 0.0, averaged
+            inverse_sum = 0.0
+        if normalise:
             total = tree_normalise(tree, levels, n_states, total)
         if steps == constants.restart:
             clear(row_sums)
             clear(accounted)
+            clear(pair_sums)
+            for s in range(n_states):
+                seen[s, 0], seen[s, 1] = inverse_sum, 0.0
+                values[s, 1], values[s, 2] = 0.0, 0.0
             averaged = 0
         averaged += 1
+        inverse_sum += 1.0 / total
 
         s = draw_mixed(tree, levels, n_states, theta, total, rng)
         first, last = world.offsets[s], world.offsets[s + 1]
@@ -214,15 +240,20 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         p = (1.0 - theta) * tree[s] / total + theta * q
         zeta = (1.0 - delta) * policy[k] + delta / (last - first)
         w = policy[k] / zeta
-        Z = world.reward[k] + gamma * values[after] - values[s]
-        values[s] -= alpha * ((1.0 - gamma) * q / p - w)
-        values[after] -= alpha * gamma * w
-        values[s] = min(max(values[s], 0.0), highest)
-        values[after] = min(max(values[after], 0.0), highest)
+        Z = world.reward[k] + gamma * values[after, 0] - values[s, 0]
+        account_value(values, s, averaged)
+        account_value(values, after, averaged)
+        values[s, 0] -= alpha * ((1.0 - gamma) * q / p - w)
+        values[after, 0] -= alpha * gamma * w
+        values[s, 0] = min(max(values[s, 0], 0.0), highest)
+        values[after, 0] = min(max(values[after, 0], 0.0), highest)
 
+        share = unaccounted(tree[s], theta, inverse_sum - seen[s, 0], q, averaged - seen[s, 1])
         for a in range(first, last):
             row_sums[a] += policy[a] * (averaged - accounted[s])
+            pair_sums[a] += policy[a] * share
         accounted[s] = averaged
+        seen[s, 0], seen[s, 1] = inverse_sum, averaged
         policy[k] = grown(policy[k], beta * (Z - M) / (p * zeta))
         row = 0.0  # 1 + pi (D - 1): what both the row and, with it, the state's weight have changed by
         for a in range(first, last):
@@ -235,9 +266,15 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         steps += 1
         drawn += 1
 
-    state.steps[0], state.steps[1] = steps, averaged
+    state.inverse_sum[0], state.steps[0], state.steps[1] = inverse_sum, steps, averaged
     state.baseline[0] = M
     return drawn
+
+
+@compiled
+def unaccounted(weight: float, theta: float, inverse_sum: float, q: float, steps: float) -> float:
+    """The sum of p(s) over `steps` in which the state's weight stood still; `inverse_sum` is that of 1 / total."""
+    return (1.0 - theta) * weight * inverse_sum + theta * q * steps
 
 
 def average_policy(state: State, problem: Any) -> Floats:
@@ -246,8 +283,17 @@ def average_policy(state: State, problem: Any) -> Floats:
     return (state.row_sums + state.policy * missing) / state.steps[1]
 
 
-def extract(state: State, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
-    return Policy(simulator.pairs, average_policy(state, simulator)), np.zeros(0)
+def average_occupancy(state: State, constants: Constants, problem: Any) -> Floats:
+    """The average of mu over the steps averaged so far, [n]."""
+    theta, n_states = 1.0 - constants.discount, len(state.seen)
+    since, steps = state.inverse_sum[0] - state.seen[:, 0], state.steps[1] - state.seen[:, 1]
+    missing = (1.0 - theta) * state.tree[:n_states] * since + theta / n_states * steps
+    return (state.pair_sums + missing[problem.pairs.states] * state.policy) / state.steps[1]
+
+
+def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
+    averages = Averages(average_occupancy(state, constants, simulator), np.zeros(0), average_values(state))
+    return Answer(Policy(simulator.pairs, average_policy(state, simulator)), np.zeros(0), averages)
 
 
 RandomizedPrimalDual.algorithm = Algorithm(

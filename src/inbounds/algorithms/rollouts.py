@@ -51,7 +51,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.algorithms import checks
-from inbounds.algorithms.algorithm import Algorithm, Known, Prepared
+from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Known, Prepared, shares
 from inbounds.algorithms.empirical import slater_from_samples
 from inbounds.algorithms.kernels import clear, project_prices, softmax_row
 from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
@@ -365,22 +365,23 @@ def restart_averages(state: State) -> None:
     state.weight[0] = 0.0
 
 
-def extract(state: State, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
+def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
     return average_policy(state, simulator, weight=iteration_weight(state, constants))
 
 
-def extract_known(state: State, constants: Constants, problem: Any) -> tuple[Policy, Floats]:
+def extract_known(state: State, constants: Constants, problem: Any) -> Answer:
     return average_policy(state, problem, weight=0.0)
 
 
-def average_policy(state: State, problem: Any, weight: float) -> tuple[Policy, Floats]:
-    """The average policy, and the average prices [K] in scaled units. `problem`: anything with `pairs`.
+def average_policy(state: State, problem: Any, weight: float) -> Answer:
+    """The average policy, with the averages of occupancies and prices. `problem`: anything with `pairs`.
 
     `weight` is that of the iteration under way, whose visits so far count; 0 on a known model, where none is.
     """
     rows = state.row_sums + weight * state.visits[problem.pairs.states] * state.policy
     policy = Policy.from_occupancy(problem, rows, otherwise=Policy(problem.pairs, state.policy))
-    return policy, state.price_sums / state.weight[0] if state.weight[0] > 0.0 else state.prices.copy()
+    prices = state.price_sums / state.weight[0] if state.weight[0] > 0.0 else state.prices.copy()
+    return Answer(policy, prices, Averages(shares(rows), prices))
 
 
 def walk_algorithm(prepare: Any, prepare_known: Any, **facts: Any) -> Algorithm:

@@ -89,7 +89,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from inbounds.algorithms import checks
-from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared, shares
 from inbounds.algorithms.kernels import clear
 from inbounds.algorithms.settings import Settings, resolved, restart_of
 from inbounds.arrays import Floats, Ints
@@ -396,10 +396,11 @@ def greedy_pairs(lower: Floats, prices: Floats, offsets: Ints) -> Ints:
     return chosen
 
 
-def extract(state: State, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
+def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
     chosen = greedy_pairs(state.lower, state.prices, simulator.pairs.offsets)
     policy = Policy.from_occupancy(simulator, state.sums, otherwise=Policy.deterministic(simulator, chosen))
-    return policy, state.price_sums / max(int(state.counts[2]), 1)
+    prices = state.price_sums / max(int(state.counts[2]), 1)
+    return Answer(policy, prices, Averages(shares(state.sums), prices))
 
 
 TripleQA.algorithm = Algorithm(

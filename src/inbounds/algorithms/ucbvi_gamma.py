@@ -76,7 +76,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from inbounds.algorithms import checks
-from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared
 from inbounds.algorithms.settings import Settings
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
@@ -315,8 +315,8 @@ def choose(state: State, offsets: Ints, s: int) -> None:
     state.values[s] = state.pair_values[best]
 
 
-def extract(state: State, constants: Constants, simulator: Simulator) -> tuple[Policy, Floats]:
-    return Policy.deterministic(simulator, state.greedy), np.zeros(simulator.n_constraints)
+def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
+    return Answer(Policy.deterministic(simulator, state.greedy), np.zeros(simulator.n_constraints))
 
 
 UCBVIGamma.algorithm = Algorithm(

@@ -4,8 +4,8 @@ To add one, write a file in this folder with a click command called `command`, a
 
 Exit codes: 0 done; 1 something failed that should not have, or a certificate is rejected; 2 the input is wrong (one
 message says what); 3 no policy is in bounds; 4 no policy could be proved to be in bounds (`solve` and `learn
---certified`); 5 a limit was reached first (`--time-limit`), and what was known by then is printed. Heavy imports stay
-inside the commands, so that the help appears at once.
+--certified`); 5 a limit was reached first (`--time-limit`), and what was known by then is printed; 130 interrupted by
+Ctrl-C. Heavy imports stay inside the commands, so that the help appears at once.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ from typing import Any, NoReturn
 
 import click
 
-COMMANDS = ("algorithms", "compare", "frontier", "learn", "plan", "reproduce", "solve", "verify", "zoo")
+from inbounds.interruption import EXIT_INTERRUPTED, Interrupted, interruptible
+
+COMMANDS = ("algorithms", "compare", "frontier", "learn", "plan", "reproduce", "solve", "theorems", "verify", "zoo")
 EXIT_FAILED, EXIT_INVALID, EXIT_INFEASIBLE, EXIT_UNPROVED, EXIT_STOPPED = 1, 2, 3, 4, 5
+MEMORY_NEEDED = 600 * 2**20
+"""Bytes of address space with which the smallest problem is solved (measured: 500 MB are too few)."""
 
 
 class _Cli(click.Group):
@@ -27,7 +31,12 @@ class _Cli(click.Group):
         from inbounds.errors import Infeasible, InvalidInput, Stopped
 
         try:
-            return super().invoke(ctx)
+            _require_memory()
+            with interruptible():
+                return super().invoke(ctx)
+        except Interrupted as error:
+            known = "" if error.known is None else f"; known so far: {error.known!r}"
+            _fail(f"interrupted{known}", EXIT_INTERRUPTED)
         except (click.exceptions.Exit, click.Abort, BrokenPipeError):  # not failures; the last is of `| head`
             raise
         except InvalidInput as error:
@@ -42,6 +51,21 @@ class _Cli(click.Group):
             _fail(f"the problem does not fit into memory ({error or 'no details'})", EXIT_INVALID)
         except OSError as error:
             _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_INVALID)
+
+
+def _require_memory() -> None:
+    """Some libraries wait for ever when they cannot be loaded into the memory that a shell allows."""
+    try:
+        import resource
+    except ImportError:  # no such limits here
+        return
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if allowed != resource.RLIM_INFINITY and allowed < MEMORY_NEEDED:
+        _fail(
+            f"the memory that a process may have is limited to {allowed / 2**20:.0f} MB, and the libraries alone take "
+            f"{MEMORY_NEEDED / 2**20:.0f} MB: raise it (ulimit -v)",
+            EXIT_INVALID,
+        )
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -15,18 +15,27 @@ _FACTS = ("name", "paper", "setting", "needs", "output", "sample_complexity", "v
 
 @click.command("algorithms")
 @click.argument("name", required=False)
+@click.option(
+    "--table1", is_flag=True, help="The CSPDA paper's Table 1: as printed, and derived from each paper's bound."
+)
 @json_option
-def command(name: str | None, as_json: bool) -> None:
+def command(name: str | None, table1: bool, as_json: bool) -> None:
     """List the learning algorithms, or explain one.
 
     Sample complexity and violation are orders of magnitude, as in Table 1 of the CSPDA paper or, for later
     algorithms, in their own: S states, A actions, discount γ, accuracy ε; logarithms and other constants are hidden.
+    --table1 derives that table, with a name the one row, step by step.
 
     \b
     Examples
       inbounds algorithms
       inbounds algorithms npg-pd
+      inbounds algorithms --table1
+      inbounds algorithms --table1 uc-cfh
     """
+    if table1:
+        _print_table1(name, as_json)
+        return
     import inspect
 
     from inbounds.algorithms import ALGORITHMS
@@ -61,3 +70,63 @@ def command(name: str | None, as_json: bool) -> None:
         click.echo(text.split("\nExamples\n")[0].split("Parameters\n----------\n")[-1].rstrip())
         known = ", on a known model: ib.iterate(cmdp, ...)" if facts[name]["known_model"] else ""
         click.echo(textwrap.fill(f"In Python: ib.{facts[name]['class']}.practical(){known}.", width=100))
+
+
+def _print_table1(name: str | None, as_json: bool) -> None:
+    from inbounds.algorithms.table_one import FOOTNOTES, TABLE_ONE, derive, derived, verdict
+    from inbounds.inputs import named
+
+    rows = {row.name.split(" (")[0].lower().replace(" ", "-").replace("γ", "gamma"): row for row in TABLE_ONE}
+    shown = rows if name is None else {name: named(name, rows, "row of Table 1")}
+    if as_json:
+        print_json(
+            **{
+                key: {
+                    "name": row.name,
+                    "printed": str(row.printed),
+                    "derived": str(derived(row)),
+                    "agrees": verdict(row),
+                    "steps": {step: str(order) for step, order in derive(row)},
+                    "source": row.source,
+                    "violation": row.violation,
+                    "generative": row.generative,
+                    "footnote": FOOTNOTES.get(row.footnote, ""),
+                    "note": row.note,
+                }
+                for key, row in shown.items()
+            }
+        )
+        return
+    if name is not None:
+        row = rows[name]
+        click.echo(f"{row.name}: printed {row.printed}\n")
+        print_table(("step", "order"), [(step, str(order)) for step, order in derive(row)])
+    else:
+        facts = ("violation", "generative")
+        print_table(
+            ("row", "printed, O~", "derived, O~", "agrees", *facts),
+            [
+                (
+                    f"{key} [{row.footnote}]" if row.footnote else key,
+                    str(row.printed),
+                    str(derived(row)),
+                    verdict(row),
+                    *(str(getattr(row, fact)) for fact in facts),
+                )
+                for key, row in rows.items()
+            ],
+        )
+        click.echo()
+        print_table(
+            ("row", "own bound", "of order, O~", "known from"),
+            [(key, row.own_is, str(row.own), row.source) for key, row in rows.items()],
+        )
+    click.echo()
+    remarks = [f"[{number}] {FOOTNOTES[number]}" for number in sorted({row.footnote for row in shown.values()} - {0})]
+    remarks += [f"{key}: {row.note}." for key, row in shown.items() if row.note]
+    remarks.append(
+        "Known from: read, in the paper or its abstract; quoted, in the CSPDA paper; memory, as we recall it, "
+        "not checked."
+    )
+    for remark in remarks:
+        click.echo(textwrap.fill(remark, width=100, subsequent_indent="    "))

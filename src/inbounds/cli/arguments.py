@@ -26,6 +26,14 @@ preset_option = click.option(
     show_default=True,
     help="Settings that work (no theorem covers them), or the papers' formulas.",
 )
+scale_option = click.option(
+    "--scale",
+    type=click.Choice(["theory", "none"]),
+    default="theory",
+    show_default=True,
+    callback=lambda context, option, given: given == "theory",
+    help="What learners see: rewards in [0, 1] and margins in [-1, 1], or all in the problem's own units.",
+)
 jobs_option = click.option("--jobs", type=int, help="Worker processes.  [default: one per core]")
 policy_option = click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")

@@ -13,6 +13,7 @@ from inbounds.cli.arguments import (
     preset_option,
     problem_argument,
     problem_from,
+    scale_option,
 )
 from inbounds.cli.printing import facts_of, print_files, print_json, print_table, problem_facts, progress_bar
 
@@ -29,6 +30,7 @@ from inbounds.cli.printing import facts_of, print_files, print_json, print_table
     help="Only this one; may be repeated.  [default: all of `inbounds algorithms`]",
 )
 @preset_option
+@scale_option
 @jobs_option
 @output_option("the picture, the CSV and the journal of finished runs", "comparison/PROBLEM")
 @click.option("--fresh", is_flag=True, help="Forget the finished runs in the journal, and run everything.")
@@ -40,6 +42,7 @@ def command(
     seeds: int,
     names: tuple[str, ...],
     preset: str,
+    scale: bool,
     jobs: int | None,
     output: Path | None,
     fresh: bool,
@@ -73,6 +76,7 @@ def command(
             samples=samples,
             seeds=seeds,
             preset=preset,
+            scale=scale,
             workers=jobs,
             journal=journal,
             progress=advance_to,
@@ -93,8 +97,8 @@ def command(
         return
     click.echo(repr(cmdp))
     click.echo(
-        f"{seeds} run{'s' * (seeds != 1)} of {samples:,} samples each, {preset} settings; "
-        f"totals (discounted sums), means over runs, judged on the model"
+        f"{seeds} run{'s' * (seeds != 1)} of {samples:,} samples each, {preset} settings"
+        f"{'' if scale else ', units as given'}; totals (discounted sums), means over runs, judged on the model"
     )
     with_constraints = f"{'With the constraints: ' if cmdp.constraints else ''}optimum {done.optimum:.6g}"
     without = f"Without the constraints, for algorithms that know none: optimum {done.unconstrained_optimum:.6g}"

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inbounds.cli import EXIT_UNPROVED
-from inbounds.cli.arguments import json_option, policy_option, preset_option, problem_argument, problem_from
+from inbounds.cli.arguments import (
+    json_option,
+    policy_option,
+    preset_option,
+    problem_argument,
+    problem_from,
+    scale_option,
+)
 from inbounds.cli.printing import (
     bound_text,
     print_json,
@@ -31,15 +38,19 @@ if TYPE_CHECKING:
     help="A name from `inbounds algorithms`.  [default: cspda; with --certified: a plan on the empirical model]",
 )
 @preset_option
+@scale_option
 @click.option("--samples", type=int, default=100_000, show_default=True, help="State-action-state transitions to draw.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same run, bit for bit.")
 @click.option(
     "--slater",
     type=float,
-    help="Slater constant in scaled units (`inbounds plan PROBLEM` shows it); estimated from samples when not given.",
+    help="Slater constant in the units of --scale (`inbounds plan PROBLEM` shows it for `theory`); estimated from "
+    "samples when not given.",
 )
 @click.option(
-    "--kappa", type=float, help="Tightening in scaled units; 0 switches it off. Default: the algorithm's own rule."
+    "--kappa",
+    type=float,
+    help="Tightening in the units of --scale; 0 switches it off. Default: the algorithm's own rule.",
 )
 @click.option("--unconstrained", is_flag=True, help="Drop the constraints, for algorithms that know none.")
 @click.option("--certified", is_flag=True, help="Return only a policy that the samples prove to be in bounds.")
@@ -51,6 +62,7 @@ def command(
     parameters: tuple[str, ...],
     algorithm: str | None,
     preset: str,
+    scale: bool,
     samples: int,
     seed: int,
     unconstrained: bool,
@@ -69,6 +81,7 @@ def command(
     Examples
       inbounds learn queue --algorithm cspda --samples 100000 --seed 0
       inbounds learn queue --preset paper --slater 0.2 --kappa 0
+      inbounds learn queue --preset paper --slater 0.2 --scale none
       inbounds learn queue --algorithm npg-pd --preset practical
       inbounds learn queue --algorithm ucbvi-gamma --unconstrained
       inbounds learn queue --certified --confidence 0.99
@@ -85,7 +98,7 @@ def command(
     if certified and algorithm is None:
         for name in given:
             raise InvalidInput(f"--{name} is a setting of an algorithm: give --algorithm, or leave --{name} out")
-        _learn_certified(cmdp, "model", samples, confidence, seed, show_policy, as_json)
+        _learn_certified(cmdp, scale, "model", samples, confidence, seed, show_policy, as_json)
         return
     algorithm = algorithm or "cspda"
     settings_class = named(algorithm, ALGORITHMS, "algorithm")
@@ -99,17 +112,18 @@ def command(
         )
     settings = (settings_class.practical if preset == "practical" else settings_class)(**given)
     if certified:
-        _learn_certified(cmdp, settings, samples, confidence, seed, show_policy, as_json)
+        _learn_certified(cmdp, scale, settings, samples, confidence, seed, show_policy, as_json)
         return
     best = ib.solve(cmdp)  # before anything is learned: it may say that there is nothing to learn
     with progress_bar("learning", samples, quiet=as_json) as advance_to:
-        run = ib.learn(cmdp.simulator(), settings, samples=samples, seed=seed, progress=advance_to)
+        run = ib.learn(cmdp.simulator(scale), settings, samples=samples, seed=seed, progress=advance_to)
     judged = ib.evaluate(cmdp, run.policy)
     if as_json:
         print_json(
             problem=problem_facts(cmdp),
             algorithm=algorithm,
             preset=preset,
+            scale="theory" if scale else "none",
             samples=int(run.samples[-1]),
             seed=seed,
             seconds=run.seconds,
@@ -128,8 +142,8 @@ def command(
         return
     click.echo(repr(cmdp))
     click.echo(
-        f"{settings_class.algorithm.name}, {preset} settings, {run.samples[-1]:,} samples, seed {seed}, "
-        f"{run.seconds:.2f} s"
+        f"{settings_class.algorithm.name}, {preset} settings{'' if scale else ', units as given'}, "
+        f"{run.samples[-1]:,} samples, seed {seed}, {run.seconds:.2f} s"
     )
     shown = {name: value if isinstance(value, str) else f"{value:.6g}" for name, value in run.settings.items()}
     click.echo("  ".join(f"{name} {value}" for name, value in shown.items()))
@@ -149,7 +163,7 @@ def command(
 
 
 def _learn_certified(
-    cmdp: CMDP, learner: Any, samples: int, confidence: float, seed: int, show_policy: bool, as_json: bool
+    cmdp: CMDP, scale: bool, learner: Any, samples: int, confidence: float, seed: int, show_policy: bool, as_json: bool
 ) -> None:
     """Learn and prove with samples; the model only says afterwards what the policy is really worth.
 
@@ -159,7 +173,12 @@ def _learn_certified(
 
     with progress_bar("learning and proving", samples, quiet=as_json) as advance_to:
         run = ib.learn_certified(
-            cmdp.simulator(), samples=samples, confidence=confidence, seed=seed, learner=learner, progress=advance_to
+            cmdp.simulator(scale),
+            samples=samples,
+            confidence=confidence,
+            seed=seed,
+            learner=learner,
+            progress=advance_to,
         )
     judged = None if run.policy is None else ib.evaluate(cmdp, run.policy)
     if as_json:

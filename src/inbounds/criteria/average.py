@@ -284,10 +284,8 @@ class Average(Criterion):
             low, high = improve(self._rows, 1.0, reward, value, backed, chosen, NO_BACKUPS)
             rounding = rounding_of_sweep(self._longest, largest, value)
             low, high = low - rounding, high + rounding
-            strayed = (
-                not 0.0 <= high - low < np.inf
-            )  # values too large, or no numbers: that of one step is all there is
-            if strayed:
+            strayed = not 0.0 <= high - low < np.inf
+            if strayed:  # values too large, or no numbers: the bracket of one step is all there is
                 value = np.zeros_like(value)
                 low, high = improve(self._rows, 1.0, reward, value, backed, chosen, NO_BACKUPS)
                 rounding = rounding_of_sweep(self._longest, largest, value)
@@ -307,6 +305,7 @@ class Average(Criterion):
             goal = max(shrink * (high - low), 0.25 * tolerance, 2.0 * rounding)
             improve_values(chain, _MOVE * reward[chosen], value, backed, _MOVE * goal, deadline)
             value -= _middle(value)
+        assert chain is not None
         return Found(value, chosen, low, high, Kept(chain, _MOVE * reward[chosen]))
 
     def _by_elimination(

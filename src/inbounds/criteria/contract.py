@@ -43,7 +43,7 @@ from inbounds.numerics.classes import graph_of_all_moves, moves_from
 from inbounds.numerics.rows import Rows, rows_of
 
 DENSE_STATES = 90
-"""Up to this many states a policy's chain is solved by LAPACK: at once, by one thread, and without a kernel to compile.
+"""Up to this many states a policy's chain is solved on a full matrix: at once, and without a kernel to compile.
 
 From 96 on OpenBLAS wakes other cores for a product of matrix and vector, which then spin for longer than that takes: a
 solve of 100 states cost three times the CPU time of one of 99."""
@@ -66,6 +66,8 @@ class Found:
         The value of the policy and the optimum both lie in between.
     chain, factors
         What the criterion keeps of the policy, for its time per place.
+    centred : array [M] or None
+        The value function less a constant, where that has digits that the value function cannot have.
     backups : array [N] or None
         What each entry is worth, followed by this policy, up to the width of the bracket, in units of 1 / (own +
         reach), and up to a constant in each place; only when asked for.
@@ -78,6 +80,7 @@ class Found:
     chain: Any = None
     factors: Any = None
     backups: Floats | None = None
+    centred: Floats | None = None
 
 
 class Followed(NamedTuple):
@@ -209,6 +212,14 @@ class Criterion(ABC):
         """
         del spare, tolerance, margins
         return occupancy, 0
+
+    def sharpened(self, reward: Floats, y: Floats) -> Floats:
+        """A vector y [M] for the second bound above that loses no digits of `reward` [N]; by default the one given.
+
+        `y` is the value function of the reward, or nearly; what is returned may differ from it by a constant.
+        """
+        del reward
+        return y
 
     # --- what follows
 

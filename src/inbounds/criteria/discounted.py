@@ -42,6 +42,7 @@ from inbounds.numerics.bellman import NO_BACKUPS, UNIT, improve, rounding_of_swe
 from inbounds.numerics.elimination import (
     EliminationPlan,
     Factors,
+    dense_visits,
     eliminate,
     eliminate_transposed,
     make_plan,
@@ -64,15 +65,18 @@ _FLAT = 16.0 * UNIT
 """How flat sweeps can make a residual, relative to the values; a round of them that aims lower may never end."""
 
 _DELICATE = 1e-5
-"""Where 1 - discount is smaller, sweeps lose more than eight digits, and elimination is taken whenever it is possible."""
+"""Where 1 - discount is smaller, sweeps lose more than eight digits: elimination is taken whenever it is possible."""
 
 _ATTEMPTS, _MOST_ROUNDS = (25, 100, 400), 1_000
 """After so many rounds of sweeps it is tried whether elimination is possible; and how many there are at most."""
 
+_QUIET = 200
+"""So many rounds, of thirty sweeps or more each, that together do not halve the bracket are the end."""
+
 _MOST_STEPS = 1_000
 """Of policy iteration by elimination, and one more for each state: a line is improved state by state."""
 
-_SWEEPS, _MOST_SWEEPS = 1_000, 100_000
+_SWEEPS, _MOST_SWEEPS = 1_000, 20_000
 """Over the flow of one chain, before elimination is tried; and where that is impossible."""
 
 _WORTH = 10.0
@@ -221,12 +225,15 @@ class Discounted(Criterion):
         return values, np.zeros(len(signals))
 
     def follow(self, taken: Floats, start: Floats | None = None, accuracy: float = ACCURACY) -> Followed:
-        """Small models by LAPACK; others by elimination, where that is the plan, or by sweeps."""
+        """Small models on a full matrix; others by elimination, where that is the plan, or by sweeps.
+
+        At discounts very close to 1, sweeps lose the digits that 1 / (1 - discount) has. The others lose none.
+        """
         if len(self.initial) <= DENSE_STATES:
             weighted = self.layers[0].transition.toarray() * taken[:, None]
             moves = np.add.reduceat(weighted, self.rows.offsets[:-1], axis=0)
-            matrix = np.eye(len(self.initial)) - self.discount * moves
-            return Followed(taken, np.linalg.solve(matrix.T, self.unit * self.initial), moves, None)
+            visits = dense_visits(self.discount * moves, self.unit)
+            return Followed(taken, self.initial @ visits, moves, visits)
         chain = mixed_chain(self.rows, taken, self.discount)
         time = (self.initial if start is None else start).copy()
         if not self._planned:
@@ -247,7 +254,7 @@ class Discounted(Criterion):
         """
         stages = self.unit * self.pairs.sum_by_state(followed.taken * signals)
         if len(self.initial) <= DENSE_STATES:
-            return self._refined_densely(stages, self.discount * followed.chain)
+            return self._refined_densely(stages, self.discount * followed.chain, followed.factors)
         if followed.factors is not None:
             chain, factors, scratch = followed.chain, followed.factors, np.empty(stages.shape[1])
 
@@ -262,13 +269,20 @@ class Discounted(Criterion):
             self._flatten(followed.chain, stage, value)
         return vectors
 
-    def _refined_densely(self, stages: Floats, moves: Floats) -> Floats:
-        matrix, gains = np.eye(len(self.initial)) - moves, stages.T
-        values: Any = np.linalg.solve(matrix, gains)
+    def sharpened(self, reward: Floats, y: Floats) -> Floats:
+        """As in the contract: solved once more where 1 / (1 - d) is so large that it matters."""
+        if not self.unit < _DELICATE:
+            return y
+        centred = self.solve(np.array(reward), 0.0).centred
+        return y if centred is None or self.upper_bound(reward, y) < self.upper_bound(reward, centred) else centred
+
+    def _refined_densely(self, stages: Floats, moves: Floats, visits: Floats) -> Floats:
+        gains, inverse = stages.T, visits / self.unit
+        values: Any = inverse @ gains
         for _ in range(2):
             values = values - self.initial @ values
             missing = gains + moves @ values - values
-            values = values + np.linalg.solve(matrix, missing - self.initial @ missing)
+            values = values + inverse @ (missing - self.initial @ missing)
         return np.ascontiguousarray((values - self.initial @ values).T)
 
     def _refined(
@@ -323,7 +337,8 @@ def modified_policy_iteration(
     """Solve for one reward [n] until the bracket is at most `tolerance` wide, or as narrow as rounding allows.
 
     Once an improvement changes less than the share `settled` of the states, the policy is evaluated to the end. A wider
-    bracket is returned at the deadline, after `_MOST_ROUNDS`, and as soon as there is a plan of elimination.
+    bracket is returned at the deadline, after `_MOST_ROUNDS` or `_QUIET` ones, and as soon as there is a plan of
+    elimination.
     """
     rows, discount, initial = criterion.rows, criterion.discount, criterion.initial
     stage, reach = criterion.unit * reward, criterion.reach
@@ -331,12 +346,12 @@ def modified_policy_iteration(
     chosen = rows.offsets[:-1].copy() if start is None else start.chosen.copy()
     backed, backups = np.empty_like(value), np.empty_like(reward) if keep_backups else NO_BACKUPS
     chain = None if start is None else start.chain
-    largest = float(np.abs(stage).max())
+    largest, half, since = float(np.abs(stage).max()), np.inf, 0
     for rounds in range(_MOST_ROUNDS + 1):
         before = chosen.copy()
         low, high = improve(rows, discount, stage, value, backed, chosen, backups)
-        strayed = not 0.0 <= high - low < np.inf  # values too large, or no numbers: that of one step is all there is
-        if strayed:
+        strayed = not 0.0 <= high - low < np.inf
+        if strayed:  # values too large, or no numbers: the bracket of one step is all there is
             value = np.zeros_like(value)
             low, high = improve(rows, discount, stage, value, backed, chosen, backups)
         rounding = rounding_of_sweep(criterion.longest, largest, value)
@@ -347,7 +362,9 @@ def modified_policy_iteration(
         # Written so that what is not a number is the end as well.
         if not reach * (high - low) > tolerance or not high - low > 8.0 * rounding or is_over(deadline):
             break
-        if rounds == _MOST_ROUNDS or (strayed and rounds > 0):
+        if high - low < half:
+            half, since = 0.5 * (high - low), rounds
+        if rounds == _MOST_ROUNDS or rounds - since > _QUIET or (strayed and rounds > 0):
             break
         if rounds in _ATTEMPTS and criterion.fall_back(rounds * (len(reward) + 200.0 * len(chain.weights))):
             break
@@ -410,14 +427,24 @@ def howard(
         lower = level + _mean(initial, value) + horizon * (low - rounding)
         upper = level + _mean(initial, backed) + discount * horizon * (high + rounding) + rounding
         done = not upper - lower > tolerance or is_over(deadline) or steps == _MOST_STEPS + len(initial) - 1
+        # What rounding alone makes better may be far worse: only where all states gain is the next policy better.
+        better = np.where(backed - value > 2.0 * rounding, better, chosen)
         if not high > 4.0 * rounding or np.array_equal(better, chosen):
             done, precise = done or precise, True
         elif not done:
             chosen, chain = better, None
         if done:
             break
-    backed += discount * horizon * (high + rounding) + rounding + level
-    return Found(backed, chosen, lower, upper, chain, factors, backups if keep_backups else None)
+    return Found(
+        value_function=backed + (discount * horizon * (high + rounding) + rounding + level),
+        chosen=chosen,
+        lower=lower,
+        upper=upper,
+        chain=chain,
+        factors=factors,
+        backups=backups if keep_backups else None,
+        centred=backed if level != 0.0 else None,
+    )
 
 
 def _mean(initial: Floats, value: Floats) -> float:

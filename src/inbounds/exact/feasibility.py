@@ -52,7 +52,8 @@ class Slater:
     prices : array [K]
         Weights >= 0 that sum to 1 over the (scaled) margins.
     value_function : array [S], or [H, S]
-        The best value, from each state, of the margins combined with `prices`.
+        The best value, from each state, of the margins combined with `prices`; less a constant where discounts are so
+        close to 1 that it would cost the proof its digits.
     status : str
         "optimal"; "time limit" or "iteration limit" when that came first; "stalled" when rounding left more between
         `value` and `upper_bound` than was asked for.
@@ -123,8 +124,9 @@ def slater_within(cmdp: CMDP, limits: Limits, *, scaled: bool = False, tolerance
     units = cmdp.margin_scales if scaled else np.ones(cmdp.n_constraints)
     found = _safest(asked, units, tolerance, limits)
     prices = found.prices / units
+    proof = criterion.sharpened(np.einsum("k,kn->n", prices, margins), found.value_function)
     spent, _ = criterion.linked(found.occupancy, lambda: found.occupancy, tolerance, margins / scales[:, None])
-    values = raised(cmdp, asked, prices, found.value_function, reward_weight=0.0)
+    values = raised(cmdp, asked, prices, proof, reward_weight=0.0)
     combined = np.einsum("k,kn->n", prices, flat_margins(cmdp))
     question = cmdp.asking(reward=combined.reshape(cmdp.shape), constraints=())
     taken = policy_of(question, where_reached(cmdp, spent), np.empty(0), values)

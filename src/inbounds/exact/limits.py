@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput
-from inbounds.inputs import finite_or_nan, whole_number
+from inbounds.inputs import positive, whole_number
 from inbounds.problem.policy import Policy
 
 TIME, ITERATIONS = "time limit", "iteration limit"
@@ -28,10 +28,8 @@ class Limits(NamedTuple):
     @classmethod
     def of(cls, time_limit: Any, iterations: Any) -> Limits:
         """From what the user asked for, checked; seconds count from now."""
-        if time_limit is not None and not finite_or_nan(time_limit) > 0.0:
-            raise InvalidInput(f"time_limit must be a number above 0, found {time_limit!r}")
         return cls(
-            None if time_limit is None else time.monotonic() + float(time_limit),
+            None if time_limit is None else time.monotonic() + positive(time_limit, "time_limit"),
             None if iterations is None else whole_number(iterations, "iterations"),
         )
 

@@ -19,7 +19,7 @@ from inbounds.exact.lp import occupancy_lp, vertex_near
 from inbounds.exact.mixture import OPTIMAL, Mixture, Units, flat_margins
 from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
 from inbounds.exact.solution import Solution, assemble
-from inbounds.inputs import finite_or_nan
+from inbounds.inputs import positive
 from inbounds.problem.cmdp import CMDP
 
 METHODS = ("auto", "bundle", "lp", "polish")
@@ -56,8 +56,7 @@ def best_mixture(
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, found {method!r}")
     if not isinstance(problem, CMDP):
         raise InvalidInput(f"solve takes a CMDP, found {type(problem).__name__}")
-    if not finite_or_nan(tolerance) > 0.0:
-        raise InvalidInput(f"tolerance must be a number above 0, found {tolerance!r}")
+    tolerance = positive(tolerance, "tolerance")
     asked = well_scaled(problem)
     require_sizes(asked)
     attempt = partial(_attempt, method=method, tolerance=tolerance, limits=limits)
@@ -127,6 +126,9 @@ def _attempt(
         return best, "slater"
     # Bounds that only just can be met leave HiGHS no room to move; half of what counts as rounding is enough.
     program, late = _program(problem, limits, relaxed=0.5 * ROUNDING)
+    if program is None and method == "lp" and not late:
+        # Discounts, or probabilities, beyond what HiGHS can tell from 1, or from 0.
+        return _attempt(problem, "bundle", tolerance, limits, progress, watch)
     if program is None:
         if late:
             raise Stopped(TIME)

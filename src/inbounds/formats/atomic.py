@@ -43,8 +43,11 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
             with suppress(OSError):  # there may be no old file
                 temporary.chmod(target.stat().st_mode & 0o777)
             os.replace(temporary, target)
-        except BaseException:
-            stream.close()
+        except BaseException as error:
+            if isinstance(error, OSError):
+                error.filename = os.fspath(path)  # the one that the user named
+            with suppress(OSError):  # on a full disk, closing fails as writing did
+                stream.close()
             with suppress(OSError):
                 temporary.unlink()
             raise

@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -38,11 +39,24 @@ def compiled(kernel: Callable[..., Any]) -> Any:
     # The setting is read while the decorator runs; the caller's other Numba code keeps its own.
     previous, config.CACHE_DIR = config.CACHE_DIR, str(directory)
     try:
-        return numba.njit(cache=True, nogil=True)(kernel)
+        return _keeping_if_possible(numba.njit(cache=True, nogil=True)(kernel))
     except RuntimeError:  # typed at a prompt: there is no file to tell whether it changed
         return numba.njit(nogil=True)(kernel)
     finally:
         config.CACHE_DIR = previous
+
+
+def _keeping_if_possible(dispatcher: Any) -> Any:
+    """The kernel, which is not lost when it cannot be kept: on a disk that is full, it is compiled each time."""
+    cache = dispatcher._cache
+    save = cache.save_overload
+
+    def save_if_possible(*overload: Any) -> None:
+        with suppress(OSError):
+            save(*overload)
+
+    cache.save_overload = save_if_possible
+    return dispatcher
 
 
 def interpreted(kernel: Any) -> Callable[..., Any]:

@@ -9,7 +9,8 @@ is known from the graph alone.
 eliminated state p is remembered as the clique of its remaining neighbours, clique(p); a state's neighbours are those
 still joined to it by an edge and those that share a clique with it. clique(p) is also the pattern of column p of the
 lower factor and of row p of the upper one, and the work of factorising is the sum of its squared sizes. As soon as size
-or work exceeds what the caller allows, the attempt is over: it never costs more than a share of what it could save.
+or work exceeds what the caller allows, the attempt is over; and so it is when ordering itself takes too long, or when
+the states that are left are already joined by more edges than there is room for, each of which the factors must hold.
 
 On graphs with small separators (chains, grids, queues, inventories) the fill is small. On random graphs it is not.
 
@@ -18,6 +19,13 @@ all digits there. `reduce_states` never subtracts (state reduction: Grassmann, T
 carries what it has lost for good, gone_k, and the pivot is what the row still sends to states behind it, plus that.
 All numbers are sums and products of numbers >= 0, so each is right to a few units in its last place, however small
 (O'Cinneide 1993).
+
+**With a discount** close to 1 it is the same: a chain of weights discount * P loses 1 - discount in each step, which is
+`gone` before anything is eliminated, and exact as a difference of floats from a discount of 1/2 on. The invariant: at
+every stage the entries of a row and what it has lost sum to its pivot, and none of them was subtracted from another. So
+the time per state, from a source >= 0, has all its digits whatever the discount; and of a reward with both signs the
+values are right to a few units of rounding of the largest reward. Small models take the same steps on a full matrix
+(`dense_visits`).
 """
 
 from __future__ import annotations
@@ -32,6 +40,17 @@ from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.rows import Chain
 from inbounds.numerics.sweeps import TRIAL_SWEEPS, is_slow
+
+_STEPS = 200.0
+"""Ordering may look at so many entries for each state and edge: grids take 20 to 40, in four dimensions 95. States that
+everything leads to take one for each pair of states."""
+
+_FEW_STEPS = 1e7
+"""So many entries are looked at in a tenth of a second, and allowed at any rate."""
+
+
+_LEAK = 0.01
+"""With more than this, subtractions cost no more than two digits, and LAPACK is several times as fast."""
 
 
 class EliminationPlan(NamedTuple):
@@ -77,7 +96,8 @@ def plan_if_faster(early: float, late: float, chain_size: int, starts: Any, targ
 def make_plan(starts: Any, targets: Any, most_fill: float, most_work: float) -> EliminationPlan | None:
     """A plan for every chain whose moves are among those given (the targets of each state, repeats allowed).
 
-    None when the factors would hold more than `most_fill` numbers each, or take more than `most_work` multiplications.
+    None when the factors would hold more than `most_fill` numbers each, or take more than `most_work` multiplications;
+    or, where the latter is finite, when finding the plan takes too long.
     """
     n_states = len(starts) - 1
     moves = sp.csr_array((np.ones(len(targets), np.int8), targets.astype(np.int64), starts), shape=(n_states, n_states))
@@ -85,12 +105,33 @@ def make_plan(starts: Any, targets: Any, most_fill: float, most_work: float) -> 
     neighbours, begins = _symmetric(
         starts, targets, arriving.indptr.astype(np.int64), arriving.indices.astype(np.int32)
     )
-    order, *cliques = _minimum_degree(neighbours, begins, float(most_fill), float(most_work))
+    most_steps = max(_STEPS * (len(neighbours) + n_states), _FEW_STEPS) if most_work < np.inf else np.inf
+    order, *cliques = _minimum_degree(neighbours, begins, float(most_fill), float(most_work), most_steps)
     if len(order) < n_states:
         return None
     order = _postorder(order, np.argsort(order), *cliques)
     position = np.argsort(order)
     return EliminationPlan(order, position, *_patterns(order, position, *cliques))
+
+
+def dense_visits(weights: Floats, leak: float) -> Floats:
+    """leak * (I - W)^-1 [S, S] for weights W >= 0 [S, S] whose rows sum to 1 - leak; without a subtraction
+    where that matters.
+
+    A row has the chances of each state to be where a chain from there is lost: its discounted time per state. One state
+    after the other is left out of all paths: a chain that would come to it goes on at once to where it next goes, or is
+    lost there. Of the columns only those of states to come and of losses in states gone are other than 0.
+    """
+    n_states = len(weights)
+    if leak > _LEAK:
+        return np.array(leak * np.linalg.inv(np.eye(n_states) - weights))
+    left = np.hstack([weights, leak * np.eye(n_states)])
+    for k in range(n_states):
+        arriving, window = left[:, k].copy(), left[:, k + 1 : n_states + k + 1]
+        window[k] /= window[k].sum()
+        arriving[k] = 0.0
+        window += arriving[:, None] * window[k]
+    return left[:, n_states:]
 
 
 def pinned(factors: Factors) -> Ints:
@@ -128,7 +169,7 @@ def _symmetric(starts: Any, targets: Any, arriving: Ints, sources: Any) -> Any:
 
 
 @compiled
-def _minimum_degree(neighbours: Any, begins: Ints, most_fill: float, most_work: float) -> Any:
+def _minimum_degree(neighbours: Any, begins: Ints, most_fill: float, most_work: float, most_steps: float) -> Any:
     """The order, and the clique of each state; an order that is too short means that a limit was exceeded.
 
     The list of a state holds first its cliques, then its remaining neighbours. Eliminating p removes from the list of
@@ -166,6 +207,8 @@ def _minimum_degree(neighbours: Any, begins: Ints, most_fill: float, most_work: 
     least = 0
     fill = 0.0
     work = 0.0
+    steps = 0.0  # entries of lists looked at
+    joined = float(neighbours.shape[0])  # the sum of all degrees that are left
     while done < n_states:
         while head[least] < 0:
             least += 1
@@ -174,6 +217,7 @@ def _minimum_degree(neighbours: Any, begins: Ints, most_fill: float, most_work: 
         if after[p] >= 0:
             before[after[p]] = -1
         eliminated[p] = True
+        joined -= degree[p]
 
         # The clique of p: its neighbours by edge and through its cliques, which the new one contains.
         if free + n_states > lists.shape[0]:
@@ -183,11 +227,13 @@ def _minimum_degree(neighbours: Any, begins: Ints, most_fill: float, most_work: 
             lists = larger
         new_begin = free
         mark[p] = p
+        steps += n_entries[p]
         for entry in range(begin[p], begin[p] + n_entries[p]):
             item = lists[entry]
             if entry < begin[p] + n_cliques[p]:
                 if absorbed[item]:
                     continue
+                steps += n_entries[item]
                 for inner in range(begin[item], begin[item] + n_entries[item]):
                     i = lists[inner]
                     if mark[i] != p:
@@ -207,7 +253,9 @@ def _minimum_degree(neighbours: Any, begins: Ints, most_fill: float, most_work: 
         done += 1
         fill += size
         work += float(size) * size
-        if fill > most_fill or work > most_work:
+        # Degrees are bounds, which become loose towards the end: half of them, in the first half, is not too much.
+        hopeless = 2 * done < n_states and fill + 0.25 * joined > most_fill
+        if fill > most_fill or work > most_work or steps > most_steps or hopeless:
             return order[: done - 1], lists, begin, n_entries
 
         for entry in range(new_begin, free):
@@ -223,6 +271,7 @@ def _minimum_degree(neighbours: Any, begins: Ints, most_fill: float, most_work: 
             i = lists[entry]
             first = begin[i]
             to = first
+            steps += n_cliques[i] + n_entries[i]
             bound = size - 1
             for inner in range(first, first + n_cliques[i]):
                 clique = lists[inner]
@@ -249,6 +298,7 @@ def _minimum_degree(neighbours: Any, begins: Ints, most_fill: float, most_work: 
 
             new_degree = min(bound, degree[i] + size - 1, n_states - done)
             if new_degree != degree[i]:
+                joined += new_degree - degree[i]
                 if before[i] >= 0:
                     after[before[i]] = after[i]
                 else:
@@ -391,13 +441,11 @@ def _reduced(plan: EliminationPlan, chain: Chain, leak: float, share: float) -> 
     upper = np.empty(plan.upper_columns.shape[0])
     diagonal = np.empty(n_states)
     gone = np.empty(n_states)  # what a row loses: by the leak, and into pinned states
-    row = np.zeros(n_states)  # the row at work, by position; all zeros in between, and never anything on the diagonal
+    row = np.zeros(n_states)  # the row at work, by position; all zeros in between. What is on the diagonal is not used
     for k in range(n_states):
         s = plan.order[k]
         for entry in range(chain.starts[s], chain.starts[s + 1]):
-            at = plan.position[chain.targets[entry]]
-            if at != k:
-                row[at] -= share * chain.weights[entry]
+            row[plan.position[chain.targets[entry]]] -= share * chain.weights[entry]
         lost = leak
         for entry in range(plan.lower_starts[k], plan.lower_starts[k + 1]):
             j = plan.lower_columns[entry]
@@ -411,10 +459,9 @@ def _reduced(plan: EliminationPlan, chain: Chain, leak: float, share: float) -> 
                     factor /= diagonal[j]
                     lost -= factor * gone[j]
                     for inner in range(plan.upper_starts[j], plan.upper_starts[j + 1]):
-                        at = plan.upper_columns[inner]
-                        if at != k:
-                            row[at] -= factor * upper[inner]
+                        row[plan.upper_columns[inner]] -= factor * upper[inner]
             lower[entry] = factor
+        row[k] = 0.0
         gone[k] = lost
         pivot = lost
         for entry in range(plan.upper_starts[k], plan.upper_starts[k + 1]):

@@ -304,9 +304,12 @@ class CMDP:
                 changed.__dict__.pop(depends_on_bounds, None)
         return changed
 
-    def simulator(self) -> Simulator:
-        """The sampling access to this model that learners are given (a generative model)."""
-        return Simulator.tabular(self)
+    def simulator(self, scale: bool = True) -> Simulator:
+        """The sampling access to this model that learners are given (a generative model).
+
+        With ``scale=False`` they see rewards and margins in the units of this model, not scaled to [0, 1] and [-1, 1].
+        """
+        return Simulator.tabular(self, scale)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that ``ib.load(path)`` reads, whole or not at all.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from inbounds.errors import InvalidInput
-from inbounds.inputs import whole_number
+from inbounds.inputs import real_number, whole_number
 
 CRITERION_NAMES = {"discount": "discounted", "horizon": "finite-horizon", "average": "average-reward"}
 """What a problem with that key in its `criterion` is called; the names that `Algorithm.criterion` may have."""
@@ -32,10 +32,7 @@ def valid_criterion(discount: Any, horizon: Any, average: Any) -> dict[str, Any]
 
 
 def valid_discount(discount: Any) -> float:
-    try:
-        value = float(discount)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"discount must be a number in [0, 1), found {discount!r}") from error
+    value = real_number(discount, "discount", "in [0, 1)")
     if not 0.0 <= value < 1.0:
         hint = "; for long-run averages, give average=True instead" if value == 1.0 else ""
         raise InvalidInput(f"discount must be in [0, 1), found {value}{hint}")

@@ -23,7 +23,7 @@ CHUNK = 1_000_000
 
 
 class World(NamedTuple):
-    """A model's simulator: arrays only, scaled units.
+    """A model's simulator: arrays only, in the units that learners see, which are scaled unless the user said no.
 
     Kernels read `offsets`, `states`, `reward` and `margins`, which every world has. After a next state has been drawn
     for a pair, ``reward[pair]`` and ``margins[pair]`` hold what was observed with it: the table's entries, or what the
@@ -35,8 +35,8 @@ class World(NamedTuple):
     row_starts: npt.NDArray[np.int32]  # [n + 1], where the row of a pair starts in the next two
     cumulative: Floats  # [nnz], cumulative probabilities within a row; the last of a row is 1
     successors: npt.NDArray[np.int32]  # [nnz]
-    reward: Floats  # [n], in [0, 1]
-    margins: Floats  # [n, K], in [-1, 1]
+    reward: Floats  # [n], in [0, 1] where scaled
+    margins: Floats  # [n, K], in [-1, 1] where scaled
     start_cumulative: Floats  # [S], cumulative initial distribution; the last is 1
     start_guide: npt.NDArray[np.int32]  # [S], first state whose cumulative probability exceeds j / S (rounded down)
     stages: Ints  # [3]: steps until it begins anew, 0: never; how far apart the rows, and the signals, of stages lie

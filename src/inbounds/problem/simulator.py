@@ -9,12 +9,14 @@ The theory assumes rewards in [0, 1] and margins in [-1, 1]. The one scaling bet
     reward = low + span * scaled reward        low, low + span: the range of the reward
     margin = scale_k * scaled margin           scale_k: the largest absolute margin of constraint k
 
-Margins are never shifted, so their sign keeps its meaning.
+Margins are never shifted, so their sign keeps its meaning. With ``scale=False`` the learner sees the user's own units
+instead; the ranges may then be beyond those of the theory, and `beyond_the_theory` says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +34,7 @@ from inbounds.problem.pairs import Pairs, numbered, sizes
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Between the user's units and the scaled units of the theory (rewards in [0, 1], margins in [-1, 1])."""
+    """Between the user's units and those of a learner: of the theory (rewards in [0, 1], margins in [-1, 1]) or own."""
 
     reward_low: float
     reward_span: float
@@ -43,6 +45,11 @@ class Scaling:
         span = reward_high - reward_low
         scales = np.asarray(margin_scales, dtype=np.float64)
         return cls(reward_low, span if span > 0.0 else 1.0, freeze(np.where(scales > 0.0, scales, 1.0)))
+
+    @classmethod
+    def identity(cls, n_constraints: int) -> Scaling:
+        """The user's own units."""
+        return cls(0.0, 1.0, freeze(np.ones(n_constraints)))
 
     def model(self, cmdp: Any) -> Any:
         """A model in the user's units, in scaled units; its constraints are that margins are >= 0."""
@@ -58,6 +65,10 @@ class Scaling:
     def prices_in_user_units(self, scaled_prices: Floats) -> Floats:
         """Multipliers of scaled margins as reward gained per unit of bound relaxed, both in the user's units."""
         return scaled_prices * self.reward_span / self.margin_scales
+
+    def values_in_user_units(self, scaled_sums: Floats, discount: float) -> Floats:
+        """Discounted sums of scaled rewards [S] as values of the user's rewards, normalised by (1 - discount)."""
+        return self.reward_low + self.reward_span * (1.0 - discount) * scaled_sums
 
 
 class Simulator:
@@ -85,6 +96,10 @@ class Simulator:
         `Constraint` records without a signal: `step` reports it. Bounds are on the scale of values.
     signal_ranges
         ``(lowest, highest)`` of every signal, in the order of the constraints.
+    scale : bool
+        Whether learners see rewards and margins in the ranges of the theory, [0, 1] and [-1, 1]. With False they see
+        the user's own units, and settings such as ``slater`` and ``kappa`` are in these. Results are in the user's
+        units either way, and proofs from samples are the same.
 
     Attributes
     ----------
@@ -95,9 +110,11 @@ class Simulator:
         What says what a value is, as in a `CMDP`: ``{"discount": 0.95}``, ``{"horizon": 12}`` or ``{"average": True}``.
     constraints : tuple of Constraint
     scaling : Scaling
-        The ranges of reward and margins, as the one scaling between the user's units and those of the theory.
-    margins_least : array [K]
-        The least margin that any pair can report, in scaled units: at least -1.
+        The one scaling between the user's units and those that learners see.
+    reward_range : array [2]
+        The least and the largest reward, in the units that learners see.
+    margin_ranges : array [K, 2]
+        The least and the largest margin that any pair can report, in the units that learners see.
 
     Examples
     --------
@@ -121,7 +138,8 @@ class Simulator:
     criterion: dict[str, Any]
     constraints: tuple[Constraint, ...]
     scaling: Scaling
-    margins_least: Floats
+    reward_range: Floats
+    margin_ranges: Floats
 
     def __init__(
         self,
@@ -136,6 +154,7 @@ class Simulator:
         reward_range: tuple[float, float],
         constraints: Sequence[Constraint] = (),
         signal_ranges: Sequence[tuple[float, float]] = (),
+        scale: bool = True,
     ) -> None:
         for what, rule in (("step", step), ("start", start)):
             if not callable(rule):
@@ -156,22 +175,57 @@ class Simulator:
         ]
         own = zip(self._spread, self._signal_ranges, strict=True)
         ends = np.array([[constraint.margin(end) for end in limits] for constraint, limits in own]).reshape(-1, 2)
-        self.scaling = Scaling.from_ranges(*self._reward_range, self.layers * np.abs(ends).max(axis=1))
-        self.margins_least = freeze(ends.min(axis=1) / self.scaling.margin_scales)
         self._table: World | None = None
+        self._of_theory = Scaling.from_ranges(*self._reward_range, self.layers * np.abs(ends).max(axis=1))
+        self._set_units(np.array(self._reward_range), np.sort(ends, axis=1), scale)
 
     @classmethod
-    def tabular(cls, cmdp: Any) -> Simulator:
-        """The simulator of a model. Same as ``cmdp.simulator()``."""
+    def tabular(cls, cmdp: Any, scale: bool = True) -> Simulator:
+        """The simulator of a model. Same as ``cmdp.simulator(scale=scale)``."""
         self = object.__new__(cls)
         self.pairs = cmdp.pairs
         self.criterion = cmdp.criterion
         self.constraints = tuple(replace(constraint, signal=None) for constraint in cmdp.constraints)
-        self.scaling = Scaling.from_ranges(float(cmdp.reward.min()), float(cmdp.reward.max()), cmdp.margin_scales)
-        least = cmdp.margins.min(axis=tuple(range(1, cmdp.margins.ndim)))  # over stages too
-        self.margins_least = freeze(least / self.scaling.margin_scales)
-        self._table = _tabular_world(cmdp, self.scaling)
+        low, high = float(cmdp.reward.min()), float(cmdp.reward.max())
+        everywhere = tuple(range(1, cmdp.margins.ndim))  # over stages too
+        ends = np.stack([cmdp.margins.min(axis=everywhere), cmdp.margins.max(axis=everywhere)], axis=1)
+        self._table = _tabular_world(cmdp)
+        self._of_theory = Scaling.from_ranges(low, high, cmdp.margin_scales)
+        self._set_units(np.array([low, high]), ends, scale)
         return self
+
+    def _set_units(self, reward_range: Floats, margin_ranges: Floats, scale: bool) -> None:
+        """Choose the units that learners see; the ranges [2] and [K, 2], and the table, are in the user's."""
+        if not isinstance(scale, bool):
+            raise InvalidInput(f"scale must be True or False, found {scale!r}")
+        chosen = self._of_theory if scale else Scaling.identity(self.n_constraints)
+        self.scaling = chosen
+        self.reward_range = freeze((reward_range - chosen.reward_low) / chosen.reward_span)
+        self.margin_ranges = freeze(margin_ranges / chosen.margin_scales[:, None])
+        if self._table is not None:
+            self._table = self._table._replace(
+                reward=freeze((self._table.reward - chosen.reward_low) / chosen.reward_span),
+                margins=freeze(self._table.margins / chosen.margin_scales),
+            )
+
+    @property
+    def scaled(self) -> Simulator:
+        """The same simulator in the units of the theory, in which proofs are made; itself if it is in these."""
+        if self.scaling is self._of_theory:
+            return self
+        twin = copy(self)
+        twin._set_units(self.reward_range, self.margin_ranges, scale=True)
+        return twin
+
+    @property
+    def beyond_the_theory(self) -> str:
+        """Which ranges are beyond those that the theory assumes, in words; empty if none is. So it is when scaled."""
+        low, high = (float(end) for end in self.reward_range)
+        beyond = [] if low >= 0.0 and high <= 1.0 else [f"rewards in [{low:g}, {high:g}], not in [0, 1]"]
+        for constraint, (least, largest) in zip(self.constraints, self.margin_ranges, strict=True):
+            if max(-least, largest) > 1.0:
+                beyond.append(f"margins of {constraint.name!r} in [{least:g}, {largest:g}], not in [-1, 1]")
+        return "; ".join(beyond)
 
     @property
     def n_constraints(self) -> int:
@@ -204,13 +258,15 @@ class Simulator:
         return AskedWorld(self) if self._table is None else self._table
 
     def __repr__(self) -> str:
-        return f"Simulator({sizes(self.pairs, self.n_constraints)}, {criterion_in_words(self.criterion)})"
+        units = "" if self.scaling is self._of_theory else ", units as given"
+        return f"Simulator({sizes(self.pairs, self.n_constraints)}, {criterion_in_words(self.criterion)}{units})"
 
 
 class AskedWorld:
     """The world of a user's step function, for one run: what kernels read of a `World`, and its own draws.
 
-    `reward` [n] and `margins` [n, K] are buffers, nan until a draw fills them with what was observed, in scaled units.
+    `reward` [n] and `margins` [n, K] are buffers, nan until a draw fills them with what was observed, in the units that
+    learners see.
     """
 
     def __init__(self, simulator: Simulator) -> None:
@@ -290,14 +346,15 @@ def _require_within(value: float, limits: tuple[float, float], found: str, what:
         raise InvalidInput(f"{found} {value:g}, outside {what} ({low:g}, {high:g})")
 
 
-def _tabular_world(cmdp: Any, scaling: Scaling) -> World:
+def _tabular_world(cmdp: Any) -> World:
+    """The table of a model, in the user's units."""
     stages = cmdp.transitions if len({id(matrix) for matrix in cmdp.transitions}) > 1 else cmdp.transitions[:1]
     rows = sp.vstack(stages, format="csr")
     alike = cmdp.layers == 1 or all(values.strides[0] == 0 for values in (cmdp.reward, *cmdp.signals))
     kept = slice(0, 1 if alike else None)
-    reward = (np.atleast_2d(cmdp.reward)[kept].ravel() - scaling.reward_low) / scaling.reward_span
+    reward = np.atleast_2d(cmdp.reward)[kept].ravel()
     margins = cmdp.margins.reshape(cmdp.n_constraints, cmdp.layers, cmdp.n_pairs)[:, kept]
-    margins = margins.reshape(cmdp.n_constraints, reward.size) / scaling.margin_scales[:, None]
+    margins = margins.reshape(cmdp.n_constraints, reward.size)
     starts = cumulative_rows(cmdp.initial, np.array([0, cmdp.n_states]))
     # Indices are short: at a million pairs a step is a matter of cache misses.
     return World(

@@ -219,7 +219,8 @@ def certified(cmdp: CMDP, found: Mixture, *, method: str, progress: ProofProgres
     if safer is not None and safer.room > _STRICT:
         weight = min(max(_AIM - thinnest, 0.0) / safer.room, 1.0)
     count = _Count(progress, 2 * (1 + cmdp.n_constraints) + 1)
-    prices, values = _checked(cmdp, found.prices, found.value_function)
+    priced = cmdp.reward.ravel() + np.einsum("k,kn->n", found.prices, flat_margins(cmdp))
+    prices, values = _checked(cmdp, found.prices, criterion_of(cmdp).sharpened(priced, found.value_function))
     upper = _bounded_upper(cmdp, prices, values, 1.0)
     count.add()
     vectors: Floats | None = None

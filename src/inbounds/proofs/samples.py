@@ -69,6 +69,7 @@ def certify_by_samples(
     require_criterion(simulator, "discounted", "certify")
     if not isinstance(policy, Policy) or not np.array_equal(policy.pairs.offsets, simulator.pairs.offsets):
         raise InvalidInput(f"{policy!r} is not a policy of this problem ({simulator!r})")
+    simulator = simulator.scaled  # whatever learners see
     alpha = 1.0 - valid_confidence(confidence)
     budget = whole_number(samples, "samples")
     rng = np.random.default_rng(random_seed(seed))

@@ -119,8 +119,11 @@ class Design(NamedTuple):
 
 
 def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
-    """How to walk with the policy: the floor and the least value of a walk follow from the guess."""
-    low = np.concatenate([[0.0], np.minimum(simulator.margins_least, 0.0)])
+    """How to walk with the policy: the floor and the least value of a walk follow from the guess.
+
+    The simulator is one in scaled units, whose least reward is 0.
+    """
+    low = np.concatenate([[0.0], np.minimum(simulator.margin_ranges[:, 0], 0.0)])
     lowest = guess.state_values.min(axis=0)
     floor = guess.mean - _FLOOR * np.sqrt(guess.variance(simulator.discount))
     floor = np.where(np.isfinite(floor), floor, lowest - _FLOOR_UNKNOWN)
@@ -136,6 +139,13 @@ def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
         low=low,
         least=least - _RANGE_SLACK,
     )
+
+
+def plain_design(simulator: Simulator, policy: Policy) -> Design:
+    """Walks without a guess and without a floor: X is (1 - discount) times the sum of what was observed."""
+    rows = 1 + simulator.n_constraints
+    nothing = guess_from_array(np.zeros((simulator.pairs.n_pairs, rows)), policy)
+    return make_design(simulator, policy, nothing)._replace(starts=1, floor=np.full(rows, -np.inf))
 
 
 @compiled
@@ -197,9 +207,6 @@ def draw_walks(design: Design, world: World, rng: np.random.Generator, log: Log,
 def walk_for_evidence(policy: Policy, evidence: Evidence, samples: int, rng: np.random.Generator) -> None:
     """Add walks of the policy, of exactly `samples` samples, to the evidence."""
     simulator, world = evidence.simulator, evidence.simulator.open()
-    rows = 1 + simulator.n_constraints
-    nothing = guess_from_array(np.zeros((simulator.pairs.n_pairs, rows)), policy)
-    design = make_design(simulator, policy, nothing)._replace(starts=1, floor=np.full(rows, -np.inf))
     log = new_log(simulator, samples)
-    fitted(draw_walks, world)(design, world, rng, log, samples)
+    fitted(draw_walks, world)(plain_design(simulator, policy), world, rng, log, samples)
     evidence.add(log)

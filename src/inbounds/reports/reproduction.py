@@ -1,4 +1,8 @@
-"""The paper's figures, drawn from a finished reproduction: SVG, PNG, a CSV of the curves, and the table."""
+"""The paper's figures, drawn from a finished reproduction: SVG, PNG, CSV files, the tables and the verdict.
+
+The first picture is the paper's Figures 1 and 2 with its costs as printed, and the sweep over delta; the others show
+every reading side by side.
+"""
 
 from __future__ import annotations
 
@@ -9,162 +13,318 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from inbounds.reports.figures import BLUE, ORANGE, csv_text, note, tidy_panel, write_report
-from inbounds.studies.reproduction import Arm, Reproduction
+from inbounds.studies.reproduction import Arm, Reproduction, crossings
 
 _COLOURS = {False: BLUE, True: ORANGE}
 _MARKERS = {False: "o", True: "s"}
+_THIN = {"color": "black", "linewidth": 0.9}
 
 
 def write_reproduction(reproduction: Reproduction, directory: Path) -> list[Path]:
-    """Write every figure as SVG and PNG and the curves as CSV; the paths, in the order of the paper."""
+    """Write every figure as SVG and PNG and the numbers as CSV; the paths, the picture as printed first."""
     figures = {
+        "as-printed": first_figure(reproduction),
         "figure-1-reward": reward_figure(reproduction),
         "figure-2-constraints": constraint_figure(reproduction, error_bars=False),
         "figure-3-error-bars": constraint_figure(reproduction, error_bars=True),
+        "figure-4-delta": delta_figure(reproduction),
     }
-    return write_report(directory, figures, {"curves": curves_csv(reproduction)})
+    return write_report(directory, figures, {"curves": curves_csv(reproduction), "delta": delta_csv(reproduction)})
+
+
+def first_figure(reproduction: Reproduction) -> Figure:
+    """The paper's Figures 1 and 2 under the first reading, and the last constraint's sweep over delta."""
+    reading, names = reproduction.readings[0], reproduction.constraint_names
+    figure = Figure(figsize=(9.0, 2.8 * -(-(2 + len(names)) // 2)), layout="constrained")
+    panels = figure.subplots(-(-(2 + len(names)) // 2), 2, squeeze=False).ravel()
+    delta = reproduction.arm(reading, conservative=True).delta
+    _draw_rewards(panels[0], reproduction, reading)
+    _over_samples(panels[0], f"Figure 1: reward (δ = {delta:g})", "total reward")
+    panels[0].legend(frameon=False, fontsize=8)
+    for row, name in enumerate(names):
+        panel = panels[1 + row]
+        _draw_margins(panel, reproduction, reading, row, error_bars=False)
+        _over_samples(panel, f"Figure 2: {name} (δ = {delta:g})", f"total margin: {name}")
+    last = panels[1 + len(names)]
+    _draw_sweep(last, reproduction, reading, len(names) - 1)
+    _over_delta(last, f"{names[-1]} at the end, against δ, ± two standard errors", f"total margin: {names[-1]}")
+    for panel in panels[2 + len(names) :]:
+        panel.set_axis_off()
+    figure.suptitle(
+        f"CSPDA on the paper's queue, {reading}: mean of {reproduction.seeds} runs; grey: out of bounds", fontsize=11
+    )
+    return figure
 
 
 def reward_figure(reproduction: Reproduction) -> Figure:
     """Figure 1 of the paper: total reward against samples."""
-    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
-    panels = figure.subplots(1, len(reproduction.settings), sharey=True, squeeze=False)[0]
-    for panel, setting in zip(panels, reproduction.settings, strict=True):
-        for conservative in (False, True):
-            arm = reproduction.arm(setting, conservative)
-            panel.plot(arm.samples, arm.rewards.mean(axis=0), color=_COLOURS[conservative], label=_kappa_label(arm))
-        tight, thin = f"LP optimum, κ = {reproduction.kappa:.4f}", {"color": "black", "linewidth": 0.9}
-        panel.axhline(reproduction.optimum, linestyle="--", label="LP optimum", **thin)
-        panel.axhline(reproduction.conservative_optimum, linestyle=":", label=tight, **thin)
-        _mark_restart(panel, reproduction.arm(setting, conservative=True), height=0.9)
-        _finish(panel, setting, "total reward")
-    panels[-1].legend(frameon=False, fontsize=8)
-    figure.suptitle(f"CSPDA on the queue: reward, mean of {reproduction.seeds} runs", fontsize=11)
+    figure = Figure(figsize=(12.0, 3.4), layout="constrained")
+    panels = figure.subplots(1, len(reproduction.readings), squeeze=False)[0]
+    for panel, reading in zip(panels, reproduction.readings, strict=True):
+        _draw_rewards(panel, reproduction, reading)
+        _over_samples(panel, reading, "total reward")
+    _shared_legend(figure, panels[0])
+    figure.suptitle(f"CSPDA on the paper's queue: reward, mean of {reproduction.seeds} runs", fontsize=11)
     return figure
 
 
 def constraint_figure(reproduction: Reproduction, error_bars: bool) -> Figure:
     """Figure 2 of the paper: the value of both constraints against samples; with error bars, that of its appendix."""
-    names, settings = reproduction.constraint_names, reproduction.settings
-    figure = Figure(figsize=(9.0, 5.6), layout="constrained")
-    grid = figure.subplots(len(names), len(settings), sharex=True, sharey="row", squeeze=False)
+    names, readings = reproduction.constraint_names, reproduction.readings
+    figure = Figure(figsize=(12.0, 2.8 * len(names)), layout="constrained")
+    grid = figure.subplots(len(names), len(readings), squeeze=False)
     for row, name in enumerate(names):
-        for panel, setting in zip(grid[row], settings, strict=True):
-            for conservative in (False, True):
-                _draw_margin(panel, reproduction.arm(setting, conservative), row, error_bars)
-            # Far below the bound, where every run starts, there is nothing to tell the two apart.
-            panel.axhspan(-1e3, 0.0, color="black", alpha=0.06, linewidth=0.0)
-            panel.axhline(0.0, color="black", linewidth=0.9, linestyle="--")
-            _mark_restart(panel, reproduction.arm(setting, conservative=True), height=0.03)
-            _finish(panel, setting if row == 0 else "", f"total margin: {name}")
-        grid[row][0].set_ylim(_limits(reproduction, row, error_bars))
-    grid[0][-1].legend(frameon=False, fontsize=8, loc="lower right")
+        for panel, reading in zip(grid[row], readings, strict=True):
+            _draw_margins(panel, reproduction, reading, row, error_bars)
+            _over_samples(panel, reading if row == 0 else "", f"total margin: {name}")
+    _shared_legend(figure, grid[0][0])
     bars = ", bars: ± one standard deviation" if error_bars else ""
     figure.suptitle(
-        f"CSPDA on the queue: constraint values, mean of {reproduction.seeds} runs{bars}; grey: out of bounds",
+        f"CSPDA on the paper's queue: constraint values, mean of {reproduction.seeds} runs{bars}; grey: out of bounds",
         fontsize=11,
     )
     return figure
 
 
-def _draw_margin(panel: Any, arm: Arm, constraint: int, error_bars: bool) -> None:
-    values = arm.margins[:, :, constraint]
-    mean, style = values.mean(axis=0), {"color": _COLOURS[arm.conservative], "label": _kappa_label(arm)}
-    if not error_bars:
-        panel.plot(arm.samples, mean, **style)
-        return
-    shown = np.arange(len(arm.samples))[::-4]  # from the end backwards: the end is what matters
-    aside = (0.006 if arm.conservative else -0.006) * arm.samples[-1]  # so that the bars do not hide each other
+def delta_figure(reproduction: Reproduction) -> Figure:
+    """The value of both constraints at the end of the runs against delta, the exploration that the paper leaves out."""
+    names, readings = reproduction.constraint_names, reproduction.readings
+    figure = Figure(figsize=(12.0, 2.8 * len(names)), layout="constrained")
+    grid = figure.subplots(len(names), len(readings), squeeze=False)
+    for row, name in enumerate(names):
+        for panel, reading in zip(grid[row], readings, strict=True):
+            _draw_sweep(panel, reproduction, reading, row)
+            _over_delta(panel, reading if row == 0 else "", f"total margin: {name}")
+    _shared_legend(figure, grid[0][0])
+    figure.suptitle(
+        f"CSPDA on the paper's queue: constraint values after {reproduction.samples:,} samples against δ, mean of "
+        f"{reproduction.seeds} runs, bars: ± two standard errors; grey: out of bounds",
+        fontsize=11,
+    )
+    return figure
+
+
+def _draw_rewards(panel: Any, reproduction: Reproduction, reading: str) -> None:
+    for conservative in (False, True):
+        arm = reproduction.arm(reading, conservative)
+        panel.plot(arm.samples, arm.rewards.mean(axis=0), color=_COLOURS[conservative], label=_kappa_label(arm))
+    conservative_arm = reproduction.arm(reading, conservative=True)
+    panel.axhline(reproduction.optimum, linestyle="--", label="optimum", **_THIN)
+    tightened = f"optimum, tightened by κ = {conservative_arm.kappa:.4f}"
+    panel.axhline(reproduction.conservative_optima[reading], linestyle=":", label=tightened, **_THIN)
+    _mark_restart(panel, conservative_arm)
+
+
+def _draw_margins(panel: Any, reproduction: Reproduction, reading: str, constraint: int, error_bars: bool) -> None:
+    arms = [reproduction.arm(reading, conservative) for conservative in (False, True)]
+    for arm in arms:
+        values = arm.margins[:, :, constraint]
+        mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1)
+        if error_bars:
+            # From the end backwards, which is what matters; a little aside, so that the bars do not hide each other.
+            shown, aside = np.arange(len(arm.samples))[::-4], (0.006 if arm.conservative else -0.006) * arm.samples[-1]
+            _draw_bars(panel, arm.samples[shown] + aside, mean[shown], spread[shown], arm)
+        else:
+            panel.plot(arm.samples, mean, color=_COLOURS[arm.conservative], label=_kappa_label(arm))
+    _mark_restart(panel, arms[1])
+    # Far below the bound, where every run starts, there is nothing to tell the two apart.
+    late = [arm.margins[:, arm.samples >= 0.15 * arm.samples[-1], constraint] for arm in arms]
+    spreads = [values.std(axis=0, ddof=1) if error_bars else 0.0 for values in late]
+    lows = [float(np.min(values.mean(axis=0) - spread)) for values, spread in zip(late, spreads, strict=True)]
+    highs = [float(np.max(values.mean(axis=0) + spread)) for values, spread in zip(late, spreads, strict=True)]
+    _show_bound(panel, min(0.0, *lows), max(0.0, *highs))
+
+
+def _draw_sweep(panel: Any, reproduction: Reproduction, reading: str, constraint: int) -> None:
+    """Bars are two standard errors."""
+    lows, highs = [0.0], [0.0]
+    for conservative in (False, True):
+        arms = reproduction.over_delta(reading, conservative)
+        deltas, mean = np.array([arm.delta for arm in arms]), np.array([arm.mean_margins[constraint] for arm in arms])
+        bars = 2.0 * np.array([arm.standard_errors[constraint] for arm in arms])
+        aside = 1.012 if conservative else 1.0 / 1.012  # on a logarithmic axis
+        _draw_bars(panel, deltas * aside, mean, bars, arms[-1])
+        lows.append(float(np.min(mean - bars)))
+        highs.append(float(np.max(mean + bars)))
+    panel.set_xscale("log")
+    panel.set_xticks(deltas, [f"{delta:g}" for delta in deltas])
+    panel.minorticks_off()
+    _show_bound(panel, min(lows), max(highs))
+    if parting := parting_deltas(reproduction, reading):
+        panel.axvspan(*parting, color=ORANGE, alpha=0.15, linewidth=0.0)
+        note(panel, " only κ > 0\n in bounds", parting[1], 0.75, "left")
+
+
+def _draw_bars(panel: Any, x: Any, mean: Any, bars: Any, arm: Arm) -> None:
     panel.errorbar(
-        arm.samples[shown] + aside,
-        mean[shown],
-        yerr=values.std(axis=0, ddof=1)[shown],
+        x,
+        mean,
+        yerr=bars,
         marker=_MARKERS[arm.conservative],
         markersize=3,
         linewidth=1.2,
         elinewidth=0.8,
         capsize=2,
-        **style,
+        color=_COLOURS[arm.conservative],
+        label=_kappa_label(arm),
     )
 
 
-def _limits(reproduction: Reproduction, constraint: int, error_bars: bool) -> tuple[float, float]:
-    """From a little below the later part of the curves to a little above: their start would flatten everything else."""
-    lows, highs = [0.0], [0.0]
-    for arm in reproduction.arms:
-        late = arm.margins[:, arm.samples >= 0.15 * arm.samples[-1], constraint]
-        spread = late.std(axis=0, ddof=1) if error_bars else 0.0
-        lows.append(float(np.min(late.mean(axis=0) - spread)))
-        highs.append(float(np.max(late.mean(axis=0) + spread)))
-    room = 0.08 * (max(highs) - min(lows))
-    return min(lows) - room, max(highs) + room
+def _show_bound(panel: Any, low: float, high: float) -> None:
+    """Grey below zero, and the limits of the axis around what is to be seen."""
+    panel.axhspan(-1e3, 0.0, color="black", alpha=0.06, linewidth=0.0)
+    panel.axhline(0.0, linestyle="--", **_THIN)
+    room = 0.08 * (high - low) or 1.0
+    panel.set_ylim(low - room, high + room)
 
 
-def _mark_restart(panel: Any, arm: Arm, height: float) -> None:
+def _mark_restart(panel: Any, arm: Arm) -> None:
     """The practical preset averages the second half only: there its curves jump."""
     if arm.average_from:
         panel.axvline(arm.average_from, color="grey", linewidth=0.8, linestyle="-.")
-        note(panel, "average starts anew ", arm.average_from, height, "right")
+        note(panel, "     average starts anew", arm.average_from, 0.9, "left")
 
 
 def _kappa_label(arm: Arm) -> str:
     return f"κ = {arm.kappa:.4f}" if arm.conservative else "κ = 0"
 
 
-def _finish(panel: Any, title: str, ylabel: str) -> None:
+def _shared_legend(figure: Figure, panel: Any) -> None:
+    """That of one panel for all of them, below."""
+    handles = panel.get_legend_handles_labels()
+    figure.legend(*handles, frameon=False, fontsize=8, ncols=4, loc="outside lower center")
+
+
+def _over_samples(panel: Any, title: str, ylabel: str) -> None:
+    panel.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
+    _finish(panel, title, ylabel, "samples")
+
+
+def _over_delta(panel: Any, title: str, ylabel: str) -> None:
+    _finish(panel, title, ylabel, "δ, the share of exploration")
+
+
+def _finish(panel: Any, title: str, ylabel: str, xlabel: str) -> None:
     panel.set_title(title, fontsize=10)
     panel.set_ylabel(ylabel, fontsize=9)
-    panel.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
+    panel.set_xlabel(xlabel, fontsize=9)
     tidy_panel(panel)
-    if panel.get_subplotspec().is_last_row():
-        panel.set_xlabel("samples", fontsize=9)
-    if not panel.get_subplotspec().is_first_col():
-        panel.set_ylabel("")
 
 
 def curves_csv(reproduction: Reproduction) -> str:
     """Every curve of every figure: mean and standard deviation over seeds, and the share of runs out of bounds."""
-    columns = ["setting", "kappa", "samples", "mean_total_reward", "sd_total_reward"]
+    return _csv(reproduction, reproduction.arms)
+
+
+def delta_csv(reproduction: Reproduction) -> str:
+    """The same at the end of the runs, for every delta."""
+    arms = [
+        arm
+        for reading in reproduction.readings
+        for conservative in (False, True)
+        for arm in reproduction.over_delta(reading, conservative)
+    ]
+    return _csv(reproduction, arms, only_end=True)
+
+
+def _csv(reproduction: Reproduction, arms: Any, only_end: bool = False) -> str:
+    columns = ["reading", "kappa", "delta", "samples", "mean_total_reward", "sd_total_reward"]
     for name in reproduction.constraint_names:
         columns += [f"mean_total_margin_{name}", f"sd_total_margin_{name}"]
     rows: list[list[Any]] = []
-    for arm in reproduction.arms:
-        for c, samples in enumerate(arm.samples):
+    for arm in arms:
+        for c in range(len(arm.samples))[-1 if only_end else 0 :]:
             curves = (arm.rewards[:, c], *arm.margins[:, c].T)
             spreads = [value for values in curves for value in (values.mean(), values.std(ddof=1))]
-            rows.append([arm.setting, arm.kappa, int(samples), *spreads, arm.out_of_bounds[:, c].mean()])
+            share = arm.out_of_bounds[:, c].mean()
+            rows.append([arm.reading, arm.kappa, arm.delta, int(arm.samples[c]), *spreads, share])
     return csv_text([*columns, "share_out_of_bounds"], rows)
 
 
 def summary_rows(reproduction: Reproduction) -> list[dict[str, Any]]:
-    """The table at the end of the runs: one entry per arm, totals."""
+    """The table at the end of the runs: one entry per arm of the figures, then of the sweep; totals."""
     return [
         {
-            "setting": arm.setting,
+            "reading": arm.reading,
             "kappa": arm.kappa,
+            "delta": arm.delta,
             "mean_total_reward": float(arm.rewards[:, -1].mean()),
             "sd_total_reward": float(arm.rewards[:, -1].std(ddof=1)),
             "mean_total_margins": arm.mean_margins.tolist(),
             "sd_total_margins": arm.margins[:, -1].std(axis=0, ddof=1).tolist(),
-            "share_out_of_bounds": float(arm.out_of_bounds[:, -1].mean()),
+            "standard_errors": arm.standard_errors.tolist(),
+            "share_out_of_bounds": arm.share_out_of_bounds,
         }
-        for arm in reproduction.arms
+        for arm in (*reproduction.arms, *reproduction.sweep)
     ]
 
 
+def parting_deltas(reproduction: Reproduction, reading: str) -> tuple[float, float] | None:
+    """Between which deltas the paper's picture is: kappa > 0 is in bounds on average, and kappa = 0 is not.
+
+    None unless both curves come in bounds once as delta grows, that of kappa > 0 first.
+    """
+    found = [crossings(reproduction.over_delta(reading, conservative)) for conservative in (True, False)]
+    if any(len(own) != 1 or not own[0].rising for own in found) or found[0][0].delta >= found[1][0].delta:
+        return None
+    return found[0][0].delta, found[1][0].delta
+
+
+def verdict_rows(reproduction: Reproduction) -> list[dict[str, Any]]:
+    """Both halves of the paper's claim under every reading, at the delta of the figures and over all of them."""
+    rows = []
+    for reading in reproduction.readings:
+        claims = reproduction.claims(reading)
+        delta = reproduction.arm(reading, conservative=True).delta
+        at_figures = next(claim for claim in claims if claim.delta == delta)
+        both = [c.delta for c in claims if c.conservative_in_bounds is True and c.plain_out_of_bounds is True]
+        parting = parting_deltas(reproduction, reading)
+        rows.append(
+            {
+                "reading": reading,
+                "delta": delta,
+                "kappa > 0 in bounds": _outcome(at_figures.conservative_in_bounds),
+                "kappa = 0 out of bounds": _outcome(at_figures.plain_out_of_bounds),
+                "both shown at delta": both,
+                "both between deltas": None if parting is None else list(parting),
+            }
+        )
+    return rows
+
+
+def _outcome(shown: bool | None) -> str:
+    return {True: "shown", False: "refuted", None: "undecided"}[shown]
+
+
 def verdicts(reproduction: Reproduction) -> list[str]:
-    """Where the paper's claim, that kappa > 0 keeps both constraint values above zero, holds, and where it does not."""
-    lines = []
-    for setting in reproduction.settings:
-        arm = reproduction.arm(setting, conservative=True)
-        plain = reproduction.arm(setting, conservative=False)
-        means = ", ".join(
-            f"{name} {mean:+.3f}" for name, mean in zip(reproduction.constraint_names, arm.mean_margins, strict=True)
-        )
-        claim = "the paper's claim holds" if np.all(arm.mean_margins > 0.0) else "the paper's claim does NOT hold"
-        outside, plain_outside = arm.out_of_bounds[:, -1].mean(), plain.out_of_bounds[:, -1].mean()
-        lines.append(
-            f"{setting}: {claim}: with kappa > 0 the mean margins are {means}; "
-            f"{outside:.1%} of runs are out of bounds, {plain_outside:.1%} with kappa = 0"
-        )
+    """What is shown of both halves of the paper's claim and what is not, in words: three lines for every reading."""
+    lines, names = [], reproduction.constraint_names
+    for row in verdict_rows(reproduction):
+        reading, delta = row["reading"], row["delta"]
+        for conservative, half in ((True, "kappa > 0 in bounds"), (False, "kappa = 0 out of bounds")):
+            arm = reproduction.arm(reading, conservative)
+            means = ", ".join(
+                f"{name} {mean:+.3f} +- {error:.3f}"
+                for name, mean, error in zip(names, arm.mean_margins, arm.standard_errors, strict=True)
+            )
+            found = f"{means}; {arm.share_out_of_bounds:.1%} of runs out of bounds"
+            lines.append(f"{reading}, delta {delta:g}: {half} on average: {row[half].upper()} ({found})")
+        lines.append(f"{reading}, over delta: {_over_delta_in_words(reproduction, reading, row)}")
     return lines
+
+
+def _over_delta_in_words(reproduction: Reproduction, reading: str, row: dict[str, Any]) -> str:
+    curves = []
+    for conservative in (True, False):
+        arms = reproduction.over_delta(reading, conservative)
+        found = crossings(arms)
+        places = " and ".join(f"{one.delta:.4f} +- {one.standard_error:.4f}" for one in found)
+        inside = "in" if arms[0].mean_margins.min() >= 0.0 else "out of"
+        ends = f"from {arms[0].delta:g} to {arms[-1].delta:g}"
+        name = "kappa > 0" if conservative else "kappa = 0"
+        curves.append(f"{name} crosses zero at {places}" if found else f"{name} is {inside} bounds {ends}")
+    parting, shown = row["both between deltas"], row["both shown at delta"]
+    both = [] if parting is None else [f"between {parting[0]:.4f} and {parting[1]:.4f} both halves hold"]
+    if shown:
+        both.append(f"both are shown at delta {', '.join(f'{one:g}' for one in shown)}")
+    return "; ".join([*curves, *(both or ["nowhere do the curves part as the paper says"])])

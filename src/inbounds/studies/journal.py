@@ -51,10 +51,15 @@ class Journal:
     def add(self, key: str, run: dict[str, Any]) -> None:
         """Record a run; when this returns, it is on the disk."""
         line = json.dumps({"key": key, **run, "digest": key_of(key, run)}).encode() + b"\n"
-        with open(self.path, "ab") as stream:
-            stream.write(b"\n" + line if self._torn else line)
-            stream.flush()
-            os.fsync(stream.fileno())
+        torn, self._torn = self._torn, True  # until the line is there
+        try:
+            with open(self.path, "ab") as stream:
+                stream.write(b"\n" + line if torn else line)
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            error.filename = os.fspath(self.path)
+            raise
         self._torn = False
         self._runs[key] = run
 

@@ -1,14 +1,29 @@
-"""Jobs over worker processes. What a job computes never depends on how many workers there are, or which one runs it."""
+"""Jobs over worker processes. What a job computes never depends on how many workers there are, or which one runs it.
+
+Workers end with the process that started them, however it ends: each looks every `_LOOK` seconds whether its parent is
+still there. They leave the keyboard and the output to the parent: what reads that need not wait for them.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from joblib import Parallel, delayed
 
 from inbounds.inputs import whole_number
+
+_LOOK = 0.2
+"""Seconds for which a worker may outlive its parent: short for a person, and no load."""
+
+
+class WorkerLost(RuntimeError):
+    """A worker process ended in the middle of a job: killed, or out of memory."""
 
 
 def run_jobs(
@@ -21,19 +36,32 @@ def run_jobs(
     """``[function(*job) for job in jobs]`` on `workers` processes (default: one per core), in the order of the jobs.
 
     `function` must be importable by name. `finished` is called in this process with the position of a job and its
-    result, as soon as there is one.
+    result, as soon as there is one. Raises `WorkerLost` when a worker is killed.
 
     Examples
     --------
     >>> run_jobs(pow, [(2, 3), (3, 2)], workers=1)
     [8, 9]
     """
-    parallel = Parallel(min(valid_workers(workers), max(len(jobs), 1)), return_as="generator_unordered", batch_size=1)
+    parallel = Parallel(
+        min(valid_workers(workers), max(len(jobs), 1)),
+        return_as="generator_unordered",
+        batch_size=1,
+        initializer=_begin_worker,
+        initargs=(os.getpid(),),
+    )
     results: list[Any] = [None] * len(jobs)
-    for position, result in parallel(delayed(_numbered)(place, function, job) for place, job in enumerate(jobs)):
-        results[position] = result
-        if finished is not None:
-            finished(position, result)
+    try:
+        for position, result in parallel(delayed(_numbered)(place, function, job) for place, job in enumerate(jobs)):
+            results[position] = result
+            if finished is not None:
+                finished(position, result)
+    except BrokenProcessPool as error:
+        done = sum(result is not None for result in results)
+        raise WorkerLost(
+            f"a worker process was killed, or ran out of memory, after {done} of {len(jobs)} runs; what a journal "
+            "recorded is kept: the same call goes on from there, if need be with fewer workers"
+        ) from error
     return results
 
 
@@ -46,3 +74,16 @@ def valid_workers(workers: int | None) -> int:
 
 def _numbered(position: int, function: Callable[..., Any], job: tuple[Any, ...]) -> tuple[int, Any]:
     return position, function(*job)
+
+
+def _begin_worker(parent: int) -> None:
+    """In a new worker: leave Ctrl-C and the output to the parent, and end with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.dup2(2, 1)  # what a user's code prints is seen, and is in nobody's table
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK)
+    os._exit(1)

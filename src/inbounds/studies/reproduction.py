@@ -1,35 +1,71 @@
-"""The paper's experiment: CSPDA on the queue, with and without conservatism, many seeds.
+"""The paper's experiment: CSPDA on the queue, with and without conservatism, many seeds, under three readings.
 
 The paper (section "Evaluations on a Queuing System") runs 200 independent simulations of T = 100,000 samples with
-kappa = 0 and with kappa > 0. It does not say which step sizes it used; we run the experiment twice, with its formulas
-and with the practical preset. At each checkpoint the policy of the average occupancy so far is evaluated exactly on
-the model.
+kappa = 0 and with kappa > 0. It claims that with kappa > 0 both constraint values end above zero, and that with kappa =
+0 they do not, at similar reward. Two things are left open: in which units the costs went in, and delta, the
+exploration. So everything is run under three readings,
+
+    costs as printed    the costs of its text as they stand, its formulas for alpha, beta, M and kappa
+    costs scaled        the same formulas, costs scaled to the ranges that its theory assumes
+    practical preset    scaled, with the steps of `CSPDA.practical`
+
+and, at the end of the runs, over delta. At each checkpoint the policy of the average occupancy so far is evaluated
+exactly on the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
 
 from inbounds.algorithms.cspda import CSPDA
 from inbounds.arrays import Floats
 from inbounds.exact.methods import solve_uncertified
 from inbounds.inputs import whole_number
-from inbounds.studies.runs import Curves, curves, run_arms
+from inbounds.studies.runs import Curves, Task, curves, run_arms
 from inbounds.zoo.single_server_queue import queue
 
 PAPER_SLATER = 0.2
-"""The Slater constant of the paper's experiment, in scaled units; it is exact for the queue."""
+"""The Slater constant of the paper's experiment; exact for the queue in scaled units, and kept as printed too."""
 
 PAPER_SAMPLES, PAPER_SEEDS = 100_000, 200
+
+DELTA = 0.1
+"""The exploration of the figures; the paper gives none."""
+
+OTHER_DELTAS = (0.03, 0.04, 0.05, 0.2)
+"""What else the sweep tries: dense where, as printed, the two curves cross zero."""
+
+STANDARD_ERRORS = 3.0
+"""How far a mean has to be from zero to count as above or below it: by chance that happens once in 700 times."""
+
+
+class Reading(NamedTuple):
+    """One way to read what the paper's experiment was."""
+
+    name: str
+    algorithm: CSPDA
+    scale: bool
+
+
+READINGS = (
+    Reading("costs as printed", CSPDA(slater=PAPER_SLATER, exploration=DELTA), scale=False),
+    Reading("costs scaled", CSPDA(slater=PAPER_SLATER, exploration=DELTA), scale=True),
+    Reading("practical preset", CSPDA.practical(slater=PAPER_SLATER, exploration=DELTA), scale=True),
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Arm(Curves):
     """One setting of the experiment, and what its runs came to. Values are totals: discounted sums."""
 
-    setting: str  # "paper's formulas" or "practical preset"
-    kappa: float  # scaled units
+    reading: str
+    kappa: float  # in the units that the learner saw
+    delta: float
     average_from: int  # the sample from which the output is averaged, once it has been reached
 
     @property
@@ -41,24 +77,89 @@ class Arm(Curves):
         """Over seeds, at the end, [K]."""
         return self.margins[:, -1].mean(axis=0)
 
+    @property
+    def standard_errors(self) -> Floats:
+        """Of `mean_margins`, [K]."""
+        return self.margins[:, -1].std(axis=0, ddof=1) / np.sqrt(len(self.margins))
+
+    @property
+    def share_out_of_bounds(self) -> float:
+        """Of runs, at the end."""
+        return float(self.out_of_bounds[:, -1].mean())
+
+    @property
+    def in_bounds_on_average(self) -> bool | None:
+        """Whether the runs show that every mean margin is above zero, or that one is below; None if neither."""
+        mean, room = self.mean_margins, STANDARD_ERRORS * self.standard_errors
+        if np.all(mean > room):
+            return True
+        return False if np.any(mean < -room) else None
+
+
+class Claim(NamedTuple):
+    """Both halves of the paper's claim, for one reading and one delta. True: shown, False: refuted, None: neither."""
+
+    reading: str
+    delta: float
+    conservative_in_bounds: bool | None  # with kappa > 0 every mean margin is above zero
+    plain_out_of_bounds: bool | None  # with kappa = 0 some mean margin is below zero
+
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
     """The whole experiment. Values are totals."""
 
     constraint_names: tuple[str, ...]
-    arms: tuple[Arm, ...]
+    arms: tuple[Arm, ...]  # of the figures, all with the same delta
+    sweep: tuple[Arm, ...]  # with other deltas; only the end of each run
     optimum: float
-    conservative_optimum: float
-    kappa: float  # of the conservative arms, scaled units
+    conservative_optima: Mapping[str, float]  # by reading: of the problem tightened by kappa, in the learner's units
     seeds: int
-
-    def arm(self, setting: str, conservative: bool) -> Arm:
-        return next(arm for arm in self.arms if arm.setting == setting and arm.conservative == conservative)
+    samples: int
 
     @property
-    def settings(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(arm.setting for arm in self.arms))
+    def readings(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(arm.reading for arm in self.arms))
+
+    def arm(self, reading: str, conservative: bool) -> Arm:
+        """That of the figures."""
+        return next(arm for arm in self.arms if arm.reading == reading and arm.conservative == conservative)
+
+    def over_delta(self, reading: str, conservative: bool) -> list[Arm]:
+        """The arms of one reading, with or without kappa, from the smallest delta to the largest."""
+        own = (a for a in (*self.arms, *self.sweep) if a.reading == reading and a.conservative == conservative)
+        return sorted(own, key=lambda arm: arm.delta)
+
+    def claims(self, reading: str) -> list[Claim]:
+        """What the runs say of both halves of the paper's claim, from the smallest delta to the largest."""
+        pairs = zip(self.over_delta(reading, True), self.over_delta(reading, False), strict=True)
+        verdicts = [(arm.delta, arm.in_bounds_on_average, plain.in_bounds_on_average) for arm, plain in pairs]
+        return [Claim(reading, delta, safe, None if plain is None else not plain) for delta, safe, plain in verdicts]
+
+
+class Crossing(NamedTuple):
+    """Where the least mean margin changes its sign, between two deltas that were tried."""
+
+    delta: float
+    standard_error: float
+    rising: bool  # it is above zero for larger deltas
+
+
+def crossings(arms: Sequence[Arm]) -> list[Crossing]:
+    """Where arms with growing delta go in or out of bounds on average, by linear interpolation.
+
+    The standard error is that of the interpolated margin over the slope: the first term of the delta method.
+    """
+    found = []
+    for one, other in pairwise(arms):
+        low, high = float(one.mean_margins.min()), float(other.mean_margins.min())
+        if (low < 0.0) == (high < 0.0):
+            continue
+        share, slope = low / (low - high), (high - low) / (other.delta - one.delta)
+        errors = [float(arm.standard_errors[arm.mean_margins.argmin()]) for arm in (one, other)]
+        error = np.hypot((1.0 - share) * errors[0], share * errors[1]) / abs(slope)
+        found.append(Crossing(one.delta + share * (other.delta - one.delta), float(error), high > low))
+    return found
 
 
 def reproduce_queue(
@@ -70,53 +171,66 @@ def reproduce_queue(
 ) -> Reproduction:
     """Run the paper's experiment; `progress` is called with (runs finished, runs in all).
 
-    Run number `seed` of an arm is ``ib.learn(queue.simulator(), settings, samples=samples, seed=seed)``: any of them
-    can be had again on its own, and the result does not depend on the number of workers.
+    Run number `seed` of an arm is ``ib.learn(queue.simulator(scale), settings, samples=samples, seed=seed)``: any of
+    them can be had again on its own, and the result does not depend on the number of workers.
 
     Examples
     --------
     >>> small = reproduce_queue(seeds=2, samples=1_000, workers=1)
-    >>> [(arm.setting, arm.conservative, arm.rewards.shape[0]) for arm in small.arms]
-    ... # doctest: +NORMALIZE_WHITESPACE
-    [("paper's formulas", False, 2), ("paper's formulas", True, 2),
-     ('practical preset', False, 2), ('practical preset', True, 2)]
+    >>> [(arm.reading, arm.conservative) for arm in small.arms]  # doctest: +NORMALIZE_WHITESPACE
+    [('costs as printed', False), ('costs as printed', True), ('costs scaled', False), ('costs scaled', True),
+     ('practical preset', False), ('practical preset', True)]
+    >>> [arm.delta for arm in small.over_delta("costs as printed", conservative=True)]
+    [0.03, 0.04, 0.05, 0.1, 0.2]
     """
     seeds, samples = whole_number(seeds, "seeds", least=2), whole_number(samples, "samples", least=1_000)
     problem = queue()
-    settings = {
-        "paper's formulas": CSPDA(slater=PAPER_SLATER),
-        "practical preset": CSPDA.practical(slater=PAPER_SLATER),
-    }
-    arms = [
-        (name, algorithm if conservative else replace(algorithm, kappa=0.0))
-        for name, algorithm in settings.items()
+    variants = [
+        (reading, replace(reading.algorithm, exploration=delta, kappa=None if conservative else 0.0))
+        for delta in (DELTA, *OTHER_DELTAS)
+        for reading in READINGS
         for conservative in (False, True)
     ]
-    runs, _ = run_arms(
-        [(problem, algorithm) for _, algorithm in arms],
-        samples=samples,
-        checkpoints=_checkpoints(samples),
-        seeds=seeds,
-        workers=workers,
-        progress=progress,
-    )
-    results = [
-        Arm(
-            setting=name,
-            kappa=float(own[0].settings["kappa"]),
-            average_from=samples // 2 if algorithm.average == "second half" else 0,
-            **curves(problem, own),
+    in_figures = 2 * len(READINGS)
+    arms: list[Arm] = []
+    for own, checkpoints in ((variants[:in_figures], _checkpoints(samples)), (variants[in_figures:], [samples])):
+        before = len(arms) * seeds
+
+        def report(done: int, _: int, before: int = before) -> None:
+            if progress is not None:
+                progress(before + done, len(variants) * seeds)
+
+        runs, _ = run_arms(
+            [Task(problem, algorithm, reading.scale) for reading, algorithm in own],
+            samples=samples,
+            checkpoints=checkpoints,
+            seeds=seeds,
+            workers=workers,
+            progress=report,
         )
-        for (name, algorithm), own in zip(arms, runs, strict=True)
-    ]
-    kappa = max(arm.kappa for arm in results)
+        arms += [
+            Arm(
+                reading=reading.name,
+                kappa=float(judged[0].settings["kappa"]),
+                delta=algorithm.exploration,
+                average_from=samples // 2 if algorithm.average == "second half" else 0,
+                **curves(problem, judged),
+            )
+            for (reading, algorithm), judged in zip(own, runs, strict=True)
+        ]
+    kappas = {arm.reading: arm.kappa for arm in arms if arm.conservative}
+    tightenings = {one.name: kappas[one.name] * problem.simulator(one.scale).scaling.margin_scales for one in READINGS}
     return Reproduction(
         constraint_names=tuple(constraint.name for constraint in problem.constraints),
-        arms=tuple(results),
+        arms=tuple(arms[:in_figures]),
+        sweep=tuple(arms[in_figures:]),
         optimum=solve_uncertified(problem).total_reward,
-        conservative_optimum=solve_uncertified(problem.tightened(kappa * problem.margin_scales)).total_reward,
-        kappa=kappa,
+        conservative_optima={
+            name: solve_uncertified(problem.tightened(tightening)).total_reward
+            for name, tightening in tightenings.items()
+        },
         seeds=seeds,
+        samples=samples,
     )
 
 

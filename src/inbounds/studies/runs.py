@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,14 @@ from inbounds.numerics.compiled import sources_digest
 from inbounds.problem.cmdp import CMDP
 from inbounds.studies.journal import Journal, key_of
 from inbounds.studies.parallel import run_jobs
+
+
+class Task(NamedTuple):
+    """A problem with the settings of an algorithm, and the units that it sees: scaled, or as the problem has them."""
+
+    cmdp: CMDP
+    settings: Any
+    scale: bool = True
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ def curves(cmdp: CMDP, runs: Sequence[JudgedRun]) -> dict[str, Any]:
 
 
 def run_arms(
-    arms: Sequence[tuple[CMDP, Any]],
+    arms: Sequence[Task | tuple[CMDP, Any]],
     *,
     samples: int,
     checkpoints: Sequence[int],
@@ -79,9 +87,9 @@ def run_arms(
     journal: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[list[JudgedRun]], int]:
-    """The runs of each arm, a problem with an algorithm's settings; and how many of all were found in the journal.
+    """The runs of each arm, a `Task`; and how many of all were found in the journal.
 
-    Run number `seed` of an arm is ``ib.learn(cmdp.simulator(), settings, samples=samples, seed=seed)``, judged on
+    Run number `seed` of an arm is ``ib.learn(cmdp.simulator(scale), settings, samples=samples, seed=seed)``, judged on
     `cmdp` at every checkpoint. `progress` is called with (runs finished, runs in all).
 
     Examples
@@ -92,7 +100,7 @@ def run_arms(
     >>> [[run.seed for run in own] for own in runs], runs[0][0].samples, resumed
     ([[0, 1, 2], [0, 1, 2]], [1000, 2000], 0)
     """
-    jobs = [(*arm, samples, checkpoints, seed) for arm in arms for seed in range(seeds)]
+    jobs = [(Task(*arm), samples, checkpoints, seed) for arm in arms for seed in range(seeds)]
     book = None if journal is None else Journal(journal)
     keys = [] if book is None else _keys(jobs)
     lines = {position: book.get(key) for position, key in enumerate(keys)} if book is not None else {}
@@ -120,11 +128,12 @@ def run_arms(
     return [[runs[place * seeds + seed] for seed in range(seeds)] for place in range(len(arms))], resumed
 
 
-def judged_run(cmdp: CMDP, settings: Any, samples: int, checkpoints: Sequence[int], seed: int) -> JudgedRun:
+def judged_run(task: Task, samples: int, checkpoints: Sequence[int], seed: int) -> JudgedRun:
     """Run a learner, and evaluate its policy at every checkpoint on the model."""
+    cmdp, settings, scale = task
     name = record_of(settings).name
     try:
-        run = learn(cmdp.simulator(), settings, samples=samples, seed=seed, checkpoints=checkpoints)
+        run = learn(cmdp.simulator(scale), settings, samples=samples, seed=seed, checkpoints=checkpoints)
     except InvalidInput as refusal:
         return JudgedRun(name, seed, refusal=str(refusal))
     judged = [evaluate(cmdp, policy) for policy in run.policies]
@@ -141,12 +150,12 @@ def judged_run(cmdp: CMDP, settings: Any, samples: int, checkpoints: Sequence[in
 
 def _keys(jobs: Sequence[tuple[Any, ...]]) -> list[str]:
     """Under which the run of each job is found in a journal: the same when nothing that could change it differs."""
-    problems = {id(job[0]): job[0] for job in jobs}
-    settings = {id(job[1]): job[1] for job in jobs}
+    problems = {id(task.cmdp): task.cmdp for task, *_ in jobs}
+    settings = {id(task.settings): task.settings for task, *_ in jobs}
     # Labels change no run.
     models = {key: digest(replace(cmdp, state_labels=None, action_labels=None)) for key, cmdp in problems.items()}
     made_of = {key: (_identity(one), _source_digest(type(one))) for key, one in settings.items()}
-    return [key_of(models[id(cmdp)], *made_of[id(one)], *rest) for cmdp, one, *rest in jobs]
+    return [key_of(models[id(task.cmdp)], *made_of[id(task.settings)], task.scale, *rest) for task, *rest in jobs]
 
 
 def _identity(settings: Any) -> str:

@@ -1,0 +1,267 @@
+"""What a policy is worth, from samples alone: the unbiased estimator of the paper's appendix, and its error.
+
+Bai et al. 2022 (the CSPDA paper), Algorithm 2, "Unbiased estimator for Value Function". It is printed so:
+
+    1  sample s_1 ~ rho, H ~ Geo(1 - gamma)
+    2  for each state s_1:
+    3      for h = 1..H: take a_h ~ pi(. | s_h), observe s_(h+1) and r(s_h, a_h)
+    4      V(s_1) = r(s_1, a_1) + ... + r(s_H, a_H)
+
+**What that computes.** H is independent of the walk and P(H >= h) = gamma^(h-1), so E V(s) = sum_h gamma^(h-1) E r_h: a
+sum without discount, up to a horizon that is geometric, has the mean of the discounted sum to infinity. Each entry is
+unbiased for the *sum*. As printed it is nevertheless not an estimator of what the paper calls the value:
+
+* line 2 overwrites the start that line 1 drew: nothing is ever estimated from rho. The result is a table of all S
+  states, for S / (1 - gamma) transitions on average in the place of 1 / (1 - gamma);
+* all S entries share one H, so they are not independent. With a reward of 1 everywhere all of them are the number H,
+  and their average over the states is no better than one of them;
+* the paper's value (its first equation) carries the factor 1 - gamma, line 4 does not: it is 1 / (1 - gamma) too large;
+* "Geo" has to count from 1, as its stated mean 1 / (1 - gamma) implies; counted from 0 the result is gamma times that.
+
+**What is done here.** A walk starts from rho, follows the policy, goes on after each transition with probability gamma,
+and yields X = (1 - gamma) times the sum of what it observed: E X is the value, normalised, of the reward and of every
+margin at once. The next walk has its own start and its own length. (The reward is counted from the least that the
+simulator declares, which takes away the part of the noise that is the random length alone.)
+
+**A budget of transitions, without bias from it.** The budget cuts the last walk, and long walks are the likelier to be
+cut. Counting it as if it were whole is right all the same: t steps fall into n given walks with probability
+gamma^(t-n) (1 - gamma)^(n-1), whichever of them is long, so the n walks, the cut one included, are exchangeable, and
+their mean has the expectation of the first one, cut after t steps. So E[estimate] is the value of the first `samples`
+steps, exactly: it is off by at most discount^samples of the range, and nobody who has seen so few steps can do better.
+
+With a finite horizon a walk is an episode of all its H steps, and a value is a sum. A long-run average is not the mean
+of anything that ends, so there it is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from inbounds.arrays import Floats, Ints, freeze
+from inbounds.errors import InvalidInput
+from inbounds.inputs import random_seed, whole_number
+from inbounds.numerics.compiled import compiled
+from inbounds.problem.constraint import Constraint
+from inbounds.problem.draws import CHUNK, World, draw_episode, fitted
+from inbounds.problem.policy import Policy, for_problem
+from inbounds.problem.simulator import Simulator
+from inbounds.proofs.evidence import Log, new_log
+from inbounds.proofs.samples import valid_confidence
+from inbounds.proofs.walks import Design, draw_walk, plain_design
+from inbounds.tables import text_table
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What samples say of a policy's values, in the user's units: estimates, not proofs (`ib.certify` proves).
+
+    Values are discounted averages per step, normalised by (1 - discount), or sums over a finite horizon.
+
+    Attributes
+    ----------
+    reward : float
+    margins : array [K]
+    reward_error, margins_error : float, array [K]
+        Standard errors; infinite with fewer than two walks.
+    reward_interval, margins_interval : array [2], array [K, 2]
+        Student's confidence intervals, each with probability `confidence` for itself, not all at once; approximate, as
+        they take means of walks for normally distributed.
+    confidence : float
+    walks : int
+        How many walks (episodes, with a horizon) the estimate is the mean of.
+    samples : int
+        Transitions drawn; all of them are in the estimate.
+    total_reward, total_margins : float, array [K]
+        The discounted sums, value / (1 - discount); with a horizon the same as the values.
+    kind : str
+        "estimate": the weakest of the kinds of statement that a `Certificate` can make.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> found = ib.estimate(queue.simulator(), ib.Policy.uniform(queue), samples=20_000, seed=0)
+    >>> found.kind, found.samples, 9_000 < found.walks < 11_000
+    ('estimate', 20000, True)
+    """
+
+    kind: ClassVar = "estimate"
+
+    reward: float
+    margins: Floats
+    reward_error: float
+    margins_error: Floats
+    reward_interval: Floats
+    margins_interval: Floats
+    confidence: float
+    walks: int
+    samples: int
+    total_reward: float
+    total_margins: Floats
+    constraints: tuple[Constraint, ...]
+
+    def __str__(self) -> str:
+        names = ("reward", *(constraint.name or "" for constraint in self.constraints))
+        columns = zip(
+            names,
+            (self.reward, *self.margins),
+            (self.reward_error, *self.margins_error),
+            (self.reward_interval, *self.margins_interval),
+            strict=True,
+        )
+        rows = [
+            (name, f"{value:+.6g}", f"{error:.2g}", f"{low:+.6g} to {high:+.6g}")
+            for name, value, error, (low, high) in columns
+        ]
+        return text_table(("", "estimate", "standard error", f"{self.confidence:.4g} interval"), rows)
+
+
+def estimate(
+    simulator: Simulator,
+    policy: Policy,
+    *,
+    samples: int,
+    seed: int | np.random.SeedSequence = 0,
+    confidence: float = 0.95,
+) -> Estimate:
+    """Reward and margins of a policy from samples: an unbiased estimate with its error (Monte Carlo evaluation).
+
+    The paper's Algorithm 2, corrected; `inbounds.estimating` says what was wrong with its printed form, and why the
+    budget leaves no bias. Values are discounted averages per step, normalised by (1 - discount), or sums over a finite
+    horizon. This is no proof: for bounds that hold whatever the model, at any sample size, see `ib.certify`.
+
+    Parameters
+    ----------
+    simulator : Simulator
+        Of a model (``cmdp.simulator()``), or around your own step function (a generative model).
+    policy : Policy
+    samples : int
+        How many transitions are drawn: exactly so many in a discounted problem, and all are used; with a horizon H, as
+        many whole episodes as fit, so give at least H. Draws of a first state are free.
+    seed : int
+        The same seed gives the same estimate.
+    confidence : float in (0, 1)
+        Of each interval.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> uniform = ib.Policy.uniform(queue)
+    >>> found = ib.estimate(queue.simulator(), uniform, samples=100_000, seed=1)
+    >>> exact = ib.evaluate(queue, uniform)
+    >>> abs(found.reward - exact.reward) < 4 * found.reward_error < 0.05
+    True
+    >>> bool(found.margins_interval[0, 0] < exact.margins[0] < found.margins_interval[0, 1])
+    True
+    """
+    if not isinstance(simulator, Simulator):
+        raise InvalidInput(f"simulator must be an ib.Simulator, found {type(simulator).__name__}")
+    if "average" in simulator.criterion:
+        raise InvalidInput(
+            f"estimate is for discounted and finite-horizon problems, and this one is average-reward ({simulator!r}): "
+            "a long-run average is not the mean of walks that end"
+        )
+    if not isinstance(policy, Policy):
+        raise InvalidInput(f"policy must be an ib.Policy, found {type(policy).__name__}")
+    policy, level = for_problem(simulator, policy), valid_confidence(confidence)
+    budget, rng = whole_number(samples, "samples"), np.random.default_rng(random_seed(seed))
+    tally, drawn = (_episodes if "horizon" in simulator.criterion else _walks)(simulator, policy, budget, rng)
+    return _in_user_units(simulator, tally, drawn, level)
+
+
+class Tally(NamedTuple):
+    """Means and spreads of walks so far, in scaled units; column 0 is the reward."""
+
+    walks: Ints  # [1]
+    mean: Floats  # [K + 1]
+    squares: Floats  # [K + 1], sums of squared deviations from the mean
+
+
+def new_tally(simulator: Simulator) -> Tally:
+    rows = 1 + simulator.n_constraints
+    return Tally(np.zeros(1, dtype=np.int64), np.zeros(rows), np.zeros(rows))
+
+
+def _walks(simulator: Simulator, policy: Policy, budget: int, rng: np.random.Generator) -> tuple[Tally, int]:
+    world, tally, drawn = simulator.open(), new_tally(simulator), 0
+    design, log, run = plain_design(simulator, policy), new_log(simulator, 0), fitted(average_walks, world)
+    while drawn < budget:
+        drawn = run(design, world, rng, log, tally, drawn, min(drawn + CHUNK, budget), budget)
+    return tally, drawn
+
+
+def _episodes(simulator: Simulator, policy: Policy, budget: int, rng: np.random.Generator) -> tuple[Tally, int]:
+    horizon, world, tally = simulator.layers, simulator.open(), new_tally(simulator)
+    if budget < horizon:
+        raise InvalidInput(f"samples must be at least {horizon:,}, the steps of one episode, found {budget:,}")
+    run, left = fitted(average_episodes, world), budget // horizon
+    while left:
+        now = min(left, max(1, CHUNK // horizon))
+        run(policy.probabilities.ravel(), world, rng, tally, now)
+        left -= now
+    return tally, horizon * (budget // horizon)
+
+
+@compiled
+def average_walks(
+    design: Design, world: World, rng: np.random.Generator, log: Log, tally: Tally, drawn: int, until: int, budget: int
+) -> int:
+    """Walks until `until` samples are drawn, never more than `budget`; how many are drawn by then."""
+    rows = tally.mean.shape[0]
+    totals, active = np.empty(rows), np.empty(rows, dtype=np.int64)
+    while drawn < until:
+        drawn, _ = draw_walk(design, world, rng, log, drawn, budget, totals, active)
+        count_walk(tally, totals)  # also one that the budget cut: see above
+    return drawn
+
+
+@compiled
+def average_episodes(policy: Floats, world: World, rng: np.random.Generator, tally: Tally, episodes: int) -> None:
+    """So many episodes of a policy [H * n]."""
+    totals = np.empty(tally.mean.shape[0])
+    for _ in range(episodes):
+        draw_episode(world, policy, rng, totals)
+        count_walk(tally, totals)
+
+
+@compiled
+def count_walk(tally: Tally, totals: Floats) -> None:
+    """Welford's update: no large numbers are subtracted."""
+    tally.walks[0] += 1
+    for k in range(totals.shape[0]):
+        off = totals[k] - tally.mean[k]
+        tally.mean[k] += off / tally.walks[0]
+        tally.squares[k] += off * (totals[k] - tally.mean[k])
+
+
+def _in_user_units(simulator: Simulator, tally: Tally, drawn: int, confidence: float) -> Estimate:
+    scaling, walks = simulator.scaling, int(tally.walks[0])
+    units = np.array([scaling.reward_span, *scaling.margin_scales])
+    values, errors = units * tally.mean, np.full(units.size, math.inf)
+    values[0] += simulator.layers * scaling.reward_low
+    reach = errors
+    if walks > 1:
+        errors = units * np.sqrt(tally.squares / (walks * (walks - 1.0)))
+        reach = errors * stdtrit(walks - 1, 0.5 + 0.5 * confidence)
+    intervals = np.stack([values - reach, values + reach], axis=1)
+    steps = 1.0 / (1.0 - simulator.discount) if "discount" in simulator.criterion else 1.0
+    return Estimate(
+        reward=float(values[0]),
+        margins=freeze(values[1:]),
+        reward_error=float(errors[0]),
+        margins_error=freeze(errors[1:]),
+        reward_interval=freeze(intervals[0]),
+        margins_interval=freeze(intervals[1:]),
+        confidence=confidence,
+        walks=walks,
+        samples=drawn,
+        total_reward=float(steps * values[0]),
+        total_margins=freeze(steps * values[1:]),
+        constraints=simulator.constraints,
+    )

@@ -1,0 +1,75 @@
+"""Ctrl-C on the command line: one line and exit code 130, at any moment.
+
+Before a command runs there is nothing to lose, and `leave` ends the process on the spot: an exception raised in the
+middle of an import is turned into another, or swallowed. While one runs, Ctrl-C raises KeyboardInterrupt as usual, so
+that what is known so far can be shown; `interruptible` remembers that it did, whatever becomes of that exception.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NoReturn
+
+EXIT_INTERRUPTED = 130
+"""128 + SIGINT, as shells have it."""
+
+
+def leave(signal_number: int = signal.SIGINT, frame: FrameType | None = None) -> NoReturn:
+    """End now, with one line and without cleaning up."""
+    os.write(2, b"inbounds: interrupted\n")
+    os._exit(EXIT_INTERRUPTED)
+
+
+def leave_on_interrupt() -> None:
+    """Ctrl-C means `leave`, unless it is ignored (as under nohup) or this is no main thread."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        try:
+            signal.signal(signal.SIGINT, leave)
+        except ValueError:  # not the main thread: signals are somebody else's
+            return
+
+
+class Interrupted(Exception):
+    """Ctrl-C was pressed, and this came of it: `known` is what the interrupted call knew so far, or None."""
+
+    def __init__(self, known: Any) -> None:
+        super().__init__(known)
+        self.known = known
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Within, Ctrl-C raises; what then comes out, whatever it is, becomes `Interrupted`. A second Ctrl-C leaves."""
+    happened = False
+
+    def interrupt(signal_number: int, frame: FrameType | None) -> None:
+        nonlocal happened
+        if happened:
+            leave()
+        happened = True
+        raise KeyboardInterrupt
+
+    def swallowed(unraisable: Any) -> None:
+        if happened:  # raised where nothing can be: in a finaliser
+            leave()
+        reported(unraisable)
+
+    previous, reported = signal.getsignal(signal.SIGINT), sys.unraisablehook
+    if previous is not leave:  # not our process: a test, or somebody's program
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    sys.unraisablehook = swallowed
+    try:
+        yield
+    except BaseException as error:
+        if not happened:
+            raise
+        raise Interrupted(getattr(error, "partial", None)) from error
+    finally:
+        signal.signal(signal.SIGINT, leave)
+        # What an interrupted call leaves half made complains when it is cleared away.
+        sys.unraisablehook = (lambda unraisable: None) if happened else reported

@@ -1,0 +1,151 @@
+"""Processes that are interrupted or killed at random moments: one line, nothing left behind, and nothing lost.
+
+Three attacks. Ctrl-C: exit code 130 (or the answer, if it came first) and at most one line. kill -9 while a file is
+written over and over: the path holds the whole old file or the whole new one. kill -9 of a comparison, or of one of its
+workers: no process is left and no pipe is held; the same command goes on and ends with what an unbroken one ends with.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from .workers import Failure, Report
+
+COUNT = 60
+
+SCRIPT = "import sys; from inbounds.__main__ import run; sys.argv[0] = 'inbounds'; sys.exit(run())"
+COMMANDS = (
+    ("solve", "queue"),
+    ("solve", "garnet", "--set", "states=5000"),
+    ("learn", "queue", "--samples", "5000000"),
+    ("frontier", "queue", "--constraint", "service"),
+    ("compare", "queue", "--jobs", "2", "--seeds", "6", "--samples", "20000"),
+)
+WRITING = """
+import sys
+import inbounds as ib
+models = [ib.zoo.garnet(states=states) for states in (300, 500)]
+print("ready", flush=True)
+while True:
+    for model in models:
+        model.save(sys.argv[1])
+"""
+
+
+def run(count: int, seed: int, seconds: float) -> Report:
+    report, rng, started = Report(), random.Random(seed), time.monotonic()
+    attacks = (interrupted, interrupted, interrupted, killed_while_writing, comparison_killed)
+    for number in range(count):
+        if time.monotonic() - started > seconds:
+            report.stopped = "time"
+            break
+        attack = attacks[number % len(attacks)]
+        with tempfile.TemporaryDirectory() as folder:
+            complaint = attack(rng, Path(folder))
+        report.tried[attack.__name__.replace("_", " ")] += 1
+        if complaint:
+            report.failures.append(Failure((seed, number), complaint))
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def begun(*command: str, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", *command], cwd=folder, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def interrupted(rng: random.Random, folder: Path) -> str:
+    """Not before the interpreter itself is up: its own start is not ours to answer for."""
+    command = rng.choice(COMMANDS)
+    waited = rng.choice((rng.uniform(0.15, 0.6), rng.uniform(0.6, 3.0)))
+    process = begun(SCRIPT, *command, folder=folder)
+    time.sleep(waited)
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        _, errors = process.communicate(timeout=20.0)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return f"hang: {' '.join(command)} interrupted after {waited:.3f} s"
+    # -2: while the interpreter was going down, all done; a shell calls that 130 too
+    if process.returncode not in (0, 130, -signal.SIGINT) or errors.count("\n") > 1:
+        return f"interrupt: {' '.join(command)} after {waited:.3f} s: {process.returncode}, {errors[-300:]!r}"
+    return ""
+
+
+def killed_while_writing(rng: random.Random, folder: Path) -> str:
+    import inbounds as ib
+
+    path = folder / "model.npz"
+    process = begun(WRITING, str(path), folder=folder)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(rng.uniform(0.05, 0.5))
+    process.kill()
+    process.communicate()
+    if path.exists() and ib.load(path).n_states not in (300, 500):
+        return "torn: the file is neither the old one nor the new one"
+    return ""
+
+
+def comparison_killed(rng: random.Random, folder: Path) -> str:
+    """Once or twice, the second time perhaps while it resumes; then once to the end."""
+    command = (
+        "compare",
+        "queue",
+        "--algorithm",
+        "cspda",
+        "--algorithm",
+        "crpo",
+        "--jobs",
+        "2",
+        "--seeds",
+        "8",
+        "--samples",
+        "30000",
+        "--json",
+    )
+    for _ in range(rng.randint(1, 2)):
+        process = begun(SCRIPT, *command, folder=folder)
+        time.sleep(rng.uniform(1.0, 6.0))
+        members = _group(process.pid)
+        worker = rng.random() < 0.5 and len(members) > 2
+        os.kill(max(members) if worker else process.pid, signal.SIGKILL)
+        try:
+            _, errors = process.communicate(timeout=20.0)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return "hang: a killed comparison holds its pipe for 20 s"
+        if "Traceback" in errors:
+            return f"traceback: {errors[-300:]!r}"
+        time.sleep(1.0)
+        if left := _group(process.pid):
+            os.killpg(process.pid, signal.SIGKILL)
+            return f"left: {len(left)} processes a second after"
+    process = begun(SCRIPT, *command, folder=folder)
+    _, errors = process.communicate(timeout=120.0)
+    runs = (folder / "comparison" / "queue" / "runs.jsonl").read_bytes().count(b"\n")
+    return (
+        "" if process.returncode == 0 and runs >= 16 else f"lost: {process.returncode}, {runs} runs, {errors[-300:]!r}"
+    )
+
+
+def _group(leader: int) -> list[int]:
+    """The processes of a session that still run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, group = path.read_text().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue
+        if int(group) == leader and state != "Z":
+            found.append(int(path.parent.name))
+    return found

@@ -1,0 +1,118 @@
+"""The command line as a process: interrupted at any moment, short of memory, on a full disk, its workers killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+resource = pytest.importorskip("resource")
+
+SCRIPT = "import sys; from inbounds.__main__ import run; sys.argv[0] = 'inbounds'; sys.exit(run())"
+"""What an installed script does."""
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+from inbounds.interruption import leave_on_interrupt
+class Impatient:
+    left = {number}
+    def find_spec(self, name, path=None, target=None):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Impatient())
+leave_on_interrupt()
+"""
+
+
+def inbounds(*arguments: str, before: str = "", **limits: int) -> subprocess.CompletedProcess[str]:
+    def limit() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for name, value in limits.items():
+            resource.setrlimit(getattr(resource, name), (value, value))
+
+    command = [sys.executable, "-c", before + SCRIPT, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, preexec_fn=limit)
+
+
+@pytest.mark.parametrize("number", [1, 30, 150, 400, 700])
+def test_an_interrupted_import_is_one_line(number: int) -> None:
+    ended = inbounds("learn", "queue", "--samples", "1000", before=INTERRUPTED_IMPORT.format(number=number))
+    assert (ended.returncode, ended.stderr, ended.stdout) == (130, "inbounds: interrupted\n", "")
+
+
+def test_an_interrupted_command_is_one_line() -> None:
+    pressed = (
+        "import os, signal, inbounds.exact.bundle as bundle\n"
+        "def solve(*rest): os.kill(os.getpid(), signal.SIGINT)\n"
+        "bundle.Bundle.solve = solve\n"
+    )
+    ended = inbounds("solve", "queue", "--method", "bundle", before=pressed)
+    assert ended.returncode == 130 and ended.stdout == ""
+    assert ended.stderr.startswith("inbounds: interrupted") and ended.stderr.count("\n") == 1
+
+
+def test_too_little_memory_for_the_libraries_is_said() -> None:
+    ended = inbounds("solve", "queue", RLIMIT_AS=200 * 2**20)
+    assert ended.returncode == 2 and "limited to 200 MB" in ended.stderr and ended.stderr.count("\n") == 1
+
+
+def test_a_problem_too_large_for_the_memory_is_said() -> None:
+    ended = inbounds("solve", "garnet", "--set", "states=1000000", RLIMIT_AS=900 * 2**20)
+    assert ended.returncode == 2 and "does not fit into memory" in ended.stderr and ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--save-model", "--certificate"])
+def test_a_full_disk_leaves_nothing_behind(option: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.npz"
+    ended = inbounds("solve", "queue", option, str(path), RLIMIT_FSIZE=1024)  # no file can grow beyond
+    assert (ended.returncode, ended.stderr) == (2, f"inbounds: {path}: cannot be written: file too large\n")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def waiting(marks: Path) -> list[int]:
+    """The processes of the workers that are in the middle of a job."""
+    deadline = time.monotonic() + 60
+    while len(found := [int(path.name) for path in marks.iterdir()]) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return found
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+JOBS = """
+import os, pathlib, sys, time
+from inbounds.studies.parallel import WorkerLost, run_jobs
+def job(number):
+    pathlib.Path(sys_marks, str(os.getpid())).touch()
+    time.sleep(60)
+sys_marks = {marks!r}
+try:
+    run_jobs(job, [(k,) for k in range(4)], workers=2)
+except WorkerLost as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+@pytest.mark.parametrize("victim", ["parent", "worker"])
+def test_workers_end_with_their_parent_and_a_lost_one_is_one_sentence(victim: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", JOBS.format(marks=str(tmp_path))]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    workers = waiting(tmp_path)
+    assert len(workers) == 2 and all(alive(worker) for worker in workers)
+    os.kill(parent.pid if victim == "parent" else workers[0], signal.SIGKILL)
+    said, _ = parent.communicate(timeout=20)  # returns once nobody holds the pipe
+    assert said == "" if victim == "parent" else said.startswith("a worker process was killed")
+    deadline = time.monotonic() + 10
+    while any(alive(worker) for worker in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(alive(worker) for worker in workers)
