@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -205,3 +206,19 @@ def test_a_frontier_over_a_signal_that_never_changes():
     )
     curve = ib.frontier(cmdp, "a", points=5)
     assert len(curve.solutions) == 5 and np.ptp(curve.rewards) <= 2e-6
+
+
+def test_a_frontier_whose_changed_policies_fall_apart():
+    """Averages: small changes of a policy can leave two classes of states that never meet."""
+    cmdp = ib.load(Path(__file__).parent / "fuzz/regressions/extremes.units.frontier-of-classes-that-fall-apart.npz")
+    curve = ib.frontier(cmdp, 0, points=4)
+    assert len(curve.solutions) == 4 and all(solution.in_bounds for solution in curve.solutions)
+
+
+def test_a_policy_in_bounds_is_never_called_infeasible():
+    """At a discount this close to 1 a bound in plain floating point may be nonsense; the policy is there to see."""
+    cmdp = ib.load(Path(__file__).parent / "fuzz/regressions/extremes.near-one.infeasible-without-a-proof.npz")
+    room = ib.slater(cmdp)
+    assert room.value > 0.0 and not room.proves_infeasible(cmdp.margin_scales)
+    for method in ("auto", "bundle"):
+        ib.solve(cmdp, method)

@@ -72,8 +72,8 @@ class Slater:
         return max(self.upper_bound - self.value, 0.0) if np.isfinite(self.value) else 0.0
 
     def proves_infeasible(self, margin_scales: Floats) -> bool:
-        """Whether no policy is in bounds, beyond what rounding explains."""
-        return self.upper_bound < -INFEASIBLE * float(self.prices @ margin_scales)
+        """Whether no policy is in bounds, beyond what rounding explains; never when `policy` itself is."""
+        return self.value < 0.0 and self.upper_bound < -INFEASIBLE * float(self.prices @ margin_scales)
 
     def __repr__(self) -> str:
         return f"Slater({self.value:.10g})"

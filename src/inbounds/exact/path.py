@@ -23,7 +23,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria.contract import Criterion, Found
-from inbounds.errors import Stopped
+from inbounds.errors import InvalidInput, Stopped
 from inbounds.exact.limits import NO_LIMITS, TIME, Limits
 from inbounds.exact.mixture import Mixture, Units
 from inbounds.exact.nearby import Nearby, Step, combine
@@ -275,7 +275,11 @@ class Path:
 
     def _add_changed(self, nearby: Nearby, step: Step) -> None:
         taken = nearby.probabilities(step)
-        followed, entries = self._criterion.follow(taken, nearby.time, self._accuracy), np.flatnonzero(taken != 0.0)
+        try:
+            followed = self._criterion.follow(taken, nearby.time, self._accuracy)
+        except InvalidInput:  # an average of a policy that falls into several classes: no policy to mix
+            return
+        entries = np.flatnonzero(taken != 0.0)
         time = np.maximum(followed.time, 0.0)[self._places[entries]]
         self._add(entries, time * taken[entries], self._accuracy)
 
