@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from inbounds.criteria.evaluation import occupancy as occupancy
     from inbounds.errors import Infeasible as Infeasible
     from inbounds.errors import InvalidInput as InvalidInput
+    from inbounds.errors import Stopped as Stopped
     from inbounds.estimating import Estimate as Estimate
     from inbounds.estimating import estimate as estimate
     from inbounds.exact.feasibility import slater as slater
@@ -65,6 +66,7 @@ _HOMES = {
     "RPGPD": "algorithms.rpg_pd",
     "RandomizedPrimalDual": "algorithms.randomized_primal_dual",
     "Simulator": "problem.simulator",
+    "Stopped": "errors",
     "TripleQA": "algorithms.triple_qa",
     "UCBVIGamma": "algorithms.ucbvi_gamma",
     "Utility": "algorithms.utility",

@@ -1,9 +1,9 @@
-"""The two ways a call can refuse: the input is wrong, or no policy is in bounds."""
+"""The three ways a call can refuse: the input is wrong, no policy is in bounds, or a limit came first."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from inbounds.tables import text_table
 
@@ -38,6 +38,8 @@ class Diagnosis:
         the proof.
     each_alone : bool
         Which of the two it is.
+    complete : bool
+        False when a limit was reached first: then NaN in `best_alone` and `relaxed_bounds` may mean "not known".
     """
 
     names: tuple[str, ...]
@@ -47,6 +49,7 @@ class Diagnosis:
     relaxed_bounds: Floats
     conflict: tuple[str, ...]
     each_alone: bool
+    complete: bool = True
 
     @property
     def reason(self) -> str:
@@ -63,7 +66,8 @@ class Diagnosis:
         for k, name in enumerate(self.names):
             sign = ">=" if self.at_least[k] else "<="
             relaxed = self.relaxed_bounds[k]
-            helps = "does not help alone" if relaxed != relaxed else f"{sign} {relaxed:.6g}"
+            unknown = "does not help alone" if self.complete else "not known"
+            helps = unknown if relaxed != relaxed else f"{sign} {relaxed:.6g}"
             rows.append((name, f"{sign} {self.bounds[k]:.6g}", f"{self.best_alone[k]:.6g}", helps))
         return f"{self.reason}\n{text_table(('constraint', 'bound', 'best alone', 'or relax to'), rows)}"
 
@@ -101,3 +105,41 @@ class Infeasible(Exception):
 
     def __str__(self) -> str:
         return str(self.diagnosis)
+
+
+class Stopped(Exception):
+    """A limit was reached before any policy in bounds was known: the problem is not solved, nor proved infeasible.
+
+    Attributes
+    ----------
+    status : str
+        The limit: "time limit" or "iteration limit".
+    partial : Partial
+        What is known: bounds on the optimum, the policy closest to being in bounds with its margins, and how many
+        unconstrained problems were solved. ``ib.solve(problem, resume=error.partial)`` goes on from there.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> garnet = ib.zoo.garnet(states=100, seed=1)
+    >>> try:
+    ...     best = ib.solve(garnet, "bundle", iterations=1)
+    ... except ib.Stopped as stopped:
+    ...     best = ib.solve(garnet, "bundle", resume=stopped.partial)
+    >>> best.status
+    'optimal'
+    """
+
+    def __init__(self, status: str, partial: Any = None) -> None:
+        super().__init__(status, partial)
+        self.status = status
+        self.partial = partial
+
+    def __str__(self) -> str:
+        known = self.partial
+        if known is None or not known.unconstrained_solves:
+            return f"{self.status} reached before anything was known; allow more"
+        return (
+            f"{self.status} reached after {known.unconstrained_solves} unconstrained solves, before a policy in bounds "
+            f"was known; the optimum, if there is one, is at most {known.upper:.6g}"
+        )

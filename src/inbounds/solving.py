@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from inbounds.errors import Stopped
 from inbounds.exact.bundle import GapProgress
-from inbounds.exact.methods import best_mixture
+from inbounds.exact.limits import TIME, Limits, Partial, state_to_resume
+from inbounds.exact.methods import Watch, best_mixture, gap_allowed
+from inbounds.exact.mixture import OPTIMAL, STALLED, UNPROVED, Mixture
+from inbounds.exact.reachable import well_scaled
 from inbounds.exact.solution import Solution, assemble
 from inbounds.problem.cmdp import CMDP
 from inbounds.proofs.known_model import certified
@@ -16,7 +25,10 @@ def solve(
     tolerance: float = 1e-8,
     progress: GapProgress | None = None,
     certificate: bool = True,
+    proof_progress: Callable[[int, int], None] | None = None,
     time_limit: float | None = None,
+    iterations: int | None = None,
+    resume: Partial | None = None,
 ) -> Solution:
     """The most reward among the policies that keep every bound, with its prices, a bound on the error, and the proof.
 
@@ -27,6 +39,10 @@ def solve(
     At an optimum the margins that bind are zero, and in floating point half of them a little less. The policy returned
     has just enough of a safer policy mixed in to be provably in bounds; ``reward_given_up`` says what that cost (of the
     order of 1e-12), and ``certificate`` holds the proof.
+
+    Nothing is lost at a limit. The answer is then the best policy in bounds that is known, with its gap, and ``status``
+    names the limit; where none is known yet, `Stopped` is raised. Ctrl-C raises KeyboardInterrupt as ever. Both, and
+    such an answer, have a ``partial``: the bounds and the policy known so far, and what `resume` goes on from.
 
     Parameters
     ----------
@@ -45,14 +61,22 @@ def solve(
         optimum; lower is -inf until a mixture of policies in bounds is known.
     certificate : bool
         Whether to certify the answer.
+    proof_progress : callable, optional
+        Called while that is done, as ``proof_progress(done, total)`` with the number of vectors and bounds.
     time_limit : float, optional
-        Seconds that a linear program may take; then TimeoutError.
+        Seconds for the whole call. An answer that the limit cut short is not certified: there was no time.
+    iterations : int, optional
+        Unconstrained solves of the bundle, at most, in all.
+    resume : Partial, optional
+        Of an earlier call with the same problem, method and tolerance: goes on from there, to the same bits.
 
     Raises
     ------
     Infeasible
         When no policy is in bounds: with the proof, the constraints that conflict, and how far each bound would have to
         be relaxed.
+    Stopped
+        When a limit was reached before any policy in bounds was known.
 
     Examples
     --------
@@ -60,8 +84,92 @@ def solve(
     >>> best = ib.solve(ib.zoo.queue())
     >>> round(best.total_reward, 7), [round(float(price), 6) for price in best.prices], best.gap < 1e-7
     (4.6448582, [0.09692, 0.135595], True)
-    >>> best.certificate.in_bounds, best.reward_given_up < 1e-10
-    (True, True)
+    >>> best.certificate.in_bounds, best.reward_given_up < 1e-10, best.status
+    (True, True, 'optimal')
+
+    A few unconstrained solves are not enough here; the rest can be made later:
+
+    >>> garnet = ib.zoo.garnet(states=100, seed=1)
+    >>> rough = ib.solve(garnet, "bundle", iterations=5)
+    >>> rough.status, rough.in_bounds, rough.gap > 1e-4
+    ('iteration limit', True, True)
+    >>> ib.solve(garnet, "bundle", resume=rough.partial).status
+    'optimal'
     """
-    found, by = best_mixture(problem, method, tolerance=tolerance, progress=progress, time_limit=time_limit)
-    return certified(problem, found, method=by) if certificate else assemble(problem, found, method=by)
+    asked, limits = (problem, method, tolerance), Limits.of(time_limit, iterations)
+    watch = Watch(state_to_resume(resume, asked))
+
+    def known(status: str) -> Partial:
+        return _known(problem, watch, status, asked)
+
+    try:
+        found, by = best_mixture(problem, method, tolerance=tolerance, progress=progress, limits=limits, watch=watch)
+        best = None if not certificate or limits.over else _proved(problem, found, by, proof_progress, limits)
+        if best is None:
+            late = TIME if certificate else found.status
+            best = assemble(problem, found._replace(status=late), method=by)
+        elif method == "auto" and by == "lp":
+            best = _better(problem, best, tolerance, limits)
+        if best.status == OPTIMAL:
+            allowed = 1.01 * gap_allowed(well_scaled(problem), best.upper_bound, tolerance)
+            return replace(best, status=UNPROVED if not best.in_bounds else OPTIMAL if best.gap <= allowed else STALLED)
+        return replace(best, partial=known(best.status))
+    except Stopped as stopped:
+        stopped.partial = known(stopped.status)
+        raise
+    except KeyboardInterrupt as interrupted:
+        interrupted.partial = known("interrupted")  # type: ignore[attr-defined]
+        raise
+
+
+def _proved(
+    problem: CMDP, found: Mixture, method: str, progress: Callable[[int, int], None] | None, limits: Limits
+) -> Solution | None:
+    """The certified answer; None when the time is over first."""
+
+    def step(done: int, total: int) -> None:
+        if progress is not None:
+            progress(done, total)
+        if limits.over and done < total:
+            raise Stopped(TIME)
+
+    try:
+        return certified(problem, found, method=method, progress=step)
+    except Stopped:
+        return None
+
+
+def _better(problem: CMDP, best: Solution, tolerance: float, limits: Limits) -> Solution:
+    """The answer of the linear program; or the bundle's, if proving the former took more than the gap allowed.
+
+    Where bounds can only just be met, what HiGHS calls feasible may be out of bounds by as much as there is room.
+    """
+    fine = best.in_bounds and best.gap <= gap_allowed(well_scaled(problem), best.upper_bound, tolerance)
+    if fine or problem.n_constraints == 0:
+        return best
+    try:
+        other, by = best_mixture(problem, "bundle", tolerance=tolerance, limits=limits)
+    except Stopped:
+        return best
+    again = certified(problem, other, method=by)
+    return max(best, again, key=lambda answer: (answer.in_bounds, -answer.gap))
+
+
+def _known(problem: CMDP, watch: Watch, status: str, asked: tuple[Any, ...]) -> Partial:
+    """What a solve knows that was stopped."""
+    found: Mixture | None
+    found, in_bounds = (None, False) if watch.bundle is None else watch.bundle.known()
+    if found is None:
+        return Partial(status, asked=asked, state=watch.round)
+    judged = assemble(problem, found, method="bundle")
+    return Partial(
+        status=status,
+        lower=judged.reward if in_bounds and judged.in_bounds else -math.inf,
+        upper=judged.upper_bound,
+        unconstrained_solves=judged.unconstrained_solves,
+        policy=judged.policy,
+        reward=judged.reward,
+        margins=judged.margins,
+        asked=asked,
+        state=watch.round,
+    )

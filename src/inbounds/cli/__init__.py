@@ -3,8 +3,9 @@
 To add one, write a file in this folder with a click command called `command`, and its name into `COMMANDS`.
 
 Exit codes: 0 done; 1 something failed that should not have, or a certificate is rejected; 2 the input is wrong (one
-message says what); 3 no policy is in bounds; 4 no policy could be proved to be in bounds (`learn --certified`); 130
-interrupted by Ctrl-C. Heavy imports stay inside the commands, so that the help appears at once.
+message says what); 3 no policy is in bounds; 4 no policy could be proved to be in bounds (`solve` and `learn
+--certified`); 5 a limit was reached first (`--time-limit`), and what was known by then is printed; 130 interrupted by
+Ctrl-C. Heavy imports stay inside the commands, so that the help appears at once.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ import click
 from inbounds.interruption import EXIT_INTERRUPTED, Interrupted, interruptible
 
 COMMANDS = ("algorithms", "compare", "frontier", "learn", "plan", "reproduce", "solve", "theorems", "verify", "zoo")
-EXIT_FAILED, EXIT_INVALID, EXIT_INFEASIBLE = 1, 2, 3
+EXIT_FAILED, EXIT_INVALID, EXIT_INFEASIBLE, EXIT_UNPROVED, EXIT_STOPPED = 1, 2, 3, 4, 5
 MEMORY_NEEDED = 600 * 2**20
 """Bytes of address space with which the smallest problem is solved (measured: 500 MB are too few)."""
 
 
 class _Cli(click.Group):
-    """Turns the two refusals of the library into one message and an exit code."""
+    """Turns the refusals of the library into one message and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        from inbounds.errors import Infeasible, InvalidInput
+        from inbounds.errors import Infeasible, InvalidInput, Stopped
 
         try:
             _require_memory()
@@ -42,6 +43,8 @@ class _Cli(click.Group):
             _fail(str(error), EXIT_INVALID)
         except Infeasible as error:
             _fail(str(error), EXIT_INFEASIBLE)
+        except Stopped as error:
+            _fail(str(error), EXIT_STOPPED)
         except RuntimeError as error:
             _fail(str(error), EXIT_FAILED)
         except MemoryError as error:
@@ -88,7 +91,8 @@ def main() -> None:
 
     Values are what the criterion of the problem says: discounted averages per step, normalised by
     (1 - discount), whose "total" is the discounted sum; sums over a finite horizon; long-run averages.
-    Exit codes: 2 for wrong input, 3 when no policy is in bounds, 4 when none could be proved to be.
+    Exit codes: 2 for wrong input, 3 when no policy is in bounds, 4 when none could be proved to be,
+    5 when a limit was reached first.
     """
 
 

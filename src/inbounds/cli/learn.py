@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from inbounds.cli import EXIT_UNPROVED
 from inbounds.cli.arguments import (
     json_option,
     policy_option,
@@ -28,8 +29,6 @@ from inbounds.cli.printing import (
 
 if TYPE_CHECKING:
     from inbounds.problem.cmdp import CMDP
-
-EXIT_UNPROVED = 4
 
 
 @click.command("learn")

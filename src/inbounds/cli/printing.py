@@ -69,18 +69,24 @@ def pace_text(done: int, total: int | None, seconds: float) -> str:
 
 
 @contextmanager
-def gap_status(quiet: bool) -> Iterator[Callable[[int, float, float], None]]:
-    """The bounds on the optimum as they close, one line on stderr, when that is a terminal."""
+def gap_status(quiet: bool) -> Iterator[dict[str, Any]]:
+    """What `ib.solve` tells of its progress, one line on stderr, when that is a terminal.
+
+    The bounds on the optimum as they close, and how much of the proof is made.
+    """
     from rich.console import Console
 
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
-        yield lambda solves, lower, upper: None
+        yield {}
         return
     with console.status("solving") as status:
-        yield lambda solves, lower, upper: status.update(
-            f"{solves} unconstrained solves, optimum between {lower:.9g} and {upper:.9g}, gap {upper - lower:.1e}"
-        )
+        yield {
+            "progress": lambda solves, lower, upper: status.update(
+                f"{solves} unconstrained solves, optimum between {lower:.9g} and {upper:.9g}, gap {upper - lower:.1e}"
+            ),
+            "proof_progress": lambda done, total: status.update(f"proof: {done} of {total} vectors and bounds"),
+        }
 
 
 def print_json(**facts: Any) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED
 from inbounds.cli.arguments import json_option, policy_option, problem_argument, problem_from
 from inbounds.cli.printing import (
     bound_text,
@@ -25,7 +27,7 @@ from inbounds.cli.printing import (
 @problem_argument
 @click.option("--method", default="auto", show_default=True, help="auto, bundle, lp or polish.")
 @click.option("--tolerance", type=float, default=1e-8, show_default=True, help="The relative gap that may remain.")
-@click.option("--time-limit", type=float, help="Seconds that a linear program may take.")
+@click.option("--time-limit", type=float, help="Seconds for the whole of it.")
 @policy_option
 @click.option("--certificate", type=click.Path(dir_okay=False, path_type=Path), help="Save the proof, as JSON.")
 @click.option("--save-model", type=click.Path(dir_okay=False, path_type=Path), help="Save the model, .npz or .toml.")
@@ -43,7 +45,8 @@ def command(
 
     PROBLEM is a name from `inbounds zoo`, or a model file (.toml, .npz). The policy's values are evaluated on the
     model, not taken from the solver; the gap bounds how far from optimal it can be. When no policy is in bounds, says
-    which constraints conflict, and exits with 3.
+    which constraints conflict, and exits with 3; --certificate then holds the proof of that. Exits with 4 when the
+    policy could not be proved to be in bounds, and with 5 at the time limit, with the best policy known by then.
 
     \b
     Examples
@@ -56,26 +59,33 @@ def command(
     import inbounds as ib
 
     loaded = problem_from(problem, parameters)
-    with gap_status(quiet=as_json) as report:
-        best = ib.solve(loaded, progress=report, **options)
     if save_model is not None:
         loaded.save(save_model)
-    if certificate is not None:
-        from inbounds.proofs.files import save_certificate
+    try:
+        with gap_status(quiet=as_json) as reports:
+            best = ib.solve(loaded, **reports, **options)
+        proof = best.certificate
+    except ib.Infeasible as error:
+        if certificate is not None:
+            from inbounds.proofs.known_model import certify_infeasible
 
-        save_certificate(best.certificate, certificate)
+            _save(certify_infeasible(error, loaded), certificate)
+        raise
+    if certificate is not None:
+        _save(proof, certificate)
     if as_json:
         print_json(
             problem=problem_facts(loaded),
             **facts_of(best, "method", "unconstrained_solves", "reward", "total_reward", "total_margins"),
-            **facts_of(best, "upper_bound", "gap", "in_bounds"),
-            certificate=best.certificate.to_dict(),
+            **facts_of(best, "upper_bound", "gap", "in_bounds", "status"),
+            certificate=None if proof is None else proof.to_dict(),
             constraints=[
                 {"name": c.name, "margin": float(m), "price": float(p)}
                 for c, m, p in zip(loaded.constraints, best.margins, best.prices, strict=True)
             ],
             policy=best.policy.probabilities.tolist(),
         )
+        _leave(best)
         return
     click.echo(repr(loaded))
     click.echo(f"optimum   {value_text(best.reward, loaded, digits=12)} (gap {best.gap:.1e}, by {best.method})")
@@ -93,6 +103,26 @@ def command(
             f"The best occupancy falls into {best.linked} classes of states that do not meet; the policy links them, "
             f"and its gap says what that costs. Changes of class are rare: short runs do not show the average."
         )
-    click.echo(best.certificate.verdict)
+    if best.status != "optimal":
+        click.echo(f"{best.status}: the gap is not as small as was asked for")
+    click.echo("not certified: there was no time left" if proof is None else proof.verdict)
     if show_policy:
         print_policy(best.policy)
+    _leave(best)
+
+
+def _save(proof: Any, path: Path) -> None:
+    from inbounds.proofs.files import save_certificate
+
+    if proof is None:
+        click.echo(f"inbounds: {path} is not written: there was no time left for a proof", err=True)
+    else:
+        save_certificate(proof, path)
+
+
+def _leave(best: Any) -> None:
+    """End with the exit code of an answer that is not what was asked for."""
+    if "limit" in best.status:
+        sys.exit(EXIT_STOPPED)
+    if not best.in_bounds:
+        sys.exit(EXIT_UNPROVED)

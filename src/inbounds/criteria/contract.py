@@ -39,6 +39,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints
+from inbounds.numerics.classes import graph_of_all_moves, moves_from
 from inbounds.numerics.rows import Rows, rows_of
 
 DENSE_STATES = 90
@@ -237,6 +238,20 @@ class Criterion(ABC):
         """The place of each entry, [N]."""
         states = self.pairs.states
         return np.concatenate([layer.places.start + states for layer in self.layers]) if self.shifts else states
+
+    @cached_property
+    def reached(self) -> Any:
+        """Whether some policy comes to each state, at some stage: bool [S]."""
+        begin = self.initial > 0.0
+        if np.all(begin):
+            return begin
+        if len({id(layer.transition) for layer in self.layers}) == 1:
+            return moves_from(graph_of_all_moves(self.layers[0].rows), begin) >= 0
+        for layer in self.layers:
+            to = layer.transition[begin[self.pairs.states]].indices
+            begin = begin.copy()
+            begin[to] = True
+        return begin
 
     def time_at_entries(self, followed: Followed) -> Floats:
         """The occupancy [N] of a policy."""

@@ -33,6 +33,7 @@ Inside, the reward is shifted and scaled to [-1, 1] and each margin scaled to [-
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,8 +41,10 @@ from scipy.optimize import nnls
 
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria.contract import Criterion
+from inbounds.errors import Stopped
 from inbounds.exact.highs import INFINITE, SMALL, Columns, minimise
-from inbounds.exact.mixture import Mixture, Units
+from inbounds.exact.limits import NO_LIMITS, TIME, Limits
+from inbounds.exact.mixture import OPTIMAL, Mixture, Units
 
 GapProgress = Callable[[int, float, float], None]
 """Called after every unconstrained solve with their number so far, and the bounds below and above the optimum."""
@@ -84,93 +87,119 @@ class Bundle:
     margins : array [K, N]
     scales : array [K]
         Each at least the absolute value of that margin under any policy.
+    resume : Round, optional
+        Where an earlier search of the same problem was.
     """
 
-    def __init__(self, criterion: Criterion, reward: Floats, margins: Floats, scales: Floats) -> None:
+    def __init__(
+        self, criterion: Criterion, reward: Floats, margins: Floats, scales: Floats, resume: Round | None = None
+    ) -> None:
         self._units = Units.of(criterion, reward, scales)
-        self._dual = _Dual(criterion, self._units.objective(reward), margins, scales)
+        dual = _Dual(criterion, self._units.objective(reward), margins, scales)
+        self._search = _Search(dual, False, resume)
 
-    def solve(self, tolerance: float = 1e-8, progress: GapProgress | None = None) -> Mixture | None:
+    @property
+    def round(self) -> Round:
+        """Where the search is between two rounds: what it can go on from."""
+        return self._search.round
+
+    def solve(
+        self, tolerance: float = 1e-8, progress: GapProgress | None = None, limits: Limits = NO_LIMITS
+    ) -> Mixture | None:
         """The occupancy of a best policy in bounds, with prices; None when prices prove that no policy is in bounds.
 
         The gap is at most `tolerance` relative to the optimum (or to a hundredth of the spread of the rewards where the
-        optimum is closer to zero than that), or what rounding allows.
+        optimum is closer to zero than that), or what rounding allows. At a limit it is `known`, with the limit as its
+        status, or `Stopped` if no policy known is in bounds.
         """
-        dual, units = self._dual, self._units
+        units = self._units
 
         def report(solves: int, lower: float, upper: float) -> None:
             if progress is not None:
                 progress(solves, units.value(lower), units.value(upper))
 
-        weights = _close_gap(dual, lambda upper: units.gap_allowed(tolerance, upper), report, prices_sum_to_one=False)
-        if weights is None:
-            return None
+        weights = self._search.close_gap(lambda upper: units.gap_allowed(tolerance, upper), report, limits)
+        if self._search.stopped:
+            found, in_bounds = self.known()
+            if found is None or not in_bounds:
+                raise Stopped(self._search.stopped)
+            return found._replace(status=self._search.stopped)
+        return None if weights is None else self._mixture(weights)
+
+    def known(self) -> tuple[Mixture | None, bool]:
+        """The best mixture in bounds of the policies found so far, and True; or the one closest to that, and False.
+
+        None before there are any.
+        """
+        cuts, best = self._search.cuts, None
+        if cuts.solves == 0:
+            return None, False
+        cap = self._search.round.cap
+        while best is None or (best.slack > _SLACK and cap < _LARGEST_CAP):
+            best = _solve_master(cuts, cap, prices_sum_to_one=False)
+            cap *= 100.0
+        if best.slack > _SLACK:
+            best = _solve_master(cuts, 1.0, prices_sum_to_one=True)
+        return self._mixture(best.weights), best.slack <= _SLACK
+
+    def _mixture(self, weights: Floats) -> Mixture:
+        dual, cuts, units = self._search.dual, self._search.cuts, self._units
         return Mixture(
-            occupancy=dual.mixed_occupancy(weights),
-            prices=units.prices(dual.best_prices),
-            value_function=units.value_function(dual.best_value_function),
-            upper_bound=units.value(dual.upper),
-            unconstrained_solves=dual.solves,
-            spare=dual.safest_occupancy(),
+            occupancy=dual.mixed_occupancy(cuts, weights),
+            prices=units.prices(cuts.best_prices),
+            value_function=units.value_function(cuts.best_value_function),
+            upper_bound=units.value(cuts.upper),
+            unconstrained_solves=cuts.solves,
+            spare=dual.safest_occupancy(cuts),
         )
 
 
 def slater_bundle(
-    criterion: Criterion, margins: Floats, margin_scales: Floats, units: Floats, tolerance: float = 1e-10
+    criterion: Criterion,
+    margins: Floats,
+    margin_scales: Floats,
+    units: Floats,
+    tolerance: float = 1e-10,
+    limits: Limits = NO_LIMITS,
 ) -> Mixture:
     """An occupancy whose least margin, each divided by its entry of `units` [K], is largest.
 
     The prices sum to 1, and the value function is that of the margins so divided and combined with them: it proves
-    that no policy does better. There must be at least one constraint.
+    that no policy does better. There must be at least one constraint. At a limit it is the best that is known.
     """
     unit = float(np.min(margin_scales / units))  # no policy's least margin is larger than this
-    dual = _Dual(criterion, np.zeros(margins.shape[1]), margins, units * unit)
-    weights = _close_gap(dual, lambda upper: tolerance * max(abs(upper), 0.1), None, prices_sum_to_one=True)
+    search = _Search(_Dual(criterion, np.zeros(margins.shape[1]), margins, units * unit), True)
+    weights = search.close_gap(lambda upper: tolerance * max(abs(upper), 0.1), None, limits)
     assert weights is not None  # a least margin always has a maximum
+    cuts = search.cuts
     return Mixture(
-        occupancy=dual.mixed_occupancy(weights),
-        prices=dual.best_prices,
-        value_function=unit * dual.best_value_function,
-        upper_bound=unit * dual.upper,
-        unconstrained_solves=dual.solves,
+        occupancy=search.dual.mixed_occupancy(cuts, weights),
+        prices=cuts.best_prices,
+        value_function=unit * cuts.best_value_function,
+        upper_bound=unit * cuts.upper,
+        unconstrained_solves=cuts.solves,
+        status=search.stopped or OPTIMAL,
     )
 
 
-class _Dual:
-    """The dual function d of a problem: the policies found so far, their cuts, and the best prices.
+class _Cuts(NamedTuple):
+    """The policies found so far. Nothing of it is ever changed: a round makes another."""
 
-    Attributes
-    ----------
-    rewards : array [J], margins : array [J, K]
-        Of the policies found so far, scaled: the cuts are ``rewards + margins @ prices``.
-    prices : array [J, K]
-        Where they were found.
-    uppers : array [J]
-        Bounds on d there.
-    best_index : int
-        Where that bound is least.
-    """
-
-    def __init__(self, criterion: Criterion, objective: Floats, signals: Floats, scales: Floats) -> None:
-        n_constraints = len(signals)
-        self.objective = objective
-        self.signals = signals
-        self.scales = scales
-        self.criterion = criterion
-        self.rewards = np.empty(0)
-        self.margins = np.empty((0, n_constraints))
-        self.prices = np.empty((0, n_constraints))
-        self.uppers = np.empty(0)
-        self._policies: list[tuple[Ints, Floats]] = []  # where they can be, and for how long
-        self._value_functions: list[Floats] = []
-        self._last: Any = None
+    rewards: Floats  # [J]
+    margins: Floats  # [J, K], scaled: the cuts are rewards + margins @ prices
+    prices: Floats  # [J, K], where they were found
+    uppers: Floats  # [J], bounds on d there
+    policies: tuple[tuple[Ints, Floats], ...]  # where they can be, and for how long
+    value_functions: tuple[Floats, ...]
+    last: Any  # what the next unconstrained solve begins from
 
     @property
     def solves(self) -> int:
-        return len(self._policies)
+        return len(self.policies)
 
     @property
     def best_index(self) -> int:
+        """Where the bound on d is least."""
         return int(np.argmin(self.uppers))
 
     @property
@@ -183,36 +212,64 @@ class _Dual:
 
     @property
     def best_value_function(self) -> Floats:
-        return self._value_functions[self.best_index]
+        return self.value_functions[self.best_index]
 
-    def solve(self, prices: Floats, tolerance: float) -> None:
-        """Evaluate d at `prices` up to `tolerance`, and add the cut of the policy found there."""
+
+class Round(NamedTuple):
+    """Where a search is between two rounds: all that the next one depends on, so that it can be made again."""
+
+    cuts: _Cuts
+    try_next: Floats  # [K], prices
+    inner: float  # the width of the next bracket
+    cap: float
+    smallest: float  # gap so far
+    quiet: int  # rounds in which it did not shrink
+    vertex_gap: float
+
+
+class _Dual(NamedTuple):
+    """The dual function d of a problem."""
+
+    criterion: Criterion
+    objective: Floats  # [N]
+    signals: Floats  # [K, N]
+    scales: Floats  # [K]
+
+    def solve(self, cuts: _Cuts, prices: Floats, tolerance: float, deadline: float | None) -> tuple[_Cuts, bool]:
+        """Evaluate d at `prices` up to `tolerance`, and add the cut of the policy found there.
+
+        Also whether it came to that: from `deadline` on the bracket is as wide as it then is.
+        """
         # Not a product of matrices, here and below: BLAS would wake all cores for it.
         reward = self.objective + np.einsum("k,kn->n", prices / self.scales, self.signals)
-        found = self._last = self.criterion.solve(reward, tolerance, self._last)
-        time = self.criterion.time(found, _CUT_ACCURACY, self._policies[-1][1] if self._policies else None)
-        self._policies.append((found.chosen, time))
-        self._value_functions.append(found.value_function)
-        self.prices = np.vstack([self.prices, prices])
-        self.uppers = np.append(self.uppers, found.upper)
-        self.rewards = np.append(self.rewards, np.sum(time * self.objective[found.chosen]))
+        found = self.criterion.solve(reward, tolerance, cuts.last, deadline=deadline)
+        time = self.criterion.time(found, _CUT_ACCURACY, cuts.policies[-1][1] if cuts.policies else None)
         margins = np.sum(self.signals[:, found.chosen] * time, axis=1) / self.scales
-        self.margins = np.vstack([self.margins, margins])
+        more = _Cuts(
+            rewards=np.append(cuts.rewards, np.sum(time * self.objective[found.chosen])),
+            margins=np.vstack([cuts.margins, margins]),
+            prices=np.vstack([cuts.prices, prices]),
+            uppers=np.append(cuts.uppers, found.upper),
+            policies=(*cuts.policies, (found.chosen, time)),
+            value_functions=(*cuts.value_functions, found.value_function),
+            last=found,
+        )
+        return more, deadline is None or monotonic() < deadline
 
-    def mixed_occupancy(self, weights: Floats) -> Floats:
+    def mixed_occupancy(self, cuts: _Cuts, weights: Floats) -> Floats:
         """The occupancy [N] of the policies found so far, mixed with `weights` [J]."""
         occupancy = np.zeros(len(self.objective))
-        for weight, (chosen, time) in zip(weights, self._policies, strict=True):
+        for weight, (chosen, time) in zip(weights, cuts.policies, strict=True):
             if weight > 0.0:
                 occupancy[chosen] += weight * time
         return occupancy
 
-    def safest_occupancy(self) -> Floats | None:
+    def safest_occupancy(self, cuts: _Cuts) -> Floats | None:
         """The mixture [N] of the policies found so far with the largest least margin; None if that is not positive."""
-        if not self.margins.size:
+        if not cuts.margins.size:
             return None
-        safest = _solve_master(np.zeros(len(self.rewards)), self.margins, 1.0, prices_sum_to_one=True)
-        return self.mixed_occupancy(safest.weights) if safest.slack < 0.0 else None
+        safest = _solve_master(cuts._replace(rewards=np.zeros(cuts.solves)), 1.0, prices_sum_to_one=True)
+        return self.mixed_occupancy(cuts, safest.weights) if safest.slack < 0.0 else None
 
 
 class _Master(NamedTuple):
@@ -220,53 +277,91 @@ class _Master(NamedTuple):
     prices: Floats  # [K], where the largest cut is least
     slack: float  # the largest violation of the mixture; minus its least margin when prices sum to one
     value: float
+    solved: bool = True  # False: the best policy alone, where HiGHS found no optimum
 
 
-def _close_gap(
-    dual: _Dual,
-    gap_allowed: Callable[[float], float],
-    report: GapProgress | None,
-    prices_sum_to_one: bool,
-) -> Floats | None:
-    """Add cuts until the gap is small enough; the weights of the mixture, or None when no policy is in bounds."""
-    n_constraints = dual.margins.shape[1]
-    freedom = n_constraints - prices_sum_to_one
-    cap = 1.0 if prices_sum_to_one else _CAP
-    prices = np.full(n_constraints, 1.0 / n_constraints) if prices_sum_to_one else np.zeros(n_constraints)
-    inner, smallest, quiet, vertex_gap = _FIRST_INNER, np.inf, 0, _VERTEX_GAP
-    while True:
-        dual.solve(prices, inner)
+class _Search:
+    """The level method at work on a dual function.
+
+    Attributes
+    ----------
+    round : Round
+        Where it is between two rounds. It is replaced as a whole, so an interruption at any moment leaves a valid one.
+    cuts : _Cuts
+        All that is known: of that round, or of one that a deadline cut short.
+    stopped : str
+        The limit that ended it; empty while none did.
+    """
+
+    def __init__(self, dual: _Dual, prices_sum_to_one: bool, resume: Round | None = None) -> None:
+        self.dual, self.prices_sum_to_one, self.stopped = dual, prices_sum_to_one, ""
+        n_constraints = len(dual.signals)
+        nothing = np.empty((0, n_constraints))
+        first = np.full(n_constraints, 1.0 / n_constraints) if prices_sum_to_one else np.zeros(n_constraints)
+        self.round = resume or Round(
+            cuts=_Cuts(np.empty(0), nothing, nothing, np.empty(0), (), (), None),
+            try_next=first,
+            inner=_FIRST_INNER,
+            cap=1.0 if prices_sum_to_one else _CAP,
+            smallest=np.inf,
+            quiet=0,
+            vertex_gap=_VERTEX_GAP,
+        )
+        self.cuts = self.round.cuts
+
+    def close_gap(
+        self, gap_allowed: Callable[[float], float], report: GapProgress | None, limits: Limits
+    ) -> Floats | None:
+        """Add cuts until the gap is small enough; the weights of the mixture, or None when no policy is in bounds.
+
+        At a limit too: then they are those of the best mixture so far, in bounds or not.
+        """
+        dual, sum_to_one = self.dual, self.prices_sum_to_one
+        n_constraints = len(dual.signals)
+        freedom = n_constraints - sum_to_one
         while True:
-            master = _solve_master(dual.rewards, dual.margins, cap, prices_sum_to_one)
-            gap, allowed = dual.upper - master.value, gap_allowed(dual.upper)
-            quiet = 0 if gap < 0.99 * smallest else quiet + 1
-            smallest = min(gap, smallest)
-            # Rounding, or the tolerances of the master, can leave a gap that no cut closes.
-            stuck = quiet > 20 + 4 * n_constraints
-            in_bounds = prices_sum_to_one or master.slack <= _SLACK
-            small = allowed if in_bounds else max(allowed, 0.01 * cap * master.slack)
-            if in_bounds or not (gap <= small or stuck) or cap >= _LARGEST_CAP:
-                break
-            # The best prices within the cap leave a violation: better ones are beyond it, or there are none.
-            cap, smallest, quiet = 10.0 * cap, np.inf, 0
-        if report is not None:
-            report(dual.solves, master.value if in_bounds else -np.inf, dual.upper)
-        if not prices_sum_to_one and dual.upper < -1.0 - allowed:
-            return None  # d is at least the reward of any policy in bounds, and that at least -1
-        if gap <= allowed or stuck:
-            return master.weights
-        inner = max(_INNER * gap, 0.1 * allowed) * 0.5 ** min(quiet, 10)
-        newton = None if prices_sum_to_one else _newton_point(dual, gap, cap)
-        if freedom == 0 or (newton is None and gap < vertex_gap):
-            prices, inner, vertex_gap = master.prices, 1e-3 * allowed, 0.01 * gap
-        elif newton is not None:
-            prices = newton
-        else:
-            prices = _level_point(dual, master, gap, cap, prices_sum_to_one)
+            cuts, try_next, inner, cap, smallest, quiet, vertex_gap = self.round
+            if cuts.solves and (limit := limits.reached(cuts.solves)):
+                self.stopped = limit
+                return _solve_master(cuts, cap, sum_to_one).weights
+            cuts, whole = dual.solve(cuts, try_next, inner, limits.deadline)
+            self.cuts = cuts
+            while True:
+                master = _solve_master(cuts, cap, sum_to_one)
+                gap, allowed = cuts.upper - master.value, gap_allowed(cuts.upper)
+                quiet = 0 if gap < 0.99 * smallest else quiet + 1
+                smallest = min(gap, smallest)
+                # Rounding, or the tolerances of the master, can leave a gap that no cut closes.
+                stuck = quiet > 20 + 4 * n_constraints or not master.solved
+                in_bounds = sum_to_one or master.slack <= _SLACK
+                small = allowed if in_bounds else max(allowed, 0.01 * cap * master.slack)
+                if in_bounds or not (gap <= small or stuck) or cap >= _LARGEST_CAP or not master.solved:
+                    break
+                # The best prices within the cap leave a violation: better ones are beyond it, or there are none.
+                cap, smallest, quiet = 10.0 * cap, np.inf, 0
+            if report is not None:
+                report(cuts.solves, master.value if in_bounds else -np.inf, cuts.upper)
+            if not sum_to_one and cuts.upper < -1.0 - allowed:
+                return None  # d is at least the reward of any policy in bounds, and that at least -1
+            if gap <= allowed or stuck:
+                return master.weights
+            if not whole:  # this round is not worth going on from: it is made again when the search is resumed
+                self.stopped = TIME
+                return master.weights
+            inner = max(_INNER * gap, 0.1 * allowed) * 0.5 ** min(quiet, 10)
+            newton = None if sum_to_one else _newton_point(cuts, gap, cap)
+            if freedom == 0 or (newton is None and gap < vertex_gap):
+                prices, inner, vertex_gap = master.prices, 1e-3 * allowed, 0.01 * gap
+            elif newton is not None:
+                prices = newton
+            else:
+                prices = _level_point(cuts, master, gap, cap, sum_to_one)
+            self.round = Round(cuts, prices, inner, cap, smallest, quiet, vertex_gap)
 
 
-def _solve_master(rewards: Floats, margins: Floats, cap: float, prices_sum_to_one: bool) -> _Master:
+def _solve_master(cuts: _Cuts, cap: float, prices_sum_to_one: bool) -> _Master:
     """The best mixture of the policies found so far, and the prices that prove it best."""
+    rewards, margins = cuts.rewards, cuts.margins
     n_policies, n_constraints = margins.shape
     columns = np.ones((n_policies + 1, n_constraints + 1))
     columns[:-1, :-1] = margins
@@ -279,29 +374,34 @@ def _solve_master(rewards: Floats, margins: Floats, cap: float, prices_sum_to_on
         column_lower=np.append(np.zeros(n_policies), -INFINITE if prices_sum_to_one else 0.0),
         attempts=SMALL,
     )
-    if found is None:
-        raise RuntimeError("HiGHS found no optimum of a master program, which always has one; please report it")
-    x, duals = found
-    weights = np.maximum(x[:n_policies], 0.0)
-    weights /= weights.sum()
+    least = -np.inf if prices_sum_to_one else 0.0
+    if found is None:  # it always has an optimum; but what HiGHS does not find, the best policy alone replaces
+        worth = rewards - cap * np.max(-margins, axis=1, initial=least)
+        weights, duals = np.zeros(n_policies), cuts.best_prices
+        weights[np.argmax(worth)] = 1.0
+    else:
+        x, duals = found
+        weights = np.maximum(x[:n_policies], 0.0)
+        weights /= weights.sum()
     # The numbers are those of the mixture itself, not what the solver says about it.
-    slack = float(np.max(-(weights @ margins), initial=-np.inf if prices_sum_to_one else 0.0))
+    slack = float(np.max(-(weights @ margins), initial=least))
     return _Master(
         weights=weights,
         prices=np.maximum(duals[:n_constraints], 0.0),
         slack=slack,
         value=float(weights @ rewards) - cap * slack,
+        solved=found is not None,
     )
 
 
-def _newton_point(dual: _Dual, gap: float, cap: float) -> Floats | None:
+def _newton_point(cuts: _Cuts, gap: float, cap: float) -> Floats | None:
     """The minimum of a quadratic model of d around the best prices so far; None where the cuts leave no room for it.
 
     The curvature comes from the margins at the nearest prices tried, which are gradients of d: BFGS updates from the
     farthest to the nearest, so that the nearest count most.
     """
-    centre, gradient = dual.best_prices, dual.margins[dual.best_index]
-    steps, turns = dual.prices - centre, dual.margins - gradient
+    centre, gradient = cuts.best_prices, cuts.margins[cuts.best_index]
+    steps, turns = cuts.prices - centre, cuts.margins - gradient
     lengths, products = np.sum(steps**2, axis=1), np.sum(steps * turns, axis=1)
     # Prices closer than rounding say nothing about the curvature.
     useful = (lengths > 1e-24) & (products > 1e-12 * np.sqrt(lengths * np.sum(turns**2, axis=1)))
@@ -321,22 +421,22 @@ def _newton_point(dual: _Dual, gap: float, cap: float) -> Floats | None:
         point = nnls(root.T, root.T @ centre - np.linalg.solve(root, gradient))[0]
     except (np.linalg.LinAlgError, RuntimeError):
         return None
-    promise = dual.upper - float(np.max(dual.rewards + dual.margins @ point))
+    promise = cuts.upper - float(np.max(cuts.rewards + cuts.margins @ point))
     return point if promise >= _ROOM * gap and point.sum() <= cap else None
 
 
-def _level_point(dual: _Dual, master: _Master, gap: float, cap: float, prices_sum_to_one: bool) -> Floats:
+def _level_point(cuts: _Cuts, master: _Master, gap: float, cap: float, prices_sum_to_one: bool) -> Floats:
     """The prices nearest to the best so far at which no cut exceeds the level.
 
     A least-distance problem  min |y|  subject to  G y >= h,  solved through non-negative least squares (Lawson and
     Hanson 1974, chapter 23), in units of the gap so that h is of the order of 1 to the end.
     """
-    centre = dual.best_prices
+    centre = cuts.best_prices
     n_constraints = len(centre)
-    cuts = dual.rewards + dual.margins @ centre
+    values = cuts.rewards + cuts.margins @ centre
     level = master.value + _LEVEL * gap
-    directions = -np.vstack([dual.margins, -np.eye(n_constraints), np.ones(n_constraints)])
-    distances = np.concatenate([cuts - level, -centre, [centre.sum() - cap]]) / gap
+    directions = -np.vstack([cuts.margins, -np.eye(n_constraints), np.ones(n_constraints)])
+    distances = np.concatenate([values - level, -centre, [centre.sum() - cap]]) / gap
     if prices_sum_to_one:  # move within the plane on which the sum stays what it is
         plane = np.linalg.qr(np.column_stack([np.ones(n_constraints), np.eye(n_constraints)[:, 1:]]))[0][:, 1:]
         directions, distances = directions[:-1] @ plane, distances[:-1]
@@ -351,5 +451,5 @@ def _level_point(dual: _Dual, master: _Master, gap: float, cap: float, prices_su
     if not residual[-1] < 0.0:
         return master.prices
     point = np.maximum(centre - gap * (plane @ (residual[:-1] / residual[-1])), 0.0)
-    excess = float(np.max(dual.rewards + dual.margins @ point)) - level
+    excess = float(np.max(cuts.rewards + cuts.margins @ point)) - level
     return point if excess <= 0.05 * gap else master.prices

@@ -10,16 +10,27 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import values_of
-from inbounds.errors import Diagnosis, Infeasible
+from inbounds.errors import Diagnosis, Infeasible, Stopped
 from inbounds.exact.bundle import slater_bundle
+from inbounds.exact.limits import NO_LIMITS, Limits
 from inbounds.exact.lp import slater_lp
-from inbounds.exact.mixture import Mixture, flat_margins
+from inbounds.exact.mixture import OPTIMAL, STALLED, Mixture, flat_margins
+from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
 from inbounds.exact.solution import policy_of
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 
 INFEASIBLE = 1e-10
 """How far below zero, relative to the priced margins, the best joint margin must be for a problem to be infeasible."""
+
+_BALANCED = 1e4
+"""Margins whose sizes are at most this far apart are compared in the user's units at once."""
+
+_NOISE = 1e-13
+"""What rounding may take of a margin, relative to its size."""
+
+_STEPS = 30
+"""Of Newton's method, at most, where they are further apart; three or four are usual."""
 
 PROGRAM_ENTRIES = 240
 """Up to this many columns the linear program is faster than the bundle, certificate included: it wins by a factor of
@@ -43,6 +54,9 @@ class Slater:
     value_function : array [S], or [H, S]
         The best value, from each state, of the margins combined with `prices`; less a constant where discounts are so
         close to 1 that it would cost the proof its digits.
+    status : str
+        "optimal"; "time limit" or "iteration limit" when that came first; "stalled" when rounding left more between
+        `value` and `upper_bound` than was asked for.
     """
 
     value: float
@@ -50,22 +64,38 @@ class Slater:
     upper_bound: float
     prices: Floats
     value_function: Floats
+    status: str = OPTIMAL
+
+    @property
+    def gap(self) -> float:
+        """How far `value` can be from the largest: upper_bound - value, 0 where rounding makes it negative."""
+        return max(self.upper_bound - self.value, 0.0) if np.isfinite(self.value) else 0.0
 
     def proves_infeasible(self, margin_scales: Floats) -> bool:
-        """Whether no policy is in bounds, beyond what rounding explains."""
-        return self.upper_bound < -INFEASIBLE * float(self.prices @ margin_scales)
+        """Whether no policy is in bounds, beyond what rounding explains; never when `policy` itself is."""
+        return self.value < 0.0 and self.upper_bound < -INFEASIBLE * float(self.prices @ margin_scales)
 
     def __repr__(self) -> str:
         return f"Slater({self.value:.10g})"
 
 
-def slater(cmdp: CMDP, *, scaled: bool = False, tolerance: float = 1e-10) -> Slater:
+def slater(
+    cmdp: CMDP,
+    *,
+    scaled: bool = False,
+    tolerance: float = 1e-10,
+    time_limit: float | None = None,
+    iterations: int | None = None,
+) -> Slater:
     """The Slater constant of a problem: the largest margin that some policy keeps in every constraint at once.
 
     Negative when no policy is in bounds (Slater's condition fails). In the user's units: discounted averages per step,
     normalised by (1 - discount), sums over a finite horizon, or long-run averages. With ``scaled=True`` every margin is
     first divided by the largest that it can be, which is the paper's phi and what `CSPDA` takes. With a `tolerance` of,
     say, 0.3 the policy is found faster, and its margin may be smaller by that share than the largest.
+
+    After `time_limit` seconds, or so many unconstrained solves as `iterations` says, the best that is known by then is
+    returned, with bounds that hold, and the limit as its ``status``.
 
     Examples
     --------
@@ -79,44 +109,115 @@ def slater(cmdp: CMDP, *, scaled: bool = False, tolerance: float = 1e-10) -> Sla
     >>> round(ib.slater(ib.zoo.three_cycle()).value, 9)
     3.0
     """
+    return slater_within(cmdp, Limits.of(time_limit, iterations), scaled=scaled, tolerance=tolerance)
+
+
+def slater_within(cmdp: CMDP, limits: Limits, *, scaled: bool = False, tolerance: float = 1e-10) -> Slater:
+    """The same within limits that a larger question has."""
     places = (*cmdp.shape[:-1], cmdp.n_states)
     if cmdp.n_constraints == 0:
         none = freeze(np.empty(0))
         return Slater(np.inf, Policy.uniform(cmdp), np.inf, none, freeze(np.zeros(places)))
-    criterion, margins, scales = criterion_of(cmdp), flat_margins(cmdp), cmdp.margin_scales
-    units = scales if scaled else np.ones(cmdp.n_constraints)
-    found = _safest(cmdp, units, tolerance)
-    combined = np.einsum("k,kn->n", found.prices / units, margins)
-    proof = criterion.sharpened(combined, found.value_function)
+    asked = well_scaled(cmdp)
+    require_sizes(asked)
+    criterion, margins, scales = criterion_of(asked), flat_margins(asked), asked.margin_scales
+    units = cmdp.margin_scales if scaled else np.ones(cmdp.n_constraints)
+    found = _safest(asked, units, tolerance, limits)
+    prices = found.prices / units
+    proof = criterion.sharpened(np.einsum("k,kn->n", prices, margins), found.value_function)
     spent, _ = criterion.linked(found.occupancy, lambda: found.occupancy, tolerance, margins / scales[:, None])
-    asked = cmdp.asking(reward=combined.reshape(cmdp.shape), constraints=())
-    taken = policy_of(asked, spent, np.empty(0), found.value_function)
-    judged = values_of(cmdp, criterion.time_at_entries(criterion.follow(taken)))
+    values = raised(cmdp, asked, prices, proof, reward_weight=0.0)
+    combined = np.einsum("k,kn->n", prices, flat_margins(cmdp))
+    question = cmdp.asking(reward=combined.reshape(cmdp.shape), constraints=())
+    taken = policy_of(question, where_reached(cmdp, spent), np.empty(0), values)
+    judged = values_of(asked, criterion.time_at_entries(criterion.follow(taken)))
+    value = float(np.min(np.minimum(judged["margins"], scales) / units))  # no margin is larger, but by rounding
+    upper = criterion.upper_bound(combined, values)
+    status, size = found.status, float(np.sum(found.prices * scales / units))
+    if status == OPTIMAL and upper - value > 2.0 * max(tolerance, 1e-9) * max(abs(upper), size):
+        status = STALLED
     return Slater(
-        value=float(np.min(np.minimum(judged["margins"], scales) / units)),  # no margin is larger, but by rounding
+        value=value,
         policy=Policy(cmdp.pairs, taken.reshape(cmdp.shape)),
-        upper_bound=criterion.upper_bound(combined, proof),
+        upper_bound=upper,
         prices=freeze(found.prices),
-        value_function=freeze(proof.reshape(places)),
+        value_function=freeze(values.reshape(places)),
+        status=status,
     )
 
 
-def _safest(cmdp: CMDP, units: Floats, tolerance: float) -> Mixture:
+def _safest(cmdp: CMDP, units: Floats, tolerance: float, limits: Limits = NO_LIMITS) -> Mixture:
+    """An occupancy whose least margin, each divided by its entry of `units` [K], is largest.
+
+    Let t be that margin. In terms of the margins' own scales D_k, the largest t is where
+
+        phi(t)  =  max over policies of  min over k of  (margin_k - t units_k) / D_k
+
+    is zero, whatever D > 0. When sizes are far apart, programs in the user's units would be hopeless; phi is not. It is
+    concave and falls, and prices p [K] that prove phi(t) give its slope, - sum_k p_k units_k / D_k: Newton's method
+    comes down on the largest t from above.
+    """
+    scales = cmdp.margin_scales
+    if float(np.max(scales / units)) <= _BALANCED * float(np.min(scales / units)):
+        return _safest_balanced(cmdp, units, tolerance, limits)
+    most = float(np.min(scales / units))  # that any policy can have
+    level, solves, first, last = 0.0, 0, None, None
+    for _ in range(_STEPS):
+        moved = cmdp.tightened(level * units)
+        found = _safest_balanced(moved, moved.margin_scales, 1e-10, limits)
+        solves += found.unconstrained_solves
+        weights = found.prices / moved.margin_scales
+        slope = float(np.sum(weights * units))
+        down = found.upper_bound / slope
+        criterion = criterion_of(cmdp)
+        values = found.value_function / slope + criterion.level(level)
+        found = found._replace(
+            prices=weights * units / slope,
+            value_function=values,
+            upper_bound=level + down,
+            unconstrained_solves=solves,
+        )
+        first, last = first or found, found
+        if found.status != OPTIMAL or abs(down) <= tolerance * max(abs(level), most):
+            break
+        level = min(level + down, most)
+    assert first is not None and last is not None
+    # At that level the large margins are zero up to their own rounding. A little of the policy that has room in each
+    # of them, relative to its size, keeps that from counting.
+    margins = flat_margins(cmdp)
+    short, room = (
+        np.sum(o * margins, axis=1) - level * units - np.where(scales > _BALANCED * most * units, _NOISE * scales, 0.0)
+        for o in (last.occupancy, first.occupancy)
+    )
+    lifts = room > np.maximum(short, 0.0)
+    weight = float(np.max(np.where(lifts & (short < 0.0), -short / np.where(lifts, room - short, 1.0), 0.0)))
+    if 0.0 < weight <= 1e-6:
+        last = last._replace(occupancy=(1.0 - weight) * last.occupancy + weight * first.occupancy)
+    return last
+
+
+def _safest_balanced(cmdp: CMDP, units: Floats, tolerance: float, limits: Limits) -> Mixture:
     found = slater_lp(cmdp, units) if cmdp.reward.size <= PROGRAM_ENTRIES else None
     if found is None:
-        found = slater_bundle(criterion_of(cmdp), flat_margins(cmdp), cmdp.margin_scales, units, tolerance)
+        found = slater_bundle(criterion_of(cmdp), flat_margins(cmdp), cmdp.margin_scales, units, tolerance, limits)
     return found
 
 
-def spare_occupancy(problem: CMDP, found: Mixture) -> Floats | None:
+def spare_occupancy(problem: CMDP, found: Mixture, enough: float = 0.0) -> Floats | None:
     """An occupancy [N] with a margin to spare in every constraint: what the solver came by, or the safest there is.
 
-    None when no policy is known to have one.
+    The former if its least margin, relative to the largest, is more than `enough`. None when no policy is known to have
+    one.
     """
-    if found.spare is not None or problem.n_constraints == 0:
+    if problem.n_constraints == 0:
+        return found.spare
+    scaled = flat_margins(problem) / problem.margin_scales[:, None]
+    if found.spare is not None and float(np.min(np.sum(found.spare * scaled, axis=1))) > enough:
         return found.spare
     safest = _safest(problem, problem.margin_scales, 1e-10)
-    return safest.occupancy if safest.upper_bound > 0.0 else None
+    known = [occupancy for occupancy in (found.spare, safest.occupancy) if occupancy is not None]
+    best = max(known, key=lambda occupancy: float(np.min(np.sum(occupancy * scaled, axis=1))))
+    return where_reached(problem, best) if safest.upper_bound > 0.0 else None
 
 
 def infeasible(problem: CMDP, proof: Slater, attempt: Callable[[CMDP], Mixture | Slater]) -> Infeasible:
@@ -124,18 +225,23 @@ def infeasible(problem: CMDP, proof: Slater, attempt: Callable[[CMDP], Mixture |
 
     `attempt` solves a problem: it returns a mixture, or a proof that there is none. Each constraint is asked twice,
     with its margin in the place of the reward: what is the best alone, and what is the best that the others allow? When
-    the latter is negative, that is how far the bound has to be relaxed.
+    the latter is negative, that is how far the bound has to be relaxed. Where a limit is reached first, the answer is
+    left open.
     """
     names = tuple(constraint.name for constraint in problem.constraints)
     bounds = np.array([constraint.bound for constraint in problem.constraints])
-    alone, relaxed = np.empty(len(names)), np.full(len(names), np.nan)
+    alone, relaxed, complete = np.full(len(names), np.nan), np.full(len(names), np.nan), True
     for k, constraint in enumerate(problem.constraints):
         others = problem.constraints[:k] + problem.constraints[k + 1 :]
         margin, outward = problem.margins[k], constraint.outward
-        free = attempt(problem.asking(reward=margin, constraints=()))
-        assert isinstance(free, Mixture)
-        alone[k] = bounds[k] + outward * free.value(margin)
-        best = attempt(problem.asking(reward=margin, constraints=others))
+        try:
+            free = attempt(problem.asking(reward=margin, constraints=()))
+            assert isinstance(free, Mixture)
+            alone[k] = bounds[k] + outward * free.value(margin)
+            best = attempt(problem.asking(reward=margin, constraints=others))
+        except Stopped:
+            complete = False
+            break
         if isinstance(best, Mixture):
             relaxed[k] = bounds[k] + outward * min(best.value(margin), 0.0)
     for values in (alone, relaxed):  # zero is easier to read than what rounding leaves of it
@@ -156,5 +262,6 @@ def infeasible(problem: CMDP, proof: Slater, attempt: Callable[[CMDP], Mixture |
             relaxed_bounds=freeze(relaxed),
             conflict=tuple(name for name, involved in zip(names, conflicting, strict=True) if involved),
             each_alone=bool(np.any(hopeless)),
+            complete=complete,
         ),
     )

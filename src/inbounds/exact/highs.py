@@ -7,6 +7,7 @@ no solution at all; `inbounds.exact.feasibility` tells.
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Any, NamedTuple
 
 import highspy
@@ -80,11 +81,12 @@ def minimise(
     matrix = program.a_matrix_
     matrix.format_ = highspy.MatrixFormat.kColwise
     matrix.start_, matrix.index_, matrix.value_ = columns
+    begin = monotonic()
     for options in attempts:
         solver = highspy.Highs()
         solver.setOptionValue("output_flag", False)
-        if time_limit is not None:
-            options = options | {"time_limit": float(time_limit)}
+        if time_limit is not None:  # of all attempts together
+            options = options | {"time_limit": max(time_limit - (monotonic() - begin), 1e-3)}
         # By default HiGHS drops entries below 1e-9: small probabilities, a loss that 1 / (1 - discount) multiplies.
         for option, value in {"small_matrix_value": 1e-12, **options}.items():
             if solver.setOptionValue(option, value) != highspy.HighsStatus.kOk:

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from inbounds.arrays import freeze
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import ROUNDING, within_rounding
-from inbounds.errors import InvalidInput
-from inbounds.exact.bundle import Bundle, GapProgress
-from inbounds.exact.feasibility import PROGRAM_ENTRIES, Slater, infeasible, slater, spare_occupancy
+from inbounds.errors import InvalidInput, Stopped
+from inbounds.exact.bundle import Bundle, GapProgress, Round
+from inbounds.exact.feasibility import PROGRAM_ENTRIES, Slater, infeasible, slater_within, spare_occupancy
+from inbounds.exact.limits import NO_LIMITS, TIME, Limits
 from inbounds.exact.lp import occupancy_lp, vertex_near
-from inbounds.exact.mixture import Mixture, Units, flat_margins
+from inbounds.exact.mixture import OPTIMAL, Mixture, Units, flat_margins
+from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
 from inbounds.exact.solution import Solution, assemble
 from inbounds.inputs import positive
 from inbounds.problem.cmdp import CMDP
 
 METHODS = ("auto", "bundle", "lp", "polish")
+
+
+class Watch:
+    """A bundle at work, for those who want to know how far it came; and where one is to go on from."""
+
+    def __init__(self, resume: Round | None = None) -> None:
+        self.resume = resume
+        self.bundle: Bundle | None = None
+
+    @property
+    def round(self) -> Round | None:
+        """Where a search of the same problem can go on from."""
+        return self.resume if self.bundle is None else self.bundle.round
 
 
 def best_mixture(
@@ -26,23 +44,29 @@ def best_mixture(
     *,
     tolerance: float = 1e-8,
     progress: GapProgress | None = None,
-    time_limit: float | None = None,
+    limits: Limits = NO_LIMITS,
+    watch: Watch | None = None,
 ) -> tuple[Mixture, str]:
     """The occupancy of a best policy in bounds, and the method that found it; raises `Infeasible` when there is none.
 
-    The arguments are those of ``ib.solve``.
+    The arguments are those of ``ib.solve``. At a limit the status of the mixture says so; `Stopped` when none in bounds
+    is known.
     """
     if method not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, found {method!r}")
     if not isinstance(problem, CMDP):
         raise InvalidInput(f"solve takes a CMDP, found {type(problem).__name__}")
     tolerance = positive(tolerance, "tolerance")
-    time_limit = None if time_limit is None else positive(time_limit, "time_limit")
-    attempt = partial(_attempt, method=method, tolerance=tolerance, time_limit=time_limit)
-    found, by = attempt(problem, progress=progress)
+    asked = well_scaled(problem)
+    require_sizes(asked)
+    attempt = partial(_attempt, method=method, tolerance=tolerance, limits=limits)
+    found, by = attempt(asked, progress=progress, watch=watch)
     if isinstance(found, Slater):
-        raise infeasible(problem, found, lambda other: attempt(other)[0])
-    return found, by
+        values = raised(problem, asked, found.prices, found.value_function.ravel(), reward_weight=0.0)
+        proof = replace(found, value_function=freeze(values.reshape(found.value_function.shape)))
+        raise infeasible(asked, proof, lambda other: attempt(other)[0])
+    values = raised(problem, asked, found.prices, found.value_function)
+    return found._replace(occupancy=where_reached(problem, found.occupancy), value_function=values), by
 
 
 def solve_uncertified(problem: CMDP, method: str = "auto", *, tolerance: float = 1e-8) -> Solution:
@@ -52,7 +76,12 @@ def solve_uncertified(problem: CMDP, method: str = "auto", *, tolerance: float =
 
 
 def _attempt(
-    problem: CMDP, method: str, tolerance: float, time_limit: float | None, progress: GapProgress | None = None
+    problem: CMDP,
+    method: str,
+    tolerance: float,
+    limits: Limits,
+    progress: GapProgress | None = None,
+    watch: Watch | None = None,
 ) -> tuple[Mixture | Slater, str]:
     """A mixture in bounds; or, when there is none, the largest joint margin, which is negative: the proof.
 
@@ -60,41 +89,59 @@ def _attempt(
     mix, what HiGHS calls an optimum need not be one. Larger problems, and those, go through unconstrained ones, of
     which there may be just one.
     """
-    criterion = criterion_of(problem)
+    criterion, watch = criterion_of(problem), watch or Watch()
     small = method == "auto" and problem.reward.size <= PROGRAM_ENTRIES
     candidates: list[tuple[Mixture, str]] = []
     if small or method == "lp":
-        program = occupancy_lp(problem, time_limit=time_limit)
+        program, late = _program(problem, limits)
+        if late and method == "lp":
+            raise Stopped(TIME)
         if program is not None and _in_bounds(problem, program):
             candidates.append((_linked(problem, program, tolerance), "lp"))
-            allowed = _gap_allowed(problem, program.upper_bound, tolerance)
+            allowed = gap_allowed(problem, program.upper_bound, tolerance)
             if method == "lp" or _gap(problem, candidates[0][0]) <= allowed:
                 return candidates[0]
-        elif (best := slater(problem)).proves_infeasible(problem.margin_scales):
+        elif not late and (best := slater_within(problem, limits)).proves_infeasible(problem.margin_scales):
             return best, "slater"  # HiGHS itself often answers "unknown" when no policy is in bounds
     if method == "auto" and problem.n_constraints == 0:
-        return _unconstrained(problem, tolerance, progress), "policy iteration"
+        return _unconstrained(problem, tolerance, progress, limits), "policy iteration"
     if method != "lp":
-        bundle = Bundle(criterion, problem.reward.ravel(), flat_margins(problem), problem.margin_scales)
-        found = bundle.solve(tolerance, progress)
+        reward, margins = problem.reward.ravel(), flat_margins(problem)
+        watch.bundle = Bundle(criterion, reward, margins, problem.margin_scales, watch.resume)
+        try:
+            found = watch.bundle.solve(tolerance, progress, limits)
+        except Stopped:
+            if not candidates:
+                raise
+            return candidates[0]
         if found is not None and _in_bounds(problem, found):
             candidates.append((_linked(problem, found, tolerance), "bundle"))
-            if method == "polish":
-                vertex = _polished(problem, candidates[-1][0], tolerance, time_limit)
-                candidates = candidates if vertex is None else [(vertex, "polish")]
+            if method == "polish" and found.status == OPTIMAL:
+                candidates = [_polished(problem, candidates[-1][0], tolerance, limits)]
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
         return min(candidates, key=lambda candidate: _gap(problem, candidate[0]))
-    if method != "lp" and (best := slater(problem)).proves_infeasible(problem.margin_scales):
+    if method != "lp" and (best := slater_within(problem, limits)).proves_infeasible(problem.margin_scales):
         return best, "slater"
     # Bounds that only just can be met leave HiGHS no room to move; half of what counts as rounding is enough.
-    program = occupancy_lp(problem, relaxed=0.5 * ROUNDING, time_limit=time_limit)
-    if program is None and method == "lp":  # discounts, or probabilities, beyond what HiGHS can tell from 1, or from 0
-        return _attempt(problem, "bundle", tolerance, time_limit, progress)
+    program, late = _program(problem, limits, relaxed=0.5 * ROUNDING)
+    if program is None and method == "lp" and not late:
+        # Discounts, or probabilities, beyond what HiGHS can tell from 1, or from 0.
+        return _attempt(problem, "bundle", tolerance, limits, progress, watch)
     if program is None:
+        if late:
+            raise Stopped(TIME)
         raise RuntimeError('HiGHS found no optimum of a feasible problem; take the method "bundle"')
     return _linked(problem, program, tolerance), "lp"
+
+
+def _program(problem: CMDP, limits: Limits, **options: Any) -> tuple[Mixture | None, bool]:
+    """The linear program; and whether its time was over first."""
+    try:
+        return occupancy_lp(problem, time_limit=limits.seconds_left, **options), False
+    except TimeoutError:
+        return None, True
 
 
 def _linked(problem: CMDP, found: Mixture, tolerance: float) -> Mixture:
@@ -111,25 +158,26 @@ def _gap(problem: CMDP, found: Mixture) -> float:
     return judged.gap if judged.in_bounds else np.inf
 
 
-def _gap_allowed(problem: CMDP, upper: float, tolerance: float) -> float:
+def gap_allowed(problem: CMDP, upper: float, tolerance: float) -> float:
     """Relative to the optimum, or to a hundredth of the spread of the rewards where that is closer to zero."""
     units = Units.of(criterion_of(problem), problem.reward.ravel(), problem.margin_scales)
     return tolerance * max(abs(upper), 0.01 * units.spread)
 
 
-def _unconstrained(problem: CMDP, tolerance: float, progress: GapProgress | None) -> Mixture:
+def _unconstrained(problem: CMDP, tolerance: float, progress: GapProgress | None, limits: Limits) -> Mixture:
     """One solve: no prices are to be found."""
     criterion, reward = criterion_of(problem), problem.reward.ravel()
     middle = 0.5 * (float(reward.min()) + float(reward.max())) * problem.layers
-    found = criterion.solve(reward, _gap_allowed(problem, middle, tolerance))
-    allowed = _gap_allowed(problem, found.upper, tolerance)
+    found = criterion.solve(reward, gap_allowed(problem, middle, tolerance), deadline=limits.deadline)
+    allowed = gap_allowed(problem, found.upper, tolerance)
     if found.upper - found.lower > allowed:  # the optimum is closer to zero than the middle of the rewards
-        found = criterion.solve(reward, allowed, found)
+        found = criterion.solve(reward, allowed, found, deadline=limits.deadline)
     if progress is not None:
         progress(1, found.lower, found.upper)
     occupancy = np.zeros(criterion.n_entries)
     occupancy[found.chosen] = criterion.time(found, 1e-12)
-    return Mixture(occupancy, np.empty(0), found.value_function, found.upper, 1)
+    late = limits.over and found.upper - found.lower > allowed
+    return Mixture(occupancy, np.empty(0), found.value_function, found.upper, 1, status=TIME if late else OPTIMAL)
 
 
 def _in_bounds(problem: CMDP, found: Mixture) -> bool:
@@ -137,12 +185,14 @@ def _in_bounds(problem: CMDP, found: Mixture) -> bool:
     return within_rounding(margins, problem.margin_scales)
 
 
-def _polished(problem: CMDP, found: Mixture, tolerance: float, time_limit: float | None) -> Mixture | None:
-    """The exact vertex next to a mixture, if HiGHS gets there."""
-    vertex = occupancy_lp(problem, start=vertex_near(problem, found), time_limit=time_limit)
+def _polished(problem: CMDP, found: Mixture, tolerance: float, limits: Limits) -> tuple[Mixture, str]:
+    """The exact vertex next to a mixture, if HiGHS gets there; else the mixture itself."""
+    vertex, late = _program(problem, limits, start=vertex_near(problem, found))
+    if late:
+        return found._replace(status=TIME), "bundle"
     if vertex is None or not _in_bounds(problem, vertex):
-        return None
+        return found, "bundle"
     vertex = vertex._replace(unconstrained_solves=found.unconstrained_solves, spare=found.spare)
     vertex = _linked(problem, vertex, tolerance)
     close = max(_gap(problem, found), 1e-9 * abs(vertex.upper_bound))  # HiGHS's multipliers are good to about 1e-10
-    return vertex if _gap(problem, vertex) <= close else None
+    return (vertex, "polish") if _gap(problem, vertex) <= close else (found, "bundle")

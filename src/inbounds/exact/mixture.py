@@ -10,6 +10,9 @@ from inbounds.arrays import Floats
 from inbounds.criteria.contract import Criterion
 from inbounds.problem.cmdp import CMDP
 
+OPTIMAL, STALLED, UNPROVED = "optimal", "stalled", "not proved"
+"""How a solver can end; besides at one of the limits in `inbounds.exact.limits`."""
+
 
 class Mixture(NamedTuple):
     """The occupancy of a best policy in bounds, in the user's units.
@@ -24,6 +27,7 @@ class Mixture(NamedTuple):
     unconstrained_solves: int = 0
     spare: Floats | None = None  # [N], an occupancy with a margin to spare in every constraint, where one is known
     linked: int = 0  # classes that had to be linked
+    status: str = OPTIMAL  # or the limit that was reached first
 
     def value(self, signal: Floats) -> float:
         """Of a signal over pairs, of whatever shape."""

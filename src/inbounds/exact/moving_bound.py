@@ -11,18 +11,21 @@ best policy at one point lead to the next. Where that fails, a point is solved o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import ROUNDING
-from inbounds.errors import InvalidInput
+from inbounds.errors import InvalidInput, Stopped
+from inbounds.exact.limits import Limits, Partial, state_to_resume
 from inbounds.exact.methods import best_mixture
-from inbounds.exact.mixture import Mixture, flat_margins
-from inbounds.exact.path import Path
+from inbounds.exact.mixture import OPTIMAL, Mixture, flat_margins
+from inbounds.exact.path import Path, Place
+from inbounds.exact.reachable import require_sizes, well_scaled
 from inbounds.exact.solution import Solution, assemble
 from inbounds.inputs import is_whole, whole_number
 from inbounds.problem.cmdp import CMDP
@@ -54,6 +57,11 @@ class Frontier:
         No policy keeps a tighter bound than this together with the other constraints.
     unconstrained_solves : int
         How many unconstrained problems were solved for all points together.
+    status : str
+        "optimal"; or the limit that was reached first, "time limit" or "iteration limit": then there are fewer points
+        than were asked for, from the loosest on.
+    partial : Partial, optional
+        At a limit: what ``ib.frontier(..., resume=curve.partial)`` goes on from.
     """
 
     constraint: str
@@ -63,6 +71,8 @@ class Frontier:
     matters_from: float
     possible_to: float
     unconstrained_solves: int
+    status: str = OPTIMAL
+    partial: Partial | None = None
 
     @property
     def rewards(self) -> Floats:
@@ -80,7 +90,17 @@ class Frontier:
         return f"Frontier({self.constraint!r}, {side} {ends}, {len(self.bounds)} points)"
 
 
-def frontier(cmdp: CMDP, constraint: int | str = 0, points: int = 50, *, tolerance: float = 1e-6) -> Frontier:
+def frontier(
+    cmdp: CMDP,
+    constraint: int | str = 0,
+    points: int = 50,
+    *,
+    tolerance: float = 1e-6,
+    progress: Callable[[int, int], None] | None = None,
+    time_limit: float | None = None,
+    iterations: int | None = None,
+    resume: Partial | None = None,
+) -> Frontier:
     """The optimum, its prices and its policy as one bound moves from loosest to tightest; the others stay.
 
     Values are in the user's units: discounted averages per step, normalised by (1 - discount), sums over a finite
@@ -96,11 +116,22 @@ def frontier(cmdp: CMDP, constraint: int | str = 0, points: int = 50, *, toleran
         How many bounds, evenly spaced between a little before the bound begins to matter and the tightest possible.
     tolerance : float
         The relative gap of every point.
+    progress : callable, optional
+        Called as ``progress(done, points)`` when another point is finished.
+    time_limit : float, optional
+        Seconds for the whole call; then the points that are finished are returned.
+    iterations : int, optional
+        The same for the number of unconstrained solves along the path.
+    resume : Partial, optional
+        Of an earlier call with the same arguments: goes on from there, to the same bits. A KeyboardInterrupt has it as
+        ``partial`` too.
 
     Raises
     ------
     Infeasible
         When the other constraints already exclude each other.
+    Stopped
+        When a limit was reached before there was a point.
 
     Examples
     --------
@@ -114,54 +145,157 @@ def frontier(cmdp: CMDP, constraint: int | str = 0, points: int = 50, *, toleran
     if not isinstance(cmdp, CMDP):
         raise InvalidInput(f"frontier takes a CMDP; found {type(cmdp).__name__}")
     k, points = _position(cmdp, constraint), whole_number(points, "points", least=2)
-    chosen, criterion, others = cmdp.constraints[k], criterion_of(cmdp), np.delete(np.arange(cmdp.n_constraints), k)
-    margins, scales = flat_margins(cmdp), cmdp.margin_scales
-    path = Path(criterion, cmdp.reward.ravel(), margins, scales)
-    (free,) = path.follow([_only(k, -2.0 * float(scales[k]), scales)], tolerance)  # so loose that it cannot matter
-    ahead = Path(criterion, margins[k], margins[others], scales[others])
-    (best,) = ahead.follow([np.zeros(len(others))], tolerance)
-    solves = ahead.unconstrained_solves
-    if free is None or best is None:  # perhaps the others exclude each other
-        without = cmdp.asking(constraints=cmdp.constraints[:k] + cmdp.constraints[k + 1 :])
-        free, _ = best_mixture(without, tolerance=tolerance)
-        best, _ = best_mixture(without.asking(reward=cmdp.margins[k]), tolerance=tolerance)
-        solves += free.unconstrained_solves + best.unconstrained_solves
-        free = free._replace(prices=np.insert(free.prices, k, 0.0))
+    asked, limits = (cmdp, k, points, tolerance), Limits.of(time_limit, iterations)
+    walk = _Walk(cmdp, k, points, tolerance, limits, state_to_resume(resume, asked))
+    try:
+        for _ in walk.go():
+            if progress is not None:
+                progress(len(walk.state.solutions), points)
+        return walk.curve()
+    except Stopped as stopped:
+        partial = walk.known(stopped.status, asked)
+        if partial.points:
+            return walk.curve(stopped.status, partial)
+        raise Stopped(stopped.status, partial) from None
+    except KeyboardInterrupt as interrupted:
+        interrupted.partial = walk.known("interrupted", asked)  # type: ignore[attr-defined]
+        raise
 
-    # In terms of the margin at the bound of `cmdp`: how much tighter than that the bound can be.
-    loose, tight = free.value(margins[k]), best.value(margins[k])
-    length = tight - loose if tight - loose > ROUNDING * scales[k] else 0.0
-    flat = min(int(_FLAT_SHARE * points), points - 2)
-    before = length * flat / (points - 1 - flat) if length > 0.0 else float(scales[k])
-    # Not the last bound itself: rounding could put the margin of a signal that never changes on either side of it.
-    end = tight - max(_EDGE * length, 1e-12 * float(scales[k]))
-    tightened = np.linspace(loose - before, end, points)
 
-    amounts = [_only(k, amount, scales) for amount in tightened]
-    first = int(np.count_nonzero(tightened <= loose))
-    solutions: list[Solution] = []
-    for amount, mixture in zip(amounts, [free] * first + path.follow(amounts[first:], tolerance), strict=True):
-        there = cmdp.tightened(amount)
-        if mixture is free and solutions:  # the same policy, and the same upper bound
-            here = freeze(solutions[0].margins + amounts[0] - amount)
-            solutions.append(replace(solutions[0], margins=here, margin_scales=there.margin_scales))
-            continue
-        found = None if mixture is None else _assembled(there, mixture, tolerance)
-        if found is None or not found.in_bounds:
-            alone, by = best_mixture(there, tolerance=tolerance)
-            found = assemble(there, alone, method=by)
-            solves += found.unconstrained_solves
-        solutions.append(found)
-    solves += path.unconstrained_solves
-    return Frontier(
-        constraint=chosen.name,
-        at_least=chosen.at_least is not None,
-        bounds=freeze(chosen.bound + chosen.outward * tightened),
-        solutions=tuple(solutions),
-        matters_from=chosen.bound + chosen.outward * loose,
-        possible_to=chosen.bound + chosen.outward * tight,
-        unconstrained_solves=solves,
-    )
+class _Ends(NamedTuple):
+    """Where a frontier begins and ends, as margins at the bound of the problem: how much tighter it can be."""
+
+    free: Mixture
+    loose: float
+    tight: float
+    path: Path
+    solves: int  # besides those of the path
+
+
+class _State(NamedTuple):
+    """Where a walk along a frontier is between two points: all that the next one depends on."""
+
+    path: Path
+    last: Place | None  # approached, and not yet settled
+    solutions: tuple[Solution, ...]
+    solves: int
+
+
+class _Walk:
+    """A frontier on its way. `ends` and `state` are replaced as a whole: an interruption leaves a valid one."""
+
+    def __init__(self, cmdp: CMDP, k: int, points: int, tolerance: float, limits: Limits, resume: Any) -> None:
+        self.cmdp, self.k, self.points, self.tolerance, self.limits = well_scaled(cmdp), k, points, tolerance, limits
+        require_sizes(self.cmdp)
+        self.scales = self.cmdp.margin_scales
+        self.ends: _Ends | None = None
+        self.state: Any = None
+        if resume is not None:
+            self.ends, self.state = resume
+
+    def go(self) -> Iterator[None]:
+        """Solve point after point."""
+        if self.ends is None:
+            self.ends = self._ends()
+        ends, tightened = self.ends, self._tightened()
+        if self.state is None:
+            self.state = _State(ends.path, None, (), ends.solves)
+        first = int(np.count_nonzero(tightened <= ends.loose))
+        amounts = [_only(self.k, amount, self.scales) for amount in tightened]
+        while (done := len(self.state.solutions)) < self.points:
+            if limit := self.limits.reached(self.unconstrained_solves):
+                raise Stopped(limit)
+            path, last = self.state.path.kept(self.state.last)
+            path.limits = self.limits._replace(iterations=None)
+            solutions, solves = self.state.solutions, self.state.solves
+            if done < first:
+                there = self.cmdp.tightened(amounts[done])
+                if solutions:  # the same policy, and the same upper bound
+                    here = freeze(solutions[0].margins + amounts[0] - amounts[done])
+                    found = replace(solutions[0], margins=here, margin_scales=there.margin_scales)
+                else:
+                    found, more = self._solution(amounts[done], ends.free)
+                    solves += more
+            else:
+                place = last if last is not None else path.approach(amounts[done], self.tolerance)
+                last = path.approach(amounts[done + 1], self.tolerance) if done + 1 < self.points else None
+                found, more = self._solution(amounts[done], path.settle(place, self.tolerance))
+                solves += more
+            self.state = _State(path, last, (*solutions, found), solves)
+            yield
+
+    def _ends(self) -> _Ends:
+        cmdp, k, tolerance, scales = self.cmdp, self.k, self.tolerance, self.scales
+        criterion, margins, reward = criterion_of(cmdp), flat_margins(cmdp), cmdp.reward.ravel()
+        others = np.delete(np.arange(cmdp.n_constraints), k)
+        path = Path(criterion, reward, margins, scales, self.limits)
+        (free,) = path.follow([_only(k, -2.0 * float(scales[k]), scales)], tolerance)  # so loose that it cannot matter
+        ahead = Path(criterion, margins[k], margins[others], scales[others], self.limits)
+        (best,) = ahead.follow([np.zeros(len(others))], tolerance)
+        solves = ahead.unconstrained_solves
+        if free is None or best is None:  # perhaps the others exclude each other
+            without = cmdp.asking(constraints=cmdp.constraints[:k] + cmdp.constraints[k + 1 :])
+            free = self._whole(without)
+            best = self._whole(without.asking(reward=cmdp.margins[k]))
+            solves += free.unconstrained_solves + best.unconstrained_solves
+            free = free._replace(prices=np.insert(free.prices, k, 0.0))
+        return _Ends(free, free.value(margins[k]), best.value(margins[k]), path, solves)
+
+    def _tightened(self) -> Floats:
+        """How much tighter than given the bound is at each point, [P]."""
+        assert self.ends is not None
+        loose, tight, scale = self.ends.loose, self.ends.tight, float(self.scales[self.k])
+        length = tight - loose if tight - loose > ROUNDING * scale else 0.0
+        flat = min(int(_FLAT_SHARE * self.points), self.points - 2)
+        before = length * flat / (self.points - 1 - flat) if length > 0.0 else scale
+        # Not the last bound itself: rounding could put the margin of a signal that never changes on either side of it.
+        end = tight - max(_EDGE * length, 1e-12 * scale)
+        return np.linspace(loose - before, end, self.points)
+
+    def _solution(self, amounts: Floats, mixture: Mixture | None) -> tuple[Solution, int]:
+        """At bounds so much tighter [K]: from the path, or solved on its own, and how many solves that took."""
+        there = self.cmdp.tightened(amounts)
+        found = None if mixture is None else _assembled(there, mixture, self.tolerance)
+        if found is not None and found.in_bounds:
+            return found, 0
+        alone, by = best_mixture(there, tolerance=self.tolerance, limits=self.limits._replace(iterations=None))
+        if alone.status != OPTIMAL:
+            raise Stopped(alone.status)
+        return assemble(there, alone, method=by), alone.unconstrained_solves
+
+    def _whole(self, problem: CMDP) -> Mixture:
+        found, _ = best_mixture(problem, tolerance=self.tolerance, limits=self.limits)
+        if found.status != OPTIMAL:
+            raise Stopped(found.status)
+        return found
+
+    @property
+    def unconstrained_solves(self) -> int:
+        return 0 if self.state is None else self.state.solves + self.state.path.unconstrained_solves
+
+    def known(self, status: str, asked: tuple[Any, ...]) -> Partial:
+        return Partial(
+            status,
+            unconstrained_solves=self.unconstrained_solves,
+            points=() if self.state is None else self.state.solutions,
+            asked=asked,
+            state=None if self.ends is None else (self.ends, self.state),
+        )
+
+    def curve(self, status: str = OPTIMAL, partial: Partial | None = None) -> Frontier:
+        assert self.ends is not None
+        chosen, solutions = self.cmdp.constraints[self.k], self.state.solutions
+        return Frontier(
+            constraint=chosen.name,
+            at_least=chosen.at_least is not None,
+            bounds=freeze(chosen.bound + chosen.outward * self._tightened()[: len(solutions)]),
+            solutions=solutions,
+            matters_from=chosen.bound + chosen.outward * self.ends.loose,
+            possible_to=chosen.bound + chosen.outward * self.ends.tight,
+            unconstrained_solves=self.unconstrained_solves,
+            status=status,
+            partial=partial,
+        )
 
 
 def _assembled(problem: CMDP, mixture: Mixture, tolerance: float) -> Solution:

@@ -16,12 +16,15 @@ from one to the next leave a gap of about 5e-7, and a second step from there one
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria.contract import Criterion, Found
+from inbounds.errors import InvalidInput, Stopped
+from inbounds.exact.limits import NO_LIMITS, TIME, Limits
 from inbounds.exact.mixture import Mixture, Units
 from inbounds.exact.nearby import Nearby, Step, combine
 
@@ -71,7 +74,7 @@ _LARGEST_PRICE = 1e11
 """Of a scaled margin."""
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Bounds, and the policies found for them."""
 
     moved: Floats  # [K], how much smaller the margins are there than at the bounds as given
@@ -90,9 +93,14 @@ class Path:
     margins : array [K, N]
     scales : array [K]
         Each at least the absolute value of that margin under any policy.
+    limits : Limits
+        `Stopped` is raised where one of them is reached.
     """
 
-    def __init__(self, criterion: Criterion, reward: Floats, margins: Floats, scales: Floats) -> None:
+    def __init__(
+        self, criterion: Criterion, reward: Floats, margins: Floats, scales: Floats, limits: Limits = NO_LIMITS
+    ) -> None:
+        self.limits = limits
         self._units, self._criterion = Units.of(criterion, reward, scales), criterion
         self._objective, self._signals = self._units.objective(reward), margins / scales[:, None]
         self._places = criterion.places
@@ -113,6 +121,15 @@ class Path:
     def unconstrained_solves(self) -> int:
         return len(self._uppers)
 
+    def kept(self, place: Place | None) -> tuple[Path, Place | None]:
+        """A copy of all that the next step depends on, and of the place that it comes from; arrays are shared."""
+        other, nearby = copy(self), copy(self._nearby)
+        if place is not None:
+            place = place._replace(nearby=nearby if place.nearby is self._nearby else copy(place.nearby))
+        other._nearby, other._policies = nearby, list(self._policies)
+        other._value_functions = list(self._value_functions)
+        return other, place
+
     def follow(self, tightened: Iterable[Floats], tolerance: float) -> list[Mixture | None]:
         """The best mixture for each of several bounds, given by how much tighter they are [K]; each close to the last.
 
@@ -121,15 +138,19 @@ class Path:
         found: list[Mixture | None] = []
         last = None
         for amounts in tightened:
-            place = self._approach(amounts / self._units.scales, tolerance)
+            place = self.approach(amounts, tolerance)
             if last is not None:  # with policies on either side of it now
-                found.append(self._settle(last, tolerance))
+                found.append(self.settle(last, tolerance))
             last = place
         if last is not None:
-            found.append(self._settle(last, tolerance))
+            found.append(self.settle(last, tolerance))
         return found
 
-    def _approach(self, moved: Floats, tolerance: float) -> _Place:
+    def approach(self, tightened: Floats, tolerance: float) -> Place:
+        """Come to bounds that are so much tighter [K], close to the last ones."""
+        return self._approach(tightened / self._units.scales, tolerance)
+
+    def _approach(self, moved: Floats, tolerance: float) -> Place:
         """Find an upper bound, the policy there, and one that keeps the bounds to second order."""
         origin, reliable = self._nearby.prices, True
         for _ in range(_STEPS):
@@ -156,10 +177,10 @@ class Path:
         self._add_changed(nearby, step)
         distance = np.abs(self._nearby.prices - origin)
         self._widths = np.maximum(np.maximum(_WIDEN * distance, 0.3 * distance.max(initial=0.0)), 0.25 * self._widths)
-        return _Place(moved, self._nearby, self._anchor, len(self._rewards) - 1)
+        return Place(moved, self._nearby, self._anchor, len(self._rewards) - 1)
 
-    def _settle(self, place: _Place, tolerance: float) -> Mixture | None:
-        """The best mixture at a place, if its gap is small enough."""
+    def settle(self, place: Place, tolerance: float) -> Mixture | None:
+        """The best mixture at a place, if its gap is small enough; better when the next one has been approached."""
         for again in (False, True):
             moved = place.moved
             if again:  # from a policy that is best here
@@ -241,7 +262,12 @@ class Path:
         # Not a product of matrices: BLAS would wake all cores for it.
         reward = self._objective + np.einsum("k,kn->n", prices, self._signals)
         start = None if step is None else self._nearby.expect(step, reward)
-        found = self._criterion.solve(reward, tolerance, start, _SETTLED, keep_backups=True)
+        if limit := self.limits.reached(self.unconstrained_solves):
+            raise Stopped(limit)
+        deadline = self.limits.deadline
+        found = self._criterion.solve(reward, tolerance, start, _SETTLED, keep_backups=True, deadline=deadline)
+        if self.limits.over:
+            raise Stopped(TIME)
         self._prices = np.vstack([self._prices, prices])
         self._uppers = np.append(self._uppers, found.upper)
         self._value_functions.append(found.value_function)
@@ -249,7 +275,11 @@ class Path:
 
     def _add_changed(self, nearby: Nearby, step: Step) -> None:
         taken = nearby.probabilities(step)
-        followed, entries = self._criterion.follow(taken, nearby.time, self._accuracy), np.flatnonzero(taken != 0.0)
+        try:
+            followed = self._criterion.follow(taken, nearby.time, self._accuracy)
+        except InvalidInput:  # an average of a policy that falls into several classes: no policy to mix
+            return
+        entries = np.flatnonzero(taken != 0.0)
         time = np.maximum(followed.time, 0.0)[self._places[entries]]
         self._add(entries, time * taken[entries], self._accuracy)
 

@@ -10,7 +10,8 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import Evaluation, values_of
-from inbounds.exact.mixture import Mixture, flat_margins
+from inbounds.exact.mixture import OPTIMAL, Mixture, flat_margins
+from inbounds.exact.reachable import well_scaled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 
@@ -26,7 +27,8 @@ class Solution(Evaluation):
     Attributes
     ----------
     policy : Policy
-        One policy. Where it never comes, it is greedy at the optimal prices (for averages: it goes to where it stays).
+        One policy, which says what to do in every state. Where it never comes, it is greedy at the optimal prices (for
+        averages: it goes to where it stays).
     prices : array [K]
         Reward gained per unit of bound relaxed (Lagrange multipliers, dual variables, shadow prices); 0 for constraints
         that do not bind.
@@ -46,6 +48,12 @@ class Solution(Evaluation):
     linked : int
         For averages: how many classes of states that do not meet under the best occupancy the policy links, at the cost
         that its gap shows; a step from one to another is rare, so short runs do not show the average. 0: none.
+    status : str
+        "optimal": the gap is what was asked for. "time limit" or "iteration limit": that came first, and this is the
+        best policy in bounds that was known, with its gap. "stalled": rounding, or bounds that can only just be met,
+        left a larger gap. "not proved": the policy is in bounds up to rounding at best, see `certificate`.
+    partial : Partial, optional
+        At a limit: what ``ib.solve(problem, resume=best.partial)`` goes on from.
     """
 
     policy: Policy
@@ -57,6 +65,13 @@ class Solution(Evaluation):
     certificate: Any = None
     reward_given_up: float = 0.0
     linked: int = 0
+    status: str = OPTIMAL
+    partial: Any = None
+
+    @property
+    def in_bounds(self) -> bool:
+        """Every margin >= 0: proved, where there is a certificate; else up to rounding, as for any evaluation."""
+        return super().in_bounds if self.certificate is None else bool(self.certificate.in_bounds)
 
     @property
     def gap(self) -> float:
@@ -87,7 +102,7 @@ def assemble(problem: CMDP, found: Mixture, *, method: str) -> Solution:
     time = np.bincount(criterion.places, found.occupancy, criterion.n_places)
     followed = criterion.follow(taken, start=time * (len(criterion.layers) / time.sum()))
     return Solution(
-        **values_of(problem, criterion.time_at_entries(followed)),
+        **values_of(well_scaled(problem), criterion.time_at_entries(followed)),
         policy=Policy(problem.pairs, taken.reshape(problem.shape)),
         prices=freeze(found.prices),
         value_function=freeze(found.value_function.reshape(*problem.shape[:-1], problem.n_states)),
@@ -95,4 +110,5 @@ def assemble(problem: CMDP, found: Mixture, *, method: str) -> Solution:
         method=method,
         unconstrained_solves=found.unconstrained_solves,
         linked=found.linked,
+        status=found.status,
     )

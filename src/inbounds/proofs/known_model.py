@@ -17,7 +17,8 @@ Along the policy's path the w's telescope, so that
     J(m)  >=  start <rho, w_0> + sum over layers of min_s residual(h, s).                                      (lower)
 
 With w the value function of m, up to a constant, the residual is the same everywhere and (lower) is J(m) itself; any
-error in w only loosens the bound.
+error in w only loosens the bound. Where the policy never comes w is free: what is paid there is left out, and w lowered
+until the residual there is larger than elsewhere, so that no rounding of large costs there can count.
 
 C2. For ANY prices u >= 0 and vector V, with the largest value over all pairs of a layer of
 
@@ -48,7 +49,8 @@ successors, in a state with A actions of positive probability and K constraints,
     divided by the number of layers: 2 more;  and K + 1 products and additions more with prices, without the part of pi.
 
 The kernels take N = 2 (L + A + K) + 16 and allow 2 N u times the computed magnitudes plus N * 1e-300, which covers the
-rounding of the magnitudes and of the allowance itself, as N u < 2^-20 for any model that fits a machine. The magnitude
+rounding of the magnitudes and of the allowance itself, as N u < 2^-20 for any model that fits a machine. Where all that
+is added up is zero, so is the sum: nothing is allowed for, and a margin of exactly zero is proved. The magnitude
 of a margin is taken as that of its signal plus that of its bound, so that a difference that cancels is allowed for. An
 operation that is fused with the next loses a rounding and keeps the bound. Initial sums are by `math.fsum`, correctly
 rounded. Where anything overflows, the result is that nothing is proved.
@@ -59,7 +61,7 @@ With ``exact=True`` the same bounds are computed in rationals instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -70,16 +72,18 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
-from inbounds.criteria.contract import Followed
+from inbounds.criteria.contract import DENSE_STATES, Followed
 from inbounds.criteria.evaluation import values_of
 from inbounds.errors import Infeasible, InvalidInput
 from inbounds.exact.feasibility import spare_occupancy
 from inbounds.exact.mixture import Mixture, flat_margins
+from inbounds.exact.reachable import well_scaled
 from inbounds.exact.solution import Solution, policy_of
 from inbounds.inputs import float_array
 from inbounds.numerics.bellman import UNIT
+from inbounds.numerics.classes import graph_of, moves_from
 from inbounds.numerics.compiled import compiled, interpreted
-from inbounds.numerics.rows import Rows
+from inbounds.numerics.rows import Chain, Rows
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.policy import Policy, for_problem
@@ -97,8 +101,23 @@ _AIM = 1e-13
 _COMFORTABLE = 1e-9
 """A margin of this part of the largest is proved as it is."""
 
-_STRICT = 1e-9
+_STRICT = 1e-10
 """A margin to spare below this part of the largest counts as none, as it does when feasibility is decided."""
+
+_ROOMY = 1e-5
+"""With less to spare than this, what the solver came by is not enough, and the safest policy is looked for."""
+
+_RATIONAL_ENTRIES = 300
+"""Up to this many, a policy that misses its bounds by a hair in floating point is tried in rationals too: 50 ms."""
+
+_HAIR = 1e-9
+"""Relative to the largest margin."""
+
+_NEVER = 1e-15
+"""A time per place so short may be none at all."""
+
+ProofProgress = Callable[[int, int], None]
+"""Called with the number of vectors and bounds of a proof that are made, and how many there will be."""
 
 
 def certify_known(
@@ -108,6 +127,7 @@ def certify_known(
     exact: bool = False,
     prices: Any = None,
     value_function: Any = None,
+    progress: ProofProgress | None = None,
 ) -> Certificate:
     """Prove what a policy is worth on a known model; values as the criterion has them.
 
@@ -125,6 +145,8 @@ def certify_known(
     prices : array [K], optional
     value_function : array [S], or [H, S], optional
         Both or neither.
+    progress : callable, optional
+        Called as ``progress(done, total)`` with the number of vectors and bounds that are made.
 
     Examples
     --------
@@ -137,14 +159,16 @@ def certify_known(
         raise InvalidInput("a bound on the optimum needs both prices and value_function; give both, or neither")
     criterion = criterion_of(cmdp)
     taken = for_problem(cmdp, policy).probabilities.ravel()
+    count = _Count(progress, 2 * (1 + cmdp.n_constraints) + (prices is not None))
     with np.errstate(all="ignore"):
-        vectors = _settled(cmdp, criterion.proof_vectors(criterion.follow(taken), _signals(cmdp)))
+        vectors = _vectors(cmdp, criterion.follow(taken), None, count)
     upper, proof = math.inf, Proof(cmdp.criterion, taken, vectors[1:], vectors[0])
     if prices is not None:
         priced, values = _checked(cmdp, prices, value_function)
         proof = replace(proof, prices=priced, value_function=values)
         upper = (_exact_upper if exact else _bounded_upper)(cmdp, priced, values, 1.0)
-    lowers = (_exact_lowers if exact else _bounded_lowers)(cmdp, taken, vectors)
+        count.add()
+    lowers = (_exact_lowers if exact else _bounded_lowers)(cmdp, taken, vectors, count)
     return _certificate(cmdp, lowers, upper, proof, "exact" if exact else "rounding-bounded")
 
 
@@ -175,44 +199,53 @@ def certify_infeasible(error: Infeasible, cmdp: CMDP, *, exact: bool = False) ->
     )
 
 
-def certified(cmdp: CMDP, found: Mixture, *, method: str) -> Solution:
+def certified(cmdp: CMDP, found: Mixture, *, method: str, progress: ProofProgress | None = None) -> Solution:
     """The solution of a problem whose best mixture is `found`, its policy proved to be in bounds, with the proof.
 
     At an optimum the margins of the constraints that bind are zero up to rounding, and half the time just below. So as
     much of an occupancy with a margin to spare is mixed in as makes them provably >= 0, typically 1e-13 of it: it is
-    the safest mixture of the policies that the solver came by. The certificate is made once, of the mixed policy; the
-    solution holds that policy, its values, and the proven `upper_bound`, so that its gap contains what that cost.
+    the safest mixture of the policies that the solver came by, or the safest there is. The certificate is made once, of
+    the mixed policy; the solution holds that policy, its values, and the proven `upper_bound`, so that its gap contains
+    what that cost.
 
-    When only policies on the boundary are feasible (a Slater constant of zero) this cannot be done: the policy is left
-    as it is, and the certificate, whose proven margins are just below zero, says so. In rationals (``exact=True``) such
-    a policy may still be proved to be in bounds.
+    When only policies on the boundary are feasible (a Slater constant of zero) this cannot be done. A margin of exactly
+    zero is proved all the same where no rounding enters, and in rationals where the model is small; otherwise the
+    policy is left as it is, and the certificate, whose proven margins are just below zero, says so.
     """
-    scales, margins = cmdp.margin_scales, flat_margins(cmdp)
+    asked = well_scaled(cmdp)
+    scales, margins = asked.margin_scales, flat_margins(asked)
     thinnest = min((found.value(margin) / scale for margin, scale in zip(margins, scales, strict=True)), default=np.inf)
-    weight, safer = 0.0, None if thinnest >= _COMFORTABLE else _safer(cmdp, found)
+    weight, safer = 0.0, None if thinnest >= _COMFORTABLE else _safer(asked, found)
     if safer is not None and safer.room > _STRICT:
-        weight = max(_AIM - thinnest, 0.0) / safer.room
-    priced = cmdp.reward.ravel() + np.einsum("k,kn->n", found.prices, margins)
+        weight = min(max(_AIM - thinnest, 0.0) / safer.room, 1.0)
+    count = _Count(progress, 2 * (1 + cmdp.n_constraints) + 1)
+    priced = cmdp.reward.ravel() + np.einsum("k,kn->n", found.prices, flat_margins(cmdp))
     prices, values = _checked(cmdp, found.prices, criterion_of(cmdp).sharpened(priced, found.value_function))
     upper = _bounded_upper(cmdp, prices, values, 1.0)
+    count.add()
     vectors: Floats | None = None
     while True:
         spent = found.occupancy
         if weight > 0.0 and safer is not None:
             spent = (1.0 - weight) * found.occupancy + weight * safer.occupancy
         followed = _followed(cmdp, spent, found)
-        vectors = _settled(cmdp, criterion_of(cmdp).proof_vectors(followed, _signals(cmdp), vectors))
-        lowers = _bounded_lowers(cmdp, followed.taken, vectors)
+        vectors = _vectors(cmdp, followed, vectors, count)
+        lowers = _bounded_lowers(cmdp, followed.taken, vectors, count)
         missing = float(np.max(-np.array(lowers[1:]) / scales, initial=0.0))
-        if not 0.0 < missing < np.inf or weight > 0.5:
+        if not 0.0 < missing < np.inf or weight >= 1.0:
             break
-        safer = _safer(cmdp, found) if safer is None else safer
+        safer = _safer(asked, found) if safer is None else safer
         if not safer.room > _STRICT:
             break
         # Rounding ate more of the margin than was there: then a little more of the safer occupancy.
-        weight = max(2.0 * weight, weight + 1.5 * missing / safer.room)
-    proof = Proof(cmdp.criterion, followed.taken, vectors[1:], vectors[0], prices, values)
-    certificate = _certificate(cmdp, lowers, upper, proof, "rounding-bounded")
+        weight = min(max(2.0 * weight, weight + 1.5 * missing / safer.room), 1.0)
+        count.again(2 * (1 + cmdp.n_constraints))
+    proof, kind = Proof(cmdp.criterion, followed.taken, vectors[1:], vectors[0], prices, values), "rounding-bounded"
+    if 0.0 < missing <= _HAIR and cmdp.reward.size <= _RATIONAL_ENTRIES:
+        exact = _exact_lowers(cmdp, followed.taken, vectors)
+        if min(exact[1:]) >= 0.0:
+            lowers, upper, kind = exact, _exact_upper(cmdp, prices, values, 1.0), "exact"
+    certificate = _certificate(cmdp, lowers, upper, proof, kind)
     if not certificate.in_bounds:
         note = "rounding bounded; no policy is known with a margin to spare in every constraint"
         certificate = replace(
@@ -221,19 +254,53 @@ def certified(cmdp: CMDP, found: Mixture, *, method: str) -> Solution:
                 how if low >= 0.0 else note for how, low in zip(certificate.methods, lowers[1:], strict=True)
             ),
         )
-    judged = values_of(cmdp, criterion_of(cmdp).time_at_entries(followed))
+    upper_bound = upper if math.isfinite(upper) else found.upper_bound
+    judged = _within(asked, values_of(asked, criterion_of(cmdp).time_at_entries(followed)), certificate)
     return Solution(
         **judged,
         policy=Policy(cmdp.pairs, followed.taken.reshape(cmdp.shape)),
         prices=freeze(found.prices),
         value_function=freeze(found.value_function.reshape(*cmdp.shape[:-1], cmdp.n_states)),
-        upper_bound=upper if math.isfinite(upper) else found.upper_bound,
+        upper_bound=upper_bound,
         method=method,
         unconstrained_solves=found.unconstrained_solves,
         certificate=certificate,
         reward_given_up=max(found.value(cmdp.reward) - judged["reward"], 0.0) if weight > 0.0 else 0.0,
         linked=found.linked,
+        status=found.status,
     )
+
+
+def _within(cmdp: CMDP, judged: dict[str, Any], certificate: Certificate) -> dict[str, Any]:
+    """The values of a policy, as evaluated in floating point, moved to what is proved of them where that excludes them.
+
+    Evaluation and proof are two computations. Where a chain hardly mixes the former may be off by more than the latter.
+    """
+    criterion, upper = criterion_of(cmdp), certificate.reward_upper if certificate.in_bounds else math.inf
+    reward = min(max(judged["reward"], certificate.reward_lower), upper)
+    margins = np.maximum(judged["margins"], certificate.margins_lower)
+    return judged | {
+        "reward": float(reward),
+        "margins": freeze(margins),
+        "total_reward": float(criterion.total(reward)),
+        "total_margins": freeze(np.array(criterion.total(margins))),
+    }
+
+
+class _Count:
+    """Steps of a proof that are made, told to whoever wants to know."""
+
+    def __init__(self, progress: ProofProgress | None, total: int) -> None:
+        self._progress, self._done, self._total = progress, 0, total
+
+    def add(self, steps: int = 1) -> None:
+        self._done += steps
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+    def again(self, steps: int) -> None:
+        """So many steps have to be made once more."""
+        self._total += steps
 
 
 class _Safer(NamedTuple):
@@ -244,7 +311,7 @@ class _Safer(NamedTuple):
 
 
 def _safer(cmdp: CMDP, found: Mixture) -> _Safer:
-    spare = spare_occupancy(cmdp, found)
+    spare = spare_occupancy(cmdp, found, _ROOMY)
     if spare is None:
         return _Safer(found.occupancy, 0.0)
     margins = zip(flat_margins(cmdp), cmdp.margin_scales, strict=True)
@@ -295,6 +362,52 @@ def _checked(cmdp: CMDP, prices: Any, value_function: Any) -> tuple[Floats, Floa
     return freeze(checked.copy()), _settled(cmdp, values[None, :])[0]
 
 
+def _vectors(cmdp: CMDP, followed: Followed, start: Floats | None, count: _Count) -> Floats:
+    """Vectors over places [1 + K, M], those of `start` improved, that prove the values of a policy: see C1 above."""
+    criterion, signals = criterion_of(cmdp), _signals(cmdp)
+    kept = _kept_to(cmdp, followed)
+    paid = signals if kept is None else np.where(kept[criterion.places], signals, 0.0)
+    vectors = np.empty((len(signals), criterion.n_places))
+    # One at a time, and told, where one takes long; unless they share a factorisation that is not kept.
+    step = len(signals) if criterion.mass_row or criterion.n_places <= DENSE_STATES else 1
+    for j in range(0, len(signals), step):
+        begin = None if start is None else start[j : j + step]
+        vectors[j : j + step] = criterion.proof_vectors(followed, paid[j : j + step], begin)
+        count.add(step)
+    if kept is not None:
+        lower = criterion.level(float(len(criterion.layers)))
+        if criterion.mass_row:  # averages know no level: the time that it takes to get there instead
+            away = np.where(kept[criterion.places], 0.0, 1.0)
+            lower = criterion.proof_vectors(followed, away[None, :])[0]
+            lower = lower - lower[kept].max()
+        sizes = np.abs(signals).max(axis=1, initial=0.0)
+        vectors = np.where(kept, vectors, vectors - 2.0 * sizes[:, None] * lower)
+    return _settled(cmdp, vectors)
+
+
+def _kept_to(cmdp: CMDP, followed: Followed) -> Any:
+    """The places that a policy comes to (for averages: to stay), bool [M]; None when it is all of them."""
+    criterion = criterion_of(cmdp)
+    if np.all(followed.time > _NEVER):
+        return None
+    if criterion.shifts:
+        kept, now = [], cmdp.initial > 0.0
+        for layer in criterion.layers:
+            kept.append(now)
+            moves = layer.transition[now[cmdp.pairs.states] & (followed.taken[layer.entries] > 0.0)]
+            now = np.bincount(moves.indices, minlength=cmdp.n_states) > 0
+        return np.concatenate(kept)
+    begin = cmdp.initial > 0.0
+    if criterion.mass_row:
+        begin = np.arange(cmdp.n_states) == int(np.argmax(followed.time))
+    used = np.flatnonzero(followed.taken > 0.0)
+    moves = criterion.layers[0].transition[used]
+    per_state = np.bincount(cmdp.pairs.states[used], np.diff(moves.indptr), cmdp.n_states).astype(moves.indptr.dtype)
+    starts = np.append(0, np.cumsum(per_state)).astype(moves.indptr.dtype)
+    kept_now = moves_from(graph_of(Chain(starts, moves.indices, moves.data)), begin) >= 0
+    return None if np.all(kept_now) else kept_now
+
+
 def _settled(cmdp: CMDP, vectors: Floats) -> Floats:
     """Vectors over places [J, M] as they will be stored: discounted ones centred; zeros where one is not finite."""
     criterion = criterion_of(cmdp)
@@ -317,7 +430,7 @@ def lower_residual(rows, policy, gain, size, here, there, own, reach):  # type: 
     least = np.inf
     for state in range(len(rows.offsets) - 1):
         at = here[state]
-        total, magnitude, weight, operations = 0.0, 0.0, 0.0, 16
+        total, magnitude, weight, operations, anything = 0.0, 0.0, 0.0, 16, abs(at)
         for pair in range(rows.offsets[state], rows.offsets[state + 1]):
             if policy[pair] == 0.0:
                 continue
@@ -328,13 +441,16 @@ def lower_residual(rows, policy, gain, size, here, there, own, reach):  # type: 
                 row += probability * difference
                 row_size += probability * abs(difference)
                 row_weight += probability
+                anything += abs(difference)
+            anything += size[pair]
             total += policy[pair] * (gain[pair] - own * at + reach * (row / row_weight))
             magnitude += policy[pair] * (size[pair] + own * abs(at) + reach * (row_size / row_weight))
             weight += policy[pair]
             length = rows.starts[pair + 1] - rows.starts[pair]
             operations = max(operations, 2 * length + 16)
         operations += 2 * (rows.offsets[state + 1] - rows.offsets[state])
-        residual = total / weight - operations * (2.0 * UNIT * (magnitude / weight) + UNDERFLOW)
+        lost = 2.0 * UNIT * (magnitude / weight) + (UNDERFLOW if anything > 0.0 else 0.0)
+        residual = total / weight - operations * lost
         if not residual >= least:  # so that a NaN gets through
             least = residual
             if residual != residual:
@@ -405,13 +521,15 @@ def _magnitudes(cmdp: CMDP) -> Floats:
     return sizes
 
 
-def _bounded_lowers(cmdp: CMDP, taken: Floats, vectors: Floats) -> list[float]:
+def _bounded_lowers(cmdp: CMDP, taken: Floats, vectors: Floats, count: _Count | None = None) -> list[float]:
     lowers = []
     with np.errstate(all="ignore"):
         for gain, size, vector in zip(_signals(cmdp), _magnitudes(cmdp), vectors, strict=True):
             shifts = [-residual for residual in _in_layers(cmdp, lower_residual, vector, taken, gain, size)]
             lowers.append(-_shifted(cmdp, -vector, shifts))
-    return lowers
+            if count is not None:
+                count.add()
+    return [lower + 0.0 for lower in lowers]  # no minus zero
 
 
 def _bounded_upper(cmdp: CMDP, prices: Floats, values: Floats, reward_weight: float) -> float:
@@ -425,7 +543,8 @@ def _shifted(cmdp: CMDP, vector: Floats, shifts: list[float]) -> float:
     """A number that certainly exceeds start <rho, vector_0> + the sum of `shifts`; infinite on overflow."""
     criterion = criterion_of(cmdp)
     with np.errstate(all="ignore"):
-        weighted = criterion.start * cmdp.initial * vector[criterion.layers[0].places]
+        first = vector[criterion.layers[0].places]
+        weighted = criterion.start * cmdp.initial * first
     if not (np.all(np.isfinite(weighted)) and all(map(math.isfinite, shifts))):
         return math.inf
     mass = math.fsum(cmdp.initial)
@@ -436,7 +555,9 @@ def _shifted(cmdp: CMDP, vector: Floats, shifts: list[float]) -> float:
     except OverflowError:
         return math.inf
     # Two products, correctly rounded sums and a division: 6 roundings of `start`; 3 of `shift` and of the sum.
-    allowance = 16.0 * UNIT * (size + abs(shift)) + 2.0 * cmdp.n_states * UNDERFLOW
+    allowance = 16.0 * UNIT * (size + abs(shift))
+    if size > 0.0 or (criterion.start and np.any(first[cmdp.initial > 0.0])):
+        allowance += 2.0 * cmdp.n_states * UNDERFLOW
     bound = start + shift + allowance
     return bound if math.isfinite(bound) else math.inf
 
@@ -444,7 +565,7 @@ def _shifted(cmdp: CMDP, vector: Floats, shifts: list[float]) -> float:
 # --- the same bounds in rationals ---
 
 
-def _exact_lowers(cmdp: CMDP, taken: Floats, vectors: Floats) -> list[float]:
+def _exact_lowers(cmdp: CMDP, taken: Floats, vectors: Floats, count: _Count | None = None) -> list[float]:
     probabilities = [Fraction(p) for p in taken.tolist()]
     offsets, bounds = cmdp.offsets.tolist(), []
     for gain, vector in zip(_exact_gains(cmdp), vectors, strict=True):
@@ -458,6 +579,8 @@ def _exact_lowers(cmdp: CMDP, taken: Floats, vectors: Floats) -> list[float]:
                 residuals.append(mean / sum(probabilities[entry] for entry in chosen))
             least += min(residuals)
         bounds.append(_floor(_exact_start(cmdp, vector) + least))
+        if count is not None:
+            count.add()
     return bounds
 
 

@@ -1,0 +1,96 @@
+"""States that nothing leads to: they change no value, and must not change a digit of one either.
+
+Whatever is paid where no policy ever comes plays no part. But scales are taken over all pairs, and rounding is relative
+to scales: one unreachable state with a cost of 1e8 would take eight digits from all others. So questions are asked with
+rewards and signals there clipped to the range that they have elsewhere; and what proves an upper bound is raised there,
+afterwards, to where it proves the same about the model as given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from inbounds.arrays import Floats, freeze
+from inbounds.criteria import criterion_of
+from inbounds.errors import InvalidInput
+from inbounds.exact.mixture import flat_margins
+from inbounds.problem.cmdp import CMDP
+
+SMALLEST, LARGEST = 1e-140, 1e140
+"""Sizes of rewards and signals: beyond them a price, which is a ratio of two, or a proof may not fit a double."""
+
+_RAISED = 1e-8
+"""By how much the value of an unreachable state is raised, relative to what can be paid in all: more than rounding."""
+
+
+def well_scaled(problem: CMDP) -> CMDP:
+    """The same question, its rewards and signals at unreachable states clipped to their range at all others.
+
+    It is `problem` itself where nothing needs to be clipped.
+    """
+    reached = criterion_of(problem).reached
+    if np.all(reached):
+        return problem
+    at, constraints = reached[problem.pairs.states], problem.constraints
+    reward, *signals = (_clipped(values, at) for values in (problem.reward, *problem.signals))
+    if reward is problem.reward and all(s is c.signal for s, c in zip(signals, constraints, strict=True)):
+        return problem
+    clipped = [replace(c, signal=signal) for c, signal in zip(constraints, signals, strict=True)]
+    return problem.asking(reward=reward, constraints=clipped)
+
+
+def require_sizes(asked: CMDP) -> None:
+    """Refuse units in which results would not fit a double, by name."""
+    _require_size(float(np.abs(asked.reward).max()), "the reward")
+    for constraint in asked.constraints:
+        size = max(float(np.abs(constraint.signal).max()), abs(constraint.bound))
+        _require_size(size, f"constraint {constraint.name!r}")
+
+
+def raised(problem: CMDP, asked: CMDP, prices: Floats, value_function: Floats, reward_weight: float = 1.0) -> Floats:
+    """A value function [M] of `asked`, made to prove its upper bound about `problem`, whose question it stands for.
+
+    At unreachable states it becomes the best value there of the rewards (times `reward_weight`) and priced margins as
+    given, a little raised. It is `value_function` itself where the two are the same question.
+    """
+    if asked is problem:
+        return value_function
+    criterion = criterion_of(problem)
+    priced = reward_weight * problem.reward.ravel() + np.einsum("k,kn->n", prices, flat_margins(problem))
+    size = float(np.abs(priced).max()) * problem.layers
+    true = criterion.solve(priced, 0.1 * _RAISED * size).value_function
+    outside = np.tile(~criterion.reached, problem.layers)
+    lift = criterion.level(_RAISED * size)
+    if criterion.mass_row:  # averages know no level: the longest that a policy can stay outside instead
+        staying = criterion.solve(outside[criterion.places].astype(np.float64), 1e-6).value_function
+        lift = _RAISED * size * (staying - staying[~outside].min())
+    above = max(float(np.max((value_function - true)[~outside])), 0.0)
+    return np.where(outside, true + above + lift, value_function)
+
+
+def where_reached(problem: CMDP, occupancy: Floats) -> Floats:
+    """An occupancy [N] without what rounding left of it at states that nothing leads to."""
+    criterion = criterion_of(problem)
+    if np.all(criterion.reached):
+        return occupancy
+    return np.where(np.tile(criterion.reached, problem.layers)[criterion.places], occupancy, 0.0)
+
+
+def _clipped(values: Floats, at: Any) -> Floats:
+    """`values` [n] or [H, n], clipped to their range where `at` (bool [n]); the same array if that changes nothing."""
+    inside = values[..., at]
+    low, high = inside.min(axis=-1, keepdims=True), inside.max(axis=-1, keepdims=True)
+    if np.all((values >= low) & (values <= high)):
+        return values
+    return freeze(np.clip(values, low, high))
+
+
+def _require_size(size: float, what: str) -> None:
+    if size != 0.0 and not SMALLEST <= size <= LARGEST:
+        raise InvalidInput(
+            f"{what} has a size of {size:.3g}; only {SMALLEST:g} to {LARGEST:g} leave room for prices and proofs: "
+            f"give it in other units"
+        )

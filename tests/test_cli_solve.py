@@ -1,0 +1,80 @@
+"""`inbounds solve` and `inbounds frontier`: exit codes, limits, and what is written when there is no policy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import inbounds as ib
+from inbounds.cli import main
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def saved(tmp_path: Path):
+    def save(bound: float, states: int = 0) -> Path:
+        if states:
+            cmdp = ib.zoo.garnet(states=states, actions=4, constraints=2, discount=0.999, seed=1)
+        else:
+            cmdp = ib.CMDP(
+                offsets=[0, 2, 4],
+                transition=[[1, 0], [0.5, 0.5], [0, 1], [0.3, 0.7]],
+                reward=[0.0, 1.0, 0.5, 2.0],
+                constraints=[ib.Constraint(np.array([0.0, 1.0, 0.0, 0.5]), at_most=bound, name="c")],
+                initial=[1, 0],
+                discount=0.9,
+            )
+        cmdp.save(tmp_path / "model.npz")
+        return tmp_path / "model.npz"
+
+    return save
+
+
+def test_what_is_not_proved_is_exit_code_4(saved) -> None:
+    model = saved(-1e-12)
+    result = run("solve", model)
+    assert result.exit_code == 4 and "not proved to be in bounds" in result.output
+    answer = run("solve", model, "--json")
+    assert answer.exit_code == 4
+    assert json.loads(answer.output)["in_bounds"] is False and json.loads(answer.output)["status"] == "not proved"
+    assert run("solve", saved(0.0)).exit_code == 0
+
+
+def test_the_proof_that_no_policy_is_in_bounds_is_written_too(saved, tmp_path: Path) -> None:
+    model, copy, proof = saved(-0.1), tmp_path / "copy.npz", tmp_path / "proof.json"
+    result = run("solve", model, "--save-model", copy, "--certificate", proof)
+    assert result.exit_code == 3 and "no policy is in bounds" in result.stderr
+    checked = run("verify", copy, proof)
+    assert checked.exit_code == 0 and checked.output.startswith("ACCEPTED: no policy is in bounds\n")
+
+
+def test_a_time_limit_is_exit_code_5_with_what_is_known(saved, tmp_path: Path) -> None:
+    model = saved(0.0, states=150)
+    result = run("solve", model, "--method", "bundle", "--time-limit", "1e-9", "--certificate", tmp_path / "p.json")
+    assert result.exit_code == 5 and "time limit" in result.output + result.stderr
+    assert not (tmp_path / "p.json").exists()
+    assert run("solve", model, "--method", "lp", "--time-limit", "1e-9").exit_code == 5
+    curve = run("frontier", model, "--constraint", "0", "--time-limit", "1e-9")
+    assert curve.exit_code == 5 and curve.stderr.startswith("inbounds: time limit reached")
+
+
+def test_a_frontier_that_is_cut_short_is_written(saved, tmp_path: Path, monkeypatch) -> None:
+    frontier = ib.frontier
+    monkeypatch.setattr(ib, "frontier", lambda *a, time_limit, **k: frontier(*a, **k, iterations=12))
+    out = tmp_path / "out"
+    result = run("frontier", saved(0.0, states=150), "--constraint", "0", "--points", "30", "--output", out)
+    assert result.exit_code == 5 and "of 30 points are finished" in result.output
+    assert (out / "frontier.csv").exists()
+
+
+def test_wrong_limits_are_exit_code_2() -> None:
+    for command in (("solve", "queue"), ("frontier", "queue", "--constraint", "0")):
+        result = run(*command, "--time-limit", "0")
+        assert result.exit_code == 2 and "time_limit must be a number above 0" in result.stderr

@@ -1,0 +1,263 @@
+"""Limits, statuses, and going on from where a solver was stopped."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.criteria.discounted import Discounted
+from inbounds.exact.feasibility import infeasible
+from inbounds.exact.limits import Partial
+from inbounds.proofs.known_model import certify_infeasible
+
+
+def garnet():
+    """Made anew each time: what a criterion plans once for a model is planned again."""
+    return ib.zoo.garnet(states=60, actions=4, constraints=3, discount=0.95, seed=3)
+
+
+@pytest.fixture(scope="module")
+def unbroken():
+    return ib.solve(garnet(), "bundle")
+
+
+def assert_same_bits(best, other):
+    assert np.array_equal(best.policy.probabilities, other.policy.probabilities)
+    assert (best.reward, best.upper_bound, best.status) == (other.reward, other.upper_bound, other.status)
+    assert np.array_equal(best.prices, other.prices)
+    assert np.array_equal(best.value_function, other.value_function)
+    assert best.unconstrained_solves == other.unconstrained_solves
+    assert np.array_equal(best.certificate.margins_lower, other.certificate.margins_lower)
+
+
+def test_a_limit_of_iterations_gives_bounds_that_hold_and_close(unbroken):
+    assert unbroken.status == "optimal" and unbroken.partial is None
+    gaps = []
+    for iterations in range(1, unbroken.unconstrained_solves):
+        cmdp = garnet()
+        try:
+            best = ib.solve(cmdp, "bundle", iterations=iterations)
+        except ib.Stopped as stopped:
+            known, status = stopped.partial, stopped.status
+            assert known.lower == -np.inf and not np.all(known.margins >= 0.0)
+            assert "before a policy in bounds was known" in str(stopped)
+        else:
+            known, status = best.partial, best.status
+            assert best.certificate.in_bounds and best.gap >= unbroken.upper_bound - best.reward - 1e-12
+            assert known.lower <= unbroken.upper_bound
+            gaps.append(known.gap)
+        assert status == known.status == "iteration limit"
+        assert known.unconstrained_solves == iterations
+        assert known.upper >= unbroken.reward - 1e-12
+        judged = ib.evaluate(cmdp, known.policy)
+        assert judged.reward == known.reward and np.array_equal(judged.margins, known.margins)
+    assert len(gaps) > 5 and all(later <= earlier + 1e-12 for earlier, later in pairwise(gaps))
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 5, 9])
+def test_going_on_from_a_limit_has_the_bits_of_an_unbroken_run(unbroken, iterations):
+    cmdp = garnet()
+    try:
+        partial = ib.solve(cmdp, "bundle", iterations=iterations).partial
+    except ib.Stopped as stopped:
+        partial = stopped.partial
+    for _ in range(2):  # it can be done twice
+        assert_same_bits(ib.solve(cmdp, "bundle", resume=partial), unbroken)
+
+
+@pytest.mark.parametrize("calls", [1, 2, 6, 11])
+def test_going_on_after_an_interruption_has_the_bits_of_an_unbroken_run(unbroken, calls, monkeypatch):
+    """Ctrl-C in the middle of a round: the round is made again."""
+    cmdp, solve, count = garnet(), Discounted.time, iter(range(1, 1000))
+
+    def interrupted(*arguments):
+        if next(count) == calls:
+            raise KeyboardInterrupt
+        return solve(*arguments)
+
+    monkeypatch.setattr(Discounted, "time", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ib.solve(cmdp, "bundle")
+    partial = caught.value.partial
+    assert partial.status == "interrupted" and partial.unconstrained_solves == calls - 1
+    assert partial.upper >= unbroken.reward - 1e-12 >= partial.lower - 1e-9
+    assert_same_bits(ib.solve(cmdp, "bundle", resume=partial), unbroken)
+
+
+def test_an_interruption_while_proving_loses_nothing(unbroken):
+    def interrupted(done, total):
+        raise KeyboardInterrupt
+
+    cmdp = garnet()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ib.solve(cmdp, "bundle", proof_progress=interrupted)
+    partial = caught.value.partial
+    assert partial.gap <= 1e-7
+    assert_same_bits(ib.solve(cmdp, "bundle", resume=partial), unbroken)
+
+
+def test_the_time_limit_holds_for_the_proof_too(unbroken):
+    cmdp = garnet()
+    best = ib.solve(cmdp, "bundle", time_limit=0.5, proof_progress=lambda done, total: time.sleep(0.5))
+    assert best.status == "time limit" and best.certificate is None
+    assert best.upper_bound >= unbroken.reward - 1e-12
+    assert_same_bits(ib.solve(cmdp, "bundle", resume=best.partial), unbroken)
+
+
+@pytest.mark.parametrize("method", ["auto", "bundle", "lp", "polish"])
+def test_no_time_at_all(method):
+    """Valid bounds, or nothing known; and never a hang, nor another exception."""
+    cmdp = ib.zoo.garnet(states=150, actions=4, constraints=2, discount=0.999, seed=1)
+    optimum = ib.solve(cmdp)
+    try:
+        best = ib.solve(cmdp, method, time_limit=1e-9)
+    except ib.Stopped as stopped:
+        assert stopped.status == "time limit"
+        assert stopped.partial.upper >= optimum.reward and stopped.partial.lower == -np.inf
+        assert "time limit" in str(stopped)
+    else:
+        assert best.status == "time limit" and best.certificate is None
+        assert best.reward - 1e-12 <= optimum.upper_bound and best.upper_bound >= optimum.reward
+    assert best_after(cmdp, method).status == "optimal"
+
+
+def best_after(cmdp, method):
+    return ib.solve(cmdp, method, time_limit=600.0)
+
+
+@pytest.mark.parametrize("criterion", [{"discount": 0.99}, {"average": True}, {"horizon": 5}])
+def test_no_time_for_a_problem_without_constraints(criterion):
+    cmdp = ib.zoo.garnet(states=150, actions=4, constraints=0, seed=1, discount=0.9)
+    cmdp = ib.CMDP(
+        offsets=cmdp.offsets,
+        transition=cmdp.transition,
+        reward=cmdp.reward,
+        constraints=(),
+        initial=cmdp.initial,
+        **criterion,
+    )
+    best, hasty = ib.solve(cmdp), ib.solve(cmdp, time_limit=1e-9)
+    assert best.status == "optimal" and hasty.status == "time limit" and hasty.certificate is None
+    assert hasty.reward - 1e-12 <= best.upper_bound and hasty.upper_bound >= best.reward - 1e-12
+
+
+def test_slater_within_limits():
+    cmdp = ib.zoo.garnet(states=150, actions=4, constraints=3, seed=5)
+    best = ib.slater(cmdp)
+    assert best.status == "optimal" and best.gap <= 1e-9
+    for limits in ({"iterations": 1}, {"iterations": 3}, {"time_limit": 1e-9}):
+        rough = ib.slater(cmdp, **limits)
+        assert "limit" in rough.status
+        assert rough.value <= best.upper_bound + 1e-12 and rough.upper_bound >= best.value - 1e-12
+
+
+def curve_of(cmdp, **options):
+    return ib.frontier(cmdp, 1, points=8, **options)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return curve_of(garnet())
+
+
+def assert_same_curve(curve, other):
+    assert np.array_equal(curve.bounds, other.bounds) and np.array_equal(curve.rewards, other.rewards)
+    assert np.array_equal(curve.prices, other.prices)
+    assert curve.unconstrained_solves == other.unconstrained_solves
+    for one, two in zip(curve.solutions, other.solutions, strict=True):
+        assert np.array_equal(one.policy.probabilities, two.policy.probabilities)
+
+
+def test_a_frontier_within_limits_has_the_first_points_and_goes_on(whole):
+    assert whole.status == "optimal" and len(whole.bounds) == 8
+    lengths = set()
+    for iterations in range(1, whole.unconstrained_solves, 2):
+        cmdp = garnet()
+        try:
+            curve = curve_of(cmdp, iterations=iterations)
+        except ib.Stopped as stopped:
+            partial = stopped.partial
+            assert partial.points == ()
+        else:
+            assert curve.status == "iteration limit"
+            partial, points = curve.partial, len(curve.bounds)
+            assert np.array_equal(curve.bounds, whole.bounds[:points])
+            assert np.array_equal(curve.rewards, whole.rewards[:points])
+        lengths.add(len(partial.points))
+        assert_same_curve(curve_of(cmdp, resume=partial), whole)
+    assert len(lengths) > 3
+
+
+@pytest.mark.parametrize("calls", [1, 8, 15, 22])
+def test_an_interrupted_frontier_goes_on(whole, calls, monkeypatch):
+    cmdp, solve, count = garnet(), Discounted.solve, iter(range(1, 1000))
+
+    def interrupted(*arguments, **options):
+        if next(count) == calls:
+            raise KeyboardInterrupt
+        return solve(*arguments, **options)
+
+    monkeypatch.setattr(Discounted, "solve", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        curve_of(cmdp)
+    assert_same_curve(curve_of(cmdp, resume=caught.value.partial), whole)
+
+
+def test_a_frontier_without_time():
+    with pytest.raises(ib.Stopped) as stopped:
+        curve_of(garnet(), time_limit=1e-9)
+    assert stopped.value.status == "time limit" and stopped.value.partial.points == ()
+
+
+def test_a_diagnosis_that_a_limit_cuts_short_is_left_open():
+    cmdp = ib.zoo.queue().tightened(3.0)
+    with pytest.raises(ib.Infeasible) as whole:
+        ib.solve(cmdp)
+    assert whole.value.diagnosis.complete and "not known" not in str(whole.value)
+
+    def no_time(problem):
+        raise ib.Stopped("time limit")
+
+    error = infeasible(cmdp, ib.slater(cmdp), no_time)
+    assert not error.diagnosis.complete and np.all(np.isnan(error.diagnosis.relaxed_bounds))
+    assert str(error).count("not known") == 2 and certify_infeasible(error, cmdp).infeasible
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time_limit": 0}, "time_limit must be a number above 0, found 0"),
+        ({"time_limit": "soon"}, "time_limit must be a number above 0, found 'soon'"),
+        ({"time_limit": float("nan")}, "time_limit must be a number above 0"),
+        ({"iterations": 0}, "iterations must be a whole number of at least 1, found 0"),
+        ({"iterations": 2.5}, "iterations must be a whole number"),
+    ],
+)
+def test_limits_that_are_none(options, message):
+    for question in (ib.solve, ib.slater, ib.frontier):
+        with pytest.raises(ib.InvalidInput, match=message):
+            question(ib.zoo.queue(), **options)
+
+
+def test_resume_belongs_to_one_question():
+    cmdp = garnet()
+    with pytest.raises(ib.InvalidInput, match="resume takes the `partial`"):
+        ib.solve(cmdp, resume=3)
+    partial = ib.solve(cmdp, "bundle", iterations=9).partial
+    for other, options in ((garnet(), {}), (cmdp, {"tolerance": 1e-6})):
+        with pytest.raises(ib.InvalidInput, match="resume belongs to another problem, or to other settings"):
+            ib.solve(other, "bundle", resume=partial, **options)
+    with pytest.raises(ib.InvalidInput, match="resume belongs to another"):
+        ib.frontier(cmdp, 0, resume=partial)
+    assert isinstance(partial, Partial) and "state=" not in repr(partial)
+
+
+def test_progress_of_the_proof_counts_to_the_end():
+    seen = []
+    ib.solve(ib.zoo.garnet(states=150, seed=1), proof_progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1][0] == seen[-1][1] and len(seen) >= 7
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
