@@ -64,9 +64,9 @@ step. A run states what is printed for its steps, and what the proof gives for t
 
 From samples, NeurIPS 2020, Theorem 4 (same steps, K walks for each estimate, T iterations): the expected gap is at most
 5 / ((1-gamma)^2 sqrt(T)) + 1 / ((1-gamma) K sqrt(T)), the expected violation at most
-(1 / xi + 5 xi) / ((1-gamma)^2 sqrt(T)) + xi / (K sqrt(T)). We have not derived it anew; it held, with a
-factor of five to spare, on five random problems with 10^5 to 10^7 samples. The journal leaves it out: its theorems for samples have steps
-of 1 / sqrt(T), and regress on features.
+(1 / xi + 5 xi) / ((1-gamma)^2 sqrt(T)) + xi / (K sqrt(T)). We have not derived it anew; it held, with a factor of five
+to spare, on five random problems with 10^5 to 10^7 samples. The journal leaves it out: its theorems for samples have
+steps of 1 / sqrt(T), and regress on features.
 
 Departures
 ----------
