@@ -50,9 +50,10 @@ Guarantee
 ---------
 With alpha = (1 - gamma)^1.5 / sqrt(n T), eta = 2 sqrt(n) / ((1 - gamma)^1.5 sqrt(T)) and K_in large enough, the reward
 of the mixture is within O( sqrt(n) / ((1 - gamma)^1.5 sqrt(T)) ) of the optimum and no margin is below minus that, with
-high probability. Formulas and bound are from memory: the paper's text was not at hand. K_in is known as an order only,
-T / ((1 - gamma) n) (a footnote of the CSPDA paper), hence no claim is made for a run from samples. On a known model one
-claim needs no theorem: every policy in N0 has margins >= kappa - tolerance, so the mixture has, too.
+high probability. Formulas and bound are from memory: the paper's text was not at hand. A public account of the theorem
+has the same alpha and the same orders of eta and of the bound; the 2 in eta it does not have. K_in is known as an order
+only, T / ((1 - gamma) n) (a footnote of the CSPDA paper), hence no claim is made for a run from samples. On a known
+model one claim needs no theorem: every policy in N0 has margins >= kappa - tolerance, so the mixture has, too.
 
 Departures, with their reasons
 ------------------------------
@@ -397,7 +398,7 @@ CRPO.algorithm = Algorithm(
     output="average of the iterates in bounds",
     sample_complexity="SA / ((1-γ)^7 ε^4)",
     violation="ε",
-    constants="from memory",
+    constants="from memory; alpha as in a public account of the theorem",
     prepare=prepare,
     advance=advance,
     extract=extract,
