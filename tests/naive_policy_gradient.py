@@ -49,8 +49,10 @@ def uniform(d: Dense) -> np.ndarray:
     return rows(d, np.ones(len(d.state)), lambda row: row / len(row))
 
 
-def opg_pd(d: Dense, eta: float, kappa: float, bound: float, iterations: int) -> tuple[np.ndarray, np.ndarray]:
-    """Equation (9), with both gradients computed anew in every iteration: (pi_t, u_t) after so many."""
+def opg_pd(
+    d: Dense, eta: float, kappa: float, bound: float, iterations: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Equation (9), with both gradients computed anew in every iteration: (pi_t, u_t, pihat, uhat) after so many."""
 
     def gradients(policy: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         slack = [values(d, policy, d.g[:, i])[1] - kappa / (1.0 - d.gamma) for i in range(len(u))]
@@ -65,7 +67,7 @@ def opg_pd(d: Dense, eta: float, kappa: float, bound: float, iterations: int) ->
         Q, G = gradients(policy, u)
         policy_hat = rows(d, policy_hat + eta * Q, project_by_sorting)
         u_hat = np.clip(u_hat - eta * G, 0.0, bound)
-    return policy, u
+    return policy, u, policy_hat, u_hat
 
 
 def rpg_pd(

@@ -1,7 +1,9 @@
 """The command line as a user meets it: what it prints, its exit codes, its messages."""
 
 import csv
+import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -111,6 +113,21 @@ def test_algorithms_lists_every_fact_and_explains_one() -> None:
     assert set(facts) == set(ALGORITHMS) and facts["cspda"]["violation"] == "zero"
     explained = run("algorithms", "cspda").output
     assert "Departures from the paper" in explained and "alpha, beta : float" in explained
+
+
+def test_every_algorithm_says_where_its_constants_are_from() -> None:
+    """One of three origins, a paper's with the theorem; in the table, in the JSON, and never only in prose."""
+    listed, facts = run("algorithms").output, json.loads(run("algorithms", "--json").output)
+    rows = re.split(r"algorithm +constants\n", listed)[1].partition("\n\n")[0].splitlines()[1:]
+    table = dict(row.split(None, 1) for row in rows)
+    assert set(table) == set(ALGORITHMS)
+    for name, settings in ALGORITHMS.items():
+        said = settings.algorithm.constants
+        assert re.match(r"paper \(.*(Theorem|Algorithm)s? \d.*\)|derived here|from memory", said), name
+        assert table[name] == said == facts[name]["constants"]
+        text = inspect.getdoc(inspect.getmodule(settings)) or ""
+        assert ("from memory" in said) == ("from memory" in " ".join(text.split())), name
+        assert "as we recall" not in text
 
 
 def test_lists_fit_a_terminal_and_say_what_is_discounted() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import inbounds as ib
 from inbounds.algorithms.known import in_scaled_units
-from inbounds.algorithms.npg_pd import prepare, prepare_known, steps
+from inbounds.algorithms.npg_pd import Bounds, prepare, prepare_known, proof_bounds, steps
 from inbounds.algorithms.plug_in import iterate_plug_in
 from inbounds.algorithms.rollouts import State
 from naive_cspda import ragged
@@ -47,7 +47,7 @@ def test_exact_runs_equal_the_dense_transcription(problem: str, average: str) ->
     start = prepare_known(ib.NPGPD(slater=0.2, kappa=kappa, average=average), in_scaled_units(cmdp)[1], iterations)
     eta_1, eta_2 = start.settings["policy_step"], start.settings["price_step"]
     assert eta_1 == 2 * math.log(np.diff(cmdp.offsets).max())
-    assert eta_2 == pytest.approx(2 * (1 - cmdp.discount) / math.sqrt(iterations), rel=1e-15)
+    assert eta_2 == pytest.approx((1 - cmdp.discount) / math.sqrt(iterations), rel=1e-15)
     naive = exact(
         cmdp,
         iterations,
@@ -104,9 +104,10 @@ def test_sampled_runs_equal_the_dense_transcription(problem: str, changes: dict[
 # ---- on a known model
 
 
-def test_the_queue_at_the_theorem_s_steps() -> None:
+def test_the_queue_at_the_journal_s_steps() -> None:
     """Against an independent computation of 10,000 iterations; its printed digits are the tolerance."""
-    judged = ib.evaluate(QUEUE, ib.iterate(QUEUE, ib.NPGPD(slater=0.2), iterations=10_000).policy)
+    run = ib.iterate(QUEUE, ib.NPGPD(slater=0.2, price_step="journal"), iterations=10_000)
+    judged = ib.evaluate(QUEUE, run.policy)
     assert judged.total_reward == pytest.approx(4.6378, abs=5e-5)
     np.testing.assert_allclose(judged.total_margins, [0.0593, 0.0049], rtol=0.0, atol=5e-5)
 
@@ -118,15 +119,47 @@ def test_known_models_within_the_theorem_s_bounds(seed: int) -> None:
         ib.zoo.garnet(states=5 + seed, actions=3, successors=2, constraints=1, discount=0.8, seed=seed)
     )[1]
     optimum, phi = ib.solve(cmdp).reward, ib.slater(cmdp).value
-    for iterations in (10, 100, 2_500):
-        run = ib.iterate(cmdp, ib.NPGPD(), iterations=iterations)
-        xi, unit = phi / 0.2, 1 / (0.2 * math.sqrt(iterations))
-        gap, violation = 6.5 * unit, (1 / xi + 6.5 * phi) * unit
-        assert f"reward within {gap:.3g} of the optimum, violation at most {violation:.3g}" in run.guarantee
-        judged = ib.evaluate(cmdp, run.policy)
-        assert optimum - judged.reward <= gap and -judged.margins[0] <= violation
-    assert abs(optimum - judged.reward) < 0.01 and judged.margins[0] > -0.01
+    theorems = {None: ("Theorem 1 (NeurIPS 2020)", 4.0, 1.0, 4.0), "journal": ("Theorem 10 (JMLR 2025)", 7.0, 2.0, 4.0)}
+    for step, (name, reward, price, slack) in theorems.items():
+        for iterations in (1, 3, 10, 100, 2_500):
+            run = ib.iterate(cmdp, ib.NPGPD(price_step=step), iterations=iterations)
+            xi, unit = phi / 0.2, 1 / (0.2 * math.sqrt(iterations))
+            printed = Bounds(reward * unit, (price / xi + slack * xi) * unit)
+            made = steps(ib.NPGPD(price_step=step), cmdp.pairs, 0.8, iterations)
+            proved = proof_bounds(made, phi, 0.8, 3, iterations)
+            said = "reward within {:.3g} of the optimum, violation at most {:.3g}"
+            assert f"{said.format(*proved)}; {name} prints {said.format(*printed)}" in run.guarantee
+            judged = ib.evaluate(cmdp, run.policy)
+            for bounds in (printed, proved):
+                assert optimum - judged.reward <= bounds.gap and -judged.margins[0] <= bounds.violation
+        assert abs(optimum - judged.reward) < 0.01 and judged.margins[0] > -0.01
     assert run.prices[0] == pytest.approx(ib.solve(cmdp).prices[0], abs=0.05)
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.5, 0.95])
+@pytest.mark.parametrize("phi", [0.02, 0.4, 1.0])
+def test_what_the_proof_gives_at_the_steps_of_both_papers(discount: float, phi: float) -> None:
+    """The constants of the module's docstring: reached for T = 1 and no discount, and approached from below by T."""
+    xi = phi / (1 - discount)
+    for step, factor, price in ((1.0, 4.0, 2.0), (2.0, 6.5, 1.0)):
+        for iterations in (1, 7, 10_000):
+            unit = 1 / ((1 - discount) * math.sqrt(iterations))
+            made = (2 * math.log(4), step * (1 - discount) / math.sqrt(iterations))
+            found = proof_bounds(made, phi, discount, 4, iterations)
+            assert found.gap <= factor * unit * (1 + 1e-12)
+            assert found.violation <= (price / xi + factor * phi) * unit * (1 + 1e-12)
+        once = proof_bounds((2 * math.log(4), step), phi, 0.0, 4, 1)
+        assert once == pytest.approx((factor, price / phi + factor * phi), rel=1e-12)
+
+
+def test_any_constant_steps_are_within_the_proof_s_bounds() -> None:
+    cmdp = in_scaled_units(ib.zoo.garnet(states=6, actions=3, successors=2, constraints=1, discount=0.5, seed=5))[1]
+    optimum, phi = ib.solve(cmdp).reward, ib.slater(cmdp).value
+    for made in ((0.01, 0.001), (0.5, 0.05), (20.0, 0.3)):
+        run = ib.iterate(cmdp, ib.NPGPD(policy_step=made[0], price_step=made[1]), iterations=400)
+        judged, bounds = ib.evaluate(cmdp, run.policy), proof_bounds(made, phi, 0.5, 3, 400)
+        assert optimum - judged.reward <= bounds.gap and -judged.margins[0] <= bounds.violation
+        assert run.guarantee.startswith("the paper's proof for these steps") and "prints" not in run.guarantee
 
 
 def test_without_constraints_it_is_policy_iteration_with_a_soft_step() -> None:
@@ -184,7 +217,8 @@ def test_more_samples_come_closer() -> None:
 
 def test_steps() -> None:
     pairs = QUEUE.pairs
-    assert steps(ib.NPGPD(), pairs, 0.5, 100.0) == (2 * math.log(16), 0.1)
+    assert steps(ib.NPGPD(), pairs, 0.5, 100.0) == (2 * math.log(16), 0.05)
+    assert steps(ib.NPGPD(price_step="journal"), pairs, 0.5, 100.0) == (2 * math.log(16), 0.1)
     assert steps(ib.NPGPD(policy_step=3, price_step=0.25), pairs, 0.5, 100.0) == (3.0, 0.25)
     assert steps(ib.NPGPD.practical(), pairs, 0.5, 100.0) == (30.0 * 0.25 / 10.0, 0.1)
     one = ib.CMDP(offsets=[0, 1], transition=[[1.0]], reward=[1.0], constraints=[], initial=[1.0], discount=0.9)
@@ -197,7 +231,9 @@ def test_steps() -> None:
 
 def test_practical_preset_is_what_its_module_says() -> None:
     preset = ib.NPGPD.practical()
-    assert preset == ib.NPGPD(kappa="shrinking", policy_step="shrinking", baseline=True, average="second half")
+    assert preset == ib.NPGPD(
+        kappa="shrinking", policy_step="shrinking", price_step="journal", baseline=True, average="second half"
+    )
     assert ib.NPGPD.practical(kappa=0.0).kappa == 0.0
     with pytest.raises(TypeError):
         ib.NPGPD.practical(kapa=0.0)
@@ -214,13 +250,37 @@ def test_a_guarantee_is_stated_only_when_every_condition_holds() -> None:
     def stated(settings: ib.NPGPD, cmdp: ib.CMDP = PROBLEMS["one constraint"]) -> str:
         return prepare_known(settings, in_scaled_units(cmdp)[1], 100).guarantee
 
-    assert stated(ib.NPGPD()).startswith("the paper's theorem") and stated(ib.NPGPD(slater=0.1, rollouts=3)).startswith(
-        "the paper's theorem"
-    )
-    assert stated(ib.NPGPD(), PROBLEMS["free"]).startswith("the paper's theorem")
-    for settings in (ib.NPGPD(kappa=0.01), ib.NPGPD(policy_step=1.0), ib.NPGPD(price_step=0.1), ib.NPGPD.practical()):
-        assert "differ from the paper's" in stated(settings)
+    for settings in (ib.NPGPD(), ib.NPGPD(slater=0.1, rollouts=3), ib.NPGPD(policy_step=1.0), ib.NPGPD(price_step=0.1)):
+        assert stated(settings).startswith("the paper's proof for these steps")
+    assert stated(ib.NPGPD(), PROBLEMS["free"]).startswith("the paper's proof")
+    for settings in (ib.NPGPD(kappa=0.01), ib.NPGPD.practical()):
+        assert "does not cover a kappa" in stated(settings)
     assert "some of the policies only" in stated(ib.NPGPD(average="second half"))
     assert "2 constraints" in stated(ib.NPGPD(), QUEUE)
-    sampled_run = prepare(ib.NPGPD(slater=0.2), QUEUE.simulator(), 1000, np.random.default_rng(0))
-    assert sampled_run.guarantee.startswith("none: ")
+
+
+def test_the_theorem_for_samples_is_quoted_only_when_every_condition_holds() -> None:
+    def stated(cmdp: ib.CMDP = PROBLEMS["one constraint"], **changes: Any) -> str:
+        start = prepare(ib.NPGPD(slater=0.2, **changes), cmdp.simulator(), 100_000, np.random.default_rng(0))
+        return start.guarantee
+
+    cmdp = PROBLEMS["one constraint"]
+    start = prepare(ib.NPGPD(slater=0.2, rollouts=3), cmdp.simulator(), 100_000, np.random.default_rng(0))
+    T, patience = start.settings["iterations"], 1 - cmdp.discount
+    gap = 5 / (patience**2 * math.sqrt(T)) + 1 / (patience * 3 * math.sqrt(T))  # as printed, not normalised
+    xi = 0.2 / patience
+    violation = (1 / xi + 5 * xi) / (patience**2 * math.sqrt(T)) + xi / (3 * math.sqrt(T))
+    said = f"reward within {patience * gap:.3g} of the optimum, violation at most {patience * violation:.3g}"
+    assert start.guarantee.startswith("Theorem 4 (NeurIPS 2020)") and start.guarantee.endswith(said)
+    reasons = {
+        "a kappa": {"kappa": 0.01},
+        "steps that differ": {"price_step": "journal"},
+        "a baseline": {"baseline": True},
+        "fewer walks from the start": {"rollouts": 3, "start_rollouts": 2},
+        "some of the policies only": {"average": "second half"},
+        "2 constraints": {"cmdp": QUEUE},
+    }
+    for reason, changes in reasons.items():
+        found = stated(**changes)
+        assert found.startswith("none: ") and reason in found and "; nor" not in found
+    assert "differ from its own" in stated(policy_step=1.0)

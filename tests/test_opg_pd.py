@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,8 @@ import pytest
 
 import inbounds as ib
 from inbounds.algorithms.known import in_scaled_units, known_model
-from inbounds.algorithms.opg_pd import advance_known, find_gradients, prepare_known
+from inbounds.algorithms.opg_pd import advance_known, find_gradients, largest_eta, largest_mismatch, prepare_known
+from inbounds.algorithms.plug_in import iterate_plug_in
 from inbounds.numerics.compiled import interpreted
 from naive_cspda import dense, ragged
 from naive_policy_gradient import opg_pd
@@ -33,9 +36,26 @@ def test_iterates_are_those_of_the_dense_twin(cmdp: ib.CMDP, iterations: int, ka
     settings = ib.OPGPD(eta=0.25, slater=0.4, kappa=kappa)
     state, constants, *_ = prepare_known(settings, scaled, iterations)
     advance_known(state, constants, known_model(scaled), 0, iterations)
-    policy, prices = opg_pd(dense(cmdp), 0.25 * (1.0 - cmdp.discount), kappa, 2.0 / 0.4, iterations)
-    np.testing.assert_allclose(state.policy, policy, rtol=0.0, atol=1e-10)
+    predicted, prices, hatted, hatted_prices = opg_pd(
+        dense(cmdp), 0.25 * (1.0 - cmdp.discount), kappa, 2.0 / 0.4, iterations
+    )
+    np.testing.assert_allclose(state.policy, predicted, rtol=0.0, atol=1e-10)
     np.testing.assert_allclose(state.prices, prices, rtol=0.0, atol=1e-10)
+    for iterate, policy, price in (("hatted", hatted, hatted_prices), ("predicted", predicted, prices)):
+        found, found_prices = iterate_plug_in(replace(settings, iterate=iterate), scaled, iterations)
+        np.testing.assert_allclose(found.probabilities, policy, rtol=0.0, atol=1e-10)
+        np.testing.assert_allclose(found_prices, price, rtol=0.0, atol=1e-10)
+
+
+def test_the_hatted_iterate_is_another_one_and_the_default() -> None:
+    runs = {word: ib.iterate(ragged(1), ib.OPGPD(iterate=word), iterations=20) for word in ("hatted", "predicted")}
+    ends = {word: run.policy.probabilities for word, run in runs.items()}
+    assert np.abs(ends["hatted"] - ends["predicted"]).max() > 1e-4
+    assert runs["hatted"].settings["iterate"] == "hatted"
+    default = ib.iterate(ragged(1), ib.OPGPD(), iterations=20).policy.probabilities
+    np.testing.assert_array_equal(default, ends["hatted"])
+    practical = ib.iterate(ragged(1), ib.OPGPD.practical(), iterations=20).policy.probabilities
+    np.testing.assert_array_equal(practical, ends["predicted"])
 
 
 def test_prices_stay_below_their_bound() -> None:
@@ -158,22 +178,80 @@ def test_the_tightening_follows_the_samples() -> None:
 
 def test_what_is_said_of_a_run() -> None:
     run = ib.learn(QUEUE.simulator(), ib.OPGPD(iterations=5), samples=100)
-    assert run.guarantee == "none: the paper assumes that values are known, not sampled"
-    assert run.settings == {"eta": 0.3, "slater": "of the empirical model", "kappa": 0.0, "iterations": 5}
+    assert run.guarantee == "none: the paper has no samples for OPG-PD"
+    assert run.settings == {
+        "eta": 0.3,
+        "iterate": "hatted",
+        "slater": "of the empirical model",
+        "kappa": 0.0,
+        "iterations": 5,
+    }
     assert "does not cover several constraints" in ib.iterate(QUEUE, ib.OPGPD(), iterations=1).guarantee
     one = ragged(1)  # starts avoid a state
     assert "leaves out states" in ib.iterate(one, ib.OPGPD(), iterations=1).guarantee
-    covered = ib.CMDP(
-        offsets=one.offsets,
-        transition=one.transition,
-        reward=one.reward,
-        constraints=one.constraints,
-        initial=np.full(5, 0.2),
-        discount=one.discount,
-    )
-    assert "at a linear rate, if that is unique" in ib.iterate(covered, ib.OPGPD(), iterations=1).guarantee
-    tightened = ib.iterate(covered, ib.OPGPD(kappa=0.01), iterations=1).guarantee
+    covered, small = replace(one, initial=np.full(5, 0.2)), 1e-4
+    stated = ib.iterate(covered, ib.OPGPD(eta=small), iterations=1).guarantee
+    assert stated.startswith("Theorem 6 of the paper: ") and "have one state visitation (not checked)" in stated
+    tightened = ib.iterate(covered, ib.OPGPD(eta=small, kappa=0.01), iterations=1).guarantee
     assert "the problem tightened by 0.01" in tightened
+    predicted = ib.iterate(covered, ib.OPGPD(eta=small, iterate="predicted"), iterations=1).guarantee
+    assert predicted == "none: the paper's theorem does not cover the predicted iterate"
+
+
+def test_the_step_that_the_theorem_needs() -> None:
+    """kappa_rho by all deterministic policies; the bound by hand; the guarantee on both sides of it, in numbers."""
+    cmdp = in_scaled_units(replace(ragged(1), initial=np.array([0.1, 0.3, 0.2, 0.25, 0.15])))[1]
+    ranges = [range(first, last) for first, last in itertools.pairwise(cmdp.offsets)]
+    times = [
+        np.bincount(cmdp.pairs.states, ib.evaluate(cmdp, ib.Policy.deterministic(cmdp, np.array(chosen))).occupancy)
+        for chosen in itertools.product(*ranges)
+    ]
+    kappa = max((time / cmdp.initial).max() for time in times)
+    assert 1.5 < kappa < 1.0 / 0.1  # neither of the bounds that are known without a solve
+    assert kappa <= largest_mismatch(cmdp) <= kappa + 2e-6
+
+    gamma, patience, A, U = cmdp.discount, 1.0 - cmdp.discount, int(np.diff(cmdp.offsets).max()), 2.0 / 0.4
+    for iota in (2 * kappa**2 * A / patience**6, 8 * gamma**2 * A * kappa * (1 + U**2) / patience**6, 4 / patience**3):
+        assert largest_eta(gamma, A, U, kappa) <= 1.0 / (4.0 * np.sqrt(iota)) * (1.0 + 1e-12)
+    assert largest_eta(gamma, A, U, kappa) == pytest.approx(
+        patience**3 / (4.0 * gamma * np.sqrt(8 * A * kappa * (1 + U**2))), rel=1e-12
+    )
+    assert largest_eta(0.0, 100, 1.0, 1.0) == 1.0 / 400.0 and largest_eta(0.0, 1, 1.0, 8.0) == pytest.approx(
+        1.0 / (4.0 * np.sqrt(2.0) * 8.0), rel=1e-12
+    )
+    allowed = largest_eta(gamma, A, U, kappa) / patience
+    below = ib.iterate(cmdp, ib.OPGPD(eta=allowed * (1 - 1e-5), slater=0.4), iterations=1).guarantee
+    above = ib.iterate(cmdp, ib.OPGPD(eta=allowed * (1 + 1e-5), slater=0.4), iterations=1).guarantee
+    assert below.startswith("Theorem 6")
+    assert f"does not cover eta = {allowed:.3g}: it needs at most {allowed:.3g}" in above
+    assert "eta = 0.3: it needs at most" in ib.iterate(cmdp, ib.OPGPD(), iterations=1).guarantee
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_at_the_theorem_s_step_its_distance_never_grows(seed: int) -> None:
+    """Lemma 19: Theta_{t+1} <= Theta_t, the distance of the hatted iterate and a share of the last step.
+
+    (At this step the linear rate is some millionths an iteration: convergence itself would take too long.)
+    """
+    cmdp = in_scaled_units(ib.zoo.garnet(states=3, actions=2, successors=2, constraints=1, discount=0.3, seed=seed))[1]
+    cmdp, slater = replace(cmdp, initial=np.full(3, 1.0 / 3.0)), ib.slater(cmdp).value
+    best, model = ib.solve(cmdp), known_model(cmdp)
+    eta = largest_eta(0.3, 2, 2.0 / slater, largest_mismatch(cmdp))
+    state, constants, *_, guarantee = prepare_known(ib.OPGPD(eta=eta / 0.7, slater=slater), cmdp, 2_000)
+    assert guarantee.startswith("Theorem 6")
+    time = np.bincount(cmdp.pairs.states, best.occupancy)[cmdp.pairs.states]
+
+    def squared(policy: np.ndarray, other: np.ndarray, prices: np.ndarray, others: np.ndarray) -> float:
+        return float(time @ (policy - other) ** 2 / 0.7 + np.sum((prices - others) ** 2))
+
+    distances = []
+    for t in range(2_000):
+        advance_known(state, constants, model, t, t + 1)
+        distances.append(
+            squared(state.centre, best.policy.probabilities, state.price_centre, best.prices) / 2.0
+            + squared(state.centre, state.policy, state.price_centre, state.prices) / 16.0
+        )
+    assert np.diff(distances).max() <= 1e-11 and distances[-1] < 0.9 * distances[0]
 
 
 @pytest.mark.parametrize(
@@ -187,6 +265,7 @@ def test_what_is_said_of_a_run() -> None:
         ("kappa_multiplier", -1.0),
         ("iterations", 0),
         ("iterations", 2.5),
+        ("iterate", "last"),
     ],
 )
 def test_settings_are_checked_by_name(setting: str, value: Any) -> None:
@@ -196,7 +275,7 @@ def test_settings_are_checked_by_name(setting: str, value: Any) -> None:
 
 def test_settings_are_shown_as_typed() -> None:
     assert repr(ib.OPGPD()) == "OPGPD()"
-    assert repr(ib.OPGPD.practical(eta=0.2)) == "OPGPD(eta=0.2, kappa_multiplier=0.1)"
+    assert repr(ib.OPGPD.practical(eta=0.2)) == "OPGPD(eta=0.2, kappa_multiplier=0.1, iterate='predicted')"
 
 
 def test_too_few_samples_are_refused() -> None:

@@ -346,6 +346,6 @@ def test_what_the_paper_proves_of_a_run() -> None:
     def guarantee(settings: ib.RandomizedPrimalDual) -> str:
         return ib.learn(QUEUE.simulator(), settings, samples=10).guarantee
 
-    assert guarantee(ib.RandomizedPrimalDual()).startswith("the paper's, as we recall it")
+    assert guarantee(ib.RandomizedPrimalDual()).startswith("the paper's, from memory")
     for other in (ib.RandomizedPrimalDual.practical(), ib.RandomizedPrimalDual(beta=0.1)):
         assert guarantee(other).startswith("none: ")

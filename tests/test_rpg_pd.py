@@ -9,7 +9,7 @@ import pytest
 
 import inbounds as ib
 from inbounds.algorithms.known import in_scaled_units, known_model
-from inbounds.algorithms.rpg_pd import advance_known, floored_row, prepare_known
+from inbounds.algorithms.rpg_pd import advance_known, floored_row, prepare_known, theorem_constants
 from inbounds.numerics.compiled import interpreted
 from naive_cspda import dense, ragged
 from naive_policy_gradient import floored_by_bisection, rows, rpg_pd, values
@@ -202,7 +202,7 @@ def test_the_tightening_follows_the_samples_and_tau() -> None:
 
 def test_what_is_said_of_a_run() -> None:
     run = ib.learn(QUEUE.simulator(), ib.RPGPD(iterations=5), samples=100)
-    assert run.guarantee == "none: the paper assumes that values are known, not sampled"
+    assert run.guarantee.startswith("none: the paper's algorithm for samples fits values to walks")
     for practical in (
         ib.learn(QUEUE.simulator(), ib.RPGPD.practical(iterations=5), samples=100),
         ib.iterate(QUEUE, ib.RPGPD.practical(), iterations=1),
@@ -212,7 +212,58 @@ def test_what_is_said_of_a_run() -> None:
     assert "does not cover several constraints" in ib.iterate(QUEUE, ib.RPGPD(), iterations=1).guarantee
     one = ragged(1)
     assert "that falls" in ib.iterate(one, ib.RPGPD.practical(), iterations=1).guarantee
-    assert "down to the order of eta / tau" in ib.iterate(one, ib.RPGPD(), iterations=1).guarantee
+
+
+def test_the_step_that_the_theorem_needs() -> None:
+    """C and C' of Theorem 2 by hand; the guarantee on both sides of eta = 1 / C, in numbers."""
+    one, tau, floor, U = ragged(1), 0.02, 1e-3, 2.0 / 0.4
+    patience, A = 1.0 - one.discount, int(np.diff(one.offsets).max())
+    C, C_prime = theorem_constants(one.discount, A, tau, floor, U)
+    assert pytest.approx((1 + U + tau * np.log(A)) / patience - tau * np.log(floor / A), rel=1e-12) == C
+    assert pytest.approx((1 + tau * U * patience) / patience, rel=1e-12) == C_prime
+    allowed = 1.0 / C / patience
+    for share, covered in ((1.0 - 1e-9, True), (1.0 + 1e-9, False)):
+        settings = ib.RPGPD(eta=share * allowed, tau=tau, floor=floor, slater=0.4)
+        stated = ib.iterate(one, settings, iterations=1).guarantee
+        if covered:
+            assert stated.startswith("Theorem 2 of the paper") and f"down to {C / tau:.3g}," in stated
+        else:
+            assert f"does not cover eta = {allowed:.3g}: it needs at most {allowed:.3g}" in stated
+
+
+def test_theorem_2_holds() -> None:
+    """Its bound on the distance to the regularised saddle point, at steps where the bound says something."""
+    cmdp, tau, eta = in_scaled_units(ragged(1))[1], 1.0, 2e-5
+    d, U, patience = dense(ragged(1)), 2.0 / 0.4, 1.0 - cmdp.discount
+    settings = {"tau": tau, "slater": 0.4, "floor": 1e-3}
+
+    def after(step: float, iterations: list[int]) -> list[tuple[np.ndarray, np.ndarray]]:
+        state, constants, *_ = prepare_known(ib.RPGPD(eta=step / patience, **settings), cmdp, iterations[-1])
+        model, done, found = known_model(cmdp), 0, []
+        for until in iterations:
+            advance_known(state, constants, model, done, until)
+            found.append((state.policy.copy(), state.prices.copy()))
+            done = until
+        return found
+
+    (saddle, best_prices), *_ = after(0.02, [20_000])
+    (same, _), *_ = after(0.01, [40_000])
+    np.testing.assert_allclose(saddle, same, rtol=0.0, atol=1e-9)  # it is the limit, whatever the step
+    choose = (np.arange(len(d.rho))[:, None] == d.state) * saddle
+    time = patience * np.linalg.solve((np.eye(len(d.rho)) - d.gamma * choose @ d.P).T, d.rho)
+
+    def distance(policy: np.ndarray, prices: np.ndarray) -> float:
+        divergence = np.bincount(d.state, saddle * np.log(saddle / policy))
+        return float(time @ divergence / patience + 0.5 * np.sum((prices - best_prices) ** 2))
+
+    C, C_prime = theorem_constants(cmdp.discount, int(np.diff(cmdp.offsets).max()), tau, 1e-3, U)
+    assert eta <= 1.0 / C
+    rest = eta / tau * max(C, C_prime) ** 2
+    times = [1, 1_001, 10_001, 50_001, 200_001]
+    distances = [distance(*one) for one in after(eta, times)]
+    assert rest < 0.5 * distances[0]  # it says something
+    for t, found in zip(times, distances, strict=True):
+        assert found <= np.exp(-eta * tau * (t - 1)) * distances[0] + rest
 
 
 @pytest.mark.parametrize(

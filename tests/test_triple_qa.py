@@ -309,12 +309,12 @@ def test_formulas() -> None:
     found = formulas(96, 2.0, 1_000_000)
     assert found.chi == pytest.approx(100.0) and found.eta == pytest.approx(10.0)
     assert found.iota == pytest.approx(8.0 * math.log(math.sqrt(2.0) * 1e6))
-    assert found.kappa == pytest.approx(2.0 * 9.0 * 2.0 * math.sqrt(96) / 10.0)
+    assert found.kappa == pytest.approx(2.0 * 9.0 * 2.0 * math.sqrt(96 * found.iota) / 10.0)
     start = prepare(ib.TripleQA(), QUEUE.simulator(), 1_000_000, np.random.default_rng(0))
     assert start.settings["frame"] == 10_000 and start.settings["span"] == 2.0 and start.samples == 0
-    assert start.constants.least == pytest.approx(0.5 + 9.0 * 2.0 * math.sqrt(96) / 10.0)
+    assert start.constants.least == pytest.approx(0.5 + 9.0 * 2.0 * math.sqrt(96 * found.iota) / 10.0)
     # eps is below the slack of the queue, 0.1 for utilities, from this number of steps on
-    assert formulas(96, 2.0, 3 * 10**19).kappa / 2.0 > 0.1 > formulas(96, 2.0, 31 * 10**18).kappa / 2.0
+    assert formulas(96, 2.0, 4 * 10**27).kappa / 2.0 > 0.1 > formulas(96, 2.0, 41 * 10**26).kappa / 2.0
 
 
 def test_the_preset_is_what_its_module_says() -> None:

@@ -114,6 +114,9 @@ class Algorithm(NamedTuple):
     sample_complexity: str = ""
     """As in Table 1 of the CSPDA paper, or as the algorithm's own paper states it; logarithms are hidden."""
     violation: str = ""
+    constants: str = "not said"
+    """Where the numbers in its formulas and bounds are from: "paper (which theorem)", read there; "derived here"; or
+    "from memory", not checked against the paper's text."""
     constrained: bool = True
     """False for algorithms that know no constraints: the loop refuses to run them on a problem that has some."""
     known: Known | None = None

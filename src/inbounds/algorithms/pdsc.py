@@ -1,8 +1,8 @@
 """PDSC: the sampling-based primal-dual method of Chen, Dong and Wang.
 
 Yi Chen, Jing Dong, Zhaoran Wang. "A Primal-Dual Approach to Constrained Markov Decision Processes", 2021
-(arXiv 2101.10895). The short name is that of the table of algorithms in the CSPDA paper. The updates below are as we
-recall them, not checked against the paper's text; the rate is from its abstract.
+(arXiv 2101.10895). The short name is that of the table of algorithms in the CSPDA paper. The updates below are from
+memory, not checked against the paper's text; the rate is from its abstract.
 
 Problem
 -------
@@ -23,7 +23,7 @@ Q and J_g are exact on a known model (`ib.iterate`), and unbiased estimates from
 
 Names
 -----
-    code             paper (as we recall it)        code             paper
+    code             paper (from memory)            code             paper
     policy_step      c, in the step of the policy   prices           lambda
     price_step       c, in the step of the prices   action_values    Q of the Lagrangian (estimated)
     slater           phi, in the bound on prices    rollouts         left to the reader
@@ -118,4 +118,5 @@ PDSC.algorithm = walk_algorithm(
     paper="Chen, Dong, Wang (2021)",
     output="weighted average of the iterates",
     sample_complexity="1 / ((1-γ)^4 ε^2), Q given",
+    constants="from memory",
 )

@@ -4,12 +4,13 @@ What `opg_pd` and `rpg_pd` share beside the iterations themselves; both also out
 
 * Following the house rule that values are normalised, the setting `eta` is the step on normalised values: the paper's
   eta is eta * (1 - gamma).
-* Several constraints, each with a price in [0, U]; the paper has one. U is twice the bound 1 / slater on the best
-  prices, so that the optimum is not at the edge.
-* From samples (``ib.learn``) the paper says nothing. Every pair is tried equally often, and `iterations` iterations
-  are made on the empirical model (means of the rewards and margins observed, frequencies of the next states) when a
-  policy is asked for. Practical presets then have kappa = 0.1 / sqrt((1 - gamma) N) for the error of that model: see
-  `empirical.accuracy`.
+* Several constraints, each with a price in [0, U]; the paper has one. U is twice the paper's, the bound 1 / slater on
+  the best prices, so that the optimum is not at the edge. In the paper's constants U takes the place of
+  1 / ((1 - gamma) xi), which bounds the prices there.
+* From samples (``ib.learn``) every pair is tried equally often, and `iterations` iterations are made on the empirical
+  model (means of the rewards and margins observed, frequencies of the next states) when a policy is asked for. The
+  paper has nothing of the kind: for OPG-PD no samples at all, for RPG-PD walks, as the module of that says. Practical
+  presets then have kappa = 0.1 / sqrt((1 - gamma) N) for the error of that model: see `empirical.accuracy`.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def plug_in_iterations(settings: Any, simulator: Simulator) -> int:
 
 
 def prepare_plug_in(
-    settings: Any, simulator: Simulator, samples: int, steps: Sequence[str], bias: float = 0.0
+    settings: Any, simulator: Simulator, samples: int, steps: Sequence[str], guarantee: str, bias: float = 0.0
 ) -> Prepared:
     """As in `Algorithm`; `steps` names the settings to be shown beside those that all such algorithms have."""
     log = log_in_turn(simulator, samples)
@@ -88,7 +89,7 @@ def prepare_plug_in(
         "kappa": tightening(constants, samples // simulator.pairs.n_pairs, simulator.discount),
         "iterations": constants.iterations,
     }
-    return Prepared(log, constants, 0, resolved, "none: the paper assumes that values are known, not sampled")
+    return Prepared(log, constants, 0, resolved, guarantee)
 
 
 def tightening(constants: PlugIn, per_pair: int, discount: float) -> float:
@@ -121,7 +122,9 @@ def last_iterate(state: Any, constants: Any, problem: Any) -> Answer:
     return Answer(Policy(problem.pairs, state.policy), state.prices.copy())
 
 
-def plug_in_algorithm(prepare: Any, prepare_known: Any, advance_known: Any, **facts: Any) -> Algorithm:
+def plug_in_algorithm(
+    prepare: Any, prepare_known: Any, advance_known: Any, extract_known: Any = last_iterate, **facts: Any
+) -> Algorithm:
     """The record of such an algorithm."""
     return Algorithm(
         setting="discounted, known model; here also generative",
@@ -131,6 +134,6 @@ def plug_in_algorithm(prepare: Any, prepare_known: Any, advance_known: Any, **fa
         prepare=prepare,
         advance=advance,
         extract=extract_plug_in,
-        known=Known(prepare_known, advance_known, last_iterate),
+        known=Known(prepare_known, advance_known, extract_known),
         **facts,
     )

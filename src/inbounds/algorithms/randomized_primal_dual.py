@@ -35,8 +35,8 @@ Names
     weights         xi, unnormalised            pair_sums       sums of mu over the steps
     alpha, beta     the same
 
-Confidence: updates and formulas are as we recall them and agree with a public re-implementation; they were not checked
-against the paper's text.
+Updates and formulas are from memory and agree with a public re-implementation; they were not checked against the
+paper's text.
 
 The start
 ---------
@@ -48,7 +48,7 @@ negative.
 
 Guarantee
 ---------
-As we recall it: an eps-optimal policy from about S A / ((1 - gamma)^4 eps^2) samples, when the stationary distributions
+From memory: an eps-optimal policy from about S A / ((1 - gamma)^4 eps^2) samples, when the stationary distributions
 of all policies are within constant factors of one another; in the worst case there are further factors of S. (The
 abstract says the same in words: linear in the number of pairs for ergodic problems.) The first is the figure in Table 1
 of the CSPDA paper, which leaves the condition out.
@@ -190,7 +190,7 @@ def prepare(settings: RandomizedPrimalDual, simulator: Simulator, samples: int, 
 def _guarantee(settings: RandomizedPrimalDual) -> str:
     if settings != RandomizedPrimalDual():
         return "none: the paper's theorems do not cover settings that differ from its formulas"
-    return "the paper's, as we recall it: near-optimal when all policies' stationary distributions are alike"
+    return "the paper's, from memory: near-optimal when all policies' stationary distributions are alike"
 
 
 @compiled
@@ -303,6 +303,7 @@ RandomizedPrimalDual.algorithm = Algorithm(
     output="average of the policies",
     sample_complexity="SA / ((1-γ)^4 ε^2)",
     violation="no constraints",
+    constants="from memory, as in a public re-implementation",
     constrained=False,
     prepare=prepare,
     advance=advance,

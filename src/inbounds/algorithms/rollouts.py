@@ -95,7 +95,7 @@ class WalkSettings(Settings):
     slater: float | None = field(default=None, metadata=checks.SHARE)
     kappa: float | str = field(default=0.0, metadata=checks.or_word("shrinking", checks.TIGHTENING))
     policy_step: float | str | None = None  # each has its own
-    price_step: float | None = None
+    price_step: float | str | None = None
     rollouts: int = field(default=1, metadata=checks.WHOLE)
     start_rollouts: int | None = field(default=None, metadata=checks.WHOLE)
     baseline: bool = field(default=False, metadata=checks.SWITCH)

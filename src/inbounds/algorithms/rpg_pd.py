@@ -5,7 +5,7 @@ Methods for Constrained MDPs", NeurIPS 2023. Equation (6).
 
 Problem
 -------
-The model is known, so the values of every policy are: no samples. In scaled units (reward r in [0, 1], margins g_i in
+The model is known, and so are the values of every policy. In scaled units (reward r in [0, 1], margins g_i in
 [-1, 1]), with values V that are discounted sums, find the saddle point
 
     max over policies pi, min over prices u in [0, U] of
@@ -37,17 +37,32 @@ Names
 
 Guarantee
 ---------
-The distance to the regularised saddle point shrinks as exp(-eta tau t), down to the order of eta / tau; with tau and
-eta both powers of the target, the last iterate is within it after 1 / target^6 iterations, up to logarithms. Tightened
-by kappa of the order of the target, it is in bounds. The equation's number was checked against the authors' public
-code; the equations and this statement are as we recall them, not checked against the paper's text.
+Theorem 2, for one constraint: with KL the divergence of pi_t from the regularised saddle point's policy, weighted by
+the time that this spends in each state, the distance Phi_t = KL / (1 - gamma) + (u_t - u*)^2 / 2 shrinks,
+
+    Phi_{t+1} <= exp(-eta tau t) Phi_1 + eta / tau max(C, C')^2    if    eta <= 1 / C,
+    C = (1 + U + tau log A) / (1 - gamma) - tau log(e0 / A),    C' = 1 / (1 - gamma) + tau U
+
+(`theorem_constants`; the paper's interval of prices ends at U = 1 / ((1 - gamma) xi)). With eta = Theta(eps^4), tau =
+Theta(eps^2) and e0 = eps the last iterate is within eps of the optimum, and so is its violation, after an order of
+log(1 / eps)^2 / eps^6 iterations (Corollary 3); tightened by an amount of that order it is in bounds. A run checks the
+step, and says how large the last term is: at practical steps it is beyond any distance there is, and proves nothing.
+
+Samples
+-------
+The paper has them, in appendix C.9: Algorithm 1 makes K steps of stochastic gradient descent an iteration, for a linear
+fit of Q from walks of geometric length, and one more walk for V_g. Corollary 18: to the bound above, with W for the
+size of the fit and C = 2 W / (1 - gamma), come terms of the order of 1 / (tau sqrt(K)) and of the bias of the fit; for
+eps it takes K of the order of 1 / eps^8 in each of the 1 / eps^6 iterations. Ours, the same iterations on the empirical
+model, is another algorithm, and the corollary does not cover it.
 
 Departures
 ----------
-* The constants of eta, tau and e0 in the paper's theorem are not known to us: the defaults are ours.
+* The defaults of eta, tau and e0 are ours: the paper gives orders, and the bound on eta.
 * eta and tau may fall with the iterations, as (t + 3)^-power. With eta = (t + 3)^-0.53 and tau = (t + 3)^-0.4, not
   normalised, they are those of the public code of a later, anytime method (Kitamura et al. 2024).
-* Normalised steps, several constraints, and samples instead of values: see `inbounds.algorithms.plug_in`.
+* Normalised steps, several constraints, the interval of prices, and samples instead of values: see
+  `inbounds.algorithms.plug_in`.
 
 Practical preset
 ----------------
@@ -170,7 +185,7 @@ def prepare_known(settings: RPGPD, model: CMDP, iterations: int) -> Prepared:
         values=np.zeros((1 + n_constraints, model.n_states)),
     )
     resolved = {name: getattr(settings, name) for name in _STEPS} | {"slater": slater, "kappa": kappa}
-    return Prepared(state, constants, 0, resolved, _guarantee(settings, model))
+    return Prepared(state, constants, 0, resolved, _guarantee(settings, model, constants))
 
 
 def regularisation_kappa(settings: RPGPD, discount: float, iterations: int) -> float:
@@ -179,14 +194,26 @@ def regularisation_kappa(settings: RPGPD, discount: float, iterations: int) -> f
     return min(settings.expected_price * (1.0 - discount) * last_tau, 1.0)
 
 
-def _guarantee(settings: RPGPD, model: CMDP) -> str:
+def theorem_constants(
+    discount: float, n_actions: int, tau: float, floor: float, price_bound: float
+) -> tuple[float, float]:
+    """C and C' of Theorem 2."""
+    most = (1.0 + price_bound + tau * math.log(n_actions)) / (1.0 - discount) - tau * math.log(floor / n_actions)
+    return most, 1.0 / (1.0 - discount) + tau * price_bound
+
+
+def _guarantee(settings: RPGPD, model: CMDP, constants: Constants) -> str:
+    eta, tau, n_actions = constants.eta, constants.tau, int(np.diff(model.offsets).max())
+    both = theorem_constants(model.discount, n_actions, tau, constants.floor, constants.price_bound)
+    allowed = 1.0 / (both[0] * (1.0 - model.discount))  # as a setting: on normalised values
     return guarantee_unless(
         {
             "several constraints": model.n_constraints > 1,
             "a step size or regularisation that falls": settings.eta_power > 0.0 or settings.tau_power > 0.0,
+            f"eta = {settings.eta:.3g}: it needs at most {allowed:.3g}": settings.eta > allowed,
         },
-        "the paper's theorem on RPG-PD: the last iterate converges to the regularised saddle point, as "
-        "exp(-eta tau t) down to the order of eta / tau, with constants that depend on the problem (not checked)",
+        f"Theorem 2 of the paper: the distance of the last iterate to the regularised saddle point shrinks as "
+        f"exp(-{eta * tau:.3g} t), down to {eta / tau * max(both) ** 2:.3g}, if the Slater constant is right",
     )
 
 
@@ -257,7 +284,8 @@ def floored_row(logs: Floats, policy: Floats, first: int, last: int, floor: floa
 
 def prepare(settings: RPGPD, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     bias = regularisation_kappa(settings, simulator.discount, plug_in_iterations(settings, simulator))
-    return prepare_plug_in(settings, simulator, samples, _STEPS, bias)
+    guarantee = "none: the paper's algorithm for samples fits values to walks; this one iterates on an empirical model"
+    return prepare_plug_in(settings, simulator, samples, _STEPS, guarantee, bias)
 
 
 RPGPD.algorithm = plug_in_algorithm(
@@ -267,4 +295,5 @@ RPGPD.algorithm = plug_in_algorithm(
     name="RPG-PD",
     paper="Ding, Wei, Zhang, Ribeiro (NeurIPS 2023)",
     sample_complexity="1 / ε^6 iterations",
+    constants="paper (Theorem 2); the default steps are ours",
 )

@@ -39,14 +39,15 @@ Names
     frame       K^(2/3)                             chi, eta, iota  the same
 
 The paper's settings for K steps are chi = K^(1/3), eta = K^(1/6), iota = 8 log(sqrt(2) K), frames of K^(2/3) steps and
-eps = 9 span sqrt(S A) / K^(1/6), from the text of the paper that the authors keep with their code. Its discount,
+eps = 9 span sqrt(S A iota) / K^(1/6): Algorithm 1 and Theorem 1, in the text of the paper that the authors keep with
+their code. (Theorem 1 prints iota = 32 log(sqrt(2) K); the bonus is proved with the 8 of the algorithm.) Its discount,
 1 - K^(-1/6), is replaced by the problem's own, and the span by the most it can be, 1 / (1 - gamma).
 
 Guarantee
 ---------
-For the average reward, with one constraint of slack delta, and K so large that eps is small against delta: regret
+Theorem 1, for the average reward, with one constraint of slack delta, and K so large that eps <= delta / 2: regret
 O~( sqrt(S A) span K^(5/6) / delta ), and no violation. Nothing is proved for discounted problems. **The defaults are of
-no use in practice.** On the queue of the CSPDA paper eps falls below the slack only after 3 * 10^19 steps; and as long
+no use in practice.** On the queue of the CSPDA paper eps falls below the slack only after 4 * 10^27 steps; and as long
 as the bonus is above 1, Qhat and Chat stay at H and the actions are drawn at random. `inbounds algorithms` quotes the
 sample complexity of Triple-Q, from Table 1 of the CSPDA paper, which does not list Triple-QA.
 
@@ -179,11 +180,12 @@ class Formulas(NamedTuple):
 
 
 def formulas(n_pairs: int, span: float, steps: int) -> Formulas:
+    iota = 8.0 * math.log(math.sqrt(2.0) * steps)
     return Formulas(
         chi=steps ** (1.0 / 3.0),
         eta=steps ** (1.0 / 6.0),
-        iota=8.0 * math.log(math.sqrt(2.0) * steps),
-        kappa=2.0 * 9.0 * span * math.sqrt(n_pairs) / steps ** (1.0 / 6.0),
+        iota=iota,
+        kappa=2.0 * 9.0 * span * math.sqrt(n_pairs * iota) / steps ** (1.0 / 6.0),
     )
 
 
@@ -411,6 +413,7 @@ TripleQA.algorithm = Algorithm(
     output="average over the steps",
     sample_complexity="(SA)^2.5 / ((1-γ)^18.5 ε^5), Triple-Q",
     violation="zero, for large K",
+    constants="paper (Algorithm 1 and Theorem 1, for the average reward)",
     prepare=prepare,
     advance=advance,
     extract=extract,

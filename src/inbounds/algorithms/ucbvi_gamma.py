@@ -1,8 +1,8 @@
 """UCBVI-gamma: optimistic value iteration along one trajectory of a discounted problem without constraints.
 
 Jiafan He, Dongruo Zhou, Quanquan Gu. "Nearly Minimax Optimal Reinforcement Learning for Discounted MDPs", NeurIPS 2021.
-The form of the algorithm and the bonus are as we recall them, not checked against the paper's text; the regret is
-checked against its abstract.
+The form of the algorithm and the bonus are from memory, not checked against the paper's text; the regret is checked
+against its abstract.
 
 Problem
 -------
@@ -87,7 +87,7 @@ from inbounds.problem.simulator import Simulator
 
 @dataclass(frozen=True, repr=False)
 class UCBVIGamma(Settings):
-    """Settings of UCBVI-gamma. Every default is the paper's, as we recall it; None stands for its formula.
+    """Settings of UCBVI-gamma. Every default is the paper's, from memory; None stands for its formula.
 
     For problems without constraints: ``cmdp.unconstrained()`` drops them.
 
@@ -326,6 +326,7 @@ UCBVIGamma.algorithm = Algorithm(
     output="greedy policy of the last values",
     sample_complexity="SA / ((1-γ)^3 ε^2)",
     violation="no constraints",
+    constants="from memory",
     constrained=False,
     prepare=prepare,
     advance=advance,

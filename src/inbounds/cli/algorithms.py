@@ -10,7 +10,7 @@ from inbounds.cli.arguments import json_option
 from inbounds.cli.printing import print_json, print_table
 
 _HEADERS = {"sample_complexity": "samples, O~"}
-_FACTS = ("name", "paper", "setting", "needs", "output", "sample_complexity", "violation")
+_FACTS = ("name", "paper", "setting", "needs", "output", "sample_complexity", "violation", "constants")
 
 
 @click.command("algorithms")
@@ -24,7 +24,8 @@ def command(name: str | None, table1: bool, as_json: bool) -> None:
 
     Sample complexity and violation are orders of magnitude, as in Table 1 of the CSPDA paper or, for later
     algorithms, in their own: S states, A actions, discount γ, accuracy ε; logarithms and other constants are hidden.
-    --table1 derives that table, with a name the one row, step by step.
+    --table1 derives that table, with a name the one row, step by step. Constants: whether the numbers in an algorithm's
+    steps and bounds were read in its paper, are derived here, or are from memory.
 
     \b
     Examples
@@ -54,7 +55,13 @@ def command(name: str | None, table1: bool, as_json: bool) -> None:
     if as_json:
         print_json(**facts)
     elif name is None:
-        for columns in (("paper",), ("setting",), ("needs", "output"), ("sample_complexity", "violation")):
+        for columns in (
+            ("paper",),
+            ("setting",),
+            ("needs", "output"),
+            ("sample_complexity", "violation"),
+            ("constants",),
+        ):
             header = ("algorithm", *(_HEADERS.get(column, column) for column in columns))
             print_table(header, [(key, *(str(fact[column]) for column in columns)) for key, fact in facts.items()])
             click.echo()
