@@ -277,11 +277,13 @@ class Discounted(Criterion):
         return y if centred is None or self.upper_bound(reward, y) < self.upper_bound(reward, centred) else centred
 
     def _refined_densely(self, stages: Floats, moves: Floats, visits: Floats) -> Floats:
+        """What is missing is made of differences: next to a discount of 1, the values themselves would drown it."""
         gains, inverse = stages.T, visits / self.unit
         values: Any = inverse @ gains
         for _ in range(2):
             values = values - self.initial @ values
-            missing = gains + moves @ values - values
+            differences = values[None, :, :] - values[:, None, :]  # [S, S, J]
+            missing = gains - self.unit * values + np.einsum("st,stj->sj", moves, differences)
             values = values + inverse @ (missing - self.initial @ missing)
         return np.ascontiguousarray((values - self.initial @ values).T)
 

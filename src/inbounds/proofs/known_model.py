@@ -108,10 +108,10 @@ _ROOMY = 1e-5
 """With less to spare than this, what the solver came by is not enough, and the safest policy is looked for."""
 
 _RATIONAL_ENTRIES = 300
-"""Up to this many, a policy that misses its bounds by a hair in floating point is tried in rationals too: 50 ms."""
+"""Up to this many, a policy that misses its bounds in floating point is tried in rationals too: 50 ms."""
 
 _HAIR = 1e-9
-"""Relative to the largest margin."""
+"""What rounding takes of a margin, relative to the largest, unless the chain hardly mixes."""
 
 _NEVER = 1e-15
 """A time per place so short may be none at all."""
@@ -224,14 +224,21 @@ def certified(cmdp: CMDP, found: Mixture, *, method: str, progress: ProofProgres
     upper = _bounded_upper(cmdp, prices, values, 1.0)
     count.add()
     vectors: Floats | None = None
+    small = cmdp.reward.size <= _RATIONAL_ENTRIES
+
+    def least_missing(lowers: list[float]) -> float:
+        return float(np.max(-np.array(lowers[1:]) / scales, initial=0.0))
+
     while True:
         spent = found.occupancy
         if weight > 0.0 and safer is not None:
             spent = (1.0 - weight) * found.occupancy + weight * safer.occupancy
         followed = _followed(cmdp, spent, found)
         vectors = _vectors(cmdp, followed, vectors, count)
-        lowers = _bounded_lowers(cmdp, followed.taken, vectors, count)
-        missing = float(np.max(-np.array(lowers[1:]) / scales, initial=0.0))
+        lowers, kind = _bounded_lowers(cmdp, followed.taken, vectors, count), "rounding-bounded"
+        if small and not least_missing(lowers) <= _HAIR:  # next to a discount of 1 all that is left is rounding
+            lowers, kind = _exact_lowers(cmdp, followed.taken, vectors), "exact"
+        missing = least_missing(lowers)
         if not 0.0 < missing < np.inf or weight >= 1.0:
             break
         safer = _safer(asked, found) if safer is None else safer
@@ -240,11 +247,11 @@ def certified(cmdp: CMDP, found: Mixture, *, method: str, progress: ProofProgres
         # Rounding ate more of the margin than was there: then a little more of the safer occupancy.
         weight = min(max(2.0 * weight, weight + 1.5 * missing / safer.room), 1.0)
         count.again(2 * (1 + cmdp.n_constraints))
-    proof, kind = Proof(cmdp.criterion, followed.taken, vectors[1:], vectors[0], prices, values), "rounding-bounded"
-    if 0.0 < missing <= _HAIR and cmdp.reward.size <= _RATIONAL_ENTRIES:
-        exact = _exact_lowers(cmdp, followed.taken, vectors)
-        if min(exact[1:]) >= 0.0:
-            lowers, upper, kind = exact, _exact_upper(cmdp, prices, values, 1.0), "exact"
+    proof = Proof(cmdp.criterion, followed.taken, vectors[1:], vectors[0], prices, values)
+    if small and missing > 0.0 and min((exact := _exact_lowers(cmdp, followed.taken, vectors))[1:]) >= 0.0:
+        lowers, kind = exact, "exact"
+    if kind == "exact":
+        upper = _exact_upper(cmdp, prices, values, 1.0)
     certificate = _certificate(cmdp, lowers, upper, proof, kind)
     if not certificate.in_bounds:
         note = "rounding bounded; no policy is known with a margin to spare in every constraint"
