@@ -108,12 +108,12 @@ class Infeasible(Exception):
 
 
 class Stopped(Exception):
-    """A limit was reached before any policy in bounds was known: the problem is not solved, nor proved infeasible.
+    """No policy in bounds is known, nor a proof that there is none: a limit came first, or rounding got in the way.
 
     Attributes
     ----------
     status : str
-        The limit: "time limit" or "iteration limit".
+        The limit, "time limit" or "iteration limit"; or "stalled": floating point has not the digits for this problem.
     partial : Partial
         What is known: bounds on the optimum, the policy closest to being in bounds with its margins, and how many
         unconstrained problems were solved. ``ib.solve(problem, resume=error.partial)`` goes on from there.
@@ -137,6 +137,11 @@ class Stopped(Exception):
 
     def __str__(self) -> str:
         known = self.partial
+        if self.status == "stalled":
+            return (
+                "no policy in bounds was found, nor a proof that there is none: the numbers of this problem are too "
+                "far apart for floating point, or its bounds only just cannot be met; relax them a little, or rescale"
+            )
         if known is None or not known.unconstrained_solves:
             return f"{self.status} reached before anything was known; allow more"
         return (

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from inbounds.criteria.evaluation import within_rounding
 from inbounds.errors import Stopped
 from inbounds.exact.bundle import GapProgress
 from inbounds.exact.limits import TIME, Limits, Partial, state_to_resume
@@ -76,7 +77,8 @@ def solve(
         When no policy is in bounds: with the proof, the constraints that conflict, and how far each bound would have to
         be relaxed.
     Stopped
-        When a limit was reached before any policy in bounds was known.
+        When a limit was reached before any policy in bounds was known; or when floating point has too few digits for
+        the problem: neither such a policy was found, nor a proof that there is none.
 
     Examples
     --------
@@ -111,6 +113,8 @@ def solve(
         elif method == "auto" and by == "lp":
             best = _better(problem, best, tolerance, limits)
         if best.status == OPTIMAL:
+            if not best.in_bounds and not within_rounding(best.margins, best.margin_scales):
+                raise Stopped(STALLED)
             allowed = 1.01 * gap_allowed(well_scaled(problem), best.upper_bound, tolerance)
             return replace(best, status=UNPROVED if not best.in_bounds else OPTIMAL if best.gap <= allowed else STALLED)
         return replace(best, partial=known(best.status))

@@ -282,7 +282,12 @@ def judge_frontier(truth: Truth, curve: Any, k: int, complaints: Complaints, str
         relaxed = [[m + by for m in margin] for margin, by in zip(margins, amounts, strict=True)]
         most = rationals.best(model, model.reward, relaxed)
         wrong(
-            most is not None and Fraction(solution.reward) <= most + truth.size * loose,
+            (most is not None and Fraction(solution.reward) <= most + truth.size * loose)
+            or (
+                solution.status == "not proved"
+                and not solution.in_bounds
+                and (rationals.best(model, [], margins, truth.scales) or 0) <= PROVABLE
+            ),
             "frontier point above optimum",
             f"bound {bound!r}: {solution.reward!r} > {float(most or 0)!r}",
         )
@@ -318,7 +323,8 @@ def judge(
                 not truth.feasible, "false Infeasible"
             )
         except Exception as error:
-            if not refusable or type(error).__module__ != "inbounds.errors":
+            undecided = isinstance(error, ib.Stopped) and error.status == "stalled" and truth.doubtful
+            if not (refusable or undecided) or type(error).__module__ != "inbounds.errors":
                 raise type(error)(f"[{what}] {error}").with_traceback(error.__traceback__) from None
             tried["refused"] += 1
         else:

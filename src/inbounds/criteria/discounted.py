@@ -276,15 +276,29 @@ class Discounted(Criterion):
         centred = self.solve(np.array(reward), 0.0).centred
         return y if centred is None or self.upper_bound(reward, y) < self.upper_bound(reward, centred) else centred
 
+    def upper_bound(self, reward: Floats, y: Floats) -> float:
+        """As in the contract; by differences where 1 / (1 - d) would multiply the rounding of the values themselves."""
+        if not self.unit < _DELICATE:
+            return super().upper_bound(reward, y)
+        (layer,) = self.layers
+        moves, at = layer.transition, y[self.places]
+        rows = np.repeat(np.arange(len(at)), np.diff(moves.indptr))
+        drift = np.bincount(rows, moves.data * (y[moves.indices] - at[rows]), len(at))
+        excess = reward - at + (self.discount / self.unit) * drift
+        return float(np.sum(self.initial * y) + np.max(excess))
+
     def _refined_densely(self, stages: Floats, moves: Floats, visits: Floats) -> Floats:
-        """What is missing is made of differences: next to a discount of 1, the values themselves would drown it."""
-        gains, inverse = stages.T, visits / self.unit
-        values: Any = inverse @ gains
+        """What is missing is made of differences: next to a discount of 1, the values themselves would drown it.
+
+        For the same reason the average over time is taken off the right-hand sides: so the values have the mean zero.
+        """
+        gains, inverse, time = stages.T, visits / self.unit, self.initial @ visits
+        values: Any = inverse @ (gains - time @ gains)
         for _ in range(2):
             values = values - self.initial @ values
             differences = values[None, :, :] - values[:, None, :]  # [S, S, J]
             missing = gains - self.unit * values + np.einsum("st,stj->sj", moves, differences)
-            values = values + inverse @ (missing - self.initial @ missing)
+            values = values + inverse @ (missing - time @ missing)
         return np.ascontiguousarray((values - self.initial @ values).T)
 
     def _refined(

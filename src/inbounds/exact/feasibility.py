@@ -123,24 +123,37 @@ def slater_within(cmdp: CMDP, limits: Limits, *, scaled: bool = False, tolerance
     criterion, margins, scales = criterion_of(asked), flat_margins(asked), asked.margin_scales
     units = cmdp.margin_scales if scaled else np.ones(cmdp.n_constraints)
     found = _safest(asked, units, tolerance, limits)
-    prices = found.prices / units
-    proof = criterion.sharpened(np.einsum("k,kn->n", prices, margins), found.value_function)
+
+    def bound(weights: Floats, value_function: Floats) -> tuple[float, Floats, Floats]:
+        """What weights [K] of the scaled margins prove: the upper bound, what they combine to [N], its values."""
+        proof = criterion.sharpened(np.einsum("k,kn->n", weights / units, margins), value_function)
+        values = raised(cmdp, asked, weights / units, proof, reward_weight=0.0)
+        combined = np.einsum("k,kn->n", weights / units, flat_margins(cmdp))
+        return criterion.upper_bound(combined, values), combined, values
+
+    upper, combined, values = bound(found.prices, found.value_function)
     spent, _ = criterion.linked(found.occupancy, lambda: found.occupancy, tolerance, margins / scales[:, None])
-    values = raised(cmdp, asked, prices, proof, reward_weight=0.0)
-    combined = np.einsum("k,kn->n", prices, flat_margins(cmdp))
     question = cmdp.asking(reward=combined.reshape(cmdp.shape), constraints=())
     taken = policy_of(question, where_reached(cmdp, spent), np.empty(0), values)
     judged = values_of(asked, criterion.time_at_entries(criterion.follow(taken)))
     value = float(np.min(np.minimum(judged["margins"], scales) / units))  # no margin is larger, but by rounding
-    upper = criterion.upper_bound(combined, values)
-    status, size = found.status, float(np.sum(found.prices * scales / units))
-    if status == OPTIMAL and upper - value > 2.0 * max(tolerance, 1e-9) * max(abs(upper), size):
-        status = STALLED
+    weights = found.prices
+
+    def is_wide() -> bool:
+        return upper - value > 2.0 * max(tolerance, 1e-9) * max(abs(upper), float(np.sum(weights * scales / units)))
+
+    if found.status == OPTIMAL and is_wide():  # margins far apart in size: perhaps one constraint alone decides
+        for alone in np.eye(cmdp.n_constraints):
+            best = criterion.solve(np.einsum("k,kn->n", alone / units, margins), 0.0, deadline=limits.deadline)
+            proved, _, by = bound(alone, best.value_function)
+            if proved < upper:
+                upper, weights, values = proved, alone, by
+    status = STALLED if found.status == OPTIMAL and is_wide() else found.status
     return Slater(
         value=value,
         policy=Policy(cmdp.pairs, taken.reshape(cmdp.shape)),
         upper_bound=upper,
-        prices=freeze(found.prices),
+        prices=freeze(weights),
         value_function=freeze(values.reshape(places)),
         status=status,
     )
@@ -207,17 +220,21 @@ def spare_occupancy(problem: CMDP, found: Mixture, enough: float = 0.0) -> Float
     """An occupancy [N] with a margin to spare in every constraint: what the solver came by, or the safest there is.
 
     The former if its least margin, relative to the largest, is more than `enough`. None when no policy is known to have
-    one.
+    one. Linked, as policies of long-run averages have to be: a little of one that falls apart makes another fall apart.
     """
     if problem.n_constraints == 0:
         return found.spare
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
+
+    def linked(occupancy: Floats) -> Floats:
+        return criterion_of(problem).linked(occupancy, lambda: None, _NOISE, scaled)[0]
+
     if found.spare is not None and float(np.min(np.sum(found.spare * scaled, axis=1))) > enough:
-        return found.spare
+        return linked(found.spare)
     safest = _safest(problem, problem.margin_scales, 1e-10)
     known = [occupancy for occupancy in (found.spare, safest.occupancy) if occupancy is not None]
     best = max(known, key=lambda occupancy: float(np.min(np.sum(occupancy * scaled, axis=1))))
-    return where_reached(problem, best) if safest.upper_bound > 0.0 else None
+    return linked(where_reached(problem, best)) if safest.upper_bound > 0.0 else None
 
 
 def infeasible(problem: CMDP, proof: Slater, attempt: Callable[[CMDP], Mixture | Slater]) -> Infeasible:

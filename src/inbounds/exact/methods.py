@@ -16,7 +16,7 @@ from inbounds.exact.bundle import Bundle, GapProgress, Round
 from inbounds.exact.feasibility import PROGRAM_ENTRIES, Slater, infeasible, slater_within, spare_occupancy
 from inbounds.exact.limits import NO_LIMITS, TIME, Limits
 from inbounds.exact.lp import occupancy_lp, vertex_near
-from inbounds.exact.mixture import OPTIMAL, Mixture, Units, flat_margins
+from inbounds.exact.mixture import OPTIMAL, STALLED, Mixture, Units, flat_margins
 from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
 from inbounds.exact.solution import Solution, assemble
 from inbounds.inputs import positive
@@ -130,9 +130,7 @@ def _attempt(
         # Discounts, or probabilities, beyond what HiGHS can tell from 1, or from 0.
         return _attempt(problem, "bundle", tolerance, limits, progress, watch)
     if program is None:
-        if late:
-            raise Stopped(TIME)
-        raise RuntimeError('HiGHS found no optimum of a feasible problem; take the method "bundle"')
+        raise Stopped(TIME if late else STALLED)
     return _linked(problem, program, tolerance), "lp"
 
 

@@ -21,12 +21,13 @@ from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import ROUNDING
 from inbounds.errors import InvalidInput, Stopped
+from inbounds.exact.feasibility import spare_occupancy
 from inbounds.exact.limits import Limits, Partial, state_to_resume
 from inbounds.exact.methods import best_mixture
-from inbounds.exact.mixture import OPTIMAL, Mixture, flat_margins
+from inbounds.exact.mixture import OPTIMAL, STALLED, UNPROVED, Mixture, flat_margins
 from inbounds.exact.path import Path, Place
 from inbounds.exact.reachable import require_sizes, well_scaled
-from inbounds.exact.solution import Solution, assemble
+from inbounds.exact.solution import Solution, assemble, policy_of
 from inbounds.inputs import is_whole, whole_number
 from inbounds.problem.cmdp import CMDP
 
@@ -35,6 +36,9 @@ _FLAT_SHARE = 0.15
 
 _EDGE = 1e-4
 """The frontier ends this share of its length before the last bound that can be met: there the price may be infinite."""
+
+_SHARES = np.geomspace(1e-9, 1.0, 28)
+"""Of a safer policy, tried in turn where one that is best by its occupancy is out of bounds when it is followed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -239,7 +243,9 @@ class _Walk:
             best = self._whole(without.asking(reward=cmdp.margins[k]))
             solves += free.unconstrained_solves + best.unconstrained_solves
             free = free._replace(prices=np.insert(free.prices, k, 0.0))
-        return _Ends(free, free.value(margins[k]), best.value(margins[k]), path, solves)
+        # What a policy keeps when it is followed: next to a discount of 1, its occupancy has fewer digits.
+        loose, tight = (_followed_value(cmdp, end, margins[k], tolerance) for end in (free, best))
+        return _Ends(free, min(loose, free.value(margins[k])), min(tight, best.value(margins[k])), path, solves)
 
     def _tightened(self) -> Floats:
         """How much tighter than given the bound is at each point, [P]."""
@@ -259,13 +265,13 @@ class _Walk:
         if found is not None and found.in_bounds:
             return found, 0
         alone, by = best_mixture(there, tolerance=self.tolerance, limits=self.limits._replace(iterations=None))
-        if alone.status != OPTIMAL:
+        if alone.status not in (OPTIMAL, STALLED):
             raise Stopped(alone.status)
-        return assemble(there, alone, method=by), alone.unconstrained_solves
+        return _brought_in(there, alone, by), alone.unconstrained_solves
 
     def _whole(self, problem: CMDP) -> Mixture:
         found, _ = best_mixture(problem, tolerance=self.tolerance, limits=self.limits)
-        if found.status != OPTIMAL:
+        if found.status not in (OPTIMAL, STALLED):
             raise Stopped(found.status)
         return found
 
@@ -298,10 +304,30 @@ class _Walk:
         )
 
 
+def _followed_value(problem: CMDP, mixture: Mixture, signal: Floats, tolerance: float) -> float:
+    """The value of a signal [N] under the policy of a mixture."""
+    criterion, question = criterion_of(problem), problem.asking(constraints=())
+    spent, _ = criterion.linked(mixture.occupancy, lambda: None, tolerance, np.empty((0, len(signal))))
+    taken = policy_of(question, spent, np.empty(0), mixture.value_function)
+    return float(np.sum(criterion.time_at_entries(criterion.follow(taken)) * signal))
+
+
 def _assembled(problem: CMDP, mixture: Mixture, tolerance: float) -> Solution:
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
     spent, linked = criterion_of(problem).linked(mixture.occupancy, lambda: None, tolerance, scaled)
     return assemble(problem, mixture._replace(occupancy=spent, linked=linked), method="path")
+
+
+def _brought_in(problem: CMDP, found: Mixture, method: str) -> Solution:
+    """The policy of a mixture; with so much of a safer one that it is in bounds, where it hardly mixes and is not."""
+    solution = assemble(problem, found, method=method)
+    spare = None if solution.in_bounds else spare_occupancy(problem, found)
+    for share in _SHARES if spare is not None else ():
+        mixed = found._replace(occupancy=(1.0 - share) * found.occupancy + share * spare, status=STALLED)
+        solution = assemble(problem, mixed, method=method)
+        if solution.in_bounds:
+            break
+    return solution if solution.in_bounds else replace(solution, status=UNPROVED)
 
 
 def _position(cmdp: CMDP, constraint: Any) -> int:
