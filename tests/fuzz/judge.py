@@ -323,7 +323,9 @@ def judge(
                 not truth.feasible, "false Infeasible"
             )
         except Exception as error:
-            undecided = isinstance(error, ib.Stopped) and error.status == "stalled" and truth.doubtful
+            undecided = (
+                isinstance(error, ib.Stopped) and error.status == "stalled" and (truth.doubtful or not truth.feasible)
+            )
             if not (refusable or undecided) or type(error).__module__ != "inbounds.errors":
                 raise type(error)(f"[{what}] {error}").with_traceback(error.__traceback__) from None
             tried["refused"] += 1
