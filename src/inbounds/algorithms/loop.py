@@ -170,7 +170,7 @@ def visit(
 
     try:
         for checkpoint in counts[len(last.reached) :]:
-            if pace.pieces(advance, keep, last.done, checkpoint) < checkpoint:
+            if pace.pieces(advance, keep, last.done, checkpoint, going_on=True) < checkpoint:
                 return ended("time limit")
             last = last._replace(reached=(*last.reached, last.done), answers=(*last.answers, extract(state)))
             if pace.over and checkpoint < counts[-1]:
