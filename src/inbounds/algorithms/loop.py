@@ -160,6 +160,7 @@ def visit(
             samples=freeze(np.zeros_like(counted)) if iterations else counted,
             policies=tuple(answer.policy for answer in answers),
             seconds=seconds,
+            scaling=scaling,
             settings=last.begun.settings,
             guarantee=last.begun.guarantee,
             averages_at=tuple(answer.averages.in_user_units(scaling, discount) for answer in answers),

@@ -51,7 +51,7 @@ def command(seeds: int, samples: int, jobs: int | None, output: Path | None, as_
             print_table(
                 (problem, "T", *(name.replace("_", " ") for name in columns)),
                 [
-                    (row["arm"].removeprefix("kappa, "), f"{row['samples']:,}", *(_shown(row, name) for name in columns))
+                    (row["arm"].removeprefix("kappa, "), f"{row['samples']:,}", *(_shown(row, one) for one in columns))
                     for row in rows
                     if row["problem"] == problem
                 ],
