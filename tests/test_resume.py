@@ -108,7 +108,7 @@ def test_ctrl_c_between_pieces_of_compiled_kernels_loses_nothing(name: str) -> N
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name].algorithm.known is not None])
 def test_iterations_on_a_known_model_are_resumed(name: str) -> None:
     settings, cmdp = next(iter(CASES[name].values())), ragged(2)
-    arguments = {"iterations": 60, "checkpoints": [7, 30]}
+    arguments = {"iterations": 60, "checkpoints": [7, 30, 45]}
     unbroken = ib.iterate(cmdp, settings, **arguments)
     for at in (1, 2, 4):
         partial = broken_off(
