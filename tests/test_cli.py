@@ -79,6 +79,7 @@ def test_learn_in_the_problems_own_units() -> None:
 def test_plan_says_what_both_constants_cost() -> None:
     output = run("plan", "queue", "--epsilon", "0.1").output
     assert "1195.5" in output and "0.02" in output and "56,087" in output
+    assert max(len(line) for line in output.splitlines()) <= 100
     answer = json.loads(run("plan", "--states", "6", "--pairs", "96", "--constraints", "2", "--discount", "0.5",
                             "--slater", "0.2", "--json").output)  # fmt: skip
     assert answer["experiment"]["samples"] == 56_087
@@ -97,6 +98,7 @@ def test_reproduce_writes_where_it_says(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert f"The pictures are in {tmp_path / 'out'}" in result.output
     assert "Optimum 4.644858" in result.output
+    assert all(len(line) <= 100 for line in result.output.splitlines() if str(tmp_path) not in line)
     for part in ("costs as printed", "costs scaled", "practical preset", "kappa > 0 in bounds", "over delta"):
         assert part in result.output
     for name in ("as-printed", "figure-1-reward", "figure-2-constraints", "figure-3-error-bars", "figure-4-delta"):

@@ -16,7 +16,7 @@ PENDING = "TODO-MERGE"
 COUNTS = {"thm": 4, "lem": 7, "coro": 2, "ass": 1, "alg": 2, "fig": 2, "tab": 2}
 """Of the environments in the paper's source."""
 
-ERRORS = {"A": 21, "P": 12, "E": 12, "T": 6}
+ERRORS = {"A": 22, "P": 12, "E": 12, "T": 8}
 """Of the paper, by kind."""
 
 

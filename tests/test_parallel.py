@@ -13,6 +13,14 @@ def test_results_come_in_the_order_of_the_jobs_and_are_handed_over_at_once(worke
     assert powers == [2**k for k in range(7)] and seen == dict(enumerate(powers))
 
 
+@pytest.mark.parametrize(("number", "together"), [(7, 20), (100, 3)])
+def test_jobs_that_go_together_come_back_as_if_they_had_not(number: int, together: int) -> None:
+    seen: dict[int, int] = {}
+    jobs = [(2, k) for k in range(number)]
+    powers = run_jobs(pow, jobs, workers=2, finished=seen.__setitem__, together=together)
+    assert powers == [2**k for k in range(number)] and seen == dict(enumerate(powers))
+
+
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True])
 def test_a_wrong_number_of_workers_is_refused(workers: object) -> None:
     with pytest.raises(InvalidInput, match="workers must be a whole number"):

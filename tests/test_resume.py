@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ def test_ctrl_c_between_pieces_of_compiled_kernels_loses_nothing(name: str) -> N
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name].algorithm.known is not None])
 def test_iterations_on_a_known_model_are_resumed(name: str) -> None:
     settings, cmdp = next(iter(CASES[name].values())), ragged(2)
-    arguments = {"iterations": 60, "checkpoints": [7, 30]}
+    arguments = {"iterations": 60, "checkpoints": [7, 30, 45]}
     unbroken = ib.iterate(cmdp, settings, **arguments)
     for at in (1, 2, 4):
         partial = broken_off(
@@ -368,6 +369,32 @@ def test_pieces_find_their_length_by_the_clock(speed: float, monkeypatch: pytest
     lengths.clear()
     assert Pace(time_limit=3.0).pieces(advance, lambda done: None, 0, number) < number
     assert 3.0 <= sum(lengths) < 3.3
+
+
+def test_what_goes_on_begins_with_a_piece_as_long_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty checkpoints are fifty pieces and the few that find the length, not five pieces for each of them.
+
+    On a clock of our own: when steps get slow in between, the first piece after that is no longer than one that was
+    allowed before, whatever short pieces a checkpoint has cut off.
+    """
+    now, ends, speed, pace = [0.0], [], 1e6, Pace()
+    monkeypatch.setattr(pieces.time, "perf_counter", lambda: now[0])
+
+    def advance(done: int, until: int) -> int:
+        ends.append(until)
+        now[0] += (until - done) / speed
+        return until
+
+    done = 0
+    for checkpoint in range(2_000, 100_001, 2_000):
+        done = pace.pieces(advance, lambda done: None, done, checkpoint, going_on=True)
+    assert done == 100_000 and len(ends) <= 55
+    started = now[0]
+    pace.pieces(advance, lambda done: None, done, 10_000_000, going_on=True)
+    assert now[0] - started == pytest.approx(9.9) and max(b - a for a, b in pairwise(ends)) <= 0.25 * speed
+    ends.clear()
+    pace.pieces(advance, lambda done: None, 0, 100)  # something else: its speed is not known
+    assert ends[0] == 1
 
 
 def test_a_copy_is_kept_of_what_changes_and_nothing_else() -> None:

@@ -241,3 +241,14 @@ def test_the_units_of_slater_and_kappa_are_those_of_the_simulator() -> None:
     gap, doubled = (duality_gap(game, lam, np.zeros(2)) for game in (narrow, twice))
     rest = QUEUE.reward @ (narrow.best - lam)
     assert doubled - rest == pytest.approx(2.0 * (gap - rest))
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_a_run_is_judged_in_the_units_that_its_learner_saw(scale: bool) -> None:
+    """The run knows them; as printed, a penalty per unit of margin is not one per largest margin."""
+    simulator = QUEUE.simulator(scale=scale)
+    run = ib.learn(simulator, ib.CSPDA(slater=0.2), samples=2_000, seed=1)
+    game = game_on(QUEUE, simulator.scaling, 0.2, float(run.settings["kappa"]))
+    gap = ib.judge_averages(run, QUEUE).duality_gap
+    assert gap is not None and run.averages.occupancy is not None and run.averages.prices is not None
+    assert gap[-1] == duality_gap(game, run.averages.occupancy, run.averages.prices)

@@ -140,6 +140,8 @@ class Run:
         The policy at each checkpoint; the last is `policy`.
     seconds : float
         Of wall clock, compilation included. Not a measure between algorithms; samples are.
+    scaling : Scaling
+        The units that the learner saw, which are those of `settings`.
     settings : dict
         What the settings became for this problem and this budget.
     guarantee : str
@@ -164,6 +166,7 @@ class Run:
     samples: Ints
     policies: tuple[Policy, ...]
     seconds: float
+    scaling: Scaling
     settings: Mapping[str, float | str] = field(default_factory=dict)
     guarantee: str = ""
     iterations: Ints | None = None

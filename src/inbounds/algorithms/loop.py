@@ -160,6 +160,7 @@ def visit(
             samples=freeze(np.zeros_like(counted)) if iterations else counted,
             policies=tuple(answer.policy for answer in answers),
             seconds=seconds,
+            scaling=scaling,
             settings=last.begun.settings,
             guarantee=last.begun.guarantee,
             averages_at=tuple(answer.averages.in_user_units(scaling, discount) for answer in answers),
@@ -170,7 +171,7 @@ def visit(
 
     try:
         for checkpoint in counts[len(last.reached) :]:
-            if pace.pieces(advance, keep, last.done, checkpoint) < checkpoint:
+            if pace.pieces(advance, keep, last.done, checkpoint, going_on=True) < checkpoint:
                 return ended("time limit")
             last = last._replace(reached=(*last.reached, last.done), answers=(*last.answers, extract(state)))
             if pace.over and checkpoint < counts[-1]:

@@ -26,13 +26,12 @@ import numpy as np
 
 from inbounds.algorithms.algorithm import Run
 from inbounds.algorithms.cspda import price_radius, value_radius
-from inbounds.algorithms.known import in_scaled_units
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import Infeasible, InvalidInput
 from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
-from inbounds.problem.simulator import Scaling, Simulator
+from inbounds.problem.simulator import Scaling
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +60,7 @@ class JudgedAverages:
     duality_gap: Floats | None
 
 
-def judge_averages(run: Run, cmdp: CMDP, *, simulator: Simulator | None = None) -> JudgedAverages:
+def judge_averages(run: Run, cmdp: CMDP) -> JudgedAverages:
     """What the averages of a run (``run.averages_at``) are worth on the model it was about. Discounted problems only.
 
     The plug-in values of the average occupancy (occupancy measure), how far it is from one, and the duality gap of the
@@ -74,8 +73,6 @@ def judge_averages(run: Run, cmdp: CMDP, *, simulator: Simulator | None = None) 
         Of an algorithm that averages occupancies, such as ``ib.CSPDA``.
     cmdp : CMDP
         The model.
-    simulator : Simulator, optional
-        What the run learned from, where that is not ``cmdp.simulator()``: `slater` and `kappa` are in its units.
 
     Examples
     --------
@@ -100,7 +97,7 @@ def judge_averages(run: Run, cmdp: CMDP, *, simulator: Simulator | None = None) 
         reward=freeze(np.array([occupancy @ cmdp.reward for occupancy in occupancies])),
         margins=freeze(np.array([cmdp.margins @ occupancy for occupancy in occupancies])),
         flow_residual=freeze(np.array(residuals)),
-        duality_gap=_duality_gaps(run, cmdp, simulator),
+        duality_gap=_duality_gaps(run, cmdp),
     )
 
 
@@ -137,7 +134,7 @@ def duality_gap(game: Game, occupancy: Floats, prices: Floats) -> float:
     return float(cmdp.reward @ (game.best - occupancy) + priced + game.scaling.reward_span * penalty)
 
 
-def _duality_gaps(run: Run, cmdp: CMDP, simulator: Simulator | None) -> Floats | None:
+def _duality_gaps(run: Run, cmdp: CMDP) -> Floats | None:
     """At each checkpoint, [C]; None unless the run has what they depend on."""
     slater, kappa = run.settings.get("slater"), run.settings.get("kappa", 0.0)
     if cmdp.n_constraints == 0 and slater is None:
@@ -145,7 +142,7 @@ def _duality_gaps(run: Run, cmdp: CMDP, simulator: Simulator | None) -> Floats |
     if run.averages.prices is None or not isinstance(slater, float) or not isinstance(kappa, float):
         return None
     try:
-        game = game_on(cmdp, in_scaled_units(cmdp)[0] if simulator is None else simulator.scaling, slater, kappa)
+        game = game_on(cmdp, run.scaling, slater, kappa)
     except Infeasible:
         return freeze(np.full(len(run.averages_at), np.nan))
     found = [

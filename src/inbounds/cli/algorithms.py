@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import click
 
 from inbounds.cli.arguments import json_option
-from inbounds.cli.printing import print_json, print_table
+from inbounds.cli.printing import print_json, print_table, print_wrapped
 
 _HEADERS = {"sample_complexity": "samples, O~"}
 _FACTS = ("name", "paper", "setting", "needs", "output", "sample_complexity", "violation", "constants")
@@ -76,7 +74,7 @@ def command(name: str | None, table1: bool, as_json: bool) -> None:
         text = inspect.getdoc(ALGORITHMS[name]) or ""
         click.echo(text.split("\nExamples\n")[0].split("Parameters\n----------\n")[-1].rstrip())
         known = ", on a known model: ib.iterate(cmdp, ...)" if facts[name]["known_model"] else ""
-        click.echo(textwrap.fill(f"In Python: ib.{facts[name]['class']}.practical(){known}.", width=100))
+        print_wrapped(f"In Python: ib.{facts[name]['class']}.practical(){known}.")
 
 
 def _print_table1(name: str | None, as_json: bool) -> None:
@@ -109,31 +107,33 @@ def _print_table1(name: str | None, as_json: bool) -> None:
         click.echo(f"{row.name}: printed {row.printed}\n")
         print_table(("step", "order"), [(step, str(order)) for step, order in derive(row)])
     else:
-        facts = ("violation", "generative")
         print_table(
-            ("row", "printed, O~", "derived, O~", "agrees", *facts),
+            ("row", "printed, O~", "derived, O~", "agrees"),
             [
                 (
                     f"{key} [{row.footnote}]" if row.footnote else key,
                     str(row.printed),
                     str(derived(row)),
                     verdict(row),
-                    *(str(getattr(row, fact)) for fact in facts),
                 )
                 for key, row in rows.items()
             ],
         )
         click.echo()
+        facts = ("source", "violation", "generative")
         print_table(
-            ("row", "own bound", "of order, O~", "known from"),
-            [(key, row.own_is, str(row.own), row.source) for key, row in rows.items()],
+            ("row", "own bound", "of order, O~", *facts),
+            [
+                (key, row.own_is, str(row.own), *(str(getattr(row, fact)) for fact in facts))
+                for key, row in rows.items()
+            ],
         )
     click.echo()
     remarks = [f"[{number}] {FOOTNOTES[number]}" for number in sorted({row.footnote for row in shown.values()} - {0})]
     remarks += [f"{key}: {row.note}." for key, row in shown.items() if row.note]
     remarks.append(
-        "Known from: read, in the paper or its abstract; quoted, in the CSPDA paper; memory, as we recall it, "
-        "not checked."
+        "Source of the own bound: read, in the paper or its abstract; quoted, in the CSPDA paper; memory, as we recall "
+        "it, not checked."
     )
     for remark in remarks:
-        click.echo(textwrap.fill(remark, width=100, subsequent_indent="    "))
+        print_wrapped(remark)

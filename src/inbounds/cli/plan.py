@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from inbounds.cli.arguments import json_option, problem_from, set_option
-from inbounds.cli.printing import duration, print_json
+from inbounds.cli.printing import duration, print_json, print_wrapped
 
 
 @click.command("plan")
@@ -61,13 +61,13 @@ def command(
             **{name: asdict(settings) for name, settings in found.readings.items()},
         )
         return
-    click.echo(
+    print_wrapped(
         f"{found.sizes.n_states:,} states, {found.sizes.n_pairs:,} pairs, {found.sizes.n_constraints} constraints, "
         f"discount {found.sizes.discount:g}; Slater constant {found.slater:.6g}; "
         f"expected reward within {epsilon:g} of the optimum"
     )
     click.echo(str(found))
-    click.echo(
+    print_wrapped(
         f"At 10 million samples a second the proof's takes {duration(found.proof.samples / 1e7)}; the experiment's has "
         f"{found.proof.samples / found.experiment.samples:.2g} times fewer samples."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -99,6 +100,11 @@ def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     click.echo(text_table(header, rows))
 
 
+def print_wrapped(text: str) -> None:
+    """A sentence on lines of at most 100 columns; names stay whole."""
+    click.echo(textwrap.fill(text, 100, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))
+
+
 def print_policy(policy: Any) -> None:
     if policy.probabilities.ndim == 2:
         for stage in range(len(policy.probabilities)):
@@ -111,8 +117,8 @@ def print_policy(policy: Any) -> None:
 
 def print_files(directory: Path, written: list[Path]) -> None:
     several = sum(path.suffix == ".svg" for path in written) > 1
-    names = ", ".join(path.name for path in written)
-    click.echo(f"The picture{'s are' if several else ' is'} in {directory.resolve()}: {names}")
+    click.echo(f"The picture{'s are' if several else ' is'} in {directory.resolve()}:")
+    print_wrapped("    " + ", ".join(path.name for path in written))
 
 
 def bound_text(constraint: Any) -> str:

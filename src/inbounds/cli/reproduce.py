@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from inbounds.cli.arguments import jobs_option, json_option, output_option
-from inbounds.cli.printing import print_files, print_json, print_table, progress_bar
+from inbounds.cli.printing import print_files, print_json, print_table, print_wrapped, progress_bar
 
 
 @click.command("reproduce")
@@ -72,11 +72,11 @@ def command(experiment: str, seeds: int, samples: int, jobs: int | None, output:
         ],
     )
     tightened = ", ".join(f"{value:.6f} ({reading})" for reading, value in done.conservative_optima.items())
-    click.echo(f"Optimum {done.optimum:.6f}; tightened by kappa: {tightened}")
+    print_wrapped(f"Optimum {done.optimum:.6f}; tightened by kappa: {tightened}")
     click.echo("\nThe paper's claim: on average, kappa > 0 ends in bounds, and kappa = 0 does not")
     halves = ("kappa > 0 in bounds", "kappa = 0 out of bounds")
     print_table(
-        ("reading", "delta", *halves, "both, for delta"),
+        ("reading", "delta", *halves, "both in the mean, for delta"),
         [
             (
                 claim["reading"],
@@ -89,10 +89,11 @@ def command(experiment: str, seeds: int, samples: int, jobs: int | None, output:
             for claim in claims
         ],
     )
-    click.echo(
+    print_wrapped(
         f"shown: by more than {STANDARD_ERRORS:g} standard errors of the mean over runs; refuted: so is the contrary; "
-        f"undecided: neither"
+        "undecided: neither. In the mean: between which deltas the means, interpolated, are on the sides of zero that "
+        "the paper says"
     )
     for line in verdicts(done):
-        click.echo(line)
+        print_wrapped(line)
     print_files(output, written)

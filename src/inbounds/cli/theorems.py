@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from inbounds.cli.arguments import jobs_option, json_option, output_option
-from inbounds.cli.printing import print_files, print_json, print_table, progress_bar
+from inbounds.cli.printing import print_files, print_json, print_table, print_wrapped, progress_bar
 
-_COLUMNS = ("duality_gap", "flow_residual", "conservative_gap", "policy_gap", "policy_margin")
+_TABLES = (("kappa", "conservative_gap", "duality_gap"), ("flow_residual", "policy_gap", "policy_margin"))
+"""Columns that go side by side in a hundred characters."""
 
 
 @click.command("theorems")
@@ -43,23 +45,26 @@ def command(seeds: int, samples: int, jobs: int | None, output: Path | None, as_
         print_json(points=rows, verdicts=theorem_verdicts(done), files=[str(path) for path in written])
         return
     click.echo(f"measured, mean of {seeds} runs, and proved; scaled units")
-    print_table(
-        ("problem", "arm", "T", "kappa", *(name.replace("_", " ") for name in _COLUMNS)),
-        [
-            (
-                row["problem"],
-                row["arm"],
-                f"{row['samples']:,}",
-                f"{row['kappa']:.3g}",
-                *(
-                    f"{row[name]['measured']:.3g} {'>=' if name.endswith('margin') else '<='} "
-                    f"{round(row[name]['bound'], 9) + 0.0:.3g}"  # 0 up to rounding is 0
-                    for name in _COLUMNS
-                ),
+    for problem in dict.fromkeys(row["problem"] for row in rows):
+        for columns in _TABLES:
+            click.echo()
+            print_table(
+                (problem, "T", *(name.replace("_", " ") for name in columns)),
+                [
+                    (row["arm"].removeprefix("kappa, "), f"{row['samples']:,}", *(_shown(row, one) for one in columns))
+                    for row in rows
+                    if row["problem"] == problem
+                ],
             )
-            for row in rows
-        ],
-    )
+    click.echo()
     for line in theorem_verdicts(done):
-        click.echo(line)
+        print_wrapped(line)
     print_files(output, written)
+
+
+def _shown(row: dict[str, Any], name: str) -> str:
+    """What was measured beside its bound; or a setting."""
+    if name == "kappa":
+        return f"{row[name]:.3g}"
+    sign = ">=" if name.endswith("margin") else "<="
+    return f"{row[name]['measured']:.3g} {sign} {round(row[name]['bound'], 9) + 0.0:.3g}"  # 0 up to rounding is 0

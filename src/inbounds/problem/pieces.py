@@ -40,6 +40,7 @@ class Pace:
 
     def __init__(self, time_limit: float | None = None, progress: Progress = None) -> None:
         self.started, self.limit, self.progress = time.perf_counter(), time_limit, progress
+        self._size = 1  # of the next piece, if what was advanced goes on
 
     @property
     def seconds(self) -> float:
@@ -63,15 +64,17 @@ class Pace:
         *,
         ended: Callable[[], bool] = lambda: False,
         before: int | None = 0,
+        going_on: bool = False,
     ) -> int:
         """How far ``advance(done, until) -> done`` came, piece by piece: to `until`, or less if it ended or time did.
 
         ``keep(done)`` is called after each piece, and then progress is told, `before` added (None: it is not told).
-        Unless there is nothing to do, there is at least one piece, however little time there is.
+        Unless there is nothing to do, there is at least one piece, however little time there is. The first is one step,
+        unless this is `going_on` with what was advanced before: then its length is known.
         """
-        size = 1
+        size = self._size if going_on else 1
         while done < until and not (done > 0 and ended()):
-            began = time.perf_counter()
+            began, so_far = time.perf_counter(), done
             done = advance(done, min(done + size, until))
             advanced = time.perf_counter()
             keep(done)
@@ -79,11 +82,13 @@ class Pace:
             aim = max(_PIECE, (copied - advanced) / _COPY)
             if self.left is not None:
                 aim = min(aim, self.left)
-            size = max(1, min(_GROWTH * size, int(size * aim / max(copied - began, 1e-9))))
+            # By the steps made: the last piece before `until` is shorter than it might be.
+            size = max(1, min(_GROWTH * size, int((done - so_far) * aim / max(copied - began, 1e-9))))
             if self.progress is not None and before is not None:
                 self.progress(before + done)
             if self.over:
                 break
+        self._size = size
         return done
 
 

@@ -324,7 +324,9 @@ def _over_delta_in_words(reproduction: Reproduction, reading: str, row: dict[str
         name = "kappa > 0" if conservative else "kappa = 0"
         curves.append(f"{name} crosses zero at {places}" if found else f"{name} is {inside} bounds {ends}")
     parting, shown = row["both between deltas"], row["both shown at delta"]
-    both = [] if parting is None else [f"between {parting[0]:.4f} and {parting[1]:.4f} both halves hold"]
+    both = [] if parting is None else [f"between {parting[0]:.4f} and {parting[1]:.4f} both halves hold in the mean"]
+    if both and not shown:
+        both.append("both are shown at none of the deltas tried")
     if shown:
         both.append(f"both are shown at delta {', '.join(f'{one:g}' for one in shown)}")
     return "; ".join([*curves, *(both or ["nowhere do the curves part as the paper says"])])

@@ -86,11 +86,13 @@ def run_arms(
     workers: int | None = None,
     journal: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
+    together: int = 1,
 ) -> tuple[list[list[JudgedRun]], int]:
     """The runs of each arm, a `Task`; and how many of all were found in the journal.
 
     Run number `seed` of an arm is ``ib.learn(cmdp.simulator(scale), settings, samples=samples, seed=seed)``, judged on
-    `cmdp` at every checkpoint. `progress` is called with (runs finished, runs in all).
+    `cmdp` at every checkpoint. `progress` is called with (runs finished, runs in all). Short runs cost less when some
+    go `together` to a worker, see `run_jobs`.
 
     Examples
     --------
@@ -124,7 +126,13 @@ def run_arms(
     for position in sorted(here):
         finish(position, judged_run(*jobs[position]))
     waiting = [jobs[position] for position in there]
-    run_jobs(judged_run, waiting, workers=workers, finished=lambda number, run: finish(there[number], run))
+    run_jobs(
+        judged_run,
+        waiting,
+        workers=workers,
+        finished=lambda number, run: finish(there[number], run),
+        together=together,
+    )
     return [[runs[place * seeds + seed] for seed in range(seeds)] for place in range(len(arms))], resumed
 
 
