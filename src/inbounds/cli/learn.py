@@ -22,6 +22,7 @@ from inbounds.cli.printing import (
     print_json,
     print_policy,
     print_table,
+    print_wrapped,
     problem_facts,
     progress_bar,
     value_text,
@@ -157,7 +158,7 @@ def command(
             ],
         )
         click.echo("IN BOUNDS" if judged.in_bounds else "OUT OF BOUNDS: a margin is negative")
-    click.echo(f"guarantee {run.guarantee}")
+    print_wrapped(f"guarantee {run.guarantee}")
     if show_policy:
         print_policy(run.policy)
 
