@@ -398,3 +398,43 @@ def test_wrong_labels_are_refused():
         dense(state_labels=["dawn"])
     with refused("action_labels must be distinct, but 'walk' occurs twice"):
         dense(action_labels=["walk", "walk"])
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        ["1", "2"],
+        [b"1", b"2"],
+        [1, "2"],
+        np.array(["2020-01-01", "2020-01-02"], dtype="M8[D]"),
+        np.ma.array([1.0, 2.0], mask=[False, True]),
+        [1j, 0.0],
+        [10**400, 0],
+    ],
+    ids=["texts", "bytes", "one text", "dates", "masked", "complex", "beyond floats"],
+)
+def test_what_numpy_would_turn_into_numbers_is_not_taken_for_them(reward):
+    with refused("the reward must be numbers"):
+        ib.CMDP(offsets=[0, 2], transition=[[1.0], [1.0]], reward=reward, constraints=[], initial=[1.0], discount=0.5)
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (lambda queue: ib.evaluate("queue", ib.Policy.uniform(queue)), "takes a known model, a CMDP; found str"),
+        (lambda queue: ib.slater("queue"), "slater takes a known model"),
+        (lambda queue: ib.truncate("queue", 0.1), "truncate takes a known model"),
+        (lambda queue: ib.compare(None), "compare takes a known model"),
+        (lambda queue: ib.solve(queue, tolerance="1"), "tolerance must be a number above 0"),
+        (lambda queue: ib.slater(queue, tolerance=float("nan")), "tolerance must be a number above 0"),
+        (lambda queue: ib.zoo.queue(discount="0.9"), "discount must be a number"),
+        (lambda queue: ib.plan(queue, epsilon=1e-300), "no number says how many samples"),
+        (lambda queue: ib.plan(queue, epsilon=10**400), "epsilon must be a number"),
+        (lambda queue: ib.learn_certified(queue.simulator(), samples=9, confidence=10**400), "confidence must be"),
+        (lambda queue: ib.learn_certified(queue.simulator(), samples=9, confidence="0.9"), "confidence must be"),
+        (lambda queue: ib.build(0, list, dict, reward=max, discount=0.5, max_states=0), "max_states must be"),
+    ],
+)
+def test_questions_refuse_what_is_none_of_theirs(question, message):
+    with refused(message):
+        question(ib.zoo.queue())

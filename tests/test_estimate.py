@@ -277,3 +277,15 @@ def test_wrong_input_is_refused_by_name() -> None:
     ):
         with pytest.raises(ib.InvalidInput, match=message):
             ib.estimate(problem, policy, **more)
+
+
+@pytest.mark.parametrize("name", ["queue", "media"])
+def test_a_time_limit_gives_the_estimate_so_far_and_progress_changes_nothing(name: str) -> None:
+    problem, seen = ib.zoo.make(name), []
+    uniform = ib.Policy.uniform(problem)
+    whole = ib.estimate(problem.simulator(), uniform, samples=3_000, seed=1, progress=seen.append)
+    assert (whole.status, whole.samples, seen[-1]) == ("done", 3_000, 3_000)
+    some = ib.estimate(problem.simulator(), uniform, samples=10**12, seed=1, time_limit=0.05)
+    assert some.status == "time limit" and 0 < some.samples < 10**12
+    same = ib.estimate(problem.simulator(), uniform, samples=10**12, seed=1, time_limit=1e-9)
+    assert same.walks >= 1 and same.status == "time limit"

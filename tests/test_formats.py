@@ -567,6 +567,9 @@ def test_files_that_cannot_be_read_or_written(suffix, tmp_path):
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / f"pipe.{suffix}")
         assert "not a regular file" in refusal(tmp_path / f"pipe.{suffix}")
+        with pytest.raises(ib.InvalidInput, match="cannot be written: is not a regular file"):  # and is still there
+            small_model().save(tmp_path / f"pipe.{suffix}")
+        assert stat.S_ISFIFO((tmp_path / f"pipe.{suffix}").stat().st_mode)
     assert not list(tmp_path.glob(".inbounds-*"))
 
 

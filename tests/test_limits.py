@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from itertools import pairwise
 
@@ -248,12 +249,42 @@ def test_resume_belongs_to_one_question():
     with pytest.raises(ib.InvalidInput, match="resume takes the `partial`"):
         ib.solve(cmdp, resume=3)
     partial = ib.solve(cmdp, "bundle", iterations=9).partial
-    for other, options in ((garnet(), {}), (cmdp, {"tolerance": 1e-6})):
+    for other, options in ((cmdp.tightened(1e-9), {}), (cmdp, {"tolerance": 1e-6})):
         with pytest.raises(ib.InvalidInput, match="resume belongs to another problem, or to other settings"):
             ib.solve(other, "bundle", resume=partial, **options)
     with pytest.raises(ib.InvalidInput, match="resume belongs to another"):
         ib.frontier(cmdp, 0, resume=partial)
     assert isinstance(partial, Partial) and "state=" not in repr(partial)
+
+
+def test_the_same_problem_made_again_or_sent_by_another_process_goes_on(unbroken):
+    partial = pickle.loads(pickle.dumps(ib.solve(garnet(), "bundle", iterations=9).partial))
+    assert_same_bits(ib.solve(garnet(), "bundle", resume=partial), unbroken)
+    some = ib.frontier(ib.zoo.queue(), "service", points=6, iterations=8)
+    whole = ib.frontier(ib.zoo.queue(), "service", points=6)
+    assert some.status == "iteration limit"
+    goes_on = ib.frontier(ib.zoo.queue(), "service", points=6, resume=pickle.loads(pickle.dumps(some.partial)))
+    assert np.array_equal(goes_on.rewards, whole.rewards) and np.array_equal(goes_on.prices, whole.prices)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_proof_on_a_model_stops_at_its_limit_and_counts(exact):
+    queue, seen = ib.zoo.queue(), []
+    with pytest.raises(ib.Stopped, match="time limit reached before anything was known"):
+        ib.certify(ib.Policy.uniform(queue), queue, exact=exact, time_limit=1e-9)
+    in_time = ib.certify(ib.Policy.uniform(queue), queue, exact=exact, time_limit=60.0, progress=seen.append)
+    assert in_time.kind == ("exact" if exact else "rounding-bounded") and seen[-1] == 6
+
+
+def test_no_horizon_is_too_long_to_be_refused():
+    queue = ib.zoo.queue(discount=0.999)
+    for horizon in (10**7 + 1, 10**12, 10**400):
+        with pytest.raises(ib.InvalidInput, match="stages is too long: at most 10,000,000"):
+            ib.truncate(queue, horizon=horizon)
+        with pytest.raises(ib.InvalidInput, match="stages is too long"):
+            ib.CMDP(offsets=[0, 1], transition=[[1.0]], reward=[0.0], constraints=[], initial=[1.0], horizon=horizon)
+    with pytest.raises(ib.InvalidInput, match="stages is too long"):
+        ib.truncate(ib.zoo.queue(discount=1.0 - 2.0**-53), 0.1)
 
 
 def test_progress_of_the_proof_counts_to_the_end():

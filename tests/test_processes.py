@@ -73,6 +73,15 @@ def test_a_full_disk_leaves_nothing_behind(option: str, tmp_path: Path) -> None:
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs a device that is full")
+@pytest.mark.parametrize("arguments", [["--help"], ["solve", "--help"], ["zoo"], ["solve", "queue", "--json"]])
+def test_output_that_does_not_fit_is_one_line(arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-c", SCRIPT, *arguments]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (2, "inbounds: [Errno 28] No space left on device\n")
+
+
 def waiting(marks: Path) -> list[int]:
     """The processes of the workers that are in the middle of a job."""
     deadline = time.monotonic() + 60

@@ -1,5 +1,6 @@
 """Runs of learners: judged as they would be alone, whoever runs them and whatever the journal holds already."""
 
+import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
+from inbounds.studies.journal import Journal
 from inbounds.studies.runs import Curves, JudgedRun, Task, curves, judged_run, run_arms
 
 SIZES = {"samples": 1_000, "checkpoints": [500, 1_000], "seeds": 3}
@@ -92,3 +94,49 @@ def test_curves_of_no_runs_are_empty() -> None:
     queue = ib.zoo.queue()
     none = Curves(**curves(queue, []))
     assert none.rewards.shape == (0, 0) and none.margins.shape == (*none.out_of_bounds.shape, 2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"foo": 1},
+        {"seed": None},
+        {"seed": 2},
+        {"algorithm": "another"},
+        {"rewards": "ab"},
+        {"rewards": None},
+        {"rewards": [float("nan"), 0.0]},
+        {"rewards": [0.5]},
+        {"samples": [5, 5]},
+        {"samples": [1000], "rewards": [0.5], "margins": [[0.0, 0.0]]},
+        {"margins": [[0.0], [0.0]]},
+        {"seconds": "long"},
+        {"settings": None},
+        {"refusal": 3},
+        {"refusal": "no"},
+    ],
+    ids=str,
+)
+def test_a_line_with_a_digest_of_its_own_that_is_no_such_run_is_passed_over(change: dict, tmp_path: Path) -> None:
+    path, sizes = tmp_path / "runs.jsonl", {**SIZES, "seeds": 2}
+    first, _ = run_arms(arms()[:1], **sizes, workers=1, journal=path)
+    line = json.loads(path.read_text().splitlines()[1])
+    key = line.pop("key")
+    del line["digest"]
+    Journal(path).add(key, {**line, **change})
+    again, resumed = run_arms(arms()[:1], **sizes, workers=1, journal=path)
+    assert resumed < 2
+    assert [run.rewards for run in again[0]] == [run.rewards for run in first[0]]
+
+
+def test_a_time_limit_gives_the_runs_that_are_finished(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    none, _ = run_arms(arms(), **SIZES, workers=1, journal=path, time_limit=1e-9)
+    assert none == [[], []] and not path.exists()
+    whole, _ = run_arms(arms(), **SIZES, workers=1, journal=path)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if '"seed": 1,' not in line))
+    some, resumed = run_arms(arms(), **SIZES, workers=1, journal=path, time_limit=1e-9)
+    assert resumed == 4 and [[run.seed for run in own] for own in some] == [[0], [0]]
+    again, _ = run_arms(arms(), **SIZES, workers=2, journal=path, time_limit=60.0)
+    assert [[run.rewards for run in own] for own in again] == [[run.rewards for run in own] for own in whole]

@@ -373,6 +373,7 @@ STEP = r"step\('off', 'wait', rng\)"
         (lambda s, a, r: ("on", 0.5, "1"), rf"{STEP} must .*: the signals must be a list, .* found '1'"),
         (lambda s, a, r: ("on", 0.5, b"1"), rf"{STEP} must .*: the signals must be a list"),
         (lambda s, a, r: ("on", 0.5, None), rf"{STEP} must .*: the signals must be a list"),
+        (lambda s, a, r: ("on", 0.5, np.array(0.25)), rf"{STEP} must .*: the signals must be a list"),
         (lambda s, a, r: ("on", 0.5, ["0.25"]), rf"{STEP} must .*: a signal must be a number, found '0.25'"),
         (lambda s, a, r: ("on", "0.5", [0.25]), rf"{STEP} must .*: the reward must be a number, found '0.5'"),
         (lambda s, a, r: ("on", None, [0.25]), rf"{STEP} must .*: the reward must be a number, found None"),

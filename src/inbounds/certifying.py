@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from inbounds.errors import InvalidInput
+from inbounds.errors import InvalidInput, Stopped
+from inbounds.exact.limits import TIME, Limits
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
@@ -60,9 +61,11 @@ def certify(
         Simulator: a guess of the model or of the values, fixed beforehand, that saves samples; see
         `inbounds.proofs.samples`.
     progress : callable, optional
-        Simulator: called with the samples drawn so far, about four times a second.
+        Called with the samples drawn so far, about four times a second; for a CMDP with the number of vectors and
+        bounds that are made, two for each value and one for the optimum.
     time_limit : float, optional
-        Simulator: seconds, after which the bounds so far come back; they hold like any others.
+        Seconds, after which the bounds so far come back; they hold like any others. Of a CMDP nothing is proved by
+        then, and `Stopped` is raised; the clock is looked at after each vector and each bound.
     resume : Certificate, optional
         Simulator: go on from a certificate that ran out of time, or from the ``error.partial`` of an exception that
         broke one off, with the same arguments; the result is that of an unbroken call, bit for bit.
@@ -96,6 +99,14 @@ def certify(
         )
     if not isinstance(problem, CMDP):
         raise InvalidInput(f"certify takes a CMDP or a Simulator, found {type(problem).__name__}")
-    if time_limit is not None or resume is not None:
-        raise InvalidInput("time_limit= and resume= are for proofs from samples, on a simulator")
-    return certify_known(policy, problem, exact=exact, prices=prices, value_function=value_function)
+    if resume is not None:
+        raise InvalidInput("resume= is for proofs from samples, on a simulator")
+    limits = Limits.of(time_limit, None)
+
+    def step(done: int, total: int) -> None:
+        if progress is not None:
+            progress(done)
+        if limits.over and done < total:
+            raise Stopped(TIME)
+
+    return certify_known(policy, problem, exact=exact, prices=prices, value_function=value_function, progress=step)

@@ -18,8 +18,9 @@ from inbounds.algorithms.algorithm import record_of
 from inbounds.errors import InvalidInput
 from inbounds.exact.methods import solve_uncertified
 from inbounds.inputs import named, whole_number
-from inbounds.problem.cmdp import CMDP
+from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.criterion import require_criterion
+from inbounds.problem.pieces import seconds_or_none
 from inbounds.studies.comparison import Comparison, Entry
 from inbounds.studies.parallel import valid_workers
 from inbounds.studies.runs import Task, curves, run_arms
@@ -40,6 +41,7 @@ def compare(
     workers: int | None = None,
     journal: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
+    time_limit: float | None = None,
 ) -> Comparison:
     """Run algorithms on the same budget and judge their policies exactly.
 
@@ -69,6 +71,9 @@ def compare(
         that is in no file, runs are done again.
     progress : callable, optional
         Called with (runs finished, runs in all).
+    time_limit : float, optional
+        Seconds for the runs, after which what is finished comes back, of some algorithms perhaps fewer runs, or none;
+        ``status`` is then "time limit". With a journal the same call goes on from there.
 
     Examples
     --------
@@ -77,11 +82,10 @@ def compare(
     >>> found.entry("crpo").rewards.shape, round(found.optimum, 6)  # 2 seeds, 12 checkpoints
     ((2, 12), 4.644858)
     """
-    if not isinstance(cmdp, CMDP):
-        raise InvalidInput(f"compare takes a discounted problem, a CMDP; found {cmdp!r}")
+    require_model(cmdp, "compare")
     require_criterion(cmdp, "discounted", "compare")
     seeds, samples = whole_number(seeds, "seeds"), whole_number(samples, "samples", least=1_000)
-    chosen, workers = _settings(algorithms, preset), valid_workers(workers)
+    chosen, workers, limit = _settings(algorithms, preset), valid_workers(workers), seconds_or_none(time_limit)
     counts = sorted({round(count) for count in np.geomspace(_FIRST * samples, samples, _CHECKPOINTS)})
     free = cmdp.unconstrained()
     optimum, free_optimum = solve_uncertified(cmdp).total_reward, solve_uncertified(free).total_reward
@@ -94,10 +98,11 @@ def compare(
         workers=workers,
         journal=None if journal is None else Path(journal),
         progress=progress,
+        time_limit=limit,
     )
     entries = []
     for (name, (ran_on, settings)), own in zip(arms.items(), runs, strict=True):
-        refusal = next((run.refusal for run in own if run.refusal), "")
+        refusal = next((run.refusal for run in own if run.refusal), "" if own else "the time limit came first")
         ran = [] if refusal else own
         entries.append(
             Entry(
@@ -120,6 +125,7 @@ def compare(
         seeds=seeds,
         preset=preset,
         resumed=resumed,
+        status="done" if all(len(own) == seeds for own in runs) else "time limit",
     )
 
 

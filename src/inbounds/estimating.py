@@ -36,6 +36,7 @@ of anything that ends, so there it is refused.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -47,7 +48,8 @@ from inbounds.errors import InvalidInput
 from inbounds.inputs import random_seed, whole_number
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.constraint import Constraint
-from inbounds.problem.draws import CHUNK, World, draw_episode, fitted
+from inbounds.problem.draws import World, draw_episode, fitted
+from inbounds.problem.pieces import Pace, seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.evidence import Log, new_log
@@ -78,6 +80,8 @@ class Estimate:
         Transitions drawn; all of them are in the estimate.
     total_reward, total_margins : float, array [K]
         The discounted sums, value / (1 - discount); with a horizon the same as the values.
+    status : str
+        "done" or "time limit".
     kind : str
         "estimate": the weakest of the kinds of statement that a `Certificate` can make.
 
@@ -104,6 +108,7 @@ class Estimate:
     total_reward: float
     total_margins: Floats
     constraints: tuple[Constraint, ...]
+    status: str = "done"
 
     def __str__(self) -> str:
         names = ("reward", *(constraint.name or "" for constraint in self.constraints))
@@ -128,6 +133,8 @@ def estimate(
     samples: int,
     seed: int | np.random.SeedSequence = 0,
     confidence: float = 0.95,
+    progress: Callable[[int], None] | None = None,
+    time_limit: float | None = None,
 ) -> Estimate:
     """Reward and margins of a policy from samples: an unbiased estimate with its error (Monte Carlo evaluation).
 
@@ -147,6 +154,11 @@ def estimate(
         The same seed gives the same estimate.
     confidence : float in (0, 1)
         Of each interval.
+    progress : callable, optional
+        Called with the samples drawn so far, about four times a second.
+    time_limit : float, optional
+        Seconds, after which the estimate from what is drawn by then comes back; ``status`` is then "time limit". Its
+        bias is of the order of one walk among all, as the last one was waited for.
 
     Examples
     --------
@@ -171,8 +183,10 @@ def estimate(
         raise InvalidInput(f"policy must be an ib.Policy, found {type(policy).__name__}")
     policy, level = for_problem(simulator, policy), valid_confidence(confidence)
     budget, rng = whole_number(samples, "samples"), np.random.default_rng(random_seed(seed))
-    tally, drawn = (_episodes if "horizon" in simulator.criterion else _walks)(simulator, policy, budget, rng)
-    return _in_user_units(simulator, tally, drawn, level)
+    pace = Pace(seconds_or_none(time_limit), progress)
+    draw = _episodes if "horizon" in simulator.criterion else _walks
+    tally, drawn, wanted = draw(simulator, policy, budget, rng, pace)
+    return _in_user_units(simulator, tally, drawn, level, "done" if drawn == wanted else "time limit")
 
 
 class Tally(NamedTuple):
@@ -188,24 +202,34 @@ def new_tally(simulator: Simulator) -> Tally:
     return Tally(np.zeros(1, dtype=np.int64), np.zeros(rows), np.zeros(rows))
 
 
-def _walks(simulator: Simulator, policy: Policy, budget: int, rng: np.random.Generator) -> tuple[Tally, int]:
-    world, tally, drawn = simulator.open(), new_tally(simulator), 0
+def _walks(
+    simulator: Simulator, policy: Policy, budget: int, rng: np.random.Generator, pace: Pace
+) -> tuple[Tally, int, int]:
+    """The tally, the samples drawn, and those that should have been."""
+    world, tally = simulator.open(), new_tally(simulator)
     design, log, run = plain_design(simulator, policy), new_log(simulator, 0), fitted(average_walks, world)
-    while drawn < budget:
-        drawn = run(design, world, rng, log, tally, drawn, min(drawn + CHUNK, budget), budget)
-    return tally, drawn
+
+    def advance(drawn: int, until: int) -> int:
+        return int(run(design, world, rng, log, tally, drawn, until, budget))
+
+    return tally, pace.pieces(advance, lambda drawn: None, 0, budget), budget
 
 
-def _episodes(simulator: Simulator, policy: Policy, budget: int, rng: np.random.Generator) -> tuple[Tally, int]:
+def _episodes(
+    simulator: Simulator, policy: Policy, budget: int, rng: np.random.Generator, pace: Pace
+) -> tuple[Tally, int, int]:
     horizon, world, tally = simulator.layers, simulator.open(), new_tally(simulator)
     if budget < horizon:
         raise InvalidInput(f"samples must be at least {horizon:,}, the steps of one episode, found {budget:,}")
-    run, left = fitted(average_episodes, world), budget // horizon
-    while left:
-        now = min(left, max(1, CHUNK // horizon))
-        run(policy.probabilities.ravel(), world, rng, tally, now)
-        left -= now
-    return tally, horizon * (budget // horizon)
+    run = fitted(average_episodes, world)
+
+    def advance(drawn: int, until: int) -> int:
+        episodes = max(1, (until - drawn) // horizon)
+        run(policy.probabilities.ravel(), world, rng, tally, episodes)
+        return drawn + episodes * horizon
+
+    whole = horizon * (budget // horizon)
+    return tally, pace.pieces(advance, lambda drawn: None, 0, whole), whole
 
 
 @compiled
@@ -240,7 +264,7 @@ def count_walk(tally: Tally, totals: Floats) -> None:
         tally.squares[k] += off * (totals[k] - tally.mean[k])
 
 
-def _in_user_units(simulator: Simulator, tally: Tally, drawn: int, confidence: float) -> Estimate:
+def _in_user_units(simulator: Simulator, tally: Tally, drawn: int, confidence: float, status: str) -> Estimate:
     scaling, walks = simulator.scaling, int(tally.walks[0])
     units = np.array([scaling.reward_span, *scaling.margin_scales])
     values, errors = units * tally.mean, np.full(units.size, math.inf)
@@ -264,4 +288,5 @@ def _in_user_units(simulator: Simulator, tally: Tally, drawn: int, confidence: f
         total_reward=float(steps * values[0]),
         total_margins=freeze(steps * values[1:]),
         constraints=simulator.constraints,
+        status=status,
     )

@@ -38,8 +38,8 @@ def finite_or_nan(value: Any) -> float:
 def real_number(value: Any, what: str, which: str) -> float:
     """`value` as a float; `what` names it in the error message, and `which` says what it must be like."""
     try:
-        if isinstance(value, bool | np.bool_):
-            raise TypeError("True and False are no numbers")
+        if isinstance(value, bool | np.bool_ | str | bytes | bytearray):
+            raise TypeError("neither True and False nor texts are numbers")
         return float(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{what} must be a number {which}, found {value!r}") from error
@@ -88,10 +88,16 @@ def random_seed(seed: Any) -> int | np.random.SeedSequence:
 
 
 def float_array(values: object, what: str) -> Floats:
-    """`values` as float64, of whatever shape, copied only if need be; `what` names it in the error message."""
+    """`values` as float64, of whatever shape, copied only if need be; `what` names it in the error message.
+
+    Texts and dates are no numbers, although NumPy would turn them into some; nor is what a mask hides.
+    """
     try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        found = np.asarray(values)
+        if found.dtype.kind not in "biufO" or np.ma.is_masked(values):
+            raise TypeError("entries are masked" if np.ma.is_masked(values) else f"entries are of type {found.dtype}")
+        return np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{what} must be numbers, found {type(values).__name__} ({error})") from error
 
 

@@ -16,7 +16,7 @@ from inbounds.algorithms.loop import run_on_model, run_on_samples
 from inbounds.algorithms.paper_plan import PaperPlan, Sizes, paper_plan, slater_for_theorem
 from inbounds.errors import InvalidInput
 from inbounds.inputs import random_seed, whole_number
-from inbounds.problem.cmdp import CMDP
+from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.criterion import require_criterion, valid_discount
 from inbounds.problem.pieces import seconds_or_none
 from inbounds.problem.simulator import Simulator
@@ -124,8 +124,7 @@ def iterate(
     record = record_of(algorithm)
     if record.known is None:
         raise InvalidInput(f"{record.name} learns from samples: ib.learn(cmdp.simulator(), ...)")
-    if not isinstance(cmdp, CMDP):
-        raise InvalidInput(f"iterate takes a known model, a CMDP; found {type(cmdp).__name__}")
+    require_model(cmdp, "iterate")
     number = whole_number(iterations, "iterations")
     return run_on_model(cmdp, algorithm, number, checkpoints, progress, seconds_or_none(time_limit), resume)
 
@@ -233,7 +232,12 @@ def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | N
     slater = _as_number(slater, "slater")
     if not 0.0 < slater <= 1.0:
         raise InvalidInput(f"slater must be in (0, 1], in scaled units, found {slater!r}")
-    return paper_plan(sizes, epsilon, slater)
+    try:
+        return paper_plan(sizes, epsilon, slater)
+    except (ZeroDivisionError, OverflowError) as error:
+        raise InvalidInput(
+            f"no number says how many samples epsilon = {epsilon!r} takes with slater = {slater!r}: give larger ones"
+        ) from error
 
 
 def require_simulator(simulator: Any) -> None:
@@ -261,5 +265,5 @@ def _valid_sizes(sizes: Any) -> Sizes:
 def _as_number(value: Any, what: str) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{what} must be a number, found {value!r}") from error

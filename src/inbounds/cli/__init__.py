@@ -27,6 +27,12 @@ MEMORY_NEEDED = 600 * 2**20
 class _Cli(click.Group):
     """Turns the refusals of the library into one message and an exit code."""
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return super().main(*arguments, **options)
+        except OSError as error:  # the help, on a disk that is full
+            _fail(str(error), EXIT_INVALID)
+
     def invoke(self, ctx: click.Context) -> Any:
         from inbounds.errors import Infeasible, InvalidInput, Stopped
 

@@ -36,6 +36,9 @@ scale_option = click.option(
 )
 jobs_option = click.option("--jobs", type=int, help="Worker processes.  [default: one per core]")
 policy_option = click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
+time_limit_option = click.option(
+    "--time-limit", type=float, help="Seconds, after which what is known so far is printed (exit code 5)."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
+from inbounds.cli import EXIT_STOPPED
 from inbounds.cli.arguments import (
     jobs_option,
     json_option,
@@ -14,6 +16,7 @@ from inbounds.cli.arguments import (
     problem_argument,
     problem_from,
     scale_option,
+    time_limit_option,
 )
 from inbounds.cli.printing import facts_of, print_files, print_json, print_table, problem_facts, progress_bar
 
@@ -34,6 +37,7 @@ from inbounds.cli.printing import facts_of, print_files, print_json, print_table
 @jobs_option
 @output_option("the picture, the CSV and the journal of finished runs", "comparison/PROBLEM")
 @click.option("--fresh", is_flag=True, help="Forget the finished runs in the journal, and run everything.")
+@time_limit_option
 @json_option
 def command(
     problem: str,
@@ -46,6 +50,7 @@ def command(
     jobs: int | None,
     output: Path | None,
     fresh: bool,
+    time_limit: float | None,
     as_json: bool,
 ) -> None:
     """Every algorithm on the same budget, judged exactly.
@@ -80,6 +85,7 @@ def command(
             workers=jobs,
             journal=journal,
             progress=advance_to,
+            time_limit=time_limit,
         )
 
     from inbounds.reports.comparison import summary_rows, write_comparison
@@ -92,9 +98,10 @@ def command(
             **facts_of(done, "samples", "seeds", "preset", "optimum", "unconstrained_optimum"),
             algorithms=rows,
             resumed=done.resumed,
+            status=done.status,
             files=[str(path) for path in written],
         )
-        return
+        sys.exit(EXIT_STOPPED if done.status != "done" else 0)
     click.echo(repr(cmdp))
     click.echo(
         f"{seeds} run{'s' * (seeds != 1)} of {samples:,} samples each, {preset} settings"
@@ -133,3 +140,6 @@ def command(
     if done.resumed:
         click.echo(f"Found in {journal}, not run again: {done.resumed}. --fresh runs everything.")
     print_files(output, written)
+    if done.status != "done":
+        click.echo(f"{done.status.upper()}: runs are missing; the same command goes on from {journal}")
+        sys.exit(EXIT_STOPPED)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inbounds.cli import EXIT_UNPROVED
+from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED
 from inbounds.cli.arguments import (
     json_option,
     policy_option,
@@ -16,6 +16,7 @@ from inbounds.cli.arguments import (
     problem_argument,
     problem_from,
     scale_option,
+    time_limit_option,
 )
 from inbounds.cli.printing import (
     bound_text,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 @click.option("--unconstrained", is_flag=True, help="Drop the constraints, for algorithms that know none.")
 @click.option("--certified", is_flag=True, help="Return only a policy that the samples prove to be in bounds.")
 @click.option("--confidence", type=float, default=0.99, show_default=True, help="With --certified: of the proof.")
+@time_limit_option
 @policy_option
 @json_option
 def command(
@@ -69,6 +71,7 @@ def command(
     unconstrained: bool,
     certified: bool,
     confidence: float,
+    time_limit: float | None,
     show_policy: bool,
     as_json: bool,
     **options: float | None,
@@ -99,7 +102,7 @@ def command(
     if certified and algorithm is None:
         for name in given:
             raise InvalidInput(f"--{name} is a setting of an algorithm: give --algorithm, or leave --{name} out")
-        _learn_certified(cmdp, scale, "model", samples, confidence, seed, show_policy, as_json)
+        _learn_certified(cmdp, scale, "model", samples, confidence, seed, time_limit, show_policy, as_json)
         return
     algorithm = algorithm or "cspda"
     settings_class = named(algorithm, ALGORITHMS, "algorithm")
@@ -113,11 +116,13 @@ def command(
         )
     settings = (settings_class.practical if preset == "practical" else settings_class)(**given)
     if certified:
-        _learn_certified(cmdp, scale, settings, samples, confidence, seed, show_policy, as_json)
+        _learn_certified(cmdp, scale, settings, samples, confidence, seed, time_limit, show_policy, as_json)
         return
     best = ib.solve(cmdp)  # before anything is learned: it may say that there is nothing to learn
     with progress_bar("learning", samples, quiet=as_json) as advance_to:
-        run = ib.learn(cmdp.simulator(scale), settings, samples=samples, seed=seed, progress=advance_to)
+        run = ib.learn(
+            cmdp.simulator(scale), settings, samples=samples, seed=seed, progress=advance_to, time_limit=time_limit
+        )
     judged = ib.evaluate(cmdp, run.policy)
     if as_json:
         print_json(
@@ -139,8 +144,9 @@ def command(
                 for c, m, t, p in zip(cmdp.constraints, judged.margins, judged.total_margins, run.prices, strict=True)
             ],
             policy=run.policy.probabilities.tolist(),
+            status=run.status,
         )
-        return
+        sys.exit(0 if run.status == "done" else EXIT_STOPPED)
     click.echo(repr(cmdp))
     click.echo(
         f"{settings_class.algorithm.name}, {preset} settings{'' if scale else ', units as given'}, "
@@ -161,14 +167,25 @@ def command(
     print_wrapped(f"guarantee {run.guarantee}")
     if show_policy:
         print_policy(run.policy)
+    if run.status != "done":
+        click.echo(f"{run.status.upper()}: {run.samples[-1]:,} of {samples:,} samples were drawn")
+        sys.exit(EXIT_STOPPED)
 
 
 def _learn_certified(
-    cmdp: CMDP, scale: bool, learner: Any, samples: int, confidence: float, seed: int, show_policy: bool, as_json: bool
+    cmdp: CMDP,
+    scale: bool,
+    learner: Any,
+    samples: int,
+    confidence: float,
+    seed: int,
+    time_limit: float | None,
+    show_policy: bool,
+    as_json: bool,
 ) -> None:
     """Learn and prove with samples; the model only says afterwards what the policy is really worth.
 
-    When nothing could be proved, the process ends with `EXIT_UNPROVED`.
+    When nothing could be proved, the process ends with `EXIT_UNPROVED`; when time was over first, `EXIT_STOPPED`.
     """
     import inbounds as ib
 
@@ -180,6 +197,7 @@ def _learn_certified(
             seed=seed,
             learner=learner,
             progress=advance_to,
+            time_limit=time_limit,
         )
     judged = None if run.policy is None else ib.evaluate(cmdp, run.policy)
     if as_json:
@@ -192,6 +210,7 @@ def _learn_certified(
             policy=None if run.policy is None else run.policy.probabilities.tolist(),
             reward=None if judged is None else judged.reward,
             margins=None if judged is None else judged.margins.tolist(),
+            status=run.status,
         )
     else:
         click.echo(repr(cmdp))
@@ -206,6 +225,8 @@ def _learn_certified(
             click.echo(f"On the model: {reward_text(judged, best, cmdp)}{''.join(margins)}")
             if show_policy:
                 print_policy(run.policy)
+    if run.status != "done":
+        sys.exit(EXIT_STOPPED)
     if run.policy is None:
         sys.exit(EXIT_UNPROVED)
 

@@ -16,7 +16,7 @@ from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.errors import InvalidInput
 from inbounds.inputs import float_vector
-from inbounds.problem.cmdp import CMDP
+from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.policy import Policy, for_problem
 
 ROUNDING = 1e-9
@@ -91,6 +91,7 @@ def evaluate(cmdp: CMDP, policy: Policy) -> Evaluation:
 
 def _entries(cmdp: CMDP, policy: Policy) -> Floats:
     """The occupancy of a policy, stage by stage [N]."""
+    require_model(cmdp, "the evaluation of a policy")
     criterion = criterion_of(cmdp)
     return criterion.time_at_entries(criterion.follow(for_problem(cmdp, policy).probabilities.ravel()))
 

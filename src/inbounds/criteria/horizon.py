@@ -89,7 +89,10 @@ class FiniteHorizon(Criterion):
         time, arriving = np.empty(self.n_places), self.initial
         for layer in self.layers:
             time[layer.places] = arriving
-            arriving = (arriving[self.pairs.states] * taken[layer.entries]) @ layer.transition
+            if layer.next_places is not None:
+                moves = layer.transition  # as sums over its rows; a product from the left would transpose it each time
+                leaving = np.repeat(arriving[self.pairs.states] * taken[layer.entries], np.diff(moves.indptr))
+                arriving = np.bincount(moves.indices, leaving * moves.data, self.pairs.n_states)
         return Followed(taken, time, None, None)
 
     def proof_vectors(self, followed: Followed, signals: Floats, start: Floats | None = None) -> Floats:

@@ -17,7 +17,8 @@ from inbounds.exact.lp import slater_lp
 from inbounds.exact.mixture import OPTIMAL, STALLED, Mixture, flat_margins
 from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
 from inbounds.exact.solution import policy_of
-from inbounds.problem.cmdp import CMDP
+from inbounds.inputs import positive
+from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.policy import Policy
 
 INFEASIBLE = 1e-10
@@ -109,6 +110,8 @@ def slater(
     >>> round(ib.slater(ib.zoo.three_cycle()).value, 9)
     3.0
     """
+    require_model(cmdp, "slater")
+    tolerance = positive(tolerance, "tolerance")
     return slater_within(cmdp, Limits.of(time_limit, iterations), scaled=scaled, tolerance=tolerance)
 
 

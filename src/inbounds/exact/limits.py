@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput
 from inbounds.inputs import positive, whole_number
+from inbounds.problem.pieces import same_problem
 from inbounds.problem.policy import Policy
 
 TIME, ITERATIONS = "time limit", "iteration limit"
@@ -100,7 +101,7 @@ def state_to_resume(resume: Any, asked: tuple[Any, ...]) -> Any:
         return None
     if not isinstance(resume, Partial):
         raise InvalidInput(f"resume takes the `partial` of an answer or an error, found {type(resume).__name__}")
-    same = len(asked) == len(resume.asked) and resume.asked[0] is asked[0] and resume.asked[1:] == asked[1:]
+    same = len(asked) == len(resume.asked) and same_problem(resume.asked[0], asked[0]) and resume.asked[1:] == asked[1:]
     if not same:
         raise InvalidInput("resume belongs to another problem, or to other settings; give those that it came from")
     return resume.state

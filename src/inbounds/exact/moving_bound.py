@@ -28,7 +28,7 @@ from inbounds.exact.mixture import OPTIMAL, STALLED, UNPROVED, Mixture, flat_mar
 from inbounds.exact.path import Path, Place
 from inbounds.exact.reachable import require_sizes, well_scaled
 from inbounds.exact.solution import Solution, assemble, policy_of
-from inbounds.inputs import is_whole, whole_number
+from inbounds.inputs import is_whole, positive, whole_number
 from inbounds.problem.cmdp import CMDP
 
 _FLAT_SHARE = 0.15
@@ -149,6 +149,7 @@ def frontier(
     if not isinstance(cmdp, CMDP):
         raise InvalidInput(f"frontier takes a CMDP; found {type(cmdp).__name__}")
     k, points = _position(cmdp, constraint), whole_number(points, "points", least=2)
+    tolerance = positive(tolerance, "tolerance")
     asked, limits = (cmdp, k, points, tolerance), Limits.of(time_limit, iterations)
     walk = _Walk(cmdp, k, points, tolerance, limits, state_to_resume(resume, asked))
     try:

@@ -10,10 +10,9 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria.evaluation import occupancy
 from inbounds.errors import InvalidInput
-from inbounds.inputs import whole_number
-from inbounds.problem.cmdp import CMDP
+from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.constraint import Constraint
-from inbounds.problem.criterion import require_criterion
+from inbounds.problem.criterion import require_criterion, valid_horizon
 from inbounds.problem.policy import Policy
 
 
@@ -119,9 +118,10 @@ def truncate(cmdp: CMDP, epsilon: float | None = None, *, horizon: int | None = 
     """
     if (epsilon is None) == (horizon is None):
         raise InvalidInput("truncate needs exactly one of epsilon and horizon=")
+    require_model(cmdp, "truncate")
     require_criterion(cmdp, "discounted", "truncate")
     discount = cmdp.discount
-    stages = _stages_for(discount, epsilon) if epsilon is not None else whole_number(horizon, "horizon")
+    stages = _stages_for(discount, epsilon) if epsilon is not None else valid_horizon(horizon)
     powers = discount ** np.arange(stages)
     left = discount**stages
 
@@ -155,7 +155,7 @@ def _stages_for(discount: float, epsilon: float) -> int:
         raise InvalidInput(f"epsilon must be a number in (0, 1), found {epsilon!r}")
     if discount == 0.0:
         return 1
-    stages = max(math.ceil(math.log(epsilon) / math.log(discount)), 1)
+    stages = valid_horizon(max(math.ceil(math.log(epsilon) / math.log(discount)), 1))
     # The ratio of logarithms may round to the wrong side of a whole number.
     while discount**stages > epsilon:
         stages += 1

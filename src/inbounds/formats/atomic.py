@@ -6,6 +6,7 @@ new one. The new bytes go to a temporary file in the same directory, reach the d
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -21,7 +22,8 @@ from inbounds.errors import InvalidInput
 def replaced(path: Path) -> Iterator[BinaryIO]:
     """A stream to write; when the block ends well its content becomes the file at `path`, otherwise nothing changes.
 
-    A file that is replaced passes its permissions on, and a symbolic link keeps pointing to where it points.
+    A file that is replaced passes its permissions on, and a symbolic link keeps pointing to where it points. What is
+    there and is no regular file is refused.
 
     Examples
     --------
@@ -34,6 +36,8 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
     (b'all of it', 1)
     """
     target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():  # a pipe or a device would be taken away, and a file put in its place
+        raise OSError(errno.EINVAL, "is not a regular file", os.fspath(path))
     temporary = target.with_name(f".inbounds-{secrets.token_hex(8)}.tmp")
     with open(temporary, "xb") as stream:
         try:

@@ -387,6 +387,12 @@ def valid_initial(initial: Any, pairs: Pairs) -> Floats:
     return freeze(vector / divisors(total, np.count_nonzero(vector)))
 
 
+def require_model(problem: Any, who: str) -> None:
+    """Refuse whatever is no model; `who` wants one."""
+    if not isinstance(problem, CMDP):
+        raise InvalidInput(f"{who} takes a known model, a CMDP; found {type(problem).__name__}")
+
+
 def _valid_transitions(transition: Any, horizon: int | None, pairs: Pairs) -> Any:
     """The checked CSR array; with a horizon, H of them: one that serves several stages is checked and kept once."""
     several = isinstance(transition, list | np.ndarray) and len(transition) > 0 and np.ndim(transition[0]) == 2

@@ -13,6 +13,10 @@ CRITERION_NAMES = {"discount": "discounted", "horizon": "finite-horizon", "avera
 """What a problem with that key in its `criterion` is called; the names that `Algorithm.criterion` may have."""
 
 
+MOST_STAGES = 10**7
+"""Stages of a horizon: every solver keeps some hundred bytes for each, and more would not fit."""
+
+
 def criterion_in_words(criterion: dict[str, Any]) -> str:
     ((name, value),) = criterion.items()
     return "long-run average" if name == "average" else f"{name} {value:.12g}"
@@ -27,8 +31,16 @@ def valid_criterion(discount: Any, horizon: Any, average: Any) -> dict[str, Any]
     if average:
         return {"average": True}
     if horizon is not None:
-        return {"horizon": whole_number(horizon, "horizon")}
+        return {"horizon": valid_horizon(horizon)}
     return {"discount": valid_discount(discount)}
+
+
+def valid_horizon(horizon: Any) -> int:
+    stages = whole_number(horizon, "horizon")
+    if stages > MOST_STAGES:
+        shown = f"{stages:,}" if stages < 10**18 else "more than 10^18"
+        raise InvalidInput(f"a horizon of {shown} stages is too long: at most {MOST_STAGES:,}")
+    return stages
 
 
 def valid_discount(discount: Any) -> float:

@@ -18,9 +18,6 @@ from numba.extending import overload
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled, interpreted
 
-CHUNK = 1_000_000
-"""Samples between two looks at the keyboard and the progress callback."""
-
 
 class World(NamedTuple):
     """A model's simulator: arrays only, in the units that learners see, which are scaled unless the user said no.

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from inbounds.errors import InvalidInput
-from inbounds.inputs import reported_number
+from inbounds.inputs import reported_number, whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint, constraint_list, named_constraints
 from inbounds.problem.pairs import numbered
@@ -75,7 +75,7 @@ def build(
     >>> round(best.reward, 4), [round(float(price), 4) for price in best.prices]
     (2.1339, [7.0842])
     """
-    constraints = constraint_list(constraints)
+    constraints, max_states = constraint_list(constraints), whole_number(max_states, "max_states")
     number, initial = _start_states(start)
     action_number: dict[Hashable, int] = {}
     offsets, pair_actions, rewards = [0], [], []

@@ -294,7 +294,8 @@ class AskedWorld:
             raise InvalidInput(f"{where} must return (next_state, reward, signals), found {outcome!r}")
         successor, reported, listed = outcome
         reward = reported_number(reported, f"{where} must return (next_state, reward, signals): the reward")
-        if not isinstance(listed, Iterable) or isinstance(listed, str | bytes | Mapping | Set):  # no order, or no list
+        unordered = isinstance(listed, str | bytes | Mapping | Set)
+        if not isinstance(listed, Iterable) or unordered or (isinstance(listed, np.ndarray) and listed.ndim == 0):
             raise InvalidInput(
                 f"{where} must return (next_state, reward, signals): the signals must be a list, one for each "
                 f"constraint, found {listed!r}"

@@ -18,7 +18,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import random_seed, whole_number
+from inbounds.inputs import finite_or_nan, random_seed, whole_number
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
@@ -228,10 +228,7 @@ def _within_ranges(model: CMDP) -> CMDP:
 
 def valid_confidence(confidence: Any) -> float:
     """A probability, but neither 0 nor 1."""
-    try:
-        number = float(confidence)
-    except (TypeError, ValueError):
-        number = math.nan
+    number = finite_or_nan(confidence)
     if not 0.0 < number < 1.0:
         raise InvalidInput(
             f"confidence must be a probability between 0 and 1, such as 0.99, found {confidence!r}; "

@@ -50,6 +50,7 @@ class Comparison:
     seeds: int
     preset: str
     resumed: int  # runs that were found in the journal
+    status: str = "done"  # or "time limit": then runs are missing
 
     def entry(self, name: str) -> Entry:
         return next(entry for entry in self.entries if entry.name == name)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,8 +89,12 @@ def run_arms(
     journal: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
     together: int = 1,
+    time_limit: float | None = None,
 ) -> tuple[list[list[JudgedRun]], int]:
     """The runs of each arm, a `Task`; and how many of all were found in the journal.
+
+    After `time_limit` seconds no run is begun, and those under way are given up; of an arm those before the first that
+    is missing are returned.
 
     Run number `seed` of an arm is ``ib.learn(cmdp.simulator(scale), settings, samples=samples, seed=seed)``, judged on
     `cmdp` at every checkpoint. `progress` is called with (runs finished, runs in all). Short runs cost less when some
@@ -102,18 +108,20 @@ def run_arms(
     >>> [[run.seed for run in own] for own in runs], runs[0][0].samples, resumed
     ([[0, 1, 2], [0, 1, 2]], [1000, 2000], 0)
     """
+    ends = None if time_limit is None else time.time() + time_limit
     jobs = [(Task(*arm), samples, checkpoints, seed) for arm in arms for seed in range(seeds)]
     book = None if journal is None else Journal(journal)
     keys = [] if book is None else _keys(jobs)
-    lines = {position: book.get(key) for position, key in enumerate(keys)} if book is not None else {}
-    runs = {position: JudgedRun(**line) for position, line in lines.items() if line is not None}
+    runs = {} if book is None else _recorded(jobs, seeds, [book.get(key) for key in keys])
     missing, resumed = [position for position in range(len(jobs)) if position not in runs], len(runs)
 
     def report() -> None:
         if progress is not None:
             progress(len(runs), len(jobs))
 
-    def finish(position: int, run: JudgedRun) -> None:
+    def finish(position: int, run: JudgedRun | None) -> None:
+        if run is None:
+            return
         runs[position] = run
         if book is not None:
             book.add(keys[position], asdict(run))
@@ -124,8 +132,8 @@ def run_arms(
     here = {position // seeds: position for position in reversed(missing)}.values()
     there = [position for position in missing if position not in here]
     for position in sorted(here):
-        finish(position, judged_run(*jobs[position]))
-    waiting = [jobs[position] for position in there]
+        finish(position, judged_run(*jobs[position], ends))
+    waiting = [(*jobs[position], ends) for position in there]
     run_jobs(
         judged_run,
         waiting,
@@ -133,17 +141,26 @@ def run_arms(
         finished=lambda number, run: finish(there[number], run),
         together=together,
     )
-    return [[runs[place * seeds + seed] for seed in range(seeds)] for place in range(len(arms))], resumed
+    places = [range(place * seeds, (place + 1) * seeds) for place in range(len(arms))]
+    return [[runs[position] for position in takewhile(runs.__contains__, own)] for own in places], resumed
 
 
-def judged_run(task: Task, samples: int, checkpoints: Sequence[int], seed: int) -> JudgedRun:
-    """Run a learner, and evaluate its policy at every checkpoint on the model."""
+def judged_run(
+    task: Task, samples: int, checkpoints: Sequence[int], seed: int, ends: float | None = None
+) -> JudgedRun | None:
+    """Run a learner, and evaluate its policy at every checkpoint on the model; None if ``time.time()`` `ends` it."""
     cmdp, settings, scale = task
-    name = record_of(settings).name
+    name, left = record_of(settings).name, None if ends is None else ends - time.time()
+    if left is not None and left <= 0.0:
+        return None
     try:
-        run = learn(cmdp.simulator(scale), settings, samples=samples, seed=seed, checkpoints=checkpoints)
+        run = learn(
+            cmdp.simulator(scale), settings, samples=samples, seed=seed, checkpoints=checkpoints, time_limit=left
+        )
     except InvalidInput as refusal:
         return JudgedRun(name, seed, refusal=str(refusal))
+    if run.status != "done":
+        return None
     judged = [evaluate(cmdp, policy) for policy in run.policies]
     return JudgedRun(
         algorithm=name,
@@ -153,6 +170,47 @@ def judged_run(task: Task, samples: int, checkpoints: Sequence[int], seed: int) 
         margins=[one.total_margins.tolist() for one in judged],
         seconds=run.seconds,
         settings={name: value for name, value in run.settings.items() if isinstance(value, int | float | str)},
+    )
+
+
+def _recorded(
+    jobs: Sequence[tuple[Any, ...]], seeds: int, lines: Sequence[dict[str, Any] | None]
+) -> dict[int, JudgedRun]:
+    """The runs in lines of a journal, by position; a line that is no run of its job is passed over, whatever it says.
+
+    A digest tells damage, not a line that somebody else wrote, or another program.
+    """
+    runs = {}
+    for position, (job, line) in enumerate(zip(jobs, lines, strict=True)):
+        try:
+            run = None if line is None else JudgedRun(**line)
+            if run is not None and _is_run_of(run, *job):
+                runs[position] = run
+        except (TypeError, ValueError, OverflowError):
+            continue
+    for first in range(0, len(jobs), seeds):  # runs of one arm have the same checkpoints
+        own = [position for position in range(first, first + seeds) if position in runs]
+        if len({tuple(runs[position].samples) for position in own}) > 1:
+            for position in own:
+                del runs[position]
+    return runs
+
+
+def _is_run_of(run: JudgedRun, task: Task, samples: int, checkpoints: Sequence[int], seed: int) -> bool:
+    texts = isinstance(run.refusal, str) and isinstance(run.settings, dict)
+    if not texts or (run.algorithm, run.seed) != (record_of(task.settings).name, seed):
+        return False
+    if run.refusal:
+        return not (run.samples or run.rewards or run.margins)
+    counts, reached = sorted({*checkpoints, samples}), len(run.samples)
+    numbers = np.array([*run.rewards, *(margin for margins in run.margins for margin in margins), run.seconds])
+    return (
+        0 < reached <= len(counts)
+        and list(run.samples) == counts[-reached:]
+        and len(run.rewards) == reached
+        and [len(margins) for margins in run.margins] == [task.cmdp.n_constraints] * reached
+        and numbers.dtype.kind in "if"
+        and bool(np.all(np.isfinite(numbers)))
     )
 
 
