@@ -35,6 +35,10 @@ SMALL: tuple[dict[str, Any], ...] = (TIGHT | {"presolve": "off"}, TIGHT | {"pres
 """For programs so small that looking for what can be left out takes longer than solving them."""
 
 
+_ROUNDS = 30
+"""Steps of the simplex method for each row and column of a program, at most: ten times what is usual."""
+
+
 class Basis(NamedTuple):
     """Which columns and rows of a program are basic."""
 
@@ -82,13 +86,16 @@ def minimise(
     matrix.format_ = highspy.MatrixFormat.kColwise
     matrix.start_, matrix.index_, matrix.value_ = columns
     begin = monotonic()
+    # On numbers too far apart the simplex method goes round in circles for ever; it takes a few steps a row otherwise.
+    most = _ROUNDS * (len(cost) + len(row_lower)) + 200
+    steps = {"simplex_iteration_limit": most, "ipm_iteration_limit": 500}
     for options in attempts:
         solver = highspy.Highs()
         solver.setOptionValue("output_flag", False)
         if time_limit is not None:  # of all attempts together
             options = options | {"time_limit": max(time_limit - (monotonic() - begin), 1e-3)}
         # By default HiGHS drops entries below 1e-9: small probabilities, a loss that 1 / (1 - discount) multiplies.
-        for option, value in {"small_matrix_value": 1e-12, **options}.items():
+        for option, value in {"small_matrix_value": 1e-12, **steps, **options}.items():
             if solver.setOptionValue(option, value) != highspy.HighsStatus.kOk:
                 raise RuntimeError(f"HiGHS does not take the option {option} = {value}")
         solver.passModel(program)
