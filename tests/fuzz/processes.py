@@ -57,10 +57,18 @@ def run(count: int, seed: int, seconds: float) -> Report:
 
 
 def begun(*command: str, folder: Path) -> subprocess.Popen[str]:
+    def listening() -> None:  # to Ctrl-C, also when this was started in the background, where it is ignored
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
     return subprocess.Popen(
-        [sys.executable, "-c", *command], cwd=folder, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-c", *command],
+        cwd=folder,
+        text=True,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=listening,
+    )
 
 
 def interrupted(rng: random.Random, folder: Path) -> str:
