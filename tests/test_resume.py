@@ -345,8 +345,8 @@ def test_what_certificates_refuse_to_go_on_from() -> None:
         ib.certify(policy, cmdp.simulator(), samples=500, resume=cert, confidence=0.9)
     with pytest.raises(ib.InvalidInput, match="resume must be the partial Certificate"):
         ib.certify(policy, cmdp.simulator(), samples=500, resume=ib.certify(policy, cmdp))
-    with pytest.raises(ib.InvalidInput, match="time_limit= and resume= are for proofs from samples"):
-        ib.certify(policy, cmdp, time_limit=1.0)
+    with pytest.raises(ib.InvalidInput, match="resume= is for proofs from samples"):
+        ib.certify(policy, cmdp, resume=cert)
 
 
 # The pieces themselves
