@@ -320,6 +320,14 @@ def test_models_in_files_are_solved(tmp_path: Path) -> None:
         assert result.exit_code == 2 and result.stderr.count("\n") == 1 and path in result.stderr
 
 
+def test_verify_stops_at_a_limit(tmp_path: Path) -> None:
+    files = [str(tmp_path / "model.npz"), str(tmp_path / "proof.json")]
+    run("solve", "garnet", "--set", "states=600", "--save-model", files[0], "--certificate", files[1])
+    ended = run("verify", *files, "--time-limit", "1e-6")
+    assert ended.exit_code == 5 and "time limit" in ended.stderr
+    assert run("verify", *files, "--time-limit", "600").exit_code == 0
+
+
 def test_verify_accepts_the_proof_of_solve_and_nothing_else(tmp_path: Path) -> None:
     model, text, proof = tmp_path / "queue.npz", tmp_path / "queue.toml", tmp_path / "queue.json"
     assert run("solve", "queue", "--save-model", str(model), "--certificate", str(proof)).exit_code == 0

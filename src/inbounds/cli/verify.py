@@ -14,8 +14,9 @@ from inbounds.cli.printing import print_json, progress_bar
 @click.command("verify")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("certificate", type=click.Path(path_type=Path))
+@click.option("--time-limit", type=float, help="Seconds, after which nothing is said of the certificate (exit code 5).")
 @json_option
-def command(model: Path, certificate: Path, as_json: bool) -> None:
+def command(model: Path, certificate: Path, time_limit: float | None, as_json: bool) -> None:
     """Check a CERTIFICATE against a MODEL (.npz).
 
     The checker is one file of the standard library, `proofs/verify.py`, and runs without the rest of the project:
@@ -27,13 +28,21 @@ def command(model: Path, certificate: Path, as_json: bool) -> None:
       inbounds solve queue --save-model queue.npz --certificate queue.json
       inbounds verify queue.npz queue.json
     """
-    from inbounds.errors import InvalidInput
+    from inbounds.errors import InvalidInput, Stopped
+    from inbounds.exact.limits import TIME, Limits
     from inbounds.proofs.verify import Unreadable
     from inbounds.proofs.verify import verify as check
 
+    limits = Limits.of(time_limit, None)
     try:
         with progress_bar("checking pairs", None, quiet=as_json) as advance_to:
-            accepted, lines = check(str(model), str(certificate), advance_to)
+
+            def step(done: int, total: int) -> None:
+                if limits.over and done < total:
+                    raise Stopped(TIME)
+                advance_to(done, total)
+
+            accepted, lines = check(str(model), str(certificate), step)
     except Unreadable as error:
         raise InvalidInput(str(error)) from error
     if as_json:
