@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from inbounds.criteria.evaluation import within_rounding
+import numpy as np
+
+from inbounds.criteria import criterion_of
 from inbounds.errors import Stopped
 from inbounds.exact.bundle import GapProgress
 from inbounds.exact.limits import TIME, Limits, Partial, state_to_resume
@@ -17,6 +19,9 @@ from inbounds.exact.reachable import well_scaled
 from inbounds.exact.solution import Solution, assemble
 from inbounds.problem.cmdp import CMDP
 from inbounds.proofs.known_model import certified
+
+_GROSS = 1e-5
+"""An answer that is out of bounds by more, relative to the largest margin, is none: linked averages may be by 1e-7."""
 
 
 def solve(
@@ -113,7 +118,7 @@ def solve(
         elif method == "auto" and by == "lp":
             best = _better(problem, best, tolerance, limits)
         if best.status == OPTIMAL:
-            if not best.in_bounds and not within_rounding(best.margins, best.margin_scales):
+            if not best.in_bounds and np.any(best.margins < -_GROSS * best.margin_scales):
                 raise Stopped(STALLED)
             allowed = 1.01 * gap_allowed(well_scaled(problem), best.upper_bound, tolerance)
             return replace(best, status=UNPROVED if not best.in_bounds else OPTIMAL if best.gap <= allowed else STALLED)
@@ -165,7 +170,9 @@ def _known(problem: CMDP, watch: Watch, status: str, asked: tuple[Any, ...]) -> 
     found, in_bounds = (None, False) if watch.bundle is None else watch.bundle.known()
     if found is None:
         return Partial(status, asked=asked, state=watch.round)
-    judged = assemble(problem, found, method="bundle")
+    no_margins = np.empty((0, len(found.occupancy)))
+    spent, linked = criterion_of(problem).linked(found.occupancy, lambda: None, asked[2], no_margins)
+    judged = assemble(problem, found._replace(occupancy=spent, linked=linked), method="bundle")
     return Partial(
         status=status,
         lower=judged.reward if in_bounds and judged.in_bounds else -math.inf,

@@ -27,6 +27,9 @@ from .workers import Verdict, in_time
 HAIR = Fraction(1, 10**8)
 """Relative to the largest margin: closer to the boundary than this, feasibility may be left open, though not wrong."""
 
+EDGE = Fraction(1, 10**10)
+"""The same relative to signals and bounds: INFEASIBLE of exact/feasibility.py."""
+
 PROVABLE = Fraction(3, 10**9)
 """A scaled Slater constant from which on a proof must be there: the library promises it above 1e-9."""
 
@@ -77,8 +80,10 @@ class Truth:
 
     @property
     def doubtful(self) -> bool:
-        """So close to the boundary that feasibility may be left open."""
-        return self.room is not None and abs(self.room) <= HAIR
+        """So close to the boundary, for margins or for signals and bounds, that feasibility may be left open."""
+        if self.room is None or abs(self.room) <= HAIR:
+            return self.room is not None
+        return abs(rationals.slater(self.model, [size or Fraction(1) for size in self.model.sizes])) <= EDGE
 
     def has_room(self, least: Fraction) -> bool:
         return self.room is None or self.room >= least
