@@ -233,6 +233,8 @@ def certified(cmdp: CMDP, found: Mixture, *, method: str, progress: ProofProgres
         spent = found.occupancy
         if weight > 0.0 and safer is not None:
             spent = (1.0 - weight) * found.occupancy + weight * safer.occupancy
+            # Long-run averages: two policies that each stay where they are make one that falls apart.
+            spent, _ = criterion_of(cmdp).linked(spent, lambda: None, _AIM, margins / scales[:, None])
         followed = _followed(cmdp, spent, found)
         vectors = _vectors(cmdp, followed, vectors, count)
         lowers, kind = _bounded_lowers(cmdp, followed.taken, vectors, count), "rounding-bounded"
