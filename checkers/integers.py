@@ -548,4 +548,9 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        code = main(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # of `| head`, which has seen enough: what shells call the end of a pipe, without a word
+        os._exit(141)
+    sys.exit(code)

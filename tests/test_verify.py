@@ -119,6 +119,16 @@ def test_as_a_script(tmp_path, checker):
         assert unreadable.returncode == 2 and unreadable.stdout.startswith("UNREADABLE: ") and not unreadable.stderr
 
 
+@BOTH
+def test_a_reader_that_leaves_is_no_error(tmp_path, checker):
+    files = small_proof(tmp_path)
+    command = [sys.executable, "-u", str(checker), str(files.model), str(files.certificate)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as script:
+        script.stdout.close()
+        assert script.stderr.read() == b""
+    assert script.returncode == 141
+
+
 def test_files_that_cannot_be_read(tmp_path):
     """Wrong input, which is no verdict: it has an exit code of its own. Nothing waits for a pipe."""
     files = small_proof(tmp_path)
