@@ -133,30 +133,45 @@ def test_another_process_hits_the_cache(tmp_path: Path) -> None:
     assert all(path.relative_to(tmp_path).parts[:2] == ("inbounds", "kernels") for path in files)
 
 
-def fresh_directory() -> Path | None:
+def fresh_directory(path: str = "") -> Path | None:
     module.sources_digest.cache_clear()
-    return module._cache_directory.__wrapped__()
+    module._sources.cache_clear()
+    return module._cache_directory.__wrapped__(path)
 
 
-def test_the_directory_depends_on_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_directory_depends_on_what_a_file_is_made_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "package"
-    for room in ("learn", "numerics"):
+    for room in ("learn", "numerics", "problem"):
         (package / room).mkdir(parents=True)
+    kernels, other, user = package / "learn" / "kernels.py", package / "learn" / "other.py", tmp_path / "user.py"
     (package / "numerics" / "compiled.py").write_text("x = 1\n")
-    (package / "learn" / "kernels.py").write_text("y = 1\n")
+    (package / "problem" / "__init__.py").write_text("")
+    (package / "problem" / "draws.py").write_text("    from inbounds.numerics.compiled import x\n")
+    kernels.write_text("from inbounds.problem import (\n    draws,\n)\n")
+    other.write_text("import inbounds.learn.kernels as kernels\n")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(module, "__file__", str(package / "numerics" / "compiled.py"))
-    monkeypatch.setattr(module, "sources_digest", cache(module.sources_digest.__wrapped__))  # not to disturb others
-    first = fresh_directory()
-    assert first is not None and first.is_dir() and first == fresh_directory()
-    seen = {first}
-    (package / "learn" / "kernels.py").write_text("y = 2\n")
-    seen.add(fresh_directory())
-    (package / "learn" / "kernels.py").rename(package / "learn" / "other.py")
-    seen.add(fresh_directory())
+    for name in ("sources_digest", "_sources"):  # not to disturb others
+        monkeypatch.setattr(module, name, cache(getattr(module, name).__wrapped__))
+    files = [str(path) for path in (kernels, other, user)]
+    before = [fresh_directory(file) for file in files]
+    assert all(directory is not None and directory.is_dir() for directory in before)
+    assert before == [fresh_directory(file) for file in files]
+
+    def changed() -> list[bool]:
+        now = [fresh_directory(file) for file in files]
+        found = [old != new for old, new in zip(before, now, strict=True)]
+        before[:] = now
+        return found
+
+    (package / "numerics" / "compiled.py").write_text("x = 2\n")
+    assert changed() == [True, True, True]
+    (package / "problem" / "draws.py").rename(package / "problem" / "moves.py")
+    assert changed() == [True, True, True]
+    other.write_text("import inbounds.learn.kernels as kernels  # changed\n")
+    assert changed() == [False, True, True]
     (package / "learn" / "new.py").write_text("")
-    seen.add(fresh_directory())
-    assert len(seen) == 4 and None not in seen
+    assert changed() == [False, False, True]
 
 
 def test_what_other_sources_left_long_ago_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +223,7 @@ def test_without_a_place_to_write_kernels_compile_all_the_same(tmp_path: Path, m
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", no_home)
     assert fresh_directory() is None
-    monkeypatch.setattr(module, "_cache_directory", lambda: None)
+    monkeypatch.setattr(module, "_cache_directory", lambda path: None)
     assert compiled(inner.py_func)(3) == 4
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import sys
 import time
@@ -17,7 +18,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from numba.core import config
@@ -26,14 +27,17 @@ from numba.core.dispatcher import Dispatcher
 _KEPT_DAYS = 90
 """How long kernels of other sources are kept; at worst they are compiled again."""
 
+_IMPORTS = re.compile(rb"^\s*(?:from|import) +inbounds\.?([\w.]*)", re.MULTILINE)
+"""The modules of this package that a source imports, from there on."""
+
 
 def compiled(kernel: Callable[..., Any]) -> Any:
     """Compile `kernel` on its first call and keep the result on disk for later processes.
 
     Numba's own check looks at the file of the kernel only, and would go on using a stale kernel after a change to a
-    helper in another file. The directory therefore depends on a hash of every source of this package.
+    helper in another file. The directory therefore depends on a hash of the sources that the file is made of.
     """
-    directory = _cache_directory()
+    directory = _cache_directory(kernel.__code__.co_filename)
     if directory is None:
         return numba.njit(nogil=True)(kernel)
     # The setting is read while the decorator runs; the caller's other Numba code keeps its own.
@@ -77,22 +81,51 @@ def interpreted(kernel: Any) -> Callable[..., Any]:
 
 
 @cache
-def sources_digest() -> str:
-    """A hash of every source of this package."""
-    sources = hashlib.sha256()
-    package = Path(__file__).parents[1]
-    for path in sorted(package.rglob("*.py")):
-        sources.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
-    return sources.hexdigest()
+def sources_digest(path: str = "") -> str:
+    """A hash of the sources that a file of this package is made of; for any other file, of every one of them."""
+    sources, digest = _sources(), hashlib.sha256()
+    package = Path(__file__).parents[1].as_posix() + "/"
+    waiting = [path.removeprefix(package)] if path.startswith(package) else list(sources)
+    made_of: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in made_of:
+            made_of.add(name)
+            waiting += sources[name].imported
+    for name in sorted(made_of):
+        digest.update(name.encode() + b"\0" + sources[name].text)
+    return digest.hexdigest()
+
+
+class _Source(NamedTuple):
+    text: bytes
+    imported: list[str]  # sources of this package; of a room all of them, as what is taken from it may be a module
 
 
 @cache
-def _cache_directory() -> Path | None:
-    """Where compiled kernels of exactly these sources are kept; None when nothing can be written there."""
+def _sources() -> dict[str, _Source]:
+    """Every source of this package, by its path from there."""
+    package = Path(__file__).parents[1]
+    texts = {path.relative_to(package).as_posix(): path.read_bytes() for path in sorted(package.rglob("*.py"))}
+    rooms: dict[str, list[str]] = {}
+    for name in texts:
+        for room in (name.removesuffix(".py"), *(parent.as_posix() for parent in Path(name).parents)):
+            rooms.setdefault(room, []).append(name)
+
+    def imported(text: bytes) -> list[str]:
+        modules = {module.decode().replace(".", "/") or "." for module in _IMPORTS.findall(text)}
+        return [name for module in modules for name in rooms.get(module, ())]
+
+    return {name: _Source(text, imported(text)) for name, text in texts.items()}
+
+
+@cache
+def _cache_directory(path: str) -> Path | None:
+    """Where kernels of a file are kept, compiled from exactly these sources; None when nothing can be written there."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}-numba{numba.__version__}"
     try:
         base = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        directory = Path(base) / "inbounds" / "kernels" / f"{version}-{sources_digest()[:16]}"
+        directory = Path(base) / "inbounds" / "kernels" / f"{version}-{sources_digest(path)[:16]}"
         if not directory.is_dir():
             _remove_unused(directory.parent)
             directory.mkdir(parents=True, exist_ok=True)
