@@ -664,11 +664,11 @@ def test_sampled_actions_follow_the_stage():
     problem = ib.CMDP(**parts())
     policy = ib.Policy(problem.pairs, [[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.3, 0.7, 1.0]])
     rng = np.random.default_rng(0)
-    assert {policy.sample(0, rng, stage=0) for _ in range(20)} == {0}
-    assert {policy.sample(0, rng, stage=1) for _ in range(20)} == {1}
-    assert {policy.sample(1, rng, stage=2) for _ in range(20)} == {0}
+    assert {policy.act("on", rng, stage=0) for _ in range(20)} == {"keep"}
+    assert {policy.act("on", rng, stage=1) for _ in range(20)} == {"switch"}
+    assert {policy.act("off", rng, stage=2) for _ in range(20)} == {"keep"}
     draws = 10_000
-    share = sum(policy.sample(0, rng, stage=2) for _ in range(draws)) / draws
+    share = sum(policy.act("on", rng, stage=2) == "switch" for _ in range(draws)) / draws
     assert abs(share - 0.7) < 5 * np.sqrt(0.7 * 0.3 / draws)  # five standard errors: one seed in two million fails
 
 

@@ -166,16 +166,16 @@ def ragged():
 def test_sampling_inverts_the_cumulative_probabilities():
     policy = ib.Policy(ragged().pairs, [0.25, 0.75, 1.0])
     below = np.nextafter(0.25, 0.0)
-    drawn = [policy.sample(0, Script(u)) for u in (0.0, below, 0.25, 0.6, 1.0 - 2.0**-53)]
-    assert drawn == [0, 0, 2, 2, 2]
-    assert policy.sample(1, Script(0.0)) == policy.sample(1, Script(1.0 - 2.0**-53)) == 1
+    drawn = [policy.act("a", Script(u)) for u in (0.0, below, 0.25, 0.6, 1.0 - 2.0**-53)]
+    assert drawn == ["x", "x", "z", "z", "z"]
+    assert policy.act("b", Script(0.0)) == policy.act("b", Script(1.0 - 2.0**-53)) == "y"
 
 
 def test_sampling_never_takes_an_action_of_probability_zero():
     cmdp = ib.CMDP.from_dense(np.ones((1, 3, 1)), reward=np.zeros((1, 3)), initial=[1.0], discount=0.5)
     for table, only in (([[0.0, 0.0, 1.0]], 2), ([[0.0, 1.0, 0.0]], 1), ([[1.0, 0.0, 0.0]], 0)):
         policy = ib.Policy.from_table(cmdp, table)
-        assert {policy.sample(0, Script(u)) for u in (0.0, 0.5, 1.0 - 2.0**-53)} == {only}
+        assert {policy.act(0, Script(u)) for u in (0.0, 0.5, 1.0 - 2.0**-53)} == {only}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -185,7 +185,7 @@ def test_sampling_frequencies(seed):
     probabilities = np.array([0.1, 0.2, 0.7])
     cmdp = ib.CMDP.from_dense(np.ones((1, 3, 1)), reward=np.zeros((1, 3)), initial=[1.0], discount=0.5)
     policy, rng, draws = ib.Policy(cmdp.pairs, probabilities), np.random.default_rng(seed), 4_000
-    counts = np.bincount([policy.sample(0, rng) for _ in range(draws)], minlength=3)
+    counts = np.bincount([policy.act(0, rng) for _ in range(draws)], minlength=3)
     z = (counts - draws * probabilities) / np.sqrt(draws * probabilities * (1.0 - probabilities))
     assert np.max(np.abs(z)) < 5.5
 

@@ -1,11 +1,17 @@
-"""Models in and out of files. The suffix of the path decides the format.
+"""Models and policies in and out of files. The suffix of the path decides the format.
 
+A model:
     .npz    for models of any size: arrays, read and written fast          formats/npz.py
     .toml   for small models: text that people read, write and compare     formats/toml.py
+A policy:
+    .npz    for many states                                                formats/policy_npz.py
+    .json   text that people read, and controllers without this library    formats/policy_json.py
+    .csv    for spreadsheets                                               formats/policy_csv.py
 
-Both keep a model exactly: every number to the last bit, and the labels. A file is data, never code, and is trusted in
-nothing: whatever is wrong with it, reading ends in one `InvalidInput` that names the file and the problem, and needs
-memory in proportion to the size of the file. docs/files.md describes both formats for those who write them elsewhere.
+Those of a model keep it exactly: every number to the last bit, and the labels. A file is data, never code, and is
+trusted in nothing: whatever is wrong with it, reading ends in one `InvalidInput` that names the file and the problem,
+and needs memory in proportion to the size of the file. docs/files.md describes the formats for those who write them
+elsewhere.
 
 A format is one file with two functions and one line in the table `FORMATS`. It knows no record of a model:
 
@@ -20,6 +26,9 @@ The fields, for S states, n pairs and, if there is one, a horizon H:
     constraints                 a list of {"name": text, "signal": as the reward, "at_least" or "at_most": bound}
     discount, horizon, average  exactly one of the three; of a model, `criterion` is the dict of that one
     state_labels, action_labels, name
+
+Those of a policy: offsets, actions, state_labels, action_labels, and its probabilities [n], with a horizon [H, n]. All
+three formats keep them to the last bit, and which state and action they belong to.
 """
 
 from __future__ import annotations
@@ -29,10 +38,12 @@ from pathlib import Path
 from typing import Any
 
 from inbounds.errors import InvalidInput
-from inbounds.formats import npz, toml
+from inbounds.formats import npz, policy_csv, policy_json, policy_npz, toml
 from inbounds.formats.atomic import naming, replaced, require_regular
 
 FORMATS: dict[str, Any] = {".npz": npz, ".toml": toml}
+
+POLICY_FORMATS: dict[str, Any] = {".json": policy_json, ".npz": policy_npz, ".csv": policy_csv}
 
 
 def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -40,10 +51,7 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Their form has been checked; whether the numbers are a model is for the record to say.
     """
-    file, file_format = _recognised(path)
-    with naming(file, "read"):
-        require_regular(file)
-        return file_format.read(file)
+    return _read(path, FORMATS, "model")
 
 
 def write_model(model: Any, path: str | os.PathLike[str]) -> None:
@@ -52,21 +60,43 @@ def write_model(model: Any, path: str | os.PathLike[str]) -> None:
     The same model gives the same bytes. The file is written whole or not at all: when anything goes wrong, whatever
     was there before is still there.
     """
-    file, file_format = _recognised(path)
+    _write(model, path, FORMATS, "model")
+
+
+def read_policy(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The fields of the policy in a file; ``ib.Policy.load`` makes the policy, and checks the numbers."""
+    return _read(path, POLICY_FORMATS, "policy")
+
+
+def write_policy(policy: Any, path: str | os.PathLike[str]) -> None:
+    """Write a policy to a file, whole or not at all; the same as ``policy.save(path)``."""
+    _write(policy, path, POLICY_FORMATS, "policy")
+
+
+def _read(path: Any, formats: dict[str, Any], what: str) -> dict[str, Any]:
+    file, file_format = _recognised(path, formats, what)
+    with naming(file, "read"):
+        require_regular(file)
+        return file_format.read(file)
+
+
+def _write(record: Any, path: Any, formats: dict[str, Any], what: str) -> None:
+    file, file_format = _recognised(path, formats, what)
     with naming(file, "written"), replaced(file) as stream:
-        file_format.write(model, stream)
+        file_format.write(record, stream)
 
 
-def _recognised(path: str | os.PathLike[str]) -> tuple[Path, Any]:
+def _recognised(path: Any, formats: dict[str, Any], what: str) -> tuple[Path, Any]:
     try:
         file = Path(path)
     except TypeError as error:
-        raise InvalidInput(f"the path of a model must be text or a Path, found {path!r}") from error
+        raise InvalidInput(f"the path of a {what} must be text or a Path, found {path!r}") from error
     if "\0" in str(file):
-        raise InvalidInput(f"the path of a model must not contain a null character, found {str(file)!r}")
-    file_format = FORMATS.get(file.suffix.lower())
+        raise InvalidInput(f"the path of a {what} must not contain a null character, found {str(file)!r}")
+    file_format = formats.get(file.suffix.lower())
     if file_format is None:
+        *others, last = formats
         raise InvalidInput(
-            f"{file}: the suffix {file.suffix!r} is not a model format; it must be {' or '.join(FORMATS)}"
+            f"{file}: the suffix {file.suffix!r} is not a {what} format; it must be {', '.join(others)} or {last}"
         )
     return file, file_format

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import reprlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -79,3 +80,19 @@ def shown(value: Any) -> str:
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
 _SHORT.maxtuple = _SHORT.maxlist = 20
+
+
+def label_columns(labels: Sequence[Any], what: str) -> dict[str, list[Any]]:
+    """Labels as the columns of a table: one called `what`; or ``what 1``, ``what 2``, ... where all are tuples alike.
+
+    >>> label_columns([(0, "dry"), (1, "wet")], "state")
+    {'state 1': [0, 1], 'state 2': ['dry', 'wet']}
+    >>> label_columns([(0, "dry"), "closed"], "state")
+    {'state': [(0, 'dry'), 'closed']}
+    """
+    widths = {len(label) if isinstance(label, tuple) else 0 for label in labels}
+    flat = not any(isinstance(part, tuple) for label in labels if isinstance(label, tuple) for part in label)
+    width = widths.pop() if len(widths) == 1 else 0
+    if width == 0 or not flat:
+        return {what: list(labels)}
+    return {f"{what} {place + 1}": [label[place] for label in labels] for place in range(width)}

@@ -174,7 +174,7 @@ def _npy(array: Any) -> tuple[bytes, memoryview]:
 
 def read(path: Path) -> dict[str, Any]:
     """The fields of the model in the file at `path`; messages do not name the file."""
-    arrays = {name: _array(name, content) for name, content in _members(path).items()}
+    arrays = read_arrays(path, LAYOUT, "a model")
     header = _header(arrays["header"])
     n_states, n_pairs, n_constraints = (arrays[name].size for name in ("initial", "actions", "bounds"))
     n_entries, horizon = arrays["probabilities"].size, header["criterion"].get("horizon")
@@ -192,8 +192,8 @@ def read(path: Path) -> dict[str, Any]:
     offsets, indptr, indices, senses = (arrays[name] for name in ("offsets", "indptr", "indices", "senses"))
     if n_pairs == 0:
         raise InvalidInput("there are no pairs; a model needs one for each action of each state")
-    _require_partition(offsets, n_pairs, "offsets")
-    _require_partition(indptr, n_entries, "indptr")
+    require_partition(offsets, n_pairs, "offsets")
+    require_partition(indptr, n_entries, "indptr")
     if indices.size and not (indices.min() >= 0 and indices.max() < n_states):
         raise InvalidInput(f"member 'indices' must hold states 0..{n_states - 1}, found others")
     if not set(senses.tolist()) <= {1, -1}:
@@ -221,7 +221,7 @@ def read(path: Path) -> dict[str, Any]:
     }
 
 
-def _require_partition(bounds: Ints, total: int, name: str) -> None:
+def require_partition(bounds: Ints, total: int, name: str) -> None:
     """That `bounds` rises from 0 to `total`; compared, not subtracted, so that nothing can overflow."""
     if bounds[0] != 0 or bounds[-1] != total or np.any(bounds[:-1] > bounds[1:]):
         raise InvalidInput(f"member {name!r} must rise from 0 to {total} and never fall")
@@ -230,11 +230,16 @@ def _require_partition(bounds: Ints, total: int, name: str) -> None:
 # --- the header ---
 
 
-def _header(content: Any) -> dict[str, Any]:
+def read_header(content: Any) -> Any:
+    """The JSON text in the bytes of a header."""
     try:
-        header = json.loads(content.tobytes().decode("utf-8"))
+        return json.loads(content.tobytes().decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the header is not JSON text in UTF-8 ({error})") from error
+
+
+def _header(content: Any) -> dict[str, Any]:
+    header = read_header(content)
     wanted = ("kind", "version", "name", "criterion", "constraints", "states", "actions")
     if not isinstance(header, dict) or "kind" not in header or "version" not in header:
         raise InvalidInput("the header must be a JSON object with at least kind and version")
@@ -252,12 +257,13 @@ def _checked(header: dict[str, Any], criterion: str) -> dict[str, Any]:
         "name": text(header["name"], "the name of the model"),
         "criterion": criterion_in_file(header["criterion"], criterion),  # json writes a double so that it reads back
         "constraints": [text(name, "the name of a constraint") for name in header["constraints"]],
-        "states": _labels(header["states"], "state"),
-        "actions": _labels(header["actions"], "action"),
+        "states": labels_in_file(header["states"], "state"),
+        "actions": labels_in_file(header["actions"], "action"),
     }
 
 
-def _labels(labels: Any, what: str) -> tuple[Any, ...] | None:
+def labels_in_file(labels: Any, what: str) -> tuple[Any, ...] | None:
+    """Labels of states or actions in plain types, read or to be written; None where there are none."""
     if labels is None:
         return None
     if not isinstance(labels, tuple | list):
@@ -268,8 +274,13 @@ def _labels(labels: Any, what: str) -> tuple[Any, ...] | None:
 # --- the members of the zip ---
 
 
-def _members(path: Path) -> dict[str, bytes]:
-    """The content of every member of `LAYOUT`, its checksum verified."""
+def read_arrays(path: Path, layout: dict[str, tuple[str, ...]], what: str) -> dict[str, Any]:
+    """The arrays of the file at `path`, which must be those of a layout, of its types and dimensions."""
+    return {name: _array(name, content, layout[name]) for name, content in _members(path, layout, what).items()}
+
+
+def _members(path: Path, layout: dict[str, tuple[str, ...]], what: str) -> dict[str, bytes]:
+    """The content of every member of a layout, its checksum verified."""
     with open(path, "rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         if size == 0:
@@ -277,7 +288,7 @@ def _members(path: Path) -> dict[str, bytes]:
         try:
             with zipfile.ZipFile(stream) as archive:
                 members = archive.infolist()
-                _require_members([member.filename for member in members])
+                _require_members([member.filename for member in members], list(layout), what)
                 for member in members:
                     if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
                         raise InvalidInput(
@@ -327,14 +338,14 @@ _UNREADABLE = 1 | 8  # flags of a member: encrypted; sizes that stand after it
 _ZIP_ERRORS = (zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, OverflowError, struct.error, zlib.error)
 
 
-def _require_members(found: list[str]) -> None:
-    wanted = [f"{name}.npy" for name in LAYOUT]
+def _require_members(found: list[str], names: list[str], what: str) -> None:
+    wanted = [f"{name}.npy" for name in names]
     for name in wanted:
         if name not in found:
-            raise InvalidInput(f"has no member {name!r}; a model has the members {', '.join(wanted)}")
+            raise InvalidInput(f"has no member {name!r}; {what} has the members {', '.join(wanted)}")
     for name in found:
         if name not in wanted:
-            raise InvalidInput(f"has a member {shown(name)}; a model has only the members {', '.join(wanted)}")
+            raise InvalidInput(f"has a member {shown(name)}; {what} has only the members {', '.join(wanted)}")
     if len(found) != len(wanted):
         raise InvalidInput("has the same member twice")
 
@@ -345,9 +356,9 @@ _ARRAY_HEADER = re.compile(
 )
 
 
-def _array(name: str, content: bytes) -> Any:
+def _array(name: str, content: bytes, kind: tuple[str, ...]) -> Any:
     """The array in a .npy member, a view of its bytes."""
-    types, *shapes = LAYOUT[name]
+    types, *shapes = kind
     accepted = types.split()
     length_bytes = {b"\x01": 2, b"\x02": 4, b"\x03": 4}.get(content[6:7])
     if content[:6] != b"\x93NUMPY" or length_bytes is None:

@@ -119,6 +119,29 @@ class Pairs:
         """The state of each pair, [n]."""
         return freeze(np.repeat(np.arange(self.n_states, dtype=np.int64), np.diff(self.offsets)))
 
+    @cached_property
+    def state_numbers(self) -> dict[Hashable, int]:
+        """The number of each state, by its label."""
+        return {self.state_label(state): state for state in range(self.n_states)}
+
+    def state_number(self, label: Any) -> int:
+        """The number of the state that the user calls `label`."""
+        try:
+            if self.state_labels is None and isinstance(label, bool):
+                raise KeyError
+            return self.state_numbers[label]
+        except (KeyError, TypeError):
+            raise InvalidInput(f"there is no state {label!r}; there are {self._listed_states()}") from None
+
+    def _listed_states(self) -> str:
+        shown = ", ".join(repr(self.state_label(state)) for state in range(min(self.n_states, 3)))
+        return shown if self.n_states <= 3 else f"{self.n_states:,}: {shown}, ..."
+
+    def actions_of(self, state: int) -> dict[Hashable, int]:
+        """The pair of each action of a state, by the label of the action, in the order of the pairs."""
+        own = range(int(self.offsets[state]), int(self.offsets[state + 1]))
+        return {self.action_label(pair): pair for pair in own}
+
     def state_label(self, state: int) -> Hashable:
         return self.state_labels[state] if self.state_labels is not None else state
 

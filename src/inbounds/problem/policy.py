@@ -8,7 +8,8 @@ through its mixed occupancy. Averaging the probabilities row by row does not hav
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import os
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,14 @@ import numpy as np
 
 from inbounds.arrays import Floats, divisors, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import float_array
+from inbounds.formats import read_policy, write_policy
+from inbounds.formats.atomic import naming
+from inbounds.formats.policy_csv import policy_columns
+from inbounds.frames import frame
+from inbounds.inputs import float_array, is_whole
+from inbounds.problem.difference import Difference, difference
 from inbounds.problem.pairs import Pairs
+from inbounds.problem.thumb import probabilities_of_rule
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,6 +115,28 @@ class Policy:
         return cls(pairs, probabilities)
 
     @classmethod
+    def from_rule(cls, problem: Any, rule: Any) -> Policy:
+        """What a rule does in each state, by labels: to score the rule of thumb in use against the optimum.
+
+        Parameters
+        ----------
+        problem : CMDP or Simulator
+        rule : function or dict
+            ``rule(state)``, or ``rule[state]``, is the action; or a dict ``{action: probability}``. With a finite
+            horizon it may depend on the stage: ``rule(state, stage)``, or a list with a dict for each stage.
+
+        Examples
+        --------
+        >>> import inbounds as ib
+        >>> queue = ib.zoo.queue()
+        >>> thumb = ib.Policy.from_rule(queue, lambda customers: (0.8, 0.4) if customers > 2 else (0.6, 0.7))
+        >>> judged = ib.evaluate(queue, thumb)
+        >>> round(judged.total_reward, 3), judged.in_bounds
+        (5.289, False)
+        """
+        return cls(problem.pairs, probabilities_of_rule(problem, rule))
+
+    @classmethod
     def from_occupancy(cls, problem: Any, occupancy: Any, otherwise: Policy | None = None) -> Policy:
         """occupancy(s, a) / sum_b occupancy(s, b); in states with no occupancy, `otherwise` (default: uniform)."""
         pairs = problem.pairs
@@ -124,6 +153,11 @@ class Policy:
         visited = (by_state > 0.0)[..., pairs.states]
         fallback = (for_problem(problem, otherwise) if otherwise else cls.uniform(problem)).probabilities
         return cls(pairs, np.where(visited, mass / np.where(visited, by_state[..., pairs.states], 1.0), fallback))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of its probabilities, [n] or [H, n]: that of the problem."""
+        return self.probabilities.shape
 
     @property
     def horizon(self) -> int | None:
@@ -153,12 +187,110 @@ class Policy:
             rules.setdefault(state, {})[self.pairs.action_label(int(pair))] = float(self.probabilities[pair])
         return rules
 
-    def sample(self, state: int, rng: np.random.Generator, stage: int = 0) -> int:
-        """Draw an action (a column of `table()`) in state number `state`, at a stage if there are any."""
-        first, last = int(self.pairs.offsets[state]), int(self.pairs.offsets[state + 1])
-        cumulative = np.cumsum(np.atleast_2d(self.probabilities)[stage, first:last])
+    def __getitem__(self, state: Any) -> dict[Hashable, float]:
+        """What is done in a state, by its label: ``{action: probability}``, without the actions of probability 0.
+
+        With a finite horizon: ``policy.at(stage)[state]``.
+        """
+        if self.horizon is not None:
+            raise InvalidInput(f"this policy has {self.horizon} stages: write policy.at(stage)[{state!r}]")
+        own = self.pairs.actions_of(self.pairs.state_number(state))
+        return {action: float(self.probabilities[pair]) for action, pair in own.items() if self.probabilities[pair] > 0}
+
+    def __iter__(self) -> Iterator[Hashable]:
+        """The labels of the states."""
+        return iter(self.pairs.state_numbers)
+
+    def __len__(self) -> int:
+        """The number of states."""
+        return self.pairs.n_states
+
+    def act(self, state: Any, rng: np.random.Generator, stage: int | None = None) -> Hashable:
+        """Draw an action in a state: both by their labels; with a finite horizon, at a stage 0..H-1.
+
+        Examples
+        --------
+        >>> import inbounds as ib
+        >>> queue = ib.zoo.queue()
+        >>> policy = ib.Policy.from_rule(queue, lambda customers: (0.8, 0.4))  # the rates of service and of arrivals
+        >>> policy.act(3, np.random.default_rng(0)), policy[3]
+        ((0.8, 0.4), {(0.8, 0.4): 1.0})
+        """
+        rule = self._rule(stage)
+        number = self.pairs.state_number(state)
+        first, last = int(self.pairs.offsets[number]), int(self.pairs.offsets[number + 1])
+        cumulative = np.cumsum(rule[first:last])
         position = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-        return int(self.pairs.actions[first + min(position, last - first - 1)])
+        return self.pairs.action_label(first + min(position, last - first - 1))
+
+    def _rule(self, stage: Any) -> Floats:
+        """The probabilities [n] at a stage, which must be given where there are stages, and only there."""
+        if self.horizon is None:
+            if stage is not None:
+                raise InvalidInput(f"this policy is the same at every step: leave stage={stage!r} out")
+            return self.probabilities
+        if not is_whole(stage, 0) or stage >= self.horizon:
+            raise InvalidInput(
+                f"this policy has {self.horizon} stages: give stage=, a whole number in 0..{self.horizon - 1}, "
+                f"found {stage!r}"
+            )
+        return self.probabilities[stage]
+
+    def compare(self, other: Policy, occupancy: Any = None) -> Difference:
+        """Where this policy and another differ, and how much: state by state, those that weigh most first.
+
+        Parameters
+        ----------
+        other : Policy
+            Of the same problem, or of one with the same labels.
+        occupancy : array [n] or [H, n], or what has one
+            How much each state counts: the share of time there (occupancy measure). Of ``ib.solve(...)`` or
+            ``ib.evaluate(...)``, or that array itself. Left out, all states count alike.
+
+        Examples
+        --------
+        >>> import inbounds as ib
+        >>> queue = ib.zoo.queue()
+        >>> best, rule = ib.solve(queue), ib.Policy.from_rule(queue, lambda customers: (0.2, 0.4))
+        >>> difference = best.policy.compare(rule, best)
+        >>> round(difference.share, 3), len(difference)
+        (1.0, 6)
+        """
+        return difference(self, for_problem(self, other), occupancy)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the policy with its labels: ``.json`` to read, ``.npz`` for many states, ``.csv`` for spreadsheets.
+
+        docs/deploy.md has a controller that loads the ``.json`` without this library. The file is written whole or not
+        at all.
+        """
+        write_policy(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Policy:
+        """The policy in a file that ``policy.save(path)`` wrote, or a spreadsheet did.
+
+        Examples
+        --------
+        >>> import tempfile, inbounds as ib
+        >>> uniform = ib.Policy.uniform(ib.zoo.queue())
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     uniform.save(f"{folder}/uniform.json")
+        ...     again = ib.Policy.load(f"{folder}/uniform.json")
+        >>> again, again[5] == uniform[5]
+        (Policy(6 states, randomises in 6), True)
+        """
+        fields = read_policy(path)
+        with naming(path, "read"):
+            probabilities = fields.pop("probabilities")
+            return cls(Pairs.create(**fields), probabilities)
+
+    def to_frame(self) -> Any:
+        """A data frame of pandas or polars: stage, if there are any, state, action, probability; a row for each pair.
+
+        Labels that are tuples of the same length have a column for each part.
+        """
+        return frame(policy_columns(self))
 
     def __repr__(self) -> str:
         surest = np.maximum.reduceat(self.probabilities, self.pairs.offsets[:-1], axis=-1)

@@ -1,0 +1,33 @@
+"""A controller that needs nothing but Python: it reads a policy in JSON and draws an action for each state.
+
+python examples/controller.py policy.json '["dry", 3]'        a state, as JSON
+python examples/controller.py policy.json '["dry", 3]' 7      with a finite horizon: and the stage
+"""
+
+import json
+import random
+import sys
+
+
+def load(path):
+    """The rules of a policy: for each state a list of (action, probability); with stages, one such list a stage."""
+    with open(path, encoding="utf-8") as stream:
+        policy = json.load(stream)
+    if policy["kind"] != "policy" or policy["version"] != 1:
+        raise ValueError(f"{path} is not a policy of version 1")
+    return {label(entry["state"]): entry["choose"] for entry in policy["states"]}
+
+
+def label(written):
+    """JSON has no tuples: a list stands for one."""
+    return tuple(map(label, written)) if isinstance(written, list) else written
+
+
+def act(rules, state, stage=None, rng=random):
+    """Draw an action in a state, by its label."""
+    choices = rules[state] if stage is None else rules[state][stage]
+    return label(rng.choices([action for action, _ in choices], [share for _, share in choices])[0])
+
+
+if __name__ == "__main__":
+    print(act(load(sys.argv[1]), label(json.loads(sys.argv[2])), *map(int, sys.argv[3:])))

@@ -1,0 +1,122 @@
+"""Where two policies differ, and how much: state by state, weighted by the time that is spent there."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from inbounds.arrays import Floats, Ints, freeze
+from inbounds.errors import InvalidInput
+from inbounds.formats.labels import label_columns
+from inbounds.frames import frame
+from inbounds.inputs import float_array
+from inbounds.tables import text_table
+
+_SHOWN = 10
+"""States that a printed difference lists."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Difference:
+    """Where two policies differ; as text, the states that weigh most, and as a data frame all of them.
+
+    In a state two policies act differently with the probability that remains where they agree at best: half the sum of
+    the absolute differences of their probabilities (the total variation distance).
+
+    Attributes
+    ----------
+    share : float
+        Of the time, how much they act differently: the sum over states of weight times distance. In 0..1.
+    states : int array [D]
+        The states in which they differ by more than 1e-9, those of the largest weight times distance first.
+    stages : int array [D], or None
+        The stage of each, with a finite horizon.
+    weights : array [D]
+        The share of time in each, at its stage if there are any; all states alike, if no occupancy was given. Of all
+        states they sum to 1.
+    distances : array [D]
+        How differently they act there, in 0..1.
+    """
+
+    share: float
+    states: Ints
+    stages: Ints | None
+    weights: Floats
+    distances: Floats
+    _policies: tuple[Any, Any]
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def to_frame(self) -> Any:
+        """A data frame of pandas or polars: stage, if any, state, weight, distance, and what each of the two does."""
+        rules = [[_in_words(self._choices(which, place)) for place in range(len(self))] for which in (0, 1)]
+        stages = {} if self.stages is None else {"stage": self.stages.tolist()}
+        states = label_columns(self._labels(), "state")
+        numbers = {"weight": self.weights.tolist(), "distance": self.distances.tolist()}
+        return frame({**stages, **states, **numbers, "this": rules[0], "other": rules[1]})
+
+    def _labels(self) -> list[Hashable]:
+        return [self._policies[0].pairs.state_label(int(state)) for state in self.states]
+
+    def _choices(self, which: int, place: int) -> dict[Hashable, float]:
+        policy = self._policies[which]
+        rule = policy if self.stages is None else policy.at(int(self.stages[place]))
+        return rule[rule.pairs.state_label(int(self.states[place]))]
+
+    def __repr__(self) -> str:
+        return f"Difference({self.share:.2%} of the time, {len(self):,} {'state' if len(self) == 1 else 'states'})"
+
+    def __str__(self) -> str:
+        if not len(self):
+            return "The two policies do the same in every state."
+        shown, labels = range(min(len(self), _SHOWN)), self._labels()
+        rows = [
+            (
+                *(() if self.stages is None else (str(self.stages[place]),)),
+                str(labels[place]),
+                f"{self.weights[place]:.3%}",
+                f"{self.distances[place]:.3f}",
+                *(_in_words(self._choices(which, place), 22) for which in (0, 1)),
+            )
+            for place in shown
+        ]
+        header = (*(() if self.stages is None else ("stage",)), "state", "time", "differ", "this", "other")
+        more = f"\n... and {len(self) - _SHOWN:,} more: to_frame() has all." if len(self) > _SHOWN else ""
+        return f"They act differently {self.share:.2%} of the time.\n\n{text_table(header, rows)}{more}"
+
+
+def _in_words(choices: dict[Hashable, float], longest: int = 200) -> str:
+    listed = sorted(choices.items(), key=lambda choice: -choice[1])
+    text = ", ".join(str(action) if share == 1.0 else f"{action} {share:.3g}" for action, share in listed)
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def difference(policy: Any, other: Any, occupancy: Any) -> Difference:
+    """``policy.compare(other, occupancy)`` of two policies of the same layout."""
+    pairs, shape = policy.pairs, policy.probabilities.shape
+    distances = 0.5 * pairs.sum_by_state(np.abs(policy.probabilities - other.probabilities))
+    weights = np.ones(distances.shape)
+    if occupancy is not None:
+        mass = float_array(getattr(occupancy, "occupancy", occupancy), "the occupancy")
+        if mass.shape != shape or not np.all(mass >= 0.0) or not 0.0 < mass.sum() < np.inf:
+            raise InvalidInput(
+                f"the occupancy must be numbers >= 0 of shape {shape}, such as ib.evaluate(problem, policy).occupancy"
+            )
+        weights = pairs.sum_by_state(mass)
+    weights = weights / weights.sum()
+    product = weights * distances
+    places = np.argsort(-product, axis=None, kind="stable")
+    places = places[distances.ravel()[places] > 1e-9]
+    *stages, states = np.unravel_index(places, distances.shape)
+    return Difference(
+        share=min(float(product.sum()), 1.0),
+        states=freeze(states),
+        stages=freeze(stages[0]) if stages else None,
+        weights=freeze(weights.ravel()[places]),
+        distances=freeze(distances.ravel()[places]),
+        _policies=(policy, other),
+    )

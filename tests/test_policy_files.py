@@ -1,0 +1,445 @@
+"""Policies in the user's hand: by label, from rules, in and out of files, as frames, and deployed without the library."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import inbounds as ib
+from inbounds import frames
+from inbounds.problem.pairs import Pairs
+
+ROOT = Path(__file__).parents[1]
+SUFFIXES = ("json", "npz", "csv")
+ROOMS = Pairs.create([0, 2, 3, 5], [1, 0, 1, 0, 2], [("dry", 1), ("wet", 1), ("dry", 2)], ["wait", "pump", "call"])
+
+
+def rooms(stages: int | None = None) -> ib.Policy:
+    rule = [0.25, 0.75, 1.0, 0.0, 1.0]
+    return ib.Policy(
+        ROOMS, rule if stages is None else [np.roll([0.5, 0.5], h).tolist() + rule[2:] for h in range(stages)]
+    )
+
+
+# ---- by label
+
+
+def test_a_state_has_its_actions_by_label() -> None:
+    policy = rooms()
+    assert policy["dry", 1] == {"pump": 0.25, "wait": 0.75}
+    assert policy[("dry", 2)] == {"call": 1.0}
+    assert list(policy) == [("dry", 1), ("wet", 1), ("dry", 2)] and len(policy) == 3
+    assert rooms(4).at(2)["wet", 1] == {"pump": 1.0}
+    unlabelled = ib.Policy.uniform(ib.zoo.queue())
+    assert len(unlabelled[3]) == 16 and unlabelled[np.int64(3)] == unlabelled[3]
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: rooms()["dry"], "there is no state 'dry'; there are ('dry', 1), ('wet', 1), ('dry', 2)"),
+        (lambda: rooms()[["dry", 1]], "there is no state ['dry', 1]"),
+        (lambda: ib.Policy.uniform(ib.zoo.queue())[6], "there is no state 6; there are 6: 0, 1, 2, ..."),
+        (lambda: ib.Policy.uniform(ib.zoo.queue())[True], "there is no state True"),
+        (lambda: rooms(3)["dry", 1], "this policy has 3 stages: write policy.at(stage)[('dry', 1)]"),
+        (lambda: rooms(3).act(("dry", 1), np.random.default_rng(0)), "this policy has 3 stages: give stage="),
+        (lambda: rooms(3).act(("dry", 1), np.random.default_rng(0), stage=3), "a whole number in 0..2, found 3"),
+        (lambda: rooms().act(("dry", 1), np.random.default_rng(0), stage=0), "leave stage=0 out"),
+    ],
+)
+def test_what_is_not_there_is_named(ask, message) -> None:
+    with pytest.raises(ib.InvalidInput) as refused:
+        ask()
+    assert message in str(refused.value)
+
+
+# ---- rules of thumb
+
+
+class Problem:
+    """As much of a problem as a policy is made for."""
+
+    def __init__(self, pairs: Pairs, stages: int | None = None) -> None:
+        self.pairs, self.shape = pairs, (pairs.n_pairs,) if stages is None else (stages, pairs.n_pairs)
+
+
+def test_a_rule_is_a_function_or_a_dict_of_actions_or_probabilities() -> None:
+    rule = {("dry", 1): {"pump": 0.25, "wait": 0.75}, ("wet", 1): "pump", ("dry", 2): "call"}
+    by_dict = ib.Policy.from_rule(Problem(ROOMS), rule)
+    by_function = ib.Policy.from_rule(Problem(ROOMS), lambda room: rule[room])
+    assert by_dict.probabilities.tolist() == by_function.probabilities.tolist() == rooms().probabilities.tolist()
+    staged = ib.Policy.from_rule(Problem(ROOMS, 3), rule)
+    assert staged.probabilities.tolist() == [rooms().probabilities.tolist()] * 3
+
+
+def test_a_rule_may_depend_on_the_stage() -> None:
+    def rule(room, stage):
+        return "call" if room == ("dry", 2) and stage == 1 else "wait" if room[0] == "dry" else "pump"
+
+    staged = ib.Policy.from_rule(Problem(ROOMS, 2), rule)
+    listed = [{room: rule(room, stage) for room in ROOMS.state_labels} for stage in range(2)]
+    assert staged.at(0)["dry", 2] == {"wait": 1.0} and staged.at(1)["dry", 2] == {"call": 1.0}
+    assert staged.probabilities.tolist() == ib.Policy.from_rule(Problem(ROOMS, 2), listed).probabilities.tolist()
+
+
+def test_the_optimum_by_label_gives_the_optimum() -> None:
+    for problem in (ib.zoo.queue(), ib.zoo.media(), ib.zoo.admission()):
+        best = ib.solve(problem).policy
+        again = ib.Policy.from_rule(problem, best.by_label(0.0))
+        assert again.probabilities.tolist() == best.probabilities.tolist()
+
+
+@pytest.mark.parametrize(
+    ("rule", "stages", "message"),
+    [
+        ({("dry", 1): "pump"}, None, "the rule has no action for state ('wet', 1), nor for 1 others"),
+        (
+            {**dict.fromkeys(ROOMS.state_labels, "pump"), "attic": "pump"},
+            None,
+            "has a state 'attic', which the problem",
+        ),
+        (lambda room: "pump", None, "state ('dry', 2) has no action 'pump'; it has 'wait', 'call'"),
+        (lambda room: ["pump"], None, "state ('dry', 1): the rule gave ['pump'], not an action"),
+        (lambda room: {"pump": "much"}, None, "state ('dry', 1), action 'pump': the probability must be a number"),
+        (lambda room: {"pump": 0.5}, None, "state ('dry', 1): the policy's probabilities sum to 0.5"),
+        (lambda room, stage: "pump", None, "rule(state, stage) asks for the stage; the problem has none"),
+        ([{}], None, "the rule is a list of 1, one for each stage; the problem has no stages"),
+        ([{}], 2, "the rule is a list of 1, one for each stage; the problem has 2 stages"),
+        (lambda room, stage: "call", 2, "stage 0, state ('dry', 1) has no action 'call'"),
+        ("pump", None, "a rule must be a function of the state, or a dict from state to action, found 'pump'"),
+    ],
+)
+def test_a_rule_that_does_not_fit_is_named(rule, stages, message) -> None:
+    with pytest.raises(ib.InvalidInput) as refused:
+        ib.Policy.from_rule(Problem(ROOMS, stages), rule)
+    assert message in str(refused.value)
+
+
+def test_an_error_in_a_rule_says_where() -> None:
+    with pytest.raises(ZeroDivisionError) as error:
+        ib.Policy.from_rule(Problem(ROOMS), lambda room: 1 / 0)
+    assert error.value.__notes__ == ["in the rule of a policy, at state ('dry', 1)"]
+
+
+# ---- files
+
+
+labels = st.recursive(
+    st.one_of(
+        st.text(max_size=4),
+        st.sampled_from(["12", "1.5", "true", "", "-", "1e5", "inf", "nan", 'a"b', "a,b", "a\nb", " x ", "=1+1"]),
+        st.integers(-(10**20), 10**20),
+        st.floats(allow_nan=False),
+        st.booleans(),
+        st.none(),
+    ),
+    lambda inner: st.tuples(inner, inner) | st.tuples(inner),
+    max_leaves=4,
+)
+
+
+@st.composite
+def policies(draw) -> ib.Policy:
+    alike = draw(st.sampled_from([labels, st.integers(0, 50), st.tuples(st.integers(0, 3), st.sampled_from("ab"))]))
+    states = draw(st.none() | st.lists(alike, min_size=1, max_size=4, unique=True))
+    n_states = draw(st.integers(1, 3)) if states is None else len(states)
+    actions = draw(st.none() | st.lists(labels, min_size=1, max_size=3, unique=True))
+    n_actions = draw(st.integers(1, 3)) if actions is None else len(actions)
+    own = [draw(st.permutations(range(n_actions)))[: draw(st.integers(1, n_actions))] for _ in range(n_states)]
+    offsets = np.cumsum([0, *map(len, own)])
+    pairs = Pairs.create(offsets, np.concatenate(own), states, actions)
+    stages = draw(st.none() | st.integers(1, 3))
+    weights = st.floats(1e-3, 1.0) | st.just(0.0)
+    rows = [[draw(weights) for _ in range(pairs.n_pairs)] for _ in range(stages or 1)]
+    mass = np.array(rows)
+    mass[:, offsets[:-1]] += 0.01
+    shares = mass / pairs.sum_by_state(mass)[:, pairs.states]
+    return ib.Policy(pairs, shares[0] if stages is None else shares)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@given(policy=policies())
+def test_a_policy_comes_back_with_its_labels(suffix, tmp_path_factory, policy) -> None:
+    path = tmp_path_factory.mktemp("policies") / f"policy.{suffix}"
+    try:
+        policy.save(path)
+    except ib.InvalidInput as refusal:
+        assert "valid Unicode" in str(refusal)
+        return
+    again = ib.Policy.load(path)
+    assert again.probabilities.tobytes() == policy.probabilities.tobytes()
+    assert again.pairs.offsets.tolist() == policy.pairs.offsets.tolist()
+    names = [each.pairs.state_label(s) for each in (policy, again) for s in range(len(policy))]
+    assert repr(names[: len(policy)]) == repr(names[len(policy) :])
+    actions = [[each.pairs.action_label(pair) for pair in range(each.pairs.n_pairs)] for each in (policy, again)]
+    assert repr(actions[0]) == repr(actions[1])
+    content = path.read_bytes()
+    again.save(path)
+    assert path.read_bytes() == content or suffix == "npz"  # where labels that are the numbers count as none
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_policy_from_a_file_is_worth_the_same(suffix, tmp_path) -> None:
+    for problem in (ib.zoo.queue(), ib.zoo.media(), ib.zoo.admission()):
+        best = ib.solve(problem)
+        best.policy.save(tmp_path / f"best.{suffix}")
+        found = ib.evaluate(problem, ib.Policy.load(tmp_path / f"best.{suffix}"))
+        assert found.reward == ib.evaluate(problem, best.policy).reward
+
+
+def test_how_the_files_look(tmp_path) -> None:
+    rooms().save(tmp_path / "rooms.json")
+    assert (tmp_path / "rooms.json").read_text() == (
+        '{\n"kind": "policy", "version": 1, "stages": null,\n"actions": ["wait", "pump", "call"],\n"states": [\n'
+        '{"state": ["dry", 1], "actions": ["pump", "wait"], "choose": [["pump", 0.25], ["wait", 0.75]]},\n'
+        '{"state": ["wet", 1], "actions": ["pump"], "choose": [["pump", 1.0]]},\n'
+        '{"state": ["dry", 2], "actions": ["wait", "call"], "choose": [["call", 1.0]]}\n]\n}\n'
+    )
+    rooms(2).save(tmp_path / "rooms.csv")
+    lines = (tmp_path / "rooms.csv").read_text().splitlines()
+    assert lines[:3] == ["stage,state 1,state 2,action,probability", "0,dry,1,pump,0.5", "0,dry,1,wait,0.5"]
+    assert len(lines) == 11
+    text = ib.Policy(Pairs.create([0, 1, 2], [0, 0], ["12", "x"], [(1, "a")]), [1.0, 1.0])
+    text.save(tmp_path / "text.csv")
+    assert (tmp_path / "text.csv").read_text().splitlines()[0] == "state:text,action 1,action 2,probability"
+
+
+def test_a_spreadsheet_may_sort_and_mark(tmp_path) -> None:
+    path, policy = tmp_path / "rooms.csv", rooms(2)
+    policy.save(path)
+    heading, *rows = path.read_text().splitlines()
+    Random(0).shuffle(rows)
+    path.write_bytes("\r\n".join([heading, *rows, ""]).encode("utf-8-sig"))
+    again = ib.Policy.load(path)
+    assert again.by_label() == policy.by_label()
+    assert again.compare(policy).share == 0.0
+
+
+def test_suffixes(tmp_path) -> None:
+    for ask in (lambda: rooms().save(tmp_path / "rooms.toml"), lambda: ib.Policy.load("rooms.toml")):
+        with pytest.raises(
+            ib.InvalidInput, match=r"'\.toml' is not a policy format; it must be \.json, \.npz or \.csv"
+        ):
+            ask()
+    with pytest.raises(ib.InvalidInput, match="the path of a policy must be text or a Path, found 3"):
+        rooms().save(3)
+    with pytest.raises(ib.InvalidInput, match=r"none\.json: cannot be read: no such file"):
+        ib.Policy.load(tmp_path / "none.json")
+
+
+def test_a_model_is_no_policy(tmp_path) -> None:
+    ib.zoo.queue().save(tmp_path / "queue.npz")
+    with pytest.raises(ib.InvalidInput, match="a policy has only the members"):
+        ib.Policy.load(tmp_path / "queue.npz")
+    rooms().save(tmp_path / "rooms.npz")
+    with pytest.raises(ib.InvalidInput, match=r"has no member 'indptr\.npy'"):
+        ib.load(tmp_path / "rooms.npz")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", 'is not a policy: a policy has "kind": "policy"'),
+        ("{", "is not JSON text"),
+        ('{"kind": "policy", "version": 2}', "has the format version 2; this version reads 1"),
+        (
+            '{"kind": "policy", "version": 1, "stages": 0, "actions": [], "states": []}',
+            "stages must be null or a whole",
+        ),
+        ('{"kind": "policy", "version": 1, "actions": [], "states": []}', "the file has no 'stages'"),
+        ('{"kind": "policy", "version": 1, "stages": null, "actions": [], "states": []}', "no states"),
+        ('{"kind": "policy", "version": 1, "stages": null, "actions": ["a"], "states": [7]}', "state 0 has no 'state'"),
+        ("STATE" + '{"state": 5}', "state 5 has no 'choose'"),
+        ("STATE" + '{"state": 5, "choose": [["b", 1]]}', "state 5: the action 'b' is not in the list of actions"),
+        ("STATE" + '{"state": 5, "choose": [["a", 0.5], ["a", 0.5]]}', "state 5, action 'a' is chosen twice"),
+        ("STATE" + '{"state": 5, "choose": [["a", "1"]]}', "action 'a': the probability must be a number, found '1'"),
+        ("STATE" + '{"state": 5, "choose": [["a", 1e999]]}', "the policy has probability inf"),
+        ("STATE" + '{"state": 5, "choose": []}', "probabilities sum to 0"),
+        ("STATE" + '{"state": 5, "actions": [], "choose": []}', "no actions"),
+        ("STATE" + '{"state": 5, "actions": ["c"], "choose": [["a", 1]]}', "chooses an action that it does not have"),
+        ("STATE" + '{"state": {"x": 1}, "choose": [["a", 1]]}', "the label {'x': 1} of type dict"),
+    ],
+)
+def test_bad_json_is_named(tmp_path, text, message) -> None:
+    whole = '{"kind": "policy", "version": 1, "stages": null, "actions": ["a", "c"], "states": [%s]}'
+    (tmp_path / "bad.json").write_text(whole % text[5:] if text.startswith("STATE") else text)
+    with pytest.raises(ib.InvalidInput) as refused:
+        ib.Policy.load(tmp_path / "bad.json")
+    assert str(refused.value).startswith(f"{tmp_path / 'bad.json'}: ") and message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no rows"),
+        ("state,probability\n0,1", "must have a column 'action'"),
+        ("state,action\n0,1", "has no column 'probability'"),
+        ("state,action,probability\n0,a", "row 2 has 2 cells, the heading has 3"),
+        ("state,action,probability\n0,a,much", "row 2: the probability must be a number, found 'much'"),
+        ("state,action,probability\n0,a,1\n0,a,0", "row 3 has state 0, action 'a' once more"),
+        ("stage,state,action,probability\n1,0,a,1", "state 0, action 'a' must have a row for each of the 2 stages"),
+        ("stage,state,action,probability\n-1,0,a,1", "row 2: the stage must be a whole number from 0 on"),
+        ("state 2,action,probability\n0,a,1", "must have a column 'state', or 'state 1'"),
+        ("state:json,action,probability\n{,a,1", "column 'state:json' must hold JSON"),
+        ("state,state,action,probability\n0,0,a,1", "two columns have the same heading"),
+        ('state,action,probability\n0,"a', "is not a table of comma-separated values"),
+        ("state,action,probability\n0,a,0.5", "probabilities sum to 0.5"),
+    ],
+)
+def test_bad_spreadsheets_are_named(tmp_path, text, message) -> None:
+    (tmp_path / "bad.csv").write_text(text)
+    with pytest.raises(ib.InvalidInput) as refused:
+        ib.Policy.load(tmp_path / "bad.csv")
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_damaged_files_end_in_one_message(suffix, tmp_path) -> None:
+    path, rng = tmp_path / f"rooms.{suffix}", Random(suffix)
+    rooms(2).save(path)
+    whole = path.read_bytes()
+    for _ in range(300):
+        content = bytearray(whole)
+        for _ in range(rng.randint(1, 4)):
+            place = rng.randrange(len(content))
+            content[place : place + rng.randint(0, 3)] = rng.randbytes(rng.randint(0, 3))
+        path.write_bytes(content)
+        try:
+            ib.Policy.load(path)
+        except ib.InvalidInput as refused:
+            assert "\n" not in str(refused).replace(str(path), "")[:40]
+
+
+# ---- frames
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_policy_as_a_frame(library, monkeypatch) -> None:
+    other = pytest.importorskip(library)
+    for name in ("pandas", "polars"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, library, other)
+    found = rooms(2).to_frame()
+    assert type(found).__module__.startswith(library)
+    assert list(found.columns) == ["stage", "state 1", "state 2", "action", "probability"]
+    assert list(found["action"])[:3] == ["pump", "wait", "pump"] and list(found["stage"]) == [0] * 5 + [1] * 5
+    mixed = ib.Policy(Pairs.create([0, 1, 2], [0, 0], ["a", 3]), [1.0, 1.0]).to_frame()
+    assert list(map(str, mixed["state"])) == ["a", "3"]
+
+
+def test_without_either_library_one_sentence(monkeypatch) -> None:
+    for name in ("pandas", "polars"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(frames, "find_spec", lambda name: None)
+    with pytest.raises(ib.InvalidInput, match="a data frame needs pandas or polars: pip install pandas"):
+        rooms().to_frame()
+
+
+# ---- differences
+
+
+def test_where_two_policies_differ() -> None:
+    other = ib.Policy(ROOMS, [0.5, 0.5, 1.0, 1.0, 0.0])
+    found = rooms().compare(other, [0.1, 0.3, 0.5, 0.06, 0.04])
+    assert found.states.tolist() == [0, 2] and found.stages is None
+    np.testing.assert_allclose(found.weights, [0.4, 0.1])
+    np.testing.assert_allclose(found.distances, [0.25, 1.0])
+    assert found.share == pytest.approx(0.2)
+    assert repr(found) == "Difference(20.00% of the time, 2 states)"
+    alike = rooms().compare(other)
+    assert alike.states.tolist() == [2, 0] and alike.share == pytest.approx((0.25 + 1.0) / 3)
+    table = str(found).splitlines()
+    assert table[0] == "They act differently 20.00% of the time." and all(len(line) <= 80 for line in table)
+    assert list(found.to_frame()["other"]) == ["pump 0.5, wait 0.5", "wait"]
+
+
+def test_policies_in_another_order_differ_by_label_only() -> None:
+    shuffled = Pairs.create(
+        [0, 1, 3, 5], [1, 0, 1, 2, 0], [("wet", 1), ("dry", 1), ("dry", 2)], ["wait", "pump", "call"]
+    )
+    same = ib.Policy(shuffled, [1.0, 0.75, 0.25, 1.0, 0.0])
+    assert rooms().compare(same).share == 0.0
+    assert str(rooms().compare(same)) == "The two policies do the same in every state."
+
+
+def test_differences_over_stages_are_weighted_by_stage() -> None:
+    media = ib.zoo.media()
+    best, uniform = ib.solve(media), ib.Policy.uniform(media)
+    found = best.policy.compare(uniform, best)
+    naive = sum(
+        0.5
+        * abs(best.policy.at(h).table()[s] - uniform.at(h).table()[s]).sum()
+        * best.occupancy[h][2 * s : 2 * s + 2].sum()
+        for h in range(10)
+        for s in range(10)
+    )
+    assert found.share == pytest.approx(naive / 10)
+    assert {(int(h), int(s)) for h, s in zip(found.stages, found.states, strict=True)} <= {
+        (h, s) for h in range(10) for s in range(10)
+    }
+    assert "... and " in str(found)
+
+
+def test_an_occupancy_of_another_shape_is_refused() -> None:
+    for bad in ([1.0], [-1.0, 1, 1, 1, 1], [0.0] * 5, "much"):
+        with pytest.raises(ib.InvalidInput, match="the occupancy must be numbers"):
+            rooms().compare(rooms(), bad)
+
+
+# ---- a controller without the library
+
+
+def test_the_controller_is_short_and_needs_nothing() -> None:
+    source = (ROOT / "examples" / "controller.py").read_text()
+    code = [line for line in source.splitlines() if line.strip()]
+    assert len(code) <= 30
+    imported = {line.split()[1] for line in code if line.startswith(("import", "from"))}
+    assert imported <= {"json", "random", "sys"}
+
+
+def test_the_controller_draws_what_the_policy_says(tmp_path) -> None:
+    spec: dict = {}
+    exec((ROOT / "examples" / "controller.py").read_text(), spec | {"__name__": "controller"}, spec)
+    namespace = {**spec}
+    rooms().save(tmp_path / "rooms.json")
+    rooms(2).save(tmp_path / "staged.json")
+    rules = namespace["load"](tmp_path / "rooms.json")
+    assert {state: dict(map(tuple, choices)) for state, choices in rules.items()} == rooms().by_label(0.0)
+    draws, rng = 4_000, Random(0)
+    share = sum(namespace["act"](rules, ("dry", 1), rng=rng) == "pump" for _ in range(draws)) / draws
+    assert abs(share - 0.25) < 5 * np.sqrt(0.25 * 0.75 / draws)
+    staged = namespace["load"](tmp_path / "staged.json")
+    assert namespace["act"](staged, ("dry", 2), 1) == "call"
+
+
+def test_the_controller_runs_alone(tmp_path) -> None:
+    rooms().save(tmp_path / "rooms.json")
+    state = json.dumps(["wet", 1])
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        str(ROOT / "examples" / "controller.py"),
+        str(tmp_path / "rooms.json"),
+        state,
+    ]
+    found = subprocess.run(command, capture_output=True, text=True, env={"PATH": os.environ["PATH"]}, check=True)
+    assert found.stdout == "pump\n"
+
+
+def test_spreadsheets_read_the_table(tmp_path) -> None:
+    """As any reader of comma-separated values sees it."""
+    rooms().save(tmp_path / "rooms.csv")
+    with open(tmp_path / "rooms.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert rows[0] == {"state 1": "dry", "state 2": "1", "action": "pump", "probability": "0.25"}
