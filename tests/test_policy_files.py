@@ -1,10 +1,11 @@
-"""Policies in the user's hand: by label, from rules, in and out of files, as frames, and deployed without the library."""
+"""Policies in the user's hand: by label, from rules, in files, as frames, and deployed without the library."""
 
 from __future__ import annotations
 
 import csv
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -109,9 +110,13 @@ def test_the_optimum_by_label_gives_the_optimum() -> None:
             "has a state 'attic', which the problem",
         ),
         (lambda room: "pump", None, "state ('dry', 2) has no action 'pump'; it has 'wait', 'call'"),
-        (lambda room: ["pump"], None, "state ('dry', 1): the rule gave ['pump'], not an action"),
+        (lambda room: ["pump"], None, "state ('dry', 1): the rule gave ['pump']; it must be an action"),
         (lambda room: {"pump": "much"}, None, "state ('dry', 1), action 'pump': the probability must be a number"),
-        (lambda room: {"pump": 0.5}, None, "state ('dry', 1): the policy's probabilities sum to 0.5"),
+        (
+            lambda room: {"call" if room[1] == 2 else "pump": 0.5},
+            None,
+            "state ('dry', 1): the policy's probabilities sum to 0.5",
+        ),
         (lambda room, stage: "pump", None, "rule(state, stage) asks for the stage; the problem has none"),
         ([{}], None, "the rule is a list of 1, one for each stage; the problem has no stages"),
         ([{}], 2, "the rule is a list of 1, one for each stage; the problem has 2 stages"),
@@ -408,9 +413,7 @@ def test_the_controller_is_short_and_needs_nothing() -> None:
 
 
 def test_the_controller_draws_what_the_policy_says(tmp_path) -> None:
-    spec: dict = {}
-    exec((ROOT / "examples" / "controller.py").read_text(), spec | {"__name__": "controller"}, spec)
-    namespace = {**spec}
+    namespace = runpy.run_path(str(ROOT / "examples" / "controller.py"))
     rooms().save(tmp_path / "rooms.json")
     rooms(2).save(tmp_path / "staged.json")
     rules = namespace["load"](tmp_path / "rooms.json")
