@@ -7,6 +7,7 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import inbounds as ib
 
@@ -184,3 +185,113 @@ def test_an_error_inside_a_rule_is_the_users_own():
         built(reward=lambda state, action: 1 / 0)
     with pytest.raises(KeyError):
         built(transitions=lambda state, action: {}[state])
+
+
+# ---- what depends on the next state
+
+
+def test_what_depends_on_the_next_state_is_averaged_over_it() -> None:
+    """A walk on a ring of three, by hand: forwards with .75, reward 4 and one unit of wear for passing the gate."""
+
+    def rules(three: bool) -> ib.CMDP:
+        def passes(state, action, after):
+            return float(action == "walk" and state == 2 and after == 0)
+
+        reward, wear = (lambda s, a, t: 4.0 * passes(s, a, t)), passes
+        if not three:
+            reward, wear = (lambda s, a: 3.0 * (a == "walk" and s == 2)), (lambda s, a: 0.75 * (a == "walk" and s == 2))
+        return ib.build(
+            0,
+            lambda state: ["walk", "wait"],
+            lambda state, action: {(state + 1) % 3: 0.75, state: 0.25} if action == "walk" else {state: 1.0},
+            reward=reward,
+            constraints=[ib.Constraint(wear, at_most=0.1, name="wear")],
+            discount=0.9,
+        )
+
+    assert rules(three=True) == rules(three=False)
+
+
+def test_a_value_that_is_the_same_for_every_next_state_is_kept_to_the_bit() -> None:
+    model = ib.build(
+        0,
+        lambda state: ["go"],
+        lambda state, action: {0: 0.1, 1: 0.2, 2: 0.7},
+        reward=lambda state, action, after: 0.3,
+        discount=0.5,
+    )
+    assert model.reward.tolist() == [0.3] * 3
+
+
+def test_defaults_do_not_count_as_arguments() -> None:
+    model = ib.build(0, lambda s: ["go"], lambda s, a: {0: 1.0}, reward=lambda s, a, scale=2.0: scale, discount=0.5)
+    assert model.reward.tolist() == [2.0]
+
+
+def test_dense_and_sparse_tables_of_transitions_give_the_same_model() -> None:
+    rng = np.random.default_rng(0)
+    moves = rng.dirichlet(np.ones(4), size=(4, 3))
+    reward, signal = rng.random((4, 3, 4)), rng.random((4, 3, 4))
+    by_hand = [(moves * values).sum(axis=2) for values in (reward, signal)]
+    common = {"initial": [0.25] * 4, "discount": 0.9}
+    dense = ib.CMDP.from_dense(
+        moves, reward=reward, constraints=[ib.Constraint(signal, at_most=0.5, name="c")], **common
+    )
+    native = ib.CMDP(
+        offsets=np.arange(0, 13, 3),
+        transition=moves.reshape(12, 4),
+        reward=sp.csr_array(reward.reshape(12, 4)),
+        constraints=[ib.Constraint(sp.csr_array(signal.reshape(12, 4)), at_most=0.5, name="c")],
+        **common,
+    )
+    for model in (dense, native):
+        np.testing.assert_allclose(model.reward, by_hand[0].ravel(), rtol=1e-15)
+        np.testing.assert_allclose(model.signals[0], by_hand[1].ravel(), rtol=1e-15)
+    stages = rng.random((2, 4, 3, 4))
+    timed = ib.CMDP.from_dense(moves, reward=stages, initial=[0.25] * 4, horizon=2)
+    np.testing.assert_allclose(timed.reward, (moves * stages).sum(axis=3).reshape(2, 12), rtol=1e-15)
+
+
+def test_a_number_that_is_not_finite_is_named_with_the_next_state() -> None:
+    reward = np.zeros((2, 1, 2))
+    reward[1, 0, 0] = np.inf
+    moves = np.full((2, 1, 2), 0.5)
+    with pytest.raises(ib.InvalidInput, match="state 1, action 0, next state 0: the reward is inf; it must be finite"):
+        ib.CMDP.from_dense(moves, reward=reward, initial=[1.0, 0.0], discount=0.5)
+    moves[1, 0] = [0.0, 1.0]  # where nobody goes nothing counts
+    ib.CMDP.from_dense(moves, reward=reward, initial=[1.0, 0.0], discount=0.5)
+    with pytest.raises(ib.InvalidInput, match=r"or be sparse of shape \[n, S\] = \(1, 1\), one per transition"):
+        ib.CMDP(
+            offsets=[0, 1], transition=[[1.0]], reward=sp.csr_array((2, 2)), constraints=(), initial=[1], discount=0
+        )
+
+
+# ---- a user's rule that fails, and progress
+
+
+@pytest.mark.parametrize("rule", ["actions", "transitions", "the reward", "the signal of constraint 'c'"])
+def test_an_error_in_a_rule_says_at_which_state_and_action(rule) -> None:
+    def failing(what, works):
+        return works if what != rule else lambda *arguments: {}["missing"]
+
+    with pytest.raises(KeyError, match="missing") as error:
+        ib.build(
+            "home",
+            failing("actions", lambda s: ["go"]),
+            failing("transitions", lambda s, a: {"home": 1.0}),
+            reward=failing("the reward", lambda s, a: 0.0),
+            constraints=[ib.Constraint(failing("the signal of constraint 'c'", lambda s, a: 0.0), at_most=1, name="c")],
+            discount=0.5,
+        )
+    where = "state 'home'" if rule == "actions" else "state 'home', action 'go'"
+    assert error.value.__notes__ == [f"in {rule}, at {where}"]
+
+
+def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inbounds.problem.rules._TELL_EVERY", -1.0)
+    told: list[tuple[int, int]] = []
+    ib.build(
+        0, lambda s: [0], lambda s, a: {min(s + 1, 9): 1.0}, reward=lambda s, a: 0.0, discount=0.5,
+        progress=lambda *counts: told.append(counts),
+    )  # fmt: skip
+    assert told == [(state, min(state + 1, 10)) for state in range(10)]

@@ -265,18 +265,18 @@ def test_a_native_transition_of_the_wrong_shape_is_refused():
 
 
 def test_a_reward_of_the_wrong_shape_is_refused():
-    with refused(r"reward must have shape \[S, A\] = \(2, 2\), found \(2, 3\)"):
+    with refused(r"reward must have shape \[S, A\] = \(2, 2\) or \[S, A, S\] = \(2, 2, 2\), found \(2, 3\)"):
         dense(reward=np.zeros((2, 3)))
     with refused(r"the reward must have 3 entries, one per pair, found shape \(2,\)"):
         native(reward=[1.0, 2.0])
-    with refused("reward must be a table of numbers"):
+    with refused("reward must be numbers, found list"):
         dense(reward=[["a", "b"], ["c", "d"]])
     with refused("reward must be numbers, found list"):
         native(reward=["a", "b", "c"])
 
 
 def test_a_signal_of_the_wrong_shape_is_refused():
-    with refused(r"the signal of constraint 'noise' must have shape \[S, A\] = \(2, 2\), found \(4,\)"):
+    with refused(r"constraint 'noise' must have shape \[S, A\] = \(2, 2\) or \[S, A, S\] = \(2, 2, 2\), found \(4,\)"):
         dense(constraints=[ib.Constraint(np.zeros(4), at_most=0.0, name="noise")])
     with refused(r"the signal of constraint 'light' must have 3 entries, one per pair, found shape \(2,\)"):
         native(constraints=[ib.Constraint([0.0, 1.0], at_most=0.0, name="light")])
@@ -438,3 +438,77 @@ def test_what_numpy_would_turn_into_numbers_is_not_taken_for_them(reward):
 def test_questions_refuse_what_is_none_of_theirs(question, message):
     with refused(message):
         question(ib.zoo.queue())
+
+
+# ---- the same problem, and another bound
+
+
+@pytest.mark.parametrize("suffix", ["npz", "toml"])
+def test_a_model_from_its_file_equals_it(tmp_path, suffix):
+    for model in (ib.zoo.queue(), ib.zoo.media(), ib.zoo.admission(), dense()):
+        model.save(tmp_path / f"model.{suffix}")
+        again = ib.load(tmp_path / f"model.{suffix}")
+        assert again == model and hash(again) == hash(model) and again is not model
+
+
+def test_whatever_differs_makes_another_problem():
+    queue = ib.zoo.queue()
+    others = [
+        queue.with_bound("service", at_least=0.1),
+        queue.unconstrained(),
+        queue.asking(reward=queue.reward + 1.0),
+        ib.zoo.queue(discount=0.6),
+        dataclasses.replace(queue, name="other"),
+        dataclasses.replace(queue, state_labels=tuple("abcdef")),
+        dataclasses.replace(queue, initial=np.eye(6)[2]),
+        ib.zoo.media(),
+    ]
+    assert all(queue != other for other in others) and queue != "queue"
+    assert len({queue, *others, ib.zoo.queue()}) == 9
+
+
+def test_another_bound_shares_the_rest():
+    queue = ib.zoo.queue()
+    loose = queue.with_bound("flow", at_least=-5.0)
+    assert loose.constraints[1].bound == -5.0 and loose.constraints[0] is queue.constraints[0]
+    assert loose.transition is queue.transition and loose.with_bound(1, at_least=queue.constraints[1].bound) == queue
+    np.testing.assert_allclose(loose.margins[1], queue.signals[1] + 5.0)
+
+
+@pytest.mark.parametrize(
+    ("which", "given", "message"),
+    [
+        ("flow", {"at_most": 1.0}, "constraint 'flow' has a bound at_least: give at_least= alone"),
+        ("flow", {}, "constraint 'flow' has a bound at_least: give at_least= alone"),
+        ("flow", {"at_most": 1.0, "at_least": 1.0}, "give at_least= alone"),
+        ("noise", {"at_least": 1.0}, "there is no constraint 'noise'; the problem has: 'service', 'flow'"),
+        (2, {"at_least": 1.0}, "there is no constraint 2; the problem has: 'service', 'flow'"),
+        (0, {"at_least": np.inf}, "constraint 'service' has the bound inf; it must be a finite number"),
+        (0, {"at_least": "much"}, "the bound of 'service' must be a number that is finite, found 'much'"),
+    ],
+)
+def test_bounds_that_do_not_fit_are_refused(which, given, message):
+    with pytest.raises(ib.InvalidInput, match=message):
+        ib.zoo.queue().with_bound(which, **given)
+
+
+# ---- single precision
+
+
+def test_rows_in_single_precision_are_normalised():
+    rng = np.random.default_rng(0)
+    moves = rng.dirichlet(np.ones(200), size=(200, 2)).astype(np.float32)
+    assert np.abs(moves.astype(float).sum(axis=2) - 1.0).max() > 1e-9  # refused in double precision
+    model = ib.CMDP.from_dense(moves, reward=np.zeros((200, 2)), initial=np.full(200, 1 / 200), discount=0.5)
+    np.testing.assert_allclose(model.transition.sum(axis=1), 1.0, atol=1e-15)
+    with refused("sum to"):
+        ib.CMDP.from_dense(moves.astype(float), reward=np.zeros((200, 2)), initial=np.full(200, 1 / 200), discount=0.5)
+    with refused("sum to 0.99989"):
+        dense(transition=np.float32([[[0.9999, 0.0], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]]]))
+
+
+def test_1e4_is_a_whole_number():
+    run = ib.learn(ib.zoo.queue().simulator(), ib.CRPO.practical(), samples=1e3, seed=0)
+    assert run.samples[-1] == 1_000 and isinstance(run.samples[-1].item(), int)
+    with refused("samples must be a whole number of at least 1, found 10.5"):
+        ib.learn(ib.zoo.queue().simulator(), ib.CRPO.practical(), samples=10.5)

@@ -80,9 +80,11 @@ def test_arrays_are_copied_and_read_only():
         ({"offsets": [0, 1], "actions": [0.5]}, "actions must be a vector of whole numbers"),
         ({"offsets": [0, 2], "actions": [1, 1]}, "state 0 lists action 1 twice"),
         (
-            {"offsets": [0, 1, 3], "actions": [0, 1, 1], "state_labels": "st", "action_labels": "xy"},
+            {"offsets": [0, 1, 3], "actions": [0, 1, 1], "state_labels": list("st"), "action_labels": list("xy")},
             "state 't' lists action 'y' twice",
         ),
+        ({"offsets": [0, 1, 2], "state_labels": "st"}, "state_labels must be a list of labels, found the text 'st'"),
+        ({"offsets": [0, 2], "action_labels": "xy"}, "action_labels must be a list of labels, found the text 'xy'"),
         ({"offsets": [0, 2], "action_labels": ["x"]}, r"action_labels must name every action 0\.\.1, found 1"),
         ({"offsets": [0, 2], "action_labels": ["x", "x"]}, "action_labels must be distinct, but 'x' occurs twice"),
     ],

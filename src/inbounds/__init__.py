@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from inbounds.problem.cmdp import CMDP as CMDP
     from inbounds.problem.cmdp import load as load
     from inbounds.problem.constraint import Constraint as Constraint
+    from inbounds.problem.logs import from_counts as from_counts
     from inbounds.problem.policy import Policy as Policy
     from inbounds.problem.rules import build as build
     from inbounds.problem.simulator import Simulator as Simulator
@@ -75,6 +76,7 @@ _HOMES = {
     "compare": "comparing",
     "estimate": "estimating",
     "evaluate": "criteria.evaluation",
+    "from_counts": "problem.logs",
     "frontier": "exact.moving_bound",
     "iterate": "learning",
     "judge_averages": "algorithms.saddle_point",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +21,9 @@ def is_whole(value: Any, least: int) -> bool:
 
 
 def whole_number(value: Any, what: str, least: int = 1) -> int:
-    """`value` as an int of at least `least`; `what` names it in the error message."""
+    """`value` as an int of at least `least`; `what` names it in the error message. 1e4 is a whole number too."""
+    if isinstance(value, float | np.floating) and value.is_integer():
+        value = int(value)
     if not is_whole(value, least):
         raise InvalidInput(f"{what} must be a whole number of at least {least:,}, found {value!r}")
     return int(value)
@@ -80,6 +83,25 @@ def probability(value: Any, what: str) -> float:
     if not 0.0 <= finite_or_nan(value) <= 1.0:
         raise InvalidInput(f"{what} must be a probability, a number in [0, 1], found {value!r}")
     return float(value)
+
+
+def required_arguments(rule: Any) -> int:
+    """How many arguments a user's function must be given; -1 when there is no telling."""
+    try:
+        parameters = inspect.signature(rule).parameters.values()
+    except (TypeError, ValueError):
+        return -1
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(each.kind in by_position and each.default is inspect.Parameter.empty for each in parameters)
+
+
+def asked(rule: Callable[..., Any], arguments: tuple[Any, ...], what: str, where: str) -> Any:
+    """What a user's rule gives; an error in it says where it was."""
+    try:
+        return rule(*arguments)
+    except Exception as error:
+        error.add_note(f"in {what}, at {where}")
+        raise
 
 
 def random_seed(seed: Any) -> int | np.random.SeedSequence:

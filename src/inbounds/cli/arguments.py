@@ -19,6 +19,16 @@ set_option = click.option(
     metavar="NAME=VALUE",
     help="Change a parameter of the problem, e.g. --set discount=0.9 (see `inbounds zoo PROBLEM`).",
 )
+bound_option = click.option(
+    "--bound",
+    multiple=True,
+    metavar="NAME=VALUE",
+    expose_value=False,
+    callback=lambda context, option, given: context.meta.__setitem__(_BOUNDS, given),
+    help="What if: another bound on a constraint, by its name or position, e.g. --bound service=2.5.",
+)
+_BOUNDS = "inbounds.bounds"
+"""Where the context of a command keeps them, so that `problem_from` alone has to know."""
 preset_option = click.option(
     "--preset",
     type=click.Choice(["practical", "paper"]),
@@ -43,7 +53,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 def problem_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.argument("problem")(set_option(command))
+    return click.argument("problem")(set_option(bound_option(command)))
 
 
 def output_option(what: str, default: str) -> Callable[[Any], Any]:
@@ -73,6 +83,9 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
         raise InvalidInput("--set changes problems of the zoo; a model in a file has no parameters, edit the file")
     else:
         loaded = models.load(problem)
+    context = click.get_current_context(silent=True)
+    for bound in context.meta.get(_BOUNDS, ()) if context else ():
+        loaded = _bounded(loaded, bound)
     kind = next(iter(loaded.criterion))
     if discounted_for and kind != "discount":
         raise InvalidInput(
@@ -80,6 +93,21 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
             f"`inbounds {discounted_for}` takes discounted problems (see `inbounds zoo`)"
         )
     return loaded
+
+
+def _bounded(cmdp: Any, given: str) -> Any:
+    """The problem with one bound as the user gave it, NAME=VALUE."""
+    from inbounds.errors import InvalidInput
+
+    name, equals, text = given.rpartition("=")
+    try:
+        bound = float(text)
+    except ValueError:
+        equals = ""
+    if not equals:
+        raise InvalidInput(f"--bound takes NAME=VALUE, a number, found {given!r}")
+    which = int(name) if name.isdecimal() and all(c.name != name for c in cmdp.constraints) else name
+    return cmdp.with_bound(which, **{cmdp.constraints[cmdp.constraint_number(which)].side: bound})
 
 
 def _from_zoo(problem: str, parameters: tuple[str, ...]) -> Any:

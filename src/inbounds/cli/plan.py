@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
-from inbounds.cli.arguments import json_option, problem_from, set_option
+from inbounds.cli.arguments import bound_option, json_option, problem_from, set_option
 from inbounds.cli.printing import duration, print_json, print_wrapped
 
 
 @click.command("plan")
 @click.argument("problem", required=False)
 @set_option
+@bound_option
 @click.option("--epsilon", type=float, default=0.1, show_default=True, help="Target accuracy, in scaled units.")
 @click.option("--slater", type=float, help="Slater constant in scaled units; computed when PROBLEM is given.")
 @click.option("--states", type=int, help="Without PROBLEM: number of states.")

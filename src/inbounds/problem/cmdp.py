@@ -27,14 +27,18 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_model, write_model
-from inbounds.inputs import float_array, float_vector
+from inbounds.inputs import float_array, float_vector, is_whole, real_number
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
+from inbounds.problem.marginal import marginal
 from inbounds.problem.pairs import Pairs, sizes, table_entries
 from inbounds.problem.simulator import Simulator
 
 SUM_TOLERANCE = 1e-9
 """How far the probabilities of a row may sum from 1 before the row counts as wrong; within it, it is renormalised."""
+
+SINGLE_TOLERANCE = 1e-5
+"""The same for single precision (float32), whose sums of a hundred probabilities are off by 1e-6."""
 
 _ROUNDED_TO_ZERO = 1e-12
 """A margin smaller than this share of its signal and bound is the rounding of their difference."""
@@ -57,7 +61,8 @@ class CMDP:
         Probabilities of the next state, one row per pair. With a horizon: a tuple of H of them, which may all be the
         same; that of the last stage leads out of the episode and changes no value.
     reward : array [n]
-        Maximised. With a horizon: [H, n]; given as [n] when it does not depend on the stage.
+        Maximised. With a horizon: [H, n]; given as [n] when it does not depend on the stage. A sparse array [n, S], a
+        number per transition, is averaged over the next state; so are signals.
     constraints : tuple of Constraint, each with a signal like the reward
     initial : array [S]
         Distribution of the first state.
@@ -114,8 +119,13 @@ class CMDP:
         criterion = valid_criterion(self.discount, self.horizon, self.average)
         horizon = criterion.get("horizon")
 
+        transition = _valid_transitions(self.transition, horizon, pairs)
+
+        def over_pairs(values: Any, what: str) -> Floats:
+            return _over_pairs(marginal(values, transition, pairs, what), horizon, pairs, what)
+
         def valid_signal(constraint: Constraint) -> Floats:
-            return _over_pairs(constraint.signal, horizon, pairs, f"the signal of constraint {constraint.name!r}")
+            return over_pairs(constraint.signal, f"the signal of constraint {constraint.name!r}")
 
         for name, value in {
             "offsets": pairs.offsets,
@@ -126,10 +136,10 @@ class CMDP:
             "discount": criterion.get("discount"),
             "horizon": horizon,
             "average": criterion.get("average", False),
-            "reward": _over_pairs(self.reward, horizon, pairs, "the reward"),
+            "reward": over_pairs(self.reward, "the reward"),
             "constraints": named_constraints(self.constraints, valid_signal),
             "initial": valid_initial(self.initial, pairs),
-            "transition": _valid_transitions(self.transition, horizon, pairs),
+            "transition": transition,
         }.items():
             object.__setattr__(self, name, value)
 
@@ -155,8 +165,10 @@ class CMDP:
         ----------
         transition : array [S, A, S]
         reward : array [S, A]
-        constraints : each with a signal [S, A]
-            With a horizon, each of these may have a leading axis of stages: [H, S, A, S] and [H, S, A].
+            Or [S, A, S], where it depends on the next state: it is averaged over that, exactly.
+        constraints : each with a signal like the reward
+            With a horizon, each of these may have a leading axis of stages: [H, S, A, S] and [H, S, A]. (Where a shape
+            is both [H, S, A] and [S, A, S], it is taken as the former.)
         initial : array [S]
         discount, horizon, average
             Exactly one, as in `CMDP`: values are discounted averages per step, sums over the horizon, or long-run
@@ -178,6 +190,8 @@ class CMDP:
         criterion = valid_criterion(discount, horizon, average)
         stages = criterion.get("horizon")
         dense = float_array(transition, "transition")
+        if getattr(transition, "dtype", None) == np.float32:  # sums are judged by the precision that they came in
+            dense = dense.astype(np.float32)
         staged = stages is not None and dense.ndim == 4
         if dense.ndim - staged != 3 or dense.shape[-3] != dense.shape[-1] or 0 in dense.shape:
             wanted = "[S, A, S]" if stages is None else "[S, A, S] or [H, S, A, S]"
@@ -195,16 +209,19 @@ class CMDP:
         return cls(
             offsets=np.concatenate([[0], np.cumsum(mask.sum(axis=1))]),
             transition=tuple(sp.csr_array(stage[where]) for stage in dense) if staged else sp.csr_array(dense[where]),
-            reward=table_entries(reward, where, shapes, "reward"),
+            reward=_dense_values(reward, where, shapes, dense.shape, "reward"),
             constraints=tuple(
-                replace(c, signal=table_entries(c.signal, where, shapes, f"the signal of constraint {c.name!r}"))
+                replace(
+                    c,
+                    signal=_dense_values(c.signal, where, shapes, dense.shape, f"the signal of constraint {c.name!r}"),
+                )
                 for c in named_constraints(constraints, lambda c: c.signal)
             ),
             initial=initial,
             **criterion,
             actions=where[1],
-            state_labels=tuple(state_labels) if state_labels is not None else None,
-            action_labels=tuple(action_labels) if action_labels is not None else tuple(range(shape[1])),
+            state_labels=state_labels,  # type: ignore[arg-type]  # checked, and made a tuple, there
+            action_labels=tuple(range(shape[1])) if action_labels is None else action_labels,  # type: ignore[arg-type]
             name=name,
         )
 
@@ -304,6 +321,36 @@ class CMDP:
                 changed.__dict__.pop(depends_on_bounds, None)
         return changed
 
+    def with_bound(self, constraint: int | str, *, at_least: float | None = None, at_most: float | None = None) -> Self:
+        """The same problem with another bound on one constraint, by its name or position: what if it were so much?
+
+        The bound is on the scale of values, and on the side that the constraint has. All else is shared.
+
+        Examples
+        --------
+        >>> import inbounds as ib
+        >>> media = ib.zoo.media()
+        >>> [round(ib.solve(media.with_bound("fast actions", at_most=bound)).reward, 4) for bound in (4, 5, 6)]
+        [-7.2476, -6.7467, -6.2693]
+        """
+        place = self.constraint_number(constraint)
+        old = self.constraints[place]
+        given = {"at_least": at_least, "at_most": at_most}
+        if [side for side, bound in given.items() if bound is not None] != [old.side]:
+            raise InvalidInput(f"constraint {old.name!r} has a bound {old.side}: give {old.side}= alone")
+        new = old.with_bound(real_number(given[old.side], f"the bound of {old.name!r}", "that is finite"))
+        return self.asking(constraints=[new if k == place else c for k, c in enumerate(self.constraints)])
+
+    def constraint_number(self, constraint: int | str) -> int:
+        """The position of a constraint, from its name or its position."""
+        names = [c.name for c in self.constraints]
+        if isinstance(constraint, str) and constraint in names:
+            return names.index(constraint)
+        if is_whole(constraint, 0) and int(constraint) < len(names):
+            return int(constraint)
+        listed = ", ".join(map(repr, names)) or "none"
+        raise InvalidInput(f"there is no constraint {constraint!r}; the problem has: {listed}")
+
     def simulator(self, scale: bool = True) -> Simulator:
         """The sampling access to this model that learners are given (a generative model).
 
@@ -318,6 +365,29 @@ class CMDP:
         and the labels.
         """
         write_model(self, path)
+
+    def __eq__(self, other: object) -> bool:
+        """The same problem: the same numbers, labels and name."""
+        if not isinstance(other, CMDP):
+            return NotImplemented
+        return self is other or (
+            self._facts == other._facts
+            and all(np.array_equal(*both) for both in zip(self._arrays(), other._arrays(), strict=True))
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._facts)
+
+    @property
+    def _facts(self) -> tuple[Any, ...]:
+        """What is not in arrays; equal facts have as many arrays."""
+        bounds = tuple((c.name, c.side, c.bound) for c in self.constraints)
+        labels = (self.state_labels, self.action_labels)
+        return self.name, tuple(self.criterion.items()), bounds, labels, self.n_states, len(self.transitions)
+
+    def _arrays(self) -> list[Any]:
+        rows = [part for moves in self.transitions for part in (moves.indptr, moves.indices, moves.data)]
+        return [self.offsets, self.actions, self.initial, *rows, self.reward, *self.signals]
 
     def __repr__(self) -> str:
         return f"CMDP({sizes(self.pairs, self.n_constraints, self.name)}, {criterion_in_words(self.criterion)})"
@@ -340,6 +410,18 @@ def load(path: str | os.PathLike[str]) -> CMDP:
         return CMDP(constraints=constraints, **fields)
     except InvalidInput as error:
         raise InvalidInput(f"{os.fspath(path)}: {error}") from error
+
+
+def _dense_values(values: Any, where: Any, shapes: dict[str, Any], moves: tuple[int, ...], what: str) -> Any:
+    """A table as a vector over pairs; one per transition, [S, A, S] or [H, S, A, S], as sparse arrays [n, S]."""
+    table = float_array(values, what)
+    if table.shape not in shapes.values():
+        if table.shape == moves[-3:]:
+            return sp.csr_array(table[where])
+        if table.ndim == 4 and table.shape[1:] == moves[-3:]:
+            return tuple(sp.csr_array(stage[where]) for stage in table)
+        shapes = {**shapes, "[S, A, S]": moves[-3:]}
+    return table_entries(table, where, shapes, what)
 
 
 def _over_pairs(values: Any, horizon: int | None, pairs: Pairs, what: str) -> Floats:
@@ -418,6 +500,7 @@ def _valid_transitions(transition: Any, horizon: int | None, pairs: Pairs) -> An
 
 def valid_transition(transition: Any, pairs: Pairs) -> Any:
     n_pairs, n_states = pairs.n_pairs, pairs.n_states
+    single = getattr(transition, "dtype", None) in (np.float32, np.float16)
     try:
         matrix = sp.csr_array(transition, dtype=np.float64, copy=True)
     except (TypeError, ValueError) as error:
@@ -439,7 +522,7 @@ def valid_transition(transition: Any, pairs: Pairs) -> Any:
     matrix.eliminate_zeros()
     with np.errstate(over="ignore"):  # an infinite sum is reported like any other wrong one
         sums = np.asarray(matrix.sum(axis=1)).ravel()
-    bad = ~(np.abs(sums - 1.0) <= SUM_TOLERANCE)
+    bad = ~(np.abs(sums - 1.0) <= (SINGLE_TOLERANCE if single else SUM_TOLERANCE))
     if np.any(bad):
         pair = int(np.argmax(bad))
         raise InvalidInput(

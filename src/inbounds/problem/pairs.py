@@ -65,6 +65,9 @@ class Pairs:
         if offsets_array[0] != 0:
             raise InvalidInput(f"offsets must start at 0, found {offsets_array[0]}")
         n_states = len(offsets_array) - 1
+        for what, labels in (("state_labels", state_labels), ("action_labels", action_labels)):
+            if isinstance(labels, str | bytes):
+                raise InvalidInput(f"{what} must be a list of labels, found the text {labels!r}")
         if state_labels is not None:
             state_labels = tuple(state_labels)
             if len(state_labels) != n_states:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput
-from inbounds.inputs import reported_number, whole_number
+from inbounds.inputs import asked, reported_number, required_arguments, whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint, constraint_list, named_constraints
+from inbounds.problem.marginal import mean_over
 from inbounds.problem.pairs import numbered
 
 
@@ -21,13 +24,14 @@ def build(
     actions: Callable[[Any], Iterable[Hashable]],
     transitions: Callable[[Any, Any], Mapping[Any, float] | Iterable[tuple[Any, float]]],
     *,
-    reward: Callable[[Any, Any], float],
+    reward: Callable[..., float],
     constraints: Sequence[Constraint] = (),
     discount: float | None = None,
     horizon: int | None = None,
     average: bool = False,
     max_states: int = 1_000_000,
     name: str = "",
+    progress: Callable[[int, int], None] | None = None,
 ) -> CMDP:
     """A constrained Markov decision process (CMDP) from Python rules over any hashable states, explored from the start.
 
@@ -45,13 +49,16 @@ def build(
         ``transitions(state, action)`` gives ``{next_state: probability}``, or pairs ``(next_state, probability)``,
         in which a repeated state counts with the sum.
     reward
-        ``reward(state, action)``, maximised.
+        ``reward(state, action)``, maximised; or ``reward(state, action, next_state)``, which is averaged over the next
+        state. The number of arguments that it must be given tells them apart.
     constraints
-        `Constraint` records whose signal is a function ``(state, action) -> number``.
+        `Constraint` records whose signal is a function ``(state, action) -> number``, or of the next state too.
     discount, horizon, average
         Exactly one, as in `CMDP`.
     max_states
         Exploration stops with an error beyond this many states.
+    progress : callable, optional
+        Called with (states explored, states found so far), about four times a second.
 
     Examples
     --------
@@ -76,62 +83,74 @@ def build(
     (2.1339, [7.0842])
     """
     constraints, max_states = constraint_list(constraints), whole_number(max_states, "max_states")
-    number, initial = _start_states(start)
+    number, initial = start_states(start)
     action_number: dict[Hashable, int] = {}
-    offsets, pair_actions, rewards = [0], [], []
-    signals: list[list[float]] = [[] for _ in constraints]
+    offsets, pair_actions = [0], []
     columns: list[int] = []
     probabilities: list[float] = []
     row_ends = [0]
     for position, constraint in enumerate(constraints):
         if not callable(constraint.signal):
             raise InvalidInput(
-                f"ib.build needs constraints whose signal is a function (state, action) -> number; "
+                f"ib.build needs constraints whose signal is a function (state, action) -> number, or of (state, "
+                f"action, next_state); "
                 f"constraint {position} is {constraint!r}"
             )
     constraints = named_constraints(constraints, lambda constraint: constraint.signal)
 
-    frontier = list(number)
-    for state in frontier:
-        for action, column in numbered(actions(state), state, action_number, f"actions({state!r})"):
+    rules = [("the reward", reward)]
+    rules += [(f"the signal of constraint {constraint.name!r}", constraint.signal) for constraint in constraints]
+    of_next = [required_arguments(rule) == 3 for _, rule in rules]
+    values: list[list[float]] = [[] for _ in rules]
+    frontier, told = list(number), time.monotonic()
+    for explored, state in enumerate(frontier):
+        if progress is not None and time.monotonic() - told > _TELL_EVERY:
+            told = time.monotonic()
+            progress(explored, len(number))
+        listed = asked(actions, (state,), "actions", f"state {state!r}")
+        for action, column in numbered(listed, state, action_number, f"actions({state!r})"):
             where = f"state {state!r}, action {action!r}"
             pair_actions.append(column)
             row: dict[int, float] = {}
-            for successor, probability in _outcomes(transitions(state, action), where):
+            outcomes = _outcomes(asked(transitions, (state, action), "transitions", where), where)
+            for successor, probability in outcomes:
                 try:
-                    known = successor in number
+                    place = number.get(successor)
                 except TypeError as error:
                     raise InvalidInput(f"{where}: next state {successor!r} must be hashable") from error
-                if not known:
+                if place is None:
                     if len(number) >= max_states:
                         raise InvalidInput(
                             f"more than {max_states:,} states are reachable; close the state space, or raise max_states"
                         )
-                    number[successor] = len(number)
+                    place = number[successor] = len(number)
                     frontier.append(successor)
-                place = number[successor]
                 row[place] = row.get(place, 0.0) + reported_number(probability, f"{where}: a probability")
             columns.extend(row)
             probabilities.extend(row.values())
             row_ends.append(len(columns))
-            rewards.append(reported_number(reward(state, action), f"{where}: the reward"))
-            for values, constraint in zip(signals, constraints, strict=True):
-                what = f"{where}: the signal of constraint {constraint.name!r}"
-                values.append(reported_number(constraint.signal(state, action), what))
+            for (what, rule), next_too, found in zip(rules, of_next, values, strict=True):
+                if next_too:  # an entry per transition, averaged in the end
+                    found.extend(_called(rule, what, where, state, action, frontier[place]) for place in row)
+                else:
+                    found.append(_called(rule, what, where, state, action))
         offsets.append(len(pair_actions))
+    shares, ends = np.array(probabilities), np.array(row_ends)
+    rewards, *signals = (
+        _averaged(shares, own, ends) if more else np.array(own) for own, more in zip(values, of_next, strict=True)
+    )
 
     initial_vector = np.zeros(len(number))
     initial_vector[: len(initial)] = initial
     return CMDP(
         offsets=np.array(offsets),
         transition=sp.csr_array(
-            (np.array(probabilities), np.array(columns, dtype=np.int64), np.array(row_ends)),
+            (shares, np.array(columns, dtype=np.int64), ends),
             shape=(len(pair_actions), len(number)),
         ),
-        reward=np.array(rewards),
+        reward=rewards,
         constraints=tuple(
-            replace(constraint, signal=np.array(values))
-            for constraint, values in zip(constraints, signals, strict=True)
+            replace(constraint, signal=own) for constraint, own in zip(constraints, signals, strict=True)
         ),
         initial=initial_vector,
         discount=discount,
@@ -144,7 +163,24 @@ def build(
     )
 
 
-def _start_states(start: Any) -> tuple[dict[Any, int], list[float]]:
+_TELL_EVERY = 0.25
+"""Seconds between two calls of `progress`."""
+
+
+def _averaged(probabilities: Floats, entries: list[float], row_ends: Any) -> Floats:
+    """The mean over the next state for each pair, [n]; 0 where there is none, which the model refuses."""
+    means, some = np.zeros(len(row_ends) - 1), np.diff(row_ends) > 0
+    means[some] = mean_over(probabilities, np.array(entries), np.append(row_ends[:-1][some], row_ends[-1]))
+    return means
+
+
+def _called(rule: Callable[..., Any], what: str, where: str, *arguments: Any) -> float:
+    """The number that a rule gives for a pair, or for a transition."""
+    after = f", next state {arguments[2]!r}" if len(arguments) == 3 else ""
+    return reported_number(asked(rule, arguments, what, f"{where}{after}"), f"{where}{after}: {what}")
+
+
+def start_states(start: Any) -> tuple[dict[Any, int], list[float]]:
     """The start states, numbered from 0, and their probabilities."""
     if isinstance(start, Mapping):
         weights = dict(start)

@@ -169,9 +169,9 @@ class Simulator:
                 f"found {len(signal_ranges)}"
             )
         self._step, self._start = step, start
-        self._reward_range = _range(reward_range, "reward_range")
+        self._reward_range = valid_range(reward_range, "reward_range")
         self._signal_ranges = [
-            _range(limits, f"the signal range of constraint {constraint.name!r}")
+            valid_range(limits, f"the signal range of constraint {constraint.name!r}")
             for limits, constraint in zip(signal_ranges, self.constraints, strict=True)
         ]
         own = zip(self._spread, self._signal_ranges, strict=True)
@@ -340,7 +340,7 @@ def _user_pairs(
     return Pairs.create(offsets, np.array(pair_actions, dtype=np.int64), labels, tuple(action_number))
 
 
-def _range(limits: Any, what: str) -> tuple[float, float]:
+def valid_range(limits: Any, what: str) -> tuple[float, float]:
     try:
         low, high = (float(limit) for limit in limits)
     except (TypeError, ValueError, OverflowError) as error:

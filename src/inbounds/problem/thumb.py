@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput
-from inbounds.inputs import reported_number
+from inbounds.inputs import asked, reported_number, required_arguments
 from inbounds.problem.pairs import Pairs
 
 
@@ -24,7 +23,7 @@ def probabilities_of_rule(problem: Any, rule: Any) -> Floats:
             raise InvalidInput(f"the rule is a list of {len(rule)}, one for each stage; the problem {wanted}")
         for stage, own in enumerate(rule):
             _fill(found[stage], pairs, _asked(own, pairs, ()), f"stage {stage}, ")
-    elif callable(rule) and not isinstance(rule, Mapping) and _takes_stage(rule):
+    elif callable(rule) and not isinstance(rule, Mapping) and required_arguments(rule) == 2:
         if stages is None:
             raise InvalidInput("rule(state, stage) asks for the stage; the problem has none: give rule(state)")
         for stage in range(stages):
@@ -34,16 +33,6 @@ def probabilities_of_rule(problem: Any, rule: Any) -> Floats:
         if stages is not None:
             found[1:] = found[0]
     return found
-
-
-def _takes_stage(rule: Callable[..., Any]) -> bool:
-    """Whether a function wants two arguments; one of an unknown signature gets one."""
-    try:
-        parameters = inspect.signature(rule).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(each.kind in plain and each.default is inspect.Parameter.empty for each in parameters) == 2
 
 
 def _asked(rule: Any, pairs: Pairs, stage: tuple[int, ...]) -> Callable[[Hashable], Any]:
@@ -60,12 +49,10 @@ def _asked(rule: Any, pairs: Pairs, stage: tuple[int, ...]) -> Callable[[Hashabl
     if not callable(rule):
         raise InvalidInput(f"a rule must be a function of the state, or a dict from state to action, found {rule!r}")
 
+    at_stage = f", stage {stage[0]}" if stage else ""
+
     def ask(state: Hashable) -> Any:
-        try:
-            return rule(state, *stage)
-        except Exception as error:
-            error.add_note(f"in the rule of a policy, at state {state!r}{f', stage {stage[0]}' if stage else ''}")
-            raise
+        return asked(rule, (state, *stage), "the rule of a policy", f"state {state!r}{at_stage}")
 
     return ask
 

@@ -1,0 +1,238 @@
+"""A model from logged transitions: what was seen, how often, and how far the truth may be from it.
+
+Of a pair seen N times the empirical probabilities p' are the shares of its next states, and its reward and signals the
+means. With probability at least `confidence`, at once for all pairs and all that is measured of them (a share of
+delta = (1 - confidence) / (n (2 + K)) each, for n pairs and K constraints),
+
+    |p' - p|_1       <=  sqrt(2 log((2^S - 2) / delta) / N)               (Weissman et al. 2003)
+    |mean - reward|  <=  (highest - lowest) sqrt(log(2 / delta) / (2 N))   (Hoeffding 1963), and so for each signal
+
+if every row of the log was drawn from the pair's own distribution, whatever chose the pairs. The second needs the
+ranges, which nobody can read off the log.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from inbounds.arrays import Floats, Ints, freeze
+from inbounds.errors import InvalidInput
+from inbounds.inputs import finite_or_nan, real_number, reported_number
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint, named_constraints
+from inbounds.problem.rules import start_states
+from inbounds.problem.simulator import valid_range
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Logged:
+    """An empirical model, and how far the truth may be from it.
+
+    Attributes
+    ----------
+    model : CMDP
+        What was seen, as a model: solve it, learn on it, save it. Its optimum is in bounds of itself, NOT for sure of
+        the truth: what the widths leave open is yours to weigh, e.g. by ``model.tightened(...)``.
+    visits : int array [n]
+        How often each pair was seen; 0 for an action "stay" that was added.
+    transition_widths : array [n]
+        How far the probabilities of the next state may be off, in sum; at most 2.
+    reward_widths : array [n]
+        How far the mean reward may be off; nan if no range was given.
+    signal_widths : array [K, n]
+        The same for each signal.
+    confidence : float
+        The probability with which all widths hold at once.
+    smoothing : float
+        How many observations were added to every next state that was seen after the same state.
+    """
+
+    model: CMDP
+    visits: Ints
+    transition_widths: Floats
+    reward_widths: Floats
+    signal_widths: Floats
+    confidence: float
+    smoothing: float
+
+    def __repr__(self) -> str:
+        least = int(self.visits.min())
+        return f"Logged({self.model!r}, {int(self.visits.sum()):,} transitions, at least {least:,} of a pair)"
+
+
+def from_counts(
+    transitions: Iterable[Sequence[Any]],
+    *,
+    start: Any,
+    constraints: Sequence[Constraint] = (),
+    discount: float | None = None,
+    horizon: int | None = None,
+    average: bool = False,
+    smoothing: float = 0.0,
+    unseen: str = "refuse",
+    confidence: float = 0.95,
+    reward_range: tuple[float, float] | None = None,
+    signal_ranges: Sequence[tuple[float, float]] | None = None,
+    name: str = "",
+) -> Logged:
+    """The empirical model of logged transitions, with confidence widths: for when there is a log, and no simulator.
+
+    States and actions are numbered in the order in which they are seen, and keep their labels. Values are as the
+    criterion says: discounted averages per step, normalised by (1 - discount), sums over a horizon, long-run averages.
+
+    Parameters
+    ----------
+    transitions : rows ``(state, action, next_state, reward, signals)``
+        Any iterable, such as ``csv.reader`` with its texts turned into numbers, or ``frame.itertuples(index=False)``.
+        `signals` has a number for each constraint; without constraints it may be left out.
+    start
+        As in `build`: one state; a dict ``{state: probability}``; or a list of states, each equally likely.
+    constraints
+        `Constraint` records without a signal: a bound and a name.
+    discount, horizon, average
+        Exactly one, as in `CMDP`.
+    smoothing : float >= 0
+        So many observations are added to every next state that was seen after the same state, by whatever action.
+    unseen : "refuse" or "stay"
+        What to do with a state that was entered and never left: refuse the log, or give it one action, "stay", that
+        stays there for a reward and signals of 0.
+    confidence : float in (0, 1)
+    reward_range, signal_ranges : (lowest, highest), and one for each constraint; optional
+        For the widths of the reward and of the signals.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> log = [("dry", "pump", "dry", 1.0, [2]), ("dry", "pump", "wet", 1.0, [2]), ("wet", "wait", "dry", 0.0, [0])]
+    >>> power = ib.Constraint(at_most=1.5, name="power")
+    >>> seen = ib.from_counts(log * 50, start="dry", constraints=[power], discount=0.9)
+    >>> seen
+    Logged(CMDP(2 states, 2 pairs, 1 constraint, discount 0.9), 150 transitions, at least 50 of a pair)
+    >>> seen.visits.tolist(), seen.model.reward.tolist(), [round(float(w), 3) for w in seen.transition_widths]
+    ([100, 50], [1.0, 0.0], [0.331, 0.468])
+    """
+    constraints = named_constraints(constraints, lambda constraint: None)
+    if not 0.0 < finite_or_nan(confidence) < 1.0:
+        raise InvalidInput(f"confidence must be a number in (0, 1), found {confidence!r}")
+    smoothing = real_number(smoothing, "smoothing", ">= 0")
+    if not 0.0 <= smoothing < math.inf:
+        raise InvalidInput(f"smoothing must be a number >= 0, found {smoothing!r}")
+    if unseen not in ("refuse", "stay"):
+        raise InvalidInput(f'unseen must be "refuse" or "stay", found {unseen!r}')
+    number, initial = start_states(start)
+    action_number: dict[Hashable, int] = {}
+    after: dict[tuple[int, int], dict[int, float]] = {}  # (state, action): next state: how often
+    sums: dict[tuple[int, int], Floats] = {}  # of reward and signals
+    for place, row in enumerate(transitions):
+        state, action, successor, values = _row(row, place, len(constraints))
+        try:
+            pair = number.setdefault(state, len(number)), action_number.setdefault(action, len(action_number))
+            arrived = number.setdefault(successor, len(number))
+        except TypeError as error:
+            raise InvalidInput(f"row {place}: states and actions must be hashable, found {tuple(row)!r}") from error
+        seen = after.setdefault(pair, {})
+        seen[arrived] = seen.get(arrived, 0.0) + 1.0
+        sums[pair] = sums[pair] + values if pair in sums else values
+    if not after:
+        raise InvalidInput("the log has no transitions")
+    _leave(after, sums, number, action_number, unseen, len(constraints))
+    pairs = sorted(after)
+    visits = np.array([sum(after[pair].values()) for pair in pairs])
+    means = np.array([sums[pair] / max(count, 1.0) for pair, count in zip(pairs, visits, strict=True)]).T
+    first = np.zeros(len(number))
+    first[: len(initial)] = initial
+    model = CMDP(
+        offsets=np.searchsorted([state for state, _ in pairs], np.arange(len(number) + 1)),
+        transition=_shares(after, pairs, len(number), smoothing),
+        reward=means[0],
+        constraints=tuple(replace(c, signal=own) for c, own in zip(constraints, means[1:], strict=True)),
+        initial=first,
+        discount=discount,
+        horizon=horizon,
+        average=average,
+        actions=np.array([action for _, action in pairs]),
+        state_labels=tuple(number),
+        action_labels=tuple(action_number),
+        name=name,
+    )
+    spans = np.full(1 + len(constraints), np.nan)
+    if reward_range is not None:
+        low, high = valid_range(reward_range, "reward_range")
+        spans[0] = high - low
+    if signal_ranges is not None:
+        if len(signal_ranges) != len(constraints):
+            raise InvalidInput(f"signal_ranges must have {len(constraints)} entries, found {len(signal_ranges)}")
+        limits = [
+            valid_range(one, f"the range of {c.name!r}") for one, c in zip(signal_ranges, constraints, strict=True)
+        ]
+        spans[1:] = [high - low for low, high in limits]
+    added = visits == 0.0
+    log_one = math.log(len(pairs) * (2 + len(constraints)) / (1.0 - confidence))
+    log_sets = len(number) * math.log(2.0) + math.log1p(-(2.0 ** (1 - len(number)))) if len(number) > 1 else -math.inf
+    counted = np.where(added, 1.0, visits)
+    moves = np.minimum(np.sqrt(2.0 * max(log_sets + log_one, 0.0) / counted), 2.0)
+    widths = spans[:, None] * np.sqrt((math.log(2.0) + log_one) / (2.0 * counted))
+    moves[added], widths[:, added] = 0.0, 0.0  # what was added is what it is
+    return Logged(
+        model=model,
+        visits=freeze(visits.astype(np.int64)),
+        transition_widths=freeze(moves),
+        reward_widths=freeze(widths[0]),
+        signal_widths=freeze(widths[1:]),
+        confidence=float(confidence),
+        smoothing=smoothing,
+    )
+
+
+def _row(row: Any, place: int, n_signals: int) -> tuple[Any, Any, Any, Floats]:
+    """State, action, next state, and the reward with the signals [1 + K], of a row of the log."""
+    fields = None if isinstance(row, str | bytes) else tuple(row) if isinstance(row, Iterable) else None
+    if fields is None or len(fields) not in (4, 5) or (len(fields) == 4 and n_signals):
+        raise InvalidInput(f"row {place} must be (state, action, next_state, reward, signals), found {row!r}")
+    signals = fields[4] if len(fields) == 5 else ()
+    if isinstance(signals, str | bytes) or not isinstance(signals, Iterable):
+        signals = (signals,)
+    values = [reported_number(value, f"row {place}: the reward or a signal") for value in (fields[3], *signals)]
+    if len(values) != 1 + n_signals:
+        raise InvalidInput(f"row {place} has {len(values) - 1} signals for {n_signals} constraints")
+    if not all(map(math.isfinite, values)):
+        raise InvalidInput(f"row {place}: the reward and the signals must be finite, found {values}")
+    return fields[0], fields[1], fields[2], np.array(values)
+
+
+def _leave(after: Any, sums: Any, number: Any, action_number: Any, unseen: str, n_signals: int) -> None:
+    """Give every state that was never left an action that stays; or refuse."""
+    left = {state for state, _ in after}
+    stuck = [label for label, state in number.items() if state not in left]
+    if stuck and unseen == "refuse":
+        more = f" (and {len(stuck) - 1:,} more like it)" if len(stuck) > 1 else ""
+        raise InvalidInput(f'state {stuck[0]!r} was never left{more}; unseen="stay" lets it stay there')
+    for label in stuck:
+        pair = number[label], action_number.setdefault("stay", len(action_number))
+        after[pair], sums[pair] = {}, np.zeros(1 + n_signals)
+
+
+def _shares(after: Any, pairs: list[tuple[int, int]], n_states: int, smoothing: float) -> Any:
+    """The empirical probabilities, CSR [n, S]."""
+    known: dict[int, set[int]] = {}
+    if smoothing:
+        for (state, _), seen in after.items():
+            known.setdefault(state, set()).update(seen)
+    data: list[float] = []
+    columns: list[int] = []
+    ends = [0]
+    for state, action in pairs:
+        row = dict(after[state, action]) or {state: 1.0}
+        for successor in known.get(state, ()) if after[state, action] else ():
+            row[successor] = row.get(successor, 0.0) + smoothing
+        total = sum(row.values())
+        columns += row
+        data += [count / total for count in row.values()]
+        ends.append(len(columns))
+    return sp.csr_array((np.array(data), np.array(columns), np.array(ends)), shape=(len(pairs), n_states))
