@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -13,7 +13,7 @@ from inbounds.errors import InvalidInput
 _LIBRARIES = ("pandas", "polars")
 
 
-def frame(columns: Mapping[str, Sequence[Any]]) -> Any:
+def frame(columns: Mapping[str, Any]) -> Any:
     """A data frame of pandas or of polars: of the one that is in use already, else of the one that is installed.
 
     Labels of several types in one column become text in polars, which has no such columns.
@@ -29,6 +29,6 @@ def frame(columns: Mapping[str, Sequence[Any]]) -> Any:
     return library.DataFrame(columns)
 
 
-def _of_one_type(values: Sequence[Any]) -> bool:
+def _of_one_type(values: Any) -> bool:
     kinds = {type(value) for value in values}
     return len(kinds) <= 1 and not kinds & {tuple}

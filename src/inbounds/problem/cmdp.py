@@ -331,7 +331,7 @@ class CMDP:
         >>> import inbounds as ib
         >>> media = ib.zoo.media()
         >>> [round(ib.solve(media.with_bound("fast actions", at_most=bound)).reward, 4) for bound in (4, 5, 6)]
-        [-7.2476, -6.7467, -6.2693]
+        [-7.2734, -6.7467, -6.2581]
         """
         place = self.constraint_number(constraint)
         old = self.constraints[place]

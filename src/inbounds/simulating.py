@@ -1,0 +1,235 @@
+"""What a policy does, step by step: trajectories to look at, and what they come to.
+
+Of a policy on a known model `ib.evaluate` gives the values themselves, and of one on a simulator `ib.estimate` the best
+estimate for a number of samples. This is for seeing: which states, which actions, what was paid, run by run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from inbounds.arrays import Floats, Ints, freeze
+from inbounds.errors import InvalidInput
+from inbounds.formats.labels import label_columns
+from inbounds.frames import frame
+from inbounds.inputs import random_seed, whole_number
+from inbounds.numerics.compiled import compiled
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.draws import draw_next, draw_pair, draw_start, fitted, observed
+from inbounds.problem.pairs import Pairs
+from inbounds.problem.pieces import Pace
+from inbounds.problem.policy import Policy, for_problem
+from inbounds.problem.simulator import Simulator
+from inbounds.tables import text_table
+
+_NEGLIGIBLE = 1e-3
+"""What is left of a discounted sum after the steps that are taken when the user names no number."""
+
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trajectories:
+    """Runs of a policy. As text, what they come to.
+
+    Attributes
+    ----------
+    states : int array [R, T + 1]
+        The number of the state at each step of each run, and the one after the last; ``.labels`` has the labels.
+    pairs : int array [R, T]
+        The pair (state and action) at each step.
+    rewards : array [R, T]
+    signals : array [K, R, T]
+        What was observed of each constraint, in the user's units.
+    values : array [R, 1 + K]
+        What each run came to, of the reward and of every signal: the discounted average per step of its steps,
+        normalised by (1 - discount); the sum over the horizon; or the average per step.
+    means, errors : array [1 + K]
+        Over the runs, with standard errors; infinite of a single run.
+    intervals : array [1 + K, 2]
+        Student's 95 % intervals of the means, each for itself. Those of discounted values are of what the steps show: a
+        share discount^T of the time lies behind them.
+    bounds : tuple of (name, "at_least" or "at_most", bound), length K
+    """
+
+    states: Ints
+    pairs: Ints
+    rewards: Floats
+    signals: Floats
+    values: Floats
+    means: Floats
+    errors: Floats
+    intervals: Floats
+    bounds: tuple[tuple[str, str, float], ...]
+    _layout: Pairs
+
+    @property
+    def runs(self) -> int:
+        return len(self.states)
+
+    @property
+    def steps(self) -> int:
+        """Of each run."""
+        return self.pairs.shape[1]
+
+    def labels(self, run: int = 0) -> list[tuple[Any, Any]]:
+        """The state and the action of every step of a run, by their labels."""
+        return [
+            (self._layout.state_label(int(state)), self._layout.action_label(int(pair)))
+            for state, pair in zip(self.states[run], self.pairs[run], strict=False)
+        ]
+
+    def to_frame(self) -> Any:
+        """A data frame of pandas or polars: run, step, state, action, next state, reward, and each signal by name."""
+        layout, count = self._layout, self.runs * self.steps
+        run, step = np.indices((self.runs, self.steps)).reshape(2, count)
+        before, after = (block.ravel() for block in (self.states[:, :-1], self.states[:, 1:]))
+        labelled = {
+            **label_columns([layout.state_label(int(state)) for state in before], "state"),
+            **label_columns([layout.action_label(int(pair)) for pair in self.pairs.ravel()], "action"),
+            **label_columns([layout.state_label(int(state)) for state in after], "next state"),
+        }
+        signals = {name: own.reshape(count) for (name, _, _), own in zip(self.bounds, self.signals, strict=True)}
+        return frame({"run": run, "step": step, **labelled, "reward": self.rewards.reshape(count), **signals})
+
+    def __repr__(self) -> str:
+        return f"Trajectories({self.runs:,} {'run' if self.runs == 1 else 'runs'} of {self.steps:,} steps)"
+
+    def __str__(self) -> str:
+        rows = []
+        for place, (name, side, bound) in enumerate((("reward", "", 0.0), *self.bounds)):
+            low, high = self.intervals[place]
+            interval = f"{low:.6g} to {high:.6g}" if math.isfinite(low) else "-"
+            wanted = f"{'>=' if side == 'at_least' else '<='} {bound:g}" if side else ""
+            rows.append((name, f"{self.means[place]:.6g}", interval, wanted))
+        return f"{self!r}\n\n{text_table(('', 'mean', '95 % interval', 'bound'), rows)}"
+
+
+def simulate(
+    problem: CMDP | Simulator,
+    policy: Policy,
+    *,
+    steps: int | None = None,
+    runs: int = 20,
+    seed: int | np.random.SeedSequence = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Trajectories:
+    """Follow a policy: trajectories, and what they come to with intervals.
+
+    Values are discounted averages per step, normalised by (1 - discount), sums over a finite horizon, or averages per
+    step, as the criterion says.
+
+    Parameters
+    ----------
+    problem : CMDP or Simulator
+    policy : Policy
+    steps : int, optional
+        Of each run. Default: the horizon; so many that a thousandth of a discounted sum is left; 1,000 for averages.
+        With a horizon it cannot be more.
+    runs : int
+        How many trajectories, each from a start of its own.
+    seed : int
+        The same seed gives the same trajectories.
+    progress : callable, optional
+        Called with the steps taken so far in all, about four times a second.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> queue = ib.zoo.queue()
+    >>> seen = ib.simulate(queue, ib.solve(queue).policy, steps=30, runs=400, seed=0)
+    >>> seen
+    Trajectories(400 runs of 30 steps)
+    >>> seen.states.shape, seen.rewards.shape, seen.signals.shape, len(seen.labels())
+    ((400, 31), (400, 30), (2, 400, 30), 30)
+    >>> low, high = seen.intervals[0]
+    >>> bool(low < ib.solve(queue).reward < high)
+    True
+    """
+    if not isinstance(problem, CMDP | Simulator):
+        raise InvalidInput(f"simulate takes a CMDP or a Simulator, found {type(problem).__name__}")
+    simulator = problem.simulator(scale=False) if isinstance(problem, CMDP) else problem
+    own = for_problem(simulator, policy)
+    horizon, discount = simulator.criterion.get("horizon"), simulator.criterion.get("discount")
+    length = _length(steps, horizon, discount)
+    number, rng = whole_number(runs, "runs"), np.random.default_rng(random_seed(seed))
+    shape = number, length
+    states, pairs = np.zeros((number, length + 1), dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    seen, world = np.zeros((1 + simulator.n_constraints, *shape)), simulator.open()
+    rule = own.probabilities.ravel()
+    follow = fitted(_follow, world)
+
+    def some(done: int, until: int) -> int:
+        follow(world, rule, rng, states, pairs, seen, done, until)
+        return until
+
+    Pace(None, progress and (lambda done: progress(done * length))).pieces(some, lambda done: None, 0, number)
+    scaling = simulator.scaling
+    seen[0] = scaling.reward_low + scaling.reward_span * seen[0]
+    for k, constraint in enumerate(simulator.constraints):  # margins, as learners see them, back to signals
+        margins = scaling.margin_scales[k] * seen[1 + k]
+        seen[1 + k] = constraint.outward * margins + constraint.bound / simulator.layers
+    weights = np.ones(length) if horizon else np.full(length, 1.0 / length)
+    if discount is not None:
+        weights = (1.0 - discount) * discount ** np.arange(length)
+    values = (seen @ weights).T
+    means = values.mean(axis=0)
+    errors = values.std(axis=0, ddof=1) / math.sqrt(number) if number > 1 else np.full(len(means), np.inf)
+    wide = stdtrit(number - 1, 0.5 + 0.5 * _CONFIDENCE) * errors if number > 1 else errors
+    return Trajectories(
+        states=freeze(states),
+        pairs=freeze(pairs),
+        rewards=freeze(seen[0]),
+        signals=freeze(seen[1:]),
+        values=freeze(values),
+        means=freeze(means),
+        errors=freeze(errors),
+        intervals=freeze(np.stack([means - wide, means + wide], axis=1)),
+        bounds=tuple((c.name, c.side, c.bound) for c in simulator.constraints),
+        _layout=own.pairs,
+    )
+
+
+def _length(steps: Any, horizon: int | None, discount: float | None) -> int:
+    if steps is not None:
+        length = whole_number(steps, "steps")
+        if horizon is not None and length > horizon:
+            raise InvalidInput(f"steps must be at most the horizon, {horizon}, found {steps!r}")
+        return length
+    if horizon is not None:
+        return horizon
+    if discount is None:
+        return 1_000
+    return max(math.ceil(math.log(_NEGLIGIBLE) / math.log(discount)), 1) if discount > 0.0 else 1
+
+
+@compiled
+def _follow(
+    world: Any,
+    policy: Floats,
+    rng: np.random.Generator,
+    states: Ints,
+    pairs: Ints,
+    seen: Floats,
+    first: int,
+    last: int,
+) -> None:
+    """The runs `first` to `last` - 1 of a policy [n], or [H * n]: fills states, pairs and what was observed."""
+    n, staged = world.states.shape[0], 1 if world.stages[0] > 0 else 0
+    row_step, signal_step = world.stages[1], world.stages[2]
+    for run in range(first, last):
+        state = draw_start(world, rng)
+        states[run, 0] = state
+        for t in range(pairs.shape[1]):
+            h = t * staged
+            pair = draw_pair(policy[h * n : (h + 1) * n], world.offsets, state, rng)
+            state = draw_next(world, pair + h * row_step, rng)
+            pairs[run, t], states[run, t + 1] = pair, state
+            for k in range(seen.shape[0]):
+                seen[k, run, t] = observed(world, pair + h * signal_step, k)

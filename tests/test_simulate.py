@@ -1,0 +1,107 @@
+"""Trajectories: they follow the model and the policy, and what they come to is what the policy is worth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+
+
+def worth(problem: ib.CMDP, policy: ib.Policy) -> np.ndarray:
+    """The values of the reward and of every signal."""
+    judged = ib.evaluate(problem, policy)
+    signals = [c.outward * margin + c.bound for c, margin in zip(problem.constraints, judged.margins, strict=True)]
+    return np.array([judged.reward, *signals])
+
+
+@pytest.mark.parametrize("name", ["queue", "media", "admission", "inventory", "garnet"])
+def test_means_are_what_the_policy_is_worth(name) -> None:
+    """A z-test of a few means a problem: beyond 4.5 standard errors one in 150,000."""
+    problem = ib.zoo.make(name)
+    policy = ib.solve(problem).policy
+    steps = 400 if "average" in problem.criterion else None
+    seen = ib.simulate(problem, policy, steps=steps, runs=2_000, seed=1)
+    left = 1e-3 * np.abs([problem.reward, *problem.signals]).max() if "discount" in problem.criterion else 0.0
+    left += 20 / 400 if steps else 0.0  # of a long-run average, what the start costs
+    assert np.all(np.abs(seen.means - worth(problem, policy)) <= 4.5 * seen.errors + left)
+
+
+def test_every_step_is_one_of_the_model() -> None:
+    media = ib.zoo.media()
+    best = ib.solve(media).policy
+    seen = ib.simulate(media, best, runs=50, seed=3)
+    assert seen.steps == 10 and seen.runs == 50 and seen.states.shape == (50, 11)
+    for run in range(50):
+        assert media.initial[seen.states[run, 0]] > 0.0
+        for h in range(10):
+            pair, after = seen.pairs[run, h], seen.states[run, h + 1]
+            assert media.pairs.states[pair] == seen.states[run, h] and best.probabilities[h, pair] > 0.0
+            assert media.transitions[h][[pair], [after]] > 0.0
+            assert seen.rewards[run, h] == pytest.approx(media.reward[h, pair])
+            assert seen.signals[0, run, h] == pytest.approx(media.signals[0][h, pair])
+
+
+def test_stages_that_differ_are_followed() -> None:
+    moves = np.zeros((2, 2, 1, 2))
+    moves[0, :, 0] = [[0, 1], [0, 1]]
+    moves[1, :, 0] = [[1, 0], [1, 0]]
+    problem = ib.CMDP.from_dense(moves, reward=[[[1.0], [2.0]], [[10.0], [20.0]]], initial=[1.0, 0.0], horizon=2)
+    seen = ib.simulate(problem, ib.Policy.uniform(problem), runs=3)
+    assert seen.states.tolist() == [[0, 1, 0]] * 3 and seen.rewards.tolist() == [[1.0, 20.0]] * 3
+
+
+def test_seeds_labels_and_frames() -> None:
+    machine = ib.build(
+        0,
+        lambda wear: ["run", "repair"] if wear else ["run"],
+        lambda wear, act: [(0, 1.0)] if act == "repair" else [(wear, 0.7), (min(wear + 1, 3), 0.3)],
+        reward=lambda wear, act: (3.0 - wear) if act == "run" else 0.0,
+        constraints=[ib.Constraint(lambda wear, act: act == "repair", at_most=0.1, name="repairs")],
+        discount=0.95,
+    )
+    policy = ib.solve(machine).policy
+    one, same, other = (ib.simulate(machine, policy, steps=40, runs=3, seed=seed) for seed in (0, 0, 1))
+    assert np.array_equal(one.states, same.states) and not np.array_equal(one.states, other.states)
+    assert one.labels()[0] == (0, "run") and len(one.labels(2)) == 40
+    found = one.to_frame()
+    assert list(found.columns) == ["run", "step", "state", "action", "next state", "reward", "repairs"]
+    assert len(found) == 120 and next(iter(found["next state"])) == one.states[0, 1]
+    assert str(one).splitlines()[0] == "Trajectories(3 runs of 40 steps)" and "<= 0.1" in str(one)
+    assert all(len(line) <= 80 for line in str(one).splitlines())
+
+
+def test_the_user_s_own_step_function() -> None:
+    def toss(state, action, rng):
+        return state, float(rng.random() < 0.5), [float(action == "cheat")]
+
+    coin = ib.Simulator(
+        toss, lambda rng: "table", states=["table"], actions=["toss", "cheat"], discount=0.5,
+        reward_range=(0, 1), constraints=[ib.Constraint(at_most=1 / 3, name="cheating")], signal_ranges=[(0, 1)],
+    )  # fmt: skip
+    seen = ib.simulate(coin, ib.Policy.from_rule(coin, {"table": {"toss": 0.25, "cheat": 0.75}}), runs=2_000, seed=0)
+    assert set(np.unique(seen.rewards)) == {0.0, 1.0} and set(np.unique(np.round(seen.signals, 12))) == {0.0, 1.0}
+    assert np.all(np.abs(seen.means - [0.5, 0.75]) <= 4.5 * seen.errors + 1e-3)
+
+
+def test_a_single_run_has_no_interval() -> None:
+    queue = ib.zoo.queue()
+    seen = ib.simulate(queue, ib.Policy.uniform(queue), runs=1)
+    assert np.isinf(seen.errors).all() and "  -  " in str(seen)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"steps": 11}, "steps must be at most the horizon, 10, found 11"),
+        ({"steps": 0}, "steps must be a whole number of at least 1"),
+        ({"runs": 0}, "runs must be a whole number of at least 1"),
+        ({"policy": ib.Policy.uniform(ib.zoo.queue())}, "does not belong to this problem"),
+        ({"problem": "media"}, "simulate takes a CMDP or a Simulator, found str"),
+    ],
+)
+def test_bad_input_is_named(arguments, message) -> None:
+    media = ib.zoo.media()
+    asked = {"problem": media, "policy": ib.Policy.uniform(media)} | arguments
+    with pytest.raises(ib.InvalidInput, match=message):
+        ib.simulate(asked.pop("problem"), asked.pop("policy"), **asked)
