@@ -22,8 +22,8 @@ from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.criterion import require_criterion
 from inbounds.problem.pieces import seconds_or_none
 from inbounds.studies.comparison import Comparison, Entry
-from inbounds.studies.parallel import valid_workers
 from inbounds.studies.runs import Task, curves, run_arms
+from inbounds.workers import valid_workers
 
 _CHECKPOINTS = 12
 _FIRST = 0.005

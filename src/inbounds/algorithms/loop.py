@@ -19,7 +19,7 @@ from inbounds.errors import InvalidInput
 from inbounds.inputs import is_whole
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
-from inbounds.problem.draws import World, fitted
+from inbounds.problem.draws import fitted, memory_of
 from inbounds.problem.pieces import Asked, Pace, Progress, attach, kept
 from inbounds.problem.simulator import Scaling, Simulator
 
@@ -56,7 +56,7 @@ def run_on_samples(
     asked = Asked(simulator, algorithm, (samples, tuple(checkpoint_counts(checkpoints, 0, samples))), seed)
 
     def outside() -> Any:
-        return rng.bit_generator.state, () if isinstance(world, World) else kept((world.reward, world.margins))
+        return rng.bit_generator.state, kept(memory_of(world))
 
     if resume is None:
         trip = first(asked, lambda: record.prepare(algorithm, simulator, samples, rng), outside)
@@ -64,9 +64,9 @@ def run_on_samples(
         trip = trip._replace(begun=trip.begun._replace(guarantee=guarantee))
     else:
         trip = going_on(asked, resume)
-        rng.bit_generator.state, buffers = trip.outside
-        if not isinstance(world, World):
-            world.reward[:], world.margins[:] = buffers
+        rng.bit_generator.state, before = trip.outside
+        for own, old in zip(memory_of(world), before, strict=True):
+            own[...] = old
     draw = partial(fitted(record.advance, world), trip.begun.state, trip.begun.constants, world, rng)
     counts = checkpoint_counts(checkpoints, trip.begun.samples, samples)
 

@@ -104,6 +104,11 @@ def fitted(kernel: Any, world: Any) -> Any:
     return kernel if isinstance(world, World) else interpreted(kernel)
 
 
+def memory_of(world: Any) -> tuple[Any, ...]:
+    """What a world remembers, as arrays that it changes: nothing of a table."""
+    return () if isinstance(world, World) else world.memory
+
+
 @compiled
 def observed(world: Any, pair: int, signal: int) -> float:
     """What the last draw of a pair reported: its reward (signal 0), or one of its margins (1..K); scaled units."""

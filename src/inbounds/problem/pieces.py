@@ -22,7 +22,7 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.inputs import finite_or_nan
-from inbounds.problem.draws import World
+from inbounds.problem.draws import World, memory_of
 
 _PIECE = 0.25  # seconds that a piece should take
 _COPY = 0.05  # of a piece's time may go to the copy; otherwise pieces are longer
@@ -194,6 +194,7 @@ class Begun(NamedTuple):
     drawn: int
     samples: int
     rng: Any
+    world: Any = ()  # what it remembers
 
 
 class PausedDraws(NamedTuple):
@@ -266,10 +267,12 @@ class Draws:
             own, drawn, world, begun = state, 0, simulator.open(), self.paused.begun
             if begun is not None:
                 own, drawn, self.rng.bit_generator.state = kept(begun.state, whole=True), begun.drawn, begun.rng
+                for now, before_it in zip(memory_of(world), begun.world, strict=True):
+                    now[...] = before_it
             before = self.passed_samples
 
             def keep(done: int) -> None:
-                now = Begun(kept(own), done, 0 if free else done, self.rng.bit_generator.state)
+                now = Begun(kept(own), done, 0 if free else done, self.rng.bit_generator.state, kept(memory_of(world)))
                 self.paused = self.paused._replace(begun=now)
 
             def over() -> bool:

@@ -26,7 +26,8 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import reported_number
+from inbounds.inputs import reported_number, whole_number
+from inbounds.problem.ahead import Outcomes, Source
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.draws import World
@@ -97,10 +98,21 @@ class Simulator:
         `Constraint` records without a signal: `step` reports it. Bounds are on the scale of values.
     signal_ranges
         ``(lowest, highest)`` of every signal, in the order of the constraints.
+    jobs : int, optional
+        Worker processes that call `step`, for one that takes long: see below.
+    vectorised : bool
+        True: ``step(states, actions, rng)`` takes lists of the same length, and returns as many next states, rewards
+        and lists of signals.
     scale : bool
         Whether learners see rewards and margins in the ranges of the theory, [0, 1] and [-1, 1]. With False they see
         the user's own units, and settings such as ``slater`` and ``kappa`` are in these. Results are in the user's
         units either way, and proofs from samples are the same.
+
+    **Slow steps.** A learner asks for one outcome at a time. With `jobs`, or a vectorised step, outcomes are drawn
+    ahead, which only a generative model allows: what follows a pair must not depend on what was asked before. Each
+    block of outcomes has a generator of its own, so a run has the same bits whatever the number of jobs; it has others
+    than without `jobs`, where all draws come from the run's one generator. `step` is called for up to an eighth more
+    than what is counted as samples. Workers are started at the first draw, and live as long as the simulator.
 
     Attributes
     ----------
@@ -155,6 +167,8 @@ class Simulator:
         reward_range: tuple[float, float],
         constraints: Sequence[Constraint] = (),
         signal_ranges: Sequence[tuple[float, float]] = (),
+        jobs: int | None = None,
+        vectorised: bool = False,
         scale: bool = True,
     ) -> None:
         for what, rule in (("step", step), ("start", start)):
@@ -168,7 +182,11 @@ class Simulator:
                 f"signal_ranges must give (lowest, highest) for each of the {len(self.constraints)} constraints, "
                 f"found {len(signal_ranges)}"
             )
+        if not isinstance(vectorised, bool):
+            raise InvalidInput(f"vectorised must be True or False, found {vectorised!r}")
         self._step, self._start = step, start
+        workers = None if jobs is None else whole_number(jobs, "jobs")
+        self._source = Source(step, vectorised, workers) if vectorised or workers is not None else None
         self._reward_range = valid_range(reward_range, "reward_range")
         self._signal_ranges = [
             valid_range(limits, f"the signal range of constraint {constraint.name!r}")
@@ -279,6 +297,18 @@ class AskedWorld:
         self.stages = np.array([simulator.criterion.get("horizon", 0), 0, 0])
         self.reward = np.full(pairs.n_pairs, np.nan)
         self.margins = np.full((pairs.n_pairs, simulator.n_constraints), np.nan)
+        source = simulator._source
+        self.outcomes = None if source is None else Outcomes(source, self._labels, pairs.n_pairs)
+
+    @property
+    def memory(self) -> tuple[Any, ...]:
+        """All that it remembers from draw to draw: arrays, which may be set to what they were."""
+        ahead = self.outcomes
+        return (self.reward, self.margins, *(() if ahead is None else (ahead.key, ahead.drawn)))
+
+    def _labels(self, pair: int) -> tuple[Any, Any]:
+        pairs = self.simulator.pairs
+        return pairs.state_label(int(pairs.states[pair])), pairs.action_label(int(pair))
 
     def draw_start(self, rng: np.random.Generator) -> int:
         """The number of the state that ``start(rng)`` gives."""
@@ -286,10 +316,10 @@ class AskedWorld:
 
     def draw_next(self, pair: int, rng: np.random.Generator) -> int:
         """The number of the state that the step function gives; reward and margins of the pair are then as observed."""
-        asked, pairs, scaling = self.simulator, self.simulator.pairs, self.simulator.scaling
-        state, action = pairs.state_label(int(pairs.states[pair])), pairs.action_label(int(pair))
+        asked, scaling = self.simulator, self.simulator.scaling
+        state, action = self._labels(pair)
         where = f"step({state!r}, {action!r}, rng)"
-        outcome = asked._step(state, action, rng)
+        outcome = asked._step(state, action, rng) if self.outcomes is None else self.outcomes.take(int(pair), rng)
         if not isinstance(outcome, tuple | list) or len(outcome) != 3:
             raise InvalidInput(f"{where} must return (next_state, reward, signals), found {outcome!r}")
         successor, reported, listed = outcome

@@ -1,32 +1,18 @@
-"""Jobs over worker processes. What a job computes never depends on how many workers there are, or which one runs it.
-
-Workers end with the process that started them, however it ends: each looks every `_LOOK` seconds whether its parent is
-still there. They leave the keyboard and the output to the parent: what reads that need not wait for them.
-"""
+"""Jobs over worker processes. What a job computes never depends on how many workers there are, or which one runs it."""
 
 from __future__ import annotations
 
 import os
-import signal
-import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from joblib import Parallel, delayed
 
-from inbounds.inputs import whole_number
-
-_LOOK = 0.2
-"""Seconds for which a worker may outlive its parent: short for a person, and no load."""
+from inbounds.workers import WorkerLost, begin_worker, valid_workers
 
 _ROUNDS = 8
 """How often each worker comes back for more, at least: so that none is idle for long while another finishes."""
-
-
-class WorkerLost(RuntimeError):
-    """A worker process ended in the middle of a job: killed, or out of memory."""
 
 
 def run_jobs(
@@ -53,7 +39,7 @@ def run_jobs(
         processes,
         return_as="generator_unordered",
         batch_size=max(1, min(together, len(jobs) // (_ROUNDS * processes))),
-        initializer=_begin_worker,
+        initializer=begin_worker,
         initargs=(os.getpid(),),
     )
     results: list[Any] = [None] * len(jobs)
@@ -71,25 +57,5 @@ def run_jobs(
     return results
 
 
-def valid_workers(workers: int | None) -> int:
-    """How many processes to use: as many as were asked for, or one per core that this process may use."""
-    if workers is not None:
-        return whole_number(workers, "workers")
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _numbered(position: int, function: Callable[..., Any], job: tuple[Any, ...]) -> tuple[int, Any]:
     return position, function(*job)
-
-
-def _begin_worker(parent: int) -> None:
-    """In a new worker: leave Ctrl-C and the output to the parent, and end with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.dup2(2, 1)  # what a user's code prints is seen, and is in nobody's table
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_LOOK)
-    os._exit(1)

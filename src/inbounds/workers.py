@@ -1,0 +1,41 @@
+"""Worker processes: how many, and how they behave.
+
+Workers end with the process that started them, however it ends: each looks every `_LOOK` seconds whether its parent is
+still there. They leave the keyboard and the output to the parent: what reads that need not wait for them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+from inbounds.inputs import whole_number
+
+_LOOK = 0.2
+"""Seconds for which a worker may outlive its parent: short for a person, and no load."""
+
+
+class WorkerLost(RuntimeError):
+    """A worker process ended in the middle of a job: killed, or out of memory."""
+
+
+def valid_workers(workers: int | None, what: str = "workers") -> int:
+    """How many processes to use: as many as were asked for, or one per core that this process may use."""
+    if workers is not None:
+        return whole_number(workers, what)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def begin_worker(parent: int) -> None:
+    """In a new worker: leave Ctrl-C and the output to the parent, and end with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.dup2(2, 1)  # what a user's code prints is seen, and is in nobody's table
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK)
+    os._exit(1)

@@ -1,0 +1,135 @@
+"""Outcomes drawn ahead: the same bits whatever the number of workers, also when a run is broken off."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.problem.ahead import Outcomes, Source
+from inbounds.workers import WorkerLost
+
+
+def drift(state, action, rng):
+    after = min(max(state + int(rng.integers(-1, 2)) + action, 0), 4)
+    return after, after / 4.0, [float(action)]
+
+
+def drift_of_many(states, actions, rng):
+    after = np.clip(np.array(states) + rng.integers(-1, 2, size=len(states)) + np.array(actions), 0, 4)
+    return after.tolist(), after / 4.0, [[float(action)] for action in actions]
+
+
+def line(step=drift, **how) -> ib.Simulator:
+    return ib.Simulator(
+        step, lambda rng: int(rng.integers(5)), states=5, actions=[0, 1], discount=0.8, reward_range=(0, 1),
+        constraints=[ib.Constraint(at_most=0.5, name="pushes")], signal_ranges=[(0, 1)], **how,
+    )  # fmt: skip
+
+
+def test_outcomes_depend_on_key_pair_and_number_alone() -> None:
+    """Against the definition, in two orders."""
+
+    def outcomes(order: list[int]) -> dict[tuple[int, int], object]:
+        drawn: Counter[int] = Counter()
+        ahead, found = Outcomes(Source(drift, False, None), lambda pair: (pair // 2, pair % 2), 10), {}
+        for pair in order:
+            found[pair, drawn[pair]] = ahead.take(pair, np.random.default_rng(7))
+            drawn[pair] += 1
+        return found
+
+    rng = np.random.default_rng(0)
+    random, in_turn = outcomes(rng.integers(10, size=600).tolist()), outcomes([*range(10)] * 60)
+    shared = random.keys() & in_turn.keys()
+    assert len(shared) > 400 and all(random[each] == in_turn[each] for each in shared)
+    key, number = np.random.default_rng(7).integers(1, 2**63, size=2, dtype=np.uint64), 0
+    for block in range(20):  # of pair 3: blocks of an eighth of what came before, at least 1
+        stream = np.random.default_rng([int(key[0]), int(key[1]), 3, block])
+        for _ in range(max(number // 8, 1)):
+            assert in_turn[3, number] == drift(1, 1, stream)
+            number += 1
+
+
+@pytest.mark.parametrize("algorithm", [ib.ModelBased(), ib.CRPO.practical()], ids=lambda one: type(one).__name__)
+def test_runs_do_not_depend_on_the_number_of_workers(algorithm) -> None:
+    runs = [ib.learn(line(jobs=jobs), algorithm, samples=600, seed=3, checkpoints=3) for jobs in (1, 2)]
+    for one, other in zip(runs[0].policies, runs[1].policies, strict=True):
+        assert one.probabilities.tobytes() == other.probabilities.tobytes()
+
+
+def test_workers_serve_proofs_and_estimates_too() -> None:
+    simulator = line(jobs=2)
+    policy = ib.Policy.from_rule(simulator, lambda state: {0: 0.8, 1: 0.2})
+    assert ib.certify(policy, simulator, samples=3_000, confidence=0.9, seed=0).in_bounds
+    found = ib.estimate(simulator, policy, samples=2_000, seed=0)
+    assert abs(found.margins[0] - 0.3) < 5 * found.margins_error[0]
+
+
+@pytest.mark.parametrize("how", [{"jobs": 2}, {"vectorised": True}, {"vectorised": True, "jobs": 1}], ids=str)
+def test_a_run_that_is_broken_off_ends_with_the_same_bits(how) -> None:
+    simulator = line(drift_of_many if "vectorised" in how else drift, **how)
+    whole = ib.learn(simulator, ib.CRPO.practical(), samples=500, seed=1)
+    run, parts = None, 0
+    while run is None or run.status != "done":
+        run = ib.learn(simulator, ib.CRPO.practical(), samples=500, seed=1, time_limit=1e-9, resume=run)
+        parts += 1
+    assert parts > 2 and run.policy.probabilities.tobytes() == whole.policy.probabilities.tobytes()
+    certified = ib.learn_certified(simulator, samples=4_000, confidence=0.9, seed=1)
+    partial = None
+    while partial is None or partial.status != "done":
+        partial = ib.learn_certified(simulator, samples=4_000, confidence=0.9, seed=1, time_limit=0.1, resume=partial)
+    assert partial.reason == certified.reason and partial.samples == certified.samples
+
+
+def test_vectorised_steps_have_the_right_law() -> None:
+    """Next states of one pair: three of equal probability, beyond 5 standard errors one seed in a million."""
+    simulator = line(drift_of_many, vectorised=True)
+    world, rng, draws = simulator.open(), np.random.default_rng(0), 3_000
+    counts = Counter(world.draw_next(4, rng) for _ in range(draws))  # state 2, action 0
+    assert set(counts) == {1, 2, 3}
+    assert all(abs(count - draws / 3) < 5 * np.sqrt(draws * 2 / 9) for count in counts.values())
+
+
+def failing(state, action, rng):
+    if state == 2:
+        raise ZeroDivisionError("at two")
+    return drift(state, action, rng)
+
+
+@pytest.mark.parametrize("how", [{}, {"jobs": 1}], ids=str)
+def test_an_error_in_a_step_comes_back_with_what_is_known(how) -> None:
+    with pytest.raises(ZeroDivisionError, match="at two") as error:
+        ib.learn(line(failing, **how), ib.CRPO.practical(), samples=500, seed=1)
+    assert hasattr(error.value, "partial")
+
+
+def dying(state, action, rng):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_is_killed_is_one_sentence() -> None:
+    with pytest.raises(WorkerLost, match="a worker process of the simulator was killed, or ran out of memory; go on"):
+        ib.learn(line(dying, jobs=1), ib.CRPO.practical(), samples=500, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("step", "how", "message"),
+    [
+        (drift, {"jobs": 0}, "jobs must be a whole number of at least 1, found 0"),
+        (drift, {"vectorised": "yes"}, "vectorised must be True or False, found 'yes'"),
+        (lambda s, a, rng: 5, {"vectorised": True}, "a vectorised step must return .* found int for 1 times state"),
+        (
+            lambda s, a, rng: (s[:-1], [0.0], [[0.0]]),
+            {"vectorised": True},
+            "as many next states, rewards and lists of signals as it was given states, 1; found 0, 1, 1",
+        ),
+        (lambda s, a, rng: (["x"], [0.0], [[0.0]]), {"vectorised": True}, "gave the state 'x', which is not one of"),
+    ],
+)
+def test_bad_steps_are_named(step, how, message) -> None:
+    with pytest.raises(ib.InvalidInput, match=message):
+        ib.learn(line(step, **how), ib.CRPO.practical(), samples=500, seed=1)
