@@ -71,9 +71,22 @@ def best_mixture(
         raise infeasible(asked, proof, lambda other: attempt(other)[0])
     if coins == "few" and problem.n_constraints and found.status == OPTIMAL and not found.linked:
         corner = Corners(asked).find(found, tolerance, limits)
-        found = found if corner is None else corner.mixture(found)
+        found = found if corner is None else corner.mixture(asked, found)
     values = raised(problem, asked, found.prices, found.value_function)
-    return found._replace(occupancy=where_reached(problem, found.occupancy), value_function=values), by
+    found = found._replace(occupancy=where_reached(problem, found.occupancy), value_function=values)
+    return _greedy_elsewhere(problem, found), by
+
+
+def _greedy_elsewhere(problem: CMDP, found: Mixture) -> Mixture:
+    """A vertex that is greedy at the prices where it never comes. (For averages: it goes to where it stays, already.)"""
+    criterion = criterion_of(problem)
+    if found.corner is None or criterion.mass_row:
+        return found
+    visited = np.bincount(criterion.places, found.occupancy, criterion.n_places) > 0.0
+    if np.all(visited):
+        return found
+    priced = problem.reward.ravel() + np.einsum("k,kn->n", found.prices, flat_margins(problem))
+    return found._replace(corner=found.corner.elsewhere(visited, criterion.greedy(priced, found.value_function)))
 
 
 def solve_uncertified(problem: CMDP, method: str = "auto", *, tolerance: float = 1e-8) -> Solution:

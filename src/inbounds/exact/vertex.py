@@ -159,18 +159,27 @@ class Corner(NamedTuple):
     allowed: float  # what the gap may be
     better: Found | None = None  # at the prices, where the base is not the best
 
-    def mixture(self, found: Mixture) -> Mixture:
-        """In the user's units, in the place of `found`."""
-        corners, units = self.corners, self.corners.units
-        taken = self.vertex.probabilities(corners.criterion.n_entries)
-        followed = corners.criterion.follow(taken, self.base.time)
+    def mixture(self, problem: CMDP, found: Mixture) -> Mixture:
+        """In the units of `problem`, in the place of `found`."""
+        corners, units, criterion = self.corners, self.corners.units, self.corners.criterion
+        followed = criterion.follow(self.vertex.probabilities(criterion.n_entries), self.base.time)
+        prices, values = units.prices(self.vertex.prices), units.value_function(self.value_function)
+        priced = problem.reward.ravel() + np.einsum("k,kn->n", prices, flat_margins(problem))
+        excess = (criterion.backup(priced, values) - values[criterion.places]) / criterion.unit
+        begin = criterion.start * float(np.sum(criterion.initial * values[criterion.layers[0].places]))
+        least = -np.inf if criterion.mass_row else 0.0
         return found._replace(
-            occupancy=corners.criterion.time_at_entries(followed),
-            prices=units.prices(self.vertex.prices),
-            value_function=units.value_function(self.value_function),
-            upper_bound=units.value(self.upper),
+            occupancy=criterion.time_at_entries(followed),
+            prices=prices,
+            value_function=values,
+            # Never below what the values themselves say: half of the time rounding makes the excess negative.
+            upper_bound=begin + sum(max(float(excess[la.entries].max()), least) for la in criterion.layers),
             corner=self,
         )
+
+    def elsewhere(self, visited: Any, chosen: Ints) -> Corner:
+        """The same, but that it takes the entries `chosen` [M] where it never comes: all but `visited`, bool [M]."""
+        return self._replace(vertex=self.vertex._replace(chosen=np.where(visited, self.vertex.chosen, chosen)))
 
     @property
     def units(self) -> Units:
