@@ -12,6 +12,7 @@ import numpy as np
 from inbounds.criteria import criterion_of
 from inbounds.errors import Stopped
 from inbounds.exact.bundle import GapProgress
+from inbounds.exact.deterministic import best_deterministic
 from inbounds.exact.limits import TIME, Limits, Partial, state_to_resume
 from inbounds.exact.methods import Watch, best_mixture, gap_allowed
 from inbounds.exact.mixture import OPTIMAL, STALLED, UNPROVED, Mixture
@@ -29,6 +30,7 @@ def solve(
     method: str = "auto",
     *,
     coins: str = "few",
+    deterministic: bool = False,
     tolerance: float = 1e-8,
     progress: GapProgress | None = None,
     certificate: bool = True,
@@ -68,6 +70,10 @@ def solve(
         "few" goes on to a policy that randomises in at most K states, for about half of the time of the solve. "any"
         leaves that out. Long-run averages whose best occupancy falls into classes that do not meet (``linked``) keep
         the coins that link these.
+    deterministic : bool
+        The best policy without any coin. To find it is NP-hard: for up to 300 states (times stages) the best is proved,
+        mostly within a minute, by an integer program on HiGHS; for more it is a good one, ``status`` is "best found",
+        and ``gap`` says how far from the best it can be. ``price_of_determinism`` is what the coins were worth.
     tolerance : float
         The gap that may be left between the reward of the policy and the upper bound, relative to the optimum.
     progress : callable, optional
@@ -123,6 +129,8 @@ def solve(
         found, by = best_mixture(
             problem, method, tolerance=tolerance, progress=progress, limits=limits, watch=watch, coins=coins
         )
+        if deterministic:
+            return _deterministic(problem, found, by, tolerance, certificate, proof_progress, limits)
         best = None if not certificate or limits.over else _proved(problem, found, by, proof_progress, limits)
         if best is None:
             late = TIME if certificate else found.status
@@ -141,6 +149,28 @@ def solve(
     except KeyboardInterrupt as interrupted:
         interrupted.partial = known("interrupted")  # type: ignore[attr-defined]
         raise
+
+
+def _deterministic(
+    problem: CMDP,
+    found: Mixture,
+    method: str,
+    tolerance: float,
+    certificate: bool,
+    progress: Callable[[int, int], None] | None,
+    limits: Limits,
+) -> Solution:
+    """The best deterministic policy that is found around a best mixture, judged."""
+    optimum = found.upper_bound
+    pure, upper, status = best_deterministic(problem, found, tolerance, limits)
+    best = None if not certificate or limits.over else _proved(problem, pure, method, progress, limits)
+    best = assemble(problem, pure, method=method) if best is None else best
+    return replace(
+        best,
+        upper_bound=min(upper, best.upper_bound),
+        price_of_determinism=max(min(optimum, best.upper_bound) - best.reward, 0.0),
+        status=status if best.in_bounds else UNPROVED,
+    )
 
 
 def _proved(

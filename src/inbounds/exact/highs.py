@@ -55,6 +55,15 @@ class Corner(NamedTuple):
     rows: npt.NDArray[np.bool_]
 
 
+class Choice(NamedTuple):
+    """How far HiGHS came with an integer program."""
+
+    x: Floats | None  # the best that it found
+    bound: float  # no solution costs less
+    complete: bool  # whether it came to the end
+    infeasible: bool = False  # whether it says that there is no solution
+
+
 class Columns(NamedTuple):
     """The columns of a program in compressed form: column j has entries starts[j] : starts[j + 1]."""
 
@@ -107,6 +116,43 @@ def least_corner(
         np.array([status == basic for status in basis.col_status], dtype=bool),
         np.array([status == basic for status in basis.row_status], dtype=bool),
     )
+
+
+def choose(
+    columns: Columns,
+    cost: Floats,
+    row_lower: Floats,
+    row_upper: Floats,
+    column_upper: Floats,
+    whole: npt.NDArray[np.bool_],
+    *,
+    gap: float,
+    nodes: int | None = None,
+    time_limit: float | None = None,
+) -> Choice:
+    """Minimise ``cost @ x`` over 0 <= x <= `column_upper`, where `whole` in whole numbers, up to an absolute `gap`.
+
+    It ends after so many `nodes`, or `time_limit` seconds, with what it has by then.
+    """
+    program = _program(columns, cost, row_lower, row_upper, None, column_upper)
+    kinds = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
+    program.integrality_ = [kinds[int(one)] for one in whole]
+    tight = {f"{name}_feasibility_tolerance": 1e-9 for name in ("primal", "dual", "mip")}
+    limits = {"mip_max_nodes": nodes, "time_limit": time_limit}
+    options = {**tight, "mip_rel_gap": 0.0, "mip_abs_gap": gap, "threads": 1, "small_matrix_value": 1e-12}
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    for option, value in (options | {name: limit for name, limit in limits.items() if limit is not None}).items():
+        if solver.setOptionValue(option, value) != highspy.HighsStatus.kOk:
+            raise RuntimeError(f"HiGHS does not take the option {option} = {value}")
+    solver.passModel(program)
+    solver.run()
+    status, info = solver.getModelStatus(), solver.getInfo()
+    x = np.asarray(solver.getSolution().col_value)
+    has_one = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible and len(x) == len(cost)
+    infeasible = status == highspy.HighsModelStatus.kInfeasible
+    complete = infeasible or status == highspy.HighsModelStatus.kOptimal
+    return Choice(x if has_one else None, float(info.mip_dual_bound), complete, infeasible)
 
 
 def _program(

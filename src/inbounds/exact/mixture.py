@@ -29,6 +29,7 @@ class Mixture(NamedTuple):
     linked: int = 0  # classes that had to be linked
     status: str = OPTIMAL  # or the limit that was reached first
     best: tuple[Ints, Floats] | None = None  # [M], what is best at the prices and how long it is where, if known
+    pure: Ints | None = None  # [M], the entries of a deterministic policy, if it is one and must remain so
     corner: Any = None  # the vertex that it is, `inbounds.exact.vertex.Corner`, if that was asked for and found
 
     def value(self, signal: Floats) -> float:

@@ -51,13 +51,16 @@ class Solution(Evaluation):
     status : str
         "optimal": the gap is what was asked for. "time limit" or "iteration limit": that came first, and this is the
         best policy in bounds that was known, with its gap. "stalled": rounding, or bounds that can only just be met,
-        left a larger gap. "not proved": the policy is in bounds up to rounding at best, see `certificate`.
+        left a larger gap. "best found": of a deterministic policy, that no proof says it is the best; the gap says how
+        far from it. "not proved": the policy is in bounds up to rounding at best, see `certificate`.
     partial : Partial, optional
         At a limit: what ``ib.solve(problem, resume=best.partial)`` goes on from.
     ranges : array [K, 2], optional
         Between which bounds each constraint can be moved, the others as they are, while all prices stay what they are
         (sensitivity ranges of the right-hand sides): exact within, and no word on what is beyond. None where the policy
         is not known to be a vertex of the occupancy program, as with ``coins="any"``.
+    price_of_determinism : float
+        Of a deterministic policy that was asked for: how much more the best policy that may randomise has. 0 otherwise.
     """
 
     policy: Policy
@@ -72,6 +75,7 @@ class Solution(Evaluation):
     status: str = OPTIMAL
     partial: Any = None
     ranges: Floats | None = None
+    price_of_determinism: float = 0.0
 
     @property
     def in_bounds(self) -> bool:
@@ -102,6 +106,10 @@ def policy_of(problem: CMDP, occupancy: Floats, prices: Floats, value_function: 
 
 def taken_by(problem: CMDP, found: Mixture) -> Floats:
     """The policy [N] of a mixture: of a vertex, its own, so that no rounding of occupancies looks like a coin."""
+    if found.pure is not None:
+        taken = np.zeros(len(found.occupancy))
+        taken[found.pure] = 1.0
+        return taken
     if found.corner is not None:
         return np.asarray(found.corner.vertex.probabilities(criterion_of(problem).n_entries))
     return policy_of(problem, found.occupancy, found.prices, found.value_function)

@@ -225,7 +225,7 @@ class Corners:
 
         (The average of a policy whose classes do not meet has none, for example.)
         """
-        base = self._evaluate_first(*(found.best or self._mostly(found)))
+        base = self._evaluate_first(*(found.best or self.mostly(found)))
         if base is None:
             return None
         prices = found.prices * self.scales / self.units.spread
@@ -284,7 +284,7 @@ class Corners:
             return self.evaluate(found.chosen, near)
         return self._evaluate_first(found.chosen, self.criterion.time(found, _TIME, near.time))
 
-    def _mostly(self, found: Mixture) -> tuple[Ints, Floats]:
+    def mostly(self, found: Mixture) -> tuple[Ints, Floats]:
         """The entries [M] that a mixture takes most often, and how long it is there."""
         criterion = self.criterion
         priced = self.signals[0] + np.einsum("k,kn->n", found.prices * self.scales / self.units.spread, self.signals[1:])

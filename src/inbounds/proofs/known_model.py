@@ -78,7 +78,7 @@ from inbounds.errors import Infeasible, InvalidInput
 from inbounds.exact.feasibility import spare_occupancy
 from inbounds.exact.mixture import Mixture, flat_margins
 from inbounds.exact.reachable import well_scaled
-from inbounds.exact.solution import Solution, policy_of, ranges_of
+from inbounds.exact.solution import Solution, policy_of, ranges_of, taken_by
 from inbounds.inputs import float_array
 from inbounds.numerics.bellman import UNIT
 from inbounds.numerics.classes import graph_of, moves_from
@@ -214,7 +214,11 @@ def certified(cmdp: CMDP, found: Mixture, *, method: str, progress: ProofProgres
     """
     asked = well_scaled(cmdp)
     scales = asked.margin_scales
-    way: _Aiming | _Mixing = _Mixing(cmdp, found) if found.corner is None else _Aiming(cmdp, found)
+    way: _Aiming | _Mixing | _Staying
+    if found.pure is not None:
+        way = _Staying(cmdp, found)
+    else:
+        way = _Mixing(cmdp, found) if found.corner is None else _Aiming(cmdp, found)
     count = _Count(progress, 2 * (1 + cmdp.n_constraints) + 1)
     priced = cmdp.reward.ravel() + np.einsum("k,kn->n", found.prices, flat_margins(cmdp))
     prices, values = _checked(cmdp, found.prices, criterion_of(cmdp).sharpened(priced, found.value_function))
@@ -236,7 +240,7 @@ def certified(cmdp: CMDP, found: Mixture, *, method: str, progress: ProofProgres
         if not 0.0 < missing < np.inf:
             break
         if not way.stricter(lacking(lowers)):
-            if isinstance(way, _Mixing) or not (mixing := _Mixing(cmdp, found)).stricter(lacking(lowers)):
+            if not isinstance(way, _Aiming) or not (mixing := _Mixing(cmdp, found)).stricter(lacking(lowers)):
                 break
             way = mixing
         count.again(2 * (1 + cmdp.n_constraints))
@@ -270,6 +274,24 @@ def certified(cmdp: CMDP, found: Mixture, *, method: str, progress: ProofProgres
         status=found.status,
         ranges=ranges_of(cmdp, found),
     )
+
+
+class _Staying:
+    """A deterministic policy: it cannot be moved by a little. Attributes as below."""
+
+    moved, vectors = False, None
+
+    def __init__(self, cmdp: CMDP, found: Mixture) -> None:
+        self._cmdp, self._found = cmdp, found
+
+    def followed(self) -> Followed:
+        """The policy with its time per place."""
+        return _stored(self._cmdp, taken_by(self._cmdp, self._found), self._found.occupancy[self._found.pure])
+
+    def stricter(self, missing: Floats) -> bool:
+        """Never."""
+        del missing
+        return False
 
 
 class _Aiming:
