@@ -113,7 +113,8 @@ class Stopped(Exception):
     Attributes
     ----------
     status : str
-        The limit, "time limit" or "iteration limit"; or "stalled": floating point has not the digits for this problem.
+        The limit, "time limit" or "iteration limit"; "stalled": floating point has not the digits for this problem; or,
+        of deterministic policies, that none is in bounds, or that none was found.
     partial : Partial
         What is known: bounds on the optimum, the policy closest to being in bounds with its margins, and how many
         unconstrained problems were solved. ``ib.solve(problem, resume=error.partial)`` goes on from there.
@@ -142,6 +143,8 @@ class Stopped(Exception):
                 "no policy in bounds was found, nor a proof that there is none: the numbers of this problem are too "
                 "far apart for floating point, or its bounds only just cannot be met; relax them a little, or rescale"
             )
+        if self.status.startswith("no deterministic"):
+            return f"{self.status}, but one that randomises is: leave deterministic out, or relax the bounds a little"
         if known is None or not known.unconstrained_solves:
             return f"{self.status} reached before anything was known; allow more"
         return (

@@ -12,6 +12,7 @@ import numpy as np
 from inbounds.criteria import criterion_of
 from inbounds.errors import Stopped
 from inbounds.exact.bundle import GapProgress
+from inbounds.exact.deterministic import best_deterministic
 from inbounds.exact.limits import TIME, Limits, Partial, state_to_resume
 from inbounds.exact.methods import Watch, best_mixture, gap_allowed
 from inbounds.exact.mixture import OPTIMAL, STALLED, UNPROVED, Mixture
@@ -28,6 +29,8 @@ def solve(
     problem: CMDP,
     method: str = "auto",
     *,
+    coins: str = "few",
+    deterministic: bool = False,
     tolerance: float = 1e-8,
     progress: GapProgress | None = None,
     certificate: bool = True,
@@ -43,8 +46,11 @@ def solve(
     the constraints, and ``occupancy`` is the occupancy measure of the policy.
 
     At an optimum the margins that bind are zero, and in floating point half of them a little less. The policy returned
-    has just enough of a safer policy mixed in to be provably in bounds; ``reward_given_up`` says what that cost (of the
-    order of 1e-12), and ``certificate`` holds the proof.
+    is moved inside by just enough to be provably in bounds; ``reward_given_up`` says what that cost (of the order of
+    1e-12), and ``certificate`` holds the proof.
+
+    With few coins the policy randomises in no more states (at a stage) than there are constraints: it is a vertex (basic
+    solution) of the occupancy program, and ``ranges`` says how far each bound can move before the prices change.
 
     Nothing is lost at a limit. The answer is then the best policy in bounds that is known, with its gap, and ``status``
     names the limit; where none is known yet, `Stopped` is raised. Ctrl-C raises KeyboardInterrupt as ever. Both, and
@@ -60,6 +66,14 @@ def solve(
         "polish" lets the simplex method go the last steps from the bundle's answer to an exact
         vertex of that program. "auto" takes the linear program for up to 240 pairs (times stages), one run of policy
         iteration where there are no constraints, and the bundle otherwise.
+    coins : "few" or "any"
+        "few" goes on to a policy that randomises in at most K states, for about half of the time of the solve. "any"
+        leaves that out. Long-run averages whose best occupancy falls into classes that do not meet (``linked``) keep
+        the coins that link these.
+    deterministic : bool
+        The best policy without any coin. To find it is NP-hard: for up to 300 states (times stages) the best is proved,
+        mostly within a minute, by an integer program on HiGHS; for more it is a good one, ``status`` is "best found",
+        and ``gap`` says how far from the best it can be. ``price_of_determinism`` is what the coins were worth.
     tolerance : float
         The gap that may be left between the reward of the policy and the upper bound, relative to the optimum.
     progress : callable, optional
@@ -93,6 +107,8 @@ def solve(
     (4.6448582, [0.09692, 0.135595], True)
     >>> best.certificate.in_bounds, best.reward_given_up < 1e-10, best.status
     (True, True, 'optimal')
+    >>> best.policy
+    Policy(6 states, randomises in 2)
 
     A few unconstrained solves are not enough here; the rest can be made later:
 
@@ -110,13 +126,17 @@ def solve(
         return _known(problem, watch, status, asked)
 
     try:
-        found, by = best_mixture(problem, method, tolerance=tolerance, progress=progress, limits=limits, watch=watch)
+        found, by = best_mixture(
+            problem, method, tolerance=tolerance, progress=progress, limits=limits, watch=watch, coins=coins
+        )
+        if deterministic:
+            return _deterministic(problem, found, by, tolerance, certificate, proof_progress, limits)
         best = None if not certificate or limits.over else _proved(problem, found, by, proof_progress, limits)
         if best is None:
             late = TIME if certificate else found.status
             best = assemble(problem, found._replace(status=late), method=by)
         elif method == "auto" and by == "lp":
-            best = _better(problem, best, tolerance, limits)
+            best = _better(problem, best, tolerance, limits, coins)
         if best.status == OPTIMAL:
             if not best.in_bounds and np.any(best.margins < -_GROSS * best.margin_scales):
                 raise Stopped(STALLED)
@@ -129,6 +149,28 @@ def solve(
     except KeyboardInterrupt as interrupted:
         interrupted.partial = known("interrupted")  # type: ignore[attr-defined]
         raise
+
+
+def _deterministic(
+    problem: CMDP,
+    found: Mixture,
+    method: str,
+    tolerance: float,
+    certificate: bool,
+    progress: Callable[[int, int], None] | None,
+    limits: Limits,
+) -> Solution:
+    """The best deterministic policy that is found around a best mixture, judged."""
+    optimum = found.upper_bound
+    pure, upper, status = best_deterministic(problem, found, tolerance, limits)
+    best = None if not certificate or limits.over else _proved(problem, pure, method, progress, limits)
+    best = assemble(problem, pure, method=method) if best is None else best
+    return replace(
+        best,
+        upper_bound=min(upper, best.upper_bound),
+        price_of_determinism=max(min(optimum, best.upper_bound) - best.reward, 0.0),
+        status=status if best.in_bounds else UNPROVED,
+    )
 
 
 def _proved(
@@ -148,7 +190,7 @@ def _proved(
         return None
 
 
-def _better(problem: CMDP, best: Solution, tolerance: float, limits: Limits) -> Solution:
+def _better(problem: CMDP, best: Solution, tolerance: float, limits: Limits, coins: str) -> Solution:
     """The answer of the linear program; or the bundle's, if proving the former took more than the gap allowed.
 
     Where bounds can only just be met, what HiGHS calls feasible may be out of bounds by as much as there is room.
@@ -157,7 +199,7 @@ def _better(problem: CMDP, best: Solution, tolerance: float, limits: Limits) -> 
     if fine or problem.n_constraints == 0:
         return best
     try:
-        other, by = best_mixture(problem, "bundle", tolerance=tolerance, limits=limits)
+        other, by = best_mixture(problem, "bundle", tolerance=tolerance, limits=limits, coins=coins)
     except Stopped:
         return best
     again = certified(problem, other, method=by)

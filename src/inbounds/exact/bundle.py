@@ -151,6 +151,7 @@ class Bundle:
             upper_bound=units.value(cuts.upper),
             unconstrained_solves=cuts.solves,
             spare=dual.safest_occupancy(cuts),
+            best=cuts.policies[cuts.best_index],
         )
 
 

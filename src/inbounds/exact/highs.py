@@ -46,6 +46,24 @@ class Basis(NamedTuple):
     rows: npt.NDArray[np.bool_]
 
 
+class Corner(NamedTuple):
+    """The vertex of a program at which the simplex method ended."""
+
+    x: Floats
+    duals: Floats  # of the rows
+    columns: npt.NDArray[np.bool_]  # which of them are basic
+    rows: npt.NDArray[np.bool_]
+
+
+class Choice(NamedTuple):
+    """How far HiGHS came with an integer program."""
+
+    x: Floats | None  # the best that it found
+    bound: float  # no solution costs less
+    complete: bool  # whether it came to the end
+    infeasible: bool = False  # whether it says that there is no solution
+
+
 class Columns(NamedTuple):
     """The columns of a program in compressed form: column j has entries starts[j] : starts[j + 1]."""
 
@@ -76,18 +94,94 @@ def minimise(
     None when HiGHS does not report an optimum with any of the option sets `attempts`; TimeoutError when it does not
     within `time_limit` seconds. `start` is where the simplex method begins.
     """
+    program = _program(columns, cost, row_lower, row_upper, column_lower, None)
+    solver = _solved(program, attempts, start, time_limit)
+    if solver is None:
+        return None
+    solution = solver.getSolution()
+    return np.asarray(solution.col_value), np.asarray(solution.row_dual)
+
+
+def least_corner(
+    columns: Columns, cost: Floats, row_lower: Floats, row_upper: Floats, column_upper: Floats
+) -> Corner | None:
+    """The same for 0 <= x <= `column_upper`, by the simplex method, with what is basic at the end."""
+    solver = _solved(_program(columns, cost, row_lower, row_upper, None, column_upper), SMALL, None, None)
+    if solver is None:
+        return None
+    solution, basis, basic = solver.getSolution(), solver.getBasis(), highspy.HighsBasisStatus.kBasic
+    return Corner(
+        np.asarray(solution.col_value),
+        np.asarray(solution.row_dual),
+        np.array([status == basic for status in basis.col_status], dtype=bool),
+        np.array([status == basic for status in basis.row_status], dtype=bool),
+    )
+
+
+def choose(
+    columns: Columns,
+    cost: Floats,
+    row_lower: Floats,
+    row_upper: Floats,
+    column_upper: Floats,
+    whole: npt.NDArray[np.bool_],
+    *,
+    gap: float,
+    nodes: int | None = None,
+    time_limit: float | None = None,
+) -> Choice:
+    """Minimise ``cost @ x`` over 0 <= x <= `column_upper`, where `whole` in whole numbers, up to an absolute `gap`.
+
+    It ends after so many `nodes`, or `time_limit` seconds, with what it has by then.
+    """
+    program = _program(columns, cost, row_lower, row_upper, None, column_upper)
+    kinds = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
+    program.integrality_ = [kinds[int(one)] for one in whole]
+    tight = {f"{name}_feasibility_tolerance": 1e-9 for name in ("primal", "dual", "mip")}
+    limits = {"mip_max_nodes": nodes, "time_limit": time_limit}
+    options = {**tight, "mip_rel_gap": 0.0, "mip_abs_gap": gap, "threads": 1, "small_matrix_value": 1e-12}
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    for option, value in (options | {name: limit for name, limit in limits.items() if limit is not None}).items():
+        if solver.setOptionValue(option, value) != highspy.HighsStatus.kOk:
+            raise RuntimeError(f"HiGHS does not take the option {option} = {value}")
+    solver.passModel(program)
+    solver.run()
+    status, info = solver.getModelStatus(), solver.getInfo()
+    x = np.asarray(solver.getSolution().col_value)
+    has_one = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible and len(x) == len(cost)
+    infeasible = status == highspy.HighsModelStatus.kInfeasible
+    complete = infeasible or status == highspy.HighsModelStatus.kOptimal
+    return Choice(x if has_one else None, float(info.mip_dual_bound), complete, infeasible)
+
+
+def _program(
+    columns: Columns,
+    cost: Floats,
+    row_lower: Floats,
+    row_upper: Floats,
+    column_lower: Floats | None,
+    column_upper: Floats | None,
+) -> Any:
     program = highspy.HighsLp()
     program.num_col_, program.num_row_ = len(cost), len(row_lower)
     program.col_cost_ = cost
     program.col_lower_ = np.zeros(len(cost)) if column_lower is None else column_lower
-    program.col_upper_ = np.full(len(cost), INFINITE)
+    program.col_upper_ = np.full(len(cost), INFINITE) if column_upper is None else column_upper
     program.row_lower_, program.row_upper_ = row_lower, row_upper
     matrix = program.a_matrix_
     matrix.format_ = highspy.MatrixFormat.kColwise
     matrix.start_, matrix.index_, matrix.value_ = columns
+    return program
+
+
+def _solved(
+    program: Any, attempts: tuple[dict[str, Any], ...], start: Basis | None, time_limit: float | None
+) -> Any | None:
+    """HiGHS at the optimum of a program, as `minimise` says."""
     begin = monotonic()
     # On numbers too far apart the simplex method goes round in circles for ever; it takes a few steps a row otherwise.
-    most = _ROUNDS * (len(cost) + len(row_lower)) + 200
+    most = _ROUNDS * (program.num_col_ + program.num_row_) + 200
     steps = {"simplex_iteration_limit": most, "ipm_iteration_limit": 500}
     for options in attempts:
         solver = highspy.Highs()
@@ -104,8 +198,7 @@ def minimise(
         solver.run()
         status = solver.getModelStatus()
         if status == highspy.HighsModelStatus.kOptimal:
-            solution = solver.getSolution()
-            return np.asarray(solution.col_value), np.asarray(solution.row_dual)
+            return solver
         if status == highspy.HighsModelStatus.kTimeLimit:
             raise TimeoutError(f'the linear program did not end within {time_limit:g} s; take the method "bundle"')
     return None

@@ -19,10 +19,11 @@ from inbounds.exact.lp import occupancy_lp, vertex_near
 from inbounds.exact.mixture import OPTIMAL, STALLED, Mixture, Units, flat_margins
 from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
 from inbounds.exact.solution import Solution, assemble
+from inbounds.exact.vertex import Corners
 from inbounds.inputs import positive
 from inbounds.problem.cmdp import CMDP
 
-METHODS = ("auto", "bundle", "lp", "polish")
+METHODS, COINS = ("auto", "bundle", "lp", "polish"), ("few", "any")
 
 
 class Watch:
@@ -46,16 +47,19 @@ def best_mixture(
     progress: GapProgress | None = None,
     limits: Limits = NO_LIMITS,
     watch: Watch | None = None,
+    coins: str = "any",
 ) -> tuple[Mixture, str]:
     """The occupancy of a best policy in bounds, and the method that found it; raises `Infeasible` when there is none.
 
-    The arguments are those of ``ib.solve``. At a limit the status of the mixture says so; `Stopped` when none in bounds
+    The arguments are those of ``ib.solve``. With few coins it is a vertex, where one is found: see `Mixture.corner`. At a limit the status of the mixture says so; `Stopped` when none in bounds
     is known.
     """
     if method not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, found {method!r}")
     if not isinstance(problem, CMDP):
         raise InvalidInput(f"solve takes a CMDP, found {type(problem).__name__}")
+    if coins not in COINS:
+        raise InvalidInput(f"coins must be one of {', '.join(COINS)}, found {coins!r}")
     tolerance = positive(tolerance, "tolerance")
     asked = well_scaled(problem)
     require_sizes(asked)
@@ -65,8 +69,24 @@ def best_mixture(
         values = raised(problem, asked, found.prices, found.value_function.ravel(), reward_weight=0.0)
         proof = replace(found, value_function=freeze(values.reshape(found.value_function.shape)))
         raise infeasible(asked, proof, lambda other: attempt(other)[0])
+    if coins == "few" and problem.n_constraints and found.status == OPTIMAL and not found.linked:
+        corner = Corners(asked).find(found, tolerance, limits)
+        found = found if corner is None else corner.mixture(asked, found)
     values = raised(problem, asked, found.prices, found.value_function)
-    return found._replace(occupancy=where_reached(problem, found.occupancy), value_function=values), by
+    found = found._replace(occupancy=where_reached(problem, found.occupancy), value_function=values)
+    return _greedy_elsewhere(problem, found), by
+
+
+def _greedy_elsewhere(problem: CMDP, found: Mixture) -> Mixture:
+    """A vertex that is greedy at the prices where it never comes. (For averages: it goes to where it stays, already.)"""
+    criterion = criterion_of(problem)
+    if found.corner is None or criterion.mass_row:
+        return found
+    visited = np.bincount(criterion.places, found.occupancy, criterion.n_places) > 0.0
+    if np.all(visited):
+        return found
+    priced = problem.reward.ravel() + np.einsum("k,kn->n", found.prices, flat_margins(problem))
+    return found._replace(corner=found.corner.elsewhere(visited, criterion.greedy(priced, found.value_function)))
 
 
 def solve_uncertified(problem: CMDP, method: str = "auto", *, tolerance: float = 1e-8) -> Solution:

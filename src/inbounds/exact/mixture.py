@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.arrays import Floats
+from inbounds.arrays import Floats, Ints
 from inbounds.criteria.contract import Criterion
 from inbounds.problem.cmdp import CMDP
 
@@ -28,6 +28,9 @@ class Mixture(NamedTuple):
     spare: Floats | None = None  # [N], an occupancy with a margin to spare in every constraint, where one is known
     linked: int = 0  # classes that had to be linked
     status: str = OPTIMAL  # or the limit that was reached first
+    best: tuple[Ints, Floats] | None = None  # [M], what is best at the prices and how long it is where, if known
+    pure: Ints | None = None  # [M], the entries of a deterministic policy, if it is one and must remain so
+    corner: Any = None  # the vertex that it is, `inbounds.exact.vertex.Corner`, if that was asked for and found
 
     def value(self, signal: Floats) -> float:
         """Of a signal over pairs, of whatever shape."""

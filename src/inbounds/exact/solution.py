@@ -51,9 +51,16 @@ class Solution(Evaluation):
     status : str
         "optimal": the gap is what was asked for. "time limit" or "iteration limit": that came first, and this is the
         best policy in bounds that was known, with its gap. "stalled": rounding, or bounds that can only just be met,
-        left a larger gap. "not proved": the policy is in bounds up to rounding at best, see `certificate`.
+        left a larger gap. "best found": of a deterministic policy, that no proof says it is the best; the gap says how
+        far from it. "not proved": the policy is in bounds up to rounding at best, see `certificate`.
     partial : Partial, optional
         At a limit: what ``ib.solve(problem, resume=best.partial)`` goes on from.
+    ranges : array [K, 2], optional
+        Between which bounds each constraint can be moved, the others as they are, while all prices stay what they are
+        (sensitivity ranges of the right-hand sides): exact within, and no word on what is beyond. None where the policy
+        is not known to be a vertex of the occupancy program, as with ``coins="any"``.
+    price_of_determinism : float
+        Of a deterministic policy that was asked for: how much more the best policy that may randomise has. 0 otherwise.
     """
 
     policy: Policy
@@ -67,6 +74,8 @@ class Solution(Evaluation):
     linked: int = 0
     status: str = OPTIMAL
     partial: Any = None
+    ranges: Floats | None = None
+    price_of_determinism: float = 0.0
 
     @property
     def in_bounds(self) -> bool:
@@ -95,10 +104,30 @@ def policy_of(problem: CMDP, occupancy: Floats, prices: Floats, value_function: 
     return criterion.fill_in(taken, visited, criterion.greedy(priced, value_function))
 
 
+def taken_by(problem: CMDP, found: Mixture) -> Floats:
+    """The policy [N] of a mixture: of a vertex, its own, so that no rounding of occupancies looks like a coin."""
+    if found.pure is not None:
+        taken = np.zeros(len(found.occupancy))
+        taken[found.pure] = 1.0
+        return taken
+    if found.corner is not None:
+        return np.asarray(found.corner.vertex.probabilities(criterion_of(problem).n_entries))
+    return policy_of(problem, found.occupancy, found.prices, found.value_function)
+
+
+def ranges_of(problem: CMDP, found: Mixture) -> Floats | None:
+    """The bounds [K, 2] between which the prices stay, of a mixture that is a vertex."""
+    if found.corner is None:
+        return None
+    moved = np.asarray(found.corner.vertex.ranges()) * well_scaled(problem).margin_scales[:, None]
+    bounds = [c.bound + c.outward * moved[k] for k, c in enumerate(problem.constraints)]
+    return freeze(np.sort(np.array(bounds), axis=1))
+
+
 def assemble(problem: CMDP, found: Mixture, *, method: str) -> Solution:
     """The policy of a mixture, evaluated on the model."""
     criterion = criterion_of(problem)
-    taken = policy_of(problem, found.occupancy, found.prices, found.value_function)
+    taken = taken_by(problem, found)
     time = np.bincount(criterion.places, found.occupancy, criterion.n_places)
     followed = criterion.follow(taken, start=time * (len(criterion.layers) / time.sum()))
     return Solution(
@@ -111,4 +140,5 @@ def assemble(problem: CMDP, found: Mixture, *, method: str) -> Solution:
         unconstrained_solves=found.unconstrained_solves,
         linked=found.linked,
         status=found.status,
+        ranges=ranges_of(problem, found),
     )

@@ -164,6 +164,12 @@ class Policy:
         """The number of stages, or None for a stationary policy."""
         return len(self.probabilities) if self.probabilities.ndim == 2 else None
 
+    @property
+    def coins(self) -> int:
+        """In how many states (with a horizon: states at a stage) it randomises."""
+        surest = np.maximum.reduceat(self.probabilities, self.pairs.offsets[:-1], axis=-1)
+        return int(np.count_nonzero(surest < 1.0))
+
     def at(self, stage: int) -> Policy:
         """The rule of one stage, as a stationary policy."""
         return Policy(self.pairs, np.atleast_2d(self.probabilities)[stage])
@@ -293,9 +299,8 @@ class Policy:
         return frame(policy_columns(self))
 
     def __repr__(self) -> str:
-        surest = np.maximum.reduceat(self.probabilities, self.pairs.offsets[:-1], axis=-1)
-        mixed, stages = int(np.count_nonzero(surest < 1.0)), f"{self.horizon} stages, " if self.horizon else ""
-        return f"Policy({stages}{self.pairs.n_states:,} states, randomises in {mixed:,})"
+        stages = f"{self.horizon} stages, " if self.horizon else ""
+        return f"Policy({stages}{self.pairs.n_states:,} states, randomises in {self.coins:,})"
 
 
 def for_problem(problem: Any, policy: Policy) -> Policy:

@@ -64,9 +64,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -78,7 +78,7 @@ from inbounds.errors import Infeasible, InvalidInput
 from inbounds.exact.feasibility import spare_occupancy
 from inbounds.exact.mixture import Mixture, flat_margins
 from inbounds.exact.reachable import well_scaled
-from inbounds.exact.solution import Solution, policy_of
+from inbounds.exact.solution import Solution, policy_of, ranges_of, taken_by
 from inbounds.inputs import float_array
 from inbounds.numerics.bellman import UNIT
 from inbounds.numerics.classes import graph_of, moves_from
@@ -202,52 +202,47 @@ def certify_infeasible(error: Infeasible, cmdp: CMDP, *, exact: bool = False) ->
 def certified(cmdp: CMDP, found: Mixture, *, method: str, progress: ProofProgress | None = None) -> Solution:
     """The solution of a problem whose best mixture is `found`, its policy proved to be in bounds, with the proof.
 
-    At an optimum the margins of the constraints that bind are zero up to rounding, and half the time just below. So as
-    much of an occupancy with a margin to spare is mixed in as makes them provably >= 0, typically 1e-13 of it: it is
-    the safest mixture of the policies that the solver came by, or the safest there is. The certificate is made once, of
-    the mixed policy; the solution holds that policy, its values, and the proven `upper_bound`, so that its gap contains
-    what that cost.
+    At an optimum the margins of the constraints that bind are zero up to rounding, and half the time just below. So the
+    policy is moved to where they are provably >= 0, typically by 1e-13. A vertex is aimed there: the same coins have
+    other probabilities (`_Aiming`). Into any other mixture goes as much of an occupancy with a margin to spare as it
+    takes (`_Mixing`). The certificate is made once, of the policy that was moved; the solution holds that policy, its
+    values, and the proven `upper_bound`, so that its gap contains what that cost.
 
     When only policies on the boundary are feasible (a Slater constant of zero) this cannot be done. A margin of exactly
     zero is proved all the same where no rounding enters, and in rationals where the model is small; otherwise the
     policy is left as it is, and the certificate, whose proven margins are just below zero, says so.
     """
     asked = well_scaled(cmdp)
-    scales, margins = asked.margin_scales, flat_margins(asked)
-    thinnest = min((found.value(margin) / scale for margin, scale in zip(margins, scales, strict=True)), default=np.inf)
-    weight, safer = 0.0, None if thinnest >= _COMFORTABLE else _safer(asked, found)
-    if safer is not None and safer.room > _STRICT:
-        weight = min(max(_AIM - thinnest, 0.0) / safer.room, 1.0)
+    scales = asked.margin_scales
+    way: _Aiming | _Mixing | _Staying
+    if found.pure is not None:
+        way = _Staying(cmdp, found)
+    else:
+        way = _Mixing(cmdp, found) if found.corner is None else _Aiming(cmdp, found)
     count = _Count(progress, 2 * (1 + cmdp.n_constraints) + 1)
     priced = cmdp.reward.ravel() + np.einsum("k,kn->n", found.prices, flat_margins(cmdp))
     prices, values = _checked(cmdp, found.prices, criterion_of(cmdp).sharpened(priced, found.value_function))
     upper = _bounded_upper(cmdp, prices, values, 1.0)
     count.add()
-    vectors: Floats | None = None
+    vectors = way.vectors
     small = cmdp.reward.size <= _RATIONAL_ENTRIES
 
-    def least_missing(lowers: list[float]) -> float:
-        return float(np.max(-np.array(lowers[1:]) / scales, initial=0.0))
+    def lacking(lowers: list[float]) -> Floats:
+        return np.maximum(-np.array(lowers[1:]) / scales, 0.0)
 
     while True:
-        spent = found.occupancy
-        if weight > 0.0 and safer is not None:
-            spent = (1.0 - weight) * found.occupancy + weight * safer.occupancy
-            # Long-run averages: two policies that each stay where they are make one that falls apart.
-            spent, _ = criterion_of(cmdp).linked(spent, lambda: None, _AIM, margins / scales[:, None])
-        followed = _followed(cmdp, spent, found)
+        followed = way.followed()
         vectors = _vectors(cmdp, followed, vectors, count)
         lowers, kind = _bounded_lowers(cmdp, followed.taken, vectors, count), "rounding-bounded"
-        if small and not least_missing(lowers) <= _HAIR:  # next to a discount of 1 all that is left is rounding
+        if small and not np.max(lacking(lowers), initial=0.0) <= _HAIR:  # next to a discount of 1 all is rounding
             lowers, kind = _exact_lowers(cmdp, followed.taken, vectors), "exact"
-        missing = least_missing(lowers)
-        if not 0.0 < missing < np.inf or weight >= 1.0:
+        missing = float(np.max(lacking(lowers), initial=0.0))
+        if not 0.0 < missing < np.inf:
             break
-        safer = _safer(asked, found) if safer is None else safer
-        if not safer.room > _STRICT:
-            break
-        # Rounding ate more of the margin than was there: then a little more of the safer occupancy.
-        weight = min(max(2.0 * weight, weight + 1.5 * missing / safer.room), 1.0)
+        if not way.stricter(lacking(lowers)):
+            if not isinstance(way, _Aiming) or not (mixing := _Mixing(cmdp, found)).stricter(lacking(lowers)):
+                break
+            way = mixing
         count.again(2 * (1 + cmdp.n_constraints))
     proof = Proof(cmdp.criterion, followed.taken, vectors[1:], vectors[0], prices, values)
     if small and missing > 0.0 and min((exact := _exact_lowers(cmdp, followed.taken, vectors))[1:]) >= 0.0:
@@ -274,10 +269,122 @@ def certified(cmdp: CMDP, found: Mixture, *, method: str, progress: ProofProgres
         method=method,
         unconstrained_solves=found.unconstrained_solves,
         certificate=certificate,
-        reward_given_up=max(found.value(cmdp.reward) - judged["reward"], 0.0) if weight > 0.0 else 0.0,
+        reward_given_up=max(found.value(cmdp.reward) - judged["reward"], 0.0) if way.moved else 0.0,
         linked=found.linked,
         status=found.status,
+        ranges=ranges_of(cmdp, found),
     )
+
+
+class _Staying:
+    """A deterministic policy: it cannot be moved by a little. Attributes as below."""
+
+    moved, vectors = False, None
+
+    def __init__(self, cmdp: CMDP, found: Mixture) -> None:
+        self._cmdp, self._found = cmdp, found
+
+    def followed(self) -> Followed:
+        """The policy with its time per place."""
+        return _stored(self._cmdp, taken_by(self._cmdp, self._found), self._found.occupancy[self._found.pure])
+
+    def stricter(self, missing: Floats) -> bool:
+        """Never."""
+        del missing
+        return False
+
+
+class _Aiming:
+    """A vertex on its way inside the bounds: the same coins, or those of a neighbour, with other probabilities.
+
+    Attributes
+    ----------
+    moved : bool
+        Whether it is not where the solver left it.
+    vectors : array [1 + K, M]
+        Where the vectors of the proof may begin.
+    """
+
+    def __init__(self, cmdp: CMDP, found: Mixture) -> None:
+        self._cmdp, self._corner = cmdp, found.corner
+        units = found.corner.units
+        self.moved, self._aim = False, np.zeros(cmdp.n_constraints)
+        self.vectors: Floats | None = np.append(units.spread, units.scales)[:, None] * found.corner.base.values
+        self._toward(np.full(cmdp.n_constraints, _AIM))
+
+    def followed(self) -> Followed:
+        """The policy, as it will be stored, with its time per place."""
+        taken = self._corner.vertex.probabilities(criterion_of(self._cmdp).n_entries)
+        return _stored(self._cmdp, taken, self._corner.base.time)
+
+    def stricter(self, missing: Floats) -> bool:
+        """Move further, where rounding took more of the scaled margins than was there: by what is missing [K].
+
+        False when no vertex is so far inside.
+        """
+        return self._toward(np.maximum(self._aim + 2.0 * missing, np.where(missing > 0.0, 2.0 * self._aim, 0.0)))
+
+    def _toward(self, aim: Floats) -> bool:
+        corner = self._corner.tightened(aim)
+        if corner is None:
+            return False
+        self._corner, self._aim, self.moved = corner, aim, True
+        return True
+
+
+class _Mixing:
+    """A mixture on its way inside the bounds: more and more of an occupancy with a margin to spare.
+
+    That is the safest mixture of the policies that the solver came by, or the safest there is. Attributes as above.
+    """
+
+    vectors: Floats | None = None
+
+    def __init__(self, cmdp: CMDP, found: Mixture) -> None:
+        self._cmdp, self._asked, self._found, self._weight = cmdp, well_scaled(cmdp), found, 0.0
+        self._scaled = flat_margins(self._asked) / self._asked.margin_scales[:, None]
+        thinnest = float(np.min(np.sum(found.occupancy * self._scaled, axis=1), initial=np.inf))
+        if thinnest < _COMFORTABLE and self._room > _STRICT:
+            self._weight = min(max(_AIM - thinnest, 0.0) / self._room, 1.0)
+
+    @property
+    def moved(self) -> bool:
+        return self._weight > 0.0
+
+    @cached_property
+    def _safer(self) -> Floats | None:
+        """An occupancy [N] with room in every constraint, where one is known."""
+        return spare_occupancy(self._asked, self._found, _ROOMY)
+
+    @cached_property
+    def _room(self) -> float:
+        """The least margin of that, relative to the largest; 0 if there is none."""
+        return 0.0 if self._safer is None else float(np.min(np.sum(self._safer * self._scaled, axis=1)))
+
+    def followed(self) -> Followed:
+        """The policy, as it will be stored, with its time per place."""
+        spent = self._found.occupancy
+        if self._weight > 0.0 and self._safer is not None:
+            spent = (1.0 - self._weight) * spent + self._weight * self._safer
+            # Long-run averages: two policies that each stay where they are make one that falls apart.
+            spent, _ = criterion_of(self._cmdp).linked(spent, lambda: None, _AIM, self._scaled)
+        taken = policy_of(self._cmdp, spent, self._found.prices, self._found.value_function)
+        criterion = criterion_of(self._cmdp)
+        return _stored(self._cmdp, taken, np.bincount(criterion.places, spent, criterion.n_places))
+
+    def stricter(self, missing: Floats) -> bool:
+        """More of it, where rounding took more of the scaled margins than was there; False if there is no more."""
+        if self._weight >= 1.0 or not self._room > _STRICT:
+            return False
+        self._weight = min(max(2.0 * self._weight, self._weight + 1.5 * float(missing.max()) / self._room), 1.0)
+        return True
+
+
+def _stored(cmdp: CMDP, taken: Floats, time: Floats) -> Followed:
+    """A policy [N] as it will be stored, with its time per place, begun from `time` [M]."""
+    criterion = criterion_of(cmdp)
+    taken = Policy(cmdp.pairs, taken.reshape(cmdp.shape)).probabilities.ravel()
+    return criterion.follow(taken, start=time * (len(criterion.layers) / time.sum()))
 
 
 def _within(cmdp: CMDP, judged: dict[str, Any], certificate: Certificate) -> dict[str, Any]:
@@ -310,30 +417,6 @@ class _Count:
     def again(self, steps: int) -> None:
         """So many steps have to be made once more."""
         self._total += steps
-
-
-class _Safer(NamedTuple):
-    """An occupancy [N] with room in every constraint: the least margin, relative to the largest; 0 if there is none."""
-
-    occupancy: Floats
-    room: float
-
-
-def _safer(cmdp: CMDP, found: Mixture) -> _Safer:
-    spare = spare_occupancy(cmdp, found, _ROOMY)
-    if spare is None:
-        return _Safer(found.occupancy, 0.0)
-    margins = zip(flat_margins(cmdp), cmdp.margin_scales, strict=True)
-    return _Safer(spare, min(float(np.sum(spare * margin)) / scale for margin, scale in margins))
-
-
-def _followed(cmdp: CMDP, spent: Floats, found: Mixture) -> Followed:
-    """The policy of an occupancy [N], as it will be stored, with its time per place."""
-    criterion = criterion_of(cmdp)
-    taken = policy_of(cmdp, spent, found.prices, found.value_function)
-    taken = Policy(cmdp.pairs, taken.reshape(cmdp.shape)).probabilities.ravel()
-    time = np.bincount(criterion.places, spent, criterion.n_places)
-    return criterion.follow(taken, start=time * (len(criterion.layers) / time.sum()))
 
 
 def _certificate(cmdp: CMDP, lowers: list[float], upper: float, proof: Proof, kind: str) -> Certificate:

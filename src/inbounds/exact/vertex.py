@@ -1,0 +1,649 @@
+"""Few coins: a best policy that randomises at no more places than there are constraints, at any size.
+
+Let a deterministic policy, the *base*, be at place s for the time x(s), and let y_i be its vector for signal i (the
+reward for i = 0, margin k for i = k): m_i - E y_i is the same at all the entries that it takes. Any other entry p has
+the advantage A_i(p), by which m_i - E y_i is larger there than where the base is. The first identity of the contract
+(`inbounds.criteria.contract`) holds for ANY occupancy; so if other entries p_1, p_2, ... take the amounts z_1, z_2, ...
+of an occupancy, and the base has the rest, then exactly, and for every criterion,
+
+    value i  =  value i of the base  +  sum_j z_j A_i(p_j).
+
+A basis of the occupancy program consists of one base entry at each place and K *columns*: entries, or the slack of a
+constraint that does not bind. Its Schur complement is the K x K matrix T with T_kj = A_k(p_j), and - e_k for a slack:
+
+    amounts   T z = - margins of the base,        prices   A_0(p_j) + u . A(p_j) = 0 for all j.
+
+What the base itself keeps at a place is the value of the signal that is 1 at its entry there and 0 elsewhere, so it
+follows from the same identity. The basis is a policy if and only if z >= 0 and the base keeps something >= 0 at the
+places of its columns: elsewhere it keeps what a policy keeps. That policy randomises at no more than K places.
+
+It is found as the simplex method would, but from where the bundle ended, with all entries but K out of sight:
+
+1. The policy that is best at the bundle's prices is the base. Changes that could pay at prices nearby, typically some
+   hundreds, go into the linear program of `inbounds.exact.nearby`, on HiGHS. At its corner most changes are whole: they
+   go into the base. The others are the columns. As a rule the second such step changes nothing, and that is the end.
+2. Where it is not, the dual simplex method goes on: it exchanges one column at a time, which takes a pass over all
+   entries and the solution of a K x K system; only where the base would keep less than nothing do it and a column
+   change places, and the new base is evaluated.
+
+For any prices u the best value of the reward plus the priced margins is an upper bound on the optimum. With the prices
+of the basis it is what the base itself has, if no entry has a positive A_0 + u . A: this proves the policy optimal, to
+rounding, whatever led there. Inside, reward and margins are scaled to [-1, 1].
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inbounds.arrays import Floats, Ints
+from inbounds.criteria import criterion_of
+from inbounds.criteria.contract import Followed, Found
+from inbounds.errors import InvalidInput
+from inbounds.exact.highs import INFINITE, Columns, least_corner
+from inbounds.exact.limits import NO_LIMITS, Limits
+from inbounds.exact.mixture import Mixture, Units, flat_margins
+from inbounds.problem.cmdp import CMDP
+
+_LEAST = 1e-11
+"""Changes of the whole policy that are worth less are left out: a coin there could not be set."""
+
+_MOST_CHANGES = 20_000
+"""In one linear program: those that are worth most."""
+
+_ROUNDS, _PATIENCE = 25, 5
+"""Linear programs, at most; and after how many of them the dual simplex method takes over where they still move."""
+
+_PIVOTS = 400
+"""Of the dual simplex method, at most: it is finite but for going round in circles."""
+
+_WIDEN = 3.0
+"""By this factor the prices may move further, while the best are at the edge of what they may be."""
+
+_GOAL = 1e-2
+"""The share of the gap allowed at which a vertex is good enough. It is either at rounding or far away."""
+
+_ROUNDING = 1e-14
+"""Amounts of an occupancy that are below zero by less are zero; as are prices."""
+
+_TIME = 1e-12
+"""How accurately it is found out where a policy with several averages stays."""
+
+_LEVEL = 1e-6
+"""m - E y must be the same at all entries of a base, up to this: it is not where an average has several classes."""
+
+
+class Base(NamedTuple):
+    """A deterministic policy, evaluated; everything is scaled."""
+
+    chosen: Ints  # [M]
+    time: Floats  # [M]
+    values: Floats  # [1 + K, M], the vectors y
+    gains: Floats  # [1 + K], m - E y at the entries chosen
+    levels: Floats  # [1 + K], the value of the objective, and the margins
+    advantages: Floats  # [1 + K, N]
+    followed: Followed
+
+
+class Vertex(NamedTuple):
+    """A vertex of the occupancy program: a base with at most K columns; everything is scaled."""
+
+    chosen: Ints  # [M], the entries of the base
+    extras: Ints  # [J], entries with a share
+    places: Ints  # [J], where
+    binding: Ints  # [J], the constraints that are met with equality
+    effects: Floats  # [1 + K, J], of one unit of an extra on the objective and the margins
+    displaced: Floats  # [J, J], what one unit of the second extra takes from the base at the place of the first
+    amounts: Floats  # [J], of the occupancy
+    kept: Floats  # [J], by the base, at the places of the extras
+    levels: Floats  # [1 + K], the value of the objective, and the margins
+    prices: Floats  # [K]
+
+    def probabilities(self, n_entries: int) -> Floats:
+        """Of all entries, [N]: 1 or 0 but at the places of the extras."""
+        taken = np.zeros(n_entries)
+        taken[self.chosen] = 1.0
+        for place in np.unique(self.places):
+            here = self.places == place
+            kept, amounts = max(float(self.kept[here][0]), 0.0), self.amounts[here]
+            total = kept + float(amounts.sum())
+            if total > 0.0:
+                taken[self.chosen[place]], taken[self.extras[here]] = kept / total, amounts / total
+        return taken
+
+    def moved(self, tightened: Floats) -> Vertex | None:
+        """The same basis where the bounds are `tightened` [K] further; None where it is no policy."""
+        if len(self.extras) == 0:
+            levels = self.levels - np.append(0.0, tightened)
+            return self if np.all(levels[1:] >= 0.0) else None
+        more = np.linalg.solve(self.effects[1 + self.binding], tightened[self.binding])
+        amounts, kept = self.amounts + more, self.kept - np.sum(self.displaced * more, axis=1)
+        levels = self.levels + np.sum(self.effects * more, axis=1)
+        if amounts.min() < 0.0 or kept.min() < 0.0 or np.any(levels[1:] < tightened - _ROUNDING):
+            return None
+        return self._replace(amounts=amounts, kept=kept, levels=levels)
+
+    def ranges(self) -> Floats:
+        """How much tighter each bound can become, and how much looser (below zero), at constant prices: [K, 2].
+
+        As a bound moves, amounts, what the base keeps, and the margins of constraints that do not bind change along
+        straight lines. The basis stays optimal, for the prices do not change, until the first of them is zero.
+        """
+        n_constraints = len(self.levels) - 1
+        slack = np.setdiff1d(np.arange(n_constraints), self.binding)
+        left = np.concatenate([self.amounts, self.kept, self.levels[1 + slack]])
+        result = np.empty((n_constraints, 2))
+        for k in range(n_constraints):
+            if k in slack:
+                rates = np.append(np.zeros(2 * len(self.extras)), np.where(slack == k, -1.0, 0.0))
+            else:
+                more = np.linalg.solve(self.effects[1 + self.binding], (self.binding == k).astype(float))
+                lost = np.sum(self.displaced * more, axis=1)
+                rates = np.concatenate([more, -lost, np.sum(self.effects[1 + slack] * more, axis=1)])
+            falls, rises = rates < 0.0, rates > 0.0
+            result[k, 0] = np.max(-left[rises] / rates[rises], initial=-np.inf)
+            result[k, 1] = np.min(-left[falls] / rates[falls], initial=np.inf)
+        return result
+
+
+class Corner(NamedTuple):
+    """A vertex, proved to be nearly optimal; everything is scaled."""
+
+    corners: Corners
+    base: Base
+    vertex: Vertex
+    upper: float
+    value_function: Floats  # [M], which proves it at the prices of the vertex
+    gap: float
+    allowed: float  # what the gap may be
+    better: Found | None = None  # at the prices, where the base is not the best
+
+    def mixture(self, problem: CMDP, found: Mixture) -> Mixture:
+        """In the units of `problem`, in the place of `found`."""
+        corners, units, criterion = self.corners, self.corners.units, self.corners.criterion
+        followed = criterion.follow(self.vertex.probabilities(criterion.n_entries), self.base.time)
+        prices, values = units.prices(self.vertex.prices), units.value_function(self.value_function)
+        priced = problem.reward.ravel() + np.einsum("k,kn->n", prices, flat_margins(problem))
+        excess = (criterion.backup(priced, values) - values[criterion.places]) / criterion.unit
+        begin = criterion.start * float(np.sum(criterion.initial * values[criterion.layers[0].places]))
+        least = -np.inf if criterion.mass_row else 0.0
+        return found._replace(
+            occupancy=criterion.time_at_entries(followed),
+            prices=prices,
+            value_function=values,
+            # Never below what the values themselves say: half of the time rounding makes the excess negative.
+            upper_bound=begin + sum(max(float(excess[la.entries].max()), least) for la in criterion.layers),
+            corner=self,
+        )
+
+    def elsewhere(self, visited: Any, chosen: Ints) -> Corner:
+        """The same, but that it takes the entries `chosen` [M] where it never comes: all but `visited`, bool [M]."""
+        return self._replace(vertex=self.vertex._replace(chosen=np.where(visited, self.vertex.chosen, chosen)))
+
+    @property
+    def units(self) -> Units:
+        """Between what is inside and what is the user's."""
+        return self.corners.units
+
+    def tightened(self, margins: Floats) -> Corner | None:
+        """The best vertex where the margins [K], scaled, must be so large; None if there is none, or none is found.
+
+        The same coins, other probabilities; or where a coin has no room left, the neighbour of the vertex.
+        """
+        missing = np.maximum(margins - self.vertex.levels[1:], 0.0)
+        vertex = self.vertex.moved(missing)
+        if vertex is not None:
+            return self._replace(vertex=vertex)
+        columns = [*map(int, self.vertex.extras)]
+        columns += [-1 - k for k in range(self.corners.size) if k not in self.vertex.binding]
+        placed = self.corners.settle(self.base, columns, self.vertex.prices, margins, _PIVOTS, NO_LIMITS)
+        return None if placed is None else self._replace(base=placed[0], vertex=placed[1])
+
+
+class Corners:
+    """The vertices of one problem, looked for.
+
+    Parameters
+    ----------
+    problem : CMDP
+        As well scaled as can be, see `inbounds.exact.reachable`; with at least one constraint.
+    """
+
+    def __init__(self, problem: CMDP) -> None:
+        self.criterion = criterion_of(problem)
+        reward, self.scales = problem.reward.ravel(), problem.margin_scales
+        self.units = Units.of(self.criterion, reward, self.scales)
+        margins = flat_margins(problem) / self.scales[:, None]
+        self.signals = np.vstack([self.units.objective(reward)[None, :], margins])
+        self.size = problem.n_constraints
+
+    # --- a vertex from what a solver found
+
+    def find(self, found: Mixture, tolerance: float, limits: Limits) -> Corner | None:
+        """The vertex at or next to a nearly optimal mixture; None where none is found that is as good as was asked for.
+
+        (The average of a policy whose classes do not meet has none, for example.)
+        """
+        base = self._evaluate_first(*(found.best or self.mostly(found)))
+        if base is None:
+            return None
+        prices = found.prices * self.scales / self.units.spread
+        widths, nowhere = np.maximum(1e-3 * prices, 1e-4), np.zeros(self.size)
+        columns = self._columns_of(base, found) if found.best is None else []
+        best: Corner | None = None
+        for turn in range(_ROUNDS):
+            if limits.over:
+                break
+            placed = self.settle(base, columns, prices, nowhere, 0, limits) if columns else None
+            if placed is None:
+                step = self.changed(base, prices, widths, nowhere)
+                if step is None:
+                    break
+                chosen, columns, new, widths = step
+                moved, same = float(np.abs(new - prices).max(initial=0.0)), np.array_equal(chosen, base.chosen)
+                prices, again = new, base if same else self.evaluate(chosen, base)
+                if again is None:
+                    break
+                base = again
+                most = _PIVOTS if same or turn >= _PATIENCE else 0
+                placed = self.settle(base, columns, prices, nowhere, most, limits)
+                if placed is None and most:
+                    placed = self._from_artificials(base, prices, tolerance, limits)
+                widths = np.maximum(_WIDEN * moved, np.maximum(1e-6 * prices, 1e-7))
+            columns = []
+            if placed is None:
+                continue
+            base, vertex = placed
+            prices = vertex.prices
+            corner = self._judged(base, vertex, tolerance, limits)
+            if best is None or corner.gap < best.gap:
+                best = corner
+            if corner.gap <= _GOAL * corner.allowed:
+                break
+            again = None if corner.better is None else self._evaluate_found(corner.better, base)
+            if again is None or np.array_equal(again.chosen, base.chosen):
+                break
+            base = again
+        return best if best is not None and best.gap <= best.allowed else None
+
+    def _evaluate_first(self, chosen: Ints, time: Floats) -> Base | None:
+        """The policy that takes the entries `chosen` [M] and is at each place for `time` [M].
+
+        Where it has several averages, it stays with the best of its classes, which is where the time is spent.
+        """
+        base = self.evaluate(chosen, None, time)
+        if base is None and self.criterion.mass_row:
+            taken = np.zeros(self.criterion.n_entries)
+            taken[chosen] = 1.0
+            base = self.evaluate(np.flatnonzero(self.criterion.fill_in(taken, time > _TIME, chosen)), None, time)
+        return base
+
+    def _evaluate_found(self, found: Found, near: Base) -> Base | None:
+        if not self.criterion.mass_row:
+            return self.evaluate(found.chosen, near)
+        return self._evaluate_first(found.chosen, self.criterion.time(found, _TIME, near.time))
+
+    def mostly(self, found: Mixture) -> tuple[Ints, Floats]:
+        """The entries [M] that a mixture takes most often, and how long it is there."""
+        criterion = self.criterion
+        priced = self.signals[0] + np.einsum("k,kn->n", found.prices * self.scales / self.units.spread, self.signals[1:])
+        inside = (found.value_function - criterion.level(self.units.centre)) / self.units.spread
+        most = np.concatenate(
+            [criterion.pairs.best(found.occupancy[la.entries])[1] + la.entries.start for la in criterion.layers]
+        )
+        taken = np.zeros(criterion.n_entries)
+        taken[most] = 1.0
+        visited = found.occupancy[most] > 0.0
+        taken = criterion.fill_in(taken, visited, criterion.greedy(priced, inside))
+        return np.flatnonzero(taken), np.bincount(criterion.places, found.occupancy, criterion.n_places)
+
+    def _columns_of(self, base: Base, found: Mixture) -> list[int]:
+        """The columns of the vertex that a mixture is, if it is one; else no columns."""
+        margins = np.sum(self.signals[1:] * found.occupancy, axis=1)
+        others = found.occupancy.copy()
+        others[base.chosen] = 0.0
+        columns = [int(entry) for entry in np.flatnonzero(others > _ROUNDING)]
+        for k in np.argsort(-margins, kind="stable")[: self.size - len(columns)]:
+            columns.append(-1 - int(k))
+        return columns if len(columns) == self.size else []
+
+    def _from_artificials(
+        self, base: Base, prices: Floats, tolerance: float, limits: Limits
+    ) -> tuple[Base, Vertex] | None:
+        """The dual simplex method from the policy that is best at `prices` [K], and no columns but artificial ones."""
+        size, allowed = self.size, self.units.gap_allowed(tolerance, 1.0)
+        greedy = self._evaluate_found(self.best_at(prices, base, _GOAL * allowed, limits), base)
+        if greedy is None:
+            return None
+        columns = [-1 - k if prices[k] <= 1e-12 else -1 - size - k for k in range(size)]
+        return self.settle(greedy, columns, prices, np.zeros(size), _PIVOTS, limits)
+
+    def _judged(self, base: Base, vertex: Vertex, tolerance: float, limits: Limits) -> Corner:
+        """A vertex with the upper bound at its prices: from its base, or if that is not best there, from what is."""
+        worth = self.worth(base, vertex.prices)
+        upper, value_function = self.upper(base, vertex.prices, worth), self.value_function(base, vertex.prices)
+        allowed, better = self.units.gap_allowed(tolerance, upper), None
+        if upper - vertex.levels[0] > _GOAL * allowed:
+            found = self.best_at(vertex.prices, base, _GOAL * allowed, limits)
+            if found.upper < upper:
+                upper, value_function = found.upper, found.value_function
+            better = found
+        return Corner(self, base, vertex, upper, value_function, upper - float(vertex.levels[0]), allowed, better)
+
+    # --- a deterministic policy, and what changing it is worth
+
+    def evaluate(self, chosen: Ints, near: Base | None, time: Floats | None = None) -> Base | None:
+        """The policy that takes the entries `chosen` [M], as accurately as can be; None where it has no one average.
+
+        It is begun from one nearby, or where only that is known from its `time` [M], roughly.
+        """
+        criterion, taken = self.criterion, np.zeros(self.criterion.n_entries)
+        taken[chosen] = 1.0
+        try:
+            followed = criterion.follow(taken, time if near is None else near.time)
+        except InvalidInput:
+            return None
+        time = np.maximum(followed.time, 0.0)
+        values = criterion.proof_vectors(followed, self.signals, None if near is None else near.values)
+        levels = np.array([np.sum(signal[chosen] * time) for signal in self.signals])
+        gains, advantages = np.empty(len(levels)), np.empty_like(self.signals)
+        for i, (signal, y) in enumerate(zip(self.signals, values, strict=True)):
+            excess = (criterion.backup(signal, y) - y[criterion.places]) / criterion.unit
+            own = excess[chosen]
+            gains[i] = own[0]
+            if not np.ptp(own) <= _LEVEL * (1.0 + abs(gains[i])):
+                return None
+            advantages[i] = excess - own[criterion.places]
+        return Base(chosen, time, values, gains, levels, advantages, followed)
+
+    def worth(self, base: Base, prices: Floats) -> Floats:
+        """What the entries [N] gain over the base, of the reward and the priced margins."""
+        return base.advantages[0] + np.einsum("k,kn->n", prices, base.advantages[1:])
+
+    def upper(self, base: Base, prices: Floats, worth: Floats) -> float:
+        """The upper bound that the vectors of a base prove at `prices` [K]."""
+        value = float(base.levels[0] + np.sum(prices * base.levels[1:]))
+        return value + sum(max(float(worth[layer.entries].max()), 0.0) for layer in self.criterion.layers)
+
+    def value_function(self, base: Base, prices: Floats) -> Floats:
+        """The value [M] of the reward and the priced margins under a base."""
+        weights = np.append(1.0, prices)
+        y = np.einsum("k,km->m", weights, base.values)
+        return y + self.criterion.level(float(np.sum(weights * base.gains))) if self.criterion.own else y
+
+    def best_at(self, prices: Floats, base: Base, allowed: float, limits: Limits) -> Found:
+        """The policy that is best at `prices` [K], begun from a base."""
+        priced = self.signals[0] + np.einsum("k,kn->n", prices, self.signals[1:])
+        begin = self.criterion.expect(priced, base.chosen, self.value_function(base, prices))
+        return self.criterion.solve(priced, max(0.1 * allowed, _ROUNDING), begin, deadline=limits.deadline)
+
+    def _kept(self, base: Base, extras: Ints) -> tuple[Floats, Floats]:
+        """What the base has at the places of extras [J], and what one unit of each takes from it there, [J, J]."""
+        criterion, places = self.criterion, self.criterion.places[extras]
+        distinct, index = np.unique(places, return_inverse=True)
+        marks = np.zeros((len(distinct), criterion.n_entries))
+        marks[np.arange(len(distinct)), base.chosen[distinct]] = 1.0
+        # At once only where they share a factorisation that is not kept: they are long.
+        vectors = (
+            criterion.proof_vectors(base.followed, marks)
+            if criterion.mass_row
+            else np.vstack([criterion.proof_vectors(base.followed, mark[None, :]) for mark in marks])
+        )
+        taken = np.empty((len(distinct), len(extras)))
+        for row, mark, y in zip(taken, marks, vectors, strict=True):
+            here, there = (self._excess(mark, y, entries) for entries in (base.chosen[places], extras))
+            row[:] = here - there
+        return base.time[places], taken[index]
+
+    def _excess(self, signal: Floats, y: Floats, entries: Ints) -> Floats:
+        """signal - E y at some entries."""
+        criterion, n_pairs, result = self.criterion, self.criterion.pairs.n_pairs, np.empty(len(entries))
+        for j, entry in enumerate(entries):
+            layer, pair = criterion.layers[entry // n_pairs], int(entry % n_pairs)
+            ahead, row = 0.0, slice(layer.transition.indptr[pair], layer.transition.indptr[pair + 1])
+            if layer.next_places is not None:
+                ahead = float(np.sum(layer.transition.data[row] * y[layer.next_places][layer.transition.indices[row]]))
+            back = criterion.reach * criterion.unit * ahead - y[criterion.places[entry]]
+            result[j] = signal[entry] + back / criterion.unit
+        return result
+
+    # --- the linear program of small changes
+
+    def changed(
+        self, base: Base, prices: Floats, widths: Floats, aim: Floats
+    ) -> tuple[Ints, list[int], Floats, Floats] | None:
+        """The best small changes of a base at prices near `prices` [K]: entries [M], columns, the new prices, widths.
+
+        Entries are those of the next base. None when HiGHS finds no optimum.
+        """
+        for _ in range(8):
+            entries, worth = self._candidates(base, prices, widths)
+            step = self._corner(base, entries, prices, widths, aim)
+            if step is None or not step[1] or widths.max() > 1e3:
+                break
+            widths = _WIDEN * widths
+        if step is None:
+            return None
+        corner, _ = step
+        new = np.maximum(corner.duals[: self.size], 0.0)
+        chosen, columns = self._switched(base, entries, corner, prices, widths)
+        # Where the base hardly ever is, nothing can be told from values, and the best at the prices is as good as any.
+        if not self.criterion.mass_row:
+            worth = self.worth(base, new)
+            best = np.concatenate(
+                [self.criterion.pairs.best(worth[la.entries])[1] + la.entries.start for la in self.criterion.layers]
+            )
+            rare = (base.time * np.max(np.abs(base.advantages[:, best]), axis=0) <= _LEAST) & (worth[best] > _ROUNDING)
+            rare[self.criterion.places[[c for c in columns if c >= 0]]] = False
+            chosen = np.where(rare, best, chosen)
+        return chosen, columns, new, widths
+
+    def _candidates(self, base: Base, prices: Floats, widths: Floats) -> tuple[Ints, Floats]:
+        """Entries [J] that could pay at prices within the widths, and what they are worth at most, per unit of time."""
+        worth = self.worth(base, prices)
+        for width, advantage in zip(widths, base.advantages[1:], strict=True):
+            worth += width * np.abs(advantage)
+        near = np.flatnonzero(worth >= 0.0)
+        share = base.time[self.criterion.places[near]]
+        near = near[share * np.max(np.abs(base.advantages[:, near]), axis=0) > _LEAST]
+        near = near[base.chosen[self.criterion.places[near]] != near]
+        if len(near) > _MOST_CHANGES:
+            most = np.argsort(-base.time[self.criterion.places[near]] * worth[near], kind="stable")[:_MOST_CHANGES]
+            near = np.sort(near[most])
+        return near, worth
+
+    def _corner(self, base: Base, entries: Ints, prices: Floats, widths: Floats, aim: Floats) -> Any:
+        """The corner of the program, and whether better prices may lie outside the widths."""
+        size, places = self.size, self.criterion.places[entries]
+        effects = base.advantages[:, entries] * base.time[places]
+        missing = aim - base.levels[1:]
+        lowest, highest = np.maximum(prices - widths, 0.0), prices + widths
+        unit = max(float(np.abs(effects).max(initial=0.0)), 1e-3 * float(np.abs(missing).max(initial=0.0)), 1e-12)
+        # A row for each place with several changes. Then K columns of what is missing and K of what is to spare.
+        _, group, counts = np.unique(places, return_inverse=True, return_counts=True)
+        several = counts > 1
+        row = np.where(several, size + np.cumsum(several) - 1, -1)[group]
+        in_row, n_rows = row >= 0, size + int(several.sum())
+        lengths = np.concatenate([size + in_row, np.ones(2 * size, dtype=np.int64)])
+        starts = np.append(0, np.cumsum(lengths))
+        rows, values = np.empty(starts[-1], dtype=np.int64), np.empty(starts[-1])
+        for k in range(size):
+            at = starts[: len(entries)] + k
+            rows[at], values[at] = k, effects[1 + k] / unit
+        rows[starts[1 : len(entries) + 1][in_row] - 1], values[starts[1 : len(entries) + 1][in_row] - 1] = (
+            row[in_row],
+            1.0,
+        )
+        ends = starts[len(entries) : -1]
+        rows[ends], values[ends] = np.tile(np.arange(size), 2), np.repeat([1.0, -1.0], size)
+        free = np.full(n_rows - size, -INFINITE)
+        corner = least_corner(
+            Columns(starts, rows, values),
+            np.concatenate([-effects[0] / unit, highest, -lowest]),
+            np.append(missing / unit, free),
+            np.append(missing / unit, np.ones(n_rows - size)),
+            np.concatenate([np.where(in_row, INFINITE, 1.0), np.full(2 * size, INFINITE)]),
+        )
+        if corner is None:
+            return None
+        new = corner.duals[:size]
+        return corner, bool(np.any((new >= highest * (1.0 - 1e-12)) | ((new <= lowest) & (lowest > 0.0))))
+
+    def _switched(
+        self, base: Base, entries: Ints, corner: Any, prices: Floats, widths: Floats
+    ) -> tuple[Ints, list[int]]:
+        """The base [M] and the K columns that a corner of the program stands for.
+
+        At each place the basic one with the largest share becomes the base, the others become columns.
+        """
+        size, places, chosen = self.size, self.criterion.places[entries], base.chosen.copy()
+        shares, basic = corner.x[: len(entries)], corner.columns[: len(entries)]
+        _, group, counts = np.unique(places, return_inverse=True, return_counts=True)
+        row = size + np.cumsum(counts > 1) - 1
+        columns: list[int] = []
+        for g in np.unique(group[basic | (shares > 0.5)]):
+            here = np.flatnonzero(group == g) if counts[g] > 1 else np.flatnonzero(group == g)[:1]
+            place = int(places[here[0]])
+            own_is_basic = bool(corner.rows[row[g]]) if counts[g] > 1 else bool(basic[here[0]])
+            options = [(float(shares[j]), int(entries[j])) for j in here if basic[j] or shares[j] > 0.5]
+            if own_is_basic:
+                options.append((1.0 - float(shares[here].sum()), int(base.chosen[place])))
+            options.sort(key=lambda option: -option[0])
+            chosen[place] = options[0][1]
+            columns += [entry for _, entry in options[1:]]
+        lacking, spare = corner.columns[len(entries) : len(entries) + size], corner.columns[len(entries) + size :]
+        for k in range(size):
+            if lacking[k] or (spare[k] and prices[k] > widths[k]):
+                columns.append(-1 - size - k)
+            elif spare[k]:
+                columns.append(-1 - k)
+        return chosen, columns
+
+    # --- the dual simplex method, through the K x K system
+
+    def settle(
+        self, base: Base, columns: list[int], prices: Floats, aim: Floats, most: int, limits: Limits
+    ) -> tuple[Base, Vertex] | None:
+        """The vertex that a basis leads to within `most` pivots, and its base; None if that is none.
+
+        A column is an entry p >= 0; the slack of constraint k, -1 - k; or an artificial one, -1 - K - k, which keeps
+        price k at `prices` [K]. The basis is dual feasible where the base is best at its prices; pivots keep it so.
+        """
+        size, columns, left = self.size, list(columns), most
+        if len(columns) != size:
+            return None
+        eligible = self._eligible(base)
+        while not limits.over:
+            matrix, cost = np.zeros((size, size)), np.zeros(size)
+            for j, column in enumerate(columns):
+                if column >= 0:
+                    matrix[:, j], cost[j] = base.advantages[1:, column], base.advantages[0, column]
+                else:
+                    artificial, k = divmod(-1 - column, size)
+                    matrix[k, j], cost[j] = (1.0, -prices[k]) if artificial else (-1.0, 0.0)
+            try:
+                inverse = np.linalg.inv(matrix)
+            except np.linalg.LinAlgError:
+                return None
+            amounts, at = -inverse @ (base.levels[1:] - aim), -cost @ inverse
+            artificial = np.array([-1 - column >= size for column in columns], dtype=bool)
+            wrong = np.where(artificial, np.abs(amounts), -amounts)
+            if not np.all(np.isfinite(wrong)):
+                return None
+            if np.max(wrong, initial=0.0) <= _ROUNDING:
+                if left > 0 and (at_zero := self._without_artificial(base, columns, eligible, at, inverse)):
+                    left, columns = left - 1, at_zero
+                    continue
+                vertex, over = self._vertex(base, columns, np.maximum(amounts, 0.0), np.maximum(at, 0.0))
+                if over is None:
+                    return base, vertex
+                if left <= 0:
+                    return None
+                left -= 1
+                place = int(self.criterion.places[over])
+                columns[columns.index(over)] = int(base.chosen[place])
+                chosen = base.chosen.copy()
+                chosen[place] = over
+                again = self.evaluate(chosen, base)
+                if again is None:
+                    return None
+                base, eligible = again, self._eligible(again)
+                continue
+            if left <= 0:
+                return None
+            left -= 1
+            leaving = int(np.argmax(wrong))
+            entering = self._entering(base, columns, eligible, at, inverse[leaving], float(np.sign(amounts[leaving])))
+            if entering is None:
+                return None
+            columns[leaving] = entering
+        return None
+
+    def _without_artificial(
+        self, base: Base, columns: list[int], eligible: Ints, prices: Floats, inverse: Floats
+    ) -> list[int] | None:
+        """The columns with another in the place of an artificial one whose amount is zero; None where that cannot be."""
+        for j, column in enumerate(columns):
+            if -1 - column >= self.size:
+                for sign in (1.0, -1.0):
+                    entering = self._entering(base, columns, eligible, prices, inverse[j], sign)
+                    if entering is not None:
+                        return [*columns[:j], entering, *columns[j + 1 :]]
+        return None
+
+    def _eligible(self, base: Base) -> Ints:
+        """Entries that can enter a basis: those of which something can be told."""
+        sizes = np.max(np.abs(base.advantages[1:]), axis=0) * base.time[self.criterion.places]
+        sizes[base.chosen] = 0.0
+        return np.flatnonzero(sizes > _LEAST)
+
+    def _entering(
+        self, base: Base, columns: list[int], eligible: Ints, prices: Floats, row: Floats, sign: float
+    ) -> int | None:
+        """The column that enters for one that leaves with the `row` [K] of the inverse: by the ratio test."""
+        advantages = base.advantages[:, eligible]
+        pivots = sign * np.einsum("k,kj->j", row, advantages[1:])
+        largest = float(np.abs(row).max()) * np.max(np.abs(advantages[1:]), axis=0)
+        fine = pivots > 1e-11 * (1.0 + largest)
+        fine &= ~np.isin(eligible, columns)
+        best, entering = np.inf, None
+        if np.any(fine):
+            here, pivots = eligible[fine], pivots[fine]
+            worth = advantages[0, fine] + np.einsum("k,kj->j", prices, advantages[1:, fine])
+            ratios = np.maximum(-worth, 0.0) / pivots
+            best = float(ratios.min())
+            near = np.flatnonzero(ratios <= best + _ROUNDING)
+            entering = int(here[near[np.argmax(pivots[near])]])
+        for k in range(self.size):
+            pivot = -sign * row[k]
+            if -1 - k not in columns and pivot > _ROUNDING and max(prices[k], 0.0) / pivot < best:
+                best, entering = max(prices[k], 0.0) / pivot, -1 - k
+        return entering
+
+    def _vertex(
+        self, base: Base, columns: list[int], amounts: Floats, prices: Floats
+    ) -> tuple[Vertex, int | None]:
+        """The vertex of a basis with `amounts` [K] >= 0; and the first extra that leaves the base less than nothing."""
+        position = np.array([j for j, column in enumerate(columns) if column >= 0], dtype=np.int64)
+        extras = np.array([columns[j] for j in position], dtype=np.int64)
+        loose = [(-1 - column) % self.size for column in columns if column < 0]
+        binding = np.setdiff1d(np.arange(self.size), loose)
+        effects = base.advantages[:, extras]
+        shares = amounts[position]
+        kept, displaced = self._kept(base, extras) if len(extras) else (np.empty(0), np.empty((0, 0)))
+        kept = kept - np.sum(displaced * shares, axis=1)
+        vertex = Vertex(
+            chosen=base.chosen,
+            extras=extras,
+            places=self.criterion.places[extras],
+            binding=binding,
+            effects=effects,
+            displaced=displaced,
+            amounts=shares,
+            kept=kept,
+            levels=base.levels + np.sum(effects * shares, axis=1),
+            prices=prices,
+        )
+        over = np.flatnonzero(kept < 0.0)
+        return vertex, int(extras[over[0]]) if len(over) else None
