@@ -10,7 +10,7 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import Evaluation, values_of
-from inbounds.exact.mixture import OPTIMAL, Mixture, flat_margins
+from inbounds.exact.optimum import OPTIMAL, Optimum, flat_margins
 from inbounds.exact.reachable import well_scaled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
@@ -95,7 +95,7 @@ def policy_of(problem: CMDP, occupancy: Floats, prices: Floats, value_function: 
     return criterion.fill_in(taken, visited, criterion.greedy(priced, value_function))
 
 
-def assemble(problem: CMDP, found: Mixture, *, method: str) -> Solution:
+def assemble(problem: CMDP, found: Optimum, *, method: str) -> Solution:
     """The policy of a mixture, evaluated on the model."""
     criterion = criterion_of(problem)
     taken = policy_of(problem, found.occupancy, found.prices, found.value_function)

@@ -76,7 +76,7 @@ from inbounds.criteria.contract import DENSE_STATES, Followed
 from inbounds.criteria.evaluation import values_of
 from inbounds.errors import Infeasible, InvalidInput
 from inbounds.exact.feasibility import spare_occupancy
-from inbounds.exact.mixture import Mixture, flat_margins
+from inbounds.exact.optimum import Optimum, flat_margins
 from inbounds.exact.reachable import well_scaled
 from inbounds.exact.solution import Solution, policy_of
 from inbounds.inputs import float_array
@@ -199,7 +199,7 @@ def certify_infeasible(error: Infeasible, cmdp: CMDP, *, exact: bool = False) ->
     )
 
 
-def certified(cmdp: CMDP, found: Mixture, *, method: str, progress: ProofProgress | None = None) -> Solution:
+def certified(cmdp: CMDP, found: Optimum, *, method: str, progress: ProofProgress | None = None) -> Solution:
     """The solution of a problem whose best mixture is `found`, its policy proved to be in bounds, with the proof.
 
     At an optimum the margins of the constraints that bind are zero up to rounding, and half the time just below. So as
@@ -319,7 +319,7 @@ class _Safer(NamedTuple):
     room: float
 
 
-def _safer(cmdp: CMDP, found: Mixture) -> _Safer:
+def _safer(cmdp: CMDP, found: Optimum) -> _Safer:
     spare = spare_occupancy(cmdp, found, _ROOMY)
     if spare is None:
         return _Safer(found.occupancy, 0.0)
@@ -327,7 +327,7 @@ def _safer(cmdp: CMDP, found: Mixture) -> _Safer:
     return _Safer(spare, min(float(np.sum(spare * margin)) / scale for margin, scale in margins))
 
 
-def _followed(cmdp: CMDP, spent: Floats, found: Mixture) -> Followed:
+def _followed(cmdp: CMDP, spent: Floats, found: Optimum) -> Followed:
     """The policy of an occupancy [N], as it will be stored, with its time per place."""
     criterion = criterion_of(cmdp)
     taken = policy_of(cmdp, spent, found.prices, found.value_function)
