@@ -364,8 +364,11 @@ class Model:
         return added([(began << (unit - 2 * BITS), odd), (numerator, denominator * self.down)])
 
 
-def lower_bound(model, policy, value_at, vector):
-    """C1: what the signal, reward or margin `value_at(stage, pair)` is worth at least; in units of 2^-3222."""
+def lower_bound(model, policy, value_at, vector, members):
+    """C1: what the signal, reward or margin `value_at(stage, pair)` is worth at least; in units of 2^-3222.
+
+    The policy is one of so many `members` of a mixture, over which the widths of the sums add up.
+    """
     vector = vector + [0] * model.n_states
     least_of_stages, widths = [], 0
     for stage in range(model.stages):
@@ -389,7 +392,7 @@ def lower_bound(model, policy, value_at, vector):
             widest = max(widest, width)
         least_of_stages.append(least)
         widths += widest
-    require(model.horizon is None or widths <= WIDEST_SUM, "the sums of the rows of all stages are too wide")
+    require(widths * members <= WIDEST_SUM, "the sums of the rows of all stages are too wide")
     return model.bound(vector, least_of_stages, 3 * BITS)
 
 
@@ -410,16 +413,20 @@ def upper_bound(model, prices, vector, with_reward):
                 widest = max(widest, found[1].bit_length())
         most_of_stages.append(most)
         widths += widest
-    require(model.horizon is None or widths <= WIDEST_SUM, "the sums of the rows of all stages are too wide")
+    require(widths <= WIDEST_SUM, "the sums of the rows of all stages are too wide")
     return model.bound(vector, most_of_stages, 2 * BITS)
 
 
 # ---------------------------------------------------------------------------------------------------------- certificate
 
 COMMON = {"kind", "version", "model", "constraints", "statement", "arithmetic", "criterion", "seal"}
-OF_POLICY = {"policy", "margins_lower", "margin_vectors", "reward_lower", "reward_vector", "reward_upper", "prices"}
-OF_POLICY |= {"value_function", "methods", "confidence", "samples"}
-OF_INFEASIBLE = {"margin_upper", "prices", "value_function"}
+OF_BOTH = {"margins_lower", "margin_vectors", "reward_lower", "reward_upper", "prices", "value_function"}
+OF_BOTH |= {"methods", "confidence", "samples"}
+KEYS = {
+    "policy": COMMON | OF_BOTH | {"policy", "reward_vector"},
+    "mixture": COMMON | OF_BOTH | {"weights", "policies", "reward_vectors"},
+    "infeasible": COMMON | {"margin_upper", "prices", "value_function"},
+}
 
 
 def check(model_path, certificate_path):
@@ -439,9 +446,8 @@ def check(model_path, certificate_path):
     seal = hashlib.sha256(content[:-68]).hexdigest()
     require(content[-68:] == seal.encode() + b'"\n}\n', "the seal is not that of the file")
     statement = certificate.get("statement")
-    require(statement in ("policy", "infeasible"), "nothing is stated that could be checked")
-    keys = COMMON | (OF_POLICY if statement == "policy" else OF_INFEASIBLE)
-    require(certificate.keys() == keys, "the certificate has other keys")
+    require(type(statement) is str and statement in KEYS, "nothing is stated that could be checked")
+    require(certificate.keys() == KEYS[statement], "the certificate has other keys")
     require(certificate["seal"] == seal, "the seal is not the last entry")
     require(certificate["arithmetic"] in ("exact", "rounding-bounded"), "the certificate holds no proof")
     digest = hashlib.sha256(model_content).hexdigest()
@@ -464,9 +470,9 @@ def check(model_path, certificate_path):
             and constraint["sense"] == model.senses[position],
             "a constraint is not that of the model",
         )
-    if statement == "policy":
-        return check_policy(model, certificate)
-    return check_infeasible(model, certificate)
+    if statement == "infeasible":
+        return check_infeasible(model, certificate)
+    return check_values(model, certificate)
 
 
 def same_criterion(one, other):
@@ -478,41 +484,75 @@ def same_criterion(one, other):
     )
 
 
-def check_policy(model, certificate):
-    stages, pairs, states = model.stages, model.n_pairs, model.n_states
-    policy = numbers(certificate["policy"], stages * pairs, "the policy")
-    for stage in range(stages):
-        for state in range(states):
-            first, last = (stage * pairs + model.offsets[s] for s in (state, state + 1))
-            require_distribution(policy[first:last], f"the policy in state {state}")
+class Member:
+    """One policy of a mixture: how much it weighs, what it does, and the texts of its vectors."""
+
+    def __init__(self, model, weight, policy, margin_vectors, reward_vector):
+        self.weight = weight
+        self.policy = numbers(policy, model.stages * model.n_pairs, "a policy")
+        for stage in range(model.stages):
+            for state in range(model.n_states):
+                first, last = (stage * model.n_pairs + model.offsets[s] for s in (state, state + 1))
+                require_distribution(self.policy[first:last], f"a policy in state {state}")
+        right = isinstance(margin_vectors, list) and len(margin_vectors) == model.n_constraints
+        require(right, "there must be a vector for each margin")
+        size = model.stages * model.n_states
+        self.margin_vectors = [numbers(vector, size, "a margin vector") for vector in margin_vectors]
+        self.reward_vector = reward_vector
+
+
+def members_of(model, certificate):
+    """The policies whose values, weighted, are claimed: of a policy, itself."""
+    if certificate["statement"] == "policy":
+        return [Member(model, ONE, *(certificate[key] for key in ("policy", "margin_vectors", "reward_vector")))]
+    columns = [certificate[key] for key in ("policies", "margin_vectors", "reward_vectors")]
+    require(all(isinstance(column, list) for column in columns), "the policies of a mixture must be lists")
+    count = len(columns[0])
+    require(count > 0 and all(len(column) == count for column in columns), "a policy of the mixture lacks its vectors")
+    weights = numbers(certificate["weights"], count, "weights")
+    require_distribution(weights, "the weights")
+    return [Member(model, *member) for member in zip(weights, *columns, strict=True)]
+
+
+def mixed_bound(model, members, value_at, vectors):
+    """The weighted mean of what the vectors prove of each member; in units of 2^-3222."""
+    bounds = [
+        lower_bound(model, member.policy, value_at, vector, len(members))
+        for member, vector in zip(members, vectors, strict=True)
+    ]
+    weighted = [(member.weight * top, below) for member, (top, below) in zip(members, bounds, strict=True)]
+    numerator, denominator = added(weighted)
+    return numerator, denominator * sum(member.weight for member in members)
+
+
+def check_values(model, certificate):
+    stages, states = model.stages, model.n_states
+    members = members_of(model, certificate)
     methods = certificate["methods"]
     require(isinstance(methods, list) and len(methods) == model.n_constraints, "there must be a method for each margin")
     require(all(type(method) is str for method in methods), "a method is not text")
     require(type(certificate["confidence"]) in (int, Decimal), "the confidence is not a number")
     require(is_whole(certificate["samples"]), "samples is not a whole number")
     claims = numbers(certificate["margins_lower"], model.n_constraints, "margins_lower")
-    vectors = certificate["margin_vectors"]
-    require(isinstance(vectors, list) and len(vectors) == model.n_constraints, "there must be a vector for each margin")
-    vectors = [numbers(vector, stages * states, "a margin vector") for vector in vectors]
     require(all(claim >= 0 for claim in claims), "a margin is not claimed to be >= 0")
-    for k, (claim, vector, sense, bound) in enumerate(zip(claims, vectors, model.senses, model.bounds, strict=True)):
+    for k, (claim, sense, bound) in enumerate(zip(claims, model.senses, model.bounds, strict=True)):
 
         def signed_signal(stage, pair, k=k, sense=sense):
             return sense * model.signal_at(k, stage, pair)
 
-        proved = lower_bound(model, policy, signed_signal, vector)
+        proved = mixed_bound(model, members, signed_signal, [member.margin_vectors[k] for member in members])
         require(not smaller(proved, (claim + sense * bound << 2 * BITS, 1)), f"margin {model.names[k]!r} is not proved")
     proven = [f"every margin is at least what is claimed, {len(claims)} of {len(claims)}"]
     if certificate["reward_lower"] is not None:
         claim = number(certificate["reward_lower"], "reward_lower")
-        vector = numbers(certificate["reward_vector"], stages * states, "the reward vector")
-        proved = lower_bound(model, policy, model.reward_at, vector)
+        vectors = [numbers(member.reward_vector, stages * states, "a reward vector") for member in members]
+        proved = mixed_bound(model, members, model.reward_at, vectors)
         require(not smaller(proved, (claim << 2 * BITS, 1)), "the reward is not proved")
         proven.append("the reward is at least what is claimed")
     if certificate["reward_upper"] is not None:
         require_upper(model, certificate, number(certificate["reward_upper"], "reward_upper"), with_reward=True)
         proven.append("no policy in bounds has more reward than is claimed")
-    return ["the policy is in bounds", *proven]
+    return [f"the {certificate['statement']} is in bounds", *proven]
 
 
 def check_infeasible(model, certificate):

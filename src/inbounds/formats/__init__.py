@@ -20,6 +20,8 @@ The fields, for S states, n pairs and, if there is one, a horizon H:
     constraints                 a list of {"name": text, "signal": as the reward, "at_least" or "at_most": bound}
     discount, horizon, average  exactly one of the three; of a model, `criterion` is the dict of that one
     state_labels, action_labels, name
+
+A mixture of policies has a file of its own, .npz only: formats/mixtures.py.
 """
 
 from __future__ import annotations
@@ -29,10 +31,11 @@ from pathlib import Path
 from typing import Any
 
 from inbounds.errors import InvalidInput
-from inbounds.formats import npz, toml
+from inbounds.formats import mixtures, npz, toml
 from inbounds.formats.atomic import naming, replaced, require_regular
 
 FORMATS: dict[str, Any] = {".npz": npz, ".toml": toml}
+OF_MIXTURES: dict[str, Any] = {".npz": mixtures}
 
 
 def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -40,10 +43,7 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Their form has been checked; whether the numbers are a model is for the record to say.
     """
-    file, file_format = _recognised(path)
-    with naming(file, "read"):
-        require_regular(file)
-        return file_format.read(file)
+    return _read(path, FORMATS, "model")
 
 
 def write_model(model: Any, path: str | os.PathLike[str]) -> None:
@@ -52,21 +52,42 @@ def write_model(model: Any, path: str | os.PathLike[str]) -> None:
     The same model gives the same bytes. The file is written whole or not at all: when anything goes wrong, whatever
     was there before is still there.
     """
-    file, file_format = _recognised(path)
+    _write(model, path, FORMATS, "model")
+
+
+def read_mixture(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a file ``.npz`` has of a mixture of policies; ``ib.Mixture.load`` makes the mixture."""
+    return _read(path, OF_MIXTURES, "mixture")
+
+
+def write_mixture(mixture: Any, path: str | os.PathLike[str]) -> None:
+    """Write a mixture to a file ``.npz``, whole or not at all; the same as ``mixture.save(path)``."""
+    _write(mixture, path, OF_MIXTURES, "mixture")
+
+
+def _read(path: str | os.PathLike[str], formats: dict[str, Any], what: str) -> Any:
+    file, file_format = _recognised(path, formats, what)
+    with naming(file, "read"):
+        require_regular(file)
+        return file_format.read(file)
+
+
+def _write(record: Any, path: str | os.PathLike[str], formats: dict[str, Any], what: str) -> None:
+    file, file_format = _recognised(path, formats, what)
     with naming(file, "written"), replaced(file) as stream:
-        file_format.write(model, stream)
+        file_format.write(record, stream)
 
 
-def _recognised(path: str | os.PathLike[str]) -> tuple[Path, Any]:
+def _recognised(path: str | os.PathLike[str], formats: dict[str, Any], what: str) -> tuple[Path, Any]:
     try:
         file = Path(path)
     except TypeError as error:
-        raise InvalidInput(f"the path of a model must be text or a Path, found {path!r}") from error
+        raise InvalidInput(f"the path of a {what} must be text or a Path, found {path!r}") from error
     if "\0" in str(file):
-        raise InvalidInput(f"the path of a model must not contain a null character, found {str(file)!r}")
-    file_format = FORMATS.get(file.suffix.lower())
+        raise InvalidInput(f"the path of a {what} must not contain a null character, found {str(file)!r}")
+    file_format = formats.get(file.suffix.lower())
     if file_format is None:
         raise InvalidInput(
-            f"{file}: the suffix {file.suffix!r} is not a model format; it must be {' or '.join(FORMATS)}"
+            f"{file}: the suffix {file.suffix!r} is not a {what} format; it must be {' or '.join(formats)}"
         )
     return file, file_format

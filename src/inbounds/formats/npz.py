@@ -49,7 +49,9 @@ VERSION = 2
 
 BYTES, WHOLE, DOUBLES = "|u1", "<i8 <i4 |i1", "<f8"
 
-LAYOUT: dict[str, tuple[str, ...]] = {  # name: accepted types; shape; the other shape, where it depends on the stage
+Layout = dict[str, tuple[str, ...]]  # name: accepted types; shape; the other shape, where it depends on the stage
+
+LAYOUT: Layout = {
     "header": (BYTES, "b"),
     "offsets": (WHOLE, "S+1"),
     "actions": (WHOLE, "n"),
@@ -132,7 +134,7 @@ def _arrays(model: Any) -> dict[str, Any]:
     }
     indptr, indices, probabilities = _stacked(transitions_once(model.transition))
     return {
-        "header": np.frombuffer(json.dumps(_checked(header, "the criterion")).encode("ascii"), dtype=np.uint8),
+        "header": written_header(_checked(header, "the criterion")),
         "offsets": model.offsets.astype(np.int64, copy=False),
         "actions": model.actions.astype(np.int64, copy=False),
         "indptr": indptr,
@@ -174,26 +176,19 @@ def _npy(array: Any) -> tuple[bytes, memoryview]:
 
 def read(path: Path) -> dict[str, Any]:
     """The fields of the model in the file at `path`; messages do not name the file."""
-    arrays = {name: _array(name, content) for name, content in _members(path).items()}
+    arrays = unpacked(path, LAYOUT, "a model")
     header = _header(arrays["header"])
     n_states, n_pairs, n_constraints = (arrays[name].size for name in ("initial", "actions", "bounds"))
     n_entries, horizon = arrays["probabilities"].size, header["criterion"].get("horizon")
     sizes = {"b": arrays["header"].size, "S": n_states, "S+1": n_states + 1, "n": n_pairs, "n+1": n_pairs + 1}
     sizes |= {"K": n_constraints, "m": n_entries, "H": horizon, "H*n+1": (horizon or 0) * n_pairs + 1}
-    for name, (_, *shapes) in LAYOUT.items():
-        allowed = shapes if horizon is not None else shapes[:1]
-        expected = [tuple(sizes[symbol] for symbol in shape.split()) for shape in allowed]
-        if arrays[name].shape not in expected:
-            wanted = (f"[{', '.join(s.split())}] = {sized}" for s, sized in zip(allowed, expected, strict=True))
-            raise InvalidInput(
-                f"member {name!r} must have the shape {' or '.join(wanted)}, found {arrays[name].shape} "
-                f"(S, n, K and m are the sizes of initial, actions, bounds and probabilities, H is the horizon)"
-            )
+    meaning = "S, n, K and m are the sizes of initial, actions, bounds and probabilities, H is the horizon"
+    require_shapes(arrays, LAYOUT, sizes, meaning)
     offsets, indptr, indices, senses = (arrays[name] for name in ("offsets", "indptr", "indices", "senses"))
     if n_pairs == 0:
         raise InvalidInput("there are no pairs; a model needs one for each action of each state")
-    _require_partition(offsets, n_pairs, "offsets")
-    _require_partition(indptr, n_entries, "indptr")
+    require_partition(offsets, n_pairs, "offsets")
+    require_partition(indptr, n_entries, "indptr")
     if indices.size and not (indices.min() >= 0 and indices.max() < n_states):
         raise InvalidInput(f"member 'indices' must hold states 0..{n_states - 1}, found others")
     if not set(senses.tolist()) <= {1, -1}:
@@ -221,7 +216,22 @@ def read(path: Path) -> dict[str, Any]:
     }
 
 
-def _require_partition(bounds: Ints, total: int, name: str) -> None:
+def require_shapes(arrays: dict[str, Any], layout: Layout, sizes: dict[str, Any], meaning: str) -> None:
+    """That every array has a shape of its layout, whose letters stand for `sizes`; `meaning` says how they are known.
+
+    The second shape of an array is for when there are stages, ``sizes["H"]`` of them.
+    """
+    for name, (_, *shapes) in layout.items():
+        allowed = shapes if sizes["H"] is not None else shapes[:1]
+        expected = [tuple(sizes[symbol] for symbol in shape.split()) for shape in allowed]
+        if arrays[name].shape not in expected:
+            wanted = (f"[{', '.join(s.split())}] = {sized}" for s, sized in zip(allowed, expected, strict=True))
+            raise InvalidInput(
+                f"member {name!r} must have the shape {' or '.join(wanted)}, found {arrays[name].shape} ({meaning})"
+            )
+
+
+def require_partition(bounds: Ints, total: int, name: str) -> None:
     """That `bounds` rises from 0 to `total`; compared, not subtracted, so that nothing can overflow."""
     if bounds[0] != 0 or bounds[-1] != total or np.any(bounds[:-1] > bounds[1:]):
         raise InvalidInput(f"member {name!r} must rise from 0 to {total} and never fall")
@@ -230,17 +240,28 @@ def _require_partition(bounds: Ints, total: int, name: str) -> None:
 # --- the header ---
 
 
-def _header(content: Any) -> dict[str, Any]:
+def written_header(header: dict[str, Any]) -> Any:
+    """The header as the bytes of its array."""
+    return np.frombuffer(json.dumps(header).encode("ascii"), dtype=np.uint8)
+
+
+def read_header(content: Any, kind: str, version: int, *others: str) -> dict[str, Any]:
+    """The JSON object in a header, with its kind and its version and all the `others` as keys."""
     try:
         header = json.loads(content.tobytes().decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the header is not JSON text in UTF-8 ({error})") from error
-    wanted = ("kind", "version", "name", "criterion", "constraints", "states", "actions")
+    wanted = ("kind", "version", *others)
     if not isinstance(header, dict) or "kind" not in header or "version" not in header:
         raise InvalidInput("the header must be a JSON object with at least kind and version")
-    require_kind(header["kind"], header["version"], VERSION)
+    require_kind(header["kind"], header["version"], version, kind)
     if set(header) != set(wanted):
         raise InvalidInput(f"the header must have the keys {', '.join(wanted)}, found {shown(list(header))}")
+    return header
+
+
+def _header(content: Any) -> dict[str, Any]:
+    header = read_header(content, KIND, VERSION, "name", "criterion", "constraints", "states", "actions")
     if not isinstance(header["constraints"], list):
         raise InvalidInput("the constraints in the header must be a list of names")
     return _checked(header, "the criterion in the header")
@@ -252,12 +273,12 @@ def _checked(header: dict[str, Any], criterion: str) -> dict[str, Any]:
         "name": text(header["name"], "the name of the model"),
         "criterion": criterion_in_file(header["criterion"], criterion),  # json writes a double so that it reads back
         "constraints": [text(name, "the name of a constraint") for name in header["constraints"]],
-        "states": _labels(header["states"], "state"),
-        "actions": _labels(header["actions"], "action"),
+        "states": labels_in_file(header["states"], "state"),
+        "actions": labels_in_file(header["actions"], "action"),
     }
 
 
-def _labels(labels: Any, what: str) -> tuple[Any, ...] | None:
+def labels_in_file(labels: Any, what: str) -> tuple[Any, ...] | None:
     if labels is None:
         return None
     if not isinstance(labels, tuple | list):
@@ -268,8 +289,13 @@ def _labels(labels: Any, what: str) -> tuple[Any, ...] | None:
 # --- the members of the zip ---
 
 
-def _members(path: Path) -> dict[str, bytes]:
-    """The content of every member of `LAYOUT`, its checksum verified."""
+def unpacked(path: Path, layout: Layout, what: str) -> dict[str, Any]:
+    """The arrays of a file, those of its `layout` and no others; `what` is in it."""
+    return {name: _array(name, content, layout[name]) for name, content in _members(path, layout, what).items()}
+
+
+def _members(path: Path, layout: Layout, what: str) -> dict[str, bytes]:
+    """The content of every member of a layout, its checksum verified."""
     with open(path, "rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         if size == 0:
@@ -277,7 +303,7 @@ def _members(path: Path) -> dict[str, bytes]:
         try:
             with zipfile.ZipFile(stream) as archive:
                 members = archive.infolist()
-                _require_members([member.filename for member in members])
+                _require_members([member.filename for member in members], layout, what)
                 for member in members:
                     if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
                         raise InvalidInput(
@@ -327,14 +353,14 @@ _UNREADABLE = 1 | 8  # flags of a member: encrypted; sizes that stand after it
 _ZIP_ERRORS = (zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, OverflowError, struct.error, zlib.error)
 
 
-def _require_members(found: list[str]) -> None:
-    wanted = [f"{name}.npy" for name in LAYOUT]
+def _require_members(found: list[str], layout: Layout, what: str) -> None:
+    wanted = [f"{name}.npy" for name in layout]
     for name in wanted:
         if name not in found:
-            raise InvalidInput(f"has no member {name!r}; a model has the members {', '.join(wanted)}")
+            raise InvalidInput(f"has no member {name!r}; {what} has the members {', '.join(wanted)}")
     for name in found:
         if name not in wanted:
-            raise InvalidInput(f"has a member {shown(name)}; a model has only the members {', '.join(wanted)}")
+            raise InvalidInput(f"has a member {shown(name)}; {what} has only the members {', '.join(wanted)}")
     if len(found) != len(wanted):
         raise InvalidInput("has the same member twice")
 
@@ -345,9 +371,9 @@ _ARRAY_HEADER = re.compile(
 )
 
 
-def _array(name: str, content: bytes) -> Any:
-    """The array in a .npy member, a view of its bytes."""
-    types, *shapes = LAYOUT[name]
+def _array(name: str, content: bytes, described: tuple[str, ...]) -> Any:
+    """The array in a .npy member, a view of its bytes; it is as a layout has it `described`."""
+    types, *shapes = described
     accepted = types.split()
     length_bytes = {b"\x01": 2, b"\x02": 4, b"\x03": 4}.get(content[6:7])
     if content[:6] != b"\x93NUMPY" or length_bytes is None:

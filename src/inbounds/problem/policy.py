@@ -126,6 +126,11 @@ class Policy:
         return cls(pairs, np.where(visited, mass / np.where(visited, by_state[..., pairs.states], 1.0), fallback))
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the probabilities: (n,), or (H, n) with a finite horizon."""
+        return self.probabilities.shape
+
+    @property
     def horizon(self) -> int | None:
         """The number of stages, or None for a stationary policy."""
         return len(self.probabilities) if self.probabilities.ndim == 2 else None
@@ -174,7 +179,8 @@ def for_problem(problem: Any, policy: Policy) -> Policy:
     are not the same. With a horizon, a stationary policy acts alike at every stage.
     """
     if not isinstance(policy, Policy):
-        raise InvalidInput(f"a policy must be an ib.Policy, found {type(policy).__name__}")
+        instead = getattr(type(policy), "instead", "")  # of a mixture
+        raise InvalidInput(f"a policy must be an ib.Policy, found {type(policy).__name__}{instead}")
     own, wanted = policy.probabilities, problem.shape
     order = _order(problem, policy)
     if own.shape not in (wanted, wanted[-1:]):

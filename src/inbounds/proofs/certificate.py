@@ -57,10 +57,36 @@ class Proof:
     value_function: Floats | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class MixtureProof:
+    """The vectors that prove a certificate of a mixture: those of each of its policies, and what they weigh.
+
+    Attributes
+    ----------
+    weights : array [J]
+        The probability of each policy, divided by their exact sum.
+    members : tuple of J Proof
+        Of the values of each policy; what they claim, added up with the weights, is what the mixture is worth.
+    prices : array [K], optional
+    value_function : array [M], optional
+        Together they prove that no policy in bounds has more reward than `Certificate.reward_upper`.
+    """
+
+    weights: Floats
+    members: tuple[Proof, ...]
+    prices: Floats | None = None
+    value_function: Floats | None = None
+
+    @property
+    def criterion(self) -> dict[str, Any]:
+        return self.members[0].criterion
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
-    """What is known of the values of one policy, and how; values are as the criterion of the model has them.
+    """What is known of the values of one policy, or of one mixture of policies, and how.
 
+    Values are as the criterion of the model has them.
     ``print(certificate)`` shows it as a table with one line of verdict.
 
     Attributes
@@ -82,7 +108,7 @@ class Certificate:
         The probability with which all of it holds at once; 1 for proofs.
     samples : int
         Transitions drawn; 0 for proofs.
-    proof : Proof, optional
+    proof : Proof or MixtureProof, optional
         What a checker needs, when there is a proof.
     model : CMDP or str, optional
         The model that the proof is about; of a certificate from a file, the SHA-256 of the model's .npz file.
@@ -99,7 +125,7 @@ class Certificate:
     reward_upper: float = math.inf
     confidence: float = 1.0
     samples: int = 0
-    proof: Proof | None = None
+    proof: Proof | MixtureProof | None = None
     model: CMDP | str | None = None
     paused: Any = None
 

@@ -23,9 +23,12 @@ from inbounds.formats.atomic import naming, replaced, require_regular
 from inbounds.formats.criterion import criterion_in_file
 from inbounds.formats.labels import shown
 from inbounds.problem.constraint import Constraint
-from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, Proof
+from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, MixtureProof, Proof
 
 KIND, VERSION = "inbounds certificate", 3
+
+MEMBERS = {"policy": "policies", "margin_vectors": "margin_vectors", "reward_vector": "reward_vectors"}
+"""The entries of a policy, and what those of all policies of a mixture are called."""
 
 _AFTER_SEAL = '"\n}\n'
 
@@ -59,7 +62,7 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
     else:
         proof = certificate.proof
         content = {
-            "statement": "policy",
+            "statement": "mixture" if isinstance(proof, MixtureProof) else "policy",
             "arithmetic": certificate.kind,
             "confidence": certificate.confidence,
             "samples": certificate.samples,
@@ -68,9 +71,7 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
             "reward_lower": _hex(certificate.reward_lower),
             "reward_upper": _hex(certificate.reward_upper),
             "criterion": proof and _written_criterion(proof.criterion),
-            "policy": proof and _hexes(proof.probabilities),
-            "margin_vectors": proof and [_hexes(vector) for vector in proof.margin_vectors],
-            "reward_vector": proof and _hexes(proof.reward_vector),
+            **(_written_members(proof) if isinstance(proof, MixtureProof) else _written_member(proof)),
             "prices": proof and _hexes(proof.prices),
             "value_function": proof and _hexes(proof.value_function),
         }
@@ -86,6 +87,22 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
     document = {"kind": KIND, "version": VERSION, "model": model, "constraints": constraints} | content
     with naming(path, "written"), replaced(Path(path)) as stream:
         stream.write(sealed(document))
+
+
+def _written_member(proof: Proof | None) -> dict[str, Any]:
+    """A policy, and the vectors of its values."""
+    return {
+        "policy": proof and _hexes(proof.probabilities),
+        "margin_vectors": proof and [_hexes(vector) for vector in proof.margin_vectors],
+        "reward_vector": proof and _hexes(proof.reward_vector),
+    }
+
+
+def _written_members(proof: MixtureProof) -> dict[str, Any]:
+    """The same of every policy of a mixture, each under the plural of its name."""
+    members = [_written_member(member) for member in proof.members]
+    listed = {plural: [member[name] for member in members] for name, plural in MEMBERS.items()}
+    return {"weights": _hexes(proof.weights), **listed}
 
 
 def sealed(document: dict[str, Any]) -> bytes:
@@ -161,12 +178,17 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
             criterion=_criterion(document["criterion"]),
             **common,
         )
-    if document["statement"] != "policy":
-        raise ValueError("the statement is neither 'policy' nor 'infeasible'")
+    if document["statement"] not in ("policy", "mixture"):
+        raise ValueError("the statement is none of 'policy', 'mixture' and 'infeasible'")
     margins = _vector(document["margins_lower"], n_constraints)
     methods = tuple(_text(method) for method in document["methods"])
     if len(methods) != n_constraints:
         raise ValueError(f"methods must have {n_constraints} entries")
+    proof: Proof | MixtureProof | None = None
+    if document["statement"] == "mixture":
+        proof = _mixture_proof(document, n_constraints)
+    elif document["policy"] is not None:
+        proof = _proof(document, n_constraints)
     return Certificate(
         in_bounds=bool(np.all(margins >= 0.0)),
         margins_lower=margins,
@@ -175,9 +197,22 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
         reward_upper=_number(document["reward_upper"], math.inf),
         confidence=float(document["confidence"]),
         samples=int(document["samples"]),
-        proof=_proof(document, n_constraints) if document["policy"] is not None else None,
+        proof=proof,
         **common,
     )
+
+
+def _mixture_proof(document: Any, n_constraints: int) -> MixtureProof:
+    weights = _vector(document["weights"])
+    listed = [document[plural] for plural in MEMBERS.values()]
+    if len(weights) == 0 or any(len(entries) != len(weights) for entries in listed):
+        raise ValueError("a mixture must have a policy, and vectors, for each of its weights")
+    unpriced = {"criterion": document["criterion"], "prices": None}
+    members = [
+        _proof(unpriced | dict(zip(MEMBERS, entries, strict=True)), n_constraints)
+        for entries in zip(*listed, strict=True)
+    ]
+    return MixtureProof(weights, tuple(members), *_priced(document, n_constraints, len(members[0].reward_vector)))
 
 
 def _proof(document: Any, n_constraints: int) -> Proof:
@@ -186,15 +221,20 @@ def _proof(document: Any, n_constraints: int) -> Proof:
     rows = [_vector(row, length) for row in document["margin_vectors"]]
     if len(rows) != n_constraints:
         raise ValueError(f"margin_vectors must have {n_constraints} entries")
-    priced = document["prices"] is not None
     return Proof(
-        criterion=_criterion(document["criterion"]),
-        probabilities=_vector(document["policy"]),
-        margin_vectors=freeze(np.array(rows).reshape(n_constraints, length)),
-        reward_vector=reward_vector,
-        prices=_vector(document["prices"], n_constraints) if priced else None,
-        value_function=_vector(document["value_function"], length) if priced else None,
+        _criterion(document["criterion"]),
+        _vector(document["policy"]),
+        freeze(np.array(rows).reshape(n_constraints, length)),
+        reward_vector,
+        *_priced(document, n_constraints, length),
     )
+
+
+def _priced(document: Any, n_constraints: int, length: int) -> tuple[Floats | None, Floats | None]:
+    """The prices and the value function, where a bound on the optimum is claimed."""
+    if document["prices"] is None:
+        return None, None
+    return _vector(document["prices"], n_constraints), _vector(document["value_function"], length)
 
 
 def _written_criterion(criterion: dict[str, Any]) -> dict[str, Any]:

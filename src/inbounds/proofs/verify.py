@@ -29,7 +29,10 @@ must be at least the claimed lower bound, which for margins must be >= 0. If it 
 
     J(reward) in bounds  <=  start <rho, V> + sum over stages of max_(s,a) (reward + u . margins - E V)(s, a)     (C2)
 
-must be at most the claimed upper bound. "infeasible": no policy is in bounds; (C2) without the reward is below 0 (C3).
+must be at most the claimed upper bound. "mixture": one of several policies is drawn at the start, by their weights
+divided by their exact sum, and kept to. J of a mixture is the weighted mean of theirs, which with vectors of its own
+for each policy is at least the weighted mean of the bounds (C1); the rest is as for a policy. "infeasible": no policy
+is in bounds; (C2) without the reward is below 0 (C3).
 
 A fraction is a pair (numerator, denominator). Numbers are multiples of one power of two each, hence integers; only the
 sums of probabilities remain as denominators, odd numbers after their powers of two are taken out. Integers stay short:
@@ -59,14 +62,15 @@ LAYOUT = {  # of the model file; name: accepted types; shape; the other shape, w
 CODES = {"<f8": "d", "<i8": "q", "<i4": "i", "|i1": "b", "|u1": "B"}  # of the module struct
 HEADER = "kind version name criterion constraints states actions"  # the keys of the model's header
 COMMON = "kind version model statement arithmetic criterion constraints seal prices value_function"
+CLAIMED = "margins_lower margin_vectors reward_lower reward_upper methods confidence samples"
 KEYS = {  # of a certificate, by its statement
-    "policy": f"{COMMON} policy margins_lower margin_vectors reward_lower reward_vector reward_upper "
-    "methods confidence samples",
+    "policy": f"{COMMON} {CLAIMED} policy reward_vector",
+    "mixture": f"{COMMON} {CLAIMED} weights policies reward_vectors",
     "infeasible": f"{COMMON} margin_upper",
 }
 ANOTHER = 'the model file is not the one it is about (SHA-256 differs); make that by ib.load("m.toml").save("m.npz")'
 LONGEST = 10**5  # stages
-WIDEST = {"state": 2**15, "horizon": 2**22}  # bits of the denominator of a state, and of the sum over all stages
+WIDEST = {"state": 2**15, "sum": 2**22}  # bits of the denominator of a state, and of the sum over stages and policies
 
 Ratio = tuple[int, int]
 Progress = Callable[[int, int], object]
@@ -108,8 +112,8 @@ class Model(NamedTuple):
     step: Callable[[int], None]  # to be called with a number of pairs that were looked at
 
 
-def bound(model: Model, gain: list[int], y: list[int], policy: list[Shares] | None) -> Ratio:
-    """(C1), what a vector y proves about the value of `gain` under a policy; or, without a policy, (C2)."""
+def bound(model: Model, gain: list[int], y: list[int], policy: list[Shares] | None, of: int = 1) -> Ratio:
+    """(C1), what a vector y proves about the value of `gain` under a policy, one `of` several; or, without, (C2)."""
     (own, start, up, down), rows, n_states, n_pairs = model.weights, model.rows, len(model.pairs), model.pairs[-1].stop
     twos, policy_twos = model.twos, max((chosen.twos for chosen in policy or ()), default=0)
     extremes, widths = list[Ratio](), 0
@@ -144,7 +148,7 @@ def bound(model: Model, gain: list[int], y: list[int], policy: list[Shares] | No
             model.step(len(pairs))
         extremes.append(extreme or (0, 1))
         widths += widest
-    require("horizon" not in model.criterion or widths <= WIDEST["horizon"], f"too many bits are needed: {widths:,}")
+    require(widths * of <= WIDEST["sum"], f"too many bits are needed: {widths:,}")
     numerator, denominator = total(extremes)
     at_start = start * sum(map(mul, model.initial.weights, y))
     return total([(at_start, model.initial.total), (numerator, denominator * down << twos + policy_twos)])
@@ -200,9 +204,11 @@ def check(model: Model, claim: Any) -> list[str]:
     def vector(name: str) -> list[float]:
         return doubles(claim[name], model.stages * n_states)
 
-    def lower(what: str, gain: Sequence[float], y: list[float], offset: float, claimed: float) -> None:
-        unit, (m, integers) = whole(gain, y)
-        proved = total([over(bound(model, m, integers, policy), unit), offset.as_integer_ratio()])
+    def lower(what: str, gain: Sequence[float], ys: list[list[float]], offset: float, claimed: float) -> None:
+        unit, (m, *integers) = whole(gain, *ys)
+        found = [bound(model, m, y, policy, of=len(ys)) for y, policy in zip(integers, policies, strict=True)]
+        mixed = total((w * a, b * unit * coin.total) for w, (a, b) in zip(coin.weights, found, strict=True))
+        proved = total([mixed, offset.as_integer_ratio()])
         require(not less(proved, claimed.as_integer_ratio()), f"{what} is only proved to be >= {near(proved)}")
         lines.append(f"{what} is >= {claimed!r}")
 
@@ -229,22 +235,35 @@ def check(model: Model, claim: Any) -> list[str]:
     )
     numbers = type(claim["confidence"]) in (int, float) and type(claim["samples"]) is int
     require(numbers, "confidence or samples is not a number")
-    chosen = doubles(claim["policy"], model.stages * n_pairs)
+    if claim["statement"] == "policy":  # a mixture of one
+        weights, listed = [1.0], [[claim[key]] for key in ("policy", "margin_vectors", "reward_vector")]
+    else:
+        listed = [claim[key] for key in ("policies", "margin_vectors", "reward_vectors")]
+        several = all(isinstance(entries, list) and len(entries) == len(listed[0]) > 0 for entries in listed)
+        require(several, "the mixture does not have vectors for each of its policies")
+        weights = doubles(claim["weights"], len(listed[0]))
+    coin, (rules, margin_vectors, reward_vectors) = shares(weights, "the mixture"), listed
+    n_entries, n_places = model.stages * n_pairs, model.stages * n_states
     rows = [(h * n_pairs + p.start, h * n_pairs + p.stop) for h in range(model.stages) for p in model.pairs]
-    policy = [shares(chosen[first:last], "the policy") for first, last in rows]
-    margins, vectors = doubles(claim["margins_lower"], K), claim["margin_vectors"]
+    policies = []
+    for rule in rules:
+        chosen = doubles(rule, n_entries)
+        policies.append([shares(chosen[first:last], "the policy") for first, last in rows])
+    margins = doubles(claim["margins_lower"], K)
     require(all(margin >= 0 for margin in margins), "a margin is only claimed to be at least a negative number")
-    require(isinstance(vectors, list) and len(vectors) == K, "there is not one vector for each margin")
-    for name, b, sense, signal, texts, claimed in zip(
-        names, bounds, senses, model.signals, vectors, margins, strict=True
+    one_each = all(isinstance(vectors, list) and len(vectors) == K for vectors in margin_vectors)
+    require(one_each, "there is not one vector for each margin")
+    for k, (name, b, sense, signal, claimed) in enumerate(
+        zip(names, bounds, senses, model.signals, margins, strict=True)
     ):
-        y = doubles(texts, model.stages * n_states)
-        lower(f"the margin of {name!r}", [sense * x for x in signal], y, -sense * b, claimed)
+        ys = [doubles(vectors[k], n_places) for vectors in margin_vectors]
+        lower(f"the margin of {name!r}", [sense * x for x in signal], ys, -sense * b, claimed)
     if claim["reward_lower"] is not None:
-        lower("the reward", model.reward, vector("reward_vector"), 0.0, double(claim["reward_lower"]))
+        ys = [doubles(y, n_places) for y in reward_vectors]
+        lower("the reward", model.reward, ys, 0.0, double(claim["reward_lower"]))
     if claim["reward_upper"] is not None:
         upper("the reward of any policy in bounds is", double(claim["reward_upper"]), 1)
-    return ["the policy is in bounds", *lines]
+    return [f"the {claim['statement']} is in bounds", *lines]
 
 
 def over(ratio: Ratio, unit: int) -> Ratio:
@@ -327,8 +346,9 @@ def built(arrays: dict[str, tuple[list[int], Any]], claim: Any, progress: Progre
     require(set(a["senses"]) <= {1, -1} and min(a["actions"]) >= 0, "a sense or an action is wrong")
     step = len(a["signals"]) // K if K else 0
     p, next_states = a["probabilities"], a["indices"]
-    claimed = [claim.get(key) is not None for key in ("policy", "reward_lower", "reward_upper", "margin_upper")]
-    n_bounds = sum(map(mul, claimed, (K, 1, 1, 1)))
+    several = len(rules) if isinstance(rules := claim.get("policies"), list) else 1
+    claimed = [claim.get(key) is not None for key in ("margins_lower", "reward_lower", "reward_upper", "margin_upper")]
+    n_bounds = sum(map(mul, claimed, (K * several, several, 1, 1)))
     rows, counted = list[tuple[Sequence[int], Shares]](), counter(progress, len(entries) + n_bounds * H * n)
     for e in entries:
         rows.append((next_states[e.start : e.stop], shares(p[e.start : e.stop], "the model")))
@@ -438,7 +458,7 @@ def verify(model_path: str, certificate_path: str, progress: Progress | None = N
         seal = sha256(certificate[:-68]).hexdigest()
         require(certificate[-68:] == f'{seal}"\n}}\n'.encode(), "the certificate is damaged or edited: wrong seal")
         statement = str(claim.get("statement"))
-        require(statement in KEYS, "the statement is neither 'policy' nor 'infeasible'")
+        require(statement in KEYS, "the statement is none of 'policy', 'mixture', 'infeasible'")
         require(set(claim) == set(KEYS[statement].split()), "it has other entries than a certificate")
         require(claim["seal"] == seal, "the certificate is damaged or edited: its seal is not the last entry")
         require(claim["arithmetic"] in ("exact", "rounding-bounded"), "it rests on samples: there is no proof to check")
