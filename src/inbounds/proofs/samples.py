@@ -26,7 +26,18 @@ from inbounds.problem.draws import World, fitted
 from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, attach, kept, seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
-from inbounds.proofs.betting import Fortune, Stakes, bet_on, look, make_stakes, new_fortune
+from inbounds.proofs.betting import (
+    Book,
+    Fortune,
+    Stakes,
+    bet_on,
+    look,
+    make_stakes,
+    new_book,
+    new_fortune,
+    raise_bounds,
+    variance_so_far,
+)
 from inbounds.proofs.certificate import Certificate
 from inbounds.proofs.evidence import Counted, Evidence, Log, counted, new_log
 from inbounds.proofs.walks import (
@@ -97,11 +108,13 @@ def certify_by_samples(
 
 
 class Bets(NamedTuple):
-    """A proof under way: how it bets, what that came to, and the samples drawn; the last two are changed in place."""
+    """A proof under way: how it bets, what that came to, the bets and the samples drawn; all but the first change."""
 
     stakes: Stakes
     fortune: Fortune
+    book: Book
     log: Log
+    low: Floats  # [K + 1], what values are at least by the ranges alone
 
 
 @dataclass(frozen=True)
@@ -113,33 +126,76 @@ class Proved:
     samples: int
     in_bounds: bool
     seen: Counted  # the samples, if a log had room for them
+    variances: Floats  # [K + 1], of a bet, as expected and seen
+    least_capital: float = 1.0  # of a margin, at most 1: what a failed proof keeps
+    bets: Played | None = None
+
+
+class Played(NamedTuple):
+    """Bets that are over, for whoever wants to go through them again."""
+
+    stakes: Stakes
+    book: Book
+    low: Floats  # [K + 1]
 
 
 def prove(
-    policy: Policy, simulator: Simulator, guess: Guess, alpha: float, samples: int, draws: Draws, room: int = 0
+    policy: Policy,
+    simulator: Simulator,
+    guess: Guess,
+    alpha: float,
+    samples: int,
+    draws: Draws,
+    room: int = 0,
+    *,
+    level: float | None = None,
+    aim: int | None = None,
 ) -> Proved:
-    """Lower bounds that all hold with probability 1 - `alpha`, given everything that happened before.
+    """Whether the policy is in bounds but for a probability `level`, and lower bounds at once but for `alpha`.
 
-    The first `room` of the samples are noted, for evidence.
+    Given everything that happened before, that is. The first `room` of the samples are noted, for evidence. With an
+    `aim` bets are placed so as to be settled by so many samples; the proof is given up where there is no hope, and
+    goes on to all of `samples` where there is. Without one, `samples` is the aim, and a proof may come sooner.
     """
     design, discount = make_design(simulator, policy, guess), simulator.discount
-    stakes = make_stakes(design.least, guess.mean, guess.variance(discount), alpha, samples * (1.0 - discount))
-    bets = Bets(stakes, new_fortune(stakes, design.low), new_log(simulator, room))
+    stakes = make_stakes(
+        design.least, guess.mean, guess.variance(discount), alpha, samples, discount, level, hurry=aim is None
+    )
+    aim = samples if aim is None else aim
+    fortune = new_fortune(stakes, design.low, aim)
+    bets = Bets(stakes, fortune, new_book(stakes), new_log(simulator, room), design.low)
 
     def advance(bets: Bets, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
-        return int(fitted(walk_and_bet, world)(design, *bets, world, rng, drawn, until, samples))
+        return int(fitted(walk_and_bet, world)(design, *bets[:4], world, rng, drawn, until, aim, samples))
 
-    def settled(bets: Bets) -> bool:
-        return simulator.n_constraints > 0 and bool(np.all(bets.fortune.settled[1:] == 1))
+    def over(bets: Bets) -> bool:
+        settled = simulator.n_constraints > 0 and bool(np.all(bets.fortune.settled == 1))
+        return settled or bool(bets.fortune.counts[4] == 1)
 
-    return cast(Proved, draws.series(simulator, bets, advance, samples, ended=settled, result=what_they_show))
+    return cast(Proved, draws.series(simulator, bets, advance, samples, ended=over, result=what_they_show))
 
 
 def what_they_show(bets: Bets, drawn: int) -> Proved:
     """The bounds that bets have come to, which may be looked at, and the samples counted."""
-    look(bets.stakes, bets.fortune)
-    bounds, means = bets.fortune.bound, bets.fortune.moments[:, 0].copy()
-    return Proved(freeze(bounds), freeze(means), drawn, bool(np.all(bounds[1:] >= 0.0)), counted(bets.log))
+    stakes, fortune, bounds = bets.stakes, bets.fortune, bets.low.copy()
+    number = int(fortune.counts[0])
+    book = Book(*(freeze(array[:number].copy()) for array in bets.book))
+    raise_bounds(stakes, book, number, bounds)
+    in_bounds = bool(np.all(fortune.settled == 1))
+    if in_bounds:
+        bounds[1:] = np.maximum(bounds[1:], 0.0)
+    return Proved(
+        bounds=freeze(bounds),
+        means=freeze(fortune.moments[:, 0].copy()),
+        samples=drawn,
+        in_bounds=in_bounds,
+        seen=counted(bets.log),
+        variances=freeze(
+            np.array([variance_so_far(stakes, k, fortune.moments[k, 1], number) for k in range(len(bounds))])
+        ),
+        least_capital=min(1.0, float(fortune.capital.min())),
+        bets=Played(stakes, book, bets.low),
+    )
 
 
 def so_far(draws: Draws, simulator: Simulator, confidence: float) -> Certificate:
@@ -150,7 +206,8 @@ def so_far(draws: Draws, simulator: Simulator, confidence: float) -> Certificate
     else:
         bounds = np.concatenate([[0.0], np.minimum(simulator.margin_ranges[:, 0], 0.0)])
         empty = counted(new_log(simulator, 0))
-        proved = Proved(freeze(bounds), freeze(np.full(len(bounds), np.nan)), 0, bool(np.all(bounds[1:] >= 0.0)), empty)
+        unknown = freeze(np.full(len(bounds), np.nan))
+        proved = Proved(freeze(bounds), unknown, 0, bool(np.all(bounds[1:] >= 0.0)), empty, unknown)
     return replace(as_certificate(proved, simulator, confidence, draws.samples), paused=draws.paused)
 
 
@@ -159,20 +216,30 @@ def walk_and_bet(
     design: Design,
     stakes: Stakes,
     fortune: Fortune,
+    book: Book,
     log: Log,
     world: World,
     rng: np.random.Generator,
     drawn: int,
     until: int,
+    aim: int,
     budget: int,
 ) -> int:
-    """Walk and bet until all is settled, or `until` samples are drawn; never more than `budget`, even within a walk."""
-    rows = stakes.goal.shape[0]
+    """Walk and bet until all is settled or given up, or `until` samples are drawn; never more than `budget`."""
+    rows = stakes.least.shape[0]
     totals, active = np.empty(rows), np.empty(rows, dtype=np.int64)
     while drawn < until:
         drawn, complete = draw_walk(design, world, rng, log, drawn, budget, totals, active)
-        if complete and bet_on(stakes, fortune, totals):
-            break
+        if complete:
+            if bet_on(stakes, fortune, book, totals, drawn):
+                break
+            if fortune.counts[1] == 0:
+                if stakes.hurry == 0:
+                    look(stakes, fortune, aim, budget)
+                if fortune.counts[0] == book.drawn.shape[0]:
+                    fortune.counts[4] = 1
+                if fortune.counts[4] == 1:
+                    break
     return drawn
 
 
