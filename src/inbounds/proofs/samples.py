@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -23,8 +24,9 @@ from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
 from inbounds.problem.draws import World, fitted
+from inbounds.problem.mixture import Mixture, members_of
 from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, attach, kept, seconds_or_none
-from inbounds.problem.policy import Policy, for_problem
+from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.betting import (
     Book,
@@ -41,12 +43,12 @@ from inbounds.proofs.betting import (
 from inbounds.proofs.certificate import Certificate
 from inbounds.proofs.evidence import Counted, Evidence, Log, counted, new_log
 from inbounds.proofs.walks import (
-    Design,
     Guess,
-    draw_walk,
+    Walker,
+    draw_mixed_walk,
     guess_from_array,
     guess_from_model,
-    make_design,
+    make_walker,
     walk_for_evidence,
 )
 
@@ -55,7 +57,7 @@ _PILOT_PER_STATE = 100  # walks for each state, after which a better guess would
 
 
 def certify_by_samples(
-    policy: Policy,
+    policy: Policy | Mixture,
     simulator: Simulator,
     *,
     confidence: float = 0.99,
@@ -83,28 +85,38 @@ def certify_by_samples(
     if not isinstance(simulator, Simulator):
         raise InvalidInput(f"simulator must be an ib.Simulator, found {type(simulator).__name__}")
     require_criterion(simulator, "discounted", "certify")
-    policy, simulator = for_problem(simulator, policy), simulator.scaled  # whatever learners see
+    members, simulator = _drawn_members(simulator, policy), simulator.scaled  # whatever learners see
     alpha = 1.0 - valid_confidence(confidence)
     budget, seed = whole_number(samples, "samples"), random_seed(seed)
-    guess = None if value is None else _given_guess(value, policy, simulator)
-    fixed = [policy.probabilities, *(() if guess is None else guess)]
+    guesses = None if value is None else [_given_guess(value, member, simulator) for member in members.policies]
+    fixed = [members.weights, *(member.probabilities for member in members.policies), *chain(*guesses or ())]
     asked = Asked(simulator, None, (budget, confidence, b"".join(array.tobytes() for array in fixed)), seed)
     paused = None if resume is None else asked.require_same(resume, Certificate)
     draws = Draws(seed, Pace(seconds_or_none(time_limit), progress), asked, paused)
     try:
-        if guess is None:
+        if guesses is None:
             enough = math.ceil(_PILOT_PER_STATE * simulator.pairs.n_states / (1.0 - simulator.discount))
             evidence = Evidence(simulator)
             evidence.add_starts(draws, max(1000, 10 * simulator.pairs.n_states))
-            walk_for_evidence(policy, evidence, min(int(_PILOT_SHARE * budget), enough), draws)
-            guess = guess_from_model(evidence.model(), policy, evidence.signal_variance)
-        proved = prove(policy, simulator, guess, alpha, budget - draws.passed_samples, draws)
+            for share, member in zip(members.weights, members.policies, strict=True):
+                walk_for_evidence(member, evidence, int(share * min(int(_PILOT_SHARE * budget), enough)), draws)
+            model, noise = evidence.model(), evidence.signal_variance
+            guesses = [guess_from_model(model, member, noise) for member in members.policies]
+        walker = make_walker(simulator, members.weights, members.policies, guesses)
+        proved = prove_walks(walker, simulator, alpha, budget - draws.passed_samples, draws)
         return as_certificate(proved, simulator, confidence, draws.samples)
     except OutOfTime:
         return so_far(draws, simulator, confidence)
     except BaseException as error:
         attach(error, so_far(draws, simulator, confidence))
         raise
+
+
+def _drawn_members(simulator: Simulator, policy: Policy | Mixture) -> Mixture:
+    """As a mixture of those policies that are ever drawn, as those of the simulator."""
+    weights, policies = members_of(simulator, policy)
+    drawn = np.flatnonzero(weights > 0.0)
+    return Mixture(weights[drawn], tuple(policies[member] for member in drawn))
 
 
 class Bets(NamedTuple):
@@ -139,10 +151,9 @@ class Played(NamedTuple):
     low: Floats  # [K + 1]
 
 
-def prove(
-    policy: Policy,
+def prove_walks(
+    walker: Walker,
     simulator: Simulator,
-    guess: Guess,
     alpha: float,
     samples: int,
     draws: Draws,
@@ -151,28 +162,32 @@ def prove(
     level: float | None = None,
     aim: int | None = None,
 ) -> Proved:
-    """Whether the policy is in bounds but for a probability `level`, and lower bounds at once but for `alpha`.
+    """Whether what walks is in bounds but for a probability `level`, and lower bounds at once but for `alpha`.
 
     Given everything that happened before, that is. The first `room` of the samples are noted, for evidence. With an
     `aim` bets are placed so as to be settled by so many samples; the proof is given up where there is no hope, and
     goes on to all of `samples` where there is. Without one, `samples` is the aim, and a proof may come sooner.
     """
-    design, discount = make_design(simulator, policy, guess), simulator.discount
     stakes = make_stakes(
-        design.least, guess.mean, guess.variance(discount), alpha, samples, discount, level, hurry=aim is None
+        walker.least, walker.mean, walker.variance, alpha, samples, simulator.discount, level, hurry=aim is None
     )
-    aim = samples if aim is None else aim
-    fortune = new_fortune(stakes, design.low, aim)
-    bets = Bets(stakes, fortune, new_book(stakes), new_log(simulator, room), design.low)
+    aim, low = samples if aim is None else aim, walker.designs[0].low
+    fortune = new_fortune(stakes, low, aim)
+    bets = Bets(stakes, fortune, new_book(stakes), new_log(simulator, room), low)
 
     def advance(bets: Bets, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
-        return int(fitted(walk_and_bet, world)(design, *bets[:4], world, rng, drawn, until, aim, samples))
+        return int(fitted(walk_and_bet, world)(walker, *bets[:4], world, rng, drawn, until, aim, samples))
 
     def over(bets: Bets) -> bool:
         settled = simulator.n_constraints > 0 and bool(np.all(bets.fortune.settled == 1))
         return settled or bool(bets.fortune.counts[4] == 1)
 
     return cast(Proved, draws.series(simulator, bets, advance, samples, ended=over, result=what_they_show))
+
+
+def prove(policy: Policy, simulator: Simulator, guess: Guess, *arguments: Any, **options: Any) -> Proved:
+    """The same of one policy, with a guess of its values."""
+    return prove_walks(make_walker(simulator, np.ones(1), [policy], [guess]), simulator, *arguments, **options)
 
 
 def what_they_show(bets: Bets, drawn: int) -> Proved:
@@ -213,7 +228,7 @@ def so_far(draws: Draws, simulator: Simulator, confidence: float) -> Certificate
 
 @compiled
 def walk_and_bet(
-    design: Design,
+    walker: Walker,
     stakes: Stakes,
     fortune: Fortune,
     book: Book,
@@ -229,7 +244,7 @@ def walk_and_bet(
     rows = stakes.least.shape[0]
     totals, active = np.empty(rows), np.empty(rows, dtype=np.int64)
     while drawn < until:
-        drawn, complete = draw_walk(design, world, rng, log, drawn, budget, totals, active)
+        drawn, complete = draw_mixed_walk(walker, world, rng, log, drawn, budget, totals, active)
         if complete:
             if bet_on(stakes, fortune, book, totals, drawn):
                 break

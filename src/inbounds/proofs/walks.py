@@ -32,12 +32,19 @@ The second term alone is not enough: where max q < low, a guess that is too low 
 In floating point (1) is a comparison, hence exact; in (2) one step rounds a few times, each time by 2^-53 of a number
 that is no larger than a few times the largest of |q|, |v|, |floor| and 1: `_RANGE_SLACK` is a thousand times that.
 
+**Walks of a mixture.** A mixture draws one of its policies at the start, j with probability w_j, so a walk of the
+mixture is that coin and a walk of the policy that it chose, each with its own guess. With g_j the mean that is guessed
+of X_j and g = sum_j w_j g_j, the sample is X_j + g - g_j: since sum_j w_j (g - g_j) = 0, its mean is at most J of the
+mixture, sum_j w_j J_j, whatever the guesses; if they are right, the coin adds nothing to its variance. It is at least
+min_j (least_j + g - g_j). A policy is a mixture of itself alone.
+
 No support that was merely observed enters, and no upper limit is needed: the bounds are one-sided.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -156,6 +163,34 @@ def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
     )
 
 
+class Walker(NamedTuple):
+    """How walks of a mixture of J policies are drawn, and what to expect of one."""
+
+    designs: tuple[Design, ...]  # [J]
+    ends: Floats  # [J], cumulative weights; the last is 1
+    shifts: Floats  # [J, K + 1], g - g_j
+    least: Floats  # [K + 1], no walk is below
+    # The rest decides how well the bets do, never whether the bounds are right; NaN where nothing is known.
+    mean: Floats  # [K + 1]
+    variance: Floats  # [K + 1], of a walk
+
+
+def make_walker(simulator: Simulator, weights: Floats, policies: Sequence[Policy], guesses: Sequence[Guess]) -> Walker:
+    """For policies, each with a guess of its values; weights [J] are above 0."""
+    designs = tuple(make_design(simulator, *member) for member in zip(policies, guesses, strict=True))
+    means = np.array([guess.mean for guess in guesses])
+    mean = weights @ means
+    shifts = np.nan_to_num(mean - means) if len(guesses) > 1 else np.zeros_like(means)
+    return Walker(
+        designs=designs,
+        ends=cumulative_rows(weights, np.array([0, len(weights)])),
+        shifts=shifts,
+        least=(np.array([design.least for design in designs]) + shifts).min(axis=0),
+        mean=mean,
+        variance=weights @ np.array([guess.variance(simulator.discount) for guess in guesses]),
+    )
+
+
 def plain_design(simulator: Simulator, policy: Policy) -> Design:
     """Walks without a guess and without a floor: X is (1 - discount) times the sum of what was observed."""
     rows = 1 + simulator.n_constraints
@@ -208,6 +243,29 @@ def draw_walk(
         if draw_ends(gamma, rng) or left == 0:
             return drawn, True
         state = after
+
+
+@compiled
+def draw_mixed_walk(
+    walker: Walker,
+    world: World,
+    rng: np.random.Generator,
+    log: Log,
+    drawn: int,
+    budget: int,
+    totals: Floats,
+    active: Ints,
+) -> tuple[int, bool]:
+    """The same of a mixture: a coin, and a walk of the policy that it chose."""
+    member = 0
+    if walker.ends.shape[0] > 1:
+        u = rng.random()
+        while walker.ends[member] <= u:
+            member += 1
+    drawn, complete = draw_walk(walker.designs[member], world, rng, log, drawn, budget, totals, active)
+    for k in range(totals.shape[0]):
+        totals[k] += walker.shifts[member, k]
+    return drawn, complete
 
 
 @compiled
