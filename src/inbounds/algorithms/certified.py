@@ -36,9 +36,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from scipy.special import ndtri
 
 from inbounds.algorithms.algorithm import Run
 from inbounds.algorithms.empirical import best_of
@@ -48,10 +49,19 @@ from inbounds.criteria.evaluation import occupancy
 from inbounds.errors import Infeasible
 from inbounds.exact.feasibility import slater
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, Progress, attach
+from inbounds.problem.mixture import Mixture
+from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, Progress, attach, kept
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.betting import settleable
+from inbounds.proofs.blocks import (
+    BOLD_WALKS,
+    BlockBets,
+    ProvedShare,
+    prove_share,
+    settleable_share,
+    what_blocks_show,
+)
 from inbounds.proofs.certificate import Certificate
 from inbounds.proofs.evidence import Evidence
 from inbounds.proofs.samples import Bets, Proved, as_certificate, prove, so_far
@@ -70,6 +80,12 @@ _WORTH = 0.02  # of all samples: with less left there is no further attempt,
 _FEWEST_WALKS = 5  # nor with fewer walks
 _RUN = 0.65  # of the samples left: for an algorithm, when one was given; its conservatism makes the proof easy
 _PILOT = 0.05  # of the samples left: walks of its policy, to guess their values
+_OF_MIXTURE = 0.8  # of the error probability, for the proof of a mixture; the rest is for policies, if it fails,
+_RESERVE = 0.15  # and so much of the samples left
+_SHARES = 40  # of the safe policy: so many steps between 0 and 1
+_SAFETY = (1.5, 2.5, 4.0, 7.0)  # times the margin that can be settled, for the safe policy to keep
+_SURE = 2.0  # standard errors to spare that a mixture must have on the model to be tried
+_LIKELY = 0.5  # the same, down to which shares are expected to pass
 _STARTS = 100_000  # free draws of a start, at least as many as samples, for the empirical initial distribution,
 _MOST_STARTS = 3_000_000  # but no more
 
@@ -80,8 +96,9 @@ class CertifiedRun:
 
     Attributes
     ----------
-    policy : Policy or None
-        In bounds with the probability that was asked for; None when no candidate could be proved to be.
+    policy : Policy, Mixture or None
+        In bounds with the probability that was asked for; a mixture if one was asked for. None when no candidate could
+        be proved to be.
     certificate : Certificate or None
         Of `policy`; without one, of the last candidate, if there was any.
     samples : int
@@ -90,7 +107,7 @@ class CertifiedRun:
         What happened, in words.
     attempts : tuple of Certificate
         Of every candidate in turn; all but the last have failed.
-    candidate : Policy or None
+    candidate : Policy, Mixture or None
         The last that was tried. It is NOT proved to be in bounds, unless it is `policy`.
     status : "done", "time limit" or "interrupted"
         Why it stopped. Unless it is done, ``resume=`` takes the run to go on; "interrupted" is the `partial` of an
@@ -99,12 +116,12 @@ class CertifiedRun:
         What ``resume=`` goes on from, the evidence included; None when it is done.
     """
 
-    policy: Policy | None
+    policy: Policy | Mixture | None
     certificate: Certificate | None
     samples: int
     reason: str
     attempts: tuple[Certificate, ...]
-    candidate: Policy | None = None
+    candidate: Policy | Mixture | None = None
     status: str = "done"
     paused: Any = None
 
@@ -132,12 +149,13 @@ def search(
     progress: Progress,
     time_limit: float | None = None,
     resume: CertifiedRun | None = None,
+    mixture: bool = False,
 ) -> CertifiedRun:
     """The run of ``ib.learn_certified``, whose arguments these are, checked; `learner` is None for "model".
 
     A run is resumed by going through it again, without doing again what was done (`inbounds.problem.pieces.Draws`).
     """
-    asked = Asked(simulator, learner, (samples, confidence), seed)
+    asked = Asked(simulator, learner, (samples, confidence, mixture), seed)
     paused = None if resume is None else asked.require_same(resume, CertifiedRun)
     draws = Draws(seed, Pace(time_limit, progress), asked, paused)
     seen_by_learner, simulator = simulator, simulator.scaled  # evidence and proofs are in scaled units
@@ -148,37 +166,60 @@ def search(
     else:
         source = AlgorithmSource(evidence, draws, learner, seen_by_learner)
     attempts: list[Certificate] = []
-    policy, candidate, proved, reason, bankroll = None, None, None, "", 1.0
+    policy: Policy | Mixture | None = None
+    candidate: Policy | Mixture | None = None
+    proved, reason, bankroll, first, alpha = None, "", 1.0, 0, 1.0 - confidence
 
     def broken_off(status: str) -> CertifiedRun:
-        of_bets = draws.paused.begun is not None and isinstance(draws.paused.begun.state, Bets)
-        under_way = replace(so_far(draws, simulator, confidence), paused=None) if of_bets else None
+        begun, under_way = draws.paused.begun, None
+        if begun is not None and isinstance(begun.state, Bets):
+            under_way = replace(so_far(draws, simulator, confidence), paused=None)
+        elif begun is not None and isinstance(begun.state, BlockBets):
+            shown = what_blocks_show(kept(begun.state), 1.0 - confidence, begun.drawn)
+            under_way = certificate_of_share(shown, begun.state.stakes.order, simulator, confidence)
         return CertifiedRun(
             policy=None,
             certificate=under_way or (attempts[-1] if attempts else None),
             samples=draws.samples,
             reason=f"no policy yet: {status} after {draws.samples:,} samples of {samples:,}; resume= goes on",
             attempts=tuple(attempts),
-            candidate=None if candidate is None else candidate.policy,
+            candidate=candidate,
             status=status,
             paused=draws.paused,
         )
 
+    def mixed() -> Mixture | None:
+        """A mixture of a bold and a safe policy that is proved to be in bounds, if the model says that one will be."""
+        nonlocal candidate, first, alpha
+        assert isinstance(source, ModelSource)
+        level = _OF_MIXTURE * alpha
+        plan = source.bold_and_safe(samples - draws.passed_samples, level)
+        if plan is None:
+            return None
+        aim = math.ceil((1.0 - _RESERVE) * (samples - draws.passed_samples))
+        candidate = plan.mixture(plan.order[0])
+        found = prove_share(plan.policies, plan.guesses, plan.order, simulator, level, alpha, aim, draws)
+        attempts.append(certificate_of_share(found, plan.order, simulator, confidence))
+        if found.share is not None:
+            candidate = plan.mixture(found.share)
+            return candidate
+        evidence.add(found.seen)
+        first, alpha = 1, alpha - level
+        return None
+
     try:
-        for attempt in range(_ATTEMPTS):
+        if mixture and simulator.n_constraints > 0:
+            policy = mixed()
+        for attempt in range(first, _ATTEMPTS if policy is None else 0):
             if attempt > 0 and not source.worth_another(samples - draws.passed_samples, samples):
                 break
-            level = _STAKED * bankroll * (1.0 - confidence)
-            try:
-                candidate = source.propose(attempt, samples - draws.passed_samples, level)
-            except NoCandidate as refusal:
-                reason = str(refusal)
-                break
+            level = _STAKED * bankroll * alpha
+            candidate, guess = source.propose(attempt, samples - draws.passed_samples, level)
             left = samples - draws.passed_samples
             proved = prove(
-                candidate.policy,
+                candidate,
                 simulator,
-                candidate.guess,
+                guess,
                 1.0 - confidence,
                 left,
                 draws,
@@ -188,15 +229,16 @@ def search(
             )
             attempts.append(as_certificate(proved, simulator, confidence, proved.samples))
             if proved.in_bounds:
-                policy = candidate.policy
+                policy = Mixture(np.ones(1), [candidate]) if mixture else candidate
                 break
             bankroll *= (1.0 - _STAKED) + _STAKED * proved.least_capital
             evidence.add(proved.seen)
             source.failed(within_reach(proved))
-        if not reason:
-            reason = _in_words(attempts, draws.samples)
-            if policy is None and proved is not None:
-                reason += f"; {_enough(proved, evidence, draws.samples)}"
+        reason = _in_words(attempts, draws.samples)
+        if policy is None and proved is not None:
+            reason += f"; {_enough(proved, evidence, draws.samples)}"
+    except NoCandidate as refusal:
+        reason = str(refusal)
     except OutOfTime:
         return broken_off("time limit")
     except BaseException as error:
@@ -208,7 +250,7 @@ def search(
         samples=draws.samples,
         reason=reason,
         attempts=tuple(attempts),
-        candidate=None if candidate is None else candidate.policy,
+        candidate=candidate,
     )
 
 
@@ -258,9 +300,17 @@ class ModelSource:
         self.evidence, self.draws = evidence, draws
         self.starts = min(max(samples, _STARTS), _MOST_STARTS)
         self.bias = np.zeros(evidence.simulator.n_constraints)
+        self.explored = False
+
+    def bold_and_safe(self, left: int, level: float) -> BoldAndSafe | None:
+        """Two policies whose mixtures are worth a proof, after exploration; None where the model has no hope for it."""
+        left -= self._explore(left, level)
+        aim = math.ceil((1.0 - _RESERVE) * left)
+        planned = self.draws.once(lambda: (bold_and_safe(self.evidence, level, aim, self.bias), 0))
+        return cast("BoldAndSafe | None", planned)
 
     def propose(self, attempt: int, left: int, level: float) -> Candidate:
-        if attempt == 0:
+        if not self.explored:
             left -= self._explore(left, level)
         bias = self.bias if attempt == 0 else 0.5 * self.bias  # the walks since then are no choice of the plan's
         aim, z = aim_of(attempt, left), 1.0 + 0.5 * attempt
@@ -291,7 +341,7 @@ class ModelSource:
                 ask = partial(self._next, number, kappa, level, aim)
                 times, kappa = self.draws.once(lambda ask=ask: (ask(), 0))  # type: ignore[misc]
                 self._try(halves, times)
-        self.bias = self.draws.once(lambda: (optimism(*halves), 0))
+        self.bias, self.explored = self.draws.once(lambda: (optimism(*halves), 0)), True
         return int(self.evidence.totals.visits.sum())
 
     def _try(self, halves: tuple[Evidence, Evidence], times: Ints) -> None:
@@ -453,11 +503,102 @@ def _margin_needed(
     evidence: Evidence, model: CMDP, policy: Policy, guess: Guess, level: float, proof_samples: int, z: float
 ) -> Floats:
     """kappa [K] of the module's formula without the bias, in scaled units."""
-    discount, visits = model.discount, evidence.totals.visits[:, None]
-    walks = max(proof_samples * (1.0 - discount), 1.0)
-    variance = guess.variance(discount)
-    noise = smoothed_noise(evidence, model, guess.state_values, evidence.signal_variance)
-    weights = (occupancy(model, policy) / (1.0 - discount)) ** 2
-    model_error = weights @ (noise / np.maximum(visits, 1.0)) + guess.start_variance / evidence.totals.starts.sum()
+    discount = model.discount
+    walks, variance = max(proof_samples * (1.0 - discount), 1.0), guess.variance(discount)
     width = settleable(level, -make_design(evidence.simulator, policy, guess).least, variance, walks)
-    return (width + z * np.sqrt(variance / walks + model_error))[1:]
+    return (width + z * np.sqrt(variance / walks + model_error(evidence, model, policy, guess)))[1:]
+
+
+def model_error(evidence: Evidence, model: CMDP, policy: Policy, guess: Guess) -> Floats:
+    """The variance [K + 1] of the values of a policy on the empirical model."""
+    visits = evidence.totals.visits[:, None]
+    noise = smoothed_noise(evidence, model, guess.state_values, evidence.signal_variance)
+    weights = (occupancy(model, policy) / (1.0 - model.discount)) ** 2
+    return weights @ (noise / np.maximum(visits, 1.0)) + guess.start_variance / evidence.totals.starts.sum()
+
+
+class BoldAndSafe(NamedTuple):
+    """Two policies to mix, with guesses of their values, and the shares of the safe one in the order of their tests."""
+
+    policies: tuple[Policy, Policy]
+    guesses: tuple[Guess, Guess]
+    order: Floats  # [M]
+
+    def mixture(self, share: float) -> Mixture:
+        """With so much of the safe policy; without what is never drawn."""
+        members = [(weight, policy) for weight, policy in zip((1.0 - share, share), self.policies, strict=True)]
+        weights, policies = zip(*(member for member in members if member[0] > 0.0), strict=True)
+        return Mixture(np.array(weights), policies)
+
+
+class _Planned(NamedTuple):
+    """A policy, and what the empirical model says of its values [K + 1] and of a proof of them."""
+
+    policy: Policy
+    guess: Guess
+    variance: Floats  # of a walk
+    least: Floats  # of a walk
+    error: Floats  # standard error of the model
+
+
+def bold_and_safe(evidence: Evidence, level: float, proof_samples: int, bias: Floats) -> BoldAndSafe | None:
+    """The pair of policies whose provable mixture is predicted to have the most reward, by the rule of the module."""
+    model, simulator = evidence.model(), evidence.simulator
+    walks = max(proof_samples * (1.0 - model.discount), 1.0)
+
+    def planned(kappa: Floats) -> _Planned:
+        policy, _ = _best_with(model, kappa)
+        guess = guess_from_model(model, policy, evidence.signal_variance)
+        error = np.sqrt(model_error(evidence, model, policy, guess))
+        least = make_design(simulator, policy, guess).least
+        return _Planned(policy, guess, guess.variance(model.discount), least, error)
+
+    bold = planned(np.zeros(model.n_constraints))
+    noise = np.sqrt(bold.variance[1:] / (walks * BOLD_WALKS / (BOLD_WALKS + 1)))
+    short = np.maximum(bias + ndtri(level) * noise, 0.0)
+    if np.any(short):
+        bold = planned(short)
+    best, found = -np.inf, None
+    for factor in _SAFETY:
+        width, _ = settleable_share(0.0, level, np.array([bold.least] * 2), np.array([bold.variance] * 2), walks)
+        safe = planned(factor * width[1:] + bias)
+        spare = np.array([_to_spare(bold, safe, share, level, walks, bias) for share in _ALL_SHARES])
+        start = int(np.argmax(spare))
+        if spare[start] < _SURE:
+            continue
+        unlikely = np.flatnonzero(spare[:start] < _LIKELY)
+        share = _ALL_SHARES[unlikely[-1] + 1 if len(unlikely) else 0]
+        reward = (1.0 - share) * bold.guess.mean[0] + share * safe.guess.mean[0]
+        if reward > best:
+            order = freeze(_ALL_SHARES[start::-1].copy())
+            best, found = reward, BoldAndSafe((bold.policy, safe.policy), (bold.guess, safe.guess), order)
+    return found
+
+
+_ALL_SHARES = np.arange(_SHARES + 1) / _SHARES
+
+
+def _to_spare(bold: _Planned, safe: _Planned, share: float, level: float, walks: float, bias: Floats) -> float:
+    """By how many standard errors the margins of a mixture are expected to exceed what a proof can settle."""
+    least, variance = np.array([bold.least, safe.least]), np.array([bold.variance, safe.variance])
+    width, of_mean = settleable_share(share, level, least, variance, walks)
+    margins = ((1.0 - share) * bold.guess.mean + share * safe.guess.mean)[1:] - bias
+    error = ((1.0 - share) * bold.error + share * safe.error)[1:]  # of one model: they go together
+    return float(np.min((margins - width[1:]) / np.maximum(np.sqrt(of_mean[1:] + error**2), 1e-300)))
+
+
+def certificate_of_share(found: ProvedShare, order: Floats, simulator: Simulator, confidence: float) -> Certificate:
+    """Of the mixture that was taken, or without one of the first in the order; in the user's units."""
+    share = order[0] if found.share is None else found.share
+    bounds, taken = (1.0 - share) * found.bounds[0] + share * found.bounds[1], found.share is not None
+    scaling, margins = simulator.scaling, np.maximum(bounds[1:], 0.0) if taken else bounds[1:]
+    return Certificate(
+        in_bounds=taken,
+        kind="confidence",
+        constraints=simulator.constraints,
+        margins_lower=freeze(margins * scaling.margin_scales),
+        methods=("betting on blocks",) * simulator.n_constraints,
+        reward_lower=float(scaling.reward_low + scaling.reward_span * bounds[0]),
+        confidence=float(confidence),
+        samples=found.samples,
+    )
