@@ -70,7 +70,7 @@ _WORTH = 0.02  # of all samples: with less left there is no further attempt,
 _FEWEST_WALKS = 5  # nor with fewer walks
 _RUN = 0.65  # of the samples left: for an algorithm, when one was given; its conservatism makes the proof easy
 _PILOT = 0.05  # of the samples left: walks of its policy, to guess their values
-_STARTS = 100_000  # free draws of a start, at least as many as samples, for the empirical initial distribution,
+_STARTS = 100_000  # free draws of a start, and three for each sample, for the empirical initial distribution,
 _MOST_STARTS = 3_000_000  # but no more
 
 
@@ -256,7 +256,7 @@ class ModelSource:
 
     def __init__(self, evidence: Evidence, draws: Draws, samples: int) -> None:
         self.evidence, self.draws = evidence, draws
-        self.starts = min(max(samples, _STARTS), _MOST_STARTS)
+        self.starts = min(max(3 * samples, _STARTS), _MOST_STARTS)
         self.bias = np.zeros(evidence.simulator.n_constraints)
 
     def propose(self, attempt: int, left: int, level: float) -> Candidate:
