@@ -80,13 +80,7 @@ _WORTH = 0.02  # of all samples: with less left there is no further attempt,
 _FEWEST_WALKS = 5  # nor with fewer walks
 _RUN = 0.65  # of the samples left: for an algorithm, when one was given; its conservatism makes the proof easy
 _PILOT = 0.05  # of the samples left: walks of its policy, to guess their values
-_OF_MIXTURE = 0.8  # of the error probability, for the proof of a mixture; the rest is for policies, if it fails,
-_RESERVE = 0.15  # and so much of the samples left
-_SHARES = 40  # of the safe policy: so many steps between 0 and 1
-_SAFETY = (1.5, 2.5, 4.0, 7.0)  # times the margin that can be settled, for the safe policy to keep
-_SURE = 2.0  # standard errors to spare that a mixture must have on the model to be tried
-_LIKELY = 0.5  # the same, down to which shares are expected to pass
-_STARTS = 100_000  # free draws of a start, at least as many as samples, for the empirical initial distribution,
+_STARTS = 100_000  # free draws of a start, and three for each sample, for the empirical initial distribution,
 _MOST_STARTS = 3_000_000  # but no more
 
 
@@ -298,7 +292,7 @@ class ModelSource:
 
     def __init__(self, evidence: Evidence, draws: Draws, samples: int) -> None:
         self.evidence, self.draws = evidence, draws
-        self.starts = min(max(samples, _STARTS), _MOST_STARTS)
+        self.starts = min(max(3 * samples, _STARTS), _MOST_STARTS)
         self.bias = np.zeros(evidence.simulator.n_constraints)
         self.explored = False
 
@@ -517,6 +511,15 @@ def model_error(evidence: Evidence, model: CMDP, policy: Policy, guess: Guess) -
     return weights @ (noise / np.maximum(visits, 1.0)) + guess.start_variance / evidence.totals.starts.sum()
 
 
+_OF_MIXTURE = 0.8  # of the error probability, for the proof of a mixture; the rest is for policies, if it fails,
+_RESERVE = 0.15  # and so much of the samples left
+_STEPS = 40  # between no and all of the safe policy
+_ALL_SHARES = np.arange(_STEPS + 1) / _STEPS
+_SAFETY = (1.5, 2.5, 4.0, 7.0)  # times the margin that can be settled, for the safe policy to keep
+_SURE = 2.0  # standard errors to spare that a mixture must have on the model to be tried
+_LIKELY = 0.5  # the same, down to which shares are expected to pass
+
+
 class BoldAndSafe(NamedTuple):
     """Two policies to mix, with guesses of their values, and the shares of the safe one in the order of their tests."""
 
@@ -573,9 +576,6 @@ def bold_and_safe(evidence: Evidence, level: float, proof_samples: int, bias: Fl
             order = freeze(_ALL_SHARES[start::-1].copy())
             best, found = reward, BoldAndSafe((bold.policy, safe.policy), (bold.guess, safe.guess), order)
     return found
-
-
-_ALL_SHARES = np.arange(_SHARES + 1) / _SHARES
 
 
 def _to_spare(bold: _Planned, safe: _Planned, share: float, level: float, walks: float, bias: Floats) -> float:

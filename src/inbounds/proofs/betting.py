@@ -265,17 +265,20 @@ def prospects(stakes: Stakes, fortune: Fortune, left: float) -> float:
     """The probability that `left` samples more settle every row, as the bets so far have it; that of the worst row.
 
     Phi of the z-score at which the capital is expected to end, over its standard deviation: of the walks to come, and
-    of the mean of those seen.
+    of the mean of those seen. Or, if it is less, the same for the largest stake throughout: where the range rules.
     """
     least = 1.0
     bets = max(fortune.counts[0], 1)
     tau = left * (1.0 - stakes.discount) / stakes.together
     for k in range(1, fortune.capital.shape[0]):
         if fortune.settled[k] == 0:
-            now = normal_quantile(min(fortune.capital[k] * stakes.level / _OVERSHOOT, 1.0))
+            p = min(fortune.capital[k] * stakes.level / _OVERSHOOT, 1.0)
             variance = variance_so_far(stakes, k, fortune.moments[k, 1], fortune.counts[0])
-            expected = now + fortune.moments[k, 0] * math.sqrt(tau / variance)
-            least = min(least, 0.5 * math.erfc(-expected / math.sqrt(2.0 * (1.0 + tau / bets))))
+            most = _LARGEST_STAKE / -stakes.least[k]
+            drift, noise = fortune.moments[k, 0] * math.sqrt(tau / variance), math.sqrt(2.0 * (1.0 + tau / bets))
+            by_range = math.log(max(p, 1e-300)) / (most * math.sqrt(tau * variance))
+            expected = min(normal_quantile(p), by_range) + drift
+            least = min(least, 0.5 * math.erfc(-expected / noise))
     return least
 
 

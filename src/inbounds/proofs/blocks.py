@@ -309,8 +309,7 @@ def bet_on_block(stakes: BlockStakes, fortune: BlockFortune, blocks: Blocks, dra
 def look_at_blocks(stakes: BlockStakes, fortune: BlockFortune) -> None:
     """Between two blocks, ten times until the deadline: give up where the first share has no prospects.
 
-    Its probability of being settled by the deadline is Phi of the z-score at which its capital is expected to end, over
-    its standard deviation; the least of all rows counts.
+    As `prospects` of bets on single walks has it; the least of all rows counts.
     """
     counts, share = fortune.counts, stakes.order[0]
     if counts[2] * _LOOKS < stakes.deadline * (counts[3] + 1):
@@ -319,9 +318,11 @@ def look_at_blocks(stakes: BlockStakes, fortune: BlockFortune) -> None:
     tau = (stakes.deadline - counts[2]) * (1.0 - stakes.discount) / ((BOLD_WALKS + 1.0) * stakes.together)
     for k in range(1, stakes.least.shape[1]):
         if fortune.settled[0, k] == 0:
-            now = normal_quantile(min(fortune.capital[0, k] * stakes.level / _OVERSHOOT, 1.0))
-            gain = BOLD_WALKS * ((1.0 - share) * fortune.moments[0, k, 0] + share * fortune.moments[1, k, 0])
+            p = min(fortune.capital[0, k] * stakes.level / _OVERSHOOT, 1.0)
             bold, safe = variance_of_bets(stakes, fortune, 0, k), variance_of_bets(stakes, fortune, 1, k)
-            expected = now + gain * math.sqrt(tau / variance_of_block(share, bold, safe))
+            spread = math.sqrt(tau * variance_of_block(share, bold, safe))
+            most = _LARGEST_STAKE / max((share - 1.0) * stakes.least[0, k], -BOLD_WALKS * share * stakes.least[1, k])
+            gain = BOLD_WALKS * ((1.0 - share) * fortune.moments[0, k, 0] + share * fortune.moments[1, k, 0])
+            expected = min(normal_quantile(p), math.log(max(p, 1e-300)) / (most * spread)) + gain * tau / spread
             if 0.5 * math.erfc(-expected / math.sqrt(2.0 * (1.0 + tau / counts[0]))) < _GIVE_UP:
                 counts[4] = 1
