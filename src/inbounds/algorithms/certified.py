@@ -29,6 +29,25 @@ settled when w sqrt(N / N') <= m, that is with N' = N (w / m)^2 samples in all. 
 the empirical model says some policy keeps in every constraint at once (its Slater constant), a later candidate can be
 more careful, and a takes the place of m. The largest N' of all constraints is named, but at least 2 N: for less, what
 failed was luck. Where a <= 0 as well, no number is: as far as the samples show, there is no margin to prove.
+
+**A mixture instead** (``mixture=True``). A single candidate has to predict the margin that its proof can afford. Take
+two instead, after the same exploration: a bold one and a safe one, walked in blocks that serve all their mixtures
+(`inbounds.proofs.blocks`), and let the proof find how little of the safe one it needs.
+
+    bold        the best policy of the model with margins of max(bias - z sqrt(s2 / n), 0): with a share that is small
+                its walks would have shown if it is out of bounds by more; z is the normal quantile of the level
+    safe        the best with margins of f w + bias, w what bold walks alone could settle, for f = 1.5, 2.5, 4 or 7
+    order       from the share t of the safe one with the most standard errors to spare on the model, in steps of 1/40
+                down to 0; a pair that has less than 2 to spare there is not tried. Of the others, that f is taken for
+                which the last share with half a standard error to spare, on the way down, has the most reward
+    budget      85 % of the samples left, all of them once the first share is settled; the rest for single candidates
+
+*Theorem.* A mixture or a policy that is out of bounds is returned with probability at most alpha. *Proof.* Given the
+exploration, which fixes both policies, the order and whether the mixture is tried at all: if it is not, the bankroll
+above begins with alpha. If it is, it has the level .8 alpha, at which a mixture out of bounds is taken with at most
+that probability (Theorem 2 of `inbounds.proofs.blocks`). The single candidates that follow a failure are drawn from
+what is known by then and have walks of their own, so that, given all before, one that is out of bounds is returned with
+probability at most the .2 alpha that their bankroll begins with. The two add up to alpha.
 """
 
 from __future__ import annotations
@@ -190,9 +209,9 @@ def search(
         plan = source.bold_and_safe(samples - draws.passed_samples, level)
         if plan is None:
             return None
-        aim = math.ceil((1.0 - _RESERVE) * (samples - draws.passed_samples))
-        candidate = plan.mixture(plan.order[0])
-        found = prove_share(plan.policies, plan.guesses, plan.order, simulator, level, alpha, aim, draws)
+        left = samples - draws.passed_samples
+        candidate, aim = plan.mixture(plan.order[0]), math.ceil((1.0 - _RESERVE) * left)
+        found = prove_share(*plan, simulator, level, alpha, left, draws, aim)
         attempts.append(certificate_of_share(found, plan.order, simulator, confidence))
         if found.share is not None:
             candidate = plan.mixture(found.share)
@@ -228,7 +247,7 @@ def search(
             bankroll *= (1.0 - _STAKED) + _STAKED * proved.least_capital
             evidence.add(proved.seen)
             source.failed(within_reach(proved))
-        reason = _in_words(attempts, draws.samples)
+        reason = _in_words(attempts, draws.samples, "mixture" if isinstance(policy, Mixture) else "policy")
         if policy is None and proved is not None:
             reason += f"; {_enough(proved, evidence, draws.samples)}"
     except NoCandidate as refusal:
@@ -248,10 +267,10 @@ def search(
     )
 
 
-def _in_words(attempts: list[Certificate], spent: int) -> str:
+def _in_words(attempts: list[Certificate], spent: int, what: str) -> str:
     tries = "1 attempt" if len(attempts) == 1 else f"{len(attempts)} attempts"
     if attempts[-1].in_bounds:
-        return f"a policy {attempts[-1].verdict}; {spent:,} samples in all, {tries}"
+        return f"a {what} {attempts[-1].verdict}; {spent:,} samples in all, {tries}"
     return f"no policy: the {spent:,} samples did not suffice in {tries}; the last candidate is {attempts[-1].verdict}"
 
 

@@ -78,7 +78,8 @@ class BlockStakes(NamedTuple):
     trust: float  # how many bets that is trusted like
     discount: float
     together: int  # walks whose mean is one bet
-    deadline: int  # in samples
+    aim: int  # samples by which the first share should be settled, or the proof ends
+    budget: int  # samples that it may draw once that is so
 
 
 class BlockFortune(NamedTuple):
@@ -144,11 +145,13 @@ def prove_share(
     alpha: float,
     samples: int,
     draws: Draws,
+    aim: int,
 ) -> ProvedShare:
     """Bet on blocks of walks of a bold and a safe policy, for all shares in their `order`, by Theorem 2.
 
     Of each there is a guess of its values. What is taken is in bounds but for a probability `level`; the bounds hold at
-    once but for `alpha`. All samples are noted, for evidence.
+    once but for `alpha`. All samples are noted, for evidence. Where the first share is not settled by `aim` samples,
+    the proof ends; otherwise it goes on with the rest of them.
     """
     rows, discount = 1 + simulator.n_constraints, simulator.discount
     bold, safe = (make_design(simulator, *member) for member in zip(policies, guesses, strict=True))
@@ -165,7 +168,8 @@ def prove_share(
         trust=_TRUST / together,
         discount=discount,
         together=together,
-        deadline=samples,
+        aim=aim,
+        budget=samples,
     )
     settled = np.zeros((len(order), rows), dtype=np.int64)
     settled[:, bold.low >= 0.0] = 1
@@ -198,7 +202,7 @@ def what_blocks_show(bets: BlockBets, alpha: float, drawn: int) -> ProvedShare:
     stakes, fortune, number = bets.stakes, bets.fortune, int(bets.fortune.counts[0])
     passed = np.all(fortune.settled == 1, axis=1)
     count = len(passed) if passed.all() else int(np.argmin(passed))
-    planned = stakes.deadline / ((BOLD_WALKS + 1) * stakes.together)  # samples of a policy for each of its bets
+    planned = stakes.budget / ((BOLD_WALKS + 1) * stakes.together)  # samples of a policy for each of its bets
     bounds = np.array([stakes.low, stakes.low])
     for policy, each in enumerate((bets.blocks.bold[:number], bets.blocks.safe[:number])):
         taken = np.ascontiguousarray(each.reshape(-1, len(stakes.low)))
@@ -228,13 +232,13 @@ def walk_in_blocks(
     drawn: int,
     until: int,
 ) -> int:
-    """Walk and bet until all is settled or given up, or `until` samples are drawn; never beyond the deadline."""
+    """Walk and bet until all is settled or given up, or `until` samples are drawn; never more than the budget."""
     rows, counts, together = stakes.least.shape[1], fortune.counts, stakes.together
     totals, active = np.empty(rows), np.empty(rows, dtype=np.int64)
     while drawn < until:
         place = counts[1] // together
         design = bold if place < BOLD_WALKS else safe
-        drawn, complete = draw_walk(design, world, rng, log, drawn, stakes.deadline, totals, active)
+        drawn, complete = draw_walk(design, world, rng, log, drawn, stakes.budget, totals, active)
         if complete:
             for k in range(rows):
                 fortune.block[place, k] += totals[k]
@@ -248,6 +252,22 @@ def walk_in_blocks(
                 if counts[4] == 1:
                     break
     return drawn
+
+
+@compiled
+def deadline(stakes: BlockStakes, fortune: BlockFortune) -> int:
+    """In samples: that of the first share, until it is settled."""
+    for k in range(fortune.settled.shape[1]):
+        if fortune.settled[0, k] == 0:
+            return stakes.aim
+    return stakes.budget
+
+
+@compiled
+def blocks_left(stakes: BlockStakes, fortune: BlockFortune) -> float:
+    """Until the deadline, as it is expected."""
+    left = (deadline(stakes, fortune) - fortune.counts[2]) * (1.0 - stakes.discount)
+    return left / ((BOLD_WALKS + 1.0) * stakes.together)
 
 
 @compiled
@@ -272,8 +292,7 @@ def bet_on_block(stakes: BlockStakes, fortune: BlockFortune, blocks: Blocks, dra
         for j in range(r):
             blocks.bold[number, j, k] = np.floor(fortune.block[j, k] / stakes.together / _GRID) * _GRID
         blocks.safe[number, k] = np.floor(fortune.block[r, k] / stakes.together / _GRID) * _GRID
-    left = (stakes.deadline - counts[2]) * (1.0 - stakes.discount) / ((r + 1.0) * stakes.together)
-    tau = max(left, 1.0)
+    tau = max(blocks_left(stakes, fortune), 1.0)
     all_settled = True
     for k in range(1, rows):
         bold, safe = variance_of_bets(stakes, fortune, 0, k), variance_of_bets(stakes, fortune, 1, k)
@@ -307,15 +326,16 @@ def bet_on_block(stakes: BlockStakes, fortune: BlockFortune, blocks: Blocks, dra
 
 @compiled
 def look_at_blocks(stakes: BlockStakes, fortune: BlockFortune) -> None:
-    """Between two blocks, ten times until the deadline: give up where the first share has no prospects.
+    """Between two blocks: end at the deadline; ten times until then, give up where the first share has no prospects.
 
     As `prospects` of bets on single walks has it; the least of all rows counts.
     """
-    counts, share = fortune.counts, stakes.order[0]
-    if counts[2] * _LOOKS < stakes.deadline * (counts[3] + 1):
+    counts, share, tau = fortune.counts, stakes.order[0], blocks_left(stakes, fortune)
+    if tau <= 0.0:
+        counts[4] = 1
+    if tau <= 0.0 or counts[2] * _LOOKS < stakes.aim * (counts[3] + 1):
         return
-    counts[3] = counts[2] * _LOOKS // stakes.deadline
-    tau = (stakes.deadline - counts[2]) * (1.0 - stakes.discount) / ((BOLD_WALKS + 1.0) * stakes.together)
+    counts[3] = counts[2] * _LOOKS // stakes.aim
     for k in range(1, stakes.least.shape[1]):
         if fortune.settled[0, k] == 0:
             p = min(fortune.capital[0, k] * stakes.level / _OVERSHOOT, 1.0)

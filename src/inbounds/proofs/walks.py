@@ -62,6 +62,7 @@ from inbounds.proofs.evidence import Evidence, Log, record
 _START_NOISE = 0.1  # free starts are averaged until their variance is this much of that of the transitions,
 _STARTS_PER_STEP = 32  # but at most so many for each transition that a walk is expected to draw
 _FLOOR = 8.0  # standard deviations of a walk between its mean and the floor: tails are about exp(-1.4 * 8)
+_FLOOR_LEAST = 1e-6  # the least such distance: a walk without noise is off its mean by rounding
 _FLOOR_UNKNOWN = 4.0  # the same distance, in scaled units, when no model gives a standard deviation
 _RANGE_SLACK = 1e-9  # against rounding, of the least value of a walk, as long as what is added up is below
 _LARGE = 1e3  # and in proportion beyond
@@ -146,7 +147,7 @@ def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
     """
     low = np.concatenate([[0.0], np.minimum(simulator.margin_ranges[:, 0], 0.0)])
     lowest = guess.state_values.min(axis=0)
-    floor = guess.mean - _FLOOR * np.sqrt(guess.variance(simulator.discount))
+    floor = guess.mean - np.maximum(_FLOOR * np.sqrt(guess.variance(simulator.discount)), _FLOOR_LEAST)
     floor = np.where(np.isfinite(floor), floor, lowest - _FLOOR_UNKNOWN)
     possible = guess.pair_values[policy.probabilities > 0.0]
     least = np.minimum(floor, np.minimum(floor, lowest) + low - possible.max(axis=0))  # the lemma of the module
