@@ -152,7 +152,11 @@ def search(
 
     def broken_off(status: str) -> CertifiedRun:
         of_bets = draws.paused.begun is not None and isinstance(draws.paused.begun.state, Bets)
-        under_way = replace(so_far(draws, simulator, confidence), paused=None) if of_bets else None
+        under_way = None
+        if of_bets and candidate is not None:
+            earlier = attempts[-1].wagers if attempts else None
+            shown = so_far(draws, simulator, confidence, candidate.policy, earlier, _STAKED)
+            under_way = replace(shown, paused=None)
         return CertifiedRun(
             policy=None,
             certificate=under_way or (attempts[-1] if attempts else None),
@@ -186,7 +190,10 @@ def search(
                 level=level,
                 aim=aim_of(attempt, left),
             )
-            attempts.append(as_certificate(proved, simulator, confidence, proved.samples))
+            earlier = attempts[-1].wagers if attempts else None
+            attempts.append(
+                as_certificate(proved, simulator, confidence, proved.samples, candidate.policy, earlier, _STAKED)
+            )
             if proved.in_bounds:
                 policy = candidate.policy
                 break

@@ -23,7 +23,8 @@ from inbounds.formats.atomic import naming, replaced, require_regular
 from inbounds.formats.criterion import criterion_in_file
 from inbounds.formats.labels import shown
 from inbounds.problem.constraint import Constraint
-from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, Proof
+from inbounds.proofs.betting import GRID, Book, Played, Stakes, capital_left, shares_of
+from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, Proof, Wagers
 
 KIND, VERSION = "inbounds certificate", 3
 
@@ -74,6 +75,8 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
             "prices": proof and _hexes(proof.prices),
             "value_function": proof and _hexes(proof.value_function),
         }
+        if certificate.wagers is not None:
+            content["bets"] = _written_bets(certificate.wagers)
     constraints = [
         {"name": c.name, "bound": float(c.bound).hex(), "sense": 1 if c.at_least is not None else -1}
         for c in certificate.constraints
@@ -176,6 +179,7 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
         confidence=float(document["confidence"]),
         samples=int(document["samples"]),
         proof=_proof(document, n_constraints) if document["policy"] is not None else None,
+        wagers=_wagers(document["bets"], document["confidence"], n_constraints) if "bets" in document else None,
         **common,
     )
 
@@ -194,6 +198,73 @@ def _proof(document: Any, n_constraints: int) -> Proof:
         reward_vector=reward_vector,
         prices=_vector(document["prices"], n_constraints) if priced else None,
         value_function=_vector(document["value_function"], length) if priced else None,
+    )
+
+
+def _written_bets(wagers: Wagers) -> dict[str, Any]:
+    """What the checkers go through again; bets are whole numbers of 2^-30, the samples of each are counted."""
+    attempts = []
+    for stakes, book, low in wagers.attempts:
+        changed = np.flatnonzero(np.diff(book.deadlines, prepend=-1))
+        attempts.append(
+            {
+                "hurry": int(stakes.hurry),
+                "together": int(stakes.together),
+                "planned": _hex(stakes.planned),
+                "least": _hexes(stakes.least),
+                "low": _hexes(low),
+                "reference": _hexes(stakes.reference),
+                "goals": _hexes(stakes.goals),
+                "expected": [_hexes(row) for row in stakes.prior],
+                "deadlines": [[int(first), int(book.deadlines[first])] for first in changed],
+                "drawn": np.diff(book.drawn, prepend=0).tolist(),
+                "bets": [[int(x) for x in row / GRID] for row in book.bets.T],
+            }
+        )
+    return {
+        "staked": _hex(wagers.staked),
+        "discount": _hex(wagers.discount),
+        "policy": _hexes(wagers.probabilities),
+        "reward_range": [_hex(x) for x in wagers.reward_range],
+        "margin_scales": _hexes(wagers.margin_scales),
+        "bounds": _hexes(wagers.bounds),
+        "attempts": attempts,
+    }
+
+
+def _wagers(written: Any, confidence: float, n_constraints: int) -> Wagers:
+    rows, bankroll, attempts = 1 + n_constraints, 1.0, []
+    staked, discount = float.fromhex(written["staked"]), float.fromhex(written["discount"])
+    for attempt in written["attempts"]:
+        drawn = np.cumsum(attempt["drawn"], dtype=np.int64)
+        deadlines = np.zeros(len(drawn), dtype=np.int64)
+        for first, deadline in attempt["deadlines"]:
+            deadlines[first:] = deadline
+        bets = np.array(attempt["bets"], dtype=np.float64).reshape(rows, len(drawn)).T * GRID
+        stakes = Stakes(
+            least=_vector(attempt["least"], rows),
+            level=staked * bankroll * (1.0 - confidence),
+            shares=freeze(shares_of(1.0 - confidence, rows)),
+            goals=_vector(attempt["goals"], rows),
+            reference=_vector(attempt["reference"], rows),
+            prior=freeze(np.array([_vector(row, 3) for row in attempt["expected"]]).reshape(rows, 3)),
+            planned=float.fromhex(attempt["planned"]),
+            discount=discount,
+            together=int(attempt["together"]),
+            hurry=int(attempt["hurry"]),
+        )
+        book = Book(freeze(np.ascontiguousarray(bets)), freeze(drawn), freeze(deadlines))
+        low = _vector(attempt["low"], rows)
+        attempts.append(Played(stakes, book, low))
+        bankroll *= (1.0 - staked) + staked * capital_left(attempts[-1])
+    return Wagers(
+        staked=staked,
+        discount=discount,
+        probabilities=_vector(written["policy"]),
+        reward_range=(float.fromhex(written["reward_range"][0]), float.fromhex(written["reward_range"][1])),
+        margin_scales=_vector(written["margin_scales"], n_constraints),
+        bounds=_vector(written["bounds"], rows),
+        attempts=tuple(attempts),
     )
 
 

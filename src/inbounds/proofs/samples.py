@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
@@ -27,8 +28,10 @@ from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, attach, kept,
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.betting import (
+    GRID,
     Book,
     Fortune,
+    Played,
     Stakes,
     bet_on,
     look,
@@ -38,7 +41,7 @@ from inbounds.proofs.betting import (
     raise_bounds,
     variance_so_far,
 )
-from inbounds.proofs.certificate import Certificate
+from inbounds.proofs.certificate import FOR_ALL_BOUNDS, FOR_ALL_MARGINS, Certificate, Wagers
 from inbounds.proofs.evidence import Counted, Evidence, Log, counted, new_log
 from inbounds.proofs.walks import (
     Design,
@@ -99,11 +102,11 @@ def certify_by_samples(
             walk_for_evidence(policy, evidence, min(int(_PILOT_SHARE * budget), enough), draws)
             guess = guess_from_model(evidence.model(), policy, evidence.signal_variance)
         proved = prove(policy, simulator, guess, alpha, budget - draws.passed_samples, draws)
-        return as_certificate(proved, simulator, confidence, draws.samples)
+        return as_certificate(proved, simulator, confidence, draws.samples, policy)
     except OutOfTime:
-        return so_far(draws, simulator, confidence)
+        return so_far(draws, simulator, confidence, policy)
     except BaseException as error:
-        attach(error, so_far(draws, simulator, confidence))
+        attach(error, so_far(draws, simulator, confidence, policy))
         raise
 
 
@@ -127,16 +130,9 @@ class Proved:
     in_bounds: bool
     seen: Counted  # the samples, if a log had room for them
     variances: Floats  # [K + 1], of a bet, as expected and seen
+    raised: npt.NDArray[np.bool_]  # [K + 1], where the bound is 0 because all margins are proved to be in bounds
     least_capital: float = 1.0  # of a margin, at most 1: what a failed proof keeps
     bets: Played | None = None
-
-
-class Played(NamedTuple):
-    """Bets that are over, for whoever wants to go through them again."""
-
-    stakes: Stakes
-    book: Book
-    low: Floats  # [K + 1]
 
 
 def prove(
@@ -182,8 +178,11 @@ def what_they_show(bets: Bets, drawn: int) -> Proved:
     book = Book(*(freeze(array[:number].copy()) for array in bets.book))
     raise_bounds(stakes, book, number, bounds)
     in_bounds = bool(np.all(fortune.settled == 1))
-    if in_bounds:
-        bounds[1:] = np.maximum(bounds[1:], 0.0)
+    raised = in_bounds * (bounds < 0.0)
+    raised[0] = False
+    bounds[raised] = 0.0
+    # What is not settled is not stated to be >= 0 by the other bets either: that would be a second claim to be in bounds.
+    bounds[fortune.settled == 0] = np.minimum(bounds[fortune.settled == 0], -GRID)
     return Proved(
         bounds=freeze(bounds),
         means=freeze(fortune.moments[:, 0].copy()),
@@ -193,12 +192,20 @@ def what_they_show(bets: Bets, drawn: int) -> Proved:
         variances=freeze(
             np.array([variance_so_far(stakes, k, fortune.moments[k, 1], number) for k in range(len(bounds))])
         ),
+        raised=freeze(raised),
         least_capital=min(1.0, float(fortune.capital.min())),
         bets=Played(stakes, book, bets.low),
     )
 
 
-def so_far(draws: Draws, simulator: Simulator, confidence: float) -> Certificate:
+def so_far(
+    draws: Draws,
+    simulator: Simulator,
+    confidence: float,
+    policy: Policy,
+    earlier: Wagers | None = None,
+    staked: float = 1.0,
+) -> Certificate:
     """What is proved when a proof is broken off: the bounds of its bets, before any bet those of the ranges."""
     begun = draws.paused.begun
     if begun is not None and isinstance(begun.state, Bets):
@@ -207,8 +214,10 @@ def so_far(draws: Draws, simulator: Simulator, confidence: float) -> Certificate
         bounds = np.concatenate([[0.0], np.minimum(simulator.margin_ranges[:, 0], 0.0)])
         empty = counted(new_log(simulator, 0))
         unknown = freeze(np.full(len(bounds), np.nan))
-        proved = Proved(freeze(bounds), unknown, 0, bool(np.all(bounds[1:] >= 0.0)), empty, unknown)
-    return replace(as_certificate(proved, simulator, confidence, draws.samples), paused=draws.paused)
+        none = freeze(np.zeros(len(bounds), dtype=np.bool_))
+        proved = Proved(freeze(bounds), unknown, 0, bool(np.all(bounds[1:] >= 0.0)), empty, unknown, none)
+    made = as_certificate(proved, simulator, confidence, draws.samples, policy, earlier, staked)
+    return replace(made, paused=draws.paused)
 
 
 @compiled
@@ -243,18 +252,38 @@ def walk_and_bet(
     return drawn
 
 
-def as_certificate(proved: Proved, simulator: Simulator, confidence: float, samples: int) -> Certificate:
-    """In the user's units."""
-    scaling = simulator.scaling
+def as_certificate(
+    proved: Proved,
+    simulator: Simulator,
+    confidence: float,
+    samples: int,
+    policy: Policy,
+    earlier: Wagers | None = None,
+    staked: float = 1.0,
+) -> Certificate:
+    """In the user's units; with the bets, after those of `earlier` attempts, each with `staked` of the bankroll."""
+    scaling, wagers = simulator.scaling, None
+    if proved.bets is not None:
+        wagers = Wagers(
+            staked=staked,
+            discount=float(simulator.discount),
+            probabilities=policy.probabilities,
+            reward_range=(scaling.reward_low, scaling.reward_span),
+            margin_scales=scaling.margin_scales,
+            bounds=proved.bounds,
+            attempts=(*(() if earlier is None else earlier.attempts), proved.bets),
+        )
+    claimed = (FOR_ALL_MARGINS if zero else FOR_ALL_BOUNDS for zero in proved.raised[1:])
     return Certificate(
         in_bounds=proved.in_bounds,
         kind="confidence",
         constraints=simulator.constraints,
         margins_lower=freeze(proved.bounds[1:] * scaling.margin_scales),
-        methods=("betting on walks",) * simulator.n_constraints,
+        methods=tuple(claimed),
         reward_lower=float(scaling.reward_low + scaling.reward_span * proved.bounds[0]),
         confidence=float(confidence),
         samples=samples,
+        wagers=wagers,
     )
 
 
