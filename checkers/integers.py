@@ -1,6 +1,6 @@
 """Check a certificate of inbounds with whole numbers alone: a second opinion, written from the files' description.
 
-    python integers.py model.npz certificate.json        exit code 0: accepted, 1: rejected, 2: a file cannot be read
+    python integers.py [model.npz] certificate.json      exit code 0: accepted, 1: rejected, 2: a file cannot be read
 
 What is checked, and why it proves what it says, is in docs/certificates.md; how the model file is laid out is in
 docs/files.md. One file, Python's standard library, nothing of inbounds, no floating point and no rationals: made to be
@@ -15,6 +15,7 @@ whole numbers whole, and leaving the odd number under the fraction. A fraction i
 import binascii
 import hashlib
 import json
+import math
 import os
 import re
 import stat
@@ -422,6 +423,8 @@ def upper_bound(model, prices, vector, with_reward):
 COMMON = {"kind", "version", "model", "constraints", "statement", "arithmetic", "criterion", "seal"}
 OF_BOTH = {"margins_lower", "margin_vectors", "reward_lower", "reward_upper", "prices", "value_function"}
 OF_BOTH |= {"methods", "confidence", "samples"}
+OF_BETS = {"margins_lower", "reward_lower", "methods", "confidence", "samples"}
+OF_BETS |= COMMON - {"model", "criterion"}
 KEYS = {
     "policy": COMMON | OF_BOTH | {"policy", "reward_vector"},
     "mixture": COMMON | OF_BOTH | {"weights", "policies", "reward_vectors"},
@@ -429,26 +432,33 @@ KEYS = {
 }
 
 
-def check(model_path, certificate_path):
-    """The statement that was proved, in words; raises Rejected or Unreadable."""
-    model_content, content = content_of(model_path), content_of(certificate_path)
-    if model_content[:4] != b"PK\3\4":
-        raise Unreadable(f"{model_path} is not an .npz file")
+def check(*paths):
+    """The statement that was proved, in words; raises Rejected or Unreadable. A model's file comes first, if any."""
+    content = content_of(paths[-1])
+    model_content = content_of(paths[0]) if len(paths) == 2 else None
+    if model_content is not None and model_content[:4] != b"PK\3\4":
+        raise Unreadable(f"{paths[0]} is not an .npz file")
     try:
         certificate = json_of(content, no_constant)
     except ValueError as error:
-        raise Unreadable(f"{certificate_path} is not a certificate: {error}") from None
+        raise Unreadable(f"{paths[-1]} is not a certificate: {error}") from None
     if type(certificate) is not dict or certificate.get("kind") != "inbounds certificate":
-        raise Unreadable(f"{certificate_path} is not a certificate")
+        raise Unreadable(f"{paths[-1]} is not a certificate")
     if not is_whole(certificate.get("version")) or certificate["version"] != 3:
-        raise Unreadable(f"{certificate_path} is a certificate of another version")
+        raise Unreadable(f"{paths[-1]} is a certificate of another version")
 
     seal = hashlib.sha256(content[:-68]).hexdigest()
     require(content[-68:] == seal.encode() + b'"\n}\n', "the seal is not that of the file")
     statement = certificate.get("statement")
     require(type(statement) is str and statement in KEYS, "nothing is stated that could be checked")
-    require(certificate.keys() == KEYS[statement], "the certificate has other keys")
+    keys = KEYS[statement]
+    if statement != "infeasible" and certificate.get("arithmetic") == "confidence" and "bets" in certificate:
+        keys = keys | {"bets"}
+    require(certificate.keys() == keys, "the certificate has other keys")
     require(certificate["seal"] == seal, "the seal is not the last entry")
+    if model_content is None:
+        require("bets" in certificate, "without a model only bets can be checked")
+        return check_bets(certificate)
     require(certificate["arithmetic"] in ("exact", "rounding-bounded"), "the certificate holds no proof")
     digest = hashlib.sha256(model_content).hexdigest()
     require(certificate["model"] == digest, "the certificate is of another model, or of another file")
@@ -555,6 +565,339 @@ def check_values(model, certificate):
     return [f"the {certificate['statement']} is in bounds", *proven]
 
 
+# ----------------------------------------------------------------------------------------------------------------- bets
+#
+# Bets were placed in floating point, whose sums, products, quotients and roots are rounded to 53 binary digits, halves
+# to the even neighbour. Here a number is a pair (m, e) of whole numbers, m times 2^e, and is rounded so by hand.
+
+
+def rounded(m, e):
+    extra = abs(m).bit_length() - 53
+    if extra <= 0:
+        return m, e
+    kept, rest = divmod(m, 1 << extra)
+    half = 1 << (extra - 1)
+    return kept + (rest > half or (rest == half and kept % 2 == 1)), e + extra
+
+
+def plus(a, b):
+    (m, e), (n, f) = (a, b) if a[1] >= b[1] else (b, a)
+    return rounded((m << (e - f)) + n, f)
+
+
+def minus(a, b):
+    return plus(a, (-b[0], b[1]))
+
+
+def times(a, b):
+    return rounded(a[0] * b[0], a[1] + b[1])
+
+
+def divided(a, b):
+    sign = -1 if (a[0] < 0) != (b[0] < 0) else 1
+    m, n = abs(a[0]), abs(b[0])
+    shift = max(n.bit_length() - m.bit_length() + 56, 0)
+    whole, rest = divmod(m << shift, n)
+    return rounded(sign * (2 * whole + (rest > 0)), a[1] - b[1] - shift - 1)  # a last digit 1 says that there is a rest
+
+
+def root(a):
+    m, e = a
+    shift = max(112 - m.bit_length(), 0)
+    shift += (e - shift) % 2
+    m <<= shift
+    whole = math.isqrt(m)
+    return rounded(2 * whole + (whole * whole < m), (e - shift) // 2 - 1)
+
+
+def below(a, b):
+    return minus(a, b)[0] < 0  # rounding keeps the sign
+
+
+def least_of(a, b):
+    return b if below(b, a) else a
+
+
+def most_of(a, b):
+    return b if below(a, b) else a
+
+
+def integer(n):
+    return rounded(n, 0)
+
+
+def literal(text):
+    """The double nearest to a decimal number without a sign."""
+    found = re.fullmatch(r"(\d{1,30})(?:\.(\d{1,400}))?(?:[eE]([+-]?\d{1,3}))?", text)
+    require(found is not None, "the confidence is not a number between 0 and 1")
+    digits, after, power = found[1] + (found[2] or ""), len(found[2] or ""), int(found[3] or 0)
+    power -= after
+    return divided((int(digits) * 10 ** max(power, 0), 0), (10 ** max(-power, 0), 0))
+
+
+FEW = literal("0.000001")
+RUINED = (1, -500)
+
+
+def pair_of(text, what):
+    return rounded(number(text, what), -BITS)
+
+
+def pairs_of(texts, length, what):
+    return [rounded(n, -BITS) for n in numbers(texts, length, what)]
+
+
+class Bets:
+    """The bets of one attempt; `rows` of them: of the reward, then of the margins."""
+
+    def __init__(self, entry, rows):
+        keys = {"together", "hurry", "planned", "least", "low", "reference", "goals", "expected", "drawn", "deadlines"}
+        require(isinstance(entry, dict) and entry.keys() == keys | {"bets"}, "an attempt has other keys")
+        self.together, self.hurry, self.drawn = entry["together"], entry["hurry"], entry["drawn"]
+        require(is_whole(self.together) and 1 <= self.together < 2**53, "together is wrong")
+        require(is_whole(self.hurry) and 0 <= self.hurry <= 1, "hurry is wrong")
+        require(whole_list(self.drawn) and all(x >= self.together for x in self.drawn), "drawn is wrong")
+        require(sum(self.drawn) < 2**53, "drawn is too much")
+        self.least, self.low, self.reference, self.goals = (
+            pairs_of(entry[key], rows, key) for key in ("least", "low", "reference", "goals")
+        )
+        self.planned = pair_of(entry["planned"], "planned")
+        require(isinstance(entry["expected"], list) and len(entry["expected"]) == rows, "expected is wrong")
+        self.expected = [pairs_of(row, 3, "expected") for row in entry["expected"]]
+        positive = [self.planned, *self.goals, *(x for row in self.expected for x in row[1:])]
+        require(not any(below(x, (1, -100)) for x in positive), "a number is too small")
+        sizes = [*positive, *((abs(m), e) for m, e in self.least)]
+        require(not any(below((1, 100), x) for x in sizes), "a number is too large")
+        require(all(x[0] == 0 for x in self.reference[1:]), "the reference of a margin is not 0")
+        require(all(below(x, y) for x, y in zip(self.least, self.reference, strict=True)), "a reference is too low")
+        lists = entry["bets"]
+        require(isinstance(lists, list) and len(lists) == rows, "there must be bets for each row")
+        require(all(whole_list(row) and len(row) == len(self.drawn) for row in lists), "a row of bets is wrong")
+        require(all(abs(x) < 2**53 for row in lists for x in row), "a bet is too large")
+        self.bets = [[(x, -30) for x in row] for row in lists]
+        for row, least in zip(self.bets, self.least, strict=True):
+            require(not row or not below(min(row), least), "a bet is below the least")
+        changes = entry["deadlines"]
+        require(isinstance(changes, list) and all(whole_list(c) and len(c) == 2 for c in changes), "deadlines")
+        self.deadlines = []
+        for first, deadline in changes:
+            begins = first == 0 if not self.deadlines else first > self.changed
+            require(begins and first < len(self.drawn) and 0 < deadline < 2**53, "deadlines do not follow each other")
+            self.deadlines += self.deadlines[-1:] * (first - len(self.deadlines)) + [deadline]
+            self.changed = first
+        if self.drawn:
+            require(bool(self.deadlines), "there is no deadline")
+            self.deadlines += [self.deadlines[-1]] * (len(self.drawn) - len(self.deadlines))
+
+    def seen(self, k):
+        """Before each bet of row k: its number, the mean of those before, the variance with what was expected."""
+        mean, squares, (_, variance, trust) = (0, 0), (0, 0), self.expected[k]
+        for i, x in enumerate(self.bets[k]):
+            yield i, mean, divided(plus(times(trust, variance), squares), plus(trust, integer(i)))
+            change = minus(x, mean)
+            mean = plus(mean, divided(change, integer(i + 1)))
+            squares = plus(squares, times(change, minus(x, mean)))
+
+    def outcome(self, k, level, discount):
+        """The capital that bets against "margin k <= 0" come to, and whether it reaches 1 / level."""
+        if self.low[k][0] >= 0:
+            return (1, 0), True
+        held, drawn, (prior, _, trust) = (1, 0), 0, self.expected[k]
+        most = divided(literal("0.9"), minus((0, 0), self.least[k]))
+        goal = plus((1, 0), FEW)
+        for i, mean, variance in self.seen(k):
+            if below(held, RUINED):
+                break
+            bold = boldness(times(held, level))
+            left = times(integer(self.deadlines[i] - drawn), minus((1, 0), discount))
+            left = most_of(divided(left, integer(self.together)), (1, 0))
+            stake = divided(bold, root(times(left, variance)))
+            counted = plus(trust, integer(i))
+            if self.hurry == 1 and not below(counted, (10, 0)):
+                average = divided(plus(times(trust, prior), times(integer(i), mean)), counted)
+                lower = minus(average, root(divided(variance, counted)))
+                soon = times(divided(lower, variance), divided(bold, plus(bold, literal("0.8"))))
+                stake = most_of(stake, soon)
+            held = times(held, plus((1, 0), times(least_of(stake, most), self.bets[k][i])))
+            if not below(times(held, level), goal):
+                return held, True
+            drawn += self.drawn[i]
+        return held, False
+
+    def reject(self, k, share, claim):
+        """Whether the bets against "row k <= claim" ever come to 1 / share."""
+        held, goal = (1, 0), divided(plus((1, 0), FEW), share)
+        most = divided(literal("0.9"), minus(self.reference[k], self.least[k]))
+        for i, _, variance in self.seen(k):
+            bets = self.planned
+            if k == 0:
+                bets = times(times(integer(i + 1), literal("0.7")), integer((i + 2).bit_length()))
+            stake = root(divided(times((2, 0), self.goals[k]), times(variance, bets)))
+            stake = least_of(stake, most)
+            if below((1, 0), times(stake, minus(claim, self.least[k]))):
+                return False
+            held = times(held, plus((1, 0), times(stake, minus(self.bets[k][i], claim))))
+            if not below(held, goal):
+                return True
+            if below(held, RUINED):
+                return False
+        return False
+
+
+def boldness(part):
+    """What to stake, times the noise to come, of a capital that is this part of its goal."""
+    m, e = divided(part, literal("1.03"))
+    exponent = e + m.bit_length()
+    if exponent > 0:
+        return (0, 0)
+    q = minus(times((2, 0), minus((1, 0), (m, -m.bit_length()))), integer(exponent))
+    return times(q, root(divided(literal("1.386"), plus(q, literal("1.4")))))
+
+
+def whole_list(values):
+    return isinstance(values, list) and all(is_whole(value) for value in values)
+
+
+def check_bets(certificate):
+    bets, constraints = certificate["bets"], certificate["constraints"]
+    statement = certificate["statement"]
+    for key in KEYS[statement] - OF_BETS:
+        require(certificate[key] is None, f"{key} is of a proof on a model")
+    require(isinstance(constraints, list), "there are no constraints")
+    for constraint in constraints:
+        require(
+            isinstance(constraint, dict) and constraint.keys() == {"name", "bound", "sense"}, "a constraint is wrong"
+        )
+        require(type(constraint["name"]) is str and is_whole(constraint["sense"]), "a constraint is wrong")
+        require(abs(constraint["sense"]) == 1, "a sense is wrong")
+        bits_of(constraint["bound"], "a bound")
+    rows = 1 + len(constraints)
+    keys = {"staked", "bankroll", "discount", "reward_range", "margin_scales", "bounds", "attempts"}
+    keys |= {"policy"} if statement == "policy" else {"weights", "policies", "blocks"}
+    require(isinstance(bets, dict) and bets.keys() == keys, "the bets have other keys")
+    require(type(certificate["confidence"]) is Decimal, "the confidence is not a number between 0 and 1")
+    confidence = literal(certificate["confidence"])
+    require(confidence[0] > 0 and below(confidence, (1, 0)), "the confidence is not a number between 0 and 1")
+    alpha, discount = minus((1, 0), confidence), pair_of(bets["discount"], "the discount")
+    staked, bankroll = pair_of(bets["staked"], "staked"), pair_of(bets["bankroll"], "the bankroll")
+    for part in (staked, bankroll):
+        require(part[0] > 0 and not below((1, 0), part), "staked, or the bankroll, is out of range")
+    require(discount[0] >= 0 and below(discount, (1, 0)), "the discount is out of range")
+    policies = [bets["policy"]] if statement == "policy" else bets["policies"]
+    require(isinstance(policies, list) and policies, "there is no policy")
+    for policy in policies:
+        require(isinstance(policy, list) and policy and isinstance(policies[0], list), "there is no policy")
+        for share in pairs_of(policy, len(policies[0]), "the policy"):
+            require(share[0] >= 0 and not below((1, 0), share), "the policy has no probabilities")
+    if statement == "mixture":
+        require_distribution(numbers(bets["weights"], len(policies), "the weights"), "the weights")
+    require(isinstance(bets["attempts"], list) and bets["attempts"], "there are no bets")
+    by_blocks = None
+    if statement == "mixture" and bets["blocks"] is not None:
+        by_blocks = check_blocks(bets, rows, times(times(staked, bankroll), alpha), alpha, discount)
+    for position, entry in enumerate(bets["attempts"] if by_blocks is None else [], 1):
+        attempt, level = Bets(entry, rows), times(times(staked, bankroll), alpha)
+        ends = [attempt.outcome(k, level, discount) for k in range(1, rows)]
+        settled = all(done for _, done in ends)
+        require(settled == (position == len(bets["attempts"])), "not the last attempt settles every margin")
+        least = (1, 0)
+        for held, _ in ends:
+            least = least_of(least, held)
+        bankroll = times(bankroll, plus(minus((1, 0), staked), times(staked, least)))
+    low, span = pairs_of(bets["reward_range"], 2, "the range of the reward")
+    scales = pairs_of(bets["margin_scales"], rows - 1, "the scales")
+    bounds = pairs_of(bets["bounds"], rows, "the bounds")
+    margins = pairs_of(certificate["margins_lower"], rows - 1, "margins_lower")
+    reward = pair_of(certificate["reward_lower"], "reward_lower")
+    require(minus(reward, plus(low, times(span, bounds[0])))[0] == 0, "the bound of the reward is another")
+    for margin, bound, scale in zip(margins, bounds[1:], scales, strict=True):
+        require(minus(margin, times(bound, scale))[0] == 0, "the bound of a margin is another")
+    require(all(x[0] >= 0 for x in [*bounds[1:], *scales, span]), "a margin, or a scale, is below 0")
+    for k, bound in enumerate(bounds):
+        if by_blocks is not None:
+            wanted = by_blocks[k] if k == 0 else most_of((0, 0), by_blocks[k])
+            require(minus(bound, wanted)[0] == 0, "a bound is not that of the blocks")
+        else:
+            given = not below(attempt.low[0] if k == 0 else (0, 0), bound)
+            require(given or attempt.reject(k, share_of(alpha, rows, k), bound), "a bound is not proved by the bets")
+    return [f"the {statement} is in bounds, with the stated confidence, if the bets are on walks of it"]
+
+
+def share_of(alpha, rows, k):
+    """Of the error probability of all bounds, that of row k."""
+    if rows == 1:
+        return alpha
+    if k == 0:
+        return times(literal("0.1"), alpha)
+    return divided(times(minus((1, 0), literal("0.1")), alpha), integer(rows - 1))
+
+
+def check_blocks(bets, rows, level, alpha, discount):
+    """The bounds of a mixture of two policies whose weights were found by bets on blocks: four of one, one of both."""
+    blocks, entries = bets["blocks"], bets["attempts"]
+    require(isinstance(blocks, dict) and blocks.keys() == {"order", "aim", "budget", "bounds"}, "blocks has other keys")
+    require(len(entries) == 2 and len(bets["policies"]) == 2, "blocks are of two policies")
+    bold, safe = Bets(entries[0], rows), Bets(entries[1], rows)
+    number = len(safe.drawn)
+    require(len(bold.drawn) == 4 * number and bold.together == safe.together, "a block is not of four bets and one")
+    for one, other in zip(bold.low, safe.low, strict=True):
+        require(minus(one, other)[0] == 0, "the policies are of different problems")
+    aim, budget = blocks["aim"], blocks["budget"]
+    require(is_whole(aim) and is_whole(budget) and 0 < aim <= budget < 2**53, "the deadlines of blocks are wrong")
+    require(isinstance(blocks["order"], list), "there is no order")
+    order = pairs_of(blocks["order"], len(blocks["order"]), "the order")
+    require(all(t[0] >= 0 and not below((1, 0), t) for t in order), "a share is out of range")
+    first, taken = pairs_of(bets["weights"], 2, "the weights")
+    require(minus(first, minus((1, 0), taken))[0] == 0, "the weights do not belong together")
+    places = [place for place, t in enumerate(order) if minus(t, taken)[0] == 0]
+    require(bool(places), "the share is not in the order")
+    before, variances = [0], {}
+    for block in range(number):
+        before.append(before[-1] + sum(bold.drawn[4 * block : 4 * block + 4]) + safe.drawn[block])
+    for k in range(1, rows):
+        variances[k] = [v for i, _, v in bold.seen(k) if i % 4 == 0], [v for _, _, v in safe.seen(k)]
+    end_of_first = number
+    for place, share in enumerate(order[: places[0] + 1]):
+        last = -1
+        for k in range(1, rows):
+            if bold.low[k][0] < 0:
+                rule = (before, end_of_first, aim, budget, level, discount)
+                last = max(last, block_that_settles(share, k, bold, safe, variances[k], *rule))
+        if place == 0:
+            end_of_first = last
+    require(isinstance(blocks["bounds"], list) and len(blocks["bounds"]) == 2, "there must be bounds of both policies")
+    both = [pairs_of(row, rows, "the bounds") for row in blocks["bounds"]]
+    half = times((1, -1), alpha)
+    for attempt, bounds in zip((bold, safe), both, strict=True):
+        for k, bound in enumerate(bounds):
+            given = not below(attempt.low[k], bound)
+            require(given or attempt.reject(k, share_of(half, rows, k), bound), "a bound of a policy is not proved")
+    return [plus(times(first, x), times(taken, y)) for x, y in zip(*both, strict=True)]
+
+
+def block_that_settles(share, k, bold, safe, variances, before, end_of_first, aim, budget, level, discount):
+    """The number of the block after which the capital against "margin k of the mixture <= 0" reaches 1 / level."""
+    of_bold, of_safe, held, goal = minus((1, 0), share), times((4, 0), share), (1, 0), plus((1, 0), FEW)
+    risks = [times(minus((0, 0), of), each.least[k]) for of, each in ((of_bold, bold), (of_safe, safe))]
+    most = divided(literal("0.9"), most_of(*risks))
+    weights = times((4, 0), times(of_bold, of_bold)), times(of_safe, of_safe)
+    for block, (x_variance, y_variance) in enumerate(zip(*variances, strict=True)):
+        if below(held, RUINED):
+            break
+        left = (aim if block <= end_of_first else budget) - before[block]
+        left = divided(times(integer(left), minus((1, 0), discount)), times((5, 0), integer(bold.together)))
+        variance = plus(times(weights[0], x_variance), times(weights[1], y_variance))
+        stake = divided(boldness(times(held, level)), root(times(most_of(left, (1, 0)), variance)))
+        stake = least_of(stake, most)
+        factor = plus((1, 0), times(times(stake, of_safe), safe.bets[k][block]))
+        for x in bold.bets[k][4 * block : 4 * block + 4]:
+            factor = times(factor, plus((1, 0), times(times(stake, of_bold), x)))
+        held = times(held, factor)
+        if not below(times(held, level), goal):
+            return block
+    raise Rejected(f"margin {k} of a mixture in the order is not settled")
+
+
 def check_infeasible(model, certificate):
     claim = number(certificate["margin_upper"], "margin_upper")
     require(claim < 0, "margin_upper is not below 0")
@@ -572,8 +915,8 @@ def require_upper(model, certificate, claim, with_reward):
 
 
 def main(arguments):
-    if len(arguments) != 2:
-        print("usage: python integers.py model.npz certificate.json", file=sys.stderr)
+    if len(arguments) not in (1, 2):
+        print("usage: python integers.py [model.npz] certificate.json", file=sys.stderr)
         return 2
     try:
         proved = check(*arguments)

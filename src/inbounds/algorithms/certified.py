@@ -72,7 +72,7 @@ from inbounds.problem.mixture import Mixture
 from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, Progress, attach, kept
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
-from inbounds.proofs.betting import settleable
+from inbounds.proofs.betting import GRID, settleable
 from inbounds.proofs.blocks import (
     BOLD_WALKS,
     BlockBets,
@@ -81,9 +81,9 @@ from inbounds.proofs.blocks import (
     settleable_share,
     what_blocks_show,
 )
-from inbounds.proofs.certificate import Certificate
+from inbounds.proofs.certificate import FOR_ALL_BOUNDS, FOR_ALL_MARGINS, Certificate, Wagers
 from inbounds.proofs.evidence import Evidence
-from inbounds.proofs.samples import Bets, Proved, as_certificate, prove, so_far
+from inbounds.proofs.samples import Bets, Proved, as_certificate, prove, so_far, wagers_on
 from inbounds.proofs.walks import Guess, guess_from_model, make_design, step_noise, walk_for_evidence
 
 _ATTEMPTS = 4
@@ -181,15 +181,18 @@ def search(
     attempts: list[Certificate] = []
     policy: Policy | Mixture | None = None
     candidate: Policy | Mixture | None = None
-    proved, reason, bankroll, first, alpha = None, "", 1.0, 0, 1.0 - confidence
+    plan: BoldAndSafe | None = None
+    earlier: Wagers | None = None
+    proved, reason, bankroll, first_bankroll, first, alpha = None, "", 1.0, 1.0, 0, 1.0 - confidence
 
     def broken_off(status: str) -> CertifiedRun:
         begun, under_way = draws.paused.begun, None
-        if begun is not None and isinstance(begun.state, Bets):
-            under_way = replace(so_far(draws, simulator, confidence), paused=None)
-        elif begun is not None and isinstance(begun.state, BlockBets):
-            shown = what_blocks_show(kept(begun.state), 1.0 - confidence, begun.drawn)
-            under_way = certificate_of_share(shown, begun.state.stakes.order, simulator, confidence)
+        if begun is not None and isinstance(begun.state, Bets) and candidate is not None:
+            shown = so_far(draws, simulator, confidence, candidate, earlier, _STAKED, first_bankroll)
+            under_way = replace(shown, paused=None)
+        elif begun is not None and isinstance(begun.state, BlockBets) and plan is not None:
+            of_blocks = what_blocks_show(kept(begun.state), begun.drawn)
+            under_way = certificate_of_share(of_blocks, plan, simulator, confidence)
         return CertifiedRun(
             policy=None,
             certificate=under_way or (attempts[-1] if attempts else None),
@@ -201,28 +204,21 @@ def search(
             paused=draws.paused,
         )
 
-    def mixed() -> Mixture | None:
-        """A mixture of a bold and a safe policy that is proved to be in bounds, if the model says that one will be."""
-        nonlocal candidate, first, alpha
-        assert isinstance(source, ModelSource)
-        level = _OF_MIXTURE * alpha
-        plan = source.bold_and_safe(samples - draws.passed_samples, level)
-        if plan is None:
-            return None
-        left = samples - draws.passed_samples
-        candidate, aim = plan.mixture(plan.order[0]), math.ceil((1.0 - _RESERVE) * left)
-        found = prove_share(*plan, simulator, level, alpha, left, draws, aim)
-        attempts.append(certificate_of_share(found, plan.order, simulator, confidence))
-        if found.share is not None:
-            candidate = plan.mixture(found.share)
-            return candidate
-        evidence.add(found.seen)
-        first, alpha = 1, alpha - level
-        return None
-
     try:
         if mixture and simulator.n_constraints > 0:
-            policy = mixed()
+            assert isinstance(source, ModelSource)
+            level = _OF_MIXTURE * alpha
+            plan = source.bold_and_safe(samples - draws.passed_samples, level)
+            if plan is not None:
+                left = samples - draws.passed_samples
+                candidate, aim = plan.mixture(plan.order[0]), math.ceil((1.0 - _RESERVE) * left)
+                found = prove_share(*plan, simulator, level, alpha, left, draws, aim)
+                attempts.append(certificate_of_share(found, plan, simulator, confidence))
+                if found.share is not None:
+                    candidate = policy = plan.mixture(found.share)
+                evidence.add(found.seen)
+                first, bankroll = 1, 1.0 - _OF_MIXTURE
+        first_bankroll = bankroll
         for attempt in range(first, _ATTEMPTS if policy is None else 0):
             if attempt > 0 and not source.worth_another(samples - draws.passed_samples, samples):
                 break
@@ -240,7 +236,11 @@ def search(
                 level=level,
                 aim=aim_of(attempt, left),
             )
-            attempts.append(as_certificate(proved, simulator, confidence, proved.samples))
+            made = as_certificate(
+                proved, simulator, confidence, proved.samples, candidate, earlier, _STAKED, first_bankroll
+            )
+            attempts.append(made)
+            earlier = made.wagers
             if proved.in_bounds:
                 policy = Mixture(np.ones(1), [candidate]) if mixture else candidate
                 break
@@ -606,18 +606,23 @@ def _to_spare(bold: _Planned, safe: _Planned, share: float, level: float, walks:
     return float(np.min((margins - width[1:]) / np.maximum(np.sqrt(of_mean[1:] + error**2), 1e-300)))
 
 
-def certificate_of_share(found: ProvedShare, order: Floats, simulator: Simulator, confidence: float) -> Certificate:
+def certificate_of_share(found: ProvedShare, plan: BoldAndSafe, simulator: Simulator, confidence: float) -> Certificate:
     """Of the mixture that was taken, or without one of the first in the order; in the user's units."""
-    share = order[0] if found.share is None else found.share
-    bounds, taken = (1.0 - share) * found.bounds[0] + share * found.bounds[1], found.share is not None
-    scaling, margins = simulator.scaling, np.maximum(bounds[1:], 0.0) if taken else bounds[1:]
+    share, taken = plan.order[0] if found.share is None else found.share, found.share is not None
+    bounds = (1.0 - share) * found.bounds[0] + share * found.bounds[1]
+    raised = bounds[1:] < 0.0
+    bounds[1:] = np.maximum(bounds[1:], 0.0) if taken else np.minimum(bounds[1:], -GRID)
+    mixture = Mixture(np.array([1.0 - share, share]), plan.policies)
+    options = {"staked": 1.0, "bankroll": _OF_MIXTURE, "blocks": found.rules}
+    scaling = simulator.scaling
     return Certificate(
         in_bounds=taken,
         kind="confidence",
         constraints=simulator.constraints,
-        margins_lower=freeze(margins * scaling.margin_scales),
-        methods=("betting on blocks",) * simulator.n_constraints,
+        margins_lower=freeze(bounds[1:] * scaling.margin_scales),
+        methods=tuple(FOR_ALL_MARGINS if zero and taken else FOR_ALL_BOUNDS for zero in raised),
         reward_lower=float(scaling.reward_low + scaling.reward_span * bounds[0]),
         confidence=float(confidence),
         samples=found.samples,
+        wagers=wagers_on(mixture, simulator, freeze(bounds), found.bets, **options),
     )

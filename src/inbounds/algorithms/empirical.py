@@ -23,7 +23,7 @@ _SLATER_PER_PAIR = 10_000
 
 
 _SMALL = 400
-"""Pairs, up to which the linear program is the fastest solver of an empirical model; at 2,000 it takes ten times more."""
+"""Pairs, up to which the linear program is the fastest solver of empirical models; beyond, the bundle is."""
 
 
 def best_of(model: CMDP) -> Solution:

@@ -69,8 +69,9 @@ _ROUNDING = (
 _LARGEST_STAKE = 0.9  # of the capital that may be at risk in one walk, at the claim that is tested
 _OVERSHOOT = 1.03  # of the goal, which the last bet will pass by about so much
 _TRUST = 100.0  # how many walks the mean and variance that were expected count for when stakes are chosen
-_GRID = 2.0**-30  # bets are multiples of this
+GRID = 2.0**-30  # bets are multiples of this
 _MOST_BETS = 2**18
+_RUINED = 2.0**-500  # of the capital, below which nothing is bet: so no number gets too small for a double
 _LOOKS = 10  # on the way to a deadline, at which a proof without prospects is given up
 _GIVE_UP = 0.25  # probability that all the samples left would settle it
 _GO_ON = 0.5  # the same, above which the samples left are spent when the deadline has come
@@ -108,8 +109,7 @@ def make_stakes(
     """
     rows, walks = len(least), max(samples * (1.0 - discount), 1.0)
     together = math.ceil(walks / _MOST_BETS)
-    shares = np.full(rows, (1.0 - _REWARD_SHARE) * alpha / max(rows - 1, 1))
-    shares[0] = _REWARD_SHARE * alpha if rows > 1 else alpha
+    shares = shares_of(alpha, rows)
     reference = np.zeros(rows)
     reference[0] = min(max(float(np.nan_to_num(mean[0], nan=0.5)), 0.0), 1.0)
     known = np.isfinite(variance)
@@ -117,10 +117,10 @@ def make_stakes(
     expected = np.maximum(np.where(known, variance, (reference - least) ** 2 / 4.0), 1e-12)
     trust = np.where(known, _TRUST / together, 1.0)
     return Stakes(
-        least=least - _GRID,
+        least=least - GRID,
         level=alpha if level is None else level,
         shares=shares,
-        goals=-np.log(shares),
+        goals=np.maximum(-np.log(shares), 1e-6),
         reference=reference,
         prior=np.column_stack([np.where(known, mean, 0.0), expected / together, trust]),
         planned=walks / together,
@@ -128,6 +128,13 @@ def make_stakes(
         together=together,
         hurry=int(hurry),
     )
+
+
+def shares_of(alpha: float, rows: int) -> Floats:
+    """The probability [rows] that the bound of each row may have of being wrong, `alpha` in all."""
+    shares = np.full(rows, (1.0 - _REWARD_SHARE) * alpha / max(rows - 1, 1))
+    shares[0] = _REWARD_SHARE * alpha if rows > 1 else alpha
+    return shares
 
 
 def settleable(level: float, ranges: Floats, variance: Floats, walks: float) -> Floats:
@@ -158,6 +165,23 @@ class Book(NamedTuple):
     def kept(self) -> Book:
         """The lists only grow, and are shared."""
         return self
+
+
+class Played(NamedTuple):
+    """Bets that are over, with all that anyone needs to go through them again."""
+
+    stakes: Stakes
+    book: Book
+    low: Floats  # [K + 1], what values are at least by the ranges alone
+
+
+class BlockRules(NamedTuple):
+    """What is fixed before bets on blocks of walks of two policies, and the bounds of either (`proofs.blocks`)."""
+
+    order: Floats  # [M], shares of the safe policy, in the order of their tests
+    aim: int  # samples by which the first share should be settled, or the proof ends
+    budget: int  # samples that it may draw once that is so
+    bounds: Floats  # [2, K + 1], scaled lower bounds, all at once
 
 
 def new_fortune(stakes: Stakes, low: Floats, deadline: int) -> Fortune:
@@ -223,13 +247,27 @@ def bet_on(stakes: Stakes, fortune: Fortune, book: Book, totals: Floats, drawn: 
     counts[1] += 1
     if counts[1] < stakes.together:
         return False
+    for k in range(rows):
+        book.bets[counts[0], k] = np.floor(fortune.group[k] / stakes.together / GRID) * GRID
+        fortune.group[k] = 0.0
+    book.drawn[counts[0]] = drawn
+    book.deadlines[counts[0]] = fortune.deadline[0]
+    counts[1] = 0
+    return place_bets(stakes, fortune, book)
+
+
+@compiled
+def place_bets(stakes: Stakes, fortune: Fortune, book: Book) -> bool:
+    """Bet on the next entry of the book in every row; whether all is settled. Stakes are chosen before it is read."""
+    rows, counts = stakes.least.shape[0], fortune.counts
     bets = counts[0]
+    left = float(book.deadlines[bets] - counts[2])
     all_settled = rows > 1
     for k in range(rows):
-        x = np.floor(fortune.group[k] / stakes.together / _GRID) * _GRID
-        book.bets[bets, k] = x
-        if fortune.settled[k] == 0:
-            left = float(fortune.deadline[0] - counts[2])
+        x = book.bets[bets, k]
+        if fortune.settled[k] == 0 and fortune.capital[k] < _RUINED:
+            all_settled = False
+        elif fortune.settled[k] == 0:
             mean, squares = fortune.moments[k, 0], fortune.moments[k, 1]
             stake = stake_for(stakes, k, fortune.capital[k], mean, squares, bets, left)
             fortune.capital[k] *= 1.0 + stake * x
@@ -240,11 +278,22 @@ def bet_on(stakes: Stakes, fortune: Fortune, book: Book, totals: Floats, drawn: 
         change = x - fortune.moments[k, 0]
         fortune.moments[k, 0] += change / (bets + 1.0)
         fortune.moments[k, 1] += change * (x - fortune.moments[k, 0])
-        fortune.group[k] = 0.0
-    book.drawn[bets] = drawn
-    book.deadlines[bets] = fortune.deadline[0]
-    counts[0], counts[1], counts[2] = bets + 1, 0, drawn
+    counts[0], counts[2] = bets + 1, book.drawn[bets]
     return all_settled
+
+
+@compiled
+def place_all_bets(stakes: Stakes, fortune: Fortune, book: Book) -> None:
+    """Go through a book that is full."""
+    for _ in range(book.drawn.shape[0]):
+        place_bets(stakes, fortune, book)
+
+
+def capital_left(played: Played) -> float:
+    """What bets that were not all settled leave of the bankroll that was staked: their least capital, at most 1."""
+    fortune = new_fortune(played.stakes, played.low, 0)
+    place_all_bets(played.stakes, fortune, played.book)
+    return min(1.0, float(fortune.capital.min()))
 
 
 @compiled
@@ -323,6 +372,8 @@ def rejected(stakes: Stakes, book: Book, k: int, chosen: Floats, claim: float) -
         capital *= 1.0 + chosen[i] * (book.bets[i, k] - claim)
         if capital >= goal:
             return True
+        if capital < _RUINED:
+            break
     return False
 
 

@@ -51,7 +51,17 @@ from inbounds.problem.draws import World, fitted
 from inbounds.problem.pieces import Draws
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
-from inbounds.proofs.betting import Book, boldness, make_stakes, normal_quantile, raise_bounds
+from inbounds.proofs.betting import (
+    GRID,
+    BlockRules,
+    Book,
+    Played,
+    Stakes,
+    boldness,
+    make_stakes,
+    normal_quantile,
+    raise_bounds,
+)
 from inbounds.proofs.evidence import Counted, Log, counted, new_log
 from inbounds.proofs.walks import Design, Guess, draw_walk, make_design
 
@@ -59,8 +69,7 @@ BOLD_WALKS = 4  # of a block, beside one of the safe policy
 _LARGEST_STAKE = 0.9  # of the capital that may be at risk in one walk
 _OVERSHOOT = 1.03  # of the goal, which the last block will pass by about so much
 _ROUNDING = 1e-6  # of the capital, as of bets on single walks
-_TRUST = 100.0  # how many walks the variance that was expected counts for when stakes are chosen
-_GRID = 2.0**-30  # bets are multiples of this
+_RUINED = 2.0**-500  # of the capital, below which nothing is bet: so no number gets too small for a double
 _MOST_BETS = 2**18
 _LOOKS = 10  # on the way to the deadline, at which a proof without prospects is given up
 _GIVE_UP = 0.25  # probability that the first share of the order will be settled
@@ -71,11 +80,9 @@ class BlockStakes(NamedTuple):
 
     level: float
     order: Floats  # [M], shares of the safe policy
-    low: Floats  # [K + 1], what values are at least by the ranges alone
     least: Floats  # [2, K + 1], no bet is below; of the bold policy and of the safe one, as always here
-    mean: Floats  # [2, K + 1], expected of a bet
-    variance: Floats  # [2, K + 1], the same
-    trust: float  # how many bets that is trusted like
+    variance: Floats  # [2, K + 1], expected of a bet
+    trust: Floats  # [2, K + 1], how many bets that is trusted like
     discount: float
     together: int  # walks whose mean is one bet
     aim: int  # samples by which the first share should be settled, or the proof ends
@@ -89,6 +96,7 @@ class BlockFortune(NamedTuple):
     settled: Ints  # [M, K + 1]
     moments: Floats  # [2, K + 1, 2], mean and sum of squared deviations of the bets
     block: Floats  # [r + 1, K + 1], sums of the walks of the block at hand; the safe ones last
+    spent: Ints  # [r + 1], samples of the same
     counts: Ints  # [5]: blocks, walks of the block at hand, samples by the last block, looks, 1 if given up
 
 
@@ -97,6 +105,7 @@ class Blocks(NamedTuple):
 
     bold: Floats  # [room, r, K + 1]
     safe: Floats  # [room, K + 1]
+    drawn: Ints  # [room, r + 1], the samples of each
 
     def kept(self) -> Blocks:
         """The lists only grow, and are shared."""
@@ -104,12 +113,14 @@ class Blocks(NamedTuple):
 
 
 class BlockBets(NamedTuple):
-    """A proof under way: all but the stakes change."""
+    """A proof under way: the middle three change."""
 
     stakes: BlockStakes
     fortune: BlockFortune
     blocks: Blocks
     log: Log
+    of_policies: tuple[Stakes, ...]  # of the bounds of either policy
+    low: Floats  # [K + 1], what values are at least by the ranges alone
 
 
 class ProvedShare(NamedTuple):
@@ -120,6 +131,8 @@ class ProvedShare(NamedTuple):
     means: Floats  # [2, K + 1], of the walks
     samples: int
     seen: Counted
+    bets: tuple[Played, ...]  # on the bold policy and on the safe one
+    rules: BlockRules
 
 
 def settleable_share(
@@ -157,15 +170,18 @@ def prove_share(
     bold, safe = (make_design(simulator, *member) for member in zip(policies, guesses, strict=True))
     walks = max(samples * (1.0 - discount), 1.0)
     together = math.ceil(walks / _MOST_BETS)
+    of_policies = []
+    for design, guess, part in zip((bold, safe), guesses, (BOLD_WALKS, 1), strict=True):
+        as_samples = math.ceil(part / (BOLD_WALKS + 1) * samples / together)  # if each bet were a walk
+        variance = guess.variance(discount) / together
+        own = make_stakes(design.least, guess.mean, variance, 0.5 * alpha, as_samples, discount, level)
+        of_policies.append(own._replace(together=together))
     stakes = BlockStakes(
         level=level,
         order=order,
-        low=bold.low,
-        least=np.array([bold.least, safe.least]) - _GRID,
-        mean=np.array([guess.mean for guess in guesses]),
-        # Walks without any noise still need a finite stake.
-        variance=np.maximum([guess.variance(discount) for guess in guesses], 1e-12) / together,
-        trust=_TRUST / together,
+        least=np.array([own.least for own in of_policies]),
+        variance=np.array([own.prior[:, 1] for own in of_policies]),
+        trust=np.array([own.prior[:, 2] for own in of_policies]),
         discount=discount,
         together=together,
         aim=aim,
@@ -179,43 +195,45 @@ def prove_share(
         settled=settled,
         moments=np.zeros((2, rows, 2)),
         block=np.zeros((BOLD_WALKS + 1, rows)),
+        spent=np.zeros(BOLD_WALKS + 1, dtype=np.int64),
         counts=np.zeros(5, dtype=np.int64),
     )
     room = 2 * math.ceil(walks / together / (BOLD_WALKS + 1)) + 100  # twice what is expected
-    blocks = Blocks(np.empty((room, BOLD_WALKS, rows)), np.empty((room, rows)))
-    bets = BlockBets(stakes, fortune, blocks, new_log(simulator, samples))
+    blocks = Blocks(
+        np.empty((room, BOLD_WALKS, rows)), np.empty((room, rows)), np.empty((room, BOLD_WALKS + 1), dtype=np.int64)
+    )
+    bets = BlockBets(stakes, fortune, blocks, new_log(simulator, samples), tuple(of_policies), bold.low)
 
     def advance(bets: BlockBets, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
-        return int(fitted(walk_in_blocks, world)(bold, safe, *bets, world, rng, drawn, until))
+        return int(fitted(walk_in_blocks, world)(bold, safe, *bets[:4], world, rng, drawn, until))
 
     def over(bets: BlockBets) -> bool:
         return bool(np.all(bets.fortune.settled == 1)) or bool(bets.fortune.counts[4] == 1)
 
-    def result(bets: BlockBets, drawn: int) -> ProvedShare:
-        return what_blocks_show(bets, alpha, drawn)
-
-    return cast(ProvedShare, draws.series(simulator, bets, advance, samples, ended=over, result=result))
+    return cast(ProvedShare, draws.series(simulator, bets, advance, samples, ended=over, result=what_blocks_show))
 
 
-def what_blocks_show(bets: BlockBets, alpha: float, drawn: int) -> ProvedShare:
-    """The share that is taken, and bounds that hold at once but for `alpha`."""
+def what_blocks_show(bets: BlockBets, drawn: int) -> ProvedShare:
+    """The share that is taken, and the bounds of both policies."""
     stakes, fortune, number = bets.stakes, bets.fortune, int(bets.fortune.counts[0])
     passed = np.all(fortune.settled == 1, axis=1)
     count = len(passed) if passed.all() else int(np.argmin(passed))
-    planned = stakes.budget / ((BOLD_WALKS + 1) * stakes.together)  # samples of a policy for each of its bets
-    bounds = np.array([stakes.low, stakes.low])
-    for policy, each in enumerate((bets.blocks.bold[:number], bets.blocks.safe[:number])):
-        taken = np.ascontiguousarray(each.reshape(-1, len(stakes.low)))
-        least, mean, variance = (rows[policy] for rows in (stakes.least, stakes.mean, stakes.variance))
-        expected = math.ceil(planned * (BOLD_WALKS if policy == 0 else 1))
-        own, none = make_stakes(least, mean, variance, 0.5 * alpha, expected, stakes.discount), np.zeros(0, np.int64)
-        raise_bounds(own, Book(taken, none, none), len(taken), bounds[policy])
+    spent, listed = bets.blocks.drawn[:number], (bets.blocks.bold, bets.blocks.safe)
+    bounds, bets_on = np.array([bets.low, bets.low]), []
+    for policy, drawn_by in enumerate((spent[:, :BOLD_WALKS], spent[:, BOLD_WALKS:])):
+        taken = freeze(np.ascontiguousarray(listed[policy][:number].reshape(-1, len(bets.low))))
+        deadlines = freeze(np.full(len(taken), stakes.budget))
+        played = Played(bets.of_policies[policy], Book(taken, freeze(np.cumsum(drawn_by)), deadlines), bets.low)
+        raise_bounds(played.stakes, played.book, len(taken), bounds[policy])
+        bets_on.append(played)
     return ProvedShare(
         share=float(stakes.order[count - 1]) if count else None,
         bounds=freeze(bounds),
         means=freeze(fortune.moments[:, :, 0].copy()),
         samples=drawn,
         seen=counted(bets.log),
+        bets=tuple(bets_on),
+        rules=BlockRules(freeze(stakes.order.copy()), stakes.aim, stakes.budget, freeze(bounds)),
     )
 
 
@@ -238,8 +256,10 @@ def walk_in_blocks(
     while drawn < until:
         place = counts[1] // together
         design = bold if place < BOLD_WALKS else safe
+        before = drawn
         drawn, complete = draw_walk(design, world, rng, log, drawn, stakes.budget, totals, active)
         if complete:
+            fortune.spent[place] += drawn - before
             for k in range(rows):
                 fortune.block[place, k] += totals[k]
             counts[1] += 1
@@ -274,13 +294,15 @@ def blocks_left(stakes: BlockStakes, fortune: BlockFortune) -> float:
 def variance_of_bets(stakes: BlockStakes, fortune: BlockFortune, policy: int, k: int) -> float:
     """Of a bet on one policy: what was expected, and what was seen."""
     bets = fortune.counts[0] * (BOLD_WALKS if policy == 0 else 1)
-    return (stakes.trust * stakes.variance[policy, k] + fortune.moments[policy, k, 1]) / (stakes.trust + bets)
+    trust = stakes.trust[policy, k]
+    return (trust * stakes.variance[policy, k] + fortune.moments[policy, k, 1]) / (trust + bets)
 
 
 @compiled
 def variance_of_block(share: float, bold: float, safe: float) -> float:
     """Of what the stake of a block is multiplied with, from those of bets on either policy."""
-    return BOLD_WALKS * (1.0 - share) ** 2 * bold + (BOLD_WALKS * share) ** 2 * safe
+    of_bold, of_safe = 1.0 - share, BOLD_WALKS * share
+    return BOLD_WALKS * (of_bold * of_bold) * bold + (of_safe * of_safe) * safe
 
 
 @compiled
@@ -290,14 +312,17 @@ def bet_on_block(stakes: BlockStakes, fortune: BlockFortune, blocks: Blocks, dra
     number = counts[0]
     for k in range(rows):
         for j in range(r):
-            blocks.bold[number, j, k] = np.floor(fortune.block[j, k] / stakes.together / _GRID) * _GRID
-        blocks.safe[number, k] = np.floor(fortune.block[r, k] / stakes.together / _GRID) * _GRID
+            blocks.bold[number, j, k] = np.floor(fortune.block[j, k] / stakes.together / GRID) * GRID
+        blocks.safe[number, k] = np.floor(fortune.block[r, k] / stakes.together / GRID) * GRID
     tau = max(blocks_left(stakes, fortune), 1.0)
     all_settled = True
     for k in range(1, rows):
         bold, safe = variance_of_bets(stakes, fortune, 0, k), variance_of_bets(stakes, fortune, 1, k)
         for m in range(stakes.order.shape[0]):
             if fortune.settled[m, k] == 1:
+                continue
+            if fortune.capital[m, k] < _RUINED:
+                all_settled = False
                 continue
             of_bold, of_safe = 1.0 - stakes.order[m], r * stakes.order[m]
             at_risk = max(-of_bold * stakes.least[0, k], -of_safe * stakes.least[1, k])
@@ -320,6 +345,9 @@ def bet_on_block(stakes: BlockStakes, fortune: BlockFortune, blocks: Blocks, dra
             fortune.moments[policy, k, 0] += change / (before + 1.0)
             fortune.moments[policy, k, 1] += change * (x - fortune.moments[policy, k, 0])
             fortune.block[j, k] = 0.0
+    for j in range(r + 1):
+        blocks.drawn[number, j] = fortune.spent[j]
+        fortune.spent[j] = 0
     counts[0], counts[1], counts[2] = number + 1, 0, drawn
     return all_settled
 

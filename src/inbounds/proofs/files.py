@@ -23,7 +23,8 @@ from inbounds.formats.atomic import naming, replaced, require_regular
 from inbounds.formats.criterion import criterion_in_file
 from inbounds.formats.labels import shown
 from inbounds.problem.constraint import Constraint
-from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, MixtureProof, Proof
+from inbounds.proofs.betting import GRID, BlockRules, Book, Played, Stakes, capital_left, shares_of
+from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, MixtureProof, Proof, Wagers
 
 KIND, VERSION = "inbounds certificate", 3
 
@@ -62,7 +63,7 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
     else:
         proof = certificate.proof
         content = {
-            "statement": "mixture" if isinstance(proof, MixtureProof) else "policy",
+            "statement": "mixture" if _is_of_a_mixture(certificate) else "policy",
             "arithmetic": certificate.kind,
             "confidence": certificate.confidence,
             "samples": certificate.samples,
@@ -71,10 +72,12 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
             "reward_lower": _hex(certificate.reward_lower),
             "reward_upper": _hex(certificate.reward_upper),
             "criterion": proof and _written_criterion(proof.criterion),
-            **(_written_members(proof) if isinstance(proof, MixtureProof) else _written_member(proof)),
+            **_written_policies(certificate),
             "prices": proof and _hexes(proof.prices),
             "value_function": proof and _hexes(proof.value_function),
         }
+        if certificate.wagers is not None:
+            content["bets"] = _written_bets(certificate.wagers)
     constraints = [
         {"name": c.name, "bound": float(c.bound).hex(), "sense": 1 if c.at_least is not None else -1}
         for c in certificate.constraints
@@ -87,6 +90,21 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
     document = {"kind": KIND, "version": VERSION, "model": model, "constraints": constraints} | content
     with naming(path, "written"), replaced(Path(path)) as stream:
         stream.write(sealed(document))
+
+
+def _is_of_a_mixture(certificate: Certificate) -> bool:
+    of_samples = certificate.wagers is not None and certificate.wagers.weights is not None
+    return of_samples or isinstance(certificate.proof, MixtureProof)
+
+
+def _written_policies(certificate: Certificate) -> dict[str, Any]:
+    """The policy, or the policies and their weights, with the vectors of their values; nothing without a proof."""
+    proof = certificate.proof
+    if isinstance(proof, MixtureProof):
+        return _written_members(proof)
+    if _is_of_a_mixture(certificate):
+        return dict.fromkeys(["weights", *MEMBERS.values()])
+    return _written_member(proof)
 
 
 def _written_member(proof: Proof | None) -> dict[str, Any]:
@@ -185,9 +203,9 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
     if len(methods) != n_constraints:
         raise ValueError(f"methods must have {n_constraints} entries")
     proof: Proof | MixtureProof | None = None
-    if document["statement"] == "mixture":
+    if document["statement"] == "mixture" and document["policies"] is not None:
         proof = _mixture_proof(document, n_constraints)
-    elif document["policy"] is not None:
+    elif document["statement"] == "policy" and document["policy"] is not None:
         proof = _proof(document, n_constraints)
     return Certificate(
         in_bounds=bool(np.all(margins >= 0.0)),
@@ -198,6 +216,7 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
         confidence=float(document["confidence"]),
         samples=int(document["samples"]),
         proof=proof,
+        wagers=_wagers(document["bets"], document["confidence"], n_constraints) if "bets" in document else None,
         **common,
     )
 
@@ -235,6 +254,98 @@ def _priced(document: Any, n_constraints: int, length: int) -> tuple[Floats | No
     if document["prices"] is None:
         return None, None
     return _vector(document["prices"], n_constraints), _vector(document["value_function"], length)
+
+
+def _written_bets(wagers: Wagers) -> dict[str, Any]:
+    """What the checkers go through again; bets are whole numbers of 2^-30, the samples of each are counted."""
+    attempts = []
+    for stakes, book, low in wagers.attempts:
+        changed = np.flatnonzero(np.diff(book.deadlines, prepend=-1))
+        attempts.append(
+            {
+                "hurry": int(stakes.hurry),
+                "together": int(stakes.together),
+                "planned": _hex(stakes.planned),
+                "least": _hexes(stakes.least),
+                "low": _hexes(low),
+                "reference": _hexes(stakes.reference),
+                "goals": _hexes(stakes.goals),
+                "expected": [_hexes(row) for row in stakes.prior],
+                "deadlines": [[int(first), int(book.deadlines[first])] for first in changed],
+                "drawn": np.diff(book.drawn, prepend=0).tolist(),
+                "bets": [[int(x) for x in row / GRID] for row in book.bets.T],
+            }
+        )
+    blocks = wagers.blocks and {
+        "order": _hexes(wagers.blocks.order),
+        "aim": int(wagers.blocks.aim),
+        "budget": int(wagers.blocks.budget),
+        "bounds": [_hexes(row) for row in wagers.blocks.bounds],
+    }
+    mixed = {
+        "weights": _hexes(wagers.weights),
+        "policies": [_hexes(row) for row in np.atleast_2d(wagers.probabilities)],
+        "blocks": blocks,
+    }
+    return {
+        "staked": _hex(wagers.staked),
+        "bankroll": _hex(wagers.bankroll),
+        "discount": _hex(wagers.discount),
+        **({"policy": _hexes(wagers.probabilities)} if wagers.weights is None else mixed),
+        "reward_range": [_hex(x) for x in wagers.reward_range],
+        "margin_scales": _hexes(wagers.margin_scales),
+        "bounds": _hexes(wagers.bounds),
+        "attempts": attempts,
+    }
+
+
+def _wagers(written: Any, confidence: float, n_constraints: int) -> Wagers:
+    rows, bankroll, attempts = 1 + n_constraints, float.fromhex(written["bankroll"]), []
+    of_bounds = (0.5 if written.get("blocks") else 1.0) * (1.0 - confidence)
+    staked, discount = float.fromhex(written["staked"]), float.fromhex(written["discount"])
+    for attempt in written["attempts"]:
+        drawn = np.cumsum(attempt["drawn"], dtype=np.int64)
+        deadlines = np.zeros(len(drawn), dtype=np.int64)
+        for first, deadline in attempt["deadlines"]:
+            deadlines[first:] = deadline
+        bets = np.array(attempt["bets"], dtype=np.float64).reshape(rows, len(drawn)).T * GRID
+        stakes = Stakes(
+            least=_vector(attempt["least"], rows),
+            level=staked * bankroll * (1.0 - confidence),
+            shares=freeze(shares_of(of_bounds, rows)),
+            goals=_vector(attempt["goals"], rows),
+            reference=_vector(attempt["reference"], rows),
+            prior=freeze(np.array([_vector(row, 3) for row in attempt["expected"]]).reshape(rows, 3)),
+            planned=float.fromhex(attempt["planned"]),
+            discount=discount,
+            together=int(attempt["together"]),
+            hurry=int(attempt["hurry"]),
+        )
+        book = Book(freeze(np.ascontiguousarray(bets)), freeze(drawn), freeze(deadlines))
+        low = _vector(attempt["low"], rows)
+        attempts.append(Played(stakes, book, low))
+        if not written.get("blocks"):
+            bankroll *= (1.0 - staked) + staked * capital_left(attempts[-1])
+    mixed = "weights" in written
+    return Wagers(
+        bankroll=float.fromhex(written["bankroll"]),
+        weights=_vector(written["weights"], len(written["policies"])) if mixed else None,
+        blocks=_block_rules(written["blocks"], rows) if mixed and written["blocks"] is not None else None,
+        staked=staked,
+        discount=discount,
+        probabilities=freeze(np.array([_vector(row) for row in written["policies"]]))
+        if mixed
+        else _vector(written["policy"]),
+        reward_range=(float.fromhex(written["reward_range"][0]), float.fromhex(written["reward_range"][1])),
+        margin_scales=_vector(written["margin_scales"], n_constraints),
+        bounds=_vector(written["bounds"], rows),
+        attempts=tuple(attempts),
+    )
+
+
+def _block_rules(written: Any, rows: int) -> BlockRules:
+    bounds = freeze(np.array([_vector(row, rows) for row in written["bounds"]]).reshape(2, rows))
+    return BlockRules(_vector(written["order"]), int(written["aim"]), int(written["budget"]), bounds)
 
 
 def _written_criterion(criterion: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
@@ -29,8 +30,10 @@ from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, attach, kept,
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.betting import (
+    GRID,
     Book,
     Fortune,
+    Played,
     Stakes,
     bet_on,
     look,
@@ -40,7 +43,7 @@ from inbounds.proofs.betting import (
     raise_bounds,
     variance_so_far,
 )
-from inbounds.proofs.certificate import Certificate
+from inbounds.proofs.certificate import FOR_ALL_BOUNDS, FOR_ALL_MARGINS, Certificate, Wagers
 from inbounds.proofs.evidence import Counted, Evidence, Log, counted, new_log
 from inbounds.proofs.walks import (
     Guess,
@@ -86,6 +89,7 @@ def certify_by_samples(
         raise InvalidInput(f"simulator must be an ib.Simulator, found {type(simulator).__name__}")
     require_criterion(simulator, "discounted", "certify")
     members, simulator = _drawn_members(simulator, policy), simulator.scaled  # whatever learners see
+    judged = members if isinstance(policy, Mixture) else members.policies[0]
     alpha = 1.0 - valid_confidence(confidence)
     budget, seed = whole_number(samples, "samples"), random_seed(seed)
     guesses = None if value is None else [_given_guess(value, member, simulator) for member in members.policies]
@@ -104,11 +108,11 @@ def certify_by_samples(
             guesses = [guess_from_model(model, member, noise) for member in members.policies]
         walker = make_walker(simulator, members.weights, members.policies, guesses)
         proved = prove_walks(walker, simulator, alpha, budget - draws.passed_samples, draws)
-        return as_certificate(proved, simulator, confidence, draws.samples)
+        return as_certificate(proved, simulator, confidence, draws.samples, judged)
     except OutOfTime:
-        return so_far(draws, simulator, confidence)
+        return so_far(draws, simulator, confidence, judged)
     except BaseException as error:
-        attach(error, so_far(draws, simulator, confidence))
+        attach(error, so_far(draws, simulator, confidence, judged))
         raise
 
 
@@ -139,16 +143,9 @@ class Proved:
     in_bounds: bool
     seen: Counted  # the samples, if a log had room for them
     variances: Floats  # [K + 1], of a bet, as expected and seen
+    raised: npt.NDArray[np.bool_]  # [K + 1], where the bound is 0 because all margins are proved to be in bounds
     least_capital: float = 1.0  # of a margin, at most 1: what a failed proof keeps
     bets: Played | None = None
-
-
-class Played(NamedTuple):
-    """Bets that are over, for whoever wants to go through them again."""
-
-    stakes: Stakes
-    book: Book
-    low: Floats  # [K + 1]
 
 
 def prove_walks(
@@ -197,8 +194,11 @@ def what_they_show(bets: Bets, drawn: int) -> Proved:
     book = Book(*(freeze(array[:number].copy()) for array in bets.book))
     raise_bounds(stakes, book, number, bounds)
     in_bounds = bool(np.all(fortune.settled == 1))
-    if in_bounds:
-        bounds[1:] = np.maximum(bounds[1:], 0.0)
+    raised = in_bounds * (bounds < 0.0)
+    raised[0] = False
+    bounds[raised] = 0.0
+    # What is not settled is not stated to be >= 0 by the other bets either: that would be a second claim to be in bounds.
+    bounds[fortune.settled == 0] = np.minimum(bounds[fortune.settled == 0], -GRID)
     return Proved(
         bounds=freeze(bounds),
         means=freeze(fortune.moments[:, 0].copy()),
@@ -208,12 +208,21 @@ def what_they_show(bets: Bets, drawn: int) -> Proved:
         variances=freeze(
             np.array([variance_so_far(stakes, k, fortune.moments[k, 1], number) for k in range(len(bounds))])
         ),
+        raised=freeze(raised),
         least_capital=min(1.0, float(fortune.capital.min())),
         bets=Played(stakes, book, bets.low),
     )
 
 
-def so_far(draws: Draws, simulator: Simulator, confidence: float) -> Certificate:
+def so_far(
+    draws: Draws,
+    simulator: Simulator,
+    confidence: float,
+    policy: Policy | Mixture,
+    earlier: Wagers | None = None,
+    staked: float = 1.0,
+    bankroll: float = 1.0,
+) -> Certificate:
     """What is proved when a proof is broken off: the bounds of its bets, before any bet those of the ranges."""
     begun = draws.paused.begun
     if begun is not None and isinstance(begun.state, Bets):
@@ -222,8 +231,10 @@ def so_far(draws: Draws, simulator: Simulator, confidence: float) -> Certificate
         bounds = np.concatenate([[0.0], np.minimum(simulator.margin_ranges[:, 0], 0.0)])
         empty = counted(new_log(simulator, 0))
         unknown = freeze(np.full(len(bounds), np.nan))
-        proved = Proved(freeze(bounds), unknown, 0, bool(np.all(bounds[1:] >= 0.0)), empty, unknown)
-    return replace(as_certificate(proved, simulator, confidence, draws.samples), paused=draws.paused)
+        none = freeze(np.zeros(len(bounds), dtype=np.bool_))
+        proved = Proved(freeze(bounds), unknown, 0, bool(np.all(bounds[1:] >= 0.0)), empty, unknown, none)
+    made = as_certificate(proved, simulator, confidence, draws.samples, policy, earlier, staked, bankroll)
+    return replace(made, paused=draws.paused)
 
 
 @compiled
@@ -258,18 +269,51 @@ def walk_and_bet(
     return drawn
 
 
-def as_certificate(proved: Proved, simulator: Simulator, confidence: float, samples: int) -> Certificate:
-    """In the user's units."""
-    scaling = simulator.scaling
+def as_certificate(
+    proved: Proved,
+    simulator: Simulator,
+    confidence: float,
+    samples: int,
+    policy: Policy | Mixture,
+    earlier: Wagers | None = None,
+    staked: float = 1.0,
+    bankroll: float = 1.0,
+) -> Certificate:
+    """In the user's units; with the bets, after those of `earlier` attempts, each with `staked` of the bankroll."""
+    scaling, wagers = simulator.scaling, None
+    if proved.bets is not None:
+        played = (*(() if earlier is None else earlier.attempts), proved.bets)
+        wagers = wagers_on(policy, simulator, proved.bounds, played, staked=staked, bankroll=bankroll)
+    claimed = (FOR_ALL_MARGINS if zero else FOR_ALL_BOUNDS for zero in proved.raised[1:])
     return Certificate(
         in_bounds=proved.in_bounds,
         kind="confidence",
         constraints=simulator.constraints,
         margins_lower=freeze(proved.bounds[1:] * scaling.margin_scales),
-        methods=("betting on walks",) * simulator.n_constraints,
+        methods=tuple(claimed),
         reward_lower=float(scaling.reward_low + scaling.reward_span * proved.bounds[0]),
         confidence=float(confidence),
         samples=samples,
+        wagers=wagers,
+    )
+
+
+def wagers_on(
+    policy: Policy | Mixture, simulator: Simulator, bounds: Floats, attempts: tuple[Played, ...], **options: Any
+) -> Wagers:
+    """The bets on a policy or a mixture, and what they are about."""
+    mixed, scaling = isinstance(policy, Mixture), simulator.scaling
+    members = policy.policies if isinstance(policy, Mixture) else (policy,)
+    probabilities = np.array([member.probabilities for member in members])
+    return Wagers(
+        discount=float(simulator.discount),
+        probabilities=freeze(probabilities if mixed else probabilities[0]),
+        weights=policy.weights if isinstance(policy, Mixture) else None,
+        reward_range=(scaling.reward_low, scaling.reward_span),
+        margin_scales=scaling.margin_scales,
+        bounds=bounds,
+        attempts=attempts,
+        **options,
     )
 
 
