@@ -592,7 +592,9 @@ def literal(text):
     return divided((int(digits) * 10 ** max(power, 0), 0), (10 ** max(-power, 0), 0))
 
 
-FEW = literal("0.000001")
+FEW, TENTH, NINE_TENTHS = literal("0.000001"), literal("0.1"), literal("0.9")
+OVERSHOOT, SLOPE, BEND = literal("1.03"), literal("1.386"), literal("1.4")
+CAUTION, GROWTH = literal("0.8"), literal("0.7")
 RUINED = (1, -500)
 
 
@@ -608,7 +610,19 @@ class Bets:
     """The bets of one attempt; `rows` of them: of the reward, then of the margins."""
 
     def __init__(self, entry, rows):
-        keys = {"together", "hurry", "planned", "least", "low", "reference", "goals", "expected", "drawn", "deadlines"}
+        keys = {
+            "together",
+            "hurry",
+            "planned",
+            "least",
+            "low",
+            "capitals",
+            "reference",
+            "goals",
+            "expected",
+            "drawn",
+            "deadlines",
+        }
         require(isinstance(entry, dict) and entry.keys() == keys | {"bets"}, "an attempt has other keys")
         self.together, self.hurry, self.drawn = entry["together"], entry["hurry"], entry["drawn"]
         require(is_whole(self.together) and 1 <= self.together < 2**53, "together is wrong")
@@ -618,6 +632,7 @@ class Bets:
         self.least, self.low, self.reference, self.goals = (
             pairs_of(entry[key], rows, key) for key in ("least", "low", "reference", "goals")
         )
+        self.capitals = pairs_of(entry["capitals"], rows - 1, "capitals")
         self.planned = pair_of(entry["planned"], "planned")
         require(isinstance(entry["expected"], list) and len(entry["expected"]) == rows, "expected is wrong")
         self.expected = [pairs_of(row, 3, "expected") for row in entry["expected"]]
@@ -660,17 +675,17 @@ class Bets:
         if self.low[k][0] >= 0:
             return (1, 0), True
         held, drawn, (prior, _, trust) = (1, 0), 0, self.expected[k]
-        most = divided(literal("0.9"), minus((0, 0), self.least[k]))
+        most = divided(NINE_TENTHS, minus((0, 0), self.least[k]))
         goal = plus((1, 0), FEW)
         for i, mean, variance in self.seen(k):
             if below(held, RUINED):
                 break
-            m, e = divided(times(held, level), literal("1.03"))
+            m, e = divided(times(held, level), OVERSHOOT)
             exponent = e + m.bit_length()
             q = minus(times((2, 0), minus((1, 0), (m, -m.bit_length()))), integer(exponent))
             bold = (0, 0)
             if exponent <= 0:
-                bold = times(q, root(divided(literal("1.386"), plus(q, literal("1.4")))))
+                bold = times(q, root(divided(SLOPE, plus(q, BEND))))
             left = times(integer(self.deadlines[i] - drawn), minus((1, 0), discount))
             left = most_of(divided(left, integer(self.together)), (1, 0))
             stake = divided(bold, root(times(left, variance)))
@@ -678,7 +693,7 @@ class Bets:
             if self.hurry == 1 and not below(counted, (10, 0)):
                 average = divided(plus(times(trust, prior), times(integer(i), mean)), counted)
                 lower = minus(average, root(divided(variance, counted)))
-                soon = times(divided(lower, variance), divided(bold, plus(bold, literal("0.8"))))
+                soon = times(divided(lower, variance), divided(bold, plus(bold, CAUTION)))
                 stake = most_of(stake, soon)
             held = times(held, plus((1, 0), times(least_of(stake, most), self.bets[k][i])))
             if not below(times(held, level), goal):
@@ -689,11 +704,11 @@ class Bets:
     def reject(self, k, share, claim):
         """Whether the bets against "row k <= claim" ever come to 1 / share."""
         held, goal = (1, 0), divided(plus((1, 0), FEW), share)
-        most = divided(literal("0.9"), minus(self.reference[k], self.least[k]))
+        most = divided(NINE_TENTHS, minus(self.reference[k], self.least[k]))
         for i, _, variance in self.seen(k):
             bets = self.planned
             if k == 0:
-                bets = times(times(integer(i + 1), literal("0.7")), integer((i + 2).bit_length()))
+                bets = times(times(integer(i + 1), GROWTH), integer((i + 2).bit_length()))
             stake = root(divided(times((2, 0), self.goals[k]), times(variance, bets)))
             stake = least_of(stake, most)
             if below((1, 0), times(stake, minus(claim, self.least[k]))):
@@ -742,6 +757,8 @@ def check_bets(certificate):
     for position, entry in enumerate(bets["attempts"], 1):
         attempt, level = Bets(entry, rows), times(times(staked, bankroll), alpha)
         ends = [attempt.outcome(k, level, discount) for k in range(1, rows)]
+        stated = zip(attempt.capitals, ends, strict=True)
+        require(all(minus(claim, held)[0] == 0 for claim, (held, _) in stated), "the capitals are others")
         settled = all(done for _, done in ends)
         require(settled == (position == len(bets["attempts"])), "not the last attempt settles every margin")
         least = (1, 0)
@@ -760,9 +777,9 @@ def check_bets(certificate):
     for k, bound in enumerate(bounds):
         share = alpha
         if rows > 1:
-            share = times(literal("0.1"), alpha)
+            share = times(TENTH, alpha)
             if k > 0:
-                share = divided(times(minus((1, 0), literal("0.1")), alpha), integer(rows - 1))
+                share = divided(times(minus((1, 0), TENTH), alpha), integer(rows - 1))
         given = not below(attempt.low[0] if k == 0 else (0, 0), bound)
         require(given or attempt.reject(k, share, bound), "a bound is not proved by the bets")
     return ["the policy is in bounds, with the stated confidence, if the bets are on walks of it"]

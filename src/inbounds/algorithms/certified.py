@@ -197,7 +197,8 @@ def search(
             if proved.in_bounds:
                 policy = candidate.policy
                 break
-            bankroll *= (1.0 - _STAKED) + _STAKED * proved.least_capital
+            assert proved.bets is not None
+            bankroll *= (1.0 - _STAKED) + _STAKED * proved.bets.left
             evidence.add(proved.seen)
             source.failed(within_reach(proved))
         if not reason:
@@ -315,7 +316,7 @@ class ModelSource:
         times = filled_up(
             self.evidence.totals.visits, worth_trying(self.evidence, model, policy, prices, guess), number
         )
-        return times, _margin_needed(self.evidence, model, policy, guess, level, aim, 1.0)
+        return times, _margin_needed(self.evidence, model, policy, guess, level, aim, 1.0, np.zeros(len(kappa)))
 
     def failed(self, within_reach: Floats) -> None:
         """The evidence has grown, and the next attempt asks for more; there is nothing else to remember."""
@@ -366,7 +367,7 @@ def conservative(evidence: Evidence, level: float, proof_samples: int, z: float,
     for _ in range(3):
         policy, _ = _best_with(model, kappa)
         guess = guess_from_model(model, policy, evidence.signal_variance)
-        kappa = _margin_needed(evidence, model, policy, guess, level, proof_samples, z) + bias
+        kappa = _margin_needed(evidence, model, policy, guess, level, proof_samples, z, bias)
     return policy, guess
 
 
@@ -457,9 +458,16 @@ def smoothed_noise(evidence: Evidence, model: CMDP, values: Floats, signal_varia
 
 
 def _margin_needed(
-    evidence: Evidence, model: CMDP, policy: Policy, guess: Guess, level: float, proof_samples: int, z: float
+    evidence: Evidence,
+    model: CMDP,
+    policy: Policy,
+    guess: Guess,
+    level: float,
+    proof_samples: int,
+    z: float,
+    bias: Floats,
 ) -> Floats:
-    """kappa [K] of the module's formula without the bias, in scaled units."""
+    """kappa [K] of the module's formula, in scaled units."""
     discount, visits = model.discount, evidence.totals.visits[:, None]
     walks = max(proof_samples * (1.0 - discount), 1.0)
     variance = guess.variance(discount)
@@ -467,4 +475,4 @@ def _margin_needed(
     weights = (occupancy(model, policy) / (1.0 - discount)) ** 2
     model_error = weights @ (noise / np.maximum(visits, 1.0)) + guess.start_variance / evidence.totals.starts.sum()
     width = settleable(level, -make_design(evidence.simulator, policy, guess).least, variance, walks)
-    return (width + z * np.sqrt(variance / walks + model_error))[1:]
+    return width[1:] + np.maximum(z * np.sqrt(variance / walks + model_error)[1:], bias)

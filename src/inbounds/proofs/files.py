@@ -23,7 +23,7 @@ from inbounds.formats.atomic import naming, replaced, require_regular
 from inbounds.formats.criterion import criterion_in_file
 from inbounds.formats.labels import shown
 from inbounds.problem.constraint import Constraint
-from inbounds.proofs.betting import GRID, Book, Played, Stakes, capital_left, shares_of
+from inbounds.proofs.betting import GRID, Book, Played, Stakes, shares_of
 from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, Proof, Wagers
 
 KIND, VERSION = "inbounds certificate", 3
@@ -204,7 +204,7 @@ def _proof(document: Any, n_constraints: int) -> Proof:
 def _written_bets(wagers: Wagers) -> dict[str, Any]:
     """What the checkers go through again; bets are whole numbers of 2^-30, the samples of each are counted."""
     attempts = []
-    for stakes, book, low in wagers.attempts:
+    for stakes, book, low, capital in wagers.attempts:
         changed = np.flatnonzero(np.diff(book.deadlines, prepend=-1))
         attempts.append(
             {
@@ -213,6 +213,7 @@ def _written_bets(wagers: Wagers) -> dict[str, Any]:
                 "planned": _hex(stakes.planned),
                 "least": _hexes(stakes.least),
                 "low": _hexes(low),
+                "capitals": _hexes(capital[1:]),
                 "reference": _hexes(stakes.reference),
                 "goals": _hexes(stakes.goals),
                 "expected": [_hexes(row) for row in stakes.prior],
@@ -254,9 +255,9 @@ def _wagers(written: Any, confidence: float, n_constraints: int) -> Wagers:
             hurry=int(attempt["hurry"]),
         )
         book = Book(freeze(np.ascontiguousarray(bets)), freeze(drawn), freeze(deadlines))
-        low = _vector(attempt["low"], rows)
-        attempts.append(Played(stakes, book, low))
-        bankroll *= (1.0 - staked) + staked * capital_left(attempts[-1])
+        capital = np.concatenate([[1.0], _vector(attempt["capitals"], n_constraints)])
+        attempts.append(Played(stakes, book, _vector(attempt["low"], rows), freeze(capital)))
+        bankroll *= (1.0 - staked) + staked * attempts[-1].left
     return Wagers(
         staked=staked,
         discount=discount,

@@ -263,6 +263,7 @@ class Attempt(NamedTuple):
     planned: float  # bets
     least: list[float]  # of a bet
     low: list[float]  # of a value
+    capitals: list[float]  # what the bets of each margin come to
     reference: list[float]  # the value at which the stakes of a bound are at most .9
     goals: list[float]  # of the bounds, for their stakes
     expected: list[list[float]]  # mean and variance of a bet, and how many bets these count for
@@ -272,7 +273,7 @@ class Attempt(NamedTuple):
 
 
 def attempt_of(entry: Any, rows: int) -> Attempt:
-    keys = "together hurry planned least low reference goals expected drawn deadlines bets"
+    keys = "together hurry planned least low capitals reference goals expected drawn deadlines bets"
     require(isinstance(entry, dict) and set(entry) == set(keys.split()), "an attempt has other entries")
     together, hurry, drawn, lists = (entry[key] for key in ("together", "hurry", "drawn", "bets"))
     require(type(together) is int and together >= 1 and type(hurry) is int and hurry in (0, 1), "an attempt is wrong")
@@ -288,6 +289,7 @@ def attempt_of(entry: Any, rows: int) -> Attempt:
     require(rising and all(0 < deadline < 2**53 for _, deadline in changes), "deadlines do not follow each other")
     deadlines = [changes[i][1] for i, (x, y) in enumerate(pairwise([*firsts, len(drawn)])) for _ in range(x, y)]
     least, low, reference, goals = (doubles(entry[key], rows) for key in ("least", "low", "reference", "goals"))
+    capitals = doubles(entry["capitals"], rows - 1)
     require(isinstance(entry["expected"], list) and len(entry["expected"]) == rows, "what was expected is wrong")
     expected, planned = [doubles(row, 3) for row in entry["expected"]], double(entry["planned"])
     positive = [planned, *goals, *(x for _, variance, trust in expected for x in (variance, trust))]
@@ -296,7 +298,7 @@ def attempt_of(entry: Any, rows: int) -> Attempt:
     unit = 2.0**-30
     bets = [[x * unit for x in row] for row in lists]
     require(all(min(row, default=x) >= x for row, x in zip(bets, least, strict=True)), "a bet is below the least")
-    return Attempt(together, hurry, planned, least, low, reference, goals, expected, drawn, deadlines, bets)
+    return Attempt(together, hurry, planned, least, low, capitals, reference, goals, expected, drawn, deadlines, bets)
 
 
 def is_whole(numbers: Any) -> bool:
@@ -372,6 +374,7 @@ def check_bets(claim: Any) -> list[str]:
     for entry in bets["attempts"]:
         attempt, level = attempt_of(entry, K + 1), staked * bankroll * alpha
         rows = [(1.0, True) if attempt.low[k] >= 0.0 else capital(attempt, k, level, discount) for k in range(1, K + 1)]
+        require([held for held, _ in rows] == attempt.capitals, "the bets do not come to the capitals that are stated")
         settled = all(done for _, done in rows)
         require(
             settled == (entry is bets["attempts"][-1]), "the last attempt, and no other, has to settle every margin"
