@@ -635,7 +635,9 @@ def literal(text):
     return divided((int(digits) * 10 ** max(power, 0), 0), (10 ** max(-power, 0), 0))
 
 
-FEW = literal("0.000001")
+FEW, TENTH, NINE_TENTHS = literal("0.000001"), literal("0.1"), literal("0.9")
+OVERSHOOT, SLOPE, BEND = literal("1.03"), literal("1.386"), literal("1.4")
+CAUTION, GROWTH = literal("0.8"), literal("0.7")
 RUINED = (1, -500)
 
 
@@ -651,7 +653,19 @@ class Bets:
     """The bets of one attempt; `rows` of them: of the reward, then of the margins."""
 
     def __init__(self, entry, rows):
-        keys = {"together", "hurry", "planned", "least", "low", "reference", "goals", "expected", "drawn", "deadlines"}
+        keys = {
+            "together",
+            "hurry",
+            "planned",
+            "least",
+            "low",
+            "capitals",
+            "reference",
+            "goals",
+            "expected",
+            "drawn",
+            "deadlines",
+        }
         require(isinstance(entry, dict) and entry.keys() == keys | {"bets"}, "an attempt has other keys")
         self.together, self.hurry, self.drawn = entry["together"], entry["hurry"], entry["drawn"]
         require(is_whole(self.together) and 1 <= self.together < 2**53, "together is wrong")
@@ -661,6 +675,7 @@ class Bets:
         self.least, self.low, self.reference, self.goals = (
             pairs_of(entry[key], rows, key) for key in ("least", "low", "reference", "goals")
         )
+        self.capitals = pairs_of(entry["capitals"], rows - 1, "capitals")
         self.planned = pair_of(entry["planned"], "planned")
         require(isinstance(entry["expected"], list) and len(entry["expected"]) == rows, "expected is wrong")
         self.expected = [pairs_of(row, 3, "expected") for row in entry["expected"]]
@@ -703,7 +718,7 @@ class Bets:
         if self.low[k][0] >= 0:
             return (1, 0), True
         held, drawn, (prior, _, trust) = (1, 0), 0, self.expected[k]
-        most = divided(literal("0.9"), minus((0, 0), self.least[k]))
+        most = divided(NINE_TENTHS, minus((0, 0), self.least[k]))
         goal = plus((1, 0), FEW)
         for i, mean, variance in self.seen(k):
             if below(held, RUINED):
@@ -716,7 +731,7 @@ class Bets:
             if self.hurry == 1 and not below(counted, (10, 0)):
                 average = divided(plus(times(trust, prior), times(integer(i), mean)), counted)
                 lower = minus(average, root(divided(variance, counted)))
-                soon = times(divided(lower, variance), divided(bold, plus(bold, literal("0.8"))))
+                soon = times(divided(lower, variance), divided(bold, plus(bold, CAUTION)))
                 stake = most_of(stake, soon)
             held = times(held, plus((1, 0), times(least_of(stake, most), self.bets[k][i])))
             if not below(times(held, level), goal):
@@ -727,11 +742,11 @@ class Bets:
     def reject(self, k, share, claim):
         """Whether the bets against "row k <= claim" ever come to 1 / share."""
         held, goal = (1, 0), divided(plus((1, 0), FEW), share)
-        most = divided(literal("0.9"), minus(self.reference[k], self.least[k]))
+        most = divided(NINE_TENTHS, minus(self.reference[k], self.least[k]))
         for i, _, variance in self.seen(k):
             bets = self.planned
             if k == 0:
-                bets = times(times(integer(i + 1), literal("0.7")), integer((i + 2).bit_length()))
+                bets = times(times(integer(i + 1), GROWTH), integer((i + 2).bit_length()))
             stake = root(divided(times((2, 0), self.goals[k]), times(variance, bets)))
             stake = least_of(stake, most)
             if below((1, 0), times(stake, minus(claim, self.least[k]))):
@@ -746,12 +761,12 @@ class Bets:
 
 def boldness(part):
     """What to stake, times the noise to come, of a capital that is this part of its goal."""
-    m, e = divided(part, literal("1.03"))
+    m, e = divided(part, OVERSHOOT)
     exponent = e + m.bit_length()
     if exponent > 0:
         return (0, 0)
     q = minus(times((2, 0), minus((1, 0), (m, -m.bit_length()))), integer(exponent))
-    return times(q, root(divided(literal("1.386"), plus(q, literal("1.4")))))
+    return times(q, root(divided(SLOPE, plus(q, BEND))))
 
 
 def whole_list(values):
@@ -798,6 +813,8 @@ def check_bets(certificate):
     for position, entry in enumerate(bets["attempts"] if by_blocks is None else [], 1):
         attempt, level = Bets(entry, rows), times(times(staked, bankroll), alpha)
         ends = [attempt.outcome(k, level, discount) for k in range(1, rows)]
+        stated = zip(attempt.capitals, ends, strict=True)
+        require(all(minus(claim, held)[0] == 0 for claim, (held, _) in stated), "the capitals are others")
         settled = all(done for _, done in ends)
         require(settled == (position == len(bets["attempts"])), "not the last attempt settles every margin")
         least = (1, 0)
@@ -828,14 +845,15 @@ def share_of(alpha, rows, k):
     if rows == 1:
         return alpha
     if k == 0:
-        return times(literal("0.1"), alpha)
-    return divided(times(minus((1, 0), literal("0.1")), alpha), integer(rows - 1))
+        return times(TENTH, alpha)
+    return divided(times(minus((1, 0), TENTH), alpha), integer(rows - 1))
 
 
 def check_blocks(bets, rows, level, alpha, discount):
     """The bounds of a mixture of two policies whose weights were found by bets on blocks: four of one, one of both."""
     blocks, entries = bets["blocks"], bets["attempts"]
-    require(isinstance(blocks, dict) and blocks.keys() == {"order", "aim", "budget", "bounds"}, "blocks has other keys")
+    keys = {"order", "aim", "budget", "bounds", "capitals"}
+    require(isinstance(blocks, dict) and blocks.keys() == keys, "blocks has other keys")
     require(len(entries) == 2 and len(bets["policies"]) == 2, "blocks are of two policies")
     bold, safe = Bets(entries[0], rows), Bets(entries[1], rows)
     number = len(safe.drawn)
@@ -856,13 +874,19 @@ def check_blocks(bets, rows, level, alpha, discount):
         before.append(before[-1] + sum(bold.drawn[4 * block : 4 * block + 4]) + safe.drawn[block])
     for k in range(1, rows):
         variances[k] = [v for i, _, v in bold.seen(k) if i % 4 == 0], [v for _, _, v in safe.seen(k)]
-    end_of_first = number
-    for place, share in enumerate(order[: places[0] + 1]):
-        last = -1
+    for each in (bold, safe):
+        require(all(minus(held, (1, 0))[0] == 0 for held in each.capitals), "nothing is bet on one policy alone")
+    tested, capitals, end_of_first = order[: places[0] + 1], blocks["capitals"], number
+    require(isinstance(capitals, list) and len(capitals) == len(tested), "there must be capitals of each share")
+    for place, share in enumerate(tested):
+        last, stated = -1, pairs_of(capitals[place], rows - 1, "capitals")
         for k in range(1, rows):
+            held = (1, 0)
             if bold.low[k][0] < 0:
                 rule = (before, end_of_first, aim, budget, level, discount)
-                last = max(last, block_that_settles(share, k, bold, safe, variances[k], *rule))
+                block, held = block_that_settles(share, k, bold, safe, variances[k], *rule)
+                last = max(last, block)
+            require(minus(held, stated[k - 1])[0] == 0, "the capitals are others")
         if place == 0:
             end_of_first = last
     require(isinstance(blocks["bounds"], list) and len(blocks["bounds"]) == 2, "there must be bounds of both policies")
@@ -876,10 +900,10 @@ def check_blocks(bets, rows, level, alpha, discount):
 
 
 def block_that_settles(share, k, bold, safe, variances, before, end_of_first, aim, budget, level, discount):
-    """The number of the block after which the capital against "margin k of the mixture <= 0" reaches 1 / level."""
+    """The block after which the capital against "margin k of the mixture <= 0" reaches 1 / level, and that capital."""
     of_bold, of_safe, held, goal = minus((1, 0), share), times((4, 0), share), (1, 0), plus((1, 0), FEW)
     risks = [times(minus((0, 0), of), each.least[k]) for of, each in ((of_bold, bold), (of_safe, safe))]
-    most = divided(literal("0.9"), most_of(*risks))
+    most = divided(NINE_TENTHS, most_of(*risks))
     weights = times((4, 0), times(of_bold, of_bold)), times(of_safe, of_safe)
     for block, (x_variance, y_variance) in enumerate(zip(*variances, strict=True)):
         if below(held, RUINED):
@@ -894,7 +918,7 @@ def block_that_settles(share, k, bold, safe, variances, before, end_of_first, ai
             factor = times(factor, plus((1, 0), times(times(stake, of_bold), x)))
         held = times(held, factor)
         if not below(times(held, level), goal):
-            return block
+            return block, held
     raise Rejected(f"margin {k} of a mixture in the order is not settled")
 
 

@@ -244,7 +244,8 @@ def search(
             if proved.in_bounds:
                 policy = Mixture(np.ones(1), [candidate]) if mixture else candidate
                 break
-            bankroll *= (1.0 - _STAKED) + _STAKED * proved.least_capital
+            assert proved.bets is not None
+            bankroll *= (1.0 - _STAKED) + _STAKED * proved.bets.left
             evidence.add(proved.seen)
             source.failed(within_reach(proved))
         reason = _in_words(attempts, draws.samples, "mixture" if isinstance(policy, Mixture) else "policy")
@@ -371,7 +372,7 @@ class ModelSource:
         times = filled_up(
             self.evidence.totals.visits, worth_trying(self.evidence, model, policy, prices, guess), number
         )
-        return times, _margin_needed(self.evidence, model, policy, guess, level, aim, 1.0)
+        return times, _margin_needed(self.evidence, model, policy, guess, level, aim, 1.0, np.zeros(len(kappa)))
 
     def failed(self, within_reach: Floats) -> None:
         """The evidence has grown, and the next attempt asks for more; there is nothing else to remember."""
@@ -422,7 +423,7 @@ def conservative(evidence: Evidence, level: float, proof_samples: int, z: float,
     for _ in range(3):
         policy, _ = _best_with(model, kappa)
         guess = guess_from_model(model, policy, evidence.signal_variance)
-        kappa = _margin_needed(evidence, model, policy, guess, level, proof_samples, z) + bias
+        kappa = _margin_needed(evidence, model, policy, guess, level, proof_samples, z, bias)
     return policy, guess
 
 
@@ -513,13 +514,21 @@ def smoothed_noise(evidence: Evidence, model: CMDP, values: Floats, signal_varia
 
 
 def _margin_needed(
-    evidence: Evidence, model: CMDP, policy: Policy, guess: Guess, level: float, proof_samples: int, z: float
+    evidence: Evidence,
+    model: CMDP,
+    policy: Policy,
+    guess: Guess,
+    level: float,
+    proof_samples: int,
+    z: float,
+    bias: Floats,
 ) -> Floats:
-    """kappa [K] of the module's formula without the bias, in scaled units."""
+    """kappa [K] of the module's formula, in scaled units."""
     discount = model.discount
     walks, variance = max(proof_samples * (1.0 - discount), 1.0), guess.variance(discount)
     width = settleable(level, -make_design(evidence.simulator, policy, guess).least, variance, walks)
-    return (width + z * np.sqrt(variance / walks + model_error(evidence, model, policy, guess)))[1:]
+    error = np.sqrt(variance / walks + model_error(evidence, model, policy, guess))
+    return width[1:] + np.maximum(z * error[1:], bias)
 
 
 def model_error(evidence: Evidence, model: CMDP, policy: Policy, guess: Guess) -> Floats:
@@ -611,7 +620,7 @@ def certificate_of_share(found: ProvedShare, plan: BoldAndSafe, simulator: Simul
     share, taken = plan.order[0] if found.share is None else found.share, found.share is not None
     bounds = (1.0 - share) * found.bounds[0] + share * found.bounds[1]
     raised = bounds[1:] < 0.0
-    bounds[1:] = np.maximum(bounds[1:], 0.0) if taken else np.minimum(bounds[1:], -GRID)
+    bounds[1:] = np.maximum(bounds[1:], 0.0) if taken else np.minimum(bounds[1:], -GRID)  # what is not settled
     mixture = Mixture(np.array([1.0 - share, share]), plan.policies)
     options = {"staked": 1.0, "bankroll": _OF_MIXTURE, "blocks": found.rules}
     scaling = simulator.scaling

@@ -74,7 +74,7 @@ _MOST_BETS = 2**18
 _RUINED = 2.0**-500  # of the capital, below which nothing is bet: so no number gets too small for a double
 _LOOKS = 10  # on the way to a deadline, at which a proof without prospects is given up
 _GIVE_UP = 0.25  # probability that all the samples left would settle it
-_GO_ON = 0.5  # the same, above which the samples left are spent when the deadline has come
+_GO_ON = 0.7  # the same, above which the samples left are spent when the deadline has come
 
 
 class Stakes(NamedTuple):
@@ -173,6 +173,12 @@ class Played(NamedTuple):
     stakes: Stakes
     book: Book
     low: Floats  # [K + 1], what values are at least by the ranges alone
+    capital: Floats  # [K + 1], what they came to
+
+    @property
+    def left(self) -> float:
+        """Of the bankroll that was staked: the least capital, at most 1."""
+        return min(1.0, float(self.capital.min()))
 
 
 class BlockRules(NamedTuple):
@@ -182,6 +188,7 @@ class BlockRules(NamedTuple):
     aim: int  # samples by which the first share should be settled, or the proof ends
     budget: int  # samples that it may draw once that is so
     bounds: Floats  # [2, K + 1], scaled lower bounds, all at once
+    capitals: Floats  # [m, K], what the bets for the first m shares came to: those up to the one that was taken
 
 
 def new_fortune(stakes: Stakes, low: Floats, deadline: int) -> Fortune:
@@ -280,20 +287,6 @@ def place_bets(stakes: Stakes, fortune: Fortune, book: Book) -> bool:
         fortune.moments[k, 1] += change * (x - fortune.moments[k, 0])
     counts[0], counts[2] = bets + 1, book.drawn[bets]
     return all_settled
-
-
-@compiled
-def place_all_bets(stakes: Stakes, fortune: Fortune, book: Book) -> None:
-    """Go through a book that is full."""
-    for _ in range(book.drawn.shape[0]):
-        place_bets(stakes, fortune, book)
-
-
-def capital_left(played: Played) -> float:
-    """What bets that were not all settled leave of the bankroll that was staked: their least capital, at most 1."""
-    fortune = new_fortune(played.stakes, played.low, 0)
-    place_all_bets(played.stakes, fortune, played.book)
-    return min(1.0, float(fortune.capital.min()))
 
 
 @compiled

@@ -223,7 +223,8 @@ def what_blocks_show(bets: BlockBets, drawn: int) -> ProvedShare:
     for policy, drawn_by in enumerate((spent[:, :BOLD_WALKS], spent[:, BOLD_WALKS:])):
         taken = freeze(np.ascontiguousarray(listed[policy][:number].reshape(-1, len(bets.low))))
         deadlines = freeze(np.full(len(taken), stakes.budget))
-        played = Played(bets.of_policies[policy], Book(taken, freeze(np.cumsum(drawn_by)), deadlines), bets.low)
+        book, nothing = Book(taken, freeze(np.cumsum(drawn_by)), deadlines), freeze(np.ones(len(bets.low)))
+        played = Played(bets.of_policies[policy], book, bets.low, nothing)
         raise_bounds(played.stakes, played.book, len(taken), bounds[policy])
         bets_on.append(played)
     return ProvedShare(
@@ -233,7 +234,13 @@ def what_blocks_show(bets: BlockBets, drawn: int) -> ProvedShare:
         samples=drawn,
         seen=counted(bets.log),
         bets=tuple(bets_on),
-        rules=BlockRules(freeze(stakes.order.copy()), stakes.aim, stakes.budget, freeze(bounds)),
+        rules=BlockRules(
+            order=freeze(stakes.order.copy()),
+            aim=stakes.aim,
+            budget=stakes.budget,
+            bounds=freeze(bounds),
+            capitals=freeze(fortune.capital[: max(count, 1), 1:].copy()),
+        ),
     )
 
 

@@ -23,7 +23,7 @@ from inbounds.formats.atomic import naming, replaced, require_regular
 from inbounds.formats.criterion import criterion_in_file
 from inbounds.formats.labels import shown
 from inbounds.problem.constraint import Constraint
-from inbounds.proofs.betting import GRID, BlockRules, Book, Played, Stakes, capital_left, shares_of
+from inbounds.proofs.betting import GRID, BlockRules, Book, Played, Stakes, shares_of
 from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, MixtureProof, Proof, Wagers
 
 KIND, VERSION = "inbounds certificate", 3
@@ -259,7 +259,7 @@ def _priced(document: Any, n_constraints: int, length: int) -> tuple[Floats | No
 def _written_bets(wagers: Wagers) -> dict[str, Any]:
     """What the checkers go through again; bets are whole numbers of 2^-30, the samples of each are counted."""
     attempts = []
-    for stakes, book, low in wagers.attempts:
+    for stakes, book, low, capital in wagers.attempts:
         changed = np.flatnonzero(np.diff(book.deadlines, prepend=-1))
         attempts.append(
             {
@@ -268,6 +268,7 @@ def _written_bets(wagers: Wagers) -> dict[str, Any]:
                 "planned": _hex(stakes.planned),
                 "least": _hexes(stakes.least),
                 "low": _hexes(low),
+                "capitals": _hexes(capital[1:]),
                 "reference": _hexes(stakes.reference),
                 "goals": _hexes(stakes.goals),
                 "expected": [_hexes(row) for row in stakes.prior],
@@ -281,6 +282,7 @@ def _written_bets(wagers: Wagers) -> dict[str, Any]:
         "aim": int(wagers.blocks.aim),
         "budget": int(wagers.blocks.budget),
         "bounds": [_hexes(row) for row in wagers.blocks.bounds],
+        "capitals": [_hexes(row) for row in wagers.blocks.capitals],
     }
     mixed = {
         "weights": _hexes(wagers.weights),
@@ -322,10 +324,10 @@ def _wagers(written: Any, confidence: float, n_constraints: int) -> Wagers:
             hurry=int(attempt["hurry"]),
         )
         book = Book(freeze(np.ascontiguousarray(bets)), freeze(drawn), freeze(deadlines))
-        low = _vector(attempt["low"], rows)
-        attempts.append(Played(stakes, book, low))
+        capital = np.concatenate([[1.0], _vector(attempt["capitals"], n_constraints)])
+        attempts.append(Played(stakes, book, _vector(attempt["low"], rows), freeze(capital)))
         if not written.get("blocks"):
-            bankroll *= (1.0 - staked) + staked * capital_left(attempts[-1])
+            bankroll *= (1.0 - staked) + staked * attempts[-1].left
     mixed = "weights" in written
     return Wagers(
         bankroll=float.fromhex(written["bankroll"]),
@@ -345,7 +347,8 @@ def _wagers(written: Any, confidence: float, n_constraints: int) -> Wagers:
 
 def _block_rules(written: Any, rows: int) -> BlockRules:
     bounds = freeze(np.array([_vector(row, rows) for row in written["bounds"]]).reshape(2, rows))
-    return BlockRules(_vector(written["order"]), int(written["aim"]), int(written["budget"]), bounds)
+    capitals = freeze(np.array([_vector(row, rows - 1) for row in written["capitals"]]).reshape(-1, rows - 1))
+    return BlockRules(_vector(written["order"]), int(written["aim"]), int(written["budget"]), bounds, capitals)
 
 
 def _written_criterion(criterion: dict[str, Any]) -> dict[str, Any]:

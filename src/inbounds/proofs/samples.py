@@ -144,7 +144,6 @@ class Proved:
     seen: Counted  # the samples, if a log had room for them
     variances: Floats  # [K + 1], of a bet, as expected and seen
     raised: npt.NDArray[np.bool_]  # [K + 1], where the bound is 0 because all margins are proved to be in bounds
-    least_capital: float = 1.0  # of a margin, at most 1: what a failed proof keeps
     bets: Played | None = None
 
 
@@ -197,7 +196,7 @@ def what_they_show(bets: Bets, drawn: int) -> Proved:
     raised = in_bounds * (bounds < 0.0)
     raised[0] = False
     bounds[raised] = 0.0
-    # What is not settled is not stated to be >= 0 by the other bets either: that would be a second claim to be in bounds.
+    # What is not settled is not stated to be >= 0 by the other bets either: that would be to be in bounds, once more.
     bounds[fortune.settled == 0] = np.minimum(bounds[fortune.settled == 0], -GRID)
     return Proved(
         bounds=freeze(bounds),
@@ -209,8 +208,7 @@ def what_they_show(bets: Bets, drawn: int) -> Proved:
             np.array([variance_so_far(stakes, k, fortune.moments[k, 1], number) for k in range(len(bounds))])
         ),
         raised=freeze(raised),
-        least_capital=min(1.0, float(fortune.capital.min())),
-        bets=Played(stakes, book, bets.low),
+        bets=Played(stakes, book, bets.low, freeze(fortune.capital.copy())),
     )
 
 

@@ -286,6 +286,7 @@ class Attempt(NamedTuple):
     planned: float  # bets
     least: list[float]  # of a bet
     low: list[float]  # of a value
+    capitals: list[float]  # what the bets of each margin come to
     reference: list[float]  # the value at which the stakes of a bound are at most .9
     goals: list[float]  # of the bounds, for their stakes
     expected: list[list[float]]  # mean and variance of a bet, and how many bets these count for
@@ -295,7 +296,7 @@ class Attempt(NamedTuple):
 
 
 def attempt_of(entry: Any, rows: int) -> Attempt:
-    keys = "together hurry planned least low reference goals expected drawn deadlines bets"
+    keys = "together hurry planned least low capitals reference goals expected drawn deadlines bets"
     require(isinstance(entry, dict) and set(entry) == set(keys.split()), "an attempt has other entries")
     together, hurry, drawn, lists = (entry[key] for key in ("together", "hurry", "drawn", "bets"))
     require(type(together) is int and together >= 1 and type(hurry) is int and hurry in (0, 1), "an attempt is wrong")
@@ -311,6 +312,7 @@ def attempt_of(entry: Any, rows: int) -> Attempt:
     require(rising and all(0 < deadline < 2**53 for _, deadline in changes), "deadlines do not follow each other")
     deadlines = [changes[i][1] for i, (x, y) in enumerate(pairwise([*firsts, len(drawn)])) for _ in range(x, y)]
     least, low, reference, goals = (doubles(entry[key], rows) for key in ("least", "low", "reference", "goals"))
+    capitals = doubles(entry["capitals"], rows - 1)
     require(isinstance(entry["expected"], list) and len(entry["expected"]) == rows, "what was expected is wrong")
     expected, planned = [doubles(row, 3) for row in entry["expected"]], double(entry["planned"])
     positive = [planned, *goals, *(x for _, variance, trust in expected for x in (variance, trust))]
@@ -319,7 +321,7 @@ def attempt_of(entry: Any, rows: int) -> Attempt:
     unit = 2.0**-30
     bets = [[x * unit for x in row] for row in lists]
     require(all(min(row, default=x) >= x for row, x in zip(bets, least, strict=True)), "a bet is below the least")
-    return Attempt(together, hurry, planned, least, low, reference, goals, expected, drawn, deadlines, bets)
+    return Attempt(together, hurry, planned, least, low, capitals, reference, goals, expected, drawn, deadlines, bets)
 
 
 def is_whole(numbers: Any) -> bool:
@@ -387,7 +389,7 @@ def share_of(alpha: float, K: int, k: int) -> float:
 def check_blocks(bets: Any, rows: int, level: float, alpha: float, discount: float) -> list[float]:
     """(C5): the bounds of a mixture, the share of whose second policy was found by bets on blocks of walks of both."""
     blocks, entries = bets["blocks"], bets["attempts"]
-    right = isinstance(blocks, dict) and set(blocks) == {"order", "aim", "budget", "bounds"}
+    right = isinstance(blocks, dict) and set(blocks) == {"order", "aim", "budget", "bounds", "capitals"}
     require(right and len(entries) == len(bets["policies"]) == 2, "the blocks have other entries")
     bold, safe = (attempt_of(entry, rows) for entry in entries)
     number, together, low = len(safe.drawn), safe.together, safe.low
@@ -402,8 +404,8 @@ def check_blocks(bets: Any, rows: int, level: float, alpha: float, discount: flo
     for i in range(number):
         before.append(before[-1] + sum(bold.drawn[4 * i : 4 * i + 4]) + safe.drawn[i])
 
-    def settled_at(share: float, k: int, until: int) -> int:
-        """The block at which margin k of a mixture is settled; the deadline is `aim` until block number `until`."""
+    def settled_at(share: float, k: int, until: int) -> tuple[int, float]:
+        """The block at which margin k of a mixture is settled, and the capital; `aim` counts until block `until`."""
         of_bold, of_safe, held = 1.0 - share, 4.0 * share, 1.0
         most = 0.9 / max(-of_bold * bold.least[k], -of_safe * safe.least[k])
         for i, (of_x, of_y) in enumerate(zip(variances[0][k], variances[1][k], strict=True)):
@@ -417,15 +419,19 @@ def check_blocks(bets: Any, rows: int, level: float, alpha: float, discount: flo
                 factor *= 1.0 + stake * of_bold * x
             held *= factor
             if held * level >= 1.0 + 1e-6:
-                return i
+                return i, held
         raise Rejected(f"the share {share!r} of the second policy is not settled in margin {k}")
 
     of_bold = {k: [found[3] for found in moments(bold, k) if found[0] % 4 == 0] for k in range(1, rows)}
     variances = of_bold, {k: [found[3] for found in moments(safe, k)] for k in range(1, rows)}
-    open_rows, until = [k for k in range(1, rows) if low[k] < 0.0], number
-    for position, share in enumerate(order[: order.index(taken) + 1]):
-        ends = [settled_at(share, k, until) for k in open_rows]
-        until = max(ends, default=-1) if position == 0 else until
+    tested, until, capitals = order[: order.index(taken) + 1], number, blocks["capitals"]
+    require(isinstance(capitals, list) and len(capitals) == len(tested), "there are not capitals of each share")
+    require(bold.capitals == safe.capitals == [1.0] * (rows - 1), "nothing is bet on one policy alone")
+    for position, share in enumerate(tested):
+        ends = [settled_at(share, k, until) if low[k] < 0.0 else (-1, 1.0) for k in range(1, rows)]
+        stated = doubles(capitals[position], rows - 1)
+        require([held for _, held in ends] == stated, "the bets do not come to the capitals that are stated")
+        until = max((i for i, _ in ends), default=-1) if position == 0 else until
     require(isinstance(blocks["bounds"], list) and len(blocks["bounds"]) == 2, "there are not bounds of both policies")
     both = [doubles(row, rows) for row in blocks["bounds"]]
     for attempt, bounds in zip((bold, safe), both, strict=True):
@@ -468,6 +474,7 @@ def check_bets(claim: Any) -> list[str]:
     for entry in bets["attempts"] if found is None else ():
         attempt, level = attempt_of(entry, K + 1), staked * bankroll * alpha
         rows = [(1.0, True) if attempt.low[k] >= 0.0 else capital(attempt, k, level, discount) for k in range(1, K + 1)]
+        require([held for held, _ in rows] == attempt.capitals, "the bets do not come to the capitals that are stated")
         settled = all(done for _, done in rows)
         require(
             settled == (entry is bets["attempts"][-1]), "the last attempt, and no other, has to settle every margin"
