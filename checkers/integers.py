@@ -1,6 +1,6 @@
 """Check a certificate of inbounds with whole numbers alone: a second opinion, written from the files' description.
 
-    python integers.py model.npz certificate.json        exit code 0: accepted, 1: rejected, 2: a file cannot be read
+    python integers.py [model.npz] certificate.json      exit code 0: accepted, 1: rejected, 2: a file cannot be read
 
 What is checked, and why it proves what it says, is in docs/certificates.md; how the model file is laid out is in
 docs/files.md. One file, Python's standard library, nothing of inbounds, no floating point and no rationals: made to be
@@ -15,6 +15,7 @@ whole numbers whole, and leaving the odd number under the fraction. A fraction i
 import binascii
 import hashlib
 import json
+import math
 import os
 import re
 import stat
@@ -364,8 +365,11 @@ class Model:
         return added([(began << (unit - 2 * BITS), odd), (numerator, denominator * self.down)])
 
 
-def lower_bound(model, policy, value_at, vector):
-    """C1: what the signal, reward or margin `value_at(stage, pair)` is worth at least; in units of 2^-3222."""
+def lower_bound(model, policy, value_at, vector, members):
+    """C1: what the signal, reward or margin `value_at(stage, pair)` is worth at least; in units of 2^-3222.
+
+    The policy is one of so many `members` of a mixture, over which the widths of the sums add up.
+    """
     vector = vector + [0] * model.n_states
     least_of_stages, widths = [], 0
     for stage in range(model.stages):
@@ -389,7 +393,7 @@ def lower_bound(model, policy, value_at, vector):
             widest = max(widest, width)
         least_of_stages.append(least)
         widths += widest
-    require(model.horizon is None or widths <= WIDEST_SUM, "the sums of the rows of all stages are too wide")
+    require(widths * members <= WIDEST_SUM, "the sums of the rows of all stages are too wide")
     return model.bound(vector, least_of_stages, 3 * BITS)
 
 
@@ -410,39 +414,51 @@ def upper_bound(model, prices, vector, with_reward):
                 widest = max(widest, found[1].bit_length())
         most_of_stages.append(most)
         widths += widest
-    require(model.horizon is None or widths <= WIDEST_SUM, "the sums of the rows of all stages are too wide")
+    require(widths <= WIDEST_SUM, "the sums of the rows of all stages are too wide")
     return model.bound(vector, most_of_stages, 2 * BITS)
 
 
 # ---------------------------------------------------------------------------------------------------------- certificate
 
 COMMON = {"kind", "version", "model", "constraints", "statement", "arithmetic", "criterion", "seal"}
-OF_POLICY = {"policy", "margins_lower", "margin_vectors", "reward_lower", "reward_vector", "reward_upper", "prices"}
-OF_POLICY |= {"value_function", "methods", "confidence", "samples"}
-OF_INFEASIBLE = {"margin_upper", "prices", "value_function"}
+OF_BOTH = {"margins_lower", "margin_vectors", "reward_lower", "reward_upper", "prices", "value_function"}
+OF_BOTH |= {"methods", "confidence", "samples"}
+OF_BETS = {"margins_lower", "reward_lower", "methods", "confidence", "samples"}
+OF_BETS |= COMMON - {"model", "criterion"}
+KEYS = {
+    "policy": COMMON | OF_BOTH | {"policy", "reward_vector"},
+    "mixture": COMMON | OF_BOTH | {"weights", "policies", "reward_vectors"},
+    "infeasible": COMMON | {"margin_upper", "prices", "value_function"},
+}
 
 
-def check(model_path, certificate_path):
-    """The statement that was proved, in words; raises Rejected or Unreadable."""
-    model_content, content = content_of(model_path), content_of(certificate_path)
-    if model_content[:4] != b"PK\3\4":
-        raise Unreadable(f"{model_path} is not an .npz file")
+def check(*paths):
+    """The statement that was proved, in words; raises Rejected or Unreadable. A model's file comes first, if any."""
+    content = content_of(paths[-1])
+    model_content = content_of(paths[0]) if len(paths) == 2 else None
+    if model_content is not None and model_content[:4] != b"PK\3\4":
+        raise Unreadable(f"{paths[0]} is not an .npz file")
     try:
         certificate = json_of(content, no_constant)
     except ValueError as error:
-        raise Unreadable(f"{certificate_path} is not a certificate: {error}") from None
+        raise Unreadable(f"{paths[-1]} is not a certificate: {error}") from None
     if type(certificate) is not dict or certificate.get("kind") != "inbounds certificate":
-        raise Unreadable(f"{certificate_path} is not a certificate")
+        raise Unreadable(f"{paths[-1]} is not a certificate")
     if not is_whole(certificate.get("version")) or certificate["version"] != 3:
-        raise Unreadable(f"{certificate_path} is a certificate of another version")
+        raise Unreadable(f"{paths[-1]} is a certificate of another version")
 
     seal = hashlib.sha256(content[:-68]).hexdigest()
     require(content[-68:] == seal.encode() + b'"\n}\n', "the seal is not that of the file")
     statement = certificate.get("statement")
-    require(statement in ("policy", "infeasible"), "nothing is stated that could be checked")
-    keys = COMMON | (OF_POLICY if statement == "policy" else OF_INFEASIBLE)
+    require(type(statement) is str and statement in KEYS, "nothing is stated that could be checked")
+    keys = KEYS[statement]
+    if statement != "infeasible" and certificate.get("arithmetic") == "confidence" and "bets" in certificate:
+        keys = keys | {"bets"}
     require(certificate.keys() == keys, "the certificate has other keys")
     require(certificate["seal"] == seal, "the seal is not the last entry")
+    if model_content is None:
+        require("bets" in certificate, "without a model only bets can be checked")
+        return check_bets(certificate)
     require(certificate["arithmetic"] in ("exact", "rounding-bounded"), "the certificate holds no proof")
     digest = hashlib.sha256(model_content).hexdigest()
     require(certificate["model"] == digest, "the certificate is of another model, or of another file")
@@ -464,9 +480,9 @@ def check(model_path, certificate_path):
             and constraint["sense"] == model.senses[position],
             "a constraint is not that of the model",
         )
-    if statement == "policy":
-        return check_policy(model, certificate)
-    return check_infeasible(model, certificate)
+    if statement == "infeasible":
+        return check_infeasible(model, certificate)
+    return check_values(model, certificate)
 
 
 def same_criterion(one, other):
@@ -478,41 +494,432 @@ def same_criterion(one, other):
     )
 
 
-def check_policy(model, certificate):
-    stages, pairs, states = model.stages, model.n_pairs, model.n_states
-    policy = numbers(certificate["policy"], stages * pairs, "the policy")
-    for stage in range(stages):
-        for state in range(states):
-            first, last = (stage * pairs + model.offsets[s] for s in (state, state + 1))
-            require_distribution(policy[first:last], f"the policy in state {state}")
+class Member:
+    """One policy of a mixture: how much it weighs, what it does, and the texts of its vectors."""
+
+    def __init__(self, model, weight, policy, margin_vectors, reward_vector):
+        self.weight = weight
+        self.policy = numbers(policy, model.stages * model.n_pairs, "a policy")
+        for stage in range(model.stages):
+            for state in range(model.n_states):
+                first, last = (stage * model.n_pairs + model.offsets[s] for s in (state, state + 1))
+                require_distribution(self.policy[first:last], f"a policy in state {state}")
+        right = isinstance(margin_vectors, list) and len(margin_vectors) == model.n_constraints
+        require(right, "there must be a vector for each margin")
+        size = model.stages * model.n_states
+        self.margin_vectors = [numbers(vector, size, "a margin vector") for vector in margin_vectors]
+        self.reward_vector = reward_vector
+
+
+def members_of(model, certificate):
+    """The policies whose values, weighted, are claimed: of a policy, itself."""
+    if certificate["statement"] == "policy":
+        return [Member(model, ONE, *(certificate[key] for key in ("policy", "margin_vectors", "reward_vector")))]
+    columns = [certificate[key] for key in ("policies", "margin_vectors", "reward_vectors")]
+    require(all(isinstance(column, list) for column in columns), "the policies of a mixture must be lists")
+    count = len(columns[0])
+    require(count > 0 and all(len(column) == count for column in columns), "a policy of the mixture lacks its vectors")
+    weights = numbers(certificate["weights"], count, "weights")
+    require_distribution(weights, "the weights")
+    return [Member(model, *member) for member in zip(weights, *columns, strict=True)]
+
+
+def mixed_bound(model, members, value_at, vectors):
+    """The weighted mean of what the vectors prove of each member; in units of 2^-3222."""
+    bounds = [
+        lower_bound(model, member.policy, value_at, vector, len(members))
+        for member, vector in zip(members, vectors, strict=True)
+    ]
+    weighted = [(member.weight * top, below) for member, (top, below) in zip(members, bounds, strict=True)]
+    numerator, denominator = added(weighted)
+    return numerator, denominator * sum(member.weight for member in members)
+
+
+def check_values(model, certificate):
+    stages, states = model.stages, model.n_states
+    members = members_of(model, certificate)
     methods = certificate["methods"]
     require(isinstance(methods, list) and len(methods) == model.n_constraints, "there must be a method for each margin")
     require(all(type(method) is str for method in methods), "a method is not text")
     require(type(certificate["confidence"]) in (int, Decimal), "the confidence is not a number")
     require(is_whole(certificate["samples"]), "samples is not a whole number")
     claims = numbers(certificate["margins_lower"], model.n_constraints, "margins_lower")
-    vectors = certificate["margin_vectors"]
-    require(isinstance(vectors, list) and len(vectors) == model.n_constraints, "there must be a vector for each margin")
-    vectors = [numbers(vector, stages * states, "a margin vector") for vector in vectors]
     require(all(claim >= 0 for claim in claims), "a margin is not claimed to be >= 0")
-    for k, (claim, vector, sense, bound) in enumerate(zip(claims, vectors, model.senses, model.bounds, strict=True)):
+    for k, (claim, sense, bound) in enumerate(zip(claims, model.senses, model.bounds, strict=True)):
 
         def signed_signal(stage, pair, k=k, sense=sense):
             return sense * model.signal_at(k, stage, pair)
 
-        proved = lower_bound(model, policy, signed_signal, vector)
+        proved = mixed_bound(model, members, signed_signal, [member.margin_vectors[k] for member in members])
         require(not smaller(proved, (claim + sense * bound << 2 * BITS, 1)), f"margin {model.names[k]!r} is not proved")
     proven = [f"every margin is at least what is claimed, {len(claims)} of {len(claims)}"]
     if certificate["reward_lower"] is not None:
         claim = number(certificate["reward_lower"], "reward_lower")
-        vector = numbers(certificate["reward_vector"], stages * states, "the reward vector")
-        proved = lower_bound(model, policy, model.reward_at, vector)
+        vectors = [numbers(member.reward_vector, stages * states, "a reward vector") for member in members]
+        proved = mixed_bound(model, members, model.reward_at, vectors)
         require(not smaller(proved, (claim << 2 * BITS, 1)), "the reward is not proved")
         proven.append("the reward is at least what is claimed")
     if certificate["reward_upper"] is not None:
         require_upper(model, certificate, number(certificate["reward_upper"], "reward_upper"), with_reward=True)
         proven.append("no policy in bounds has more reward than is claimed")
-    return ["the policy is in bounds", *proven]
+    return [f"the {certificate['statement']} is in bounds", *proven]
+
+
+# ----------------------------------------------------------------------------------------------------------------- bets
+#
+# Bets were placed in floating point, whose sums, products, quotients and roots are rounded to 53 binary digits, halves
+# to the even neighbour. Here a number is a pair (m, e) of whole numbers, m times 2^e, and is rounded so by hand.
+
+
+def rounded(m, e):
+    extra = abs(m).bit_length() - 53
+    if extra <= 0:
+        return m, e
+    kept, rest = divmod(m, 1 << extra)
+    half = 1 << (extra - 1)
+    return kept + (rest > half or (rest == half and kept % 2 == 1)), e + extra
+
+
+def plus(a, b):
+    (m, e), (n, f) = (a, b) if a[1] >= b[1] else (b, a)
+    return rounded((m << (e - f)) + n, f)
+
+
+def minus(a, b):
+    return plus(a, (-b[0], b[1]))
+
+
+def times(a, b):
+    return rounded(a[0] * b[0], a[1] + b[1])
+
+
+def divided(a, b):
+    sign = -1 if (a[0] < 0) != (b[0] < 0) else 1
+    m, n = abs(a[0]), abs(b[0])
+    shift = max(n.bit_length() - m.bit_length() + 56, 0)
+    whole, rest = divmod(m << shift, n)
+    return rounded(sign * (2 * whole + (rest > 0)), a[1] - b[1] - shift - 1)  # a last digit 1 says that there is a rest
+
+
+def root(a):
+    m, e = a
+    shift = max(112 - m.bit_length(), 0)
+    shift += (e - shift) % 2
+    m <<= shift
+    whole = math.isqrt(m)
+    return rounded(2 * whole + (whole * whole < m), (e - shift) // 2 - 1)
+
+
+def below(a, b):
+    return minus(a, b)[0] < 0  # rounding keeps the sign
+
+
+def least_of(a, b):
+    return b if below(b, a) else a
+
+
+def most_of(a, b):
+    return b if below(a, b) else a
+
+
+def integer(n):
+    return rounded(n, 0)
+
+
+def literal(text):
+    """The double nearest to a decimal number without a sign."""
+    found = re.fullmatch(r"(\d{1,30})(?:\.(\d{1,400}))?(?:[eE]([+-]?\d{1,3}))?", text)
+    require(found is not None, "the confidence is not a number between 0 and 1")
+    digits, after, power = found[1] + (found[2] or ""), len(found[2] or ""), int(found[3] or 0)
+    power -= after
+    return divided((int(digits) * 10 ** max(power, 0), 0), (10 ** max(-power, 0), 0))
+
+
+FEW, TENTH, NINE_TENTHS = literal("0.000001"), literal("0.1"), literal("0.9")
+OVERSHOOT, SLOPE, BEND = literal("1.03"), literal("1.386"), literal("1.4")
+CAUTION, GROWTH = literal("0.8"), literal("0.7")
+RUINED = (1, -500)
+
+
+def pair_of(text, what):
+    return rounded(number(text, what), -BITS)
+
+
+def pairs_of(texts, length, what):
+    return [rounded(n, -BITS) for n in numbers(texts, length, what)]
+
+
+class Bets:
+    """The bets of one attempt; `rows` of them: of the reward, then of the margins."""
+
+    def __init__(self, entry, rows):
+        keys = {
+            "together",
+            "hurry",
+            "planned",
+            "least",
+            "low",
+            "capitals",
+            "reference",
+            "goals",
+            "expected",
+            "drawn",
+            "deadlines",
+        }
+        require(isinstance(entry, dict) and entry.keys() == keys | {"bets"}, "an attempt has other keys")
+        self.together, self.hurry, self.drawn = entry["together"], entry["hurry"], entry["drawn"]
+        require(is_whole(self.together) and 1 <= self.together < 2**53, "together is wrong")
+        require(is_whole(self.hurry) and 0 <= self.hurry <= 1, "hurry is wrong")
+        require(whole_list(self.drawn) and all(x >= self.together for x in self.drawn), "drawn is wrong")
+        require(sum(self.drawn) < 2**53, "drawn is too much")
+        self.least, self.low, self.reference, self.goals = (
+            pairs_of(entry[key], rows, key) for key in ("least", "low", "reference", "goals")
+        )
+        self.capitals = pairs_of(entry["capitals"], rows - 1, "capitals")
+        self.planned = pair_of(entry["planned"], "planned")
+        require(isinstance(entry["expected"], list) and len(entry["expected"]) == rows, "expected is wrong")
+        self.expected = [pairs_of(row, 3, "expected") for row in entry["expected"]]
+        positive = [self.planned, *self.goals, *(x for row in self.expected for x in row[1:])]
+        require(not any(below(x, (1, -100)) for x in positive), "a number is too small")
+        sizes = [*positive, *((abs(m), e) for m, e in self.least)]
+        require(not any(below((1, 100), x) for x in sizes), "a number is too large")
+        require(all(x[0] == 0 for x in self.reference[1:]), "the reference of a margin is not 0")
+        require(all(below(x, y) for x, y in zip(self.least, self.reference, strict=True)), "a reference is too low")
+        lists = entry["bets"]
+        require(isinstance(lists, list) and len(lists) == rows, "there must be bets for each row")
+        require(all(whole_list(row) and len(row) == len(self.drawn) for row in lists), "a row of bets is wrong")
+        require(all(abs(x) < 2**53 for row in lists for x in row), "a bet is too large")
+        self.bets = [[(x, -30) for x in row] for row in lists]
+        for row, least in zip(self.bets, self.least, strict=True):
+            require(not row or not below(min(row), least), "a bet is below the least")
+        changes = entry["deadlines"]
+        require(isinstance(changes, list) and all(whole_list(c) and len(c) == 2 for c in changes), "deadlines")
+        self.deadlines = []
+        for first, deadline in changes:
+            begins = first == 0 if not self.deadlines else first > self.changed
+            require(begins and first < len(self.drawn) and 0 < deadline < 2**53, "deadlines do not follow each other")
+            self.deadlines += self.deadlines[-1:] * (first - len(self.deadlines)) + [deadline]
+            self.changed = first
+        if self.drawn:
+            require(bool(self.deadlines), "there is no deadline")
+            self.deadlines += [self.deadlines[-1]] * (len(self.drawn) - len(self.deadlines))
+
+    def seen(self, k):
+        """Before each bet of row k: its number, the mean of those before, the variance with what was expected."""
+        mean, squares, (_, variance, trust) = (0, 0), (0, 0), self.expected[k]
+        for i, x in enumerate(self.bets[k]):
+            yield i, mean, divided(plus(times(trust, variance), squares), plus(trust, integer(i)))
+            change = minus(x, mean)
+            mean = plus(mean, divided(change, integer(i + 1)))
+            squares = plus(squares, times(change, minus(x, mean)))
+
+    def outcome(self, k, level, discount):
+        """The capital that bets against "margin k <= 0" come to, and whether it reaches 1 / level."""
+        if self.low[k][0] >= 0:
+            return (1, 0), True
+        held, drawn, (prior, _, trust) = (1, 0), 0, self.expected[k]
+        most = divided(NINE_TENTHS, minus((0, 0), self.least[k]))
+        goal = plus((1, 0), FEW)
+        for i, mean, variance in self.seen(k):
+            if below(held, RUINED):
+                break
+            bold = boldness(times(held, level))
+            left = times(integer(self.deadlines[i] - drawn), minus((1, 0), discount))
+            left = most_of(divided(left, integer(self.together)), (1, 0))
+            stake = divided(bold, root(times(left, variance)))
+            counted = plus(trust, integer(i))
+            if self.hurry == 1 and not below(counted, (10, 0)):
+                average = divided(plus(times(trust, prior), times(integer(i), mean)), counted)
+                lower = minus(average, root(divided(variance, counted)))
+                soon = times(divided(lower, variance), divided(bold, plus(bold, CAUTION)))
+                stake = most_of(stake, soon)
+            held = times(held, plus((1, 0), times(least_of(stake, most), self.bets[k][i])))
+            if not below(times(held, level), goal):
+                return held, True
+            drawn += self.drawn[i]
+        return held, False
+
+    def reject(self, k, share, claim):
+        """Whether the bets against "row k <= claim" ever come to 1 / share."""
+        held, goal = (1, 0), divided(plus((1, 0), FEW), share)
+        most = divided(NINE_TENTHS, minus(self.reference[k], self.least[k]))
+        for i, _, variance in self.seen(k):
+            bets = self.planned
+            if k == 0:
+                bets = times(times(integer(i + 1), GROWTH), integer((i + 2).bit_length()))
+            stake = root(divided(times((2, 0), self.goals[k]), times(variance, bets)))
+            stake = least_of(stake, most)
+            if below((1, 0), times(stake, minus(claim, self.least[k]))):
+                return False
+            held = times(held, plus((1, 0), times(stake, minus(self.bets[k][i], claim))))
+            if not below(held, goal):
+                return True
+            if below(held, RUINED):
+                return False
+        return False
+
+
+def boldness(part):
+    """What to stake, times the noise to come, of a capital that is this part of its goal."""
+    m, e = divided(part, OVERSHOOT)
+    exponent = e + m.bit_length()
+    if exponent > 0:
+        return (0, 0)
+    q = minus(times((2, 0), minus((1, 0), (m, -m.bit_length()))), integer(exponent))
+    return times(q, root(divided(SLOPE, plus(q, BEND))))
+
+
+def whole_list(values):
+    return isinstance(values, list) and all(is_whole(value) for value in values)
+
+
+def check_bets(certificate):
+    bets, constraints = certificate["bets"], certificate["constraints"]
+    statement = certificate["statement"]
+    for key in KEYS[statement] - OF_BETS:
+        require(certificate[key] is None, f"{key} is of a proof on a model")
+    require(isinstance(constraints, list), "there are no constraints")
+    for constraint in constraints:
+        require(
+            isinstance(constraint, dict) and constraint.keys() == {"name", "bound", "sense"}, "a constraint is wrong"
+        )
+        require(type(constraint["name"]) is str and is_whole(constraint["sense"]), "a constraint is wrong")
+        require(abs(constraint["sense"]) == 1, "a sense is wrong")
+        bits_of(constraint["bound"], "a bound")
+    rows = 1 + len(constraints)
+    keys = {"staked", "bankroll", "discount", "reward_range", "margin_scales", "bounds", "attempts"}
+    keys |= {"policy"} if statement == "policy" else {"weights", "policies", "blocks"}
+    require(isinstance(bets, dict) and bets.keys() == keys, "the bets have other keys")
+    require(type(certificate["confidence"]) is Decimal, "the confidence is not a number between 0 and 1")
+    confidence = literal(certificate["confidence"])
+    require(confidence[0] > 0 and below(confidence, (1, 0)), "the confidence is not a number between 0 and 1")
+    alpha, discount = minus((1, 0), confidence), pair_of(bets["discount"], "the discount")
+    staked, bankroll = pair_of(bets["staked"], "staked"), pair_of(bets["bankroll"], "the bankroll")
+    for part in (staked, bankroll):
+        require(part[0] > 0 and not below((1, 0), part), "staked, or the bankroll, is out of range")
+    require(discount[0] >= 0 and below(discount, (1, 0)), "the discount is out of range")
+    policies = [bets["policy"]] if statement == "policy" else bets["policies"]
+    require(isinstance(policies, list) and policies, "there is no policy")
+    for policy in policies:
+        require(isinstance(policy, list) and policy and isinstance(policies[0], list), "there is no policy")
+        for share in pairs_of(policy, len(policies[0]), "the policy"):
+            require(share[0] >= 0 and not below((1, 0), share), "the policy has no probabilities")
+    if statement == "mixture":
+        require_distribution(numbers(bets["weights"], len(policies), "the weights"), "the weights")
+    require(isinstance(bets["attempts"], list) and bets["attempts"], "there are no bets")
+    by_blocks = None
+    if statement == "mixture" and bets["blocks"] is not None:
+        by_blocks = check_blocks(bets, rows, times(times(staked, bankroll), alpha), alpha, discount)
+    for position, entry in enumerate(bets["attempts"] if by_blocks is None else [], 1):
+        attempt, level = Bets(entry, rows), times(times(staked, bankroll), alpha)
+        ends = [attempt.outcome(k, level, discount) for k in range(1, rows)]
+        stated = zip(attempt.capitals, ends, strict=True)
+        require(all(minus(claim, held)[0] == 0 for claim, (held, _) in stated), "the capitals are others")
+        settled = all(done for _, done in ends)
+        require(settled == (position == len(bets["attempts"])), "not the last attempt settles every margin")
+        least = (1, 0)
+        for held, _ in ends:
+            least = least_of(least, held)
+        bankroll = times(bankroll, plus(minus((1, 0), staked), times(staked, least)))
+    low, span = pairs_of(bets["reward_range"], 2, "the range of the reward")
+    scales = pairs_of(bets["margin_scales"], rows - 1, "the scales")
+    bounds = pairs_of(bets["bounds"], rows, "the bounds")
+    margins = pairs_of(certificate["margins_lower"], rows - 1, "margins_lower")
+    reward = pair_of(certificate["reward_lower"], "reward_lower")
+    require(minus(reward, plus(low, times(span, bounds[0])))[0] == 0, "the bound of the reward is another")
+    for margin, bound, scale in zip(margins, bounds[1:], scales, strict=True):
+        require(minus(margin, times(bound, scale))[0] == 0, "the bound of a margin is another")
+    require(all(x[0] >= 0 for x in [*bounds[1:], *scales, span]), "a margin, or a scale, is below 0")
+    for k, bound in enumerate(bounds):
+        if by_blocks is not None:
+            wanted = by_blocks[k] if k == 0 else most_of((0, 0), by_blocks[k])
+            require(minus(bound, wanted)[0] == 0, "a bound is not that of the blocks")
+        else:
+            given = not below(attempt.low[0] if k == 0 else (0, 0), bound)
+            require(given or attempt.reject(k, share_of(alpha, rows, k), bound), "a bound is not proved by the bets")
+    return [f"the {statement} is in bounds, with the stated confidence, if the bets are on walks of it"]
+
+
+def share_of(alpha, rows, k):
+    """Of the error probability of all bounds, that of row k."""
+    if rows == 1:
+        return alpha
+    if k == 0:
+        return times(TENTH, alpha)
+    return divided(times(minus((1, 0), TENTH), alpha), integer(rows - 1))
+
+
+def check_blocks(bets, rows, level, alpha, discount):
+    """The bounds of a mixture of two policies whose weights were found by bets on blocks: four of one, one of both."""
+    blocks, entries = bets["blocks"], bets["attempts"]
+    keys = {"order", "aim", "budget", "bounds", "capitals"}
+    require(isinstance(blocks, dict) and blocks.keys() == keys, "blocks has other keys")
+    require(len(entries) == 2 and len(bets["policies"]) == 2, "blocks are of two policies")
+    bold, safe = Bets(entries[0], rows), Bets(entries[1], rows)
+    number = len(safe.drawn)
+    require(len(bold.drawn) == 4 * number and bold.together == safe.together, "a block is not of four bets and one")
+    for one, other in zip(bold.low, safe.low, strict=True):
+        require(minus(one, other)[0] == 0, "the policies are of different problems")
+    aim, budget = blocks["aim"], blocks["budget"]
+    require(is_whole(aim) and is_whole(budget) and 0 < aim <= budget < 2**53, "the deadlines of blocks are wrong")
+    require(isinstance(blocks["order"], list), "there is no order")
+    order = pairs_of(blocks["order"], len(blocks["order"]), "the order")
+    require(all(t[0] >= 0 and not below((1, 0), t) for t in order), "a share is out of range")
+    first, taken = pairs_of(bets["weights"], 2, "the weights")
+    require(minus(first, minus((1, 0), taken))[0] == 0, "the weights do not belong together")
+    places = [place for place, t in enumerate(order) if minus(t, taken)[0] == 0]
+    require(bool(places), "the share is not in the order")
+    before, variances = [0], {}
+    for block in range(number):
+        before.append(before[-1] + sum(bold.drawn[4 * block : 4 * block + 4]) + safe.drawn[block])
+    for k in range(1, rows):
+        variances[k] = [v for i, _, v in bold.seen(k) if i % 4 == 0], [v for _, _, v in safe.seen(k)]
+    for each in (bold, safe):
+        require(all(minus(held, (1, 0))[0] == 0 for held in each.capitals), "nothing is bet on one policy alone")
+    tested, capitals, end_of_first = order[: places[0] + 1], blocks["capitals"], number
+    require(isinstance(capitals, list) and len(capitals) == len(tested), "there must be capitals of each share")
+    for place, share in enumerate(tested):
+        last, stated = -1, pairs_of(capitals[place], rows - 1, "capitals")
+        for k in range(1, rows):
+            held = (1, 0)
+            if bold.low[k][0] < 0:
+                rule = (before, end_of_first, aim, budget, level, discount)
+                block, held = block_that_settles(share, k, bold, safe, variances[k], *rule)
+                last = max(last, block)
+            require(minus(held, stated[k - 1])[0] == 0, "the capitals are others")
+        if place == 0:
+            end_of_first = last
+    require(isinstance(blocks["bounds"], list) and len(blocks["bounds"]) == 2, "there must be bounds of both policies")
+    both = [pairs_of(row, rows, "the bounds") for row in blocks["bounds"]]
+    half = times((1, -1), alpha)
+    for attempt, bounds in zip((bold, safe), both, strict=True):
+        for k, bound in enumerate(bounds):
+            given = not below(attempt.low[k], bound)
+            require(given or attempt.reject(k, share_of(half, rows, k), bound), "a bound of a policy is not proved")
+    return [plus(times(first, x), times(taken, y)) for x, y in zip(*both, strict=True)]
+
+
+def block_that_settles(share, k, bold, safe, variances, before, end_of_first, aim, budget, level, discount):
+    """The block after which the capital against "margin k of the mixture <= 0" reaches 1 / level, and that capital."""
+    of_bold, of_safe, held, goal = minus((1, 0), share), times((4, 0), share), (1, 0), plus((1, 0), FEW)
+    risks = [times(minus((0, 0), of), each.least[k]) for of, each in ((of_bold, bold), (of_safe, safe))]
+    most = divided(NINE_TENTHS, most_of(*risks))
+    weights = times((4, 0), times(of_bold, of_bold)), times(of_safe, of_safe)
+    for block, (x_variance, y_variance) in enumerate(zip(*variances, strict=True)):
+        if below(held, RUINED):
+            break
+        left = (aim if block <= end_of_first else budget) - before[block]
+        left = divided(times(integer(left), minus((1, 0), discount)), times((5, 0), integer(bold.together)))
+        variance = plus(times(weights[0], x_variance), times(weights[1], y_variance))
+        stake = divided(boldness(times(held, level)), root(times(most_of(left, (1, 0)), variance)))
+        stake = least_of(stake, most)
+        factor = plus((1, 0), times(times(stake, of_safe), safe.bets[k][block]))
+        for x in bold.bets[k][4 * block : 4 * block + 4]:
+            factor = times(factor, plus((1, 0), times(times(stake, of_bold), x)))
+        held = times(held, factor)
+        if not below(times(held, level), goal):
+            return block, held
+    raise Rejected(f"margin {k} of a mixture in the order is not settled")
 
 
 def check_infeasible(model, certificate):
@@ -532,8 +939,8 @@ def require_upper(model, certificate, claim, with_reward):
 
 
 def main(arguments):
-    if len(arguments) != 2:
-        print("usage: python integers.py model.npz certificate.json", file=sys.stderr)
+    if len(arguments) not in (1, 2):
+        print("usage: python integers.py [model.npz] certificate.json", file=sys.stderr)
         return 2
     try:
         proved = check(*arguments)

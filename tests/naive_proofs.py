@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -16,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import inbounds as ib
-from inbounds.proofs.certificate import Certificate, InfeasibilityCertificate, Proof
+from inbounds.proofs.certificate import Certificate, InfeasibilityCertificate, MixtureProof, Proof
 
 CRITERIA = ({"discount": 0.75}, {"horizon": 3}, {"average": True})
 
@@ -150,8 +151,14 @@ def is_true(stored, claim, known=None):
         prices = [number(price) for price in claim["prices"]]
         best = remembered((0.0, *prices), lambda: best_value(model, weighted(model.gains[1:], prices)))
         return best <= number(claim["margin_upper"]) < 0
-    policy = [number(p) for p in claim["policy"]]
-    found = remembered(("policy", *policy), lambda: values(model, by_state(model, policy), model.gains))
+    single = claim["statement"] == "policy"
+    weights = [Fraction(1)] if single else normalised([number(weight) for weight in claim["weights"]])
+    each = []
+    for texts in [claim["policy"]] if single else claim["policies"]:
+        policy = [number(p) for p in texts]
+        work_out = lambda policy=policy: values(model, by_state(model, policy), model.gains)  # noqa: E731
+        each.append(remembered(("policy", *policy), work_out))
+    found = [dot(weights, column) for column in zip(*each, strict=True)]
     lowers = [number(lower) for lower in claim["margins_lower"]]
     holds = len(lowers) == len(model.gains) - 1
     holds &= all(value >= lower >= 0.0 for value, lower in zip(found[1:], lowers, strict=True))
@@ -347,6 +354,40 @@ def proof_of_a_policy(criterion, seed, slack=1e-3, vectors=None, **shape):
         proof=Proof(
             criterion, probabilities, np.array(made[1:]).reshape(len(prices), made[0].size), made[0], prices, best
         ),
+        model=model,
+    )
+
+
+def proof_of_a_mixture(criterion, seed, slack=1e-3, weights=(0.75, 0.25), **shape):
+    """The same of a mixture of random policies: each claims what is proved, some of them are out of bounds."""
+    model, certificate = proof_of_a_policy(criterion, seed, slack=1.0, **shape)
+    first, n_pairs = certificate.proof.probabilities, len(model.actions)
+    rules = [first]
+    for number in range(1, len(weights)):
+        drawn = np.random.default_rng(seed + 2000 + number).exponential(size=(criterion.get("horizon", 1), n_pairs))
+        sums = np.add.reduceat(drawn, model.offsets[:-1], axis=1)
+        rules.append((drawn / np.repeat(sums, np.diff(model.offsets), axis=1)).ravel())
+    shares, free = normalised(weights), exact(model)
+    worth = [values(free, by_state(free, rule), free.gains[1:]) for rule in rules]
+    model = tightened(model, [float(dot(shares, column)) - slack for column in zip(*worth, strict=True)])
+    known = exact(model)
+    members, bounds = [], []
+    for rule in rules:
+        policy = by_state(known, rule)
+        made = [value_vector(known, policy, gain) for gain in known.gains]
+        bounds.append([lower_bound(known, policy, gain, y) for gain, y in zip(known.gains, made, strict=True)])
+        members.append(Proof(criterion, rule, np.array(made[1:]).reshape(len(made) - 1, made[0].size), made[0]))
+    lowers = [rounded(dot(shares, column)) for column in zip(*bounds, strict=True)]
+    priced = weighted(known.gains, [1.0, *certificate.proof.prices.tolist()])
+    best = best_vector(known, priced)
+    return model, replace(
+        certificate,
+        in_bounds=min(lowers[1:], default=0.0) >= 0.0,
+        constraints=model.constraints,
+        margins_lower=np.array(lowers[1:]),
+        reward_lower=lowers[0],
+        reward_upper=rounded(upper_bound(known, priced, best), up=True),
+        proof=MixtureProof(np.array(weights), tuple(members), certificate.proof.prices, best),
         model=model,
     )
 

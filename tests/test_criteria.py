@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 import inbounds as ib
 import strategies
 from inbounds.criteria import CRITERIA, criterion_of
-from inbounds.exact.mixture import flat_margins
+from inbounds.exact.optimum import flat_margins
 from inbounds.proofs.files import save_certificate
 from inbounds.proofs.known_model import certify_infeasible
 from inbounds.proofs.verify import verify

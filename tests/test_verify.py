@@ -759,7 +759,7 @@ def test_numbers_may_get_long_but_not_without_end(tmp_path):
 def test_the_sum_over_stages_has_a_limit_too(tmp_path, monkeypatch):
     files = Files(tmp_path, *extreme(3, horizon=20))
     assert files.verify()[0]
-    monkeypatch.setitem(WIDEST, "horizon", 50_000)
+    monkeypatch.setitem(WIDEST, "sum", 50_000)
     monkeypatch.setattr(certificates.second, "WIDEST_SUM", 50_000)
     accepted, lines = files.verify()
     assert not accepted and lines[0].startswith("too many bits are needed: 80,465")

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from inbounds.problem.cmdp import load as load
     from inbounds.problem.constraint import Constraint as Constraint
     from inbounds.problem.logs import from_counts as from_counts
+    from inbounds.problem.mixture import Mixture as Mixture
     from inbounds.problem.policy import Policy as Policy
     from inbounds.problem.rules import build as build
     from inbounds.problem.simulator import Simulator as Simulator
@@ -60,6 +61,7 @@ _HOMES = {
     "Estimate": "estimating",
     "Infeasible": "errors",
     "InvalidInput": "errors",
+    "Mixture": "problem.mixture",
     "ModelBased": "algorithms.model_based",
     "NPGPD": "algorithms.npg_pd",
     "OPGPD": "algorithms.opg_pd",

@@ -10,6 +10,7 @@ import numpy as np
 from inbounds.errors import InvalidInput, Stopped
 from inbounds.exact.limits import TIME, Limits
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.mixture import Mixture
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.certificate import Certificate
@@ -18,7 +19,7 @@ from inbounds.proofs.samples import certify_by_samples
 
 
 def certify(
-    policy: Policy,
+    policy: Policy | Mixture,
     problem: CMDP | Simulator,
     *,
     exact: bool = False,
@@ -32,7 +33,7 @@ def certify(
     time_limit: float | None = None,
     resume: Certificate | None = None,
 ) -> Certificate:
-    """Prove what a policy is worth: on a known model, or from samples alone.
+    """Prove what a policy, or a `Mixture` of policies, is worth: on a known model, or from samples alone.
 
     On a `CMDP` the result is a proof, with the vectors that anyone can check (kind "rounding-bounded", or "exact" in
     rational arithmetic). From a `Simulator` it is a set of lower bounds that hold all at once with probability
@@ -44,7 +45,8 @@ def certify(
 
     Parameters
     ----------
-    policy : Policy
+    policy : Policy or Mixture
+        The values of a mixture are the weighted means of those of its policies; its walks begin with its coin.
     problem : CMDP or Simulator
     exact : bool
         CMDP: do the arithmetic in rationals.

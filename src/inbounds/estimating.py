@@ -179,8 +179,6 @@ def estimate(
             f"estimate is for discounted and finite-horizon problems, and this one is average-reward ({simulator!r}): "
             "a long-run average is not the mean of walks that end"
         )
-    if not isinstance(policy, Policy):
-        raise InvalidInput(f"policy must be an ib.Policy, found {type(policy).__name__}")
     policy, level = for_problem(simulator, policy), valid_confidence(confidence)
     budget, rng = whole_number(samples, "samples"), np.random.default_rng(random_seed(seed))
     pace = Pace(seconds_or_none(time_limit), progress)

@@ -15,7 +15,7 @@ from inbounds.exact.bundle import GapProgress
 from inbounds.exact.deterministic import best_deterministic
 from inbounds.exact.limits import TIME, Limits, Partial, state_to_resume
 from inbounds.exact.methods import Watch, best_mixture, gap_allowed
-from inbounds.exact.mixture import OPTIMAL, STALLED, UNPROVED, Mixture
+from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum
 from inbounds.exact.reachable import well_scaled
 from inbounds.exact.solution import Solution, assemble
 from inbounds.problem.cmdp import CMDP
@@ -153,7 +153,7 @@ def solve(
 
 def _deterministic(
     problem: CMDP,
-    found: Mixture,
+    found: Optimum,
     method: str,
     tolerance: float,
     certificate: bool,
@@ -174,7 +174,7 @@ def _deterministic(
 
 
 def _proved(
-    problem: CMDP, found: Mixture, method: str, progress: Callable[[int, int], None] | None, limits: Limits
+    problem: CMDP, found: Optimum, method: str, progress: Callable[[int, int], None] | None, limits: Limits
 ) -> Solution | None:
     """The certified answer; None when the time is over first."""
 
@@ -208,7 +208,7 @@ def _better(problem: CMDP, best: Solution, tolerance: float, limits: Limits, coi
 
 def _known(problem: CMDP, watch: Watch, status: str, asked: tuple[Any, ...]) -> Partial:
     """What a solve knows that was stopped."""
-    found: Mixture | None
+    found: Optimum | None
     found, in_bounds = (None, False) if watch.bundle is None else watch.bundle.known()
     if found is None:
         return Partial(status, asked=asked, state=watch.round)

@@ -35,7 +35,7 @@ from inbounds.formats import npz, write_model
 from inbounds.proofs.files import save_certificate, sealed
 from inbounds.proofs.known_model import certify_infeasible, certify_known
 from inbounds.proofs.verify import Unreadable, verify
-from naive_proofs import CRITERIA, is_true, proof_of_a_policy, proof_of_infeasibility
+from naive_proofs import CRITERIA, is_true, proof_of_a_mixture, proof_of_a_policy, proof_of_infeasibility
 from test_known_model import drawn
 
 COUNT = 20_000
@@ -187,7 +187,11 @@ def by_hand(criterion, make=proof_of_a_policy, **options):
 
 MAKERS = {"solution": small_proof, "no solution": small_infeasibility}
 for criterion in CRITERIA:
-    for what, make in (("policy", proof_of_a_policy), ("infeasible", proof_of_infeasibility)):
+    for what, make in (
+        ("policy", proof_of_a_policy),
+        ("mixture", proof_of_a_mixture),
+        ("infeasible", proof_of_infeasibility),
+    ):
         MAKERS[f"{next(iter(criterion))}, {what}"] = by_hand(criterion, make)
 for staged in ((), ("transition",), ("reward",), ("signals",)):  # the rest is in the file once
     MAKERS[f"horizon, only {staged or None} by stage"] = by_hand({"horizon": 2}, staged=staged)
@@ -208,8 +212,9 @@ def nudges(value):
 
 
 NUMBERS = ["reward_lower", "reward_upper", "margin_upper"]
-VECTORS = ["policy", "margins_lower", "reward_vector", "prices", "value_function"]
-SAID = ["statement", "policy", "margins_lower", "prices", *NUMBERS]
+VECTORS = ["policy", "weights", "margins_lower", "reward_vector", "prices", "value_function"]
+NESTED = ["policies", "margin_vectors", "reward_vectors"]  # lists of vectors, or of lists of them
+SAID = ["statement", "policy", "policies", "weights", "margins_lower", "prices", *NUMBERS]
 
 
 def places(claim):
@@ -217,11 +222,21 @@ def places(claim):
     found = [(key,) for key in NUMBERS if claim.get(key) is not None]
     found += [("criterion", key) for key in claim["criterion"]]
     found += [(key, i) for key in VECTORS if key in claim for i in range(len(claim[key]))]
-    found += [
-        ("margin_vectors", k, i) for k, row in enumerate(claim.get("margin_vectors", [])) for i in range(len(row))
-    ]
+    found += [(key, *place) for key in NESTED for place in _within(claim.get(key, []))]
     found += [("constraints", k, key) for k in range(len(claim["constraints"])) for key in ("bound", "sense")]
     return found
+
+
+def _within(nested):
+    """Where in lists of lists there is something else, each place as the numbers that lead to it."""
+    if not isinstance(nested, list):
+        return [()]
+    return [(number, *place) for number, inner in enumerate(nested) for place in _within(inner)]
+
+
+def rows_of(nested):
+    """The innermost lists of a list of lists."""
+    return [nested] if not nested or not isinstance(nested[0], list) else [r for x in nested for r in rows_of(x)]
 
 
 def with_other(claim, place, value):
@@ -487,8 +502,8 @@ def with_extremes(claim, rng):
 def with_other_vectors(claim, rng):
     """The certificate with vectors that somebody made up, and a claim that is as modest as can be."""
     changed = json.loads(json.dumps(claim))
-    rows = [changed[key] for key in ("reward_vector", "value_function") if key in changed]
-    for row in rows + changed.get("margin_vectors", []):
+    keys = ("reward_vector", "value_function", "margin_vectors", "reward_vectors")
+    for row in [row for key in keys if key in changed for row in rows_of(changed[key])]:
         if rng.random() < 0.5:
             row[:] = [(rng.choice([0.0, 1e-3, 1.0]) * rng.gauss(0, 1) + float.fromhex(x)).hex() for x in row]
     for key in ("reward_lower", "reward_upper"):
@@ -502,11 +517,14 @@ def with_other_vectors(claim, rng):
 
 def spread(claim, rng):
     """The certificate with a policy that is almost, or not quite, one: sums that are off by up to 2e-9, and dust."""
-    if "policy" not in claim:
+    if "policy" not in claim and "policies" not in claim:
         return with_extremes(claim, rng)
     factor = 1.0 + rng.choice([1e-9, -1e-9, 9e-10, 2e-9, 1e-16, 0.0])
     dust = rng.choice([0.0, 5e-324, 1e-300])
-    return claim | {"policy": [(float.fromhex(p) * factor + dust).hex() for p in claim["policy"]]}
+    changed = json.loads(json.dumps(claim))
+    for row in rows_of(changed[rng.choice([key for key in ("policy", "policies", "weights") if key in claim])]):
+        row[:] = [(float.fromhex(p) * factor + dust).hex() for p in row]
+    return changed
 
 
 def in_layout(claim):

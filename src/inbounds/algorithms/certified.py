@@ -29,40 +29,78 @@ settled when w sqrt(N / N') <= m, that is with N' = N (w / m)^2 samples in all. 
 the empirical model says some policy keeps in every constraint at once (its Slater constant), a later candidate can be
 more careful, and a takes the place of m. The largest N' of all constraints is named, but at least 2 N: for less, what
 failed was luck. Where a <= 0 as well, no number is: as far as the samples show, there is no margin to prove.
+
+**A mixture instead** (``mixture=True``). A single candidate has to predict the margin that its proof can afford. Take
+two instead, after the same exploration: a bold one and a safe one, walked in blocks that serve all their mixtures
+(`inbounds.proofs.blocks`), and let the proof find how little of the safe one it needs.
+
+    bold        the best policy of the model with margins of max(bias - z sqrt(s2 / n), 0): with a share that is small
+                its walks would have shown if it is out of bounds by more; z is the normal quantile of the level
+    safe        the best with margins of f w + bias, w what bold walks alone could settle, for f = 1.5, 2.5, 4 or 7
+    order       from the share t of the safe one with the most standard errors to spare on the model, in steps of 1/40
+                down to 0; a pair that has less than 2 to spare there is not tried. Of the others, that f is taken for
+                which the last share with half a standard error to spare, on the way down, has the most reward
+    budget      85 % of the samples left, all of them once the first share is settled; the rest for single candidates
+
+*Theorem.* A mixture or a policy that is out of bounds is returned with probability at most alpha. *Proof.* Given the
+exploration, which fixes both policies, the order and whether the mixture is tried at all: if it is not, the bankroll
+above begins with alpha. If it is, it has the level .8 alpha, at which a mixture out of bounds is taken with at most
+that probability (Theorem 2 of `inbounds.proofs.blocks`). The single candidates that follow a failure are drawn from
+what is known by then and have walks of their own, so that, given all before, one that is out of bounds is returned with
+probability at most the .2 alpha that their bankroll begins with. The two add up to alpha.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from scipy.special import ndtri
 
 from inbounds.algorithms.algorithm import Run
 from inbounds.algorithms.empirical import best_of
 from inbounds.algorithms.loop import run_on_samples
-from inbounds.arrays import Floats
+from inbounds.arrays import Floats, Ints, freeze
 from inbounds.criteria.evaluation import occupancy
 from inbounds.errors import Infeasible
 from inbounds.exact.feasibility import slater
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, Progress, attach
+from inbounds.problem.mixture import Mixture
+from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, Progress, attach, kept
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
-from inbounds.proofs.betting import make_stakes, settleable
-from inbounds.proofs.certificate import Certificate
+from inbounds.proofs.betting import GRID, settleable
+from inbounds.proofs.blocks import (
+    BOLD_WALKS,
+    BlockBets,
+    ProvedShare,
+    prove_share,
+    settleable_share,
+    what_blocks_show,
+)
+from inbounds.proofs.certificate import FOR_ALL_BOUNDS, FOR_ALL_MARGINS, Certificate, Wagers
 from inbounds.proofs.evidence import Evidence
-from inbounds.proofs.samples import Bets, Proved, as_certificate, prove, so_far
+from inbounds.proofs.samples import Bets, Proved, as_certificate, prove, so_far, wagers_on
 from inbounds.proofs.walks import Guess, guess_from_model, make_design, step_noise, walk_for_evidence
 
-_ATTEMPTS = 3
-_EXPLORE = 0.4  # of the samples: every pair equally often
-_WALK = 0.1  # of the samples: walks of a first policy
-_PROOF = 0.6  # of the samples left: the next proof, except that the last takes all
+_ATTEMPTS = 4
+_STAKED = 0.85  # of the bankroll, on each attempt
+_EXPLORE = 0.25  # of the samples; at least one of each pair, at most half
+_EVENLY = 0.35  # of exploration: every pair equally often
+_ROUNDS = 3  # of exploration after that, each where the plan of the one before is least sure
+_ANY = 0.25  # of the samples of a round, evenly: plans may be wrong
+_DOUBT = 3.0  # standard errors by which an action may look worse and still be tried
+_OF_HALF = 0.6  # of the optimism of plans on half the samples is left with all
+_PROOF = 0.8  # of the samples left: the aim of the next proof, except that the last takes all
+_WORTH = 0.02  # of all samples: with less left there is no further attempt,
+_FEWEST_WALKS = 5  # nor with fewer walks
 _RUN = 0.65  # of the samples left: for an algorithm, when one was given; its conservatism makes the proof easy
 _PILOT = 0.05  # of the samples left: walks of its policy, to guess their values
-_STARTS = 100_000  # free draws of a start at each attempt, for the empirical initial distribution
+_STARTS = 100_000  # free draws of a start, and three for each sample, for the empirical initial distribution,
+_MOST_STARTS = 3_000_000  # but no more
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,8 +109,9 @@ class CertifiedRun:
 
     Attributes
     ----------
-    policy : Policy or None
-        In bounds with the probability that was asked for; None when no candidate could be proved to be.
+    policy : Policy, Mixture or None
+        In bounds with the probability that was asked for; a mixture if one was asked for. None when no candidate could
+        be proved to be.
     certificate : Certificate or None
         Of `policy`; without one, of the last candidate, if there was any.
     samples : int
@@ -81,7 +120,7 @@ class CertifiedRun:
         What happened, in words.
     attempts : tuple of Certificate
         Of every candidate in turn; all but the last have failed.
-    candidate : Policy or None
+    candidate : Policy, Mixture or None
         The last that was tried. It is NOT proved to be in bounds, unless it is `policy`.
     status : "done", "time limit" or "interrupted"
         Why it stopped. Unless it is done, ``resume=`` takes the run to go on; "interrupted" is the `partial` of an
@@ -90,12 +129,12 @@ class CertifiedRun:
         What ``resume=`` goes on from, the evidence included; None when it is done.
     """
 
-    policy: Policy | None
+    policy: Policy | Mixture | None
     certificate: Certificate | None
     samples: int
     reason: str
     attempts: tuple[Certificate, ...]
-    candidate: Policy | None = None
+    candidate: Policy | Mixture | None = None
     status: str = "done"
     paused: Any = None
 
@@ -108,7 +147,6 @@ class Candidate(NamedTuple):
 
     policy: Policy
     guess: Guess  # in scaled units
-    samples: int  # that its proof may spend
 
 
 class NoCandidate(Exception):
@@ -124,59 +162,97 @@ def search(
     progress: Progress,
     time_limit: float | None = None,
     resume: CertifiedRun | None = None,
+    mixture: bool = False,
 ) -> CertifiedRun:
     """The run of ``ib.learn_certified``, whose arguments these are, checked; `learner` is None for "model".
 
     A run is resumed by going through it again, without doing again what was done (`inbounds.problem.pieces.Draws`).
     """
-    asked = Asked(simulator, learner, (samples, confidence), seed)
+    asked = Asked(simulator, learner, (samples, confidence, mixture), seed)
     paused = None if resume is None else asked.require_same(resume, CertifiedRun)
     draws = Draws(seed, Pace(time_limit, progress), asked, paused)
     seen_by_learner, simulator = simulator, simulator.scaled  # evidence and proofs are in scaled units
     evidence = Evidence(simulator)
     source: ModelSource | AlgorithmSource
     if learner is None:
-        source = ModelSource(evidence, draws)
+        source = ModelSource(evidence, draws, samples)
     else:
         source = AlgorithmSource(evidence, draws, learner, seen_by_learner)
     attempts: list[Certificate] = []
-    policy, candidate, proved, reason = None, None, None, ""
+    policy: Policy | Mixture | None = None
+    candidate: Policy | Mixture | None = None
+    plan: BoldAndSafe | None = None
+    earlier: Wagers | None = None
+    proved, reason, bankroll, first_bankroll, first, alpha = None, "", 1.0, 1.0, 0, 1.0 - confidence
 
     def broken_off(status: str) -> CertifiedRun:
-        of_bets = draws.paused.begun is not None and isinstance(draws.paused.begun.state, Bets)
-        under_way = replace(so_far(draws, simulator, confidence), paused=None) if of_bets else None
+        begun, under_way = draws.paused.begun, None
+        if begun is not None and isinstance(begun.state, Bets) and candidate is not None:
+            shown = so_far(draws, simulator, confidence, candidate, earlier, _STAKED, first_bankroll)
+            under_way = replace(shown, paused=None)
+        elif begun is not None and isinstance(begun.state, BlockBets) and plan is not None:
+            of_blocks = what_blocks_show(kept(begun.state), begun.drawn)
+            under_way = certificate_of_share(of_blocks, plan, simulator, confidence)
         return CertifiedRun(
             policy=None,
             certificate=under_way or (attempts[-1] if attempts else None),
             samples=draws.samples,
             reason=f"no policy yet: {status} after {draws.samples:,} samples of {samples:,}; resume= goes on",
             attempts=tuple(attempts),
-            candidate=None if candidate is None else candidate.policy,
+            candidate=candidate,
             status=status,
             paused=draws.paused,
         )
 
     try:
-        for attempt in range(_ATTEMPTS):
-            alpha = (1.0 - confidence) * 0.5 ** (attempt + 1)
-            evidence.add_starts(draws, _STARTS)
-            try:
-                candidate = source.propose(attempt, samples - draws.passed_samples, alpha)
-            except NoCandidate as refusal:
-                reason = str(refusal)
+        if mixture and simulator.n_constraints > 0:
+            assert isinstance(source, ModelSource)
+            level = _OF_MIXTURE * alpha
+            plan = source.bold_and_safe(samples - draws.passed_samples, level)
+            if plan is not None:
+                left = samples - draws.passed_samples
+                candidate, aim = plan.mixture(plan.order[0]), math.ceil((1.0 - _RESERVE) * left)
+                found = prove_share(*plan, simulator, level, alpha, left, draws, aim)
+                attempts.append(certificate_of_share(found, plan, simulator, confidence))
+                if found.share is not None:
+                    candidate = policy = plan.mixture(found.share)
+                evidence.add(found.seen)
+                first, bankroll = 1, 1.0 - _OF_MIXTURE
+        first_bankroll = bankroll
+        for attempt in range(first, _ATTEMPTS if policy is None else 0):
+            if attempt > 0 and not source.worth_another(samples - draws.passed_samples, samples):
                 break
-            number = candidate.samples
-            proved = prove(candidate.policy, simulator, candidate.guess, alpha, number, draws, number)
-            attempts.append(as_certificate(proved, simulator, confidence, proved.samples))
+            level = _STAKED * bankroll * alpha
+            candidate, guess = source.propose(attempt, samples - draws.passed_samples, level)
+            left = samples - draws.passed_samples
+            proved = prove(
+                candidate,
+                simulator,
+                guess,
+                1.0 - confidence,
+                left,
+                draws,
+                left,
+                level=level,
+                aim=aim_of(attempt, left),
+            )
+            made = as_certificate(
+                proved, simulator, confidence, proved.samples, candidate, earlier, _STAKED, first_bankroll
+            )
+            attempts.append(made)
+            earlier = made.wagers
             if proved.in_bounds:
-                policy = candidate.policy
+                policy = Mixture(np.ones(1), [candidate]) if mixture else candidate
                 break
+            assert proved.bets is not None
+            bankroll *= (1.0 - _STAKED) + _STAKED * proved.bets.left
             evidence.add(proved.seen)
-            source.failed(proved.bounds[1:])
-        if not reason:
-            reason = _in_words(attempts, draws.samples)
-            if policy is None and proved is not None:
-                reason += f"; {_enough(proved, evidence, draws.samples)}"
+            source.failed(within_reach(proved))
+        reason = _in_words(attempts, draws.samples, "mixture" if isinstance(policy, Mixture) else "policy")
+        if policy is None and proved is not None:
+            reason += f"; {_enough(proved, evidence, draws.samples)}"
+    except NoCandidate as refusal:
+        reason = str(refusal)
     except OutOfTime:
         return broken_off("time limit")
     except BaseException as error:
@@ -188,65 +264,117 @@ def search(
         samples=draws.samples,
         reason=reason,
         attempts=tuple(attempts),
-        candidate=None if candidate is None else candidate.policy,
+        candidate=candidate,
     )
 
 
-def _in_words(attempts: list[Certificate], spent: int) -> str:
+def _in_words(attempts: list[Certificate], spent: int, what: str) -> str:
     tries = "1 attempt" if len(attempts) == 1 else f"{len(attempts)} attempts"
     if attempts[-1].in_bounds:
-        return f"a policy {attempts[-1].verdict}; {spent:,} samples in all, {tries}"
+        return f"a {what} {attempts[-1].verdict}; {spent:,} samples in all, {tries}"
     return f"no policy: the {spent:,} samples did not suffice in {tries}; the last candidate is {attempts[-1].verdict}"
+
+
+def within_reach(proved: Proved) -> Floats:
+    """The margins [K] that proofs as long as was planned can be expected to show of the same policy."""
+    assert proved.bets is not None
+    stakes = proved.bets.stakes
+    return proved.means[1:] - settleable(stakes.level, -stakes.least, proved.variances, stakes.planned)[1:]
 
 
 def _enough(proved: Proved, evidence: Evidence, spent: int) -> str:
     """How many samples would probably do, by the formula of the module, in words."""
-    means, bounds = proved.means[1:], proved.bounds[1:]
-    available = slater(evidence.model()).value
+    assert proved.bets is not None
+    stakes, available = proved.bets.stakes, slater(evidence.model()).value
+    unsettled = proved.means[1:] - within_reach(proved) > 0.0
+    margins = np.maximum(proved.means[1:], available)[unsettled]
+    if np.any(margins <= 0.0):
+        return "more samples will probably not do: as far as they show, no policy has a margin to prove"
     factor = 2.0
-    for mean, bound in zip(means, bounds, strict=True):
-        if bound < 0.0:
-            margin = max(mean, available)
-            if margin <= 0.0:
-                return "more samples will probably not do: as far as they show, no policy has a margin to prove"
-            factor = max(factor, ((mean - bound) / margin) ** 2)
+    while factor < 1e9:
+        bets = factor * stakes.planned
+        needed = settleable(stakes.level, -stakes.least, proved.variances, bets) + np.sqrt(proved.variances / bets)
+        if np.all(needed[1:][unsettled] <= margins):
+            break
+        factor *= 1.05
     number = factor * spent
     unit = 10.0 ** max(math.floor(math.log10(number)) - 1, 0)  # two digits are all that a prediction is worth
     return f"about {math.ceil(number / unit) * int(unit):,} samples in all would probably do"
 
 
+def aim_of(attempt: int, left: int) -> int:
+    """The samples by which a proof should be done: the last takes all that is left."""
+    return left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left)
+
+
 class ModelSource:
-    """Candidates from the conservative linear program on the empirical model."""
+    """Candidates from the conservative solution of the empirical model."""
 
-    def __init__(self, evidence: Evidence, draws: Draws) -> None:
+    def __init__(self, evidence: Evidence, draws: Draws, samples: int) -> None:
         self.evidence, self.draws = evidence, draws
+        self.starts = min(max(3 * samples, _STARTS), _MOST_STARTS)
+        self.bias = np.zeros(evidence.simulator.n_constraints)
+        self.explored = False
 
-    def propose(self, attempt: int, left: int, alpha: float) -> Candidate:
-        if attempt == 0:
-            left -= self._explore(left, alpha)
-        samples = left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left)
-        return Candidate(*self._plan(alpha, samples, 1.0 + attempt), samples)
+    def bold_and_safe(self, left: int, level: float) -> BoldAndSafe | None:
+        """Two policies whose mixtures are worth a proof, after exploration; None where the model has no hope for it."""
+        left -= self._explore(left, level)
+        aim = math.ceil((1.0 - _RESERVE) * left)
+        planned = self.draws.once(lambda: (bold_and_safe(self.evidence, level, aim, self.bias), 0))
+        return cast("BoldAndSafe | None", planned)
 
-    def _plan(self, alpha: float, samples: int, z: float) -> tuple[Policy, Guess]:
-        planned = self.draws.once(lambda: (conservative(self.evidence, alpha, samples, z=z), 0))
-        return cast(tuple[Policy, Guess], planned)
+    def propose(self, attempt: int, left: int, level: float) -> Candidate:
+        if not self.explored:
+            left -= self._explore(left, level)
+        bias = self.bias if attempt == 0 else 0.5 * self.bias  # the walks since then are no choice of the plan's
+        aim, z = aim_of(attempt, left), 1.0 + 0.5 * attempt
+        planned = self.draws.once(lambda: (conservative(self.evidence, level, aim, z, bias), 0))
+        return Candidate(*planned)
 
-    def _explore(self, budget: int, alpha: float) -> int:
+    def worth_another(self, left: int, samples: int) -> bool:
+        walks = left * (1.0 - self.evidence.simulator.discount)
+        return left >= _WORTH * samples and walks >= _FEWEST_WALKS
+
+    def _explore(self, budget: int, level: float) -> int:
         """Learn, and return the samples that it took."""
         n_pairs = self.evidence.simulator.pairs.n_pairs
-        per_pair = int(_EXPLORE * budget) // n_pairs
-        if per_pair < 1:
+        explore = max(int(_EXPLORE * budget), n_pairs)
+        if 2 * explore > budget:
             raise NoCandidate(
-                f"no policy: {budget:,} samples are too few to try each of {n_pairs:,} pairs; "
-                f"give at least {math.ceil(n_pairs / _EXPLORE):,}"
+                f"no policy: {budget:,} samples are too few to try each of {n_pairs:,} pairs and prove anything; "
+                f"give at least {2 * n_pairs:,}"
             )
-        self.evidence.try_each(self.draws, per_pair)
-        policy, _ = self._plan(alpha, int(_PROOF * (budget - per_pair * n_pairs)), 1.0)
-        walks = int(_WALK * budget)
-        walk_for_evidence(policy, self.evidence, walks, self.draws)
-        return per_pair * n_pairs + walks
+        halves = Evidence(self.evidence.simulator), Evidence(self.evidence.simulator)
+        for half in halves:
+            self.evidence.add(half.add_starts(self.draws, self.starts // 2))
+        self._try(halves, np.full(n_pairs, max(int(_EVENLY * explore) // n_pairs, 1)))
+        kappa, aim = np.zeros(self.evidence.simulator.n_constraints), aim_of(0, budget - explore)
+        for rounds_left in range(_ROUNDS, 0, -1):
+            number = (explore - int(self.evidence.totals.visits.sum())) // rounds_left
+            if number > 0:
+                ask = partial(self._next, number, kappa, level, aim)
+                times, kappa = self.draws.once(lambda ask=ask: (ask(), 0))  # type: ignore[misc]
+                self._try(halves, times)
+        self.bias, self.explored = self.draws.once(lambda: (optimism(*halves), 0)), True
+        return int(self.evidence.totals.visits.sum())
 
-    def failed(self, lower: Floats) -> None:
+    def _try(self, halves: tuple[Evidence, Evidence], times: Ints) -> None:
+        """Samples of the pairs, `times` [n], half of them for either half."""
+        first = (times + np.arange(len(times)) % 2) // 2
+        for half, own in zip(halves, (first, times - first), strict=True):
+            self.evidence.add(half.try_pairs(self.draws, own))
+
+    def _next(self, number: int, kappa: Floats, level: float, aim: int) -> tuple[Ints, Floats]:
+        """How often to try each pair in the next round, and the margin that the plan of the one after should keep."""
+        model = self.evidence.model()
+        policy, prices = _best_with(model, kappa)
+        guess = guess_from_model(model, policy, self.evidence.signal_variance)
+        times = filled_up(
+            self.evidence.totals.visits, worth_trying(self.evidence, model, policy, prices, guess), number
+        )
+        return times, _margin_needed(self.evidence, model, policy, guess, level, aim, 1.0, np.zeros(len(kappa)))
+
+    def failed(self, within_reach: Floats) -> None:
         """The evidence has grown, and the next attempt asks for more; there is nothing else to remember."""
 
 
@@ -257,7 +385,11 @@ class AlgorithmSource:
         self.evidence, self.draws, self.settings, self.simulator = evidence, draws, settings, simulator
         self.kappa = 0.0  # of the last run
 
-    def propose(self, attempt: int, left: int, alpha: float) -> Candidate:
+    def worth_another(self, left: int, samples: int) -> bool:
+        return left >= _WORTH * samples
+
+    def propose(self, attempt: int, left: int, level: float) -> Candidate:
+        self.evidence.add_starts(self.draws, _STARTS)
         learning, pilot = int(_RUN * left), int(_PILOT * left)
         if learning < 1:
             raise NoCandidate(f"no policy: {left:,} samples are too few to learn from")
@@ -267,21 +399,20 @@ class AlgorithmSource:
             return run_on_samples(self.simulator, self.settings, learning, seed, 1, progress, time_limit, resume)
 
         run = self.draws.nested(learn)
-        drawn = int(run.samples[-1])
         self.kappa = float(run.settings.get("kappa", 0.0))
         walk_for_evidence(run.policy, self.evidence, pilot, self.draws)
         guess = guess_from_model(self.evidence.model(), run.policy, self.evidence.signal_variance)
-        left = max(left - drawn - pilot, 0)
-        return Candidate(run.policy, guess, left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left))
+        return Candidate(run.policy, guess)
 
-    def failed(self, lower: Floats) -> None:
-        """The lower bounds of the margins [K], scaled, are below zero by so much: ask for the most of it and half."""
+    def failed(self, within_reach: Floats) -> None:
+        """The margins [K] that could be shown, scaled, are below zero by so much: ask for the most of it and half."""
         if hasattr(self.settings, "kappa"):
             units = self.evidence.simulator.scaling.margin_scales / self.simulator.scaling.margin_scales
-            self.settings = replace(self.settings, kappa=min(self.kappa - 1.5 * float(np.min(lower * units)), 1.0))
+            short = max(-float(np.min(within_reach * units)), 0.0)
+            self.settings = replace(self.settings, kappa=min(self.kappa + 1.5 * short, 1.0))
 
 
-def conservative(evidence: Evidence, alpha: float, proof_samples: int, z: float) -> tuple[Policy, Guess]:
+def conservative(evidence: Evidence, level: float, proof_samples: int, z: float, bias: Floats) -> tuple[Policy, Guess]:
     """The best policy of the empirical model with the margin that a proof by `proof_samples` is predicted to need.
 
     What is needed depends on the policy: it is taken from the best policy without margin, and once more from the policy
@@ -290,15 +421,17 @@ def conservative(evidence: Evidence, alpha: float, proof_samples: int, z: float)
     model = evidence.model()
     kappa = np.zeros(model.n_constraints)
     for _ in range(3):
-        policy = _best_with(model, kappa)
+        policy, _ = _best_with(model, kappa)
         guess = guess_from_model(model, policy, evidence.signal_variance)
-        kappa = _margin_needed(evidence, model, policy, guess, alpha, proof_samples, z)
+        kappa = _margin_needed(evidence, model, policy, guess, level, proof_samples, z, bias)
     return policy, guess
 
 
-def _best_with(model: CMDP, kappa: Floats) -> Policy:
+def _best_with(model: CMDP, kappa: Floats) -> tuple[Policy, Floats]:
+    """The best policy of the model with margins of kappa [K], or with the most of it; and the prices [K]."""
     try:
-        return best_of(model.tightened(kappa)).policy
+        best = best_of(model.tightened(kappa))
+        return best.policy, best.prices
     except Infeasible as infeasible:
         if not np.any(kappa):
             raise NoCandidate(
@@ -310,20 +443,195 @@ def _best_with(model: CMDP, kappa: Floats) -> Policy:
         replace(constraint, signal=constraint.signal / share)
         for constraint, share in zip(model.constraints, kappa / kappa.max(), strict=True)
     )
-    return slater(replace(model, constraints=shares)).policy
+    most = slater(replace(model, constraints=shares))
+    return most.policy, most.prices
+
+
+def optimism(one: Evidence, other: Evidence) -> Floats:
+    """By how much [K] margins of a plan on the evidence of both look larger on it than they are: cross-fitting.
+
+    A plan on either half is evaluated on both halves; the difference is what planning on half the samples flatters
+    itself with. It falls faster than the square root of the samples.
+    """
+    models = one.model(), other.model()
+    differences = []
+    for mine, foreign in (models, models[::-1]):
+        try:
+            policy = best_of(mine).policy
+        except Infeasible:
+            policy = slater(mine).policy
+        values = [model.margins @ occupancy(model, policy) for model in (mine, foreign)]
+        differences.append(values[0] - values[1])
+    return _OF_HALF * np.maximum(np.mean(differences, axis=0), 0.0)
+
+
+def worth_trying(evidence: Evidence, model: CMDP, policy: Policy, prices: Floats, guess: Guess) -> Floats:
+    """The share [n] of all samples that each pair should have in the end, by the formula of the module."""
+    pairs, visits, weights = model.pairs, np.maximum(evidence.totals.visits, 1.0), np.concatenate([[1.0], prices])
+    values = np.column_stack([guess.state_values @ weights, guess.state_values[:, 1:]])
+    seen = evidence.signal_variance
+    noise = smoothed_noise(evidence, model, values, np.column_stack([seen @ weights**2, seen[:, 1:]]))
+    q = guess.pair_values @ weights
+    gap = np.maximum.reduceat(q, pairs.offsets[:-1])[pairs.states] - q
+    error = noise[:, 0] / visits
+    of_policy = np.add.reduceat(policy.probabilities * error, pairs.offsets[:-1])[pairs.states]
+    doubt = np.exp(-(gap**2) / (2.0 * _DOUBT**2 * np.maximum(error + of_policy, 1e-300)))
+    doubting = Policy(pairs, doubt / np.add.reduceat(doubt, pairs.offsets[:-1])[pairs.states])
+    spent = 0.5 * (occupancy(model, policy) + occupancy(model, doubting))
+    wanted = spent * np.sqrt(noise[:, 0] + noise[:, 1:] @ prices**2)
+    if not np.any(wanted):
+        wanted = np.ones(len(wanted))
+    return freeze(_ANY / len(wanted) + (1.0 - _ANY) * wanted / wanted.sum())
+
+
+def filled_up(visits: Ints, weights: Floats, number: int) -> Ints:
+    """How often [n] to try each pair, `number` in all, so that in the end visits are as proportional as can be.
+
+    Like water: what is poured in rises to one level, visits / weight, above which no pair gets any.
+
+    >>> filled_up(np.array([5, 0, 0]), np.array([0.5, 0.25, 0.25]), 5).tolist()
+    [0, 3, 2]
+    """
+    order = np.argsort(visits / weights)
+    filled, weight = np.cumsum(visits[order]), np.cumsum(weights[order])
+    levels = (number + filled) / weight  # if the first so many get some
+    used = int(np.flatnonzero(levels * weights[order] >= visits[order])[-1])
+    exact = np.maximum(levels[used] * weights - visits, 0.0)
+    times = np.floor(exact).astype(np.int64)
+    last = np.argsort(times - exact, kind="stable")[: number - int(times.sum())]
+    times[last] += 1
+    return times
+
+
+def smoothed_noise(evidence: Evidence, model: CMDP, values: Floats, signal_variance: Floats) -> Floats:
+    """The variance of a step at each pair [n, R], for values [S, R], with one more sample of any state.
+
+    So that a pair tried once does not pass for one without noise.
+    """
+    visits = evidence.totals.visits[:, None]
+    noise = step_noise(model, values, signal_variance)
+    return (visits * noise + model.discount**2 * values.var(axis=0)) / (visits + 1.0)
 
 
 def _margin_needed(
-    evidence: Evidence, model: CMDP, policy: Policy, guess: Guess, alpha: float, proof_samples: int, z: float
+    evidence: Evidence,
+    model: CMDP,
+    policy: Policy,
+    guess: Guess,
+    level: float,
+    proof_samples: int,
+    z: float,
+    bias: Floats,
 ) -> Floats:
     """kappa [K] of the module's formula, in scaled units."""
-    discount, visits = model.discount, evidence.totals.visits[:, None]
-    walks = max(proof_samples * (1.0 - discount), 1.0)
-    variance = guess.variance(discount)
-    stakes = make_stakes(make_design(evidence.simulator, policy, guess).least, guess.mean, variance, alpha, walks)
-    noise = step_noise(model, guess.state_values, evidence.signal_variance)
-    # One more sample, of any state, so that a pair tried once does not pass for one without noise.
-    noise = (visits * noise + discount**2 * guess.state_values.var(axis=0)) / (visits + 1.0)
-    weights = (occupancy(model, policy) / (1.0 - discount)) ** 2
-    model_error = weights @ (noise / np.maximum(visits, 1.0)) + guess.start_variance / evidence.totals.starts.sum()
-    return (settleable(stakes, variance, walks) + z * np.sqrt(variance / walks + model_error))[1:]
+    discount = model.discount
+    walks, variance = max(proof_samples * (1.0 - discount), 1.0), guess.variance(discount)
+    width = settleable(level, -make_design(evidence.simulator, policy, guess).least, variance, walks)
+    error = np.sqrt(variance / walks + model_error(evidence, model, policy, guess))
+    return width[1:] + np.maximum(z * error[1:], bias)
+
+
+def model_error(evidence: Evidence, model: CMDP, policy: Policy, guess: Guess) -> Floats:
+    """The variance [K + 1] of the values of a policy on the empirical model."""
+    visits = evidence.totals.visits[:, None]
+    noise = smoothed_noise(evidence, model, guess.state_values, evidence.signal_variance)
+    weights = (occupancy(model, policy) / (1.0 - model.discount)) ** 2
+    return weights @ (noise / np.maximum(visits, 1.0)) + guess.start_variance / evidence.totals.starts.sum()
+
+
+_OF_MIXTURE = 0.8  # of the error probability, for the proof of a mixture; the rest is for policies, if it fails,
+_RESERVE = 0.15  # and so much of the samples left
+_STEPS = 40  # between no and all of the safe policy
+_ALL_SHARES = np.arange(_STEPS + 1) / _STEPS
+_SAFETY = (1.5, 2.5, 4.0, 7.0)  # times the margin that can be settled, for the safe policy to keep
+_SURE = 2.0  # standard errors to spare that a mixture must have on the model to be tried
+_LIKELY = 0.5  # the same, down to which shares are expected to pass
+
+
+class BoldAndSafe(NamedTuple):
+    """Two policies to mix, with guesses of their values, and the shares of the safe one in the order of their tests."""
+
+    policies: tuple[Policy, Policy]
+    guesses: tuple[Guess, Guess]
+    order: Floats  # [M]
+
+    def mixture(self, share: float) -> Mixture:
+        """With so much of the safe policy; without what is never drawn."""
+        members = [(weight, policy) for weight, policy in zip((1.0 - share, share), self.policies, strict=True)]
+        weights, policies = zip(*(member for member in members if member[0] > 0.0), strict=True)
+        return Mixture(np.array(weights), policies)
+
+
+class _Planned(NamedTuple):
+    """A policy, and what the empirical model says of its values [K + 1] and of a proof of them."""
+
+    policy: Policy
+    guess: Guess
+    variance: Floats  # of a walk
+    least: Floats  # of a walk
+    error: Floats  # standard error of the model
+
+
+def bold_and_safe(evidence: Evidence, level: float, proof_samples: int, bias: Floats) -> BoldAndSafe | None:
+    """The pair of policies whose provable mixture is predicted to have the most reward, by the rule of the module."""
+    model, simulator = evidence.model(), evidence.simulator
+    walks = max(proof_samples * (1.0 - model.discount), 1.0)
+
+    def planned(kappa: Floats) -> _Planned:
+        policy, _ = _best_with(model, kappa)
+        guess = guess_from_model(model, policy, evidence.signal_variance)
+        error = np.sqrt(model_error(evidence, model, policy, guess))
+        least = make_design(simulator, policy, guess).least
+        return _Planned(policy, guess, guess.variance(model.discount), least, error)
+
+    bold = planned(np.zeros(model.n_constraints))
+    noise = np.sqrt(bold.variance[1:] / (walks * BOLD_WALKS / (BOLD_WALKS + 1)))
+    short = np.maximum(bias + ndtri(level) * noise, 0.0)
+    if np.any(short):
+        bold = planned(short)
+    best, found = -np.inf, None
+    for factor in _SAFETY:
+        width, _ = settleable_share(0.0, level, np.array([bold.least] * 2), np.array([bold.variance] * 2), walks)
+        safe = planned(factor * width[1:] + bias)
+        spare = np.array([_to_spare(bold, safe, share, level, walks, bias) for share in _ALL_SHARES])
+        start = int(np.argmax(spare))
+        if spare[start] < _SURE:
+            continue
+        unlikely = np.flatnonzero(spare[:start] < _LIKELY)
+        share = _ALL_SHARES[unlikely[-1] + 1 if len(unlikely) else 0]
+        reward = (1.0 - share) * bold.guess.mean[0] + share * safe.guess.mean[0]
+        if reward > best:
+            order = freeze(_ALL_SHARES[start::-1].copy())
+            best, found = reward, BoldAndSafe((bold.policy, safe.policy), (bold.guess, safe.guess), order)
+    return found
+
+
+def _to_spare(bold: _Planned, safe: _Planned, share: float, level: float, walks: float, bias: Floats) -> float:
+    """By how many standard errors the margins of a mixture are expected to exceed what a proof can settle."""
+    least, variance = np.array([bold.least, safe.least]), np.array([bold.variance, safe.variance])
+    width, of_mean = settleable_share(share, level, least, variance, walks)
+    margins = ((1.0 - share) * bold.guess.mean + share * safe.guess.mean)[1:] - bias
+    error = ((1.0 - share) * bold.error + share * safe.error)[1:]  # of one model: they go together
+    return float(np.min((margins - width[1:]) / np.maximum(np.sqrt(of_mean[1:] + error**2), 1e-300)))
+
+
+def certificate_of_share(found: ProvedShare, plan: BoldAndSafe, simulator: Simulator, confidence: float) -> Certificate:
+    """Of the mixture that was taken, or without one of the first in the order; in the user's units."""
+    share, taken = plan.order[0] if found.share is None else found.share, found.share is not None
+    bounds = (1.0 - share) * found.bounds[0] + share * found.bounds[1]
+    raised = bounds[1:] < 0.0
+    bounds[1:] = np.maximum(bounds[1:], 0.0) if taken else np.minimum(bounds[1:], -GRID)  # what is not settled
+    mixture = Mixture(np.array([1.0 - share, share]), plan.policies)
+    options = {"staked": 1.0, "bankroll": _OF_MIXTURE, "blocks": found.rules}
+    scaling = simulator.scaling
+    return Certificate(
+        in_bounds=taken,
+        kind="confidence",
+        constraints=simulator.constraints,
+        margins_lower=freeze(bounds[1:] * scaling.margin_scales),
+        methods=tuple(FOR_ALL_MARGINS if zero and taken else FOR_ALL_BOUNDS for zero in raised),
+        reward_lower=float(scaling.reward_low + scaling.reward_span * bounds[0]),
+        confidence=float(confidence),
+        samples=found.samples,
+        wagers=wagers_on(mixture, simulator, freeze(bounds), found.bets, **options),
+    )

@@ -22,8 +22,8 @@ _SLATER_PER_PAIR = 10_000
 """Samples of each pair, at most, behind an estimate of the Slater constant, of which half is taken: more are wasted."""
 
 
-_SMALL = 2_000
-"""Pairs, up to which the linear program is the fastest solver."""
+_SMALL = 400
+"""Pairs, up to which the linear program is the fastest solver of empirical models; beyond, the bundle is."""
 
 
 def best_of(model: CMDP) -> Solution:

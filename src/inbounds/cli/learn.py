@@ -20,6 +20,7 @@ from inbounds.cli.arguments import (
 )
 from inbounds.cli.printing import (
     bound_text,
+    policy_facts,
     print_json,
     print_policy,
     print_table,
@@ -56,6 +57,11 @@ if TYPE_CHECKING:
 )
 @click.option("--unconstrained", is_flag=True, help="Drop the constraints, for algorithms that know none.")
 @click.option("--certified", is_flag=True, help="Return only a policy that the samples prove to be in bounds.")
+@click.option(
+    "--mixture",
+    is_flag=True,
+    help="With --certified: a mixture of policies, one of them drawn at the start of an episode; it has more reward.",
+)
 @click.option("--confidence", type=float, default=0.99, show_default=True, help="With --certified: of the proof.")
 @time_limit_option
 @policy_option
@@ -70,6 +76,7 @@ def command(
     seed: int,
     unconstrained: bool,
     certified: bool,
+    mixture: bool,
     confidence: float,
     time_limit: float | None,
     show_policy: bool,
@@ -89,6 +96,7 @@ def command(
       inbounds learn queue --algorithm npg-pd --preset practical
       inbounds learn queue --algorithm ucbvi-gamma --unconstrained
       inbounds learn queue --certified --confidence 0.99
+      inbounds learn queue --certified --mixture
     """
     import inbounds as ib
     from inbounds.algorithms import ALGORITHMS
@@ -98,11 +106,13 @@ def command(
     cmdp = problem_from(problem, parameters, discounted_for="learn")
     if unconstrained:
         cmdp = cmdp.unconstrained()
+    if mixture and (not certified or algorithm is not None):
+        raise InvalidInput("--mixture goes with --certified, and without --algorithm: its policies are planned")
     given = {name: value for name, value in options.items() if value is not None}  # settings of the algorithm
     if certified and algorithm is None:
         for name in given:
             raise InvalidInput(f"--{name} is a setting of an algorithm: give --algorithm, or leave --{name} out")
-        _learn_certified(cmdp, scale, "model", samples, confidence, seed, time_limit, show_policy, as_json)
+        _learn_certified(cmdp, scale, "model", samples, confidence, seed, time_limit, show_policy, as_json, mixture)
         return
     algorithm = algorithm or "cspda"
     settings_class = named(algorithm, ALGORITHMS, "algorithm")
@@ -182,6 +192,7 @@ def _learn_certified(
     time_limit: float | None,
     show_policy: bool,
     as_json: bool,
+    mixture: bool = False,
 ) -> None:
     """Learn and prove with samples; the model only says afterwards what the policy is really worth.
 
@@ -198,6 +209,7 @@ def _learn_certified(
             learner=learner,
             progress=advance_to,
             time_limit=time_limit,
+            mixture=mixture,
         )
     judged = None if run.policy is None else ib.evaluate(cmdp, run.policy)
     if as_json:
@@ -207,7 +219,7 @@ def _learn_certified(
             seed=seed,
             reason=run.reason,
             certificate=None if run.certificate is None else run.certificate.to_dict(),
-            policy=None if run.policy is None else run.policy.probabilities.tolist(),
+            policy=None if run.policy is None else policy_facts(run.policy),
             reward=None if judged is None else judged.reward,
             margins=None if judged is None else judged.margins.tolist(),
             status=run.status,

@@ -105,7 +105,23 @@ def print_wrapped(text: str) -> None:
     click.echo(textwrap.fill(text, 100, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))
 
 
+def policy_facts(policy: Any) -> Any:
+    """Probabilities over pairs, for JSON; of a mixture, those of its policies and their weights."""
+    from inbounds.problem.mixture import Mixture
+
+    if isinstance(policy, Mixture):
+        return {"weights": policy.weights.tolist(), "policies": [policy_facts(member) for member in policy.policies]}
+    return policy.probabilities.tolist()
+
+
 def print_policy(policy: Any) -> None:
+    from inbounds.problem.mixture import Mixture
+
+    if isinstance(policy, Mixture):
+        for weight, member in zip(policy.weights, policy.policies, strict=True):
+            click.echo(f"drawn at the start with probability {weight:.4g}")
+            print_policy(member)
+        return
     if policy.probabilities.ndim == 2:
         for stage in range(len(policy.probabilities)):
             click.echo(f"stage {stage}")

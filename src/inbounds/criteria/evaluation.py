@@ -14,9 +14,8 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
-from inbounds.errors import InvalidInput
-from inbounds.inputs import float_vector
 from inbounds.problem.cmdp import CMDP, require_model
+from inbounds.problem.mixture import Mixture, members_of
 from inbounds.problem.policy import Policy, for_problem
 
 ROUNDING = 1e-9
@@ -50,11 +49,12 @@ def within_rounding(margins: Floats, scales: Floats) -> bool:
     return bool(np.all(margins >= -ROUNDING * scales))
 
 
-def occupancy(cmdp: CMDP, policy: Policy) -> Floats:
+def occupancy(cmdp: CMDP, policy: Policy | Mixture) -> Floats:
     """The share of time that `policy` spends at each pair (its occupancy measure), [n]; with a horizon [H, n].
 
     Sums to 1 (at each stage). Discounted, it is (1 - discount) times the discounted number of visits; with a horizon,
-    the probability of each pair at each stage; for averages, the long-run share of steps.
+    the probability of each pair at each stage; for averages, the long-run share of steps. That of a `Mixture` is the
+    weighted mean of those of its policies.
 
     Examples
     --------
@@ -67,8 +67,8 @@ def occupancy(cmdp: CMDP, policy: Policy) -> Floats:
     return freeze(_entries(cmdp, policy).reshape(cmdp.shape))
 
 
-def evaluate(cmdp: CMDP, policy: Policy) -> Evaluation:
-    """The exact reward and margins of a policy, in the user's units.
+def evaluate(cmdp: CMDP, policy: Policy | Mixture) -> Evaluation:
+    """The exact reward and margins of a policy, or of a `Mixture` of policies, in the user's units.
 
     Values are discounted averages per step, normalised by (1 - discount); sums over a finite horizon; or long-run
     averages per step: as the criterion of the problem says. A policy of another model is matched by the labels of
@@ -89,11 +89,12 @@ def evaluate(cmdp: CMDP, policy: Policy) -> Evaluation:
     return Evaluation(**values_of(cmdp, _entries(cmdp, policy)))
 
 
-def _entries(cmdp: CMDP, policy: Policy) -> Floats:
-    """The occupancy of a policy, stage by stage [N]."""
+def _entries(cmdp: CMDP, policy: Policy | Mixture) -> Floats:
+    """The occupancy of a policy, or the weighted mean of those of a mixture, stage by stage [N]."""
     require_model(cmdp, "the evaluation of a policy")
-    criterion = criterion_of(cmdp)
-    return criterion.time_at_entries(criterion.follow(for_problem(cmdp, policy).probabilities.ravel()))
+    criterion, (weights, policies) = criterion_of(cmdp), members_of(cmdp, policy)
+    shares = (criterion.time_at_entries(criterion.follow(member.probabilities.ravel())) for member in policies)
+    return sum(weight * share for weight, share in zip(weights, shares, strict=True))
 
 
 def values_of(cmdp: CMDP, spent: Floats) -> dict[str, Any]:
@@ -116,9 +117,10 @@ def values_of(cmdp: CMDP, spent: Floats) -> dict[str, Any]:
 def mix(cmdp: CMDP, policies: Sequence[Policy], weights: Any = None) -> Policy:
     """ONE policy whose values are the weighted means of the values of `policies` (default: equal weights).
 
-    The mixture draws one of the policies at the start and keeps to it. Mixing goes through occupancies, so the values
-    are exact, whatever the criterion counts as a value (a discounted average, a sum, or a long-run average); averaging
-    the probabilities would not give them.
+    They are the values of ``ib.Mixture(weights, policies)``, which draws one of the policies at the start and keeps to
+    it, and needs no model; this is a stationary policy, without a coin to remember, and takes one. Mixing goes through
+    occupancies, so the values are exact, whatever the criterion counts as a value (a discounted average, a sum, or a
+    long-run average); averaging the probabilities would not give them.
 
     Examples
     --------
@@ -130,12 +132,7 @@ def mix(cmdp: CMDP, policies: Sequence[Policy], weights: Any = None) -> Policy:
     >>> abs(half.reward - mean) < 1e-12
     True
     """
-    if not policies:
-        raise InvalidInput("a mixture needs at least one policy")
-    shares = np.full(len(policies), 1.0 / len(policies))
-    if weights is not None:
-        shares = float_vector(weights, len(policies), "the weights of a mixture")
-        if not np.all(shares >= 0.0) or abs(shares.sum() - 1.0) > 1e-9:
-            raise InvalidInput("the weights of a mixture must be >= 0 and sum to 1")
-    mixed = sum(share * occupancy(cmdp, policy) for share, policy in zip(shares, policies, strict=True))
-    return Policy.from_occupancy(cmdp, mixed, otherwise=policies[int(np.argmax(shares))])
+    even = np.full(len(policies), 1.0 / max(len(policies), 1))
+    mixture = Mixture(even if weights is None else weights, tuple(for_problem(cmdp, member) for member in policies))
+    largest = mixture.policies[int(np.argmax(mixture.weights))]
+    return Policy.from_occupancy(cmdp, occupancy(cmdp, mixture), otherwise=largest)

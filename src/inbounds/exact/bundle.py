@@ -44,7 +44,7 @@ from inbounds.criteria.contract import Criterion
 from inbounds.errors import Stopped
 from inbounds.exact.highs import INFINITE, SMALL, Columns, minimise
 from inbounds.exact.limits import NO_LIMITS, TIME, Limits
-from inbounds.exact.mixture import OPTIMAL, Mixture, Units
+from inbounds.exact.optimum import OPTIMAL, Optimum, Units
 
 GapProgress = Callable[[int, float, float], None]
 """Called after every unconstrained solve with their number so far, and the bounds below and above the optimum."""
@@ -105,7 +105,7 @@ class Bundle:
 
     def solve(
         self, tolerance: float = 1e-8, progress: GapProgress | None = None, limits: Limits = NO_LIMITS
-    ) -> Mixture | None:
+    ) -> Optimum | None:
         """The occupancy of a best policy in bounds, with prices; None when prices prove that no policy is in bounds.
 
         The gap is at most `tolerance` relative to the optimum (or to a hundredth of the spread of the rewards where the
@@ -126,7 +126,7 @@ class Bundle:
             return found._replace(status=self._search.stopped)
         return None if weights is None else self._mixture(weights)
 
-    def known(self) -> tuple[Mixture | None, bool]:
+    def known(self) -> tuple[Optimum | None, bool]:
         """The best mixture in bounds of the policies found so far, and True; or the one closest to that, and False.
 
         None before there are any.
@@ -142,9 +142,9 @@ class Bundle:
             best = _solve_master(cuts, 1.0, prices_sum_to_one=True)
         return self._mixture(best.weights), best.slack <= _SLACK
 
-    def _mixture(self, weights: Floats) -> Mixture:
+    def _mixture(self, weights: Floats) -> Optimum:
         dual, cuts, units = self._search.dual, self._search.cuts, self._units
-        return Mixture(
+        return Optimum(
             occupancy=dual.mixed_occupancy(cuts, weights),
             prices=units.prices(cuts.best_prices),
             value_function=units.value_function(cuts.best_value_function),
@@ -162,7 +162,7 @@ def slater_bundle(
     units: Floats,
     tolerance: float = 1e-10,
     limits: Limits = NO_LIMITS,
-) -> Mixture:
+) -> Optimum:
     """An occupancy whose least margin, each divided by its entry of `units` [K], is largest.
 
     The prices sum to 1, and the value function is that of the margins so divided and combined with them: it proves
@@ -173,7 +173,7 @@ def slater_bundle(
     weights = search.close_gap(lambda upper: tolerance * max(abs(upper), 0.1), None, limits)
     assert weights is not None  # a least margin always has a maximum
     cuts = search.cuts
-    return Mixture(
+    return Optimum(
         occupancy=search.dual.mixed_occupancy(cuts, weights),
         prices=cuts.best_prices,
         value_function=unit * cuts.best_value_function,

@@ -29,7 +29,7 @@ from inbounds.arrays import Floats, Ints
 from inbounds.errors import Stopped
 from inbounds.exact.highs import INFINITE, Columns, choose
 from inbounds.exact.limits import TIME, Limits
-from inbounds.exact.mixture import OPTIMAL, Mixture
+from inbounds.exact.optimum import OPTIMAL, Optimum
 from inbounds.exact.reachable import well_scaled
 from inbounds.exact.vertex import Base, Corners
 from inbounds.problem.cmdp import CMDP
@@ -73,12 +73,10 @@ class Pure(NamedTuple):
     reward: float
 
 
-def best_deterministic(
-    problem: CMDP, found: Mixture, tolerance: float, limits: Limits
-) -> tuple[Mixture, float, str]:
+def best_deterministic(problem: CMDP, found: Optimum, tolerance: float, limits: Limits) -> tuple[Optimum, float, str]:
     """The best deterministic policy that is found near a best mixture, a bound on the reward of all, and a status.
 
-    The mixture has that policy for good (`Mixture.pure`), and prices and values of the randomised optimum. Raises
+    The mixture has that policy for good (`Optimum.pure`), and prices and values of the randomised optimum. Raises
     `Stopped` when none is found.
     """
     corners = Corners(well_scaled(problem))
@@ -104,7 +102,7 @@ def best_deterministic(
 class _Search:
     """For deterministic policies of one problem."""
 
-    def __init__(self, corners: Corners, found: Mixture, tolerance: float, limits: Limits) -> None:
+    def __init__(self, corners: Corners, found: Optimum, tolerance: float, limits: Limits) -> None:
         self.corners, self.limits = corners, limits
         self.prices = found.prices * corners.scales / corners.units.spread
         self.upper = (found.upper_bound - corners.units.centre) / corners.units.spread
@@ -240,7 +238,9 @@ class _Search:
         if best is None or found.upper - best.reward > 2.0:
             return left
         # What an entry loses against a value function for which no entry gains: then losses only add up.
-        excess = (criterion.backup(priced, found.value_function) - found.value_function[criterion.places]) / criterion.unit
+        excess = (
+            criterion.backup(priced, found.value_function) - found.value_function[criterion.places]
+        ) / criterion.unit
         bound = criterion.upper_bound(priced, found.value_function)
         loss = np.concatenate([np.max(excess[la.entries]) - excess[la.entries] for la in criterion.layers])
         _, least = criterion.flow  # the time that any policy spends at the start
@@ -257,9 +257,7 @@ class _Search:
             left[entry] = criterion.solve(forced, 0.05 * max(bound - best.reward, self.allowed)).upper >= best.reward
         return left
 
-    def _program(
-        self, keep: Ints, binary: Ints, most: Floats, size: float
-    ) -> tuple[Columns, Floats, Floats]:
+    def _program(self, keep: Ints, binary: Ints, most: Floats, size: float) -> tuple[Columns, Floats, Floats]:
         """Occupancies of the entries `keep` [J], and a choice among those of each place that are `binary` [B]."""
         corners, criterion = self.corners, self.corners.criterion
         flow, right = criterion.flow
@@ -268,7 +266,9 @@ class _Search:
         at[keep] = np.arange(n_keep)
         places, index = np.unique(criterion.places[binary], return_inverse=True)
         shape = (n_binary, n_keep)
-        link = sp.csr_array((1.0 / (size * most[criterion.places[binary]]), (np.arange(n_binary), at[binary])), shape=shape)
+        link = sp.csr_array(
+            (1.0 / (size * most[criterion.places[binary]]), (np.arange(n_binary), at[binary])), shape=shape
+        )
         one = sp.csr_array((np.ones(n_binary), (index, np.arange(n_binary))), shape=(len(places), n_binary))
         blocks = [
             [sp.csr_array(flow[keep].T), None],
@@ -292,7 +292,9 @@ class _Search:
         weights[binary] = x[len(keep) :]
         spent = np.zeros(criterion.n_entries)
         spent[keep] = np.maximum(x[: len(keep)], 0.0)
-        most = np.concatenate([criterion.pairs.best(weights[la.entries])[1] + la.entries.start for la in criterion.layers])
+        most = np.concatenate(
+            [criterion.pairs.best(weights[la.entries])[1] + la.entries.start for la in criterion.layers]
+        )
         taken = np.zeros(criterion.n_entries)
         taken[most] = 1.0
         visited = np.bincount(criterion.places, spent, criterion.n_places) > 1e-9 * float(spent.sum())

@@ -14,7 +14,7 @@ from inbounds.errors import Diagnosis, Infeasible, Stopped
 from inbounds.exact.bundle import slater_bundle
 from inbounds.exact.limits import NO_LIMITS, Limits
 from inbounds.exact.lp import slater_lp
-from inbounds.exact.mixture import OPTIMAL, STALLED, Mixture, flat_margins
+from inbounds.exact.optimum import OPTIMAL, STALLED, Optimum, flat_margins
 from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
 from inbounds.exact.solution import policy_of
 from inbounds.inputs import positive
@@ -162,7 +162,7 @@ def slater_within(cmdp: CMDP, limits: Limits, *, scaled: bool = False, tolerance
     )
 
 
-def _safest(cmdp: CMDP, units: Floats, tolerance: float, limits: Limits = NO_LIMITS) -> Mixture:
+def _safest(cmdp: CMDP, units: Floats, tolerance: float, limits: Limits = NO_LIMITS) -> Optimum:
     """An occupancy whose least margin, each divided by its entry of `units` [K], is largest.
 
     Let t be that margin. In terms of the margins' own scales D_k, the largest t is where
@@ -212,14 +212,14 @@ def _safest(cmdp: CMDP, units: Floats, tolerance: float, limits: Limits = NO_LIM
     return last
 
 
-def _safest_balanced(cmdp: CMDP, units: Floats, tolerance: float, limits: Limits) -> Mixture:
+def _safest_balanced(cmdp: CMDP, units: Floats, tolerance: float, limits: Limits) -> Optimum:
     found = slater_lp(cmdp, units) if cmdp.reward.size <= PROGRAM_ENTRIES else None
     if found is None:
         found = slater_bundle(criterion_of(cmdp), flat_margins(cmdp), cmdp.margin_scales, units, tolerance, limits)
     return found
 
 
-def spare_occupancy(problem: CMDP, found: Mixture, enough: float = 0.0) -> Floats | None:
+def spare_occupancy(problem: CMDP, found: Optimum, enough: float = 0.0) -> Floats | None:
     """An occupancy [N] with a margin to spare in every constraint: what the solver came by, or the safest there is.
 
     The former if its least margin, relative to the largest, is more than `enough`. None when no policy is known to have
@@ -240,7 +240,7 @@ def spare_occupancy(problem: CMDP, found: Mixture, enough: float = 0.0) -> Float
     return linked(where_reached(problem, best)) if safest.upper_bound > 0.0 else None
 
 
-def infeasible(problem: CMDP, proof: Slater, attempt: Callable[[CMDP], Mixture | Slater]) -> Infeasible:
+def infeasible(problem: CMDP, proof: Slater, attempt: Callable[[CMDP], Optimum | Slater]) -> Infeasible:
     """The exception for a problem without a policy in bounds.
 
     `attempt` solves a problem: it returns a mixture, or a proof that there is none. Each constraint is asked twice,
@@ -256,13 +256,13 @@ def infeasible(problem: CMDP, proof: Slater, attempt: Callable[[CMDP], Mixture |
         margin, outward = problem.margins[k], constraint.outward
         try:
             free = attempt(problem.asking(reward=margin, constraints=()))
-            assert isinstance(free, Mixture)
+            assert isinstance(free, Optimum)
             alone[k] = bounds[k] + outward * free.value(margin)
             best = attempt(problem.asking(reward=margin, constraints=others))
         except Stopped:
             complete = False
             break
-        if isinstance(best, Mixture):
+        if isinstance(best, Optimum):
             relaxed[k] = bounds[k] + outward * min(best.value(margin), 0.0)
     for values in (alone, relaxed):  # zero is easier to read than what rounding leaves of it
         values[np.abs(values) <= 1e-12 * problem.margin_scales] = 0.0

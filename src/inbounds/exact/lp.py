@@ -19,7 +19,7 @@ import numpy as np
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
 from inbounds.exact.highs import INFINITE, INTERIOR, SIMPLEX, SMALL, Basis, Columns, minimise
-from inbounds.exact.mixture import Mixture, flat_margins
+from inbounds.exact.optimum import Optimum, flat_margins
 from inbounds.problem.cmdp import CMDP
 
 SIMPLEX_ENTRIES = 400
@@ -30,7 +30,7 @@ garnets the two take the same time at 240 to 500 columns, and the simplex method
 
 def occupancy_lp(
     problem: CMDP, *, relaxed: float = 0.0, start: Basis | None = None, time_limit: float | None = None
-) -> Mixture | None:
+) -> Optimum | None:
     """The program above, in the user's units; None when HiGHS does not report an optimum.
 
     With `relaxed`, margins may be as low as ``-relaxed * margin_scales``. With `start`, the simplex method begins
@@ -58,7 +58,7 @@ def occupancy_lp(
     prices = np.maximum(duals[len(right) :] * reward_scale / scales, 0.0)
     value_function = -criterion.unit * reward_scale * duals[:n_places]
     priced = reward + np.einsum("k,kn->n", prices, flat_margins(problem))
-    return Mixture(
+    return Optimum(
         occupancy=np.maximum(x, 0.0) / size,
         prices=prices,
         value_function=value_function,
@@ -66,7 +66,7 @@ def occupancy_lp(
     )
 
 
-def slater_lp(problem: CMDP, units: Floats) -> Mixture | None:
+def slater_lp(problem: CMDP, units: Floats) -> Optimum | None:
     """An occupancy whose least margin, each divided by its entry of `units` [K], is largest; as `slater_bundle`.
 
     It always has an optimum: the unknown least margin, a difference of two columns, can be as low as one likes.
@@ -97,7 +97,7 @@ def slater_lp(problem: CMDP, units: Floats) -> Mixture | None:
     prices /= prices.sum()
     value_function = -criterion.unit * unit * duals[: criterion.n_places]
     combined = np.einsum("k,kn->n", prices / units, flat_margins(problem))
-    return Mixture(
+    return Optimum(
         occupancy=np.maximum(x[:-2], 0.0) / size,
         prices=prices,
         value_function=value_function,
@@ -105,7 +105,7 @@ def slater_lp(problem: CMDP, units: Floats) -> Mixture | None:
     )
 
 
-def vertex_near(problem: CMDP, found: Mixture) -> Basis:
+def vertex_near(problem: CMDP, found: Optimum) -> Basis:
     """The basis of the vertex that a nearly optimal mixture points at.
 
     At every place the greedy entry at the prices; for every constraint that binds, the other entry that loses least by

@@ -16,7 +16,7 @@ from inbounds.exact.bundle import Bundle, GapProgress, Round
 from inbounds.exact.feasibility import PROGRAM_ENTRIES, Slater, infeasible, slater_within, spare_occupancy
 from inbounds.exact.limits import NO_LIMITS, TIME, Limits
 from inbounds.exact.lp import occupancy_lp, vertex_near
-from inbounds.exact.mixture import OPTIMAL, STALLED, Mixture, Units, flat_margins
+from inbounds.exact.optimum import OPTIMAL, STALLED, Optimum, Units, flat_margins
 from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
 from inbounds.exact.solution import Solution, assemble
 from inbounds.exact.vertex import Corners
@@ -48,10 +48,10 @@ def best_mixture(
     limits: Limits = NO_LIMITS,
     watch: Watch | None = None,
     coins: str = "any",
-) -> tuple[Mixture, str]:
+) -> tuple[Optimum, str]:
     """The occupancy of a best policy in bounds, and the method that found it; raises `Infeasible` when there is none.
 
-    The arguments are those of ``ib.solve``. With few coins it is a vertex, where one is found: see `Mixture.corner`. At a limit the status of the mixture says so; `Stopped` when none in bounds
+    The arguments are those of ``ib.solve``. With few coins it is a vertex, where one is found: see `Optimum.corner`. At a limit the status of the mixture says so; `Stopped` when none in bounds
     is known.
     """
     if method not in METHODS:
@@ -77,7 +77,7 @@ def best_mixture(
     return _greedy_elsewhere(problem, found), by
 
 
-def _greedy_elsewhere(problem: CMDP, found: Mixture) -> Mixture:
+def _greedy_elsewhere(problem: CMDP, found: Optimum) -> Optimum:
     """A vertex that is greedy at the prices where it never comes. (For averages: it goes to where it stays, already.)"""
     criterion = criterion_of(problem)
     if found.corner is None or criterion.mass_row:
@@ -102,7 +102,7 @@ def _attempt(
     limits: Limits,
     progress: GapProgress | None = None,
     watch: Watch | None = None,
-) -> tuple[Mixture | Slater, str]:
+) -> tuple[Optimum | Slater, str]:
     """A mixture in bounds; or, when there is none, the largest joint margin, which is negative: the proof.
 
     "auto" takes the linear program for small problems, if its answer is as good as was asked for: where chains hardly
@@ -111,7 +111,7 @@ def _attempt(
     """
     criterion, watch = criterion_of(problem), watch or Watch()
     small = method == "auto" and problem.reward.size <= PROGRAM_ENTRIES
-    candidates: list[tuple[Mixture, str]] = []
+    candidates: list[tuple[Optimum, str]] = []
     if small or method == "lp":
         program, late = _program(problem, limits)
         if late and method == "lp":
@@ -154,7 +154,7 @@ def _attempt(
     return _linked(problem, program, tolerance), "lp"
 
 
-def _program(problem: CMDP, limits: Limits, **options: Any) -> tuple[Mixture | None, bool]:
+def _program(problem: CMDP, limits: Limits, **options: Any) -> tuple[Optimum | None, bool]:
     """The linear program; and whether its time was over first."""
     try:
         return occupancy_lp(problem, time_limit=limits.seconds_left, **options), False
@@ -162,7 +162,7 @@ def _program(problem: CMDP, limits: Limits, **options: Any) -> tuple[Mixture | N
         return None, True
 
 
-def _linked(problem: CMDP, found: Mixture, tolerance: float) -> Mixture:
+def _linked(problem: CMDP, found: Optimum, tolerance: float) -> Optimum:
     """With an occupancy that some policy has."""
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
     spare = partial(spare_occupancy, problem, found)
@@ -170,7 +170,7 @@ def _linked(problem: CMDP, found: Mixture, tolerance: float) -> Mixture:
     return found._replace(occupancy=spent, linked=linked)
 
 
-def _gap(problem: CMDP, found: Mixture) -> float:
+def _gap(problem: CMDP, found: Optimum) -> float:
     """Between the upper bound and the reward of the policy itself; infinite where that is out of bounds."""
     judged = assemble(problem, found, method="")
     return judged.gap if judged.in_bounds else np.inf
@@ -182,7 +182,7 @@ def gap_allowed(problem: CMDP, upper: float, tolerance: float) -> float:
     return tolerance * max(abs(upper), 0.01 * units.spread)
 
 
-def _unconstrained(problem: CMDP, tolerance: float, progress: GapProgress | None, limits: Limits) -> Mixture:
+def _unconstrained(problem: CMDP, tolerance: float, progress: GapProgress | None, limits: Limits) -> Optimum:
     """One solve: no prices are to be found."""
     criterion, reward = criterion_of(problem), problem.reward.ravel()
     middle = 0.5 * (float(reward.min()) + float(reward.max())) * problem.layers
@@ -195,15 +195,15 @@ def _unconstrained(problem: CMDP, tolerance: float, progress: GapProgress | None
     occupancy = np.zeros(criterion.n_entries)
     occupancy[found.chosen] = criterion.time(found, 1e-12)
     late = limits.over and found.upper - found.lower > allowed
-    return Mixture(occupancy, np.empty(0), found.value_function, found.upper, 1, status=TIME if late else OPTIMAL)
+    return Optimum(occupancy, np.empty(0), found.value_function, found.upper, 1, status=TIME if late else OPTIMAL)
 
 
-def _in_bounds(problem: CMDP, found: Mixture) -> bool:
+def _in_bounds(problem: CMDP, found: Optimum) -> bool:
     margins = np.array([found.value(margin) for margin in problem.margins])
     return within_rounding(margins, problem.margin_scales)
 
 
-def _polished(problem: CMDP, found: Mixture, tolerance: float, limits: Limits) -> tuple[Mixture, str]:
+def _polished(problem: CMDP, found: Optimum, tolerance: float, limits: Limits) -> tuple[Optimum, str]:
     """The exact vertex next to a mixture, if HiGHS gets there; else the mixture itself."""
     vertex, late = _program(problem, limits, start=vertex_near(problem, found))
     if late:

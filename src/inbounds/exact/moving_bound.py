@@ -24,7 +24,7 @@ from inbounds.errors import InvalidInput, Stopped
 from inbounds.exact.feasibility import spare_occupancy
 from inbounds.exact.limits import Limits, Partial, state_to_resume
 from inbounds.exact.methods import best_mixture
-from inbounds.exact.mixture import OPTIMAL, STALLED, UNPROVED, Mixture, flat_margins
+from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum, flat_margins
 from inbounds.exact.path import Path, Place
 from inbounds.exact.reachable import require_sizes, well_scaled
 from inbounds.exact.solution import Solution, assemble, policy_of
@@ -170,7 +170,7 @@ def frontier(
 class _Ends(NamedTuple):
     """Where a frontier begins and ends, as margins at the bound of the problem: how much tighter it can be."""
 
-    free: Mixture
+    free: Optimum
     loose: float
     tight: float
     path: Path
@@ -259,7 +259,7 @@ class _Walk:
         end = tight - max(_EDGE * length, 1e-12 * scale)
         return np.linspace(loose - before, end, self.points)
 
-    def _solution(self, amounts: Floats, mixture: Mixture | None) -> tuple[Solution, int]:
+    def _solution(self, amounts: Floats, mixture: Optimum | None) -> tuple[Solution, int]:
         """At bounds so much tighter [K]: from the path, or solved on its own, and how many solves that took."""
         there = self.cmdp.tightened(amounts)
         found = None if mixture is None else _assembled(there, mixture, self.tolerance)
@@ -270,7 +270,7 @@ class _Walk:
             raise Stopped(alone.status)
         return _brought_in(there, alone, by), alone.unconstrained_solves
 
-    def _whole(self, problem: CMDP) -> Mixture:
+    def _whole(self, problem: CMDP) -> Optimum:
         found, _ = best_mixture(problem, tolerance=self.tolerance, limits=self.limits)
         if found.status not in (OPTIMAL, STALLED):
             raise Stopped(found.status)
@@ -305,7 +305,7 @@ class _Walk:
         )
 
 
-def _followed_value(problem: CMDP, mixture: Mixture, signal: Floats, tolerance: float) -> float:
+def _followed_value(problem: CMDP, mixture: Optimum, signal: Floats, tolerance: float) -> float:
     """The value of a signal [N] under the policy of a mixture."""
     criterion, question = criterion_of(problem), problem.asking(constraints=())
     spent, _ = criterion.linked(mixture.occupancy, lambda: None, tolerance, np.empty((0, len(signal))))
@@ -313,13 +313,13 @@ def _followed_value(problem: CMDP, mixture: Mixture, signal: Floats, tolerance: 
     return float(np.sum(criterion.time_at_entries(criterion.follow(taken)) * signal))
 
 
-def _assembled(problem: CMDP, mixture: Mixture, tolerance: float) -> Solution:
+def _assembled(problem: CMDP, mixture: Optimum, tolerance: float) -> Solution:
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
     spent, linked = criterion_of(problem).linked(mixture.occupancy, lambda: None, tolerance, scaled)
     return assemble(problem, mixture._replace(occupancy=spent, linked=linked), method="path")
 
 
-def _brought_in(problem: CMDP, found: Mixture, method: str) -> Solution:
+def _brought_in(problem: CMDP, found: Optimum, method: str) -> Solution:
     """The policy of a mixture; with so much of a safer one that it is in bounds, where it hardly mixes and is not."""
     solution = assemble(problem, found, method=method)
     spare = None if solution.in_bounds else spare_occupancy(problem, found)

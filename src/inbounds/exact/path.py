@@ -25,8 +25,8 @@ from inbounds.arrays import Floats, Ints
 from inbounds.criteria.contract import Criterion, Found
 from inbounds.errors import InvalidInput, Stopped
 from inbounds.exact.limits import NO_LIMITS, TIME, Limits
-from inbounds.exact.mixture import Mixture, Units
 from inbounds.exact.nearby import Nearby, Step, combine
+from inbounds.exact.optimum import Optimum, Units
 
 _FIRST_WIDTH = 0.3
 """How far each scaled price may move in the first step."""
@@ -130,12 +130,12 @@ class Path:
         other._value_functions = list(self._value_functions)
         return other, place
 
-    def follow(self, tightened: Iterable[Floats], tolerance: float) -> list[Mixture | None]:
+    def follow(self, tightened: Iterable[Floats], tolerance: float) -> list[Optimum | None]:
         """The best mixture for each of several bounds, given by how much tighter they are [K]; each close to the last.
 
         The gap is as small as in `Bundle.solve`. None where small changes do not get there.
         """
-        found: list[Mixture | None] = []
+        found: list[Optimum | None] = []
         last = None
         for amounts in tightened:
             place = self.approach(amounts, tolerance)
@@ -179,7 +179,7 @@ class Path:
         self._widths = np.maximum(np.maximum(_WIDEN * distance, 0.3 * distance.max(initial=0.0)), 0.25 * self._widths)
         return Place(moved, self._nearby, self._anchor, len(self._rewards) - 1)
 
-    def settle(self, place: Place, tolerance: float) -> Mixture | None:
+    def settle(self, place: Place, tolerance: float) -> Optimum | None:
         """The best mixture at a place, if its gap is small enough; better when the next one has been approached."""
         for again in (False, True):
             moved = place.moved
@@ -223,14 +223,14 @@ class Path:
         weights[first] = max(1.0 - weights.sum(), 0.0)
         return prices, weights / weights.sum()
 
-    def _mixture(self, moved: Floats, weights: Floats) -> Mixture:
+    def _mixture(self, moved: Floats, weights: Floats) -> Optimum:
         occupancy = np.zeros(len(self._objective))
         for j in np.flatnonzero(weights):
             entries, time = self._policies[j]
             occupancy[entries] += weights[j] * time
         best = self._best(moved)
         relief = float(np.sum(self._prices[best] * moved))
-        return Mixture(
+        return Optimum(
             occupancy=occupancy,
             prices=self._units.prices(self._prices[best]),
             value_function=self._units.value_function(self._value_functions[best] - self._criterion.level(relief)),

@@ -16,7 +16,7 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.errors import InvalidInput
-from inbounds.exact.mixture import flat_margins
+from inbounds.exact.optimum import flat_margins
 from inbounds.problem.cmdp import CMDP
 
 SMALLEST, LARGEST = 1e-140, 1e140

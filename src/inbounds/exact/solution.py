@@ -10,7 +10,7 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import Evaluation, values_of
-from inbounds.exact.mixture import OPTIMAL, Mixture, flat_margins
+from inbounds.exact.optimum import OPTIMAL, Optimum, flat_margins
 from inbounds.exact.reachable import well_scaled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
@@ -104,7 +104,7 @@ def policy_of(problem: CMDP, occupancy: Floats, prices: Floats, value_function: 
     return criterion.fill_in(taken, visited, criterion.greedy(priced, value_function))
 
 
-def taken_by(problem: CMDP, found: Mixture) -> Floats:
+def taken_by(problem: CMDP, found: Optimum) -> Floats:
     """The policy [N] of a mixture: of a vertex, its own, so that no rounding of occupancies looks like a coin."""
     if found.pure is not None:
         taken = np.zeros(len(found.occupancy))
@@ -115,7 +115,7 @@ def taken_by(problem: CMDP, found: Mixture) -> Floats:
     return policy_of(problem, found.occupancy, found.prices, found.value_function)
 
 
-def ranges_of(problem: CMDP, found: Mixture) -> Floats | None:
+def ranges_of(problem: CMDP, found: Optimum) -> Floats | None:
     """The bounds [K, 2] between which the prices stay, of a mixture that is a vertex."""
     if found.corner is None:
         return None
@@ -124,7 +124,7 @@ def ranges_of(problem: CMDP, found: Mixture) -> Floats | None:
     return freeze(np.sort(np.array(bounds), axis=1))
 
 
-def assemble(problem: CMDP, found: Mixture, *, method: str) -> Solution:
+def assemble(problem: CMDP, found: Optimum, *, method: str) -> Solution:
     """The policy of a mixture, evaluated on the model."""
     criterion = criterion_of(problem)
     taken = taken_by(problem, found)

@@ -13,7 +13,7 @@ from inbounds.errors import InvalidInput
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.criterion import require_criterion, valid_horizon
-from inbounds.problem.policy import Policy
+from inbounds.problem.policy import Policy, for_problem
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,8 +82,8 @@ class Truncation:
         >>> abs(ib.evaluate(queue, best).reward - ib.solve(queue).reward) < 1e-4
         True
         """
-        discount = self.cmdp.discount
-        afterwards = afterwards or policy.at(0)
+        discount, policy = self.cmdp.discount, for_problem(self.problem, policy)
+        afterwards = policy.at(0) if afterwards is None else for_problem(self.cmdp, afterwards)
         spent = occupancy(self.problem, policy)
         weights = (1.0 - discount) * discount ** np.arange(self.horizon)
         mass = weights @ spent

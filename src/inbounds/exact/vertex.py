@@ -43,7 +43,7 @@ from inbounds.criteria.contract import Followed, Found
 from inbounds.errors import InvalidInput
 from inbounds.exact.highs import INFINITE, Columns, least_corner
 from inbounds.exact.limits import NO_LIMITS, Limits
-from inbounds.exact.mixture import Mixture, Units, flat_margins
+from inbounds.exact.optimum import Optimum, Units, flat_margins
 from inbounds.problem.cmdp import CMDP
 
 _LEAST = 1e-11
@@ -159,7 +159,7 @@ class Corner(NamedTuple):
     allowed: float  # what the gap may be
     better: Found | None = None  # at the prices, where the base is not the best
 
-    def mixture(self, problem: CMDP, found: Mixture) -> Mixture:
+    def mixture(self, problem: CMDP, found: Optimum) -> Optimum:
         """In the units of `problem`, in the place of `found`."""
         corners, units, criterion = self.corners, self.corners.units, self.corners.criterion
         followed = criterion.follow(self.vertex.probabilities(criterion.n_entries), self.base.time)
@@ -220,7 +220,7 @@ class Corners:
 
     # --- a vertex from what a solver found
 
-    def find(self, found: Mixture, tolerance: float, limits: Limits) -> Corner | None:
+    def find(self, found: Optimum, tolerance: float, limits: Limits) -> Corner | None:
         """The vertex at or next to a nearly optimal mixture; None where none is found that is as good as was asked for.
 
         (The average of a policy whose classes do not meet has none, for example.)
@@ -284,10 +284,12 @@ class Corners:
             return self.evaluate(found.chosen, near)
         return self._evaluate_first(found.chosen, self.criterion.time(found, _TIME, near.time))
 
-    def mostly(self, found: Mixture) -> tuple[Ints, Floats]:
+    def mostly(self, found: Optimum) -> tuple[Ints, Floats]:
         """The entries [M] that a mixture takes most often, and how long it is there."""
         criterion = self.criterion
-        priced = self.signals[0] + np.einsum("k,kn->n", found.prices * self.scales / self.units.spread, self.signals[1:])
+        priced = self.signals[0] + np.einsum(
+            "k,kn->n", found.prices * self.scales / self.units.spread, self.signals[1:]
+        )
         inside = (found.value_function - criterion.level(self.units.centre)) / self.units.spread
         most = np.concatenate(
             [criterion.pairs.best(found.occupancy[la.entries])[1] + la.entries.start for la in criterion.layers]
@@ -298,7 +300,7 @@ class Corners:
         taken = criterion.fill_in(taken, visited, criterion.greedy(priced, inside))
         return np.flatnonzero(taken), np.bincount(criterion.places, found.occupancy, criterion.n_places)
 
-    def _columns_of(self, base: Base, found: Mixture) -> list[int]:
+    def _columns_of(self, base: Base, found: Optimum) -> list[int]:
         """The columns of the vertex that a mixture is, if it is one; else no columns."""
         margins = np.sum(self.signals[1:] * found.occupancy, axis=1)
         others = found.occupancy.copy()
@@ -621,9 +623,7 @@ class Corners:
                 best, entering = max(prices[k], 0.0) / pivot, -1 - k
         return entering
 
-    def _vertex(
-        self, base: Base, columns: list[int], amounts: Floats, prices: Floats
-    ) -> tuple[Vertex, int | None]:
+    def _vertex(self, base: Base, columns: list[int], amounts: Floats, prices: Floats) -> tuple[Vertex, int | None]:
         """The vertex of a basis with `amounts` [K] >= 0; and the first extra that leaves the base less than nothing."""
         position = np.array([j for j, column in enumerate(columns) if column >= 0], dtype=np.int64)
         extras = np.array([columns[j] for j in position], dtype=np.int64)

@@ -29,6 +29,8 @@ The fields, for S states, n pairs and, if there is one, a horizon H:
 
 Those of a policy: offsets, actions, state_labels, action_labels, and its probabilities [n], with a horizon [H, n]. All
 three formats keep them to the last bit, and which state and action they belong to.
+
+A mixture of policies has a file of its own, .npz only: formats/mixtures.py.
 """
 
 from __future__ import annotations
@@ -38,10 +40,11 @@ from pathlib import Path
 from typing import Any
 
 from inbounds.errors import InvalidInput
-from inbounds.formats import npz, policy_csv, policy_json, policy_npz, toml
+from inbounds.formats import mixtures, npz, policy_csv, policy_json, policy_npz, toml
 from inbounds.formats.atomic import naming, replaced, require_regular
 
 FORMATS: dict[str, Any] = {".npz": npz, ".toml": toml}
+MIXTURE_FORMATS: dict[str, Any] = {".npz": mixtures}
 
 POLICY_FORMATS: dict[str, Any] = {".json": policy_json, ".npz": policy_npz, ".csv": policy_csv}
 
@@ -73,20 +76,30 @@ def write_policy(policy: Any, path: str | os.PathLike[str]) -> None:
     _write(policy, path, POLICY_FORMATS, "policy")
 
 
-def _read(path: Any, formats: dict[str, Any], what: str) -> dict[str, Any]:
+def read_mixture(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a file ``.npz`` has of a mixture of policies; ``ib.Mixture.load`` makes the mixture."""
+    return _read(path, MIXTURE_FORMATS, "mixture")
+
+
+def write_mixture(mixture: Any, path: str | os.PathLike[str]) -> None:
+    """Write a mixture to a file ``.npz``, whole or not at all; the same as ``mixture.save(path)``."""
+    _write(mixture, path, MIXTURE_FORMATS, "mixture")
+
+
+def _read(path: str | os.PathLike[str], formats: dict[str, Any], what: str) -> Any:
     file, file_format = _recognised(path, formats, what)
     with naming(file, "read"):
         require_regular(file)
         return file_format.read(file)
 
 
-def _write(record: Any, path: Any, formats: dict[str, Any], what: str) -> None:
+def _write(record: Any, path: str | os.PathLike[str], formats: dict[str, Any], what: str) -> None:
     file, file_format = _recognised(path, formats, what)
     with naming(file, "written"), replaced(file) as stream:
         file_format.write(record, stream)
 
 
-def _recognised(path: Any, formats: dict[str, Any], what: str) -> tuple[Path, Any]:
+def _recognised(path: str | os.PathLike[str], formats: dict[str, Any], what: str) -> tuple[Path, Any]:
     try:
         file = Path(path)
     except TypeError as error:
@@ -96,7 +109,6 @@ def _recognised(path: Any, formats: dict[str, Any], what: str) -> tuple[Path, An
     file_format = formats.get(file.suffix.lower())
     if file_format is None:
         *others, last = formats
-        raise InvalidInput(
-            f"{file}: the suffix {file.suffix!r} is not a {what} format; it must be {', '.join(others)} or {last}"
-        )
+        wanted = f"{', '.join(others)} or {last}" if others else last
+        raise InvalidInput(f"{file}: the suffix {file.suffix!r} is not a {what} format; it must be {wanted}")
     return file, file_format

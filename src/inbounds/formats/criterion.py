@@ -24,10 +24,10 @@ LONGEST = 10**5
 """Stages: far beyond any use, and few enough that a small file that claims them makes nobody run out of memory."""
 
 
-def require_kind(kind: Any, version: Any, known: int) -> None:
-    """That a file holds a model, in a version of its format that is known."""
-    if kind != KIND:
-        raise InvalidInput(f"the file holds a model of the kind {shown(kind)}; only {KIND!r} can be read")
+def require_kind(kind: Any, version: Any, known: int, wanted: str = KIND) -> None:
+    """That a file holds what is wanted, a model, in a version of its format that is known."""
+    if kind != wanted:
+        raise InvalidInput(f"the file holds a model of the kind {shown(kind)}; only {wanted!r} can be read")
     if version != known or isinstance(version, bool):
         raise InvalidInput(f"the file has the format version {shown(version)}; this version of inbounds reads {known}")
 

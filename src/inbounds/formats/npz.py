@@ -49,7 +49,9 @@ VERSION = 2
 
 BYTES, WHOLE, DOUBLES = "|u1", "<i8 <i4 |i1", "<f8"
 
-LAYOUT: dict[str, tuple[str, ...]] = {  # name: accepted types; shape; the other shape, where it depends on the stage
+Layout = dict[str, tuple[str, ...]]  # name: accepted types; shape; the other shape, where it depends on the stage
+
+LAYOUT: Layout = {
     "header": (BYTES, "b"),
     "offsets": (WHOLE, "S+1"),
     "actions": (WHOLE, "n"),
@@ -132,7 +134,7 @@ def _arrays(model: Any) -> dict[str, Any]:
     }
     indptr, indices, probabilities = _stacked(transitions_once(model.transition))
     return {
-        "header": np.frombuffer(json.dumps(_checked(header, "the criterion")).encode("ascii"), dtype=np.uint8),
+        "header": written_header(_checked(header, "the criterion")),
         "offsets": model.offsets.astype(np.int64, copy=False),
         "actions": model.actions.astype(np.int64, copy=False),
         "indptr": indptr,
@@ -174,21 +176,14 @@ def _npy(array: Any) -> tuple[bytes, memoryview]:
 
 def read(path: Path) -> dict[str, Any]:
     """The fields of the model in the file at `path`; messages do not name the file."""
-    arrays = read_arrays(path, LAYOUT, "a model")
+    arrays = unpacked(path, LAYOUT, "a model")
     header = _header(arrays["header"])
     n_states, n_pairs, n_constraints = (arrays[name].size for name in ("initial", "actions", "bounds"))
     n_entries, horizon = arrays["probabilities"].size, header["criterion"].get("horizon")
     sizes = {"b": arrays["header"].size, "S": n_states, "S+1": n_states + 1, "n": n_pairs, "n+1": n_pairs + 1}
     sizes |= {"K": n_constraints, "m": n_entries, "H": horizon, "H*n+1": (horizon or 0) * n_pairs + 1}
-    for name, (_, *shapes) in LAYOUT.items():
-        allowed = shapes if horizon is not None else shapes[:1]
-        expected = [tuple(sizes[symbol] for symbol in shape.split()) for shape in allowed]
-        if arrays[name].shape not in expected:
-            wanted = (f"[{', '.join(s.split())}] = {sized}" for s, sized in zip(allowed, expected, strict=True))
-            raise InvalidInput(
-                f"member {name!r} must have the shape {' or '.join(wanted)}, found {arrays[name].shape} "
-                f"(S, n, K and m are the sizes of initial, actions, bounds and probabilities, H is the horizon)"
-            )
+    meaning = "S, n, K and m are the sizes of initial, actions, bounds and probabilities, H is the horizon"
+    require_shapes(arrays, LAYOUT, sizes, meaning)
     offsets, indptr, indices, senses = (arrays[name] for name in ("offsets", "indptr", "indices", "senses"))
     if n_pairs == 0:
         raise InvalidInput("there are no pairs; a model needs one for each action of each state")
@@ -221,6 +216,21 @@ def read(path: Path) -> dict[str, Any]:
     }
 
 
+def require_shapes(arrays: dict[str, Any], layout: Layout, sizes: dict[str, Any], meaning: str) -> None:
+    """That every array has a shape of its layout, whose letters stand for `sizes`; `meaning` says how they are known.
+
+    The second shape of an array is for when there are stages, ``sizes["H"]`` of them.
+    """
+    for name, (_, *shapes) in layout.items():
+        allowed = shapes if sizes["H"] is not None else shapes[:1]
+        expected = [tuple(sizes[symbol] for symbol in shape.split()) for shape in allowed]
+        if arrays[name].shape not in expected:
+            wanted = (f"[{', '.join(s.split())}] = {sized}" for s, sized in zip(allowed, expected, strict=True))
+            raise InvalidInput(
+                f"member {name!r} must have the shape {' or '.join(wanted)}, found {arrays[name].shape} ({meaning})"
+            )
+
+
 def require_partition(bounds: Ints, total: int, name: str) -> None:
     """That `bounds` rises from 0 to `total`; compared, not subtracted, so that nothing can overflow."""
     if bounds[0] != 0 or bounds[-1] != total or np.any(bounds[:-1] > bounds[1:]):
@@ -230,22 +240,28 @@ def require_partition(bounds: Ints, total: int, name: str) -> None:
 # --- the header ---
 
 
-def read_header(content: Any) -> Any:
-    """The JSON text in the bytes of a header."""
+def written_header(header: dict[str, Any]) -> Any:
+    """The header as the bytes of its array."""
+    return np.frombuffer(json.dumps(header).encode("ascii"), dtype=np.uint8)
+
+
+def read_header(content: Any, kind: str, version: int, *others: str) -> dict[str, Any]:
+    """The JSON object in a header, with its kind and its version and all the `others` as keys."""
     try:
-        return json.loads(content.tobytes().decode("utf-8"))
+        header = json.loads(content.tobytes().decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the header is not JSON text in UTF-8 ({error})") from error
+    wanted = ("kind", "version", *others)
+    if not isinstance(header, dict) or "kind" not in header or "version" not in header:
+        raise InvalidInput("the header must be a JSON object with at least kind and version")
+    require_kind(header["kind"], header["version"], version, kind)
+    if set(header) != set(wanted):
+        raise InvalidInput(f"the header must have the keys {', '.join(wanted)}, found {shown(list(header))}")
+    return header
 
 
 def _header(content: Any) -> dict[str, Any]:
-    header = read_header(content)
-    wanted = ("kind", "version", "name", "criterion", "constraints", "states", "actions")
-    if not isinstance(header, dict) or "kind" not in header or "version" not in header:
-        raise InvalidInput("the header must be a JSON object with at least kind and version")
-    require_kind(header["kind"], header["version"], VERSION)
-    if set(header) != set(wanted):
-        raise InvalidInput(f"the header must have the keys {', '.join(wanted)}, found {shown(list(header))}")
+    header = read_header(content, KIND, VERSION, "name", "criterion", "constraints", "states", "actions")
     if not isinstance(header["constraints"], list):
         raise InvalidInput("the constraints in the header must be a list of names")
     return _checked(header, "the criterion in the header")
@@ -257,13 +273,16 @@ def _checked(header: dict[str, Any], criterion: str) -> dict[str, Any]:
         "name": text(header["name"], "the name of the model"),
         "criterion": criterion_in_file(header["criterion"], criterion),  # json writes a double so that it reads back
         "constraints": [text(name, "the name of a constraint") for name in header["constraints"]],
-        "states": labels_in_file(header["states"], "state"),
-        "actions": labels_in_file(header["actions"], "action"),
+        **labels_in_header(header),
     }
 
 
+def labels_in_header(header: dict[str, Any]) -> dict[str, Any]:
+    """The labels of states and actions in plain types, read or to be written."""
+    return {name: labels_in_file(header[name], name.removesuffix("s")) for name in ("states", "actions")}
+
+
 def labels_in_file(labels: Any, what: str) -> tuple[Any, ...] | None:
-    """Labels of states or actions in plain types, read or to be written; None where there are none."""
     if labels is None:
         return None
     if not isinstance(labels, tuple | list):
@@ -274,12 +293,12 @@ def labels_in_file(labels: Any, what: str) -> tuple[Any, ...] | None:
 # --- the members of the zip ---
 
 
-def read_arrays(path: Path, layout: dict[str, tuple[str, ...]], what: str) -> dict[str, Any]:
-    """The arrays of the file at `path`, which must be those of a layout, of its types and dimensions."""
+def unpacked(path: Path, layout: Layout, what: str) -> dict[str, Any]:
+    """The arrays of a file, those of its `layout` and no others; `what` is in it."""
     return {name: _array(name, content, layout[name]) for name, content in _members(path, layout, what).items()}
 
 
-def _members(path: Path, layout: dict[str, tuple[str, ...]], what: str) -> dict[str, bytes]:
+def _members(path: Path, layout: Layout, what: str) -> dict[str, bytes]:
     """The content of every member of a layout, its checksum verified."""
     with open(path, "rb") as stream:
         size = stream.seek(0, os.SEEK_END)
@@ -288,7 +307,7 @@ def _members(path: Path, layout: dict[str, tuple[str, ...]], what: str) -> dict[
         try:
             with zipfile.ZipFile(stream) as archive:
                 members = archive.infolist()
-                _require_members([member.filename for member in members], list(layout), what)
+                _require_members([member.filename for member in members], layout, what)
                 for member in members:
                     if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
                         raise InvalidInput(
@@ -338,8 +357,8 @@ _UNREADABLE = 1 | 8  # flags of a member: encrypted; sizes that stand after it
 _ZIP_ERRORS = (zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, OverflowError, struct.error, zlib.error)
 
 
-def _require_members(found: list[str], names: list[str], what: str) -> None:
-    wanted = [f"{name}.npy" for name in names]
+def _require_members(found: list[str], layout: Layout, what: str) -> None:
+    wanted = [f"{name}.npy" for name in layout]
     for name in wanted:
         if name not in found:
             raise InvalidInput(f"has no member {name!r}; {what} has the members {', '.join(wanted)}")
@@ -356,9 +375,9 @@ _ARRAY_HEADER = re.compile(
 )
 
 
-def _array(name: str, content: bytes, kind: tuple[str, ...]) -> Any:
-    """The array in a .npy member, a view of its bytes."""
-    types, *shapes = kind
+def _array(name: str, content: bytes, described: tuple[str, ...]) -> Any:
+    """The array in a .npy member, a view of its bytes; it is as a layout has it `described`."""
+    types, *shapes = described
     accepted = types.split()
     length_bytes = {b"\x01": 2, b"\x02": 4, b"\x03": 4}.get(content[6:7])
     if content[:6] != b"\x93NUMPY" or length_bytes is None:

@@ -8,61 +8,47 @@ probabilities   of each pair [n]; with a finite horizon, at each stage [H, n]
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from inbounds.errors import InvalidInput
-from inbounds.formats.npz import (
-    BYTES,
-    DOUBLES,
-    WHOLE,
-    labels_in_file,
-    packed,
-    read_arrays,
-    read_header,
-    require_partition,
-)
-from inbounds.formats.policy_json import KIND, VERSION, require_policy
+from inbounds.formats import npz
+from inbounds.formats.policy_json import KIND, VERSION
 
-LAYOUT: dict[str, tuple[str, ...]] = {
-    "header": (BYTES, "b"),
-    "offsets": (WHOLE, "S+1"),
-    "actions": (WHOLE, "n"),
-    "probabilities": (DOUBLES, "n", "H n"),
+LAYOUT: npz.Layout = {
+    "header": (npz.BYTES, "b"),
+    "offsets": (npz.WHOLE, "S+1"),
+    "actions": (npz.WHOLE, "n"),
+    "probabilities": (npz.DOUBLES, "n", "H n"),
 }
 
 
 def write(policy: Any, stream: BinaryIO) -> None:
     """Write a policy, anything with the attributes of one, to a stream."""
     pairs = policy.pairs
-    header = {
-        "kind": KIND,
-        "version": VERSION,
-        "states": labels_in_file(pairs.state_labels, "state"),
-        "actions": labels_in_file(pairs.action_labels, "action"),
-    }
+    labels = {"states": pairs.state_labels, "actions": pairs.action_labels}
+    header = {"kind": KIND, "version": VERSION, **npz.labels_in_header(labels)}
     arrays = {
-        "header": np.frombuffer(json.dumps(header).encode("ascii"), dtype=np.uint8),
+        "header": npz.written_header(header),
         "offsets": pairs.offsets,
         "actions": pairs.actions,
         "probabilities": policy.probabilities,
     }
-    for piece in packed(arrays):
+    for piece in npz.packed(arrays):
         stream.write(piece)
 
 
 def read(path: Path) -> dict[str, Any]:
     """The fields of the policy in the file at `path`; messages do not name the file."""
-    arrays = read_arrays(path, LAYOUT, "a policy")
-    header = read_header(arrays.pop("header"))
-    require_policy(header)
-    if set(header) != {"kind", "version", "states", "actions"}:
-        raise InvalidInput("the header must have the keys kind, version, states, actions")
-    if arrays["offsets"].size < 2:
-        raise InvalidInput("there are no states")
-    require_partition(arrays["offsets"], arrays["actions"].size, "offsets")
-    labels = {f"{what}_labels": labels_in_file(header[f"{what}s"], what) for what in ("state", "action")}
-    return {**arrays, **labels}
+    arrays = npz.unpacked(path, LAYOUT, "a policy")
+    header = npz.read_header(arrays["header"], KIND, VERSION, "states", "actions")
+    shape, n_pairs = arrays["probabilities"].shape, arrays["actions"].size
+    sizes = {"b": arrays["header"].size, "S+1": arrays["offsets"].size, "n": n_pairs}
+    meaning = "n is the size of actions, H is the number of stages"
+    npz.require_shapes(arrays, LAYOUT, sizes | {"H": shape[0] if len(shape) == 2 else None}, meaning)
+    if sizes["S+1"] < 2 or n_pairs == 0:
+        raise InvalidInput("there are no states or no pairs; a policy needs at least one of each")
+    npz.require_partition(arrays["offsets"], n_pairs, "offsets")
+    labels = npz.labels_in_header(header)
+    fields = {name: arrays[name] for name in LAYOUT if name != "header"}
+    return fields | {"state_labels": labels["states"], "action_labels": labels["actions"]}

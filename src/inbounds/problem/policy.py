@@ -156,7 +156,7 @@ class Policy:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of its probabilities, [n] or [H, n]: that of the problem."""
+        """Of the probabilities: (n,), or (H, n) with a finite horizon."""
         return self.probabilities.shape
 
     @property
@@ -311,7 +311,8 @@ def for_problem(problem: Any, policy: Policy) -> Policy:
     are not the same. With a horizon, a stationary policy acts alike at every stage.
     """
     if not isinstance(policy, Policy):
-        raise InvalidInput(f"a policy must be an ib.Policy, found {type(policy).__name__}")
+        instead = getattr(type(policy), "instead", "")  # of a mixture
+        raise InvalidInput(f"a policy must be an ib.Policy, found {type(policy).__name__}{instead}")
     own, wanted = policy.probabilities, problem.shape
     order = _order(problem, policy)
     if own.shape not in (wanted, wanted[-1:]):

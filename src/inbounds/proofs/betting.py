@@ -1,32 +1,54 @@
-"""Lower bounds by betting: a gambler who can only grow rich if the value is above what is claimed.
+"""Proof by betting: a gambler who can only grow rich if the value is above what is claimed.
 
 The gambler bets on walks (`inbounds.proofs.walks`): on each of the rows 0 (the reward) and 1..K (the margins), in
-scaled units, these are independent samples X_1, X_2, ... of which nothing is known but
+scaled units, these are samples X_1, X_2, ... of which nothing is known but that, given all that happened before,
 
-    X_i >= least    and    E[X_i] <= J,        where a lower bound on J is wanted.
+    X_i >= least    and    E[X_i] <= J,        where J > 0, or a lower bound on J, is to be proved.
 
-**The bet.** Before each walk a stake b >= 0 is chosen from the walks before it. For a claim "J <= c" the capital is
+**Theorem.** Let J <= c. Whatever the stakes b_i >= 0, if each was chosen before X_i was seen and b_i (c - least) <= 1,
 
-    K_n(c) = prod_i (1 + b_i (X_i - least)) / (1 + b_i (c - least)).
+    W_0 = 1,    W_i = W_{i-1} (1 + b_i (X_i - c))
 
-If J <= c, each factor is >= 0 with mean <= 1 given the past, so K_n(c) is a supermartingale that starts at 1 and, by
-Ville's inequality, ever reaches 1 / alpha with probability at most alpha: at any stopping time, under any peeking. At
-any other time too: a walk that the budget cuts short is dropped, so the walks end at a time that looks ahead (the last
-one was short enough), at which the mean of the capital may exceed 1; but it has not been where it never was.
-(It is the capital prod (1 + l_i (X_i - c)) of Waudby-Smith and Ramdas, with l_i = b_i / (1 + b_i (c - least)).)
-The stakes do not depend on c, so K_n(c) falls as c grows, and the claims rejected so far are exactly those with c below
+ever reaches 1 / level with probability at most `level`. *Proof.* The factor is >= 0, and given the past its mean is at
+most 1 + b_i (J - c) <= 1. So W is a nonnegative supermartingale that begins at 1, and Ville's inequality is the claim.
+It holds at any stopping time, under any peeking, and also at times that look ahead: a walk that the budget cuts short
+is dropped, and the capital has not been where it never was.
 
-    bound = the largest c for which K_n(c) >= 1 / alpha at some n looked at.
+What is fixed before the first walk: the policy, the guess of its values, the floor, `least`, the level. What may change
+from walk to walk: stakes, running variances, the deadline, when to stop or give up. What may use everything, always:
+the next candidate and all that leads to it.
 
-J < bound would mean that the capital of the true claim c = J had reached 1 / alpha: probability at most alpha. Stakes
-are taken from a fixed list of levels, so that sum_i log(1 + b_i (c - least)) needs one count per level, and the bound
-is found for all c at once from a few numbers. The test of c = 0 is looked at after every walk, other c at geometrically
-spaced walks and at the end.
+**In bounds, every margin at the full level.** The claim is one: *all* margins are >= 0, made when the capital of every
+row 1..K against "J_k <= 0" has reached 1 / level. If it is false, some J_k <= 0, and for that one row alone to be
+settled has probability at most `level`. So no constraint has to share the level with the others (intersection-union).
 
-**Many claims.** Each of K constraints gets 0.9 alpha / K, the reward's own lower bound 0.1 alpha (all of it when K =
-0): with probability 1 - alpha all bounds hold at once.
+**Deadline bets.** There is a budget, so the aim is to reach 1 / level before the last walk, not soonest. For Gaussian
+increments of variance s2 with tau walks left, the stake that does so with the largest probability, whatever the drift,
+is phi(z) / (p sqrt(tau s2)), where p = W level and z = Phi^-1(p) (Kulldorff 1993; Browne 1999). Here p is divided by
+1.03, which pays for the overshoot of the last step; s2 is the variance expected, counted as 100 walks, with that of the
+walks seen; tau is (deadline - samples drawn) (1 - discount). At most 0.9 / -least is staked, and nothing once a row is
+settled. In the place of phi(z) / p stands a formula that is within 7 % of it from p = .9 down to 1e-20, which costs
+less than half a per cent of the growth:
 
-Reference: I. Waudby-Smith and A. Ramdas, Estimating means of bounded random variables by betting, JRSS B 86 (2024).
+    q sqrt(1.386 / (q + 1.4)),    q = -log2 p, with straight lines between powers of two.
+
+It needs nothing but sums, products, quotients and roots, which all machines round alike, so anyone can go through the
+bets again from a list of the walks, to the last bit. A proof in a `hurry` (of a policy that may be far inside, with
+more budget than it needs) stakes f / (f + .8) times what grows fastest, m / s2, where that is more; f is the formula
+above, m the mean seen less a standard error.
+
+**Bounds, at once.** Apart from that claim, lower bounds of the reward and the margins are stated that hold all at once
+with probability 1 - alpha: a tenth of alpha is for the reward (all of it when K = 0), the constraints share the rest
+evenly. They have stakes of their own, l = sqrt(2 log(1/share) / (s2 n)), at most 0.9 of what the theorem allows at
+`reference`, with n the walks planned, for the reward (which may be stopped at any time) those seen times their
+logarithm. The stakes do not depend on the claim c, so W falls in c, and the bound is the largest c that W rejected.
+
+**Many walks.** Beyond 2^18 walks, the mean of several is one bet; it is >= least and has the mean of one. Every bet is
+rounded down to a multiple of 2^-30, which lowers its mean, and its least value by no more than that.
+
+References: I. Waudby-Smith and A. Ramdas, Estimating means of bounded random variables by betting, JRSS B 86 (2024);
+M. Kulldorff, Optimal control of favorable games with a time limit, SIAM J. Control Optim. 31 (1993); S. Browne,
+Reaching goals by a deadline, Adv. Appl. Probab. 31 (1999).
 """
 
 from __future__ import annotations
@@ -35,169 +57,332 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 
 _REWARD_SHARE = 0.1  # of alpha, for the lower bound of the reward; the constraints share the rest evenly
-_GOAL_SLACK = 1e-6  # against rounding, of the logarithm of the capital
+_ROUNDING = (
+    1e-6  # of the capital: 2^18 products, each rounded by 2^-53 of itself a few times, come to a thousandth of it
+)
 _LARGEST_STAKE = 0.9  # of the capital that may be at risk in one walk, at the claim that is tested
-_LEVELS = 128
-_LEVEL_RATIO = 1.1  # of successive stakes; being off by this much costs half a per cent
+_OVERSHOOT = 1.03  # of the goal, which the last bet will pass by about so much
 _TRUST = 100.0  # how many walks the mean and variance that were expected count for when stakes are chosen
+GRID = 2.0**-30  # bets are multiples of this
+_MOST_BETS = 2**18
+_RUINED = 2.0**-500  # of the capital, below which nothing is bet: so no number gets too small for a double
+_LOOKS = 10  # on the way to a deadline, at which a proof without prospects is given up
+_GIVE_UP = 0.25  # probability that all the samples left would settle it
+_GO_ON = 0.7  # the same, above which the samples left are spent when the deadline has come
 
 
 class Stakes(NamedTuple):
-    """How bets are placed; the bound of row k is for the probability exp(-goal[k]) of being wrong."""
+    """How bets are placed: all that is fixed before the first walk."""
 
-    levels: Floats  # [K + 1, L], falling
-    goal: Floats  # [K + 1], log(1 / alpha_k)
-    least: Floats  # [K + 1]
-    reference: Floats  # [K + 1], the claim at which stakes are measured: 0 for margins
-    prior: Floats  # [K + 1, 3], mean and variance expected of a walk, and how many walks that is trusted like
-    planned: float  # walks that the budget allows for
+    least: Floats  # [K + 1], no bet is below
+    level: float  # the probability of claiming that all margins are >= 0 where they are not
+    shares: Floats  # [K + 1], that of each bound being wrong
+    goals: Floats  # [K + 1], log(1 / share), for their stakes
+    reference: Floats  # [K + 1], the claim at which the stakes of bounds are measured: 0 for margins
+    prior: Floats  # [K + 1, 3], mean and variance expected of a bet, and how many bets that is trusted like
+    planned: float  # bets that the budget allows for
+    discount: float
+    together: int  # walks whose mean is one bet
+    hurry: int  # 1: to settle soon counts, and nothing is given up; 0: to settle in time
 
 
-def make_stakes(least: Floats, mean: Floats, variance: Floats, alpha: float, planned: float) -> Stakes:
-    """For a probability of `alpha` that any bound is wrong, and a budget of about `planned` walks.
+def make_stakes(
+    least: Floats,
+    mean: Floats,
+    variance: Floats,
+    alpha: float,
+    samples: int,
+    discount: float,
+    level: float | None = None,
+    hurry: bool = False,
+) -> Stakes:
+    """For a budget of `samples`; bounds hold at once but for a probability `alpha`, in bounds but for `level` (alpha).
 
-    No walk is below `least`, which the bounds rely on. The `mean` and `variance` expected of a walk only decide how
+    No walk is below `least`, which the proofs rely on. The `mean` and `variance` expected of a walk only decide how
     well the bets do; NaN where nothing is known. All are [K + 1].
     """
-    rows = len(least)
-    shares = np.full(rows, (1.0 - _REWARD_SHARE) * alpha / max(rows - 1, 1))
-    shares[0] = _REWARD_SHARE * alpha if rows > 1 else alpha
+    rows, walks = len(least), max(samples * (1.0 - discount), 1.0)
+    together = math.ceil(walks / _MOST_BETS)
+    shares = shares_of(alpha, rows)
     reference = np.zeros(rows)
     reference[0] = min(max(float(np.nan_to_num(mean[0], nan=0.5)), 0.0), 1.0)
-    ranges = reference - least
-    at_risk = _LARGEST_STAKE * _LEVEL_RATIO ** -np.arange(_LEVELS)
     known = np.isfinite(variance)
     # A walk without any noise still needs a finite stake.
-    expected = np.maximum(np.where(known, variance, ranges**2 / 4.0), 1e-12)
+    expected = np.maximum(np.where(known, variance, (reference - least) ** 2 / 4.0), 1e-12)
+    trust = np.where(known, _TRUST / together, 1.0)
     return Stakes(
-        levels=(at_risk / (1.0 - at_risk)) / ranges[:, None],
-        goal=-np.log(shares),
-        least=least,
+        least=least - GRID,
+        level=alpha if level is None else level,
+        shares=shares,
+        goals=np.maximum(-np.log(shares), 1e-6),
         reference=reference,
-        prior=np.column_stack([np.where(known, mean, 0.0), expected, np.where(known, _TRUST, 1.0)]),
-        planned=max(float(planned), 1.0),
+        prior=np.column_stack([np.where(known, mean, 0.0), expected / together, trust]),
+        planned=walks / together,
+        discount=discount,
+        together=together,
+        hurry=int(hurry),
     )
 
 
-def settleable(stakes: Stakes, variance: Floats, walks: float) -> Floats:
-    """The value of each row, above its reference, that about half of all proofs with so many walks can settle."""
-    ranges = stakes.reference - stakes.least
-    stake = np.minimum(np.sqrt(2.0 * stakes.goal / (walks * np.maximum(variance, 1e-12))), _LARGEST_STAKE / ranges)
-    return stakes.goal / (walks * stake) + stake * variance / 2.0
+def shares_of(alpha: float, rows: int) -> Floats:
+    """The probability [rows] that the bound of each row may have of being wrong, `alpha` in all."""
+    shares = np.full(rows, (1.0 - _REWARD_SHARE) * alpha / max(rows - 1, 1))
+    shares[0] = _REWARD_SHARE * alpha if rows > 1 else alpha
+    return shares
+
+
+def settleable(level: float, ranges: Floats, variance: Floats, walks: float) -> Floats:
+    """The margin of each row that about half of all proofs with so many walks settle, for a least value -`ranges`."""
+    goal = -math.log(level)
+    by_noise = -ndtri(level) * np.sqrt(variance / walks) + goal * ranges / (3.0 * walks)
+    return np.maximum(by_noise, goal * ranges / (_LARGEST_STAKE * walks))
 
 
 class Fortune(NamedTuple):
     """Everything that the bets so far have come to; changed in place."""
 
-    gains: Floats  # [K + 1], sum_i log(1 + b_i (X_i - least))
-    placed: Ints  # [K + 1, L], how often each level was bet
-    at_zero: Floats  # [K + 1], log K_n(0)
-    bound: Floats  # [K + 1], the largest claim rejected so far
-    moments: Floats  # [K + 1, 2], mean and sum of squared deviations of the walks
-    settled: Ints  # [K + 1], 1 once the claim "J <= c" is rejected for every c < 0, and for 0
-    counts: Ints  # [2], walks; walks at the next look
+    capital: Floats  # [K + 1], W against "J <= 0"; of row 0, which nothing is claimed of, 1
+    settled: Ints  # [K + 1], 1 once it has reached 1 / level, or where there is nothing to prove
+    moments: Floats  # [K + 1, 2], mean and sum of squared deviations of the bets
+    group: Floats  # [K + 1], the sum of the walks for the next bet
+    counts: Ints  # [5]: bets, walks for the next bet, samples by the last bet, looks, 1 if given up
+    deadline: Ints  # [1], in samples
 
 
-def new_fortune(stakes: Stakes, low: Floats) -> Fortune:
+class Book(NamedTuple):
+    """The bets one by one: all that it takes to go through them again."""
+
+    bets: Floats  # [room, K + 1]
+    drawn: Ints  # [room], samples by the end of each
+    deadlines: Ints  # [room], for which it was staked
+
+    def kept(self) -> Book:
+        """The lists only grow, and are shared."""
+        return self
+
+
+class Played(NamedTuple):
+    """Bets that are over, with all that anyone needs to go through them again."""
+
+    stakes: Stakes
+    book: Book
+    low: Floats  # [K + 1], what values are at least by the ranges alone
+    capital: Floats  # [K + 1], what they came to
+
+    @property
+    def left(self) -> float:
+        """Of the bankroll that was staked: the least capital, at most 1."""
+        return min(1.0, float(self.capital.min()))
+
+
+class BlockRules(NamedTuple):
+    """What is fixed before bets on blocks of walks of two policies, and the bounds of either (`proofs.blocks`)."""
+
+    order: Floats  # [M], shares of the safe policy, in the order of their tests
+    aim: int  # samples by which the first share should be settled, or the proof ends
+    budget: int  # samples that it may draw once that is so
+    bounds: Floats  # [2, K + 1], scaled lower bounds, all at once
+    capitals: Floats  # [m, K], what the bets for the first m shares came to: those up to the one that was taken
+
+
+def new_fortune(stakes: Stakes, low: Floats, deadline: int) -> Fortune:
     """Before the first bet, when no more is known of J than that it is at least `low` [K + 1]."""
-    rows, levels = stakes.levels.shape
+    rows = len(low)
+    settled = (low >= 0.0).astype(np.int64)
+    settled[0] = 1
     return Fortune(
-        gains=np.zeros(rows),
-        placed=np.zeros((rows, levels), dtype=np.int64),
-        at_zero=np.zeros(rows),
-        bound=low.copy(),
+        capital=np.ones(rows),
+        settled=settled,
         moments=np.zeros((rows, 2)),
-        settled=(low >= 0.0).astype(np.int64),
-        counts=np.zeros(2, dtype=np.int64),
+        group=np.zeros(rows),
+        counts=np.zeros(5, dtype=np.int64),
+        deadline=np.array([deadline]),
     )
 
 
-@compiled
-def choose_level(stakes: Stakes, fortune: Fortune, k: int) -> int:
-    """The level of the next bet of row `k`, from the walks so far.
+def new_book(stakes: Stakes) -> Book:
+    """With twice the room that is expected to be used; a proof that fills it ends there."""
+    room = 2 * math.ceil(stakes.planned) + 100
+    return Book(np.empty((room, len(stakes.least))), np.empty(room, np.int64), np.empty(room, np.int64))
 
-    With variance s2 the logarithm of the capital grows by about l (J - c) - l^2 s2 / 2 per walk. Of the margins only
-    c = 0 matters. The stake that gets there fastest is l = J / s2, with J taken a standard error below its estimate;
-    l = sqrt(2 goal / (planned s2)) gets there within the budget for the smallest J. The larger of the two is taken.
-    The reward has no such claim and may be stopped at any time: l = sqrt(2 goal / (s2 n log(n + 1))).
-    """
-    walks = fortune.counts[0]
+
+@compiled
+def boldness(p: float) -> float:
+    """About phi(Phi^-1(p)) / p, of a capital that is p of its goal; 0 at the goal."""
+    mantissa, exponent = math.frexp(p)
+    if exponent > 0:
+        return 0.0
+    q = 2.0 * (1.0 - mantissa) - exponent
+    return q * math.sqrt(1.386 / (q + 1.4))
+
+
+@compiled
+def variance_so_far(stakes: Stakes, k: int, squares: float, bets: int) -> float:
+    """Of a bet: what was expected, and what was seen."""
     trust = stakes.prior[k, 2]
-    seen = trust + walks
-    variance = (trust * stakes.prior[k, 1] + fortune.moments[k, 1]) / seen
-    if k == 0:
-        stake = math.sqrt(2.0 * stakes.goal[k] / (variance * (walks + 1.0) * math.log(walks + 2.0)))
-    else:
-        stake = math.sqrt(2.0 * stakes.goal[k] / (variance * stakes.planned))
-        mean = (trust * stakes.prior[k, 0] + walks * fortune.moments[k, 0]) / seen
+    return (trust * stakes.prior[k, 1] + squares) / (trust + bets)
+
+
+@compiled
+def stake_for(stakes: Stakes, k: int, capital: float, mean: float, squares: float, bets: int, left: float) -> float:
+    """The stake of the next bet of margin `k` against "J <= 0", with `left` samples until the deadline."""
+    variance = variance_so_far(stakes, k, squares, bets)
+    bold = boldness(capital * stakes.level / _OVERSHOOT)
+    tau = max(left * (1.0 - stakes.discount) / stakes.together, 1.0)
+    stake = bold / math.sqrt(tau * variance)
+    if stakes.hurry == 1:
+        trust = stakes.prior[k, 2]
+        seen = trust + bets
         if seen >= 10.0:
-            stake = max(stake, (mean - math.sqrt(variance / seen)) / variance)
-    at_risk = stake * (stakes.reference[k] - stakes.least[k])
-    if at_risk >= _LARGEST_STAKE:
-        return 0
-    below = math.log(_LARGEST_STAKE / at_risk) / math.log(_LEVEL_RATIO)
-    return min(1 + int(below), stakes.levels.shape[1] - 1)
+            lower = (trust * stakes.prior[k, 0] + bets * mean) / seen - math.sqrt(variance / seen)
+            stake = max(stake, lower / variance * (bold / (bold + 0.8)))
+    return min(stake, _LARGEST_STAKE / -stakes.least[k])
 
 
 @compiled
-def place_bet(stakes: Stakes, fortune: Fortune, k: int, x: float) -> None:
-    """Bet on row `k`, whose walk came to `x`. The level is chosen before `x` is looked at."""
-    level = choose_level(stakes, fortune, k)
-    stake = stakes.levels[k, level]
-    gain = math.log1p(stake * (x - stakes.least[k]))
-    fortune.gains[k] += gain
-    fortune.placed[k, level] += 1
-    fortune.at_zero[k] += gain - math.log1p(stake * (0.0 - stakes.least[k]))
-    if fortune.at_zero[k] >= stakes.goal[k] + _GOAL_SLACK and fortune.settled[k] == 0:
-        fortune.settled[k] = 1
-        fortune.bound[k] = max(fortune.bound[k], 0.0)
-    change = x - fortune.moments[k, 0]
-    fortune.moments[k, 0] += change / (fortune.counts[0] + 1.0)
-    fortune.moments[k, 1] += change * (x - fortune.moments[k, 0])
+def bet_on(stakes: Stakes, fortune: Fortune, book: Book, totals: Floats, drawn: int) -> bool:
+    """Take one walk [K + 1] that ended with sample `drawn`, and bet once there are enough; whether all is settled."""
+    rows, counts = totals.shape[0], fortune.counts
+    for k in range(rows):
+        fortune.group[k] += totals[k]
+    counts[1] += 1
+    if counts[1] < stakes.together:
+        return False
+    for k in range(rows):
+        book.bets[counts[0], k] = np.floor(fortune.group[k] / stakes.together / GRID) * GRID
+        fortune.group[k] = 0.0
+    book.drawn[counts[0]] = drawn
+    book.deadlines[counts[0]] = fortune.deadline[0]
+    counts[1] = 0
+    return place_bets(stakes, fortune, book)
 
 
 @compiled
-def log_capital(stakes: Stakes, fortune: Fortune, k: int, claim: float) -> float:
-    """log K_n(claim) of row `k`, for claim >= least."""
-    total = fortune.gains[k]
-    for level in range(stakes.levels.shape[1]):
-        if fortune.placed[k, level] > 0:
-            total -= fortune.placed[k, level] * math.log1p(stakes.levels[k, level] * (claim - stakes.least[k]))
-    return total
-
-
-@compiled
-def look(stakes: Stakes, fortune: Fortune) -> None:
-    """Raise the bound of every row to the largest claim that the capital of now rejects. By bisection from below."""
-    for k in range(stakes.goal.shape[0]):
-        rejected, open_claim = fortune.bound[k], 1.0
-        if log_capital(stakes, fortune, k, rejected) < stakes.goal[k] + _GOAL_SLACK:
-            continue
-        for _ in range(50):
-            middle = 0.5 * (rejected + open_claim)
-            if log_capital(stakes, fortune, k, middle) >= stakes.goal[k] + _GOAL_SLACK:
-                rejected = middle
-            else:
-                open_claim = middle
-        fortune.bound[k] = rejected
-
-
-@compiled
-def bet_on(stakes: Stakes, fortune: Fortune, totals: Floats) -> bool:
-    """Bet on one walk in every row; whether every margin is settled."""
-    rows = totals.shape[0]
+def place_bets(stakes: Stakes, fortune: Fortune, book: Book) -> bool:
+    """Bet on the next entry of the book in every row; whether all is settled. Stakes are chosen before it is read."""
+    rows, counts = stakes.least.shape[0], fortune.counts
+    bets = counts[0]
+    left = float(book.deadlines[bets] - counts[2])
     all_settled = rows > 1
     for k in range(rows):
-        place_bet(stakes, fortune, k, totals[k])
-        if k > 0 and fortune.settled[k] == 0:
+        x = book.bets[bets, k]
+        if fortune.settled[k] == 0 and fortune.capital[k] < _RUINED:
             all_settled = False
-    fortune.counts[0] += 1
-    if fortune.counts[0] >= fortune.counts[1] or all_settled:
-        look(stakes, fortune)
-        fortune.counts[1] = fortune.counts[0] + fortune.counts[0] // 8 + 1
+        elif fortune.settled[k] == 0:
+            mean, squares = fortune.moments[k, 0], fortune.moments[k, 1]
+            stake = stake_for(stakes, k, fortune.capital[k], mean, squares, bets, left)
+            fortune.capital[k] *= 1.0 + stake * x
+            if fortune.capital[k] * stakes.level >= 1.0 + _ROUNDING:
+                fortune.settled[k] = 1
+            else:
+                all_settled = False
+        change = x - fortune.moments[k, 0]
+        fortune.moments[k, 0] += change / (bets + 1.0)
+        fortune.moments[k, 1] += change * (x - fortune.moments[k, 0])
+    counts[0], counts[2] = bets + 1, book.drawn[bets]
     return all_settled
+
+
+@compiled
+def normal_quantile(p: float) -> float:
+    """Phi^-1, by bisection: for decisions that are made ten times in a proof."""
+    below, above = -40.0, 8.0
+    for _ in range(50):
+        middle = 0.5 * (below + above)
+        if 0.5 * math.erfc(-middle / math.sqrt(2.0)) < p:
+            below = middle
+        else:
+            above = middle
+    return 0.5 * (below + above)
+
+
+@compiled
+def prospects(stakes: Stakes, fortune: Fortune, left: float) -> float:
+    """The probability that `left` samples more settle every row, as the bets so far have it; that of the worst row.
+
+    Phi of the z-score at which the capital is expected to end, over its standard deviation: of the walks to come, and
+    of the mean of those seen. Or, if it is less, the same for the largest stake throughout: where the range rules.
+    """
+    least = 1.0
+    bets = max(fortune.counts[0], 1)
+    tau = left * (1.0 - stakes.discount) / stakes.together
+    for k in range(1, fortune.capital.shape[0]):
+        if fortune.settled[k] == 0:
+            p = min(fortune.capital[k] * stakes.level / _OVERSHOOT, 1.0)
+            variance = variance_so_far(stakes, k, fortune.moments[k, 1], fortune.counts[0])
+            most = _LARGEST_STAKE / -stakes.least[k]
+            drift, noise = fortune.moments[k, 0] * math.sqrt(tau / variance), math.sqrt(2.0 * (1.0 + tau / bets))
+            by_range = math.log(max(p, 1e-300)) / (most * math.sqrt(tau * variance))
+            expected = min(normal_quantile(p), by_range) + drift
+            least = min(least, 0.5 * math.erfc(-expected / noise))
+    return least
+
+
+@compiled
+def look(stakes: Stakes, fortune: Fortune, aim: int, budget: int) -> None:
+    """Between two bets: give up where there is no hope, ten times until `aim`; there, end, or go on to `budget`."""
+    counts, drawn = fortune.counts, fortune.counts[2]
+    if drawn >= fortune.deadline[0] and drawn < budget:
+        if prospects(stakes, fortune, float(budget - drawn)) >= _GO_ON:
+            fortune.deadline[0] = budget
+        else:
+            counts[4] = 1
+    elif drawn * _LOOKS >= aim * (counts[3] + 1):
+        counts[3] = drawn * _LOOKS // aim
+        if prospects(stakes, fortune, float(budget - drawn)) < _GIVE_UP:
+            counts[4] = 1
+
+
+@compiled
+def stakes_of_bounds(stakes: Stakes, book: Book, bets: int, k: int, chosen: Floats) -> None:
+    """The stakes [bets] of the bound of row `k`, each from the bets before it, into `chosen`."""
+    mean, squares = 0.0, 0.0
+    most = _LARGEST_STAKE / (stakes.reference[k] - stakes.least[k])
+    for i in range(bets):
+        walks = stakes.planned
+        if k == 0:
+            walks = (i + 1.0) * 0.7 * math.frexp(i + 2.0)[1]
+        chosen[i] = min(math.sqrt(2.0 * stakes.goals[k] / (variance_so_far(stakes, k, squares, i) * walks)), most)
+        x = book.bets[i, k]
+        change = x - mean
+        mean += change / (i + 1.0)
+        squares += change * (x - mean)
+
+
+@compiled
+def rejected(stakes: Stakes, book: Book, k: int, chosen: Floats, claim: float) -> bool:
+    """Whether the bets against "J <= claim" of row `k` ever reach their goal."""
+    capital, goal, room = 1.0, (1.0 + _ROUNDING) / stakes.shares[k], claim - stakes.least[k]
+    for i in range(chosen.shape[0]):
+        if chosen[i] * room > 1.0:
+            return False
+        capital *= 1.0 + chosen[i] * (book.bets[i, k] - claim)
+        if capital >= goal:
+            return True
+        if capital < _RUINED:
+            break
+    return False
+
+
+@compiled
+def raise_bounds(stakes: Stakes, book: Book, bets: int, bounds: Floats) -> None:
+    """Raise `bounds` [K + 1] to the largest claims that the bets reject. By bisection from below."""
+    chosen = np.empty(bets)
+    for k in range(bounds.shape[0]):
+        stakes_of_bounds(stakes, book, bets, k, chosen)
+        if not rejected(stakes, book, k, chosen, bounds[k]):
+            continue
+        below, above = bounds[k], 1.0
+        for _ in range(40):
+            middle = 0.5 * (below + above)
+            if rejected(stakes, book, k, chosen, middle):
+                below = middle
+            else:
+                above = middle
+        bounds[k] = below

@@ -24,8 +24,10 @@ import numpy as np
 from inbounds.arrays import Floats
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
+from inbounds.proofs.betting import BlockRules, Played
 from inbounds.tables import text_table
 
+FOR_ALL_MARGINS, FOR_ALL_BOUNDS = "betting for all margins", "betting for all bounds"
 KINDS = ("exact", "rounding-bounded", "confidence", "estimate")
 
 
@@ -57,16 +59,83 @@ class Proof:
     value_function: Floats | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class MixtureProof:
+    """The vectors that prove a certificate of a mixture: those of each of its policies, and what they weigh.
+
+    Attributes
+    ----------
+    weights : array [J]
+        The probability of each policy, divided by their exact sum.
+    members : tuple of J Proof
+        Of the values of each policy; what they claim, added up with the weights, is what the mixture is worth.
+    prices : array [K], optional
+    value_function : array [M], optional
+        Together they prove that no policy in bounds has more reward than `Certificate.reward_upper`.
+    """
+
+    weights: Floats
+    members: tuple[Proof, ...]
+    prices: Floats | None = None
+    value_function: Floats | None = None
+
+    @property
+    def criterion(self) -> dict[str, Any]:
+        return self.members[0].criterion
+
+
+@dataclass(frozen=True, eq=False)
+class Wagers:
+    """The bets that a certificate from samples rests on: anyone can go through them again.
+
+    Attributes
+    ----------
+    staked : float
+        The share of the bankroll that each attempt may lose: 1 for a single one.
+    discount : float
+    probabilities : array [n], or [J, n]
+        The policy that the last attempt bet on, or the policies of the mixture.
+    reward_range : (float, float)
+        Least reward and span in the user's units; bets are in scaled units, rewards in [0, 1], margins in [-1, 1].
+    margin_scales : array [K]
+        The largest margin of each constraint in the user's units.
+    bounds : array [K + 1]
+        Scaled lower bounds of the reward and the margins.
+    attempts : tuple of Played
+        The stakes and bets of each attempt; the last is that of the certificate. See `inbounds.proofs.betting`. With
+        `blocks`, the bets on either policy.
+    bankroll : float
+        Of the error probability, before the first attempt.
+    weights : array [J], optional
+        Of the policies of a mixture.
+    blocks : BlockRules, optional
+        How the bets on two policies were put together to find their weights. See `inbounds.proofs.blocks`.
+    """
+
+    staked: float
+    discount: float
+    probabilities: Floats
+    reward_range: tuple[float, float]
+    margin_scales: Floats
+    bounds: Floats
+    attempts: tuple[Played, ...]
+    bankroll: float = 1.0
+    weights: Floats | None = None
+    blocks: BlockRules | None = None
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
-    """What is known of the values of one policy, and how; values are as the criterion of the model has them.
+    """What is known of the values of one policy, or of one mixture of policies, and how.
 
+    Values are as the criterion of the model has them.
     ``print(certificate)`` shows it as a table with one line of verdict.
 
     Attributes
     ----------
     in_bounds : bool
-        Every lower bound in `margins_lower` is >= 0: the policy keeps every bound.
+        Every lower bound in `margins_lower` is >= 0: the policy keeps every bound. From samples this is one claim, of
+        all margins together, which holds with probability `confidence`.
     kind : "exact", "rounding-bounded", "confidence" or "estimate"
     constraints : tuple of Constraint, without signals
         Names and bounds.
@@ -79,13 +148,17 @@ class Certificate:
     reward_upper : float
         No policy in bounds has more reward than this; infinite when that was not asked for.
     confidence : float
-        The probability with which all of it holds at once; 1 for proofs.
+        The probability with which the policy is in bounds, if that is stated; and that with which all the bounds of
+        the reward and the margins hold at once, apart from those that are 0 because it is in bounds (`methods` says
+        which). The two hold one by one. 1 for proofs.
     samples : int
         Transitions drawn; 0 for proofs.
-    proof : Proof, optional
+    proof : Proof or MixtureProof, optional
         What a checker needs, when there is a proof.
     model : CMDP or str, optional
         The model that the proof is about; of a certificate from a file, the SHA-256 of the model's .npz file.
+    wagers : Wagers, optional
+        The bets, when it rests on samples.
     paused
         What ``ib.certify(..., resume=)`` goes on from, when samples were broken off, or ran out of time.
     """
@@ -99,8 +172,9 @@ class Certificate:
     reward_upper: float = math.inf
     confidence: float = 1.0
     samples: int = 0
-    proof: Proof | None = None
+    proof: Proof | MixtureProof | None = None
     model: CMDP | str | None = None
+    wagers: Wagers | None = None
     paused: Any = None
 
     @property
@@ -130,6 +204,17 @@ class Certificate:
             return f"an estimate, not a proof, from {self.samples:,} samples"
         return "proved in exact arithmetic" if self.kind == "exact" else "proved, every rounding error bounded"
 
+    @property
+    def claims(self) -> str:
+        """Which of the statements hold at once, and which one by one."""
+        if self.kind != "confidence":
+            return "all at once"
+        if not self.in_bounds:
+            return f"all bounds hold at once, with confidence {self.confidence:g}"
+        zeros = "" if FOR_ALL_MARGINS not in self.methods else f", those {FOR_ALL_MARGINS} apart"
+        each = f"one by one, with confidence {self.confidence:g} each"
+        return f"{each}: it is in bounds; all bounds hold at once{zeros}"
+
     def to_dict(self) -> dict[str, Any]:
         """The table as plain values for JSON, None where nothing is known. The proof's vectors are left out."""
         return {
@@ -142,6 +227,7 @@ class Certificate:
             "reward_lower": finite(self.reward_lower),
             "reward_upper": finite(self.reward_upper),
             "confidence": self.confidence,
+            "claims": self.claims,
             "samples": self.samples,
         }
 
@@ -150,7 +236,8 @@ class Certificate:
         reward = [("(reward)", "", printed(self.reward_lower), ceiling)] if math.isfinite(self.reward_lower) else []
         lowers = map(printed, self.margins_lower)
         table = _text(("margin at least", "how"), self.constraints, lowers, self.methods, below=reward)
-        return f"{table}\n{self.verdict}"
+        claims = f"\n({self.claims})" if self.kind == "confidence" else ""
+        return f"{table}\n{self.verdict}{claims}"
 
     def __repr__(self) -> str:
         return f"Certificate({self.verdict})"

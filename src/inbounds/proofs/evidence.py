@@ -6,7 +6,7 @@ own, whose log may become evidence afterwards.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -67,10 +67,12 @@ def record(log: Log, world: World, pair: int, after: int) -> None:
 
 
 @compiled
-def draw_pairs(log: Log, world: World, rng: np.random.Generator, drawn: int, until: int, per_pair: int) -> int:
-    """Every pair `per_pair` times, one after the other, for the log: samples number `drawn` to `until` - 1."""
+def draw_pairs(log: Log, world: World, rng: np.random.Generator, drawn: int, until: int, ends: Ints) -> int:
+    """Samples number `drawn` to `until` - 1 for the log: first those of pair 0, until number `ends[0]`, and so on."""
+    pair = 0
     while drawn < until:
-        pair = drawn // per_pair
+        while ends[pair] <= drawn:
+            pair += 1
         record(log, world, pair, draw_next(world, pair, rng))
         drawn += 1
     return drawn
@@ -150,23 +152,25 @@ class Evidence:
         for what in ("visits", "sums", "squares", "starts"):
             getattr(self.totals, what)[:] += getattr(seen.totals, what)
 
-    def draw(self, draws: Draws, room: int, number: int, kernel: Any, *more: Any, free: bool = False) -> None:
+    def draw(self, draws: Draws, room: int, number: int, kernel: Any, *more: Any, free: bool = False) -> Counted:
         """Draw and add a series: `number` draws by a kernel that keeps a log with `room` for so many samples."""
 
         def advance(log: Log, world: Any, rng: np.random.Generator, drawn: int, until: int) -> int:
             return int(fitted(kernel, world)(log, world, rng, drawn, until, *more))
 
         log = new_log(self.simulator, room)
-        self.add(draws.series(self.simulator, log, advance, number, free=free, result=lambda log, _: counted(log)))
+        seen = draws.series(self.simulator, log, advance, number, free=free, result=lambda log, _: counted(log))
+        self.add(seen)
+        return cast(Counted, seen)
 
-    def add_starts(self, draws: Draws, number: int) -> None:
+    def add_starts(self, draws: Draws, number: int) -> Counted:
         """Draw and add so many starts, for the initial distribution of the model."""
-        self.draw(draws, 0, number, draw_starts, free=True)
+        return self.draw(draws, 0, number, draw_starts, free=True)
 
-    def try_each(self, draws: Draws, per_pair: int) -> None:
-        """Draw and add `per_pair` samples of every pair."""
-        number = per_pair * self.simulator.pairs.n_pairs
-        self.draw(draws, number, number, draw_pairs, per_pair)
+    def try_pairs(self, draws: Draws, times: Ints) -> Counted:
+        """Draw and add `times` [n] samples of each pair."""
+        ends = np.cumsum(times)
+        return self.draw(draws, int(ends[-1]), int(ends[-1]), draw_pairs, ends)
 
     def model(self) -> CMDP:
         """The empirical model of everything added so far."""

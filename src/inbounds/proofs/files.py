@@ -23,9 +23,13 @@ from inbounds.formats.atomic import naming, replaced, require_regular
 from inbounds.formats.criterion import criterion_in_file
 from inbounds.formats.labels import shown
 from inbounds.problem.constraint import Constraint
-from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, Proof
+from inbounds.proofs.betting import GRID, BlockRules, Book, Played, Stakes, shares_of
+from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, MixtureProof, Proof, Wagers
 
 KIND, VERSION = "inbounds certificate", 3
+
+MEMBERS = {"policy": "policies", "margin_vectors": "margin_vectors", "reward_vector": "reward_vectors"}
+"""The entries of a policy, and what those of all policies of a mixture are called."""
 
 _AFTER_SEAL = '"\n}\n'
 
@@ -59,7 +63,7 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
     else:
         proof = certificate.proof
         content = {
-            "statement": "policy",
+            "statement": "mixture" if _is_of_a_mixture(certificate) else "policy",
             "arithmetic": certificate.kind,
             "confidence": certificate.confidence,
             "samples": certificate.samples,
@@ -68,12 +72,12 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
             "reward_lower": _hex(certificate.reward_lower),
             "reward_upper": _hex(certificate.reward_upper),
             "criterion": proof and _written_criterion(proof.criterion),
-            "policy": proof and _hexes(proof.probabilities),
-            "margin_vectors": proof and [_hexes(vector) for vector in proof.margin_vectors],
-            "reward_vector": proof and _hexes(proof.reward_vector),
+            **_written_policies(certificate),
             "prices": proof and _hexes(proof.prices),
             "value_function": proof and _hexes(proof.value_function),
         }
+        if certificate.wagers is not None:
+            content["bets"] = _written_bets(certificate.wagers)
     constraints = [
         {"name": c.name, "bound": float(c.bound).hex(), "sense": 1 if c.at_least is not None else -1}
         for c in certificate.constraints
@@ -86,6 +90,37 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
     document = {"kind": KIND, "version": VERSION, "model": model, "constraints": constraints} | content
     with naming(path, "written"), replaced(Path(path)) as stream:
         stream.write(sealed(document))
+
+
+def _is_of_a_mixture(certificate: Certificate) -> bool:
+    of_samples = certificate.wagers is not None and certificate.wagers.weights is not None
+    return of_samples or isinstance(certificate.proof, MixtureProof)
+
+
+def _written_policies(certificate: Certificate) -> dict[str, Any]:
+    """The policy, or the policies and their weights, with the vectors of their values; nothing without a proof."""
+    proof = certificate.proof
+    if isinstance(proof, MixtureProof):
+        return _written_members(proof)
+    if _is_of_a_mixture(certificate):
+        return dict.fromkeys(["weights", *MEMBERS.values()])
+    return _written_member(proof)
+
+
+def _written_member(proof: Proof | None) -> dict[str, Any]:
+    """A policy, and the vectors of its values."""
+    return {
+        "policy": proof and _hexes(proof.probabilities),
+        "margin_vectors": proof and [_hexes(vector) for vector in proof.margin_vectors],
+        "reward_vector": proof and _hexes(proof.reward_vector),
+    }
+
+
+def _written_members(proof: MixtureProof) -> dict[str, Any]:
+    """The same of every policy of a mixture, each under the plural of its name."""
+    members = [_written_member(member) for member in proof.members]
+    listed = {plural: [member[name] for member in members] for name, plural in MEMBERS.items()}
+    return {"weights": _hexes(proof.weights), **listed}
 
 
 def sealed(document: dict[str, Any]) -> bytes:
@@ -161,12 +196,17 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
             criterion=_criterion(document["criterion"]),
             **common,
         )
-    if document["statement"] != "policy":
-        raise ValueError("the statement is neither 'policy' nor 'infeasible'")
+    if document["statement"] not in ("policy", "mixture"):
+        raise ValueError("the statement is none of 'policy', 'mixture' and 'infeasible'")
     margins = _vector(document["margins_lower"], n_constraints)
     methods = tuple(_text(method) for method in document["methods"])
     if len(methods) != n_constraints:
         raise ValueError(f"methods must have {n_constraints} entries")
+    proof: Proof | MixtureProof | None = None
+    if document["statement"] == "mixture" and document["policies"] is not None:
+        proof = _mixture_proof(document, n_constraints)
+    elif document["statement"] == "policy" and document["policy"] is not None:
+        proof = _proof(document, n_constraints)
     return Certificate(
         in_bounds=bool(np.all(margins >= 0.0)),
         margins_lower=margins,
@@ -175,9 +215,23 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
         reward_upper=_number(document["reward_upper"], math.inf),
         confidence=float(document["confidence"]),
         samples=int(document["samples"]),
-        proof=_proof(document, n_constraints) if document["policy"] is not None else None,
+        proof=proof,
+        wagers=_wagers(document["bets"], document["confidence"], n_constraints) if "bets" in document else None,
         **common,
     )
+
+
+def _mixture_proof(document: Any, n_constraints: int) -> MixtureProof:
+    weights = _vector(document["weights"])
+    listed = [document[plural] for plural in MEMBERS.values()]
+    if len(weights) == 0 or any(len(entries) != len(weights) for entries in listed):
+        raise ValueError("a mixture must have a policy, and vectors, for each of its weights")
+    unpriced = {"criterion": document["criterion"], "prices": None}
+    members = [
+        _proof(unpriced | dict(zip(MEMBERS, entries, strict=True)), n_constraints)
+        for entries in zip(*listed, strict=True)
+    ]
+    return MixtureProof(weights, tuple(members), *_priced(document, n_constraints, len(members[0].reward_vector)))
 
 
 def _proof(document: Any, n_constraints: int) -> Proof:
@@ -186,15 +240,115 @@ def _proof(document: Any, n_constraints: int) -> Proof:
     rows = [_vector(row, length) for row in document["margin_vectors"]]
     if len(rows) != n_constraints:
         raise ValueError(f"margin_vectors must have {n_constraints} entries")
-    priced = document["prices"] is not None
     return Proof(
-        criterion=_criterion(document["criterion"]),
-        probabilities=_vector(document["policy"]),
-        margin_vectors=freeze(np.array(rows).reshape(n_constraints, length)),
-        reward_vector=reward_vector,
-        prices=_vector(document["prices"], n_constraints) if priced else None,
-        value_function=_vector(document["value_function"], length) if priced else None,
+        _criterion(document["criterion"]),
+        _vector(document["policy"]),
+        freeze(np.array(rows).reshape(n_constraints, length)),
+        reward_vector,
+        *_priced(document, n_constraints, length),
     )
+
+
+def _priced(document: Any, n_constraints: int, length: int) -> tuple[Floats | None, Floats | None]:
+    """The prices and the value function, where a bound on the optimum is claimed."""
+    if document["prices"] is None:
+        return None, None
+    return _vector(document["prices"], n_constraints), _vector(document["value_function"], length)
+
+
+def _written_bets(wagers: Wagers) -> dict[str, Any]:
+    """What the checkers go through again; bets are whole numbers of 2^-30, the samples of each are counted."""
+    attempts = []
+    for stakes, book, low, capital in wagers.attempts:
+        changed = np.flatnonzero(np.diff(book.deadlines, prepend=-1))
+        attempts.append(
+            {
+                "hurry": int(stakes.hurry),
+                "together": int(stakes.together),
+                "planned": _hex(stakes.planned),
+                "least": _hexes(stakes.least),
+                "low": _hexes(low),
+                "capitals": _hexes(capital[1:]),
+                "reference": _hexes(stakes.reference),
+                "goals": _hexes(stakes.goals),
+                "expected": [_hexes(row) for row in stakes.prior],
+                "deadlines": [[int(first), int(book.deadlines[first])] for first in changed],
+                "drawn": np.diff(book.drawn, prepend=0).tolist(),
+                "bets": [[int(x) for x in row / GRID] for row in book.bets.T],
+            }
+        )
+    blocks = wagers.blocks and {
+        "order": _hexes(wagers.blocks.order),
+        "aim": int(wagers.blocks.aim),
+        "budget": int(wagers.blocks.budget),
+        "bounds": [_hexes(row) for row in wagers.blocks.bounds],
+        "capitals": [_hexes(row) for row in wagers.blocks.capitals],
+    }
+    mixed = {
+        "weights": _hexes(wagers.weights),
+        "policies": [_hexes(row) for row in np.atleast_2d(wagers.probabilities)],
+        "blocks": blocks,
+    }
+    return {
+        "staked": _hex(wagers.staked),
+        "bankroll": _hex(wagers.bankroll),
+        "discount": _hex(wagers.discount),
+        **({"policy": _hexes(wagers.probabilities)} if wagers.weights is None else mixed),
+        "reward_range": [_hex(x) for x in wagers.reward_range],
+        "margin_scales": _hexes(wagers.margin_scales),
+        "bounds": _hexes(wagers.bounds),
+        "attempts": attempts,
+    }
+
+
+def _wagers(written: Any, confidence: float, n_constraints: int) -> Wagers:
+    rows, bankroll, attempts = 1 + n_constraints, float.fromhex(written["bankroll"]), []
+    of_bounds = (0.5 if written.get("blocks") else 1.0) * (1.0 - confidence)
+    staked, discount = float.fromhex(written["staked"]), float.fromhex(written["discount"])
+    for attempt in written["attempts"]:
+        drawn = np.cumsum(attempt["drawn"], dtype=np.int64)
+        deadlines = np.zeros(len(drawn), dtype=np.int64)
+        for first, deadline in attempt["deadlines"]:
+            deadlines[first:] = deadline
+        bets = np.array(attempt["bets"], dtype=np.float64).reshape(rows, len(drawn)).T * GRID
+        stakes = Stakes(
+            least=_vector(attempt["least"], rows),
+            level=staked * bankroll * (1.0 - confidence),
+            shares=freeze(shares_of(of_bounds, rows)),
+            goals=_vector(attempt["goals"], rows),
+            reference=_vector(attempt["reference"], rows),
+            prior=freeze(np.array([_vector(row, 3) for row in attempt["expected"]]).reshape(rows, 3)),
+            planned=float.fromhex(attempt["planned"]),
+            discount=discount,
+            together=int(attempt["together"]),
+            hurry=int(attempt["hurry"]),
+        )
+        book = Book(freeze(np.ascontiguousarray(bets)), freeze(drawn), freeze(deadlines))
+        capital = np.concatenate([[1.0], _vector(attempt["capitals"], n_constraints)])
+        attempts.append(Played(stakes, book, _vector(attempt["low"], rows), freeze(capital)))
+        if not written.get("blocks"):
+            bankroll *= (1.0 - staked) + staked * attempts[-1].left
+    mixed = "weights" in written
+    return Wagers(
+        bankroll=float.fromhex(written["bankroll"]),
+        weights=_vector(written["weights"], len(written["policies"])) if mixed else None,
+        blocks=_block_rules(written["blocks"], rows) if mixed and written["blocks"] is not None else None,
+        staked=staked,
+        discount=discount,
+        probabilities=freeze(np.array([_vector(row) for row in written["policies"]]))
+        if mixed
+        else _vector(written["policy"]),
+        reward_range=(float.fromhex(written["reward_range"][0]), float.fromhex(written["reward_range"][1])),
+        margin_scales=_vector(written["margin_scales"], n_constraints),
+        bounds=_vector(written["bounds"], rows),
+        attempts=tuple(attempts),
+    )
+
+
+def _block_rules(written: Any, rows: int) -> BlockRules:
+    bounds = freeze(np.array([_vector(row, rows) for row in written["bounds"]]).reshape(2, rows))
+    capitals = freeze(np.array([_vector(row, rows - 1) for row in written["capitals"]]).reshape(-1, rows - 1))
+    return BlockRules(_vector(written["order"]), int(written["aim"]), int(written["budget"]), bounds, capitals)
 
 
 def _written_criterion(criterion: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,9 @@ With w the value function of m, up to a constant, the residual is the same every
 error in w only loosens the bound. Where the policy never comes w is free: what is paid there is left out, and w lowered
 until the residual there is larger than elsewhere, so that no rounding of large costs there can count.
 
+A mixture of policies has the weighted mean of their values, so the weighted mean of their bounds (lower) is one of its
+values; "the weights" are divided by their exact sum. That mean is taken in rationals and rounded once, downwards.
+
 C2. For ANY prices u >= 0 and vector V, with the largest value over all pairs of a layer of
 
     excess(h, s, a) = (reward + sum_k u_k margin_k - E V)(h, s, a),
@@ -76,7 +79,7 @@ from inbounds.criteria.contract import DENSE_STATES, Followed
 from inbounds.criteria.evaluation import values_of
 from inbounds.errors import Infeasible, InvalidInput
 from inbounds.exact.feasibility import spare_occupancy
-from inbounds.exact.mixture import Mixture, flat_margins
+from inbounds.exact.optimum import Optimum, flat_margins
 from inbounds.exact.reachable import well_scaled
 from inbounds.exact.solution import Solution, policy_of, ranges_of, taken_by
 from inbounds.inputs import float_array
@@ -86,8 +89,9 @@ from inbounds.numerics.compiled import compiled, interpreted
 from inbounds.numerics.rows import Chain, Rows
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
-from inbounds.problem.policy import Policy, for_problem
-from inbounds.proofs.certificate import Certificate, InfeasibilityCertificate, Proof
+from inbounds.problem.mixture import Mixture, members_of
+from inbounds.problem.policy import Policy
+from inbounds.proofs.certificate import Certificate, InfeasibilityCertificate, MixtureProof, Proof
 
 UNDERFLOW = 1e-300
 """Far more than one operation can lose to underflow."""
@@ -121,7 +125,7 @@ ProofProgress = Callable[[int, int], None]
 
 
 def certify_known(
-    policy: Policy,
+    policy: Policy | Mixture,
     cmdp: CMDP,
     *,
     exact: bool = False,
@@ -129,7 +133,7 @@ def certify_known(
     value_function: Any = None,
     progress: ProofProgress | None = None,
 ) -> Certificate:
-    """Prove what a policy is worth on a known model; values as the criterion has them.
+    """Prove what a policy, or a mixture of policies, is worth on a known model; values as the criterion has them.
 
     The certificate gives lower bounds on the policy's margins and reward, with the vectors that prove them; with
     prices and a value function at hand (those of a `Solution`), also a bound on what any policy in bounds can have.
@@ -137,7 +141,7 @@ def certify_known(
 
     Parameters
     ----------
-    policy : Policy
+    policy : Policy or Mixture
     cmdp : CMDP
     exact : bool
         Do the arithmetic in rationals (kind "exact", about a second for a thousand states) instead of in floating point
@@ -157,19 +161,32 @@ def certify_known(
     """
     if (prices is None) != (value_function is None):
         raise InvalidInput("a bound on the optimum needs both prices and value_function; give both, or neither")
-    criterion = criterion_of(cmdp)
-    taken = for_problem(cmdp, policy).probabilities.ravel()
-    count = _Count(progress, 2 * (1 + cmdp.n_constraints) + (prices is not None))
+    criterion, (weights, policies) = criterion_of(cmdp), members_of(cmdp, policy)
+    rules = [member.probabilities.ravel() for member in policies]
+    count = _Count(progress, 2 * len(rules) * (1 + cmdp.n_constraints) + (prices is not None))
     with np.errstate(all="ignore"):
-        vectors = _vectors(cmdp, criterion.follow(taken), None, count)
-    upper, proof = math.inf, Proof(cmdp.criterion, taken, vectors[1:], vectors[0])
+        vectors = [_vectors(cmdp, criterion.follow(taken), None, count) for taken in rules]
+    members = tuple(Proof(cmdp.criterion, taken, own[1:], own[0]) for taken, own in zip(rules, vectors, strict=True))
+    proof: Proof | MixtureProof = MixtureProof(weights, members) if isinstance(policy, Mixture) else members[0]
+    upper, judge = math.inf, _exact_means if exact else _bounded_lowers
     if prices is not None:
         priced, values = _checked(cmdp, prices, value_function)
         proof = replace(proof, prices=priced, value_function=values)
         upper = (_exact_upper if exact else _bounded_upper)(cmdp, priced, values, 1.0)
         count.add()
-    lowers = (_exact_lowers if exact else _bounded_lowers)(cmdp, taken, vectors, count)
+    lowers = _mixed(weights, [judge(cmdp, taken, own, count) for taken, own in zip(rules, vectors, strict=True)])
     return _certificate(cmdp, lowers, upper, proof, "exact" if exact else "rounding-bounded")
+
+
+def _mixed(weights: Floats, lowers: Sequence[Sequence[float | Fraction]]) -> list[float]:
+    """The weighted means of lower bounds [J, 1 + K], rounded once and downwards; of a policy alone, its own."""
+    shares, mixed = [Fraction(weight) for weight in weights.tolist()], []
+    for bounds in zip(*lowers, strict=True):
+        taken = [(share, bound) for share, bound in zip(shares, bounds, strict=True) if share]
+        proved = all(bound > -math.inf for _, bound in taken)
+        mean = sum((share * Fraction(bound) for share, bound in taken if proved), Fraction(0)) / sum(shares)
+        mixed.append(_floor(mean) if proved else -math.inf)
+    return mixed
 
 
 def certify_infeasible(error: Infeasible, cmdp: CMDP, *, exact: bool = False) -> InfeasibilityCertificate:
@@ -199,7 +216,7 @@ def certify_infeasible(error: Infeasible, cmdp: CMDP, *, exact: bool = False) ->
     )
 
 
-def certified(cmdp: CMDP, found: Mixture, *, method: str, progress: ProofProgress | None = None) -> Solution:
+def certified(cmdp: CMDP, found: Optimum, *, method: str, progress: ProofProgress | None = None) -> Solution:
     """The solution of a problem whose best mixture is `found`, its policy proved to be in bounds, with the proof.
 
     At an optimum the margins of the constraints that bind are zero up to rounding, and half the time just below. So the
@@ -281,7 +298,7 @@ class _Staying:
 
     moved, vectors = False, None
 
-    def __init__(self, cmdp: CMDP, found: Mixture) -> None:
+    def __init__(self, cmdp: CMDP, found: Optimum) -> None:
         self._cmdp, self._found = cmdp, found
 
     def followed(self) -> Followed:
@@ -305,7 +322,7 @@ class _Aiming:
         Where the vectors of the proof may begin.
     """
 
-    def __init__(self, cmdp: CMDP, found: Mixture) -> None:
+    def __init__(self, cmdp: CMDP, found: Optimum) -> None:
         self._cmdp, self._corner = cmdp, found.corner
         units = found.corner.units
         self.moved, self._aim = False, np.zeros(cmdp.n_constraints)
@@ -340,7 +357,7 @@ class _Mixing:
 
     vectors: Floats | None = None
 
-    def __init__(self, cmdp: CMDP, found: Mixture) -> None:
+    def __init__(self, cmdp: CMDP, found: Optimum) -> None:
         self._cmdp, self._asked, self._found, self._weight = cmdp, well_scaled(cmdp), found, 0.0
         self._scaled = flat_margins(self._asked) / self._asked.margin_scales[:, None]
         thinnest = float(np.min(np.sum(found.occupancy * self._scaled, axis=1), initial=np.inf))
@@ -419,7 +436,7 @@ class _Count:
         self._total += steps
 
 
-def _certificate(cmdp: CMDP, lowers: list[float], upper: float, proof: Proof, kind: str) -> Certificate:
+def _certificate(cmdp: CMDP, lowers: list[float], upper: float, proof: Proof | MixtureProof, kind: str) -> Certificate:
     margins = freeze(np.array(lowers[1:]))
     return Certificate(
         in_bounds=bool(np.all(margins >= 0.0)),
@@ -657,7 +674,12 @@ def _shifted(cmdp: CMDP, vector: Floats, shifts: list[float]) -> float:
 # --- the same bounds in rationals ---
 
 
-def _exact_lowers(cmdp: CMDP, taken: Floats, vectors: Floats, count: _Count | None = None) -> list[float]:
+def _exact_lowers(cmdp: CMDP, taken: Floats, vectors: Floats) -> list[float]:
+    return [_floor(mean) for mean in _exact_means(cmdp, taken, vectors)]
+
+
+def _exact_means(cmdp: CMDP, taken: Floats, vectors: Floats, count: _Count | None = None) -> list[Fraction]:
+    """(lower) of the reward and of each margin."""
     probabilities = [Fraction(p) for p in taken.tolist()]
     offsets, bounds = cmdp.offsets.tolist(), []
     for gain, vector in zip(_exact_gains(cmdp), vectors, strict=True):
@@ -670,7 +692,7 @@ def _exact_lowers(cmdp: CMDP, taken: Floats, vectors: Floats, count: _Count | No
                 mean = sum((probabilities[entry] * excess[entry] for entry in chosen), Fraction(0))
                 residuals.append(mean / sum(probabilities[entry] for entry in chosen))
             least += min(residuals)
-        bounds.append(_floor(_exact_start(cmdp, vector) + least))
+        bounds.append(_exact_start(cmdp, vector) + least)
         if count is not None:
             count.add()
     return bounds

@@ -12,9 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
@@ -23,19 +25,33 @@ from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
 from inbounds.problem.draws import World, fitted
+from inbounds.problem.mixture import Mixture, members_of
 from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, attach, kept, seconds_or_none
-from inbounds.problem.policy import Policy, for_problem
+from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
-from inbounds.proofs.betting import Fortune, Stakes, bet_on, look, make_stakes, new_fortune
-from inbounds.proofs.certificate import Certificate
+from inbounds.proofs.betting import (
+    GRID,
+    Book,
+    Fortune,
+    Played,
+    Stakes,
+    bet_on,
+    look,
+    make_stakes,
+    new_book,
+    new_fortune,
+    raise_bounds,
+    variance_so_far,
+)
+from inbounds.proofs.certificate import FOR_ALL_BOUNDS, FOR_ALL_MARGINS, Certificate, Wagers
 from inbounds.proofs.evidence import Counted, Evidence, Log, counted, new_log
 from inbounds.proofs.walks import (
-    Design,
     Guess,
-    draw_walk,
+    Walker,
+    draw_mixed_walk,
     guess_from_array,
     guess_from_model,
-    make_design,
+    make_walker,
     walk_for_evidence,
 )
 
@@ -44,7 +60,7 @@ _PILOT_PER_STATE = 100  # walks for each state, after which a better guess would
 
 
 def certify_by_samples(
-    policy: Policy,
+    policy: Policy | Mixture,
     simulator: Simulator,
     *,
     confidence: float = 0.99,
@@ -72,36 +88,49 @@ def certify_by_samples(
     if not isinstance(simulator, Simulator):
         raise InvalidInput(f"simulator must be an ib.Simulator, found {type(simulator).__name__}")
     require_criterion(simulator, "discounted", "certify")
-    policy, simulator = for_problem(simulator, policy), simulator.scaled  # whatever learners see
+    members, simulator = _drawn_members(simulator, policy), simulator.scaled  # whatever learners see
+    judged = members if isinstance(policy, Mixture) else members.policies[0]
     alpha = 1.0 - valid_confidence(confidence)
     budget, seed = whole_number(samples, "samples"), random_seed(seed)
-    guess = None if value is None else _given_guess(value, policy, simulator)
-    fixed = [policy.probabilities, *(() if guess is None else guess)]
+    guesses = None if value is None else [_given_guess(value, member, simulator) for member in members.policies]
+    fixed = [members.weights, *(member.probabilities for member in members.policies), *chain(*guesses or ())]
     asked = Asked(simulator, None, (budget, confidence, b"".join(array.tobytes() for array in fixed)), seed)
     paused = None if resume is None else asked.require_same(resume, Certificate)
     draws = Draws(seed, Pace(seconds_or_none(time_limit), progress), asked, paused)
     try:
-        if guess is None:
+        if guesses is None:
             enough = math.ceil(_PILOT_PER_STATE * simulator.pairs.n_states / (1.0 - simulator.discount))
             evidence = Evidence(simulator)
             evidence.add_starts(draws, max(1000, 10 * simulator.pairs.n_states))
-            walk_for_evidence(policy, evidence, min(int(_PILOT_SHARE * budget), enough), draws)
-            guess = guess_from_model(evidence.model(), policy, evidence.signal_variance)
-        proved = prove(policy, simulator, guess, alpha, budget - draws.passed_samples, draws)
-        return as_certificate(proved, simulator, confidence, draws.samples)
+            for share, member in zip(members.weights, members.policies, strict=True):
+                walk_for_evidence(member, evidence, int(share * min(int(_PILOT_SHARE * budget), enough)), draws)
+            model, noise = evidence.model(), evidence.signal_variance
+            guesses = [guess_from_model(model, member, noise) for member in members.policies]
+        walker = make_walker(simulator, members.weights, members.policies, guesses)
+        proved = prove_walks(walker, simulator, alpha, budget - draws.passed_samples, draws)
+        return as_certificate(proved, simulator, confidence, draws.samples, judged)
     except OutOfTime:
-        return so_far(draws, simulator, confidence)
+        return so_far(draws, simulator, confidence, judged)
     except BaseException as error:
-        attach(error, so_far(draws, simulator, confidence))
+        attach(error, so_far(draws, simulator, confidence, judged))
         raise
 
 
+def _drawn_members(simulator: Simulator, policy: Policy | Mixture) -> Mixture:
+    """As a mixture of those policies that are ever drawn, as those of the simulator."""
+    weights, policies = members_of(simulator, policy)
+    drawn = np.flatnonzero(weights > 0.0)
+    return Mixture(weights[drawn], tuple(policies[member] for member in drawn))
+
+
 class Bets(NamedTuple):
-    """A proof under way: how it bets, what that came to, and the samples drawn; the last two are changed in place."""
+    """A proof under way: how it bets, what that came to, the bets and the samples drawn; all but the first change."""
 
     stakes: Stakes
     fortune: Fortune
+    book: Book
     log: Log
+    low: Floats  # [K + 1], what values are at least by the ranges alone
 
 
 @dataclass(frozen=True)
@@ -113,36 +142,85 @@ class Proved:
     samples: int
     in_bounds: bool
     seen: Counted  # the samples, if a log had room for them
+    variances: Floats  # [K + 1], of a bet, as expected and seen
+    raised: npt.NDArray[np.bool_]  # [K + 1], where the bound is 0 because all margins are proved to be in bounds
+    bets: Played | None = None
 
 
-def prove(
-    policy: Policy, simulator: Simulator, guess: Guess, alpha: float, samples: int, draws: Draws, room: int = 0
+def prove_walks(
+    walker: Walker,
+    simulator: Simulator,
+    alpha: float,
+    samples: int,
+    draws: Draws,
+    room: int = 0,
+    *,
+    level: float | None = None,
+    aim: int | None = None,
 ) -> Proved:
-    """Lower bounds that all hold with probability 1 - `alpha`, given everything that happened before.
+    """Whether what walks is in bounds but for a probability `level`, and lower bounds at once but for `alpha`.
 
-    The first `room` of the samples are noted, for evidence.
+    Given everything that happened before, that is. The first `room` of the samples are noted, for evidence. With an
+    `aim` bets are placed so as to be settled by so many samples; the proof is given up where there is no hope, and
+    goes on to all of `samples` where there is. Without one, `samples` is the aim, and a proof may come sooner.
     """
-    design, discount = make_design(simulator, policy, guess), simulator.discount
-    stakes = make_stakes(design.least, guess.mean, guess.variance(discount), alpha, samples * (1.0 - discount))
-    bets = Bets(stakes, new_fortune(stakes, design.low), new_log(simulator, room))
+    stakes = make_stakes(
+        walker.least, walker.mean, walker.variance, alpha, samples, simulator.discount, level, hurry=aim is None
+    )
+    aim, low = samples if aim is None else aim, walker.designs[0].low
+    fortune = new_fortune(stakes, low, aim)
+    bets = Bets(stakes, fortune, new_book(stakes), new_log(simulator, room), low)
 
     def advance(bets: Bets, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
-        return int(fitted(walk_and_bet, world)(design, *bets, world, rng, drawn, until, samples))
+        return int(fitted(walk_and_bet, world)(walker, *bets[:4], world, rng, drawn, until, aim, samples))
 
-    def settled(bets: Bets) -> bool:
-        return simulator.n_constraints > 0 and bool(np.all(bets.fortune.settled[1:] == 1))
+    def over(bets: Bets) -> bool:
+        settled = simulator.n_constraints > 0 and bool(np.all(bets.fortune.settled == 1))
+        return settled or bool(bets.fortune.counts[4] == 1)
 
-    return cast(Proved, draws.series(simulator, bets, advance, samples, ended=settled, result=what_they_show))
+    return cast(Proved, draws.series(simulator, bets, advance, samples, ended=over, result=what_they_show))
+
+
+def prove(policy: Policy, simulator: Simulator, guess: Guess, *arguments: Any, **options: Any) -> Proved:
+    """The same of one policy, with a guess of its values."""
+    return prove_walks(make_walker(simulator, np.ones(1), [policy], [guess]), simulator, *arguments, **options)
 
 
 def what_they_show(bets: Bets, drawn: int) -> Proved:
     """The bounds that bets have come to, which may be looked at, and the samples counted."""
-    look(bets.stakes, bets.fortune)
-    bounds, means = bets.fortune.bound, bets.fortune.moments[:, 0].copy()
-    return Proved(freeze(bounds), freeze(means), drawn, bool(np.all(bounds[1:] >= 0.0)), counted(bets.log))
+    stakes, fortune, bounds = bets.stakes, bets.fortune, bets.low.copy()
+    number = int(fortune.counts[0])
+    book = Book(*(freeze(array[:number].copy()) for array in bets.book))
+    raise_bounds(stakes, book, number, bounds)
+    in_bounds = bool(np.all(fortune.settled == 1))
+    raised = in_bounds * (bounds < 0.0)
+    raised[0] = False
+    bounds[raised] = 0.0
+    # What is not settled is not stated to be >= 0 by the other bets either: that would be to be in bounds, once more.
+    bounds[fortune.settled == 0] = np.minimum(bounds[fortune.settled == 0], -GRID)
+    return Proved(
+        bounds=freeze(bounds),
+        means=freeze(fortune.moments[:, 0].copy()),
+        samples=drawn,
+        in_bounds=in_bounds,
+        seen=counted(bets.log),
+        variances=freeze(
+            np.array([variance_so_far(stakes, k, fortune.moments[k, 1], number) for k in range(len(bounds))])
+        ),
+        raised=freeze(raised),
+        bets=Played(stakes, book, bets.low, freeze(fortune.capital.copy())),
+    )
 
 
-def so_far(draws: Draws, simulator: Simulator, confidence: float) -> Certificate:
+def so_far(
+    draws: Draws,
+    simulator: Simulator,
+    confidence: float,
+    policy: Policy | Mixture,
+    earlier: Wagers | None = None,
+    staked: float = 1.0,
+    bankroll: float = 1.0,
+) -> Certificate:
     """What is proved when a proof is broken off: the bounds of its bets, before any bet those of the ranges."""
     begun = draws.paused.begun
     if begun is not None and isinstance(begun.state, Bets):
@@ -150,44 +228,90 @@ def so_far(draws: Draws, simulator: Simulator, confidence: float) -> Certificate
     else:
         bounds = np.concatenate([[0.0], np.minimum(simulator.margin_ranges[:, 0], 0.0)])
         empty = counted(new_log(simulator, 0))
-        proved = Proved(freeze(bounds), freeze(np.full(len(bounds), np.nan)), 0, bool(np.all(bounds[1:] >= 0.0)), empty)
-    return replace(as_certificate(proved, simulator, confidence, draws.samples), paused=draws.paused)
+        unknown = freeze(np.full(len(bounds), np.nan))
+        none = freeze(np.zeros(len(bounds), dtype=np.bool_))
+        proved = Proved(freeze(bounds), unknown, 0, bool(np.all(bounds[1:] >= 0.0)), empty, unknown, none)
+    made = as_certificate(proved, simulator, confidence, draws.samples, policy, earlier, staked, bankroll)
+    return replace(made, paused=draws.paused)
 
 
 @compiled
 def walk_and_bet(
-    design: Design,
+    walker: Walker,
     stakes: Stakes,
     fortune: Fortune,
+    book: Book,
     log: Log,
     world: World,
     rng: np.random.Generator,
     drawn: int,
     until: int,
+    aim: int,
     budget: int,
 ) -> int:
-    """Walk and bet until all is settled, or `until` samples are drawn; never more than `budget`, even within a walk."""
-    rows = stakes.goal.shape[0]
+    """Walk and bet until all is settled or given up, or `until` samples are drawn; never more than `budget`."""
+    rows = stakes.least.shape[0]
     totals, active = np.empty(rows), np.empty(rows, dtype=np.int64)
     while drawn < until:
-        drawn, complete = draw_walk(design, world, rng, log, drawn, budget, totals, active)
-        if complete and bet_on(stakes, fortune, totals):
-            break
+        drawn, complete = draw_mixed_walk(walker, world, rng, log, drawn, budget, totals, active)
+        if complete:
+            if bet_on(stakes, fortune, book, totals, drawn):
+                break
+            if fortune.counts[1] == 0:
+                if stakes.hurry == 0:
+                    look(stakes, fortune, aim, budget)
+                if fortune.counts[0] == book.drawn.shape[0]:
+                    fortune.counts[4] = 1
+                if fortune.counts[4] == 1:
+                    break
     return drawn
 
 
-def as_certificate(proved: Proved, simulator: Simulator, confidence: float, samples: int) -> Certificate:
-    """In the user's units."""
-    scaling = simulator.scaling
+def as_certificate(
+    proved: Proved,
+    simulator: Simulator,
+    confidence: float,
+    samples: int,
+    policy: Policy | Mixture,
+    earlier: Wagers | None = None,
+    staked: float = 1.0,
+    bankroll: float = 1.0,
+) -> Certificate:
+    """In the user's units; with the bets, after those of `earlier` attempts, each with `staked` of the bankroll."""
+    scaling, wagers = simulator.scaling, None
+    if proved.bets is not None:
+        played = (*(() if earlier is None else earlier.attempts), proved.bets)
+        wagers = wagers_on(policy, simulator, proved.bounds, played, staked=staked, bankroll=bankroll)
+    claimed = (FOR_ALL_MARGINS if zero else FOR_ALL_BOUNDS for zero in proved.raised[1:])
     return Certificate(
         in_bounds=proved.in_bounds,
         kind="confidence",
         constraints=simulator.constraints,
         margins_lower=freeze(proved.bounds[1:] * scaling.margin_scales),
-        methods=("betting on walks",) * simulator.n_constraints,
+        methods=tuple(claimed),
         reward_lower=float(scaling.reward_low + scaling.reward_span * proved.bounds[0]),
         confidence=float(confidence),
         samples=samples,
+        wagers=wagers,
+    )
+
+
+def wagers_on(
+    policy: Policy | Mixture, simulator: Simulator, bounds: Floats, attempts: tuple[Played, ...], **options: Any
+) -> Wagers:
+    """The bets on a policy or a mixture, and what they are about."""
+    mixed, scaling = isinstance(policy, Mixture), simulator.scaling
+    members = policy.policies if isinstance(policy, Mixture) else (policy,)
+    probabilities = np.array([member.probabilities for member in members])
+    return Wagers(
+        discount=float(simulator.discount),
+        probabilities=freeze(probabilities if mixed else probabilities[0]),
+        weights=policy.weights if isinstance(policy, Mixture) else None,
+        reward_range=(scaling.reward_low, scaling.reward_span),
+        margin_scales=scaling.margin_scales,
+        bounds=bounds,
+        attempts=attempts,
+        **options,
     )
 
 

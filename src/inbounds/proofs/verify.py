@@ -1,6 +1,7 @@
 """Check a certificate against a model, in exact rational arithmetic, with the standard library alone.
 
     python verify.py model.npz certificate.json      exit code 0: accepted, 1: rejected, 2: a file cannot be read
+    python verify.py certificate.json                the same for one that rests on samples
 
 This file uses nothing of the library that made the certificate, and trusts nothing that the certificate claims. Two
 hashes keep out damaged files, but no liar, who can compute them too. What convinces is the arithmetic. In it a double
@@ -29,7 +30,17 @@ must be at least the claimed lower bound, which for margins must be >= 0. If it 
 
     J(reward) in bounds  <=  start <rho, V> + sum over stages of max_(s,a) (reward + u . margins - E V)(s, a)     (C2)
 
-must be at most the claimed upper bound. "infeasible": no policy is in bounds; (C2) without the reward is below 0 (C3).
+must be at most the claimed upper bound. "mixture": one of several policies is drawn at the start, by their weights
+divided by their exact sum, and kept to. J of a mixture is the weighted mean of theirs, which with vectors of its own
+for each policy is at least the weighted mean of the bounds (C1); the rest is as for a policy. "infeasible": no policy
+is in bounds; (C2) without the reward is below 0 (C3).
+
+"policy", from samples (C4): the policy is in bounds with the stated confidence. The certificate lists bets on walks of
+the policy, each no less than a least value and with a mean of at most J. From the bets before it, each stake is worked
+out again by the rule of docs/certificates.md, and with it the capital, which for a margin <= 0 would ever have reached
+1 / level with probability at most that level. "mixture", from samples (C5): the same of walks that begin with a coin;
+or of blocks of four walks of one policy and one of another, which tried several weights in an order. Nobody can see in
+a file whether walks were drawn as they should be.
 
 A fraction is a pair (numerator, denominator). Numbers are multiples of one power of two each, hence integers; only the
 sums of probabilities remain as denominators, odd numbers after their powers of two are taken out. Integers stay short:
@@ -59,14 +70,19 @@ LAYOUT = {  # of the model file; name: accepted types; shape; the other shape, w
 CODES = {"<f8": "d", "<i8": "q", "<i4": "i", "|i1": "b", "|u1": "B"}  # of the module struct
 HEADER = "kind version name criterion constraints states actions"  # the keys of the model's header
 COMMON = "kind version model statement arithmetic criterion constraints seal prices value_function"
+CLAIMED = "margins_lower margin_vectors reward_lower reward_upper methods confidence samples"
 KEYS = {  # of a certificate, by its statement
-    "policy": f"{COMMON} policy margins_lower margin_vectors reward_lower reward_vector reward_upper "
-    "methods confidence samples",
+    "policy": f"{COMMON} {CLAIMED} policy reward_vector",
+    "mixture": f"{COMMON} {CLAIMED} weights policies reward_vectors",
     "infeasible": f"{COMMON} margin_upper",
 }
+OF_BETS = (
+    "kind version constraints statement arithmetic seal margins_lower reward_lower methods confidence samples bets"
+)
 ANOTHER = 'the model file is not the one it is about (SHA-256 differs); make that by ib.load("m.toml").save("m.npz")'
+FROM_SAMPLES = "it rests on samples: check its bets, without a model"
 LONGEST = 10**5  # stages
-WIDEST = {"state": 2**15, "horizon": 2**22}  # bits of the denominator of a state, and of the sum over all stages
+WIDEST = {"state": 2**15, "sum": 2**22}  # bits of the denominator of a state, and of the sum over stages and policies
 
 Ratio = tuple[int, int]
 Progress = Callable[[int, int], object]
@@ -108,8 +124,8 @@ class Model(NamedTuple):
     step: Callable[[int], None]  # to be called with a number of pairs that were looked at
 
 
-def bound(model: Model, gain: list[int], y: list[int], policy: list[Shares] | None) -> Ratio:
-    """(C1), what a vector y proves about the value of `gain` under a policy; or, without a policy, (C2)."""
+def bound(model: Model, gain: list[int], y: list[int], policy: list[Shares] | None, of: int = 1) -> Ratio:
+    """(C1), what a vector y proves about the value of `gain` under a policy, one `of` several; or, without, (C2)."""
     (own, start, up, down), rows, n_states, n_pairs = model.weights, model.rows, len(model.pairs), model.pairs[-1].stop
     twos, policy_twos = model.twos, max((chosen.twos for chosen in policy or ()), default=0)
     extremes, widths = list[Ratio](), 0
@@ -144,7 +160,7 @@ def bound(model: Model, gain: list[int], y: list[int], policy: list[Shares] | No
             model.step(len(pairs))
         extremes.append(extreme or (0, 1))
         widths += widest
-    require("horizon" not in model.criterion or widths <= WIDEST["horizon"], f"too many bits are needed: {widths:,}")
+    require(widths * of <= WIDEST["sum"], f"too many bits are needed: {widths:,}")
     numerator, denominator = total(extremes)
     at_start = start * sum(map(mul, model.initial.weights, y))
     return total([(at_start, model.initial.total), (numerator, denominator * down << twos + policy_twos)])
@@ -200,9 +216,11 @@ def check(model: Model, claim: Any) -> list[str]:
     def vector(name: str) -> list[float]:
         return doubles(claim[name], model.stages * n_states)
 
-    def lower(what: str, gain: Sequence[float], y: list[float], offset: float, claimed: float) -> None:
-        unit, (m, integers) = whole(gain, y)
-        proved = total([over(bound(model, m, integers, policy), unit), offset.as_integer_ratio()])
+    def lower(what: str, gain: Sequence[float], ys: list[list[float]], offset: float, claimed: float) -> None:
+        unit, (m, *integers) = whole(gain, *ys)
+        found = [bound(model, m, y, policy, of=len(ys)) for y, policy in zip(integers, policies, strict=True)]
+        mixed = total((w * a, b * unit * coin.total) for w, (a, b) in zip(coin.weights, found, strict=True))
+        proved = total([mixed, offset.as_integer_ratio()])
         require(not less(proved, claimed.as_integer_ratio()), f"{what} is only proved to be >= {near(proved)}")
         lines.append(f"{what} is >= {claimed!r}")
 
@@ -229,22 +247,260 @@ def check(model: Model, claim: Any) -> list[str]:
     )
     numbers = type(claim["confidence"]) in (int, float) and type(claim["samples"]) is int
     require(numbers, "confidence or samples is not a number")
-    chosen = doubles(claim["policy"], model.stages * n_pairs)
+    if claim["statement"] == "policy":  # a mixture of one
+        weights, listed = [1.0], [[claim[key]] for key in ("policy", "margin_vectors", "reward_vector")]
+    else:
+        listed = [claim[key] for key in ("policies", "margin_vectors", "reward_vectors")]
+        several = all(isinstance(entries, list) and len(entries) == len(listed[0]) > 0 for entries in listed)
+        require(several, "the mixture does not have vectors for each of its policies")
+        weights = doubles(claim["weights"], len(listed[0]))
+    coin, (rules, margin_vectors, reward_vectors) = shares(weights, "the mixture"), listed
+    n_entries, n_places = model.stages * n_pairs, model.stages * n_states
     rows = [(h * n_pairs + p.start, h * n_pairs + p.stop) for h in range(model.stages) for p in model.pairs]
-    policy = [shares(chosen[first:last], "the policy") for first, last in rows]
-    margins, vectors = doubles(claim["margins_lower"], K), claim["margin_vectors"]
+    policies = []
+    for rule in rules:
+        chosen = doubles(rule, n_entries)
+        policies.append([shares(chosen[first:last], "the policy") for first, last in rows])
+    margins = doubles(claim["margins_lower"], K)
     require(all(margin >= 0 for margin in margins), "a margin is only claimed to be at least a negative number")
-    require(isinstance(vectors, list) and len(vectors) == K, "there is not one vector for each margin")
-    for name, b, sense, signal, texts, claimed in zip(
-        names, bounds, senses, model.signals, vectors, margins, strict=True
+    one_each = all(isinstance(vectors, list) and len(vectors) == K for vectors in margin_vectors)
+    require(one_each, "there is not one vector for each margin")
+    for k, (name, b, sense, signal, claimed) in enumerate(
+        zip(names, bounds, senses, model.signals, margins, strict=True)
     ):
-        y = doubles(texts, model.stages * n_states)
-        lower(f"the margin of {name!r}", [sense * x for x in signal], y, -sense * b, claimed)
+        ys = [doubles(vectors[k], n_places) for vectors in margin_vectors]
+        lower(f"the margin of {name!r}", [sense * x for x in signal], ys, -sense * b, claimed)
     if claim["reward_lower"] is not None:
-        lower("the reward", model.reward, vector("reward_vector"), 0.0, double(claim["reward_lower"]))
+        ys = [doubles(y, n_places) for y in reward_vectors]
+        lower("the reward", model.reward, ys, 0.0, double(claim["reward_lower"]))
     if claim["reward_upper"] is not None:
         upper("the reward of any policy in bounds is", double(claim["reward_upper"]), 1)
-    return ["the policy is in bounds", *lines]
+    return [f"the {claim['statement']} is in bounds", *lines]
+
+
+class Attempt(NamedTuple):
+    """Bets on walks of one policy, as the certificate has them; in lists of rows the reward is first, then margins."""
+
+    together: int  # walks whose mean is a bet
+    hurry: int  # 1: to settle soon counts
+    planned: float  # bets
+    least: list[float]  # of a bet
+    low: list[float]  # of a value
+    capitals: list[float]  # what the bets of each margin come to
+    reference: list[float]  # the value at which the stakes of a bound are at most .9
+    goals: list[float]  # of the bounds, for their stakes
+    expected: list[list[float]]  # mean and variance of a bet, and how many bets these count for
+    drawn: list[int]  # samples of each bet
+    deadlines: list[int]  # in samples, for each bet
+    bets: list[list[float]]
+
+
+def attempt_of(entry: Any, rows: int) -> Attempt:
+    keys = "together hurry planned least low capitals reference goals expected drawn deadlines bets"
+    require(isinstance(entry, dict) and set(entry) == set(keys.split()), "an attempt has other entries")
+    together, hurry, drawn, lists = (entry[key] for key in ("together", "hurry", "drawn", "bets"))
+    require(type(together) is int and together >= 1 and type(hurry) is int and hurry in (0, 1), "an attempt is wrong")
+    require(is_whole(drawn) and min(drawn, default=together) >= together, "the samples of a bet are wrong")
+    require(sum(drawn) < 2**53 and together < 2**53, "there are too many samples")
+    require(isinstance(lists, list) and len(lists) == rows, "there are not bets for each margin, and the reward")
+    require(all(is_whole(row) and len(row) == len(drawn) for row in lists), "a list of bets is wrong")
+    require(all(abs(x) < 2**53 for row in lists for x in row), "a bet is too large")
+    changes = entry["deadlines"]
+    require(isinstance(changes, list) and all(is_whole(c) and len(c) == 2 for c in changes), "a deadline is wrong")
+    firsts = [first for first, _ in changes]
+    rising = all(x < y for x, y in pairwise([-1, *firsts, len(drawn)])) and firsts[:1] == [0] * bool(drawn)
+    require(rising and all(0 < deadline < 2**53 for _, deadline in changes), "deadlines do not follow each other")
+    deadlines = [changes[i][1] for i, (x, y) in enumerate(pairwise([*firsts, len(drawn)])) for _ in range(x, y)]
+    least, low, reference, goals = (doubles(entry[key], rows) for key in ("least", "low", "reference", "goals"))
+    capitals = doubles(entry["capitals"], rows - 1)
+    require(isinstance(entry["expected"], list) and len(entry["expected"]) == rows, "what was expected is wrong")
+    expected, planned = [doubles(row, 3) for row in entry["expected"]], double(entry["planned"])
+    positive = [planned, *goals, *(x for _, variance, trust in expected for x in (variance, trust))]
+    require(min(positive) >= 2.0**-100 and max(map(abs, [*positive, *least])) <= 2.0**100, "a number is out of range")
+    require(reference[1:] == [0.0] * (rows - 1) and all(map(float.__gt__, reference, least)), "a reference is wrong")
+    unit = 2.0**-30
+    bets = [[x * unit for x in row] for row in lists]
+    require(all(min(row, default=x) >= x for row, x in zip(bets, least, strict=True)), "a bet is below the least")
+    return Attempt(together, hurry, planned, least, low, capitals, reference, goals, expected, drawn, deadlines, bets)
+
+
+def is_whole(numbers: Any) -> bool:
+    return isinstance(numbers, list) and all(type(x) is int for x in numbers)
+
+
+def moments(attempt: Attempt, k: int) -> Iterable[tuple[int, float, float, float]]:
+    """Of each bet: its number, and the mean, the squared deviations and the variance that the ones before it show."""
+    mean, squares, (_, expected, trust) = 0.0, 0.0, attempt.expected[k]
+    for i, x in enumerate(attempt.bets[k]):
+        yield i, mean, squares, (trust * expected + squares) / (trust + i)
+        change = x - mean
+        mean += change / (i + 1.0)
+        squares += change * (x - mean)
+
+
+def boldness(p: float) -> float:
+    """What to stake, times the noise to come, where the capital is p of its goal."""
+    share, exponent = math.frexp(p)
+    q = 2.0 * (1.0 - share) - exponent
+    return q * math.sqrt(1.386 / (q + 1.4)) if exponent <= 0 else 0.0
+
+
+def capital(attempt: Attempt, k: int, level: float, discount: float) -> tuple[float, bool]:
+    """What the bets that margin k is not <= 0 come to, and whether that is settled."""
+    prior, _, trust = attempt.expected[k]
+    held, drawn, most = 1.0, 0, 0.9 / -attempt.least[k]
+    for i, mean, _, variance in moments(attempt, k):
+        if held < 2.0**-500:
+            break
+        bold = boldness(held * level / 1.03)
+        left = max((attempt.deadlines[i] - drawn) * (1.0 - discount) / attempt.together, 1.0)
+        stake = bold / math.sqrt(left * variance)
+        if attempt.hurry and trust + i >= 10.0:
+            lower = (trust * prior + i * mean) / (trust + i) - math.sqrt(variance / (trust + i))
+            stake = max(stake, lower / variance * (bold / (bold + 0.8)))
+        held *= 1.0 + min(stake, most) * attempt.bets[k][i]
+        if held * level >= 1.0 + 1e-6:
+            return held, True
+        drawn += attempt.drawn[i]
+    return held, False
+
+
+def rejects(attempt: Attempt, k: int, share: float, claimed: float) -> bool:
+    """Whether the bets that row k is not <= `claimed` ever come to 1 / share."""
+    held, most = 1.0, 0.9 / (attempt.reference[k] - attempt.least[k])
+    for i, _, _, variance in moments(attempt, k):
+        bets = attempt.planned if k else (i + 1.0) * 0.7 * math.frexp(i + 2.0)[1]
+        stake = min(math.sqrt(2.0 * attempt.goals[k] / (variance * bets)), most)
+        if stake * (claimed - attempt.least[k]) > 1.0:
+            return False
+        held *= 1.0 + stake * (attempt.bets[k][i] - claimed)
+        if held >= (1.0 + 1e-6) / share:
+            return True
+        if held < 2.0**-500:
+            return False
+    return False
+
+
+def share_of(alpha: float, K: int, k: int) -> float:
+    """The probability that the bound of row k may have of being wrong, of `alpha` for all."""
+    return alpha if K == 0 else 0.1 * alpha if k == 0 else (1.0 - 0.1) * alpha / K
+
+
+def check_blocks(bets: Any, rows: int, level: float, alpha: float, discount: float) -> list[float]:
+    """(C5): the bounds of a mixture, the share of whose second policy was found by bets on blocks of walks of both."""
+    blocks, entries = bets["blocks"], bets["attempts"]
+    right = isinstance(blocks, dict) and set(blocks) == {"order", "aim", "budget", "bounds", "capitals"}
+    require(right and len(entries) == len(bets["policies"]) == 2, "the blocks have other entries")
+    bold, safe = (attempt_of(entry, rows) for entry in entries)
+    number, together, low = len(safe.drawn), safe.together, safe.low
+    alike = len(bold.drawn) == 4 * number and bold.together == together and bold.low == low
+    require(alike, "a block is not one of four bets and one")
+    require(isinstance(blocks["order"], list) and is_whole([blocks["aim"], blocks["budget"]]), "the order is wrong")
+    order, aim, budget = doubles(blocks["order"], len(blocks["order"])), blocks["aim"], blocks["budget"]
+    require(all(0.0 <= t <= 1.0 for t in order) and 0 < aim <= budget < 2**53, "the order is wrong")
+    first, taken = doubles(bets["weights"], 2)
+    require(taken in order and first == 1.0 - taken, "the weights are none of the order")
+    before = [0]
+    for i in range(number):
+        before.append(before[-1] + sum(bold.drawn[4 * i : 4 * i + 4]) + safe.drawn[i])
+
+    def settled_at(share: float, k: int, until: int) -> tuple[int, float]:
+        """The block at which margin k of a mixture is settled, and the capital; `aim` counts until block `until`."""
+        of_bold, of_safe, held = 1.0 - share, 4.0 * share, 1.0
+        most = 0.9 / max(-of_bold * bold.least[k], -of_safe * safe.least[k])
+        for i, (of_x, of_y) in enumerate(zip(variances[0][k], variances[1][k], strict=True)):
+            if held < 2.0**-500:
+                break
+            tau = max(((aim if i <= until else budget) - before[i]) * (1.0 - discount) / (5.0 * together), 1.0)
+            variance = 4.0 * (of_bold * of_bold) * of_x + (of_safe * of_safe) * of_y
+            stake = min(boldness(held * level / 1.03) / math.sqrt(tau * variance), most)
+            factor = 1.0 + stake * of_safe * safe.bets[k][i]
+            for x in bold.bets[k][4 * i : 4 * i + 4]:
+                factor *= 1.0 + stake * of_bold * x
+            held *= factor
+            if held * level >= 1.0 + 1e-6:
+                return i, held
+        raise Rejected(f"the share {share!r} of the second policy is not settled in margin {k}")
+
+    of_bold = {k: [found[3] for found in moments(bold, k) if found[0] % 4 == 0] for k in range(1, rows)}
+    variances = of_bold, {k: [found[3] for found in moments(safe, k)] for k in range(1, rows)}
+    tested, until, capitals = order[: order.index(taken) + 1], number, blocks["capitals"]
+    require(isinstance(capitals, list) and len(capitals) == len(tested), "there are not capitals of each share")
+    require(bold.capitals == safe.capitals == [1.0] * (rows - 1), "nothing is bet on one policy alone")
+    for position, share in enumerate(tested):
+        ends = [settled_at(share, k, until) if low[k] < 0.0 else (-1, 1.0) for k in range(1, rows)]
+        stated = doubles(capitals[position], rows - 1)
+        require([held for _, held in ends] == stated, "the bets do not come to the capitals that are stated")
+        until = max((i for i, _ in ends), default=-1) if position == 0 else until
+    require(isinstance(blocks["bounds"], list) and len(blocks["bounds"]) == 2, "there are not bounds of both policies")
+    both = [doubles(row, rows) for row in blocks["bounds"]]
+    for attempt, bounds in zip((bold, safe), both, strict=True):
+        for k, claimed in enumerate(bounds):
+            share = share_of(0.5 * alpha, rows - 1, k)
+            require(claimed <= low[k] or rejects(attempt, k, share, claimed), f"bound number {k} is not proved")
+    return [first * x + taken * y for x, y in zip(*both, strict=True)]
+
+
+def check_bets(claim: Any) -> list[str]:
+    """(C4): what the bets prove, in lines; raises `Rejected` if they do not. In doubles, as they were placed."""
+    constraints, bets, confidence = claim["constraints"], claim["bets"], claim["confidence"]
+    proof = set(claim) - {"bets", *OF_BETS.split()}
+    require(all(claim[key] is None for key in proof), "it has entries of a proof on a model")
+    listed = isinstance(constraints, list) and all(isinstance(c, dict) and len(c) == 3 for c in constraints)
+    require(listed and all(set(c) == {"name", "bound", "sense"} for c in constraints), "a constraint is wrong")
+    senses = [c["sense"] for c in constraints]
+    require(all(same(sense, 1) or same(sense, -1) for sense in senses), "a sense is wrong")
+    require(all(type(c["name"]) is str and bool(double(c["bound"]).hex()) for c in constraints), "a name is wrong")
+    K = len(constraints)
+    require(type(confidence) is float and 0.0 < confidence < 1.0, "the confidence is not between 0 and 1")
+    mixed = claim["statement"] == "mixture"
+    keys = "staked bankroll discount reward_range margin_scales bounds attempts "
+    keys += "weights policies blocks" if mixed else "policy"
+    require(isinstance(bets, dict) and set(bets) == set(keys.split()), "the bets have other entries")
+    staked, bankroll, discount = (double(bets[key]) for key in ("staked", "bankroll", "discount"))
+    require(0.0 < staked <= 1.0 and 0.0 < bankroll <= 1.0, "what is staked is out of range")
+    require(0.0 <= discount < 1.0, "the discount is out of range")
+    alpha, rules = 1.0 - confidence, bets["policies"] if mixed else [bets["policy"]]
+    listed = isinstance(rules, list) and bool(rules) and all(isinstance(rule, list) and rule for rule in rules)
+    require(listed and all(len(rule) == len(rules[0]) for rule in rules), "the policy has no probabilities")
+    possible = all(0.0 <= p <= 1.0 for rule in rules for p in doubles(rule, len(rule)))
+    require(possible, "the policy has no probabilities")
+    if mixed:
+        shares(doubles(bets["weights"], len(rules)), "the mixture")
+    require(isinstance(bets["attempts"], list) and bool(bets["attempts"]), "there are no bets")
+    found = None
+    if mixed and bets["blocks"] is not None:
+        found = check_blocks(bets, K + 1, staked * bankroll * alpha, alpha, discount)
+    for entry in bets["attempts"] if found is None else ():
+        attempt, level = attempt_of(entry, K + 1), staked * bankroll * alpha
+        rows = [(1.0, True) if attempt.low[k] >= 0.0 else capital(attempt, k, level, discount) for k in range(1, K + 1)]
+        require([held for held, _ in rows] == attempt.capitals, "the bets do not come to the capitals that are stated")
+        settled = all(done for _, done in rows)
+        require(
+            settled == (entry is bets["attempts"][-1]), "the last attempt, and no other, has to settle every margin"
+        )
+        bankroll *= (1.0 - staked) + staked * min([1.0, *(held for held, _ in rows)])
+    (low, span), scales = doubles(bets["reward_range"], 2), doubles(bets["margin_scales"], K)
+    bounds, margins, reward = doubles(bets["bounds"], K + 1), doubles(claim["margins_lower"], K), claim["reward_lower"]
+    require(double(reward) == low + span * bounds[0], "the bound of the reward is not that of the bets")
+    require(
+        margins == [x * scale for x, scale in zip(bounds[1:], scales, strict=True)], "a margin is not that of the bets"
+    )
+    require(
+        all(x >= 0.0 for x in [*bounds[1:], *scales, span]), "a margin is not claimed to be >= 0, or a scale is not"
+    )
+    for k, bound in enumerate(bounds):
+        if found is not None:
+            proved = bound == (max(found[k], 0.0) if k else found[k])
+        else:
+            proved = bound <= (attempt.low[k] if k == 0 else 0.0) or rejects(attempt, k, share_of(alpha, K, k), bound)
+        require(proved, f"bound number {k} is not proved by the bets")
+    lines = [f"the margin of {c['name']!r} is >= {m!r}" for c, m in zip(constraints, margins, strict=True)]
+    number = sum(len(entry["drawn"]) for entry in bets["attempts"])
+    how = (
+        f"with confidence {confidence!r}, if these {number:,} bets are on walks of it that were drawn as they should be"
+    )
+    return [f"the {claim['statement']} is in bounds, {how}", *lines, f"the reward is >= {double(reward)!r}"]
 
 
 def over(ratio: Ratio, unit: int) -> Ratio:
@@ -327,8 +583,9 @@ def built(arrays: dict[str, tuple[list[int], Any]], claim: Any, progress: Progre
     require(set(a["senses"]) <= {1, -1} and min(a["actions"]) >= 0, "a sense or an action is wrong")
     step = len(a["signals"]) // K if K else 0
     p, next_states = a["probabilities"], a["indices"]
-    claimed = [claim.get(key) is not None for key in ("policy", "reward_lower", "reward_upper", "margin_upper")]
-    n_bounds = sum(map(mul, claimed, (K, 1, 1, 1)))
+    several = len(rules) if isinstance(rules := claim.get("policies"), list) else 1
+    claimed = [claim.get(key) is not None for key in ("margins_lower", "reward_lower", "reward_upper", "margin_upper")]
+    n_bounds = sum(map(mul, claimed, (K * several, several, 1, 1)))
     rows, counted = list[tuple[Sequence[int], Shares]](), counter(progress, len(entries) + n_bounds * H * n)
     for e in entries:
         rows.append((next_states[e.start : e.stop], shares(p[e.start : e.stop], "the model")))
@@ -425,31 +682,53 @@ def verify(model_path: str, certificate_path: str, progress: Progress | None = N
     Raises `Unreadable` if a file cannot be read, or is no model or no certificate at all. `progress` is called with the
     number of pairs that were looked at, and of those that there are to look at.
     """
-    content, certificate = content_of(model_path), content_of(certificate_path)
+    content = content_of(model_path)
     if content[:4] != b"PK\3\4":
         raise Unreadable(f'{model_path}: is not an .npz file; make one by ib.load("m.toml").save("m.npz")')
+
+    def checked(claim: Any) -> list[str]:
+        require(claim["arithmetic"] in ("exact", "rounding-bounded"), FROM_SAMPLES)
+        require(claim["model"] == sha256(content).hexdigest(), ANOTHER)
+        return check(read_model(content, claim, progress), claim)
+
+    return opinion(certificate_path, checked)
+
+
+def verify_bets(certificate_path: str) -> tuple[bool, list[str]]:
+    """The same for a certificate that rests on samples: it holds its bets, and there is no model."""
+
+    def checked(claim: Any) -> list[str]:
+        require(claim["arithmetic"] == "confidence" and "bets" in claim, "it is about a model: give that first")
+        return check_bets(claim)
+
+    return opinion(certificate_path, checked)
+
+
+def opinion(path: str, checked: Callable[[Any], list[str]]) -> tuple[bool, list[str]]:
+    """Of a certificate with the right entries."""
+    certificate = content_of(path)
     try:
         claim = parsed(certificate, parse_constant=refuse)
     except Rejected as error:
-        raise Unreadable(f"{certificate_path}: is not a certificate: {error}") from error
+        raise Unreadable(f"{path}: is not a certificate: {error}") from error
     if not isinstance(claim, dict) or not same([claim.get("kind"), claim.get("version")], ["inbounds certificate", 3]):
-        raise Unreadable(f"{certificate_path}: is not a certificate, version 3")
+        raise Unreadable(f"{path}: is not a certificate, version 3")
     try:
         seal = sha256(certificate[:-68]).hexdigest()
         require(certificate[-68:] == f'{seal}"\n}}\n'.encode(), "the certificate is damaged or edited: wrong seal")
         statement = str(claim.get("statement"))
-        require(statement in KEYS, "the statement is neither 'policy' nor 'infeasible'")
-        require(set(claim) == set(KEYS[statement].split()), "it has other entries than a certificate")
+        require(statement in KEYS, "the statement is none of 'policy', 'mixture', 'infeasible'")
+        sampled = statement != "infeasible" and same(claim.get("arithmetic"), "confidence")
+        bets = {"bets"} if sampled else set[str]()
+        require(set(claim) - bets == set(KEYS[statement].split()), "it has other entries than a certificate")
         require(claim["seal"] == seal, "the certificate is damaged or edited: its seal is not the last entry")
-        require(claim["arithmetic"] in ("exact", "rounding-bounded"), "it rests on samples: there is no proof to check")
-        require(claim["model"] == sha256(content).hexdigest(), ANOTHER)
-        return True, check(read_model(content, claim, progress), claim)
+        return True, checked(claim)
     except Rejected as error:
         return False, [str(error)[:300]]
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 2:
+    if len(arguments) not in (1, 2):
         print(__doc__, file=sys.stderr)
         return 2
 
@@ -457,7 +736,10 @@ def main(arguments: list[str]) -> int:
         print(f"\r{done / end:.0%} ", end="\r" if done == end else "", file=sys.stderr, flush=True)
 
     try:
-        accepted, lines = verify(arguments[0], arguments[1], show if sys.stderr.isatty() else None)
+        if len(arguments) == 1:
+            accepted, lines = verify_bets(arguments[0])
+        else:
+            accepted, lines = verify(arguments[0], arguments[1], show if sys.stderr.isatty() else None)
     except (Unreadable, MemoryError) as error:
         print(f"UNREADABLE: {error or 'not enough memory'}")
         return 2

@@ -32,12 +32,19 @@ The second term alone is not enough: where max q < low, a guess that is too low 
 In floating point (1) is a comparison, hence exact; in (2) one step rounds a few times, each time by 2^-53 of a number
 that is no larger than a few times the largest of |q|, |v|, |floor| and 1: `_RANGE_SLACK` is a thousand times that.
 
+**Walks of a mixture.** A mixture draws one of its policies at the start, j with probability w_j, so a walk of the
+mixture is that coin and a walk of the policy that it chose, each with its own guess. With g_j the mean that is guessed
+of X_j and g = sum_j w_j g_j, the sample is X_j + g - g_j: since sum_j w_j (g - g_j) = 0, its mean is at most J of the
+mixture, sum_j w_j J_j, whatever the guesses; if they are right, the coin adds nothing to its variance. It is at least
+min_j (least_j + g - g_j). A policy is a mixture of itself alone.
+
 No support that was merely observed enters, and no upper limit is needed: the bounds are one-sided.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +62,7 @@ from inbounds.proofs.evidence import Evidence, Log, record
 _START_NOISE = 0.1  # free starts are averaged until their variance is this much of that of the transitions,
 _STARTS_PER_STEP = 32  # but at most so many for each transition that a walk is expected to draw
 _FLOOR = 8.0  # standard deviations of a walk between its mean and the floor: tails are about exp(-1.4 * 8)
+_FLOOR_LEAST = 1e-6  # the least such distance: a walk without noise is off its mean by rounding
 _FLOOR_UNKNOWN = 4.0  # the same distance, in scaled units, when no model gives a standard deviation
 _RANGE_SLACK = 1e-9  # against rounding, of the least value of a walk, as long as what is added up is below
 _LARGE = 1e3  # and in proportion beyond
@@ -139,7 +147,7 @@ def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
     """
     low = np.concatenate([[0.0], np.minimum(simulator.margin_ranges[:, 0], 0.0)])
     lowest = guess.state_values.min(axis=0)
-    floor = guess.mean - _FLOOR * np.sqrt(guess.variance(simulator.discount))
+    floor = guess.mean - np.maximum(_FLOOR * np.sqrt(guess.variance(simulator.discount)), _FLOOR_LEAST)
     floor = np.where(np.isfinite(floor), floor, lowest - _FLOOR_UNKNOWN)
     possible = guess.pair_values[policy.probabilities > 0.0]
     least = np.minimum(floor, np.minimum(floor, lowest) + low - possible.max(axis=0))  # the lemma of the module
@@ -153,6 +161,34 @@ def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
         floor=floor,
         low=low,
         least=least - _RANGE_SLACK * (largest / _LARGE),
+    )
+
+
+class Walker(NamedTuple):
+    """How walks of a mixture of J policies are drawn, and what to expect of one."""
+
+    designs: tuple[Design, ...]  # [J]
+    ends: Floats  # [J], cumulative weights; the last is 1
+    shifts: Floats  # [J, K + 1], g - g_j
+    least: Floats  # [K + 1], no walk is below
+    # The rest decides how well the bets do, never whether the bounds are right; NaN where nothing is known.
+    mean: Floats  # [K + 1]
+    variance: Floats  # [K + 1], of a walk
+
+
+def make_walker(simulator: Simulator, weights: Floats, policies: Sequence[Policy], guesses: Sequence[Guess]) -> Walker:
+    """For policies, each with a guess of its values; weights [J] are above 0."""
+    designs = tuple(make_design(simulator, *member) for member in zip(policies, guesses, strict=True))
+    means = np.array([guess.mean for guess in guesses])
+    mean = weights @ means
+    shifts = np.nan_to_num(mean - means) if len(guesses) > 1 else np.zeros_like(means)
+    return Walker(
+        designs=designs,
+        ends=cumulative_rows(weights, np.array([0, len(weights)])),
+        shifts=shifts,
+        least=(np.array([design.least for design in designs]) + shifts).min(axis=0),
+        mean=mean,
+        variance=weights @ np.array([guess.variance(simulator.discount) for guess in guesses]),
     )
 
 
@@ -208,6 +244,29 @@ def draw_walk(
         if draw_ends(gamma, rng) or left == 0:
             return drawn, True
         state = after
+
+
+@compiled
+def draw_mixed_walk(
+    walker: Walker,
+    world: World,
+    rng: np.random.Generator,
+    log: Log,
+    drawn: int,
+    budget: int,
+    totals: Floats,
+    active: Ints,
+) -> tuple[int, bool]:
+    """The same of a mixture: a coin, and a walk of the policy that it chose."""
+    member = 0
+    if walker.ends.shape[0] > 1:
+        u = rng.random()
+        while walker.ends[member] <= u:
+            member += 1
+    drawn, complete = draw_walk(walker.designs[member], world, rng, log, drawn, budget, totals, active)
+    for k in range(totals.shape[0]):
+        totals[k] += walker.shifts[member, k]
+    return drawn, complete
 
 
 @compiled

@@ -14,8 +14,8 @@ OPTIMAL, STALLED, UNPROVED = "optimal", "stalled", "not proved"
 """How a solver can end; besides at one of the limits in `inbounds.exact.limits`."""
 
 
-class Mixture(NamedTuple):
-    """The occupancy of a best policy in bounds, in the user's units.
+class Optimum(NamedTuple):
+    """The occupancy of a best policy in bounds, with prices, in the user's units.
 
     Where it never comes, it is zero and leaves the policy open; `inbounds.exact.solution.assemble` fills it in.
     """
