@@ -6,7 +6,7 @@ Everything is in the units that the learner sees (scaled, unless the user said n
 follows the policy, and goes on after each transition with probability g = discount. With a table W of the values of the
 states that was fixed before the walk,
 
-    X = mean of W over `STARTS` free starts + sum over the walk of (1 - g) m(s, a) + g W(s') - W(s),     E[X] = J.
+    X = mean of W over a few free starts + sum over the walk of (1 - g) m(s, a) + g W(s') - W(s),     E[X] = J.
 
 For step t is reached with probability g^t, so that the sum of the first terms has the mean J, and the others telescope
 to -E[W(s_0)]. This holds for every W; one that is close leaves little noise. W starts as the values on the pilot's
@@ -48,8 +48,9 @@ LEVEL = 0.01
 """Of the tests of all margins of a policy together. At 0.02 two of 60 runs were out where 0.01 had none; 0.01 costs
 0.06 % of the reward."""
 
-STARTS = 64
-"""Free starts that a walk averages its first value over."""
+STARTS, STARTS_PER_STEP = 64, 4
+"""Free starts that a walk averages its first value over: the first number, but for short walks at most the second for
+every step that it is expected to make."""
 
 PRIOR_WALKS = 20.0
 """What the values on the pilot's model count as: so many walks through every state."""
@@ -83,6 +84,7 @@ class Followed(NamedTuple):
 
     policy: Floats  # [n]
     discount: float
+    starts: int  # free ones, that a walk averages its first value over
 
 
 def new_trial(simulator: Simulator, policy: Policy, samples: int, model: CMDP | None) -> tuple[Trial, Followed]:
@@ -103,7 +105,8 @@ def new_trial(simulator: Simulator, policy: Policy, samples: int, model: CMDP | 
         seen=np.zeros((room, rows)),
         position=np.array([-1, 0], dtype=np.int64),
     )
-    return trial, Followed(policy.probabilities.copy(), float(discount))
+    starts = min(STARTS, math.ceil(STARTS_PER_STEP / (1.0 - discount)))
+    return trial, Followed(policy.probabilities.copy(), float(discount), starts)
 
 
 @compiled
@@ -113,7 +116,7 @@ def walk(trial: Trial, followed: Followed, world: World, rng: np.random.Generato
     rows = totals.shape[0]
     while drawn < until:
         if position[0] < 0:
-            begin_walk(trial, world, rng)
+            begin_walk(trial, followed.starts, world, rng)
         s = position[0]
         pair = draw_pair(followed.policy, world.offsets, s, rng)
         after = draw_next(world, pair, rng)
@@ -138,18 +141,18 @@ def walk(trial: Trial, followed: Followed, world: World, rng: np.random.Generato
 
 
 @compiled
-def begin_walk(trial: Trial, world: World, rng: np.random.Generator) -> None:
+def begin_walk(trial: Trial, starts: int, world: World, rng: np.random.Generator) -> None:
     """A start, and the mean of W over it and the other free ones."""
     rows = trial.totals.shape[0]
     first = draw_start(world, rng)
     for k in range(rows):
         trial.totals[k] = trial.values[first, k]
-    for _ in range(1, STARTS):
+    for _ in range(1, starts):
         other = draw_start(world, rng)
         for k in range(rows):
             trial.totals[k] += trial.values[other, k]
     for k in range(rows):
-        trial.totals[k] /= STARTS
+        trial.totals[k] /= starts
     trial.position[0] = first
     trial.position[1] = 0
 
