@@ -13,8 +13,8 @@ from inbounds.cli.arguments import (
     json_option,
     output_option,
     preset_option,
-    problem_argument,
     problem_from,
+    problem_or_none_argument,
     scale_option,
     time_limit_option,
 )
@@ -22,9 +22,19 @@ from inbounds.cli.printing import facts_of, print_files, print_json, print_table
 
 
 @click.command("compare")
-@problem_argument
-@click.option("--samples", type=int, default=100_000, show_default=True, help="The budget of every run.")
-@click.option("--seeds", type=int, default=20, show_default=True, help="Runs of each algorithm.")
+@problem_or_none_argument
+@click.option(
+    "--suite",
+    type=click.Choice(["tuning", "untouched", "all"]),
+    help="In the place of PROBLEM: the generated problems on which presets are tuned, those on which they are not, "
+    "or both.",
+)
+@click.option(
+    "--samples",
+    type=int,
+    help="The budget of every run.  [default: 100,000; with --suite that and 1,000,000]",
+)
+@click.option("--seeds", type=int, help="Runs of each algorithm.  [default: 20; with --suite 5 on each problem]")
 @click.option(
     "--algorithm",
     "names",
@@ -40,10 +50,11 @@ from inbounds.cli.printing import facts_of, print_files, print_json, print_table
 @time_limit_option
 @json_option
 def command(
-    problem: str,
+    problem: str | None,
     parameters: tuple[str, ...],
-    samples: int,
-    seeds: int,
+    suite: str | None,
+    samples: int | None,
+    seeds: int | None,
     names: tuple[str, ...],
     preset: str,
     scale: bool,
@@ -60,13 +71,28 @@ def command(
     you like, and the same command goes on where it stopped. Algorithms that know no constraints run without them and
     are measured against the optimum without them.
 
+    With --suite the algorithms run on many problems, and the tables show the share of runs in bounds and the
+    interquartile mean of the relative gap, with intervals.
+
     \b
     Examples
       inbounds compare queue --samples 100000 --seeds 20
       inbounds compare queue --algorithm cspda --algorithm npg-pd
+      inbounds compare --suite tuning
     """
     import inbounds as ib
 
+    if (problem is None) is (suite is None) or (suite and parameters):
+        raise ib.InvalidInput(
+            "compare takes a PROBLEM, whose parameters --set may change, or --suite: not both, and not neither"
+        )
+    if suite is not None:
+        from inbounds.cli.suite import run_suite
+
+        run_suite(suite, names, samples, seeds, preset, scale, jobs, output, fresh, time_limit, as_json)
+        return
+    assert problem is not None
+    samples, seeds = 100_000 if samples is None else samples, 20 if seeds is None else seeds
     cmdp = problem_from(problem, parameters, discounted_for="compare")
     if output is None:
         output = Path("comparison") / Path(problem).stem
