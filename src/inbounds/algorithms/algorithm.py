@@ -82,6 +82,8 @@ class Answer(NamedTuple):
     policy: Policy
     prices: Floats  # [K]; nan where the algorithm has none
     averages: Averages = Averages()
+    settings: Mapping[str, float | str] = {}  # what is known of them only now, by public name
+    guarantee: str = ""  # in the place of the one that was prepared
 
 
 class Known(NamedTuple):
@@ -120,6 +122,9 @@ class Algorithm(NamedTuple):
     constrained: bool = True
     """False for algorithms that know no constraints: the loop refuses to run them on a problem that has some."""
     known: Known | None = None
+    plan: Callable[[CMDP, Any, int], Answer] | None = None
+    """Of those that learn a model first, from a `Log`: ``plan(model, constants, per_pair)``, the answer on an empirical
+    model, in scaled units, that so many samples of every pair made."""
     criterion: str = "discounted"
     """Which problems it is for: "discounted", "finite-horizon" or "average-reward". The loop refuses the others."""
 
@@ -189,4 +194,4 @@ def record_of(algorithm: Any) -> Algorithm:
     record = getattr(algorithm, "algorithm", None)
     if not isinstance(record, Algorithm) or isinstance(algorithm, type):  # a class without its () is no settings
         raise InvalidInput(f"algorithm must be settings such as ib.CSPDA(), found {algorithm!r}")
-    return record
+    return getattr(algorithm, "record", record)

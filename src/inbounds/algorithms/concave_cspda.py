@@ -114,10 +114,11 @@ class ConcaveCSPDA(CSPDA):
     constraints: tuple[Utility, ...] = ()
     refresh: int | str = field(default=1, metadata=checks.WHOLE_OR_PAIRS)
 
-    preset: ClassVar = dict(CSPDA.preset, refresh="pairs")
+    preset: ClassVar = dict(CSPDA.preset, refresh="pairs", repair=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require(not self.repair, self, "repair", "False: walks test no function that is not linear in the occupancy")
         listed = isinstance(self.constraints, tuple | list) and all(isinstance(f, Utility) for f in self.constraints)
         require(listed, self, "constraints", "a list of ib.Utility")
         object.__setattr__(self, "constraints", tuple(self.constraints))

@@ -142,7 +142,12 @@ class NPGPD(WalkSettings):
     price_step: float | str | None = field(default=None, metadata=checks.or_word("journal", checks.POSITIVE))
 
     preset: ClassVar = dict(
-        kappa="shrinking", policy_step="shrinking", price_step="journal", baseline=True, average="second half"
+        kappa="shrinking",
+        policy_step="shrinking",
+        price_step="journal",
+        baseline=True,
+        average="second half",
+        repair=True,
     )
 
 

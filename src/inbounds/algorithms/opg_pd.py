@@ -122,7 +122,7 @@ class OPGPD(PlugInSettings):
 
     iterate: str = field(default="hatted", metadata=checks.one_of("hatted", "predicted"), kw_only=True)
 
-    preset: ClassVar = dict(kappa_multiplier=0.1, iterate="predicted")
+    preset: ClassVar = dict(kappa_multiplier=0.1, iterate="predicted", repair=True)
 
 
 class Constants(NamedTuple):

@@ -90,7 +90,7 @@ class PDSC(WalkSettings):
     policy_step: float = field(default=1.0, metadata=checks.POSITIVE)
     price_step: float = field(default=1.0, metadata=checks.POSITIVE)
 
-    preset: ClassVar = dict(kappa="shrinking", policy_step=10.0, baseline=True, average="second half")
+    preset: ClassVar = dict(kappa="shrinking", policy_step=10.0, baseline=True, average="second half", repair=True)
 
 
 def prepare(settings: PDSC, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:

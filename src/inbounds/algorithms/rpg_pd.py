@@ -138,7 +138,9 @@ class RPGPD(PlugInSettings):
     floor: float = field(default=1e-6, metadata=checks.a_number("in (0, 1)", lambda value: 0.0 < value < 1.0))
     expected_price: float = field(default=0.0, metadata=checks.NOT_NEGATIVE, kw_only=True)
 
-    preset: ClassVar = dict(eta=2.0, eta_power=0.35, tau=0.5, tau_power=0.4, expected_price=1.0, kappa_multiplier=0.1)
+    preset: ClassVar = dict(
+        eta=2.0, eta_power=0.35, tau=0.5, tau_power=0.4, expected_price=1.0, kappa_multiplier=0.1, repair=True
+    )
 
 
 class Constants(NamedTuple):

@@ -91,8 +91,9 @@ import numpy as np
 
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared, shares
+from inbounds.algorithms.frame import RepairSettings
 from inbounds.algorithms.kernels import clear
-from inbounds.algorithms.settings import Settings, resolved, restart_of
+from inbounds.algorithms.settings import resolved, restart_of
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_ends, draw_next, draw_start
@@ -101,7 +102,7 @@ from inbounds.problem.simulator import Simulator
 
 
 @dataclass(frozen=True, repr=False)
-class TripleQA(Settings):
+class TripleQA(RepairSettings):
     """Settings of Triple-QA; the defaults are the paper's formulas, which are of no use in practice. See the module.
 
     Parameters
@@ -167,6 +168,7 @@ class TripleQA(Settings):
         utility="observed",
         average="second half",
         kappa_multiplier=1.0,
+        repair=True,
     )
 
 

@@ -58,7 +58,7 @@ class Reading(NamedTuple):
 READINGS = (
     Reading("costs as printed", CSPDA(slater=PAPER_SLATER, exploration=DELTA), scale=False),
     Reading("costs scaled", CSPDA(slater=PAPER_SLATER, exploration=DELTA), scale=True),
-    Reading("practical preset", CSPDA.practical(slater=PAPER_SLATER, exploration=DELTA), scale=True),
+    Reading("practical preset", CSPDA.practical(slater=PAPER_SLATER, exploration=DELTA, repair=False), scale=True),
 )
 
 
