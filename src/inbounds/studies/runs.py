@@ -128,8 +128,8 @@ def run_arms(
         report()
 
     report()
-    # One run of each arm here, before the workers start: it compiles the kernels, which they find on disk.
-    here = {position // seeds: position for position in reversed(missing)}.values()
+    # One run of each algorithm here, before the workers start: it compiles the kernels, which they find on disk.
+    here = {type(jobs[position][0].settings): position for position in reversed(missing)}.values()
     there = [position for position in missing if position not in here]
     for position in sorted(here):
         finish(position, judged_run(*jobs[position], ends))
