@@ -82,7 +82,7 @@ import numpy as np
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared
 from inbounds.algorithms.empirical import best_of, slater_from_samples
-from inbounds.algorithms.frame import PILOT, Frame, Part, RepairSettings, answer_of, outcome, pilot, survey, trial
+from inbounds.algorithms.frame import PILOT, Frame, Part, RepairSettings, answer_of, outcome_of, pilot, survey, trial
 from inbounds.algorithms.frame import State as FrameState
 from inbounds.algorithms.kernels import (
     BASELINE_RATE,
@@ -602,7 +602,7 @@ def second_stage(frame: Frame, state: FrameState, samples: int) -> Part:
     slater = frame.settings.slater
     if slater is None:
         slater = max(state.surveys[0].slater, 0.0) if state.surveys else np.inf
-    kappa = next_kappa(outcome(parts["trial of first stage"]), frame.kappa, 0.5 * slater)
+    kappa = next_kappa(outcome_of(parts["trial of first stage"]), frame.kappa, 0.5 * slater)
     lam = (1.0 - _SECOND_MIX) * lam + _SECOND_MIX / len(lam)
     radii = max(radii[0], _LEAST_RADII[0]), max(radii[1], _LEAST_RADII[1])
     part = new_stage(frame.simulator, "second stage", samples, lam, u, v, radii, kappa)

@@ -37,7 +37,7 @@ from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared
 from inbounds.algorithms.empirical import advance as draw_in_turn
 from inbounds.algorithms.empirical import log_in_turn, model_of
-from inbounds.algorithms.repair import LEVEL, Repaired, Tested, new_trial, next_kappa, repair, tested, walk
+from inbounds.algorithms.repair import LEVEL, Outcome, Repaired, new_trial, next_kappa, outcome, repair, walk
 from inbounds.algorithms.settings import Settings
 from inbounds.exact.feasibility import slater
 from inbounds.problem.cmdp import CMDP
@@ -205,7 +205,10 @@ def next_of_learner(frame: Frame, state: State, rng: np.random.Generator) -> Par
             if getattr(settings, "slater", 1.0) is None:
                 # Rounded, so that the last digits of a solver, which may differ elsewhere, do not lead to another run.
                 settings = replace(settings, slater=min(max(round(0.5 * state.surveys[0].slater, 6), 0.01), 1.0))
-        return learner(frame, frame.share(state, shares) if repairs else frame.samples, settings, rng)
+        samples = frame.share(state, shares) if repairs else frame.samples
+        if not names:  # it may have to estimate its Slater constant itself, for which it needs this much
+            samples = min(max(samples, 2 * frame.simulator.pairs.n_pairs), frame.samples)
+        return learner(frame, samples, settings, rng)
     del shares["learner"]
     if names[-1] == "learner":
         answer, samples = answer_of(state.parts[-1], frame), frame.share(state, shares)
@@ -229,7 +232,7 @@ def next_of_planner(frame: Frame, state: State, rng: np.random.Generator) -> Par
         return trial(frame, state, "trial of first plan", answer, frame.share(state, shares), own=True)
     if len(parts) == 2:
         found = state.surveys[0]
-        kappa = next_kappa(outcome(parts[1]), frame.kappa, 0.5 * max(found.slater, 0.0)) - frame.kappa
+        kappa = next_kappa(outcome_of(parts[1]), frame.kappa, 0.5 * max(found.slater, 0.0)) - frame.kappa
         answer = plan(found.model.tightened(kappa), constants, int(log.visits.min()))
         own = bool(np.all(np.isfinite(answer.prices)))
         return trial(frame, state, "trial of second plan", answer, frame.share(state, shares), own=own)
@@ -243,7 +246,7 @@ def bold(settings: Any) -> Any:
 
 def trial_of_safest(frame: Frame, state: State) -> Part:
     """The last part."""
-    answer = Answer(state.surveys[0].safest, np.full(frame.simulator.n_constraints, np.nan))
+    answer = Answer(state.surveys[0].safest, np.zeros(frame.simulator.n_constraints))
     return trial(frame, state, "trial of safest", answer, frame.share(state, {"trial of safest": 1.0}))
 
 
@@ -253,10 +256,10 @@ def answer_of(part: Part, frame: Frame) -> Answer:
     return part.extract(part.state, part.constants, frame.simulator)
 
 
-def outcome(part: Part) -> Tested:
+def outcome_of(part: Part) -> Outcome:
     """What a trial has come to by now."""
     assert part.answer is not None
-    return tested(part.name.removeprefix("trial of "), part.answer.policy, part.state)
+    return outcome(part.name.removeprefix("trial of "), part.answer.policy, part.state)
 
 
 def own_answer(state: State, frame: Frame) -> Answer:
@@ -271,7 +274,7 @@ def own_answer(state: State, frame: Frame) -> Answer:
 
 def extract(state: State, frame: Frame, simulator: Simulator) -> Answer:
     """The best mixture of what is tested; before that, the learner's own."""
-    own, tests = own_answer(state, frame), [outcome(part) for part in state.parts if part.over]
+    own, tests = own_answer(state, frame), [outcome_of(part) for part in state.parts if part.over]
     settings: dict[str, float | str] = {}
     for part in state.parts:
         settings |= part.settings
@@ -289,8 +292,9 @@ def extract(state: State, frame: Frame, simulator: Simulator) -> Answer:
 
 
 def in_words(simulator: Simulator, margins: Any, errors: Any) -> str:
-    """Tested margins with their standard errors."""
-    each = zip(simulator.constraints, margins, errors, strict=True)
+    """Tested margins with their standard errors, in the user's units."""
+    units = simulator.scaling.margin_scales
+    each = zip(simulator.constraints, units * margins, units * errors, strict=True)
     return ", ".join(f"{c.name} {margin:+.3g} ({error:.2g})" for c, margin, error in each)
 
 
@@ -302,8 +306,7 @@ def guarantee(frame: Frame, state: State, found: Repaired) -> str:
         text += "; the budget is too small for a pilot: there is no safest policy to mix with"
     if frame.simulator.n_constraints == 0:
         return text
-    asked = f">= {frame.kappa:.3g}"
-    margins = f"{in_words(frame.simulator, found.margins, found.errors)} (standard error), in scaled units"
-    if found.shown:
-        return f"{text}; a test by walks, asymptotic and no proof, shows margins {asked} at level {LEVEL:g}: {margins}"
-    return f"{text}; not shown: that margins are {asked}, by a test by walks (asymptotic) at level {LEVEL:g}: {margins}"
+    what = "that it is in bounds" if frame.kappa == 0.0 else "that every margin reaches kappa"
+    test = f"by a test by walks, asymptotic and no proof, at level {LEVEL:g}"
+    margins = f"tested margins (standard errors): {in_words(frame.simulator, found.margins, found.errors)}"
+    return f"{text}; {'shown' if found.shown else 'not shown'} {test}: {what}; {margins}"

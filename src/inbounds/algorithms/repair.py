@@ -169,7 +169,7 @@ def improve(trial: Trial, world: World, gamma: float) -> None:
             W[s, k] += rate * ((1.0 - gamma) * trial.seen[step, k] + gamma * W[after, k] - W[s, k])
 
 
-class Tested(NamedTuple):
+class Outcome(NamedTuple):
     """What a trial came to."""
 
     name: str
@@ -180,15 +180,15 @@ class Tested(NamedTuple):
     shares: Floats  # [S]: of the time in each state
 
 
-def tested(name: str, policy: Policy, trial: Trial) -> Tested:
+def outcome(name: str, policy: Policy, trial: Trial) -> Outcome:
     """The estimates of the walks that have ended."""
     means, errors, walks = trial.tally.mean.copy(), standard_errors(trial.tally), int(trial.tally.walks[0])
     z = stdtrit(walks - 1, 1.0 - LEVEL / max(len(means) - 1, 1)) if walks > 1 else 0.0
     low = means[1:] - z * errors[1:] if walks > 1 else np.full(len(means) - 1, -math.inf)
-    return Tested(name, policy, means, errors, low, trial.visits / max(trial.visits.sum(), 1))
+    return Outcome(name, policy, means, errors, low, trial.visits / max(trial.visits.sum(), 1))
 
 
-def next_kappa(test: Tested, kappa: float, cap: float) -> Floats:
+def next_kappa(test: Outcome, kappa: float, cap: float) -> Floats:
     """By how much to tighten each constraint, [K], for a second candidate, after the test of a first one at `kappa`.
 
     Where the first is not shown to keep kappa, twice its uncertainty and half as much again as is missing, at most the
@@ -212,7 +212,7 @@ class Repaired(NamedTuple):
     shown: bool  # whether the test shows that every margin reaches what was asked
 
 
-def repair(problem: Any, tests: Sequence[Tested], kappa: float = 0.0) -> Repaired:
+def repair(problem: Any, tests: Sequence[Outcome], kappa: float = 0.0) -> Repaired:
     """The mixture, as one policy, of the most tested reward among those whose tested margins all reach `kappa`."""
     weights, shown = mixing_weights(tests, kappa)
     used = np.flatnonzero(weights)
@@ -220,9 +220,7 @@ def repair(problem: Any, tests: Sequence[Tested], kappa: float = 0.0) -> Repaire
         policy = tests[used[0]].policy
     else:
         states = problem.pairs.states
-        occupancy = sum(
-            weights[i] * (tests[i].shares + UNSEEN)[states] * tests[i].policy.probabilities for i in used
-        )
+        occupancy = sum(weights[i] * (tests[i].shares + UNSEEN)[states] * tests[i].policy.probabilities for i in used)
         policy = Policy.from_occupancy(problem, occupancy)
     margins, errors = (np.array([getattr(test, what)[1:] for test in tests]) for what in ("means", "errors"))
     return Repaired(
@@ -234,7 +232,7 @@ def repair(problem: Any, tests: Sequence[Tested], kappa: float = 0.0) -> Repaire
     )
 
 
-def mixing_weights(tests: Sequence[Tested], kappa: float) -> tuple[Floats, bool]:
+def mixing_weights(tests: Sequence[Outcome], kappa: float) -> tuple[Floats, bool]:
     """The weights of the module's linear program, [P]; and whether the tests show that every margin reaches `kappa`."""
     weights = np.zeros(len(tests))
     usable = [i for i, test in enumerate(tests) if np.all(np.isfinite(test.errors))]
