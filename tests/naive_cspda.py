@@ -137,3 +137,55 @@ def ragged(n_constraints: int, seed: int = 0, discount: float = 0.7) -> ib.CMDP:
         discount=discount,
     )
     return cmdp.tightened(ib.evaluate(cmdp, ib.Policy.uniform(cmdp)).margins - 0.1)
+
+
+def stage(
+    cmdp: ib.CMDP,
+    rng: np.random.Generator,
+    steps: int,
+    *,
+    lam: np.ndarray,
+    u: np.ndarray,
+    v: np.ndarray,
+    radii: tuple[float, float],
+    kappa: np.ndarray,
+) -> tuple[Averages, Averages]:
+    """A stage of the practical preset, with every sum made anew at every step: its averages, and where it ended."""
+    d = dense(cmdp)
+    n, n_states = len(d.r), len(d.rho)
+    cumulative_P, cumulative_rho = np.cumsum(d.P, axis=1), np.cumsum(d.rho)
+    lam, u0, v0, M = lam / lam.sum(), u.copy(), v.copy(), 0.0
+    hedge, gradients_u, gradients_v, us, vs, kept = [], [], [], [u0], [v0], []
+    for t in range(1, steps + 1):
+        kept.append((lam.copy(), u.copy(), v.copy()))
+        zeta = 0.5 * lam + 0.5 / n
+        x = rng.random()
+        if x < 0.5:
+            k = int(x / 0.5 * n)
+        else:
+            k = int(np.searchsorted(np.cumsum(lam), (x - 0.5) / 0.5, side="right"))
+        s, after = d.state[k], int(np.searchsorted(cumulative_P[k], rng.random(), side="right"))
+        s0 = int(np.searchsorted(cumulative_rho, rng.random(), side="right"))
+
+        w = lam[k] / zeta[k]
+        Z = d.r[k] + d.gamma * v[after] - v[s] + u @ d.g[k]
+        gradients_u.append(w * d.g[k] - kappa)
+        gradients_v.append(
+            (1.0 - d.gamma) * np.eye(n_states)[s0] + w * (d.gamma * np.eye(n_states)[after] - np.eye(n_states)[s])
+        )
+        rho_u = max(radii[0], *(np.linalg.norm(each - u0) for each in us))
+        rho_v = max(radii[1], *((each - v0).std() for each in vs))
+        G = np.sum(np.square(gradients_v), axis=0)
+        alpha_u = rho_u / np.sqrt(steps / t * np.sum(np.square(gradients_u))) if len(u) else 0.0
+        alpha_v = rho_v / np.sqrt(steps / t * (0.97 * G + 0.03 * G.mean()))
+        hedge.append(lam[k] * (Z - M) ** 2 / zeta[k] ** 2)
+        beta = min(0.5 * np.sqrt(np.log(n) / (steps / t * np.sum(hedge))), 0.5 / (n * abs(Z - M)))
+        lam[k] *= np.exp(beta * (Z - M) / zeta[k])
+        lam /= lam.sum()
+        u = project(u - alpha_u * gradients_u[-1], 50.0)
+        v = np.clip(v - alpha_v * gradients_v[-1], -50.0 / (1.0 - d.gamma), 50.0 / (1.0 - d.gamma))
+        M += max(1e-3, 1.0 / t) * (Z - M)
+        us.append(u)
+        vs.append(v)
+    second = kept[steps // 2 :]
+    return Averages(*(np.mean([each[i] for each in second], axis=0) for i in range(3))), Averages(lam, u, v)

@@ -73,8 +73,9 @@ def test_without_functions_it_is_cspda_bit_for_bit(cmdp: ib.CMDP, changes: dict[
         ours = ib.learn(cmdp.simulator(), ib.ConcaveCSPDA(**changes, refresh=refresh), samples=5000, checkpoints=3)
         assert same(ours, ib.learn(cmdp.simulator(), ib.CSPDA(**changes), samples=5000))
         assert ours.settings["utility"] == "reward" and "constraints" not in ours.settings
+    bare = ib.CSPDA.practical(repair=False)
     assert ib.ConcaveCSPDA.practical() == ib.ConcaveCSPDA(
-        **{name: getattr(ib.CSPDA.practical(), name) for name in vars(ib.CSPDA.practical())}, refresh="pairs"
+        **{name: getattr(bare, name) for name in vars(bare)}, refresh="pairs"
     )
 
 
@@ -92,7 +93,7 @@ def test_the_reward_as_a_utility_gives_the_bits_of_cspda(cmdp: ib.CMDP, refresh:
         discount=cmdp.discount,
     )
     settings = ib.ConcaveCSPDA.practical(slater=0.2, utility=linear(reward), refresh=refresh)
-    theirs = ib.learn(cmdp.simulator(), ib.CSPDA.practical(slater=0.2), samples=3000)
+    theirs = ib.learn(cmdp.simulator(), ib.CSPDA.practical(slater=0.2, repair=False), samples=3000)
     for model in (cmdp, other):
         ours = ib.learn(model.simulator(), settings, samples=3000)
         np.testing.assert_array_equal(ours.policy.probabilities, theirs.policy.probabilities)

@@ -283,12 +283,12 @@ def test_a_run_equals_the_plain_transcription(cmdp: ib.CMDP, average: str, value
 
 
 def test_when_nothing_improved_the_reward_the_last_policy_is_returned() -> None:
-    run = ib.learn(QUEUE.simulator(), ib.CRPO.practical(kappa=1.0), samples=5_000, seed=0)
-    state, constants, world, rng = prepared(QUEUE, ib.CRPO.practical(kappa=1.0), 5_000)
+    run = ib.learn(QUEUE.simulator(), ib.CRPO.practical(repair=False, kappa=1.0), samples=5_000, seed=0)
+    state, constants, world, rng = prepared(QUEUE, ib.CRPO.practical(repair=False, kappa=1.0), 5_000)
     advance(state, constants, world, rng, 0, 5_000)
     assert not state.sums.any()
     np.testing.assert_allclose(run.policy.probabilities, state.policy, rtol=0.0, atol=1e-15)
-    exact = ib.iterate(QUEUE, ib.CRPO.practical(kappa=1.0), iterations=200)
+    exact = ib.iterate(QUEUE, ib.CRPO.practical(repair=False, kappa=1.0), iterations=200)
     assert np.abs(exact.policy.probabilities - ib.Policy.uniform(QUEUE).probabilities).max() > 0.1
     assert np.all(np.isnan(run.prices)) and np.all(np.isnan(exact.prices))
 
@@ -329,17 +329,19 @@ def test_exact_values_lead_to_the_optimum_within_bounds(seed: int) -> None:
     """5,000 iterations on random problems: within 0.002 of the optimum, and every margin at least kappa - tolerance."""
     cmdp = in_scaled_units(ib.zoo.garnet(states=6, actions=3, successors=3, constraints=2, discount=0.8, seed=seed))[1]
     best = ib.solve(cmdp).reward
-    judged = ib.evaluate(cmdp, ib.iterate(cmdp, ib.CRPO.practical(step=0.3), iterations=5_000).policy)
+    judged = ib.evaluate(cmdp, ib.iterate(cmdp, ib.CRPO.practical(repair=False, step=0.3), iterations=5_000).policy)
     assert np.all(judged.margins >= -1e-12) and best - 0.002 <= judged.reward <= best + 1e-9
-    loose = ib.evaluate(cmdp, ib.iterate(cmdp, ib.CRPO.practical(tolerance=0.02), iterations=1_000).policy)
+    loose = ib.evaluate(
+        cmdp, ib.iterate(cmdp, ib.CRPO.practical(repair=False, tolerance=0.02), iterations=1_000).policy
+    )
     assert np.all(loose.margins >= -0.02 - 1e-12) and loose.reward > judged.reward
-    tight = ib.evaluate(cmdp, ib.iterate(cmdp, ib.CRPO.practical(kappa=0.01), iterations=1_000).policy)
+    tight = ib.evaluate(cmdp, ib.iterate(cmdp, ib.CRPO.practical(repair=False, kappa=0.01), iterations=1_000).policy)
     assert np.all(tight.margins >= 0.01 - 1e-12) and tight.reward < judged.reward
 
 
 def test_without_constraints_it_is_the_natural_policy_gradient() -> None:
     free = QUEUE.unconstrained()
-    found = ib.iterate(free, ib.CRPO.practical(), iterations=5_000).policy
+    found = ib.iterate(free, ib.CRPO.practical(repair=False), iterations=5_000).policy
     assert ib.evaluate(free, found).total_reward == pytest.approx(ib.solve(free).total_reward, abs=1e-3)
 
 
@@ -352,7 +354,9 @@ def test_the_preset_stays_in_bounds_on_the_queue() -> None:
     If 1 % of runs were out of bounds, more than 2 of 40 would be with probability 0.7 %.
     """
     simulator = QUEUE.simulator()
-    runs = [ib.learn(simulator, ib.CRPO.practical(), samples=100_000, seed=seed).policy for seed in range(40)]
+    runs = [
+        ib.learn(simulator, ib.CRPO.practical(repair=False), samples=100_000, seed=seed).policy for seed in range(40)
+    ]
     judged = [ib.evaluate(QUEUE, policy) for policy in runs]
     totals = np.array([one.total_reward for one in judged])
     assert totals.mean() - 4.0 * totals.std(ddof=1) / math.sqrt(len(totals)) > 4.644858 - 0.05
@@ -363,7 +367,10 @@ def test_more_samples_come_closer() -> None:
     """Mean gaps over 8 seeds, at 20,000, 100,000 and 500,000 samples: each less than 0.7 times the one before."""
     gaps = []
     for samples in (20_000, 100_000, 500_000):
-        runs = [ib.learn(QUEUE.simulator(), ib.CRPO.practical(), samples=samples, seed=seed) for seed in range(8)]
+        runs = [
+            ib.learn(QUEUE.simulator(), ib.CRPO.practical(repair=False), samples=samples, seed=seed)
+            for seed in range(8)
+        ]
         gaps.append(4.644858 - np.mean([ib.evaluate(QUEUE, run.policy).total_reward for run in runs]))
     assert gaps[1] < 0.7 * gaps[0] and gaps[2] < 0.7 * gaps[1] and gaps[2] > 0.0
 
@@ -385,14 +392,16 @@ def test_formulas_and_rules() -> None:
 
 
 def test_the_preset_is_what_its_module_says() -> None:
-    start = prepare(ib.CRPO.practical(), QUEUE.simulator(), 100_000, np.random.default_rng(0))
+    start = prepare(ib.CRPO.practical(repair=False), QUEUE.simulator(), 100_000, np.random.default_rng(0))
     assert start.constants.inner == 96 and start.constants.step == 1.0 and not start.constants.afresh
     assert start.constants.restart == 100_000 // 96 // 2
     assert start.settings["kappa"] == start.constants.least == pytest.approx(0.03 * math.sqrt(192 / 100_000), rel=1e-12)
-    assert ib.CRPO.practical(kappa=0.1).kappa == 0.1
-    assert prepare(ib.CRPO.practical(), QUEUE.simulator(), 50, np.random.default_rng(0)).constants.inner == 50
+    assert ib.CRPO.practical(repair=False, kappa=0.1).kappa == 0.1
+    assert (
+        prepare(ib.CRPO.practical(repair=False), QUEUE.simulator(), 50, np.random.default_rng(0)).constants.inner == 50
+    )
     with pytest.raises(TypeError):
-        ib.CRPO.practical(kapa=0.0)
+        ib.CRPO.practical(repair=False, kapa=0.0)
 
 
 @pytest.mark.parametrize(

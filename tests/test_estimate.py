@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.estimating import average_walks, new_tally
+from inbounds.estimating import average_walks
 from inbounds.numerics.compiled import interpreted
 from inbounds.proofs.evidence import new_log
-from inbounds.proofs.walks import plain_design
+from inbounds.proofs.walks import new_tally, plain_design
 from uniforms import Uniforms
 
 # Algorithm 2, printed and corrected, on a chain of two states. The policy is part of the chain.

@@ -58,7 +58,7 @@ def test_accuracy_is_the_order_of_the_sample_complexity() -> None:
     [
         (ib.ModelBased(), 1 / (20 * math.sqrt(0.5 * 101))),
         (ib.ModelBased(slater=0.3), 1 / (20 * math.sqrt(0.5 * 101))),  # it cancels
-        (ib.ModelBased.practical(), 1 / (10 * math.sqrt(0.5 * 101))),
+        (ib.ModelBased.practical(repair=False), 1 / (10 * math.sqrt(0.5 * 101))),
         (ib.ModelBased(feasibility="relaxed"), -3 / (8 * math.sqrt(0.5 * 101))),
         (ib.ModelBased(epsilon=0.1, slater=0.2), 0.001),
         (ib.ModelBased(feasibility="relaxed", epsilon=0.1), -0.0375),
@@ -144,7 +144,7 @@ def test_the_plan_is_made_on_the_tightened_empirical_model(plan: str) -> None:
 
 @pytest.mark.parametrize("solved", [work_and_rest(), two_rooms()], ids=["work and rest", "two rooms"])
 def test_without_chance_the_program_finds_the_optimum(solved: Any) -> None:
-    run = ib.learn(solved.cmdp.simulator(), ib.ModelBased.practical(kappa=0.0), samples=40)
+    run = ib.learn(solved.cmdp.simulator(), ib.ModelBased.practical(repair=False, kappa=0.0), samples=40)
     np.testing.assert_allclose(run.policy.table(), solved.table, rtol=0.0, atol=1e-8)
     np.testing.assert_allclose(run.prices, solved.prices, rtol=0.0, atol=1e-8)
 
@@ -158,7 +158,9 @@ def test_beyond_a_size_the_bundle_plans(monkeypatch: pytest.MonkeyPatch) -> None
     assert one.reward == pytest.approx(other.reward, abs=1e-7) and other.in_bounds
 
 
-@pytest.mark.parametrize("settings", [ib.ModelBased.practical(), ib.ModelBased(iterations=50)], ids=["lp", "iteration"])
+@pytest.mark.parametrize(
+    "settings", [ib.ModelBased.practical(repair=False), ib.ModelBased(iterations=50)], ids=["lp", "iteration"]
+)
 def test_an_infeasible_estimate_is_no_error(settings: ib.ModelBased) -> None:
     cmdp = replace(certain(), constraints=(ib.Constraint(certain().constraints[0].signal, at_most=-1.0, name="never"),))
     run = ib.learn(cmdp.simulator(), settings, samples=60)
@@ -188,7 +190,7 @@ def test_perturbed_rewards_break_ties_at_random() -> None:
 
 def test_a_checkpoint_is_a_run_that_ends_there_and_the_first_are_uniform() -> None:
     simulator = QUEUE.simulator()
-    for settings in (ib.ModelBased.practical(), ib.ModelBased(iterations=20)):
+    for settings in (ib.ModelBased.practical(repair=False), ib.ModelBased(iterations=20)):
         run = ib.learn(simulator, settings, samples=2_000, seed=3, checkpoints=[95, 1_000])
         np.testing.assert_array_equal(run.policies[0].probabilities, ib.Policy.uniform(QUEUE).probabilities)
         short = ib.learn(simulator, settings, samples=1_000, seed=3)
@@ -198,7 +200,10 @@ def test_a_checkpoint_is_a_run_that_ends_there_and_the_first_are_uniform() -> No
 def test_on_the_queue_with_a_million_samples() -> None:
     """Over ten seeds: within 0.01 of the optimum, total, and violations far below 0.05."""
     judged = [
-        ib.evaluate(QUEUE, ib.learn(QUEUE.simulator(), ib.ModelBased.practical(), samples=1_000_000, seed=seed).policy)
+        ib.evaluate(
+            QUEUE,
+            ib.learn(QUEUE.simulator(), ib.ModelBased.practical(repair=False), samples=1_000_000, seed=seed).policy,
+        )
         for seed in range(10)
     ]
     assert np.mean([one.total_reward for one in judged]) > 4.644858248633466 - 0.01
@@ -211,14 +216,14 @@ def test_without_tightening_about_half_the_margins_end_below_zero() -> None:
     simulator = QUEUE.simulator()
     out = 0
     for seed in range(40):
-        run = ib.learn(simulator, ib.ModelBased.practical(kappa=0.0), samples=20_000, seed=seed)
+        run = ib.learn(simulator, ib.ModelBased.practical(repair=False, kappa=0.0), samples=20_000, seed=seed)
         out += not ib.evaluate(QUEUE, run.policy).in_bounds
     assert out > 10
 
 
 def test_what_is_said_of_a_run() -> None:
     simulator = QUEUE.simulator()
-    practical = ib.learn(simulator, ib.ModelBased.practical(), samples=960)
+    practical = ib.learn(simulator, ib.ModelBased.practical(repair=False), samples=960)
     assert practical.guarantee.startswith("none: the paper's theorem does not cover several constraints; nor a target")
     assert "a linear program in the place of the iteration" in practical.guarantee
     assert practical.settings == {"feasibility": "strict", "plan": "lp", "kappa": pytest.approx(0.1 / math.sqrt(5.0))}

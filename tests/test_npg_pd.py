@@ -187,7 +187,7 @@ def test_practical_preset_stays_in_bounds() -> None:
     """
     simulator = QUEUE.simulator()
     judged = [
-        ib.evaluate(QUEUE, ib.learn(simulator, ib.NPGPD.practical(), samples=100_000, seed=seed).policy)
+        ib.evaluate(QUEUE, ib.learn(simulator, ib.NPGPD.practical(repair=False), samples=100_000, seed=seed).policy)
         for seed in range(40)
     ]
     rows = np.array([[one.total_reward, *one.total_margins] for one in judged])
@@ -207,7 +207,10 @@ def test_more_samples_come_closer() -> None:
                 for seed in range(10)
             ]
         )
-        for settings, samples in [(ib.NPGPD.practical(), 100_000), (ib.NPGPD.practical(), 1_000_000)]
+        for settings, samples in [
+            (ib.NPGPD.practical(repair=False), 100_000),
+            (ib.NPGPD.practical(repair=False), 1_000_000),
+        ]
     ]
     assert 0.0 < gaps[1] < 0.06 and gaps[1] < 0.5 * gaps[0]
 
@@ -220,7 +223,7 @@ def test_steps() -> None:
     assert steps(ib.NPGPD(), pairs, 0.5, 100.0) == (2 * math.log(16), 0.05)
     assert steps(ib.NPGPD(price_step="journal"), pairs, 0.5, 100.0) == (2 * math.log(16), 0.1)
     assert steps(ib.NPGPD(policy_step=3, price_step=0.25), pairs, 0.5, 100.0) == (3.0, 0.25)
-    assert steps(ib.NPGPD.practical(), pairs, 0.5, 100.0) == (30.0 * 0.25 / 10.0, 0.1)
+    assert steps(ib.NPGPD.practical(repair=False), pairs, 0.5, 100.0) == (30.0 * 0.25 / 10.0, 0.1)
     one = ib.CMDP(offsets=[0, 1], transition=[[1.0]], reward=[1.0], constraints=[], initial=[1.0], discount=0.9)
     assert steps(ib.NPGPD(), one.pairs, 0.9, 100.0)[0] > 0.0
     start = prepare(ib.NPGPD(slater=0.2), QUEUE.simulator(), 240_000, np.random.default_rng(0))
@@ -230,13 +233,13 @@ def test_steps() -> None:
 
 
 def test_practical_preset_is_what_its_module_says() -> None:
-    preset = ib.NPGPD.practical()
+    preset = ib.NPGPD.practical(repair=False)
     assert preset == ib.NPGPD(
         kappa="shrinking", policy_step="shrinking", price_step="journal", baseline=True, average="second half"
     )
-    assert ib.NPGPD.practical(kappa=0.0).kappa == 0.0
+    assert ib.NPGPD.practical(repair=False, kappa=0.0).kappa == 0.0
     with pytest.raises(TypeError):
-        ib.NPGPD.practical(kapa=0.0)
+        ib.NPGPD.practical(repair=False, kapa=0.0)
 
 
 def test_settings_are_frozen_and_printed_as_written() -> None:
@@ -253,7 +256,7 @@ def test_a_guarantee_is_stated_only_when_every_condition_holds() -> None:
     for settings in (ib.NPGPD(), ib.NPGPD(slater=0.1, rollouts=3), ib.NPGPD(policy_step=1.0), ib.NPGPD(price_step=0.1)):
         assert stated(settings).startswith("the paper's proof for these steps")
     assert stated(ib.NPGPD(), PROBLEMS["free"]).startswith("the paper's proof")
-    for settings in (ib.NPGPD(kappa=0.01), ib.NPGPD.practical()):
+    for settings in (ib.NPGPD(kappa=0.01), ib.NPGPD.practical(repair=False)):
         assert "does not cover a kappa" in stated(settings)
     assert "some of the policies only" in stated(ib.NPGPD(average="second half"))
     assert "2 constraints" in stated(ib.NPGPD(), QUEUE)

@@ -54,7 +54,7 @@ def test_the_hatted_iterate_is_another_one_and_the_default() -> None:
     assert runs["hatted"].settings["iterate"] == "hatted"
     default = ib.iterate(ragged(1), ib.OPGPD(), iterations=20).policy.probabilities
     np.testing.assert_array_equal(default, ends["hatted"])
-    practical = ib.iterate(ragged(1), ib.OPGPD.practical(), iterations=20).policy.probabilities
+    practical = ib.iterate(ragged(1), ib.OPGPD.practical(repair=False), iterations=20).policy.probabilities
     np.testing.assert_array_equal(practical, ends["predicted"])
 
 
@@ -160,7 +160,7 @@ def test_without_chance_samples_lead_where_the_model_does() -> None:
 
 
 def test_a_checkpoint_is_a_run_that_ends_there_and_the_first_are_uniform() -> None:
-    settings, simulator = ib.OPGPD.practical(iterations=50), QUEUE.simulator()
+    settings, simulator = ib.OPGPD.practical(repair=False, iterations=50), QUEUE.simulator()
     run = ib.learn(simulator, settings, samples=2_000, seed=3, checkpoints=[95, 1_000])
     np.testing.assert_array_equal(run.policies[0].probabilities, ib.Policy.uniform(QUEUE).probabilities)
     short = ib.learn(simulator, settings, samples=1_000, seed=3)
@@ -171,7 +171,11 @@ def test_the_tightening_follows_the_samples() -> None:
     simulator = QUEUE.simulator()
     kappas = {
         settings: ib.learn(simulator, settings, samples=9_700).settings["kappa"]
-        for settings in (ib.OPGPD(iterations=1), ib.OPGPD.practical(iterations=1), ib.OPGPD(iterations=1, kappa=0.07))
+        for settings in (
+            ib.OPGPD(iterations=1),
+            ib.OPGPD.practical(repair=False, iterations=1),
+            ib.OPGPD(iterations=1, kappa=0.07),
+        )
     }
     assert list(kappas.values()) == [0.0, pytest.approx(0.1 / np.sqrt(0.5 * 101), rel=1e-12), 0.07]
 
@@ -275,7 +279,9 @@ def test_settings_are_checked_by_name(setting: str, value: Any) -> None:
 
 def test_settings_are_shown_as_typed() -> None:
     assert repr(ib.OPGPD()) == "OPGPD()"
-    assert repr(ib.OPGPD.practical(eta=0.2)) == "OPGPD(eta=0.2, kappa_multiplier=0.1, iterate='predicted')"
+    assert (
+        repr(ib.OPGPD.practical(repair=False, eta=0.2)) == "OPGPD(eta=0.2, kappa_multiplier=0.1, iterate='predicted')"
+    )
 
 
 def test_too_few_samples_are_refused() -> None:

@@ -125,7 +125,7 @@ def test_practical_preset_stays_in_bounds() -> None:
     """
     simulator = QUEUE.simulator()
     judged = [
-        ib.evaluate(QUEUE, ib.learn(simulator, ib.PDSC.practical(), samples=300_000, seed=seed).policy)
+        ib.evaluate(QUEUE, ib.learn(simulator, ib.PDSC.practical(repair=False), samples=300_000, seed=seed).policy)
         for seed in range(20)
     ]
     rows = np.array([[one.total_reward, *one.total_margins] for one in judged])
@@ -135,10 +135,15 @@ def test_practical_preset_stays_in_bounds() -> None:
 
 
 def test_settings_and_their_preset() -> None:
-    assert ib.PDSC.practical() == ib.PDSC(kappa="shrinking", policy_step=10.0, baseline=True, average="second half")
-    assert repr(ib.PDSC(policy_step=2.0)) == "PDSC(policy_step=2.0)" and ib.PDSC.practical(kappa=0.1).kappa == 0.1
+    assert ib.PDSC.practical(repair=False) == ib.PDSC(
+        kappa="shrinking", policy_step=10.0, baseline=True, average="second half"
+    )
+    assert (
+        repr(ib.PDSC(policy_step=2.0)) == "PDSC(policy_step=2.0)"
+        and ib.PDSC.practical(repair=False, kappa=0.1).kappa == 0.1
+    )
     with pytest.raises(TypeError):
-        ib.PDSC.practical(step=0.0)
+        ib.PDSC.practical(repair=False, step=0.0)
     start = prepare(ib.PDSC(slater=0.2, policy_step=3, price_step=2), QUEUE.simulator(), 1000, np.random.default_rng(0))
     assert (start.constants.policy_step, start.constants.price_step) == (1.5, 1.0)  # times (1 - discount)
     assert (start.settings["policy_step"], start.settings["price_step"]) == (3.0, 2.0)
@@ -148,7 +153,12 @@ def test_what_the_paper_proves() -> None:
     model = in_scaled_units(QUEUE)[1]
     for settings in (ib.PDSC(), ib.PDSC(policy_step=2.0, price_step=2.0, slater=0.1)):
         assert "rate" in prepare_known(settings, model, 100).guarantee
-    for settings in (ib.PDSC(kappa=0.1), ib.PDSC(policy_step=2.0), ib.PDSC(average="second half"), ib.PDSC.practical()):
+    for settings in (
+        ib.PDSC(kappa=0.1),
+        ib.PDSC(policy_step=2.0),
+        ib.PDSC(average="second half"),
+        ib.PDSC.practical(repair=False),
+    ):
         assert prepare_known(settings, model, 100).guarantee.startswith("none: ")
     assert prepare(ib.PDSC(slater=0.2), QUEUE.simulator(), 1000, np.random.default_rng(0)).guarantee.startswith(
         "none: "

@@ -127,7 +127,7 @@ def test_iterations_on_a_known_model_are_resumed(name: str) -> None:
 
 def test_a_failure_while_an_algorithm_prepares_has_nothing_to_go_on_from() -> None:
     """CSPDA without a Slater constant estimates one first."""
-    settings, cmdp = ib.CSPDA.practical(), ragged(2)
+    settings, cmdp = ib.CSPDA(), ragged(2)
     unbroken = ib.learn(cmdp.simulator(), settings, samples=400, seed=0)
     partial = broken_off(lambda resume: ib.learn(as_user_simulator(cmdp, Fuse(5)), settings, samples=400, seed=0))
     assert partial is None

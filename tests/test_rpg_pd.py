@@ -150,7 +150,7 @@ def test_the_bias_is_of_the_order_of_tau(cmdp: ib.CMDP) -> None:
 
 
 def test_the_practical_preset_ends_in_bounds_on_the_queue() -> None:
-    run = ib.iterate(QUEUE, ib.RPGPD.practical(), iterations=20_000)
+    run = ib.iterate(QUEUE, ib.RPGPD.practical(repair=False), iterations=20_000)
     found = ib.evaluate(QUEUE, run.policy)
     assert found.in_bounds and found.total_reward > 4.644858248633466 - 0.06
     last_tau = 0.5 * 20_002.0**-0.4
@@ -162,7 +162,7 @@ def test_random_problems_are_solved_to_1e_2_in_20_000_iterations(seed: int) -> N
     cmdp = in_scaled_units(
         ib.zoo.garnet(states=6, actions=4, successors=3, constraints=1 + seed % 2, discount=0.8, seed=seed)
     )[1]
-    best, run = ib.solve(cmdp), ib.iterate(cmdp, ib.RPGPD.practical(), iterations=20_000)
+    best, run = ib.solve(cmdp), ib.iterate(cmdp, ib.RPGPD.practical(repair=False), iterations=20_000)
     found = ib.evaluate(cmdp, run.policy)
     assert abs(found.reward - best.reward) < 1e-2 and np.min(found.margins, initial=0.0) > -5e-3
 
@@ -179,7 +179,7 @@ def test_without_chance_samples_lead_where_the_model_does() -> None:
 
 
 def test_a_checkpoint_is_a_run_that_ends_there_and_the_first_are_uniform() -> None:
-    settings, simulator = ib.RPGPD.practical(iterations=50), QUEUE.simulator()
+    settings, simulator = ib.RPGPD.practical(repair=False, iterations=50), QUEUE.simulator()
     run = ib.learn(simulator, settings, samples=2_000, seed=3, checkpoints=[95, 1_000])
     np.testing.assert_array_equal(run.policies[0].probabilities, ib.Policy.uniform(QUEUE).probabilities)
     short = ib.learn(simulator, settings, samples=1_000, seed=3)
@@ -191,8 +191,8 @@ def test_the_tightening_follows_the_samples_and_tau() -> None:
     cases = (
         (ib.RPGPD(iterations=10), 0.0),
         (ib.RPGPD(iterations=10, expected_price=2.0), 2.0 * 0.5 * 0.01),
-        (ib.RPGPD.practical(iterations=10), 0.1 / np.sqrt(0.5 * 101) + 0.5 * 0.5 * 12.0**-0.4),
-        (ib.RPGPD.practical(iterations=10, kappa=0.07), 0.07),
+        (ib.RPGPD.practical(repair=False, iterations=10), 0.1 / np.sqrt(0.5 * 101) + 0.5 * 0.5 * 12.0**-0.4),
+        (ib.RPGPD.practical(repair=False, iterations=10, kappa=0.07), 0.07),
     )
     for settings, kappa in cases:
         run = ib.learn(simulator, settings, samples=9_700)
@@ -204,14 +204,14 @@ def test_what_is_said_of_a_run() -> None:
     run = ib.learn(QUEUE.simulator(), ib.RPGPD(iterations=5), samples=100)
     assert run.guarantee.startswith("none: the paper's algorithm for samples fits values to walks")
     for practical in (
-        ib.learn(QUEUE.simulator(), ib.RPGPD.practical(iterations=5), samples=100),
-        ib.iterate(QUEUE, ib.RPGPD.practical(), iterations=1),
+        ib.learn(QUEUE.simulator(), ib.RPGPD.practical(repair=False, iterations=5), samples=100),
+        ib.iterate(QUEUE, ib.RPGPD.practical(repair=False), iterations=1),
     ):
         assert (practical.settings["eta_power"], practical.settings["tau_power"]) == (0.35, 0.4)
         assert practical.settings["floor"] == 1e-6
     assert "does not cover several constraints" in ib.iterate(QUEUE, ib.RPGPD(), iterations=1).guarantee
     one = ragged(1)
-    assert "that falls" in ib.iterate(one, ib.RPGPD.practical(), iterations=1).guarantee
+    assert "that falls" in ib.iterate(one, ib.RPGPD.practical(repair=False), iterations=1).guarantee
 
 
 def test_the_step_that_the_theorem_needs() -> None:

@@ -64,7 +64,9 @@ def test_averages_equal_the_dense_transcription_at_every_checkpoint(cmdp: ib.CMD
 
 
 def test_the_policy_is_that_of_the_average_occupancy() -> None:
-    run = ib.learn(QUEUE.simulator(), ib.CSPDA.practical(slater=0.2), samples=20_000, seed=1, checkpoints=5)
+    run = ib.learn(
+        QUEUE.simulator(), ib.CSPDA.practical(slater=0.2, repair=False), samples=20_000, seed=1, checkpoints=5
+    )
     for averages, policy in zip(run.averages_at, run.policies, strict=True):
         again = ib.Policy.from_occupancy(QUEUE, averages.occupancy)
         np.testing.assert_array_equal(again.probabilities, policy.probabilities)

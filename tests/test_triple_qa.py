@@ -154,7 +154,7 @@ def test_observed_utilities_and_visits_are_those_of_the_occupancy() -> None:
     utility = 0.5 + 0.5 * d.g
     seen, visits = [], []
     for seed in range(40):
-        settings = ib.TripleQA.practical(exploration=UNIFORM, frame=steps + 1, average="all")
+        settings = ib.TripleQA.practical(repair=False, exploration=UNIFORM, frame=steps + 1, average="all")
         state, constants, world, rng = prepared(cmdp, settings, steps, seed)
         advance(state, constants, world, rng, 0, steps)
         seen.append(state.utilities / steps)
@@ -223,8 +223,8 @@ RUNS = {
     "paper": ib.TripleQA(),
     "paper, no bonus": ib.TripleQA(bonus=0.0, kappa=0.05, frame=70),
     "paper, small bonus": ib.TripleQA(bonus=0.005, kappa=0.05, frame=70, chi=3.0, exploration=0.2),
-    "practical": ib.TripleQA.practical(),
-    "kept, estimated": ib.TripleQA.practical(utility="estimated", average="all", frame=31),
+    "practical": ib.TripleQA.practical(repair=False),
+    "kept, estimated": ib.TripleQA.practical(repair=False, utility="estimated", average="all", frame=31),
 }
 
 
@@ -249,7 +249,7 @@ def test_a_run_equals_the_plain_transcription(cmdp: ib.CMDP, run: str) -> None:
 
 def test_the_output_counts_the_pairs_taken_and_is_greedy_elsewhere() -> None:
     cmdp = ib.zoo.garnet(states=300, actions=3, successors=3, constraints=1, discount=0.5, seed=0)
-    state, constants, world, rng = prepared(cmdp, ib.TripleQA.practical(exploration=0.1), 1000)
+    state, constants, world, rng = prepared(cmdp, ib.TripleQA.practical(repair=False, exploration=0.1), 1000)
     advance(state, constants, world, rng, 0, 1000)
     policy = extract(state, constants, cmdp).policy
     visits = cmdp.pairs.sum_by_state(state.sums)
@@ -277,7 +277,7 @@ def test_the_preset_stays_in_bounds_on_the_queue() -> None:
     If 5 % of runs were out of bounds, more than 7 of 40 would be with probability 0.1 %.
     """
     rows, plain = (totals(settings, 100_000, range(40)) for settings in (
-        ib.TripleQA.practical(), ib.TripleQA.practical(kappa=0.0)))  # fmt: skip
+        ib.TripleQA.practical(repair=False), ib.TripleQA.practical(repair=False, kappa=0.0)))  # fmt: skip
     sure = rows.mean(axis=0) - 4.0 * rows.std(axis=0, ddof=1) / math.sqrt(len(rows))
     assert sure[0] > 4.644858 - 0.05 and np.all(sure[1:] > 0.0)
     out, plain_out = (int(np.any(some[:, 1:] < 0.0, axis=1).sum()) for some in (rows, plain))
@@ -287,7 +287,8 @@ def test_the_preset_stays_in_bounds_on_the_queue() -> None:
 def test_prices_approach_the_exact_ones() -> None:
     """200,000 steps: the mean over 8 seeds within a fifth of the optimum's prices."""
     found = [
-        ib.learn(QUEUE.simulator(), ib.TripleQA.practical(), samples=200_000, seed=seed).prices for seed in range(8)
+        ib.learn(QUEUE.simulator(), ib.TripleQA.practical(repair=False), samples=200_000, seed=seed).prices
+        for seed in range(8)
     ]
     np.testing.assert_allclose(np.mean(found, axis=0), ib.solve(QUEUE).prices, rtol=0.2)
 
@@ -318,7 +319,7 @@ def test_formulas() -> None:
 
 
 def test_the_preset_is_what_its_module_says() -> None:
-    start = prepare(ib.TripleQA.practical(), QUEUE.simulator(), 1_000_000, np.random.default_rng(0))
+    start = prepare(ib.TripleQA.practical(repair=False), QUEUE.simulator(), 1_000_000, np.random.default_rng(0))
     constants = start.constants
     assert (constants.chi, constants.eta, constants.frame, constants.bonus) == (2.0, 3.0, 1000, 0.0)
     assert constants.exploration == pytest.approx(math.sqrt(96)) and constants.kept and constants.observed
@@ -326,11 +327,13 @@ def test_the_preset_is_what_its_module_says() -> None:
     assert start.settings["kappa"] == pytest.approx(math.sqrt(2e-6))
     assert constants.least == pytest.approx(0.5 + 0.5 * math.sqrt(2e-6))
     assert (
-        prepare(ib.TripleQA.practical(kappa=0.2), QUEUE.simulator(), 10, np.random.default_rng(0)).constants.least
+        prepare(
+            ib.TripleQA.practical(repair=False, kappa=0.2), QUEUE.simulator(), 10, np.random.default_rng(0)
+        ).constants.least
         == 0.6
     )
     with pytest.raises(TypeError):
-        ib.TripleQA.practical(kapa=0.0)
+        ib.TripleQA.practical(repair=False, kapa=0.0)
 
 
 @pytest.mark.parametrize(
@@ -364,6 +367,10 @@ def test_settings_are_shown_as_written() -> None:
 
 
 def test_what_is_guaranteed() -> None:
-    for settings, differ in ((ib.TripleQA(), False), (ib.TripleQA(span=1.0), False), (ib.TripleQA.practical(), True)):
+    for settings, differ in (
+        (ib.TripleQA(), False),
+        (ib.TripleQA(span=1.0), False),
+        (ib.TripleQA.practical(repair=False), True),
+    ):
         text = prepare(settings, QUEUE.simulator(), 1000, np.random.default_rng(0)).guarantee
         assert text.startswith("none: ") and ("the settings differ" in text) == differ

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from inbounds.algorithms.utility import state_entropy as state_entropy
     from inbounds.certifying import certify as certify
     from inbounds.comparing import compare as compare
+    from inbounds.comparing import compare_suite as compare_suite
     from inbounds.criteria.evaluation import evaluate as evaluate
     from inbounds.criteria.evaluation import mix as mix
     from inbounds.criteria.evaluation import occupancy as occupancy
@@ -77,6 +78,7 @@ _HOMES = {
     "build": "problem.rules",
     "certify": "certifying",
     "compare": "comparing",
+    "compare_suite": "comparing",
     "estimate": "estimating",
     "evaluate": "criteria.evaluation",
     "from_counts": "problem.logs",

@@ -7,7 +7,9 @@ are measured against its optimum.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,9 @@ from inbounds.problem.criterion import require_criterion
 from inbounds.problem.pieces import seconds_or_none
 from inbounds.studies.comparison import Comparison, Entry
 from inbounds.studies.runs import Task, curves, run_arms
+from inbounds.studies.suite import Judge, SuiteComparison, score_of
 from inbounds.workers import valid_workers
+from inbounds.zoo import suite as suite_of_problems
 
 _CHECKPOINTS = 12
 _FIRST = 0.005
@@ -127,6 +131,111 @@ def compare(
         resumed=resumed,
         status="done" if all(len(own) == seeds for own in runs) else "time limit",
     )
+
+
+def compare_suite(
+    suite: str | Mapping[str, CMDP] = "tuning",
+    algorithms: Sequence[str] | Mapping[str, Any] | None = None,
+    *,
+    samples: int | Sequence[int] = (100_000, 1_000_000),
+    seeds: int = 5,
+    preset: str = "practical",
+    scale: bool = True,
+    workers: int | None = None,
+    journal: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    time_limit: float | None = None,
+) -> SuiteComparison:
+    """Run algorithms on a suite of problems: how often in bounds, and how far from the optimum, over all of them.
+
+    Gaps are relative, with what is out of bounds counted at its price (Lagrange multiplier), so that they are never
+    negative: see `inbounds.studies.suite`. Runs are those of ``ib.compare``, and independent of the number of workers.
+    Discounted problems with constraints only.
+
+    Parameters
+    ----------
+    suite : "tuning", "untouched", "all", or a dict from name to CMDP
+        Which half of ``ib.zoo.suite``; or problems of your own. Nothing should be tuned on the untouched half.
+    algorithms : names, or a dict from name to settings
+        Which ones; default: all of ``inbounds algorithms`` that are for discounted problems with constraints.
+    samples : int, or several
+        The budgets; every run has one of them, as presets depend on it.
+    seeds, preset, scale, workers, journal, progress, time_limit
+        As in ``ib.compare``.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> problems = {name: ib.zoo.suite()[name] for name in ("tiny", "small")}
+    >>> found = ib.compare_suite(problems, ["model-based", "crpo"], samples=10_000, seeds=2, workers=1)
+    >>> found
+    SuiteComparison(own problems: model-based, crpo; 2 problems, seeds 2, 10,000)
+    >>> score = found.score("model-based", 10_000)
+    >>> score.in_bounds.estimate >= 0.75, 0.0 <= score.gap.estimate < 0.1, sorted(score.gaps)
+    (True, True, ['small', 'tiny'])
+    """
+    problems = suite_of_problems(suite) if isinstance(suite, str) else _own_problems(suite)
+    listed = samples if isinstance(samples, list | tuple) and samples else [samples]
+    budgets = sorted({whole_number(count, "samples", least=1_000) for count in listed})
+    seeds, limit, workers = whole_number(seeds, "seeds"), seconds_or_none(time_limit), valid_workers(workers)
+    if algorithms is None:
+        algorithms = [name for name, one in ALGORITHMS.items() if _fits_suites(one)]
+    chosen = _settings(algorithms, preset)
+    for name, one in chosen.items():
+        if not _fits_suites(one):
+            raise InvalidInput(f"{name} is not for discounted problems with constraints, which those of a suite are")
+    known = {name: Judge.of(name, cmdp) for name, cmdp in problems.items()}
+    each, began = len(chosen) * len(problems) * seeds, time.monotonic()
+    scores, resumed, finished = [], 0, 0
+    for place, budget in enumerate(budgets):
+        report = None if progress is None else partial(_report, progress, place * each, len(budgets) * each)
+        runs, found = run_arms(
+            [Task(cmdp, one, scale) for one in chosen.values() for cmdp in problems.values()],
+            samples=budget,
+            checkpoints=[budget],
+            seeds=seeds,
+            workers=workers,
+            journal=None if journal is None else Path(journal),
+            progress=report,
+            time_limit=None if limit is None else limit - (time.monotonic() - began),
+        )
+        resumed, finished = resumed + found, finished + sum(map(len, runs))
+        for number, (name, one) in enumerate(chosen.items()):
+            own = runs[number * len(problems) : (number + 1) * len(problems)]
+            scores.append(score_of(name, repr(one), budget, known, own))
+    return SuiteComparison(
+        name=suite if isinstance(suite, str) else "own problems",
+        problems=tuple(problems),
+        optima={name: judge.optimum for name, judge in known.items()},
+        scores=tuple(scores),
+        samples=tuple(budgets),
+        seeds=seeds,
+        preset=preset,
+        resumed=resumed,
+        status="done" if finished == len(budgets) * each else "time limit",
+    )
+
+
+def _report(progress: Callable[[int, int], None], before: int, total: int, done: int, _: int) -> None:
+    progress(before + done, total)
+
+
+def _fits_suites(algorithm: Any) -> bool:
+    record = algorithm.algorithm
+    return bool(record.constrained and record.criterion == "discounted")
+
+
+def _own_problems(problems: Any) -> dict[str, CMDP]:
+    if not isinstance(problems, Mapping) or not problems:
+        raise InvalidInput(
+            f'suite must be "tuning", "untouched", "all", or a dict from name to problem, found {problems!r}'
+        )
+    for name, cmdp in problems.items():
+        require_model(cmdp, "compare_suite")
+        require_criterion(cmdp, "discounted", "compare_suite")
+        if cmdp.n_constraints == 0:
+            raise InvalidInput(f"{name} has no constraints: a suite asks how often they are kept; use ib.compare")
+    return dict(problems)
 
 
 def _settings(algorithms: Sequence[str] | Mapping[str, Any] | None, preset: str) -> dict[str, Any]:

@@ -35,15 +35,14 @@ of anything that ends, so there it is refused.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import stdtrit
 
-from inbounds.arrays import Floats, Ints, freeze
+from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
 from inbounds.inputs import random_seed, whole_number
 from inbounds.numerics.compiled import compiled
@@ -54,7 +53,7 @@ from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.evidence import Log, new_log
 from inbounds.proofs.samples import valid_confidence
-from inbounds.proofs.walks import Design, draw_walk, plain_design
+from inbounds.proofs.walks import Design, Tally, count_walk, draw_walk, new_tally, plain_design, standard_errors
 from inbounds.tables import text_table
 
 
@@ -187,19 +186,6 @@ def estimate(
     return _in_user_units(simulator, tally, drawn, level, "done" if drawn == wanted else "time limit")
 
 
-class Tally(NamedTuple):
-    """Means and spreads of walks so far, in scaled units; column 0 is the reward."""
-
-    walks: Ints  # [1]
-    mean: Floats  # [K + 1]
-    squares: Floats  # [K + 1], sums of squared deviations from the mean
-
-
-def new_tally(simulator: Simulator) -> Tally:
-    rows = 1 + simulator.n_constraints
-    return Tally(np.zeros(1, dtype=np.int64), np.zeros(rows), np.zeros(rows))
-
-
 def _walks(
     simulator: Simulator, policy: Policy, budget: int, rng: np.random.Generator, pace: Pace
 ) -> tuple[Tally, int, int]:
@@ -252,24 +238,13 @@ def average_episodes(policy: Floats, world: World, rng: np.random.Generator, tal
         count_walk(tally, totals)
 
 
-@compiled
-def count_walk(tally: Tally, totals: Floats) -> None:
-    """Welford's update: no large numbers are subtracted."""
-    tally.walks[0] += 1
-    for k in range(totals.shape[0]):
-        off = totals[k] - tally.mean[k]
-        tally.mean[k] += off / tally.walks[0]
-        tally.squares[k] += off * (totals[k] - tally.mean[k])
-
-
 def _in_user_units(simulator: Simulator, tally: Tally, drawn: int, confidence: float, status: str) -> Estimate:
     scaling, walks = simulator.scaling, int(tally.walks[0])
     units = np.array([scaling.reward_span, *scaling.margin_scales])
-    values, errors = units * tally.mean, np.full(units.size, math.inf)
+    values, errors = units * tally.mean, units * standard_errors(tally)
     values[0] += simulator.layers * scaling.reward_low
     reach = errors
     if walks > 1:
-        errors = units * np.sqrt(tally.squares / (walks * (walks - 1.0)))
         reach = errors * stdtrit(walks - 1, 0.5 + 0.5 * confidence)
     intervals = np.stack([values - reach, values + reach], axis=1)
     steps = 1.0 / (1.0 - simulator.discount) if "discount" in simulator.criterion else 1.0

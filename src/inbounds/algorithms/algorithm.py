@@ -82,6 +82,8 @@ class Answer(NamedTuple):
     policy: Policy
     prices: Floats  # [K]; nan where the algorithm has none
     averages: Averages = Averages()
+    settings: Mapping[str, float | str] = {}  # what is known of them only now, by public name
+    guarantee: str = ""  # in the place of the one that was prepared
 
 
 class Known(NamedTuple):
@@ -120,6 +122,9 @@ class Algorithm(NamedTuple):
     constrained: bool = True
     """False for algorithms that know no constraints: the loop refuses to run them on a problem that has some."""
     known: Known | None = None
+    plan: Callable[[CMDP, Any, int], Answer] | None = None
+    """Of those that learn a model first, from a `Log`: ``plan(model, constants, per_pair)``, the answer on an empirical
+    model, in scaled units, that so many samples of every pair made."""
     criterion: str = "discounted"
     """Which problems it is for: "discounted", "finite-horizon" or "average-reward". The loop refuses the others."""
 
@@ -143,9 +148,11 @@ class Run:
     scaling : Scaling
         The units that the learner saw, which are those of `settings`.
     settings : dict
-        What the settings became for this problem and this budget.
+        What the settings became for this problem and this budget. Of a preset that ends in a repair also what each part
+        of the run spent, the tested margins with their standard errors (in the user's units), and the weights of what
+        was mixed.
     guarantee : str
-        What the paper proves of this run, or why it proves nothing.
+        What the paper proves of this run, or why it proves nothing; and what a test, if there was one, shows.
     averages : Averages
         What the learner averaged: ``.occupancy`` [n], ``.prices`` [K], ``.values`` [S]; None where it has none.
     averages_at : tuple of Averages, length C
@@ -189,4 +196,4 @@ def record_of(algorithm: Any) -> Algorithm:
     record = getattr(algorithm, "algorithm", None)
     if not isinstance(record, Algorithm) or isinstance(algorithm, type):  # a class without its () is no settings
         raise InvalidInput(f"algorithm must be settings such as ib.CSPDA(), found {algorithm!r}")
-    return record
+    return getattr(algorithm, "record", record)

@@ -50,7 +50,8 @@ Departures
 
 Practical preset
 ----------------
-`ConcaveCSPDA.practical()`: that of CSPDA, and a look every n samples. No theorem covers it.
+`ConcaveCSPDA.practical()`: the bare one of CSPDA, ``repair=False``, and a look every n samples. No theorem covers it.
+There is no repair: walks test no function that is not linear in the occupancy.
 
 Cost
 ----
@@ -114,10 +115,11 @@ class ConcaveCSPDA(CSPDA):
     constraints: tuple[Utility, ...] = ()
     refresh: int | str = field(default=1, metadata=checks.WHOLE_OR_PAIRS)
 
-    preset: ClassVar = dict(CSPDA.preset, refresh="pairs")
+    preset: ClassVar = dict(CSPDA.preset, refresh="pairs", repair=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require(not self.repair, self, "repair", "False: walks test no function that is not linear in the occupancy")
         listed = isinstance(self.constraints, tuple | list) and all(isinstance(f, Utility) for f in self.constraints)
         require(listed, self, "constraints", "a list of ib.Utility")
         object.__setattr__(self, "constraints", tuple(self.constraints))
@@ -179,7 +181,7 @@ def take_slopes(state: State, constants: Constants) -> None:
 
 
 def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
-    policy, prices, averages = cspda.extract(state, constants.steps, simulator)
+    policy, prices, averages, *_ = cspda.extract(state, constants.steps, simulator)
     prices, values = prices[: simulator.n_constraints], average_values(state)
     if constants.utility is not None:
         # The loop turns scaled reward into the user's: a utility was divided by its Lipschitz constant instead.

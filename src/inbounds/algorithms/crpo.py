@@ -72,8 +72,10 @@ Practical preset
 ----------------
 `CRPO.practical()`: as many samples an iteration as there are pairs, at least 20 / (1 - gamma); values are carried over
 from one policy to the next and so are the counts behind beta; step 1; no tolerance but kappa = 0.03 sqrt(n / ((1 -
-gamma) N)); the mixture of the second half of the iterations. No theorem covers it. With only a few times 1 / (1 -
-gamma) samples of every pair the estimates have not caught up, and a run may end out of bounds.
+gamma) N)); the mixture of the second half of the iterations. No theorem covers it. The learner is in a frame that tests
+its policy and mixes it with a safe one (`inbounds.algorithms.frame`); ``repair=False`` is the method alone. What limits
+it: with only a few times 1 / (1 - gamma) samples of every pair the estimates have not caught up, and most of the answer
+is the safe one.
 
 Cost
 ----
@@ -91,9 +93,10 @@ import numpy as np
 
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Known, Prepared, shares
+from inbounds.algorithms.frame import RepairSettings
 from inbounds.algorithms.kernels import FIRST_STARTS, clear, softmax_row
 from inbounds.algorithms.known import KnownModel, priced_signals, start_value
-from inbounds.algorithms.settings import Settings, restart_of
+from inbounds.algorithms.settings import restart_of
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import pair_occupancy, pair_values, state_values
@@ -104,7 +107,7 @@ from inbounds.problem.simulator import Simulator
 
 
 @dataclass(frozen=True, repr=False)
-class CRPO(Settings):
+class CRPO(RepairSettings):
     """Settings of CRPO; the defaults are the paper's formulas, from memory. See the module for the algorithm.
 
     ``ib.iterate`` heeds all but `inner`, `values` and `kappa_multiplier`. There are no prices: those of a run are nan.
@@ -159,7 +162,13 @@ class CRPO(Settings):
     kappa_multiplier: float = field(default=0.0, metadata=checks.NOT_NEGATIVE)
 
     preset: ClassVar = dict(
-        tolerance=0.0, step=1.0, inner="pairs", values="carried over", average="second half", kappa_multiplier=0.03
+        tolerance=0.0,
+        step=1.0,
+        inner="pairs",
+        values="carried over",
+        average="second half",
+        kappa_multiplier=0.03,
+        repair=True,
     )
 
 

@@ -71,7 +71,8 @@ def run_on_samples(
     counts = checkpoint_counts(checkpoints, trip.begun.samples, samples)
 
     def extract(state: Any) -> Answer:
-        return record.extract(state, trip.begun.constants, simulator)
+        answer = record.extract(state, trip.begun.constants, simulator)
+        return answer._replace(guarantee=within_ranges(answer.guarantee, simulator)) if answer.guarantee else answer
 
     discount = simulator.criterion.get("discount", 0.0)
     return visit(trip, counts, draw, extract, outside, simulator.scaling, discount, pace)
@@ -161,8 +162,8 @@ def visit(
             policies=tuple(answer.policy for answer in answers),
             seconds=seconds,
             scaling=scaling,
-            settings=last.begun.settings,
-            guarantee=last.begun.guarantee,
+            settings={**last.begun.settings, **answers[-1].settings},
+            guarantee=answers[-1].guarantee or last.begun.guarantee,
             averages_at=tuple(answer.averages.in_user_units(scaling, discount) for answer in answers),
             iterations=counted if iterations else None,
             status=status,

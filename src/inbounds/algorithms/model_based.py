@@ -72,8 +72,13 @@ Departures
 
 Practical preset
 ----------------
-`ModelBased.practical()`: strict feasibility by the linear program, with twice the paper's kappa for what the samples
-allow: 0.1 / sqrt((1 - gamma) N), which is a few standard errors (see `empirical.accuracy`).
+`ModelBased.practical()`: strict feasibility by the linear program, in a frame (`inbounds.algorithms.frame`): a plan on
+.68 of the samples without any kappa, a test of it by walks, a second plan on the same model with the kappa that the
+test asks for, and the best mixture of these and the model's safest policy by their tests. What limits it is the test:
+the price of the constraints times a few of its standard errors.
+
+``repair=False``: the plan alone, on all samples, with twice the paper's kappa for what they allow: 0.1 / sqrt((1 -
+gamma) N), which is a few standard errors (see `empirical.accuracy`), and out of bounds where those are larger.
 
 Cost
 ----
@@ -92,7 +97,8 @@ import numpy as np
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared, shares
 from inbounds.algorithms.empirical import accuracy, advance, best_of, log_in_turn, model_of
-from inbounds.algorithms.settings import Settings, guarantee_unless, require
+from inbounds.algorithms.frame import RepairSettings
+from inbounds.algorithms.settings import guarantee_unless, require
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
 from inbounds.errors import Infeasible
@@ -107,7 +113,7 @@ _SOLVED = 1e-10
 
 
 @dataclass(frozen=True, repr=False)
-class ModelBased(Settings):
+class ModelBased(RepairSettings):
     """Settings of model-based primal-dual learning. See the module for the algorithm.
 
     Parameters
@@ -156,7 +162,7 @@ class ModelBased(Settings):
     perturbation: bool = field(default=False, metadata=checks.SWITCH)
     net: bool = field(default=False, metadata=checks.SWITCH)
 
-    preset: ClassVar = dict(plan="lp", kappa_multiplier=2.0)
+    preset: ClassVar = dict(plan="lp", kappa_multiplier=2.0, repair=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -254,15 +260,21 @@ def tightening(settings: ModelBased, paper: Formulas) -> float:
 
 
 def extract(state: Log, constants: Constants, simulator: Simulator) -> Answer:
-    settings, model = constants.settings, model_of(state, simulator)
+    model = model_of(state, simulator)
     if model is None:
         return Answer(Policy.uniform(simulator), np.zeros(simulator.n_constraints))
+    return plan_on(model, constants, int(state.visits.min()))
+
+
+def plan_on(model: CMDP, constants: Constants, per_pair: int) -> Answer:
+    """The plan on a model that so many samples of every pair made."""
+    settings = constants.settings
     slater, program = settings.slater, settings.plan == "lp"
     if slater is None:
         slater = 1.0  # only the bound on the prices depends on it
         if settings.feasibility == "strict" and not program and model.n_constraints > 0:
             slater = min(max(0.5 * slater_of(model).value, 0.01), 1.0)
-    _, paper = target(settings, int(state.visits.min()), simulator.discount, slater)
+    _, paper = target(settings, per_pair, model.discount, slater)
     tightened = model.tightened(tightening(settings, paper))
     if settings.perturbation:
         tightened = replace(tightened, reward=tightened.reward + paper.omega * constants.perturbation)
@@ -316,4 +328,5 @@ ModelBased.algorithm = Algorithm(
     prepare=prepare,
     advance=advance,
     extract=extract,
+    plan=plan_on,
 )

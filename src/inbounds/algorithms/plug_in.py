@@ -9,7 +9,7 @@ What `opg_pd` and `rpg_pd` share beside the iterations themselves; both also out
   1 / ((1 - gamma) xi), which bounds the prices there.
 * From samples (``ib.learn``) every pair is tried equally often, and `iterations` iterations are made on the empirical
   model (means of the rewards and margins observed, frequencies of the next states) when a policy is asked for. The
-  paper has nothing of the kind: for OPG-PD no samples at all, for RPG-PD walks, as the module of that says. Practical
+  paper has nothing of the kind: for OPG-PD no samples at all, for RPG-PD walks, as the module of that says. Bare
   presets then have kappa = 0.1 / sqrt((1 - gamma) N) for the error of that model: see `empirical.accuracy`.
 """
 
@@ -24,8 +24,8 @@ import numpy as np
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Known, Prepared
 from inbounds.algorithms.empirical import accuracy, advance, log_in_turn, model_of
+from inbounds.algorithms.frame import RepairSettings
 from inbounds.algorithms.known import known_model
-from inbounds.algorithms.settings import Settings
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
@@ -33,7 +33,7 @@ from inbounds.proofs.evidence import Log
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class PlugInSettings(Settings):
+class PlugInSettings(RepairSettings):
     """What such algorithms have in common.
 
     Parameters
@@ -105,7 +105,12 @@ def extract_plug_in(state: Log, constants: PlugIn, simulator: Simulator) -> Answ
     model = model_of(state, simulator)
     if model is None:
         return Answer(Policy.uniform(simulator), np.zeros(simulator.n_constraints))
-    kappa = tightening(constants, int(state.visits.min()), simulator.discount)
+    return plan_plug_in(model, constants, int(state.visits.min()))
+
+
+def plan_plug_in(model: CMDP, constants: PlugIn, per_pair: int) -> Answer:
+    """The policy after the iterations on a model that so many samples of every pair made."""
+    kappa = tightening(constants, per_pair, model.discount)
     return iterate_plug_in(replace(constants.settings, kappa=kappa), model, constants.iterations)
 
 
@@ -134,6 +139,7 @@ def plug_in_algorithm(
         prepare=prepare,
         advance=advance,
         extract=extract_plug_in,
+        plan=plan_plug_in,
         known=Known(prepare_known, advance_known, extract_known),
         **facts,
     )

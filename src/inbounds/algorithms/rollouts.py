@@ -53,9 +53,10 @@ import numpy as np
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Known, Prepared, shares
 from inbounds.algorithms.empirical import slater_from_samples
+from inbounds.algorithms.frame import RepairSettings
 from inbounds.algorithms.kernels import clear, project_prices, softmax_row
 from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
-from inbounds.algorithms.settings import Settings, restart_of
+from inbounds.algorithms.settings import restart_of
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import pair_occupancy, pair_values, state_values
@@ -70,7 +71,7 @@ SHRINKING_KAPPA = 0.3
 
 
 @dataclass(frozen=True, repr=False)
-class WalkSettings(Settings):
+class WalkSettings(RepairSettings):
     """What both algorithms have; they run from samples (``ib.learn``) and with exact values (``ib.iterate``).
 
     Parameters

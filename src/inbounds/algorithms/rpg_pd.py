@@ -67,8 +67,10 @@ Departures
 Practical preset
 ----------------
 `RPGPD.practical()`: eta = 2 (1 - gamma) (t + 3)^-0.35 and tau = 0.5 (t + 3)^-0.4. At the regularised saddle point a
-margin is -(1 - gamma) tau times its price (the fixed point of the step of u), so kappa is that for a price of 1; and
-from samples it is larger by 0.1 / sqrt((1 - gamma) N) with N samples of every pair.
+margin is -(1 - gamma) tau times its price (the fixed point of the step of u), so kappa is that for a price of 1. From
+samples it is in a frame (`inbounds.algorithms.frame`) that tests its plan, plans again with the kappa that the test
+asks for, and mixes. ``repair=False``: one plan on all samples, with a kappa that is larger by 0.1 / sqrt((1 - gamma)
+N), N samples of every pair. What limits it: the regularisation, and the number of iterations.
 
 Cost
 ----
@@ -138,7 +140,9 @@ class RPGPD(PlugInSettings):
     floor: float = field(default=1e-6, metadata=checks.a_number("in (0, 1)", lambda value: 0.0 < value < 1.0))
     expected_price: float = field(default=0.0, metadata=checks.NOT_NEGATIVE, kw_only=True)
 
-    preset: ClassVar = dict(eta=2.0, eta_power=0.35, tau=0.5, tau_power=0.4, expected_price=1.0, kappa_multiplier=0.1)
+    preset: ClassVar = dict(
+        eta=2.0, eta_power=0.35, tau=0.5, tau_power=0.4, expected_price=1.0, kappa_multiplier=0.1, repair=True
+    )
 
 
 class Constants(NamedTuple):

@@ -46,6 +46,11 @@ class Settings:
         """The preset that the module describes; `changes` replace any of its settings."""
         return cls(**{**cls.preset, **changes})
 
+    @property
+    def record(self) -> Algorithm:
+        """What runs with these settings."""
+        return self.algorithm
+
     def __repr__(self) -> str:
         """As it would be typed: only what differs from the defaults."""
         given = [(each.name, getattr(self, each.name), each.default) for each in fields(self)]

@@ -74,7 +74,11 @@ any theorem:
 * the queues see the mean of the utilities observed in the frame. It has no bias, and it is of the very visits that the
   output counts: unless the queues keep growing, the output is in bounds up to the noise of those visits,
 * for which kappa = 1 / sqrt( (1 - gamma) K ) makes room;
-* the mixture of the second half of the steps.
+* the mixture of the second half of the steps;
+* the learner is in a frame that tests its policy and mixes it with a safe one (`inbounds.algorithms.frame`);
+  ``repair=False`` is the method alone.
+
+What limits it: it explores along one trajectory, so what is rarely reached is learned late.
 
 Cost
 ----
@@ -91,8 +95,9 @@ import numpy as np
 
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared, shares
+from inbounds.algorithms.frame import RepairSettings
 from inbounds.algorithms.kernels import clear
-from inbounds.algorithms.settings import Settings, resolved, restart_of
+from inbounds.algorithms.settings import resolved, restart_of
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_ends, draw_next, draw_start
@@ -101,7 +106,7 @@ from inbounds.problem.simulator import Simulator
 
 
 @dataclass(frozen=True, repr=False)
-class TripleQA(Settings):
+class TripleQA(RepairSettings):
     """Settings of Triple-QA; the defaults are the paper's formulas, which are of no use in practice. See the module.
 
     Parameters
@@ -167,6 +172,7 @@ class TripleQA(Settings):
         utility="observed",
         average="second half",
         kappa_multiplier=1.0,
+        repair=True,
     )
 
 

@@ -56,6 +56,10 @@ def problem_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("problem")(set_option(bound_option(command)))
 
 
+def problem_or_none_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.argument("problem", required=False)(set_option(command))
+
+
 def output_option(what: str, default: str) -> Callable[[Any], Any]:
     """Where files go; `what` they are, and how the folder is called when none is given."""
     folder = click.Path(file_okay=False, path_type=Path)

@@ -13,18 +13,36 @@ from inbounds.cli.arguments import (
     json_option,
     output_option,
     preset_option,
-    problem_argument,
     problem_from,
+    problem_or_none_argument,
     scale_option,
     time_limit_option,
 )
-from inbounds.cli.printing import facts_of, print_files, print_json, print_table, problem_facts, progress_bar
+from inbounds.cli.printing import (
+    facts_of,
+    print_files,
+    print_json,
+    print_table,
+    print_wrapped,
+    problem_facts,
+    progress_bar,
+)
 
 
 @click.command("compare")
-@problem_argument
-@click.option("--samples", type=int, default=100_000, show_default=True, help="The budget of every run.")
-@click.option("--seeds", type=int, default=20, show_default=True, help="Runs of each algorithm.")
+@problem_or_none_argument
+@click.option(
+    "--suite",
+    type=click.Choice(["tuning", "untouched", "all"]),
+    help="In the place of PROBLEM: the generated problems on which presets are tuned, those on which they are not, "
+    "or both.",
+)
+@click.option(
+    "--samples",
+    type=int,
+    help="The budget of every run.  [default: 100,000; with --suite that and 1,000,000]",
+)
+@click.option("--seeds", type=int, help="Runs of each algorithm.  [default: 20; with --suite 5 on each problem]")
 @click.option(
     "--algorithm",
     "names",
@@ -40,10 +58,11 @@ from inbounds.cli.printing import facts_of, print_files, print_json, print_table
 @time_limit_option
 @json_option
 def command(
-    problem: str,
+    problem: str | None,
     parameters: tuple[str, ...],
-    samples: int,
-    seeds: int,
+    suite: str | None,
+    samples: int | None,
+    seeds: int | None,
     names: tuple[str, ...],
     preset: str,
     scale: bool,
@@ -60,13 +79,26 @@ def command(
     you like, and the same command goes on where it stopped. Algorithms that know no constraints run without them and
     are measured against the optimum without them.
 
+    With --suite the algorithms run on many problems, and the tables show the share of runs in bounds and the
+    interquartile mean of the relative gap, with intervals.
+
     \b
     Examples
       inbounds compare queue --samples 100000 --seeds 20
       inbounds compare queue --algorithm cspda --algorithm npg-pd
+      inbounds compare --suite tuning
     """
     import inbounds as ib
 
+    if (problem is None) is (suite is None) or (suite and parameters):
+        raise ib.InvalidInput(
+            "compare takes a PROBLEM, whose parameters --set may change, or --suite: not both, and not neither"
+        )
+    if suite is not None:
+        _on_suite(suite, names, samples, seeds, preset, scale, jobs, output, fresh, time_limit, as_json)
+        return
+    assert problem is not None
+    samples, seeds = 100_000 if samples is None else samples, 20 if seeds is None else seeds
     cmdp = problem_from(problem, parameters, discounted_for="compare")
     if output is None:
         output = Path("comparison") / Path(problem).stem
@@ -140,6 +172,78 @@ def command(
     if done.resumed:
         click.echo(f"Found in {journal}, not run again: {done.resumed}. --fresh runs everything.")
     print_files(output, written)
+    if done.status != "done":
+        click.echo(f"{done.status.upper()}: runs are missing; the same command goes on from {journal}")
+        sys.exit(EXIT_STOPPED)
+
+
+def _on_suite(
+    suite: str,
+    names: tuple[str, ...],
+    samples: int | None,
+    seeds: int | None,
+    preset: str,
+    scale: bool,
+    jobs: int | None,
+    output: Path | None,
+    fresh: bool,
+    time_limit: float | None,
+    as_json: bool,
+) -> None:
+    """With --suite: tables over all of its problems. The options are those of the command."""
+    import inbounds as ib
+
+    output = Path("comparison") / f"suite-{suite}" if output is None else output
+    output.mkdir(parents=True, exist_ok=True)
+    journal = output / "runs.jsonl"
+    if fresh:
+        journal.unlink(missing_ok=True)
+    with progress_bar("runs", None, quiet=as_json) as advance_to:
+        done = ib.compare_suite(
+            suite,
+            names or None,
+            samples=(100_000, 1_000_000) if samples is None else samples,
+            seeds=5 if seeds is None else seeds,
+            preset=preset,
+            scale=scale,
+            workers=jobs,
+            journal=journal,
+            progress=advance_to,
+            time_limit=time_limit,
+        )
+
+    from inbounds.reports.suite import suite_rows, suite_table, write_suite
+
+    written = write_suite(done, output)
+    if as_json:
+        print_json(
+            suite=done.name,
+            **facts_of(done, "problems", "optima", "samples", "seeds", "preset"),
+            algorithms=suite_rows(done),
+            resumed=done.resumed,
+            status=done.status,
+            files=[str(path) for path in written],
+        )
+        sys.exit(EXIT_STOPPED if done.status != "done" else 0)
+    click.echo(
+        f"{done.name}: {len(done.problems)} problems, {done.seeds} run{'s' * (done.seeds != 1)} on each, "
+        f"{preset} settings{'' if scale else ', units as given'}"
+    )
+    for budget in done.samples:
+        click.echo(f"{budget:,} samples a run")
+        print_table(*suite_table(done, budget))
+    for score in done.scores:
+        for problem, refusal in score.refusals.items():
+            print_wrapped(f"{score.algorithm} did not run on {problem} with {score.samples:,} samples: {refusal}")
+    click.echo(
+        "in bounds: share of the runs, Wilson interval; gap: (optimum - reward, with what\n"
+        "is out of bounds at its price) / optimum, mean of the middle half of the runs,\n"
+        "bootstrap interval; worst problem: the largest mean gap, %; most out: the\n"
+        "problem with most runs out of bounds, and how many."
+    )
+    if done.resumed:
+        click.echo(f"Found in {journal}, not run again: {done.resumed}. --fresh runs everything.")
+    click.echo(f"Every run is in {written[0].resolve()}")
     if done.status != "done":
         click.echo(f"{done.status.upper()}: runs are missing; the same command goes on from {journal}")
         sys.exit(EXIT_STOPPED)

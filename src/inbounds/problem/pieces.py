@@ -100,14 +100,16 @@ def seconds_or_none(time_limit: Any) -> float | None:
 
 
 def kept(value: Any, whole: bool = False) -> Any:
-    """A copy of arrays, or (named) tuples of them, that nothing changes any more; read-only arrays are shared.
+    """A copy of arrays, or lists or (named) tuples of them, that nothing changes any more; read-only arrays are shared.
 
     A record may say by a method ``kept()`` what is enough for it, unless the `whole` is wanted.
     """
     if isinstance(value, np.ndarray):
         return value.copy() if value.flags.writeable else value
-    if not whole and hasattr(value, "kept"):
+    if not whole and callable(getattr(value, "kept", None)):
         return value.kept()
+    if isinstance(value, list):
+        return [kept(part, whole) for part in value]
     if isinstance(value, tuple):
         parts = [kept(part, whole) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)

@@ -284,3 +284,34 @@ def draw_walks(
 def walk_for_evidence(policy: Policy, evidence: Evidence, samples: int, draws: Draws) -> None:
     """Add walks of the policy, of exactly `samples` samples, to the evidence."""
     evidence.draw(draws, samples, samples, draw_walks, plain_design(evidence.simulator, policy), samples)
+
+
+class Tally(NamedTuple):
+    """Means and spreads of walks so far, in scaled units; column 0 is the reward."""
+
+    walks: Ints  # [1]
+    mean: Floats  # [K + 1]
+    squares: Floats  # [K + 1], sums of squared deviations from the mean
+
+
+def new_tally(simulator: Simulator) -> Tally:
+    rows = 1 + simulator.n_constraints
+    return Tally(np.zeros(1, dtype=np.int64), np.zeros(rows), np.zeros(rows))
+
+
+@compiled
+def count_walk(tally: Tally, totals: Floats) -> None:
+    """Welford's update: no large numbers are subtracted."""
+    tally.walks[0] += 1
+    for k in range(totals.shape[0]):
+        off = totals[k] - tally.mean[k]
+        tally.mean[k] += off / tally.walks[0]
+        tally.squares[k] += off * (totals[k] - tally.mean[k])
+
+
+def standard_errors(tally: Tally) -> Floats:
+    """Of the means, [K + 1]; infinite with fewer than two walks."""
+    walks = int(tally.walks[0])
+    if walks < 2:
+        return np.full(tally.mean.shape, math.inf)
+    return np.sqrt(tally.squares / (walks * (walks - 1.0)))

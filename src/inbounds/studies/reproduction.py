@@ -7,7 +7,7 @@ exploration. So everything is run under three readings,
 
     costs as printed    the costs of its text as they stand, its formulas for alpha, beta, M and kappa
     costs scaled        the same formulas, costs scaled to the ranges that its theory assumes
-    practical preset    scaled, with the steps of `CSPDA.practical`
+    practical preset    scaled, with the steps of `CSPDA.practical`, bare: ``repair=False``
 
 and, at the end of the runs, over delta. At each checkpoint the policy of the average occupancy so far is evaluated
 exactly on the model.
@@ -58,7 +58,7 @@ class Reading(NamedTuple):
 READINGS = (
     Reading("costs as printed", CSPDA(slater=PAPER_SLATER, exploration=DELTA), scale=False),
     Reading("costs scaled", CSPDA(slater=PAPER_SLATER, exploration=DELTA), scale=True),
-    Reading("practical preset", CSPDA.practical(slater=PAPER_SLATER, exploration=DELTA), scale=True),
+    Reading("practical preset", CSPDA.practical(slater=PAPER_SLATER, exploration=DELTA, repair=False), scale=True),
 )
 
 

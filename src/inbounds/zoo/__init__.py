@@ -24,6 +24,8 @@ from inbounds.zoo.media_streaming import media as media
 from inbounds.zoo.random_garnet import garnet as garnet
 from inbounds.zoo.ring_of_three import three_cycle as three_cycle
 from inbounds.zoo.single_server_queue import queue as queue
+from inbounds.zoo.tuning_half import TUNING
+from inbounds.zoo.untouched_half import UNTOUCHED
 
 PROBLEMS: dict[str, Callable[..., CMDP]] = {
     problem.__name__: problem
@@ -39,3 +41,27 @@ def names() -> tuple[str, ...]:
 def make(name: str, **parameters: Any) -> CMDP:
     """The problem called `name`, with `parameters` in place of its defaults."""
     return named(name, PROBLEMS, "problem")(**parameters)
+
+
+HALVES = {"tuning": TUNING, "untouched": UNTOUCHED, "all": TUNING | UNTOUCHED}
+
+
+def suite(half: str = "tuning") -> dict[str, CMDP]:
+    """Twelve generated discounted problems by name, on which presets may be tuned; or the twelve on which they may not.
+
+    Values are normalised by (1 - discount). Rewards and signals are in [0, 1], and every signal must be at least its
+    bound, which lies between what the best policy without constraints gives and what the most cautious one gives.
+
+    Parameters
+    ----------
+    half : "tuning", "untouched" or "all"
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> list(ib.zoo.suite())[:3]
+    ['tiny', 'coin', 'small']
+    >>> ib.zoo.suite("untouched")["gate"]
+    CMDP(gate: 63 states, 123 pairs, 2 constraints, discount 0.95)
+    """
+    return {name: make_one() for name, make_one in named(half, HALVES, "half of the suite").items()}

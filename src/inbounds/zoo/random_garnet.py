@@ -11,12 +11,10 @@ from inbounds.errors import InvalidInput
 from inbounds.inputs import whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
+from inbounds.zoo.making import TIGHTNESS
 
 REACH = 10
 """How far a move on the ring goes at most, in either direction."""
-
-TIGHTNESS = 0.4
-"""Where each bound lies between what the best unconstrained policy gives and what the most cautious one gives."""
 
 
 def garnet(

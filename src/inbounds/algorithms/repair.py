@@ -1,0 +1,264 @@
+"""Test policies by walks, and mix what was tested so that the mixture is in bounds: how every practical preset ends.
+
+Everything is in the units that the learner sees (scaled, unless the user said no) and normalised by (1 - discount).
+
+**A trial** of a policy estimates its reward and its margins from walks. A walk starts from the initial distribution,
+follows the policy, and goes on after each transition with probability g = discount. With a table W of the values of the
+states that was fixed before the walk,
+
+    X = mean of W over a few free starts + sum over the walk of (1 - g) m(s, a) + g W(s') - W(s),     E[X] = J.
+
+For step t is reached with probability g^t, so that the sum of the first terms has the mean J, and the others telescope
+to -E[W(s_0)]. This holds for every W; one that is close leaves little noise. W starts as the values on the pilot's
+model, which count as `PRIOR_WALKS` / (1 - g) visits of every state, or as zeros without one; after each finished walk,
+never within one, it is improved by temporal differences, backwards, with the step 1 / (1 + (1 - g) visits(s)). So W is
+predictable: the X - J are martingale differences, and their mean divided by its standard error is asymptotically
+normal. That is what the test rests on: *it is asymptotic, and no proof*. A proof is
+``ib.learn_certified(learner=...)``. The last walk, which the budget cuts, is dropped: a bias of the order of one walk
+among all.
+
+**The mixture.** Of policies i with estimates r_i, m_i and standard errors se_i, with low_i = m_i - z se_i, z Student's
+quantile at `LEVEL` / K (the normal one, but for a few walks), take the weights
+
+    w >= 0, sum w = 1:    max sum_i w_i r_i    subject to    sum_i w_i low_ik >= kappa    for every constraint k,
+
+and where there are none, those whose least sum_i w_i (low_ik - kappa) / se_k is largest, se_k the mean of the se_ik:
+then in bounds is "not shown". The answer is the ONE policy with the mixed occupancy, sum_i w_i visits_i(s) pi_i(a | s),
+the visits being those of the trial's own walks, as shares, plus `UNSEEN`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from inbounds.arrays import Floats, Ints
+from inbounds.exact.highs import INFINITE, SMALL, Columns, minimise
+from inbounds.numerics.compiled import compiled
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.draws import World, draw_ends, draw_next, draw_pair, draw_start, observed
+from inbounds.problem.policy import Policy
+from inbounds.problem.simulator import Simulator
+from inbounds.proofs.walks import Tally, count_walk, guess_from_model, new_tally, standard_errors
+
+LEVEL = 0.01
+"""Of the tests of all margins of a policy together. At 0.02 two of 60 runs were out where 0.01 had none; 0.01 costs
+0.06 % of the reward."""
+
+STARTS, STARTS_PER_STEP = 64, 4
+"""Free starts that a walk averages its first value over: the first number, but for short walks at most the second for
+every step that it is expected to make."""
+
+PRIOR_WALKS = 20.0
+"""What the values on the pilot's model count as: so many walks through every state."""
+
+UNSEEN = 1e-6
+"""Share of the time that a state counts with in which no walk was."""
+
+_LONGEST = 50.0
+"""Steps of a walk that are kept for the improvement of values, in units of 1 / (1 - discount): exp(-50) of all walks
+are longer."""
+
+_ROUNDING = 1e-9
+"""Of weights, and of what is asked of a mixture."""
+
+
+class Trial(NamedTuple):
+    """Walks of one policy under way."""
+
+    values: Floats  # [S, K + 1]: W, of the reward and of each margin
+    tries: Floats  # [S]: visits behind W
+    visits: Ints  # [S]: of all walks, the one under way included
+    tally: Tally  # of the walks that have ended
+    totals: Floats  # [K + 1]: X of the walk under way
+    trail: Ints  # [room, 2]: its pairs, and the states after them
+    seen: Floats  # [room, K + 1]: what was observed with them
+    position: Ints  # [2]: the state that it is in, -1 before a start; its steps
+
+
+class Followed(NamedTuple):
+    """The policy of a trial."""
+
+    policy: Floats  # [n]
+    discount: float
+    starts: int  # free ones, that a walk averages its first value over
+
+
+def new_trial(simulator: Simulator, policy: Policy, samples: int, model: CMDP | None) -> tuple[Trial, Followed]:
+    """A trial of `samples` samples, before the first; `model` is the pilot's, in the units that the learner sees."""
+    rows, n_states, discount = 1 + simulator.n_constraints, simulator.pairs.n_states, simulator.discount
+    values, tries = np.zeros((n_states, rows)), np.zeros(n_states)
+    if model is not None:
+        values += guess_from_model(model, policy).state_values
+        tries += PRIOR_WALKS / (1.0 - discount)
+    room = min(samples, math.ceil(_LONGEST / (1.0 - discount)))
+    trial = Trial(
+        values=values,
+        tries=tries,
+        visits=np.zeros(n_states, dtype=np.int64),
+        tally=new_tally(simulator),
+        totals=np.zeros(rows),
+        trail=np.zeros((room, 2), dtype=np.int64),
+        seen=np.zeros((room, rows)),
+        position=np.array([-1, 0], dtype=np.int64),
+    )
+    starts = min(STARTS, math.ceil(STARTS_PER_STEP / (1.0 - discount)))
+    return trial, Followed(policy.probabilities.copy(), float(discount), starts)
+
+
+@compiled
+def walk(trial: Trial, followed: Followed, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
+    """Walks of the policy, from `drawn` to `until` samples."""
+    W, totals, position, gamma = trial.values, trial.totals, trial.position, followed.discount
+    rows = totals.shape[0]
+    while drawn < until:
+        if position[0] < 0:
+            begin_walk(trial, followed.starts, world, rng)
+        s = position[0]
+        pair = draw_pair(followed.policy, world.offsets, s, rng)
+        after = draw_next(world, pair, rng)
+        drawn += 1
+        trial.visits[s] += 1
+        step = position[1]
+        for k in range(rows):
+            seen = observed(world, pair, k)
+            totals[k] += (1.0 - gamma) * seen + gamma * W[after, k] - W[s, k]
+            if step < trial.trail.shape[0]:
+                trial.seen[step, k] = seen
+        if step < trial.trail.shape[0]:
+            trial.trail[step, 0] = pair
+            trial.trail[step, 1] = after
+        position[0] = after
+        position[1] = step + 1
+        if draw_ends(gamma, rng):
+            count_walk(trial.tally, totals)
+            improve(trial, world, gamma)
+            position[0] = -1
+    return drawn
+
+
+@compiled
+def begin_walk(trial: Trial, starts: int, world: World, rng: np.random.Generator) -> None:
+    """A start, and the mean of W over it and the other free ones."""
+    rows = trial.totals.shape[0]
+    first = draw_start(world, rng)
+    for k in range(rows):
+        trial.totals[k] = trial.values[first, k]
+    for _ in range(1, starts):
+        other = draw_start(world, rng)
+        for k in range(rows):
+            trial.totals[k] += trial.values[other, k]
+    for k in range(rows):
+        trial.totals[k] /= starts
+    trial.position[0] = first
+    trial.position[1] = 0
+
+
+@compiled
+def improve(trial: Trial, world: World, gamma: float) -> None:
+    """Temporal differences along the walk that has just ended, from its end to its start."""
+    W = trial.values
+    for step in range(min(trial.position[1], trial.trail.shape[0]) - 1, -1, -1):
+        s, after = world.states[trial.trail[step, 0]], trial.trail[step, 1]
+        rate = 1.0 / (1.0 + (1.0 - gamma) * trial.tries[s])
+        trial.tries[s] += 1.0
+        for k in range(W.shape[1]):
+            W[s, k] += rate * ((1.0 - gamma) * trial.seen[step, k] + gamma * W[after, k] - W[s, k])
+
+
+class Outcome(NamedTuple):
+    """What a trial came to."""
+
+    name: str
+    policy: Policy
+    means: Floats  # [K + 1]: of the reward and of each margin
+    errors: Floats  # [K + 1]: standard errors; infinite with fewer than two walks
+    low: Floats  # [K]: margins less z standard errors
+    shares: Floats  # [S]: of the time in each state
+
+
+def outcome(name: str, policy: Policy, trial: Trial) -> Outcome:
+    """The estimates of the walks that have ended."""
+    means, errors, walks = trial.tally.mean.copy(), standard_errors(trial.tally), int(trial.tally.walks[0])
+    z = stdtrit(walks - 1, 1.0 - LEVEL / max(len(means) - 1, 1)) if walks > 1 else 0.0
+    low = means[1:] - z * errors[1:] if walks > 1 else np.full(len(means) - 1, -math.inf)
+    return Outcome(name, policy, means, errors, low, trial.visits / max(trial.visits.sum(), 1))
+
+
+def next_kappa(test: Outcome, kappa: float, cap: float) -> Floats:
+    """By how much to tighten each constraint, [K], for a second candidate, after the test of a first one at `kappa`.
+
+    Where the first is not shown to keep kappa, twice its uncertainty and half as much again as is missing, at most the
+    `cap`; where it is, bolder by half of what it has to spare.
+    """
+    low = test.low - kappa
+    if not np.all(np.isfinite(low)):
+        return np.full(len(low), kappa)
+    reach, need = test.means[1:] - test.low, np.maximum(-low, 0.0)
+    more = 2.0 * reach + 1.5 * need if np.any(need > 0.0) else reach - 0.5 * low
+    return kappa + np.minimum(more, cap)
+
+
+class Repaired(NamedTuple):
+    """The best mixture of what was tested."""
+
+    policy: Policy
+    weights: Floats  # [P], of the policies in the order in which they were given
+    margins: Floats  # [K]: the tested margins of the mixture
+    errors: Floats  # [K]: their standard errors
+    shown: bool  # whether the test shows that every margin reaches what was asked
+
+
+def repair(problem: Any, tests: Sequence[Outcome], kappa: float = 0.0) -> Repaired:
+    """The mixture, as one policy, of the most tested reward among those whose tested margins all reach `kappa`."""
+    weights, shown = mixing_weights(tests, kappa)
+    used = np.flatnonzero(weights)
+    if len(used) == 1:
+        policy = tests[int(used[0])].policy
+    else:
+        states = problem.pairs.states
+        occupancy = sum(weights[i] * (tests[i].shares + UNSEEN)[states] * tests[i].policy.probabilities for i in used)
+        policy = Policy.from_occupancy(problem, occupancy)
+    margins, errors = (np.array([getattr(test, what)[1:] for test in tests]) for what in ("means", "errors"))
+    return Repaired(
+        policy=policy,
+        weights=weights,
+        margins=weights[used] @ margins[used],
+        errors=np.sqrt(weights[used] ** 2 @ errors[used] ** 2),
+        shown=shown,
+    )
+
+
+def mixing_weights(tests: Sequence[Outcome], kappa: float) -> tuple[Floats, bool]:
+    """The weights of the module's linear program, [P]; and whether the tests show that every margin reaches `kappa`."""
+    weights = np.zeros(len(tests))
+    usable = [i for i, test in enumerate(tests) if np.all(np.isfinite(test.errors))]
+    if not usable:
+        weights[0] = 1.0
+        return weights, False
+    rewards = np.array([tests[i].means[0] for i in usable])
+    low = np.array([tests[i].low - kappa for i in usable])  # [P, K]
+    if low.shape[1] == 0:
+        weights[usable[int(np.argmax(rewards))]] = 1.0
+        return weights, True
+    # In standard errors; where there are none, in a unit that leaves HiGHS numbers of one order.
+    units = np.maximum(np.mean([tests[i].errors[1:] for i in usable], axis=0), 1e-4 * np.abs(low).max(axis=0))
+    rows = np.hstack([low / np.where(units > 0.0, units, 1.0), np.ones((len(usable), 1))])
+    enough, most = np.append(np.zeros(low.shape[1]), 1.0), np.append(np.full(low.shape[1], INFINITE), 1.0)
+    # First the largest t that every row reaches; then, unless that is negative, the most reward.
+    table = np.vstack([rows, enough - 1.0])
+    costs, least = np.append(np.zeros(len(usable)), -1.0), np.append(np.zeros(len(usable)), -INFINITE)
+    found = minimise(Columns.dense(table), costs, enough, most, column_lower=least, attempts=SMALL)
+    assert found is not None  # it is bounded, and any weights will do
+    chosen, shown = found[0][:-1], bool(found[0][-1] >= -_ROUNDING)
+    if shown:
+        costs = -rewards / max(float(np.abs(rewards).max()), _ROUNDING)
+        best = minimise(Columns.dense(rows), costs, np.append(enough[:-1] - _ROUNDING, 1.0), most, attempts=SMALL)
+        chosen = chosen if best is None else best[0]
+    chosen = np.where(chosen > _ROUNDING, chosen, 0.0)
+    weights[usable] = chosen / chosen.sum()
+    return weights, shown
