@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from inbounds.problem.policy import Policy as Policy
     from inbounds.problem.rules import build as build
     from inbounds.problem.simulator import Simulator as Simulator
+    from inbounds.reporting import report as report
     from inbounds.simulating import simulate as simulate
     from inbounds.solving import solve as solve
 
@@ -88,6 +89,7 @@ _HOMES = {
     "negative_kl": "algorithms.utility",
     "occupancy": "criteria.evaluation",
     "plan": "learning",
+    "report": "reporting",
     "simulate": "simulating",
     "slater": "exact.feasibility",
     "solve": "solving",

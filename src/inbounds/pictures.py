@@ -164,8 +164,8 @@ def _panels(
 
 
 def _ticks(axis: Any, values: list[Any]) -> None:
-    """At most eight of the values, evenly chosen; long texts slant."""
-    places = np.unique(np.linspace(0, max(len(values) - 1, 0), 8).round().astype(int))[: len(values)]
+    """At most twelve of the values, evenly chosen; long texts slant."""
+    places = np.unique(np.linspace(0, max(len(values) - 1, 0), 12).round().astype(int))[: len(values)]
     texts = [str(values[place]) for place in places]
     long = max(map(len, texts), default=0) > 4 and axis.axis_name == "x"
     slant = {"rotation": 30, "ha": "right"} if long else {}
