@@ -59,7 +59,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
-        (page,) = ib.report(battery.model(), Path(folder) / "battery.html", points=8)
+        (page,) = ib.report(battery.battery(), Path(folder) / "battery.html", points=8)
         print(f"solved and written in {time.perf_counter() - begun:.0f} s")
         measure(page)
 

@@ -23,9 +23,13 @@ from inbounds.formats.policy_csv import policy_columns
 from inbounds.frames import frame
 from inbounds.inputs import float_array, is_whole
 from inbounds.pictures import policy_figure, written
-from inbounds.problem.difference import Difference, difference
+from inbounds.problem.difference import Difference, difference, in_words
 from inbounds.problem.pairs import Pairs
 from inbounds.problem.thumb import probabilities_of_rule
+from inbounds.tables import html_card, html_table
+
+_SHOWN = 12
+"""States that a notebook shows of a policy."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -306,6 +310,16 @@ class Policy:
         Labels that are tuples of the same length have a column for each part.
         """
         return frame(policy_columns(self))
+
+    def _repr_html_(self) -> str:
+        first, rows = list(self)[:_SHOWN], []
+        for stage in range(self.horizon or 1):
+            rule = self if self.horizon is None else self.at(stage)
+            at_stage = () if self.horizon is None else (str(stage),)
+            rows += [(*at_stage, str(state), in_words(rule[state])) for state in first]
+        header = (*(() if self.horizon is None else ("stage",)), "state", "does")
+        more = f"<p>... {len(self):,} states in all</p>" if len(self) > _SHOWN else ""
+        return html_card(repr(self), html_table(header, rows[: 10 * _SHOWN], words=3), more)
 
     def __repr__(self) -> str:
         surest = np.maximum.reduceat(self.probabilities, self.pairs.offsets[:-1], axis=-1)

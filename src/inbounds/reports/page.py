@@ -21,6 +21,7 @@ from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
 from inbounds.formats.labels import label_columns
 from inbounds.problem.cmdp import CMDP
+from inbounds.tables import html_table
 
 _DECADES = 9.0
 """Of the share of time: states with less than 1e-9 of the most are shown as never."""
@@ -134,18 +135,6 @@ def _view(cmdp: CMDP, solution: Any) -> dict[str, Any]:
 # --- what needs no script
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
-    """A table whose first `words` columns are texts, the others numbers."""
-
-    def row(tag: str, cells: Sequence[str]) -> str:
-        kinds = ["" if place < words else ' class="n"' for place in range(len(cells))]
-        return (
-            "<tr>" + "".join(f"<{tag}{k}>{html.escape(c)}</{tag}>" for k, c in zip(kinds, cells, strict=True)) + "</tr>"
-        )
-
-    return f"<table><thead>{row('th', header)}</thead><tbody>{''.join(row('td', own) for own in rows)}</tbody></table>"
-
-
 _PRICES = "<p class=soft>A price is the reward gained per unit of bound relaxed (its Lagrange multiplier).</p>"
 
 
@@ -160,7 +149,7 @@ def _head(cmdp: CMDP, best: Any, title: str) -> str:
         stays = "" if ranges is None else f"{ranges[k][0]:.5g} to {ranges[k][1]:.5g}"
         rows.append((c.name, f"{sign} {c.bound:.6g}", f"{best.margins[k]:.6g}", f"{best.prices[k]:.6g}", stays))
     header = ("constraint", "bound", "margin", "price", "which stays so for bounds")
-    table = _table(header[: 4 + (ranges is not None)], [row[: 4 + (ranges is not None)] for row in rows])
+    table = html_table(header[: 4 + (ranges is not None)], [row[: 4 + (ranges is not None)] for row in rows])
     return (
         f"<h1>{html.escape(title)}</h1><p class=soft>{html.escape(', '.join(facts))}; a value is "
         f"{html.escape(criterion.value_in_words)}.</p>"
