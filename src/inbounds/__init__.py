@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from inbounds.estimating import estimate as estimate
     from inbounds.exact.feasibility import slater as slater
     from inbounds.exact.moving_bound import frontier as frontier
+    from inbounds.exact.surface import surface as surface
     from inbounds.exact.truncation import truncate as truncate
     from inbounds.learning import iterate as iterate
     from inbounds.learning import learn as learn
@@ -94,6 +95,7 @@ _HOMES = {
     "slater": "exact.feasibility",
     "solve": "solving",
     "state_entropy": "algorithms.utility",
+    "surface": "exact.surface",
     "truncate": "exact.truncation",
 }
 
