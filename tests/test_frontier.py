@@ -248,7 +248,8 @@ def test_what_no_policy_keeps_is_blank() -> None:
     one = ib.CMDP.from_dense(
         np.ones((1, 3, 1)), reward=[[0.0, 0.0, 1.0]], initial=[1.0], discount=0.5,
         constraints=[
-            ib.Constraint([[1.0, 0, 0]], at_least=0.2, name="work"), ib.Constraint([[0, 1.0, 0]], at_least=0.2, name="rest")
+            ib.Constraint([[1.0, 0, 0]], at_least=0.2, name="work"),
+            ib.Constraint([[0, 1.0, 0]], at_least=0.2, name="rest"),
         ],
     )  # fmt: skip
     found = ib.surface(one, 0, 1, points=6)
