@@ -2,9 +2,10 @@
 
     python examples/inventory.py [folder]
 
-A stock of 0 to 70 of each product: 5,041 states, of which 4,760 can come about. Each day an order may be placed for either or both; demand is random,
-and what is not in stock is lost. Sales earn; on average no more than 55 units may be stored, and an order may be placed
-on at most 40 % of the days. The policy is saved for the shop floor: docs/deploy.md goes on from there.
+A stock of 0 to 70 of each product: 5,041 states, of which 4,760 can come about. Each day an order may be placed for
+either or both; demand is random, and what is not in stock is lost. Sales earn; on average no more than 55 units may be
+stored, and an order may be placed on at most 40 % of the days. The policy is saved for the shop floor: docs/deploy.md
+goes on from there.
 """
 
 from __future__ import annotations
