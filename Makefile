@@ -6,6 +6,7 @@
 # make coverage  which lines the tests run, compiled kernels included
 # make wheel     build the wheel, install it in an environment of its own, and test that
 # make hooks     check what is committed, at every commit
+# make browser   Debian's Chromium with its driver, for the tests of pages; without them those are skipped
 # make fuzz      attacks on every answer, proof and file, with processes that may be killed: at most half an hour
 # make bench     the measurements of benchmarks/
 # Each target sets up .venv by itself, and does it again only when pyproject.toml changes.
@@ -16,7 +17,7 @@ READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 PYTEST := -m pytest -n auto
 
-.PHONY: demo quick test check lint format coverage wheel hooks fuzz bench clean
+.PHONY: demo quick test check lint format coverage wheel hooks browser fuzz bench clean
 
 demo: $(READY)
 	$(BIN)/inbounds reproduce queue
@@ -64,6 +65,9 @@ wheel: $(READY)
 
 hooks: $(READY)
 	$(BIN)/pre-commit install
+
+browser:
+	apt-get install -y chromium chromium-driver
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz

@@ -154,9 +154,9 @@ def test_a_bound_that_never_matters_gives_a_flat_line():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"constraint": "speed"}, "no constraint is called 'speed'; there are: service, flow"),
-        ({"constraint": 2}, "a name or a position from 0 to 1, found 2"),
-        ({"constraint": True}, "a name or a position"),
+        ({"constraint": "speed"}, "there is no constraint 'speed'; the problem has: 'service', 'flow'"),
+        ({"constraint": 2}, "there is no constraint 2; the problem has: 'service', 'flow'"),
+        ({"constraint": True}, "there is no constraint"),
         ({"points": 1}, "points must be a whole number of at least 2"),
     ],
 )
@@ -174,3 +174,89 @@ def test_the_other_constraints_must_be_possible():
 def test_finite_horizons(name):
     problem = getattr(ib.zoo, name)()
     check(problem, 0, ib.frontier(problem, 0, points=7, tolerance=1e-8), 1e-8)
+
+
+# ---- bounds of one's own, and two at once
+
+
+def test_a_list_of_bounds_gives_the_optimum_at_each() -> None:
+    queue = ib.zoo.queue()
+    curve = ib.frontier(queue, "service", bounds=[0.5, -2, 0, 3, -7])
+    assert curve.bounds.tolist() == [-7, -2, 0, 0.5] and curve.impossible.tolist() == [3.0] and curve.present == 0.0
+    for bound, reward in zip(curve.bounds, curve.rewards, strict=True):
+        alone = ib.solve(queue.with_bound("service", at_least=bound))
+        assert abs(reward - alone.reward) < 2e-6 * abs(alone.reward)
+    at_most = ib.frontier(ib.zoo.media(), 0, bounds=[6.0, 4.0, 5.0])
+    assert at_most.bounds.tolist() == [6.0, 5.0, 4.0]  # from loose to tight
+    assert abs(at_most.rewards[1] + 6.746704) < 1e-5
+
+
+def test_a_range_of_bounds() -> None:
+    curve = ib.frontier(ib.zoo.queue(), 0, 5, between=(0.5, -1.5))
+    np.testing.assert_allclose(curve.bounds, [-1.5, -1.0, -0.5, 0.0, 0.5])
+    none = ib.frontier(ib.zoo.queue(), 0, bounds=[4.0])
+    assert len(none.bounds) == 0 and none.impossible.tolist() == [4.0]
+
+
+def test_bounds_of_one_s_own_are_resumed() -> None:
+    garnet, bounds = ib.zoo.garnet(states=30), np.linspace(0.0, 0.6, 7).tolist()
+    whole = ib.frontier(garnet, 0, bounds=bounds)
+    partial, part, rounds = None, None, 0
+    while part is None or part.status != "optimal":
+        try:
+            part = ib.frontier(garnet, 0, bounds=bounds, resume=partial, iterations=10 * (rounds + 1))
+            partial = part.partial
+        except ib.Stopped as stopped:
+            partial = stopped.partial
+        rounds += 1
+    assert part.rewards.tobytes() == whole.rewards.tobytes() and rounds > 1
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"bounds": []}, r"bounds must be a list of finite numbers, found \[\]"),
+        ({"bounds": [0.0, np.nan]}, "bounds must be a list of finite numbers"),
+        ({"between": (0.0, 1.0, 2.0)}, "between must be two finite numbers"),
+        ({"bounds": [0.0], "between": (0.0, 1.0)}, "give bounds= or between=, not both"),
+    ],
+)
+def test_bounds_that_are_none_are_refused(more, message) -> None:
+    with pytest.raises(ib.InvalidInput, match=message):
+        ib.frontier(ib.zoo.queue(), 0, **more)
+
+
+def test_a_surface_is_the_optimum_at_both_bounds() -> None:
+    queue = ib.zoo.queue()
+    found = ib.surface(queue, "service", 1, points=4)
+    assert found.constraints == ("service", "flow") and found.present == (0.0, 0.0)
+    for i, service in enumerate(found.bounds[0]):
+        for j, flow in enumerate(found.bounds[1]):
+            there = queue.with_bound(0, at_least=service).with_bound(1, at_least=flow)
+            try:
+                alone = ib.solve(there)
+            except ib.Infeasible:
+                assert np.isnan(found.rewards[i, j])
+                continue
+            assert abs(found.rewards[i, j] - alone.reward) < 2e-6 * abs(alone.reward)
+    with pytest.raises(ib.InvalidInput, match="surface takes two constraints, found 'flow' twice"):
+        ib.surface(queue, "flow", 1)
+
+
+def test_what_no_policy_keeps_is_blank() -> None:
+    """Work and rest of one state: at least a of one and b of the other cannot be had when a + b > 1."""
+    one = ib.CMDP.from_dense(
+        np.ones((1, 3, 1)), reward=[[0.0, 0.0, 1.0]], initial=[1.0], discount=0.5,
+        constraints=[
+            ib.Constraint([[1.0, 0, 0]], at_least=0.2, name="work"),
+            ib.Constraint([[0, 1.0, 0]], at_least=0.2, name="rest"),
+        ],
+    )  # fmt: skip
+    found = ib.surface(one, 0, 1, points=6)
+    for i, work in enumerate(found.bounds[0]):
+        for j, rest in enumerate(found.bounds[1]):
+            expected = 1.0 - max(work, 0.0) - max(rest, 0.0)
+            assert np.isnan(found.rewards[i, j]) if expected < -1e-9 else abs(found.rewards[i, j] - expected) < 1e-5
+    from inbounds.reports.frontier import surface_csv, surface_figure
+
+    assert surface_csv(found).count("\n") == 37 and surface_figure(found) is not None

@@ -1,7 +1,9 @@
 """Tables: the same text wherever they are printed."""
 
+import numpy as np
 import pytest
 
+import inbounds as ib
 from inbounds.tables import text_table
 
 ROWS = [("[red]service[/red]", "at least 0", "+0.25"), (":queue:" + 150 * " long", "", "-1,000.5")]
@@ -30,3 +32,17 @@ def test_the_terminal_does_not_matter(surroundings: dict[str, str], monkeypatch:
 
 def test_a_table_without_rows_is_its_heading() -> None:
     assert text_table(("name", "margin"), []) == "name  margin\n----  ------"
+
+
+def test_what_notebooks_show_is_escaped_and_short() -> None:
+    problem = ib.CMDP.from_dense(
+        np.ones((1, 2, 1)), reward=[[0.0, 1.0]], initial=[1.0], discount=0.5, state_labels=["<b>"],
+        action_labels=["&", "b"], constraints=[ib.Constraint([[0.0, 1.0]], at_most=0.5, name="a<c")],
+    )  # fmt: skip
+    assert "a&lt;c" in problem._repr_html_() and "&lt;= 0.5" in problem._repr_html_()
+    shown = ib.Policy.uniform(problem)._repr_html_()
+    assert "&lt;b&gt;" in shown and "&amp; 0.5, b 0.5" in shown and "<b>Policy" in shown
+    media = ib.Policy.uniform(ib.zoo.media())._repr_html_()
+    assert media.count("<tr>") == 101 and "stage" in media
+    large = ib.Policy.uniform(ib.zoo.hazard_grid())._repr_html_()
+    assert "64 states in all" in large and len(large) < 20_000

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from inbounds.estimating import estimate as estimate
     from inbounds.exact.feasibility import slater as slater
     from inbounds.exact.moving_bound import frontier as frontier
+    from inbounds.exact.surface import surface as surface
     from inbounds.exact.truncation import truncate as truncate
     from inbounds.learning import iterate as iterate
     from inbounds.learning import learn as learn
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from inbounds.problem.policy import Policy as Policy
     from inbounds.problem.rules import build as build
     from inbounds.problem.simulator import Simulator as Simulator
+    from inbounds.reporting import report as report
     from inbounds.simulating import simulate as simulate
     from inbounds.solving import solve as solve
 
@@ -92,10 +94,12 @@ _HOMES = {
     "negative_kl": "algorithms.utility",
     "occupancy": "criteria.evaluation",
     "plan": "learning",
+    "report": "reporting",
     "simulate": "simulating",
     "slater": "exact.feasibility",
     "solve": "solving",
     "state_entropy": "algorithms.utility",
+    "surface": "exact.surface",
     "truncate": "exact.truncation",
 }
 

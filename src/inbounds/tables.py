@@ -1,7 +1,8 @@
-"""Tables as plain text: one look for certificates, diagnoses and commands."""
+"""Tables as plain text, one look for certificates, diagnoses and commands; and for pages and notebooks as HTML."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 
 
@@ -35,3 +36,23 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     page = io.StringIO()
     Console(file=page, width=1_000_000, color_system=None, force_terminal=False, force_jupyter=False).print(table)
     return "\n".join(line.rstrip() for line in page.getvalue().splitlines())
+
+
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
+    """A table whose first `words` columns are texts, the others numbers, in HTML; every text is escaped.
+
+    >>> html_table(("bound", "price"), [("a<b", "2")]).partition("<tbody>")[2]
+    '<tr><td>a&lt;b</td><td class="n">2</td></tr></tbody></table>'
+    """
+
+    def row(tag: str, cells: Sequence[str]) -> str:
+        kinds = ["" if place < words else ' class="n"' for place in range(len(cells))]
+        inside = (f"<{tag}{kind}>{html.escape(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+        return f"<tr>{''.join(inside)}</tr>"
+
+    return f"<table><thead>{row('th', header)}</thead><tbody>{''.join(row('td', own) for own in rows)}</tbody></table>"
+
+
+def html_card(title: str, *parts: str) -> str:
+    """What a notebook shows of a record: its title, escaped, and parts in HTML."""
+    return f"<div><p><b>{html.escape(title)}</b></p>{''.join(parts)}</div>"

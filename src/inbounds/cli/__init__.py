@@ -18,7 +18,19 @@ import click
 
 from inbounds.interruption import EXIT_INTERRUPTED, Interrupted, interruptible
 
-COMMANDS = ("algorithms", "compare", "frontier", "learn", "plan", "reproduce", "solve", "theorems", "verify", "zoo")
+COMMANDS = (
+    "algorithms",
+    "compare",
+    "frontier",
+    "learn",
+    "plan",
+    "report",
+    "reproduce",
+    "solve",
+    "theorems",
+    "verify",
+    "zoo",
+)
 EXIT_FAILED, EXIT_INVALID, EXIT_INFEASIBLE, EXIT_UNPROVED, EXIT_STOPPED = 1, 2, 3, 4, 5
 MEMORY_NEEDED = 600 * 2**20
 """Bytes of address space with which the smallest problem is solved (measured: 500 MB are too few)."""

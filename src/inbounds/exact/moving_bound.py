@@ -11,7 +11,7 @@ best policy at one point lead to the next. Where that fails, a point is solved o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum, flat_mar
 from inbounds.exact.path import Path, Place
 from inbounds.exact.reachable import require_sizes, well_scaled
 from inbounds.exact.solution import Solution, assemble, policy_of
-from inbounds.inputs import is_whole, positive, whole_number
+from inbounds.inputs import float_array, positive, whole_number
 from inbounds.problem.cmdp import CMDP
 
 _FLAT_SHARE = 0.15
@@ -59,6 +59,11 @@ class Frontier:
         Looser bounds than this cost nothing.
     possible_to : float
         No policy keeps a tighter bound than this together with the other constraints.
+    present : float
+        The bound that the problem has.
+    impossible : array
+        Of the bounds that were asked for, those that no policy keeps together with the other constraints; they are left
+        out.
     unconstrained_solves : int
         How many unconstrained problems were solved for all points together.
     status : str
@@ -74,6 +79,8 @@ class Frontier:
     solutions: tuple[Solution, ...]
     matters_from: float
     possible_to: float
+    present: float
+    impossible: Floats
     unconstrained_solves: int
     status: str = OPTIMAL
     partial: Partial | None = None
@@ -99,6 +106,8 @@ def frontier(
     constraint: int | str = 0,
     points: int = 50,
     *,
+    bounds: Sequence[float] | None = None,
+    between: tuple[float, float] | None = None,
     tolerance: float = 1e-6,
     progress: Callable[[int, int], None] | None = None,
     time_limit: float | None = None,
@@ -118,6 +127,10 @@ def frontier(
         Which bound moves: its position, or its name. Its own bound in `cmdp` plays no part.
     points : int
         How many bounds, evenly spaced between a little before the bound begins to matter and the tightest possible.
+    bounds : list of numbers, optional
+        These bounds instead, in any order. Those that no policy keeps are left out, and are in ``curve.impossible``.
+    between : (number, number), optional
+        `points` bounds from one to the other instead.
     tolerance : float
         The relative gap of every point.
     progress : callable, optional
@@ -145,17 +158,23 @@ def frontier(
     (-5.0, 1.0)
     >>> bool(curve.rewards[0] > curve.rewards[-1]), curve.prices.shape
     (True, (5, 2))
+    >>> some = ib.frontier(ib.zoo.queue(), "service", bounds=[2, 0.5, 0])
+    >>> some.bounds.tolist(), some.impossible.tolist(), some.present
+    ([0.0, 0.5], [2.0], 0.0)
     """
     if not isinstance(cmdp, CMDP):
         raise InvalidInput(f"frontier takes a CMDP; found {type(cmdp).__name__}")
-    k, points = _position(cmdp, constraint), whole_number(points, "points", least=2)
+    if not cmdp.constraints:
+        raise InvalidInput("the problem has no constraint whose bound could move")
+    k, points = cmdp.constraint_number(constraint), whole_number(points, "points", least=2)
     tolerance = positive(tolerance, "tolerance")
-    asked, limits = (cmdp, k, points, tolerance), Limits.of(time_limit, iterations)
-    walk = _Walk(cmdp, k, points, tolerance, limits, state_to_resume(resume, asked))
+    wanted = _wanted(bounds, between, points)
+    asked, limits = (cmdp, k, points, tolerance, wanted), Limits.of(time_limit, iterations)
+    walk = _Walk(cmdp, k, points, tolerance, limits, wanted, state_to_resume(resume, asked))
     try:
         for _ in walk.go():
             if progress is not None:
-                progress(len(walk.state.solutions), points)
+                progress(len(walk.state.solutions), len(walk.amounts))
         return walk.curve()
     except Stopped as stopped:
         partial = walk.known(stopped.status, asked)
@@ -189,8 +208,19 @@ class _State(NamedTuple):
 class _Walk:
     """A frontier on its way. `ends` and `state` are replaced as a whole: an interruption leaves a valid one."""
 
-    def __init__(self, cmdp: CMDP, k: int, points: int, tolerance: float, limits: Limits, resume: Any) -> None:
+    def __init__(
+        self,
+        cmdp: CMDP,
+        k: int,
+        points: int,
+        tolerance: float,
+        limits: Limits,
+        wanted: tuple[float, ...] | None,
+        resume: Any,
+    ) -> None:
         self.cmdp, self.k, self.points, self.tolerance, self.limits = well_scaled(cmdp), k, points, tolerance, limits
+        self.wanted = wanted
+        self.amounts = self.impossible = np.empty(0)  # how much tighter than given the bound is at each point
         require_sizes(self.cmdp)
         self.scales = self.cmdp.margin_scales
         self.ends: _Ends | None = None
@@ -202,12 +232,13 @@ class _Walk:
         """Solve point after point."""
         if self.ends is None:
             self.ends = self._ends()
-        ends, tightened = self.ends, self._tightened()
+        self.amounts, self.impossible = self._tightened()
+        ends, tightened = self.ends, self.amounts
         if self.state is None:
             self.state = _State(ends.path, None, (), ends.solves)
         first = int(np.count_nonzero(tightened <= ends.loose))
         amounts = [_only(self.k, amount, self.scales) for amount in tightened]
-        while (done := len(self.state.solutions)) < self.points:
+        while (done := len(self.state.solutions)) < len(tightened):
             if limit := self.limits.reached(self.unconstrained_solves):
                 raise Stopped(limit)
             path, last = self.state.path.kept(self.state.last)
@@ -223,7 +254,7 @@ class _Walk:
                     solves += more
             else:
                 place = last if last is not None else path.approach(amounts[done], self.tolerance)
-                last = path.approach(amounts[done + 1], self.tolerance) if done + 1 < self.points else None
+                last = path.approach(amounts[done + 1], self.tolerance) if done + 1 < len(tightened) else None
                 found, more = self._solution(amounts[done], path.settle(place, self.tolerance))
                 solves += more
             self.state = _State(path, last, (*solutions, found), solves)
@@ -248,16 +279,22 @@ class _Walk:
         loose, tight = (_followed_value(cmdp, end, margins[k], tolerance) for end in (free, best))
         return _Ends(free, min(loose, free.value(margins[k])), min(tight, best.value(margins[k])), path, solves)
 
-    def _tightened(self) -> Floats:
-        """How much tighter than given the bound is at each point, [P]."""
+    def _tightened(self) -> tuple[Floats, Floats]:
+        """How much tighter than given the bound is at each point, [P]; and the bounds that nothing keeps."""
         assert self.ends is not None
+        if self.wanted is not None:
+            own = self.cmdp.constraints[self.k]
+            amounts = np.sort(own.outward * (np.array(self.wanted) - own.bound))
+            # A hair beyond the last one counts as it: there the optimum is known, and its margin is rounding.
+            kept = amounts <= self.ends.tight - 1e-12 * float(self.scales[self.k])
+            return amounts[kept], own.bound + own.outward * amounts[~kept]
         loose, tight, scale = self.ends.loose, self.ends.tight, float(self.scales[self.k])
         length = tight - loose if tight - loose > ROUNDING * scale else 0.0
         flat = min(int(_FLAT_SHARE * self.points), self.points - 2)
         before = length * flat / (self.points - 1 - flat) if length > 0.0 else scale
         # Not the last bound itself: rounding could put the margin of a signal that never changes on either side of it.
         end = tight - max(_EDGE * length, 1e-12 * scale)
-        return np.linspace(loose - before, end, self.points)
+        return np.linspace(loose - before, end, self.points), np.empty(0)
 
     def _solution(self, amounts: Floats, mixture: Optimum | None) -> tuple[Solution, int]:
         """At bounds so much tighter [K]: from the path, or solved on its own, and how many solves that took."""
@@ -295,10 +332,12 @@ class _Walk:
         return Frontier(
             constraint=chosen.name,
             at_least=chosen.at_least is not None,
-            bounds=freeze(chosen.bound + chosen.outward * self._tightened()[: len(solutions)]),
+            bounds=freeze(chosen.bound + chosen.outward * self.amounts[: len(solutions)]),
             solutions=solutions,
             matters_from=chosen.bound + chosen.outward * self.ends.loose,
             possible_to=chosen.bound + chosen.outward * self.ends.tight,
+            present=chosen.bound,
+            impossible=freeze(self.impossible),
             unconstrained_solves=self.unconstrained_solves,
             status=status,
             partial=partial,
@@ -331,17 +370,23 @@ def _brought_in(problem: CMDP, found: Optimum, method: str) -> Solution:
     return solution if solution.in_bounds else replace(solution, status=UNPROVED)
 
 
-def _position(cmdp: CMDP, constraint: Any) -> int:
-    names = [c.name for c in cmdp.constraints]
-    if not names:
-        raise InvalidInput("the problem has no constraint whose bound could move")
-    if isinstance(constraint, str):
-        if constraint not in names:
-            raise InvalidInput(f"no constraint is called {constraint!r}; there are: {', '.join(names)}")
-        return names.index(constraint)
-    if not is_whole(constraint, least=0) or constraint >= len(names):
-        raise InvalidInput(f"constraint must be a name or a position from 0 to {len(names) - 1}, found {constraint!r}")
-    return int(constraint)
+def _wanted(bounds: Any, between: Any, points: int) -> tuple[float, ...] | None:
+    """The bounds that were asked for; None where they are to be found."""
+    if bounds is not None and between is not None:
+        raise InvalidInput("give bounds= or between=, not both")
+    if bounds is None and between is None:
+        return None
+    name = "bounds" if between is None else "between"
+    given = float_array(bounds if between is None else between, name)
+    if (
+        given.ndim != 1
+        or given.size == 0
+        or not np.all(np.isfinite(given))
+        or (between is not None and given.size != 2)
+    ):
+        wanted = "a list of finite numbers" if between is None else "two finite numbers"
+        raise InvalidInput(f"{name} must be {wanted}, found {(bounds if between is None else between)!r}")
+    return tuple(map(float, np.unique(given) if between is None else np.linspace(given[0], given[1], points)))
 
 
 def _only(k: int, amount: float, like: Floats) -> Floats:

@@ -33,6 +33,7 @@ from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.marginal import marginal
 from inbounds.problem.pairs import Pairs, sizes, table_entries
 from inbounds.problem.simulator import Simulator
+from inbounds.tables import html_card, html_table
 
 SUM_TOLERANCE = 1e-9
 """How far the probabilities of a row may sum from 1 before the row counts as wrong; within it, it is renormalised."""
@@ -388,6 +389,10 @@ class CMDP:
     def _arrays(self) -> list[Any]:
         rows = [part for moves in self.transitions for part in (moves.indptr, moves.indices, moves.data)]
         return [self.offsets, self.actions, self.initial, *rows, self.reward, *self.signals]
+
+    def _repr_html_(self) -> str:
+        rows = [(c.name, f"{'>=' if c.at_least is not None else '<='} {c.bound:g}") for c in self.constraints]
+        return html_card(repr(self), html_table(("constraint", "bound"), rows) if rows else "")
 
     def __repr__(self) -> str:
         return f"CMDP({sizes(self.pairs, self.n_constraints, self.name)}, {criterion_in_words(self.criterion)})"

@@ -22,9 +22,14 @@ from inbounds.formats.atomic import naming
 from inbounds.formats.policy_csv import policy_columns
 from inbounds.frames import frame
 from inbounds.inputs import float_array, is_whole
-from inbounds.problem.difference import Difference, difference
+from inbounds.pictures import policy_figure, written
+from inbounds.problem.difference import Difference, difference, in_words
 from inbounds.problem.pairs import Pairs
 from inbounds.problem.thumb import probabilities_of_rule
+from inbounds.tables import html_card, html_table
+
+_SHOWN = 12
+"""States that a notebook shows of a policy."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -291,12 +296,36 @@ class Policy:
             probabilities = fields.pop("probabilities")
             return cls(Pairs.create(**fields), probabilities)
 
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """A picture of what is done in each state: a matplotlib figure; with `path` also a file (.png, .svg, .pdf).
+
+        States lie where their labels say: on a line, or on a plane if the labels are tuples of two. Of longer tuples,
+        and of stages, there are panels for some. The colour is that of the likeliest action; a dot marks where others
+        are taken too.
+        """
+        pairs, rules = self.pairs, np.atleast_2d(self.probabilities)
+        best = np.array([pairs.best(rule)[1] for rule in rules])
+        labels = [pairs.state_label(state) for state in range(pairs.n_states)]
+        names = pairs.action_labels or range(pairs.n_actions)
+        surest = np.take_along_axis(rules, best, axis=1)
+        return written(policy_figure(labels, names, pairs.actions[best], surest), path)
+
     def to_frame(self) -> Any:
         """A data frame of pandas or polars: stage, if there are any, state, action, probability; a row for each pair.
 
         Labels that are tuples of the same length have a column for each part.
         """
         return frame(policy_columns(self))
+
+    def _repr_html_(self) -> str:
+        first, rows = list(self)[:_SHOWN], []
+        for stage in range(self.horizon or 1):
+            rule = self if self.horizon is None else self.at(stage)
+            at_stage = () if self.horizon is None else (str(stage),)
+            rows += [(*at_stage, str(state), in_words(rule[state])) for state in first]
+        header = (*(() if self.horizon is None else ("stage",)), "state", "does")
+        more = f"<p>... {len(self):,} states in all</p>" if len(self) > _SHOWN else ""
+        return html_card(repr(self), html_table(header, rows[: 10 * _SHOWN], words=3), more)
 
     def __repr__(self) -> str:
         stages = f"{self.horizon} stages, " if self.horizon else ""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from inbounds.exact.moving_bound import Frontier
+from inbounds.exact.surface import Surface
 from inbounds.reports.figures import BLUE, ORANGE, csv_text, note, tidy_panel, write_report
 
 
@@ -38,13 +40,59 @@ def frontier_figure(frontier: Frontier, constraint_names: list[str]) -> Figure:
     return figure
 
 
+def write_surface(surface: Surface, directory: Path) -> list[Path]:
+    """Write the figure as SVG and PNG and the points as CSV; the paths."""
+    return write_report(directory, {"surface": surface_figure(surface)}, {"surface": surface_csv(surface)})
+
+
+def surface_figure(surface: Surface) -> Figure:
+    """The optimum as colour, with lines of the same optimum; blank where no policy keeps both bounds."""
+    figure = Figure(figsize=(7.0, 5.4), layout="constrained")
+    panel = figure.subplots()
+    (across, upwards), rewards = surface.bounds, np.ma.masked_invalid(surface.rewards.T)
+    colours = panel.pcolormesh(across, upwards, rewards, shading="nearest", cmap="viridis")
+    if rewards.count() > 4 and rewards.max() > rewards.min():
+        lines = panel.contour(across, upwards, rewards, levels=8, colors="white", linewidths=0.7)
+        panel.clabel(lines, fontsize=7, fmt="%.4g")
+    panel.plot(*surface.present, marker="o", color=ORANGE, markersize=7, markeredgecolor="white")
+    panel.annotate(" now", surface.present, fontsize=9, color=ORANGE)
+    for axis, name, least in zip((panel.xaxis, panel.yaxis), surface.constraints, surface.at_least, strict=True):
+        axis.set_label_text(f"{name} {'at least' if least else 'at most'}")
+        axis.set_inverted(not least)  # from loose to tight
+    figure.colorbar(colours, label="optimum")
+    panel.set_title("What two bounds cost together, from loose to tight", fontsize=11)
+    tidy_panel(panel)
+    return figure
+
+
+def surface_csv(surface: Surface) -> str:
+    """One row per point of the grid: both bounds, the optimum and both prices; nan where no policy keeps both."""
+    first, second = surface.constraints
+    rows = [
+        (
+            float(a),
+            float(b),
+            float(surface.rewards[i, j]),
+            float(surface.prices[0, i, j]),
+            float(surface.prices[1, i, j]),
+        )
+        for i, a in enumerate(surface.bounds[0])
+        for j, b in enumerate(surface.bounds[1])
+    ]
+    return csv_text([f"bound_{first}", f"bound_{second}", "reward", f"price_{first}", f"price_{second}"], rows)
+
+
 def _mark(panel: Any, frontier: Frontier) -> None:
     panel.axvline(frontier.matters_from, color="grey", linewidth=0.9, linestyle=":")
     panel.axvline(frontier.possible_to, color="black", linewidth=1.1, linestyle="--")
+    if min(frontier.bounds) <= frontier.present <= max(frontier.bounds):
+        panel.axvline(frontier.present, color=ORANGE, linewidth=1.0, linestyle="-.")
     tidy_panel(panel)
     if panel.get_subplotspec().is_first_row():
         note(panel, " the bound begins to matter", frontier.matters_from, 0.02, "left")
         note(panel, "no policy beyond ", frontier.possible_to, 0.95, "right")
+        if min(frontier.bounds) <= frontier.present <= max(frontier.bounds):
+            note(panel, f" now {frontier.present:g}", frontier.present, 0.5, "left")
 
 
 def frontier_csv(frontier: Frontier, constraint_names: list[str]) -> str:

@@ -1,0 +1,55 @@
+"""`inbounds report`: a problem and its answer as one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from inbounds.cli.arguments import json_option, problem_argument, problem_from
+from inbounds.cli.printing import print_json, problem_facts, progress_bar
+
+
+@click.command("report")
+@problem_argument
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="The page.  [default: PROBLEM.html]")
+@click.option("--points", type=int, default=12, show_default=True, help="Bounds of each constraint; 0: no curves.")
+@click.option("--beside", is_flag=True, help="Also write the model, the certificate and the policy beside the page.")
+@click.option("--time-limit", type=float, help="Seconds: curves that are not finished then are cut short.")
+@json_option
+def command(
+    problem: str,
+    parameters: tuple[str, ...],
+    output: Path | None,
+    points: int,
+    beside: bool,
+    time_limit: float | None,
+    as_json: bool,
+) -> None:
+    """Write one self-contained page: optimum, policy, prices, proof.
+
+    Solves PROBLEM and writes an HTML page that loads nothing from anywhere: the policy to filter, sort and see as a
+    map, the optimum as each bound moves, with a slider that moves the policy, and how to check the proof.
+
+    \b
+    Examples
+      inbounds report queue
+      inbounds report model.npz --output page.html --beside
+    """
+    import inbounds as ib
+
+    cmdp = problem_from(problem, parameters)
+    with progress_bar("curves", None, quiet=as_json) as advance_to:
+        written = ib.report(
+            cmdp,
+            output or Path(f"{Path(problem).stem}.html"),
+            points=points,
+            beside=beside,
+            progress=advance_to,
+            time_limit=time_limit,
+        )
+    if as_json:
+        print_json(problem=problem_facts(cmdp), files=[str(path) for path in written])
+        return
+    for path in written:
+        click.echo(f"{path}  {path.stat().st_size / 1e6:.2f} MB")

@@ -1,0 +1,172 @@
+"""One self-contained page: a problem, its optimum, the policy to browse, what bounds cost, and the proof.
+
+Nothing is loaded from anywhere. What the page shows of every state is in it as arrays, compressed: the likeliest
+action, its probability in 255 steps, and the share of time in 65,534 steps of a logarithmic scale; the exact policy is
+in its own file (`policy.save`). `page.html` is the frame, in which the words and numbers that need no script are put.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import zlib
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inbounds.arrays import Floats
+from inbounds.criteria import criterion_of
+from inbounds.formats.labels import label_columns
+from inbounds.problem.cmdp import CMDP
+from inbounds.tables import html_table
+
+_DECADES = 9.0
+"""Of the share of time: states with less than 1e-9 of the most are shown as never."""
+
+
+class Curve(NamedTuple):
+    """The optimum as one bound moves, for the page."""
+
+    constraint: int
+    bounds: Floats  # [P]
+    solutions: Sequence[Any]
+
+
+def page(cmdp: CMDP, best: Any, curves: Sequence[Curve], title: str, files_beside: Sequence[str] = ()) -> str:
+    """The page as text, for `best` with its certificate and the curves of some constraints."""
+    layers, pairs = len(best.policy.probabilities) if cmdp.horizon else 1, cmdp.pairs
+    labels = [pairs.state_label(state) for state in range(pairs.n_states)]
+    actions = [str(label) for label in (pairs.action_labels or range(pairs.n_actions))]
+    views, frontiers = [_view(cmdp, best)], []
+    for curve in curves:
+        constraint = cmdp.constraints[curve.constraint]
+        frontiers.append(
+            {
+                "name": constraint.name,
+                "sign": ">=" if constraint.at_least is not None else "<=",
+                "present": constraint.bound,
+                "bounds": [float(bound) for bound in curve.bounds],
+                "rewards": [found.reward for found in curve.solutions],
+                "prices": [float(found.prices[curve.constraint]) for found in curve.solutions],
+                "views": list(range(len(views), len(views) + len(curve.solutions))),
+            }
+        )
+        views += [_view(cmdp, found) for found in curve.solutions]
+    data = {
+        "states": pairs.n_states,
+        "layers": layers,
+        "columns": [_column(name, values) for name, values in label_columns(labels, "state").items()],
+        "actions": actions,
+        "decades": _DECADES,
+        "most": _most_time(cmdp, best),
+        "views": views,
+        "frontiers": frontiers,
+    }
+    # Inside a script "</script>" would end it, wherever it stands.
+    written = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
+    parts = {
+        "TITLE": html.escape(title),
+        "HEAD": _head(cmdp, best, title),
+        "TAIL": _tail(best, files_beside),
+        "DATA": written,
+    }
+    text = files("inbounds.reports").joinpath("page.html").read_text("utf-8")
+    for name, part in parts.items():
+        text = text.replace(f"@@{name}@@", part, 1)
+    return text
+
+
+def _packed(values: Any) -> dict[str, str]:
+    """An array as the page unpacks it."""
+    array = np.ascontiguousarray(values)
+    kind = {"uint8": "u1", "uint16": "u2", "uint32": "u4", "float64": "f8"}[array.dtype.name]
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return {"type": kind, "data": base64.b64encode(zlib.compress(little.tobytes(), 6)).decode("ascii")}
+
+
+def _narrow(values: Any, largest: int) -> Any:
+    return values.astype(np.uint8 if largest < 2**8 else np.uint16 if largest < 2**16 else np.uint32)
+
+
+def _column(name: str, values: list[Any]) -> dict[str, Any]:
+    """A column of labels: its different values as words, by size if they are numbers, and the place of each state."""
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    distinct = sorted(set(values)) if numbers else list(dict.fromkeys(values))
+    place = {value: number for number, value in enumerate(distinct)}
+    places = np.array([place[value] for value in values])
+    finite = numbers and all(-1e300 < value < 1e300 for value in distinct)
+    return {
+        "name": name,
+        "words": [str(value) for value in distinct],
+        "numbers": [float(value) for value in distinct] if finite else None,
+        "places": _packed(_narrow(places, len(distinct))),
+    }
+
+
+def _time(cmdp: CMDP, solution: Any) -> Floats:
+    """The share of time in each state, [L, S]."""
+    return np.atleast_2d(cmdp.pairs.sum_by_state(solution.occupancy)) / cmdp.layers
+
+
+def _most_time(cmdp: CMDP, best: Any) -> float:
+    return float(_time(cmdp, best).max())
+
+
+def _view(cmdp: CMDP, solution: Any) -> dict[str, Any]:
+    """What a policy does in every state, as the page shows it."""
+    pairs, rules = cmdp.pairs, np.atleast_2d(solution.policy.probabilities)
+    chosen = np.array([pairs.best(rule)[1] for rule in rules])
+    surest = np.take_along_axis(rules, chosen, axis=1)
+    steps = np.floor(255.0 * surest)  # certain only where it is
+    steps[surest > 1.0 - 1e-9] = 255.0
+    time = _time(cmdp, solution)
+    share = np.maximum(time / _most_time(cmdp, solution), 1e-300)
+    level = np.where(share > 10.0**-_DECADES, np.clip(np.rint(65535 + 65534 * np.log10(share) / _DECADES), 1, 65535), 0)
+    return {
+        "does": _packed(_narrow(pairs.actions[chosen], pairs.n_actions)),
+        "sure": _packed(steps.astype(np.uint8)),
+        "time": _packed(level.astype(np.uint16)),
+    }
+
+
+# --- what needs no script
+
+
+_PRICES = "<p class=soft>A price is the reward gained per unit of bound relaxed (its Lagrange multiplier).</p>"
+
+
+def _head(cmdp: CMDP, best: Any, title: str) -> str:
+    criterion = criterion_of(cmdp)
+    facts = [f"{cmdp.n_states:,} states", f"{cmdp.n_pairs:,} pairs of a state and an action"]
+    proved = best.certificate.verdict if best.certificate is not None else "no certificate"
+    ranges = getattr(best, "ranges", None)
+    rows = []
+    for k, c in enumerate(cmdp.constraints):
+        sign = ">=" if c.at_least is not None else "<="
+        stays = "" if ranges is None else f"{ranges[k][0]:.5g} to {ranges[k][1]:.5g}"
+        rows.append((c.name, f"{sign} {c.bound:.6g}", f"{best.margins[k]:.6g}", f"{best.prices[k]:.6g}", stays))
+    header = ("constraint", "bound", "margin", "price", "which stays so for bounds")
+    table = html_table(header[: 4 + (ranges is not None)], [row[: 4 + (ranges is not None)] for row in rows])
+    return (
+        f"<h1>{html.escape(title)}</h1><p class=soft>{html.escape(', '.join(facts))}; a value is "
+        f"{html.escape(criterion.value_in_words)}.</p>"
+        f"<section><h2>The optimum</h2><p>Reward <b>{best.reward:.10g}</b>; no policy in bounds has more than "
+        f"{best.upper_bound:.10g}. The policy is {html.escape(proved)}.</p>{table if rows else ''}"
+        f"{_PRICES if rows else ''}</section>"
+    )
+
+
+def _tail(best: Any, files_beside: Sequence[str]) -> str:
+    if best.certificate is None:
+        return ""
+    beside = "".join(f"<li>{html.escape(name)}</li>" for name in files_beside)
+    saved = f"<p>Beside this page:</p><ul>{beside}</ul>" if beside else ""
+    model, certificate = ("MODEL", "CERTIFICATE") if len(files_beside) < 2 else (files_beside[0], files_beside[1])
+    return (
+        f"<section><h2>The proof</h2><pre>{html.escape(str(best.certificate))}</pre>{saved}"
+        f"<p>To check it with the standard library of Python alone:</p>"
+        f"<pre>inbounds verify {html.escape(model)} {html.escape(certificate)}</pre></section>"
+    )

@@ -1,0 +1,41 @@
+"""The examples run, and their documentation tells the truth."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import inbounds as ib
+
+ROOT = Path(__file__).parents[1]
+
+
+def output_of(name: str, folder: Path, monkeypatch, capsys) -> str:
+    monkeypatch.setattr(sys, "argv", [name, str(folder)])
+    runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def test_the_ward(tmp_path, monkeypatch, capsys) -> None:
+    shown = output_of("ward", tmp_path, monkeypatch, capsys)
+    best, today = (float(re.search(rf"{name} +([\d.]+) planned", shown)[1]) for name in ("best", "today"))
+    assert best > today and all(len(line) <= 80 for line in shown.splitlines()[:-1])  # the last names a folder
+    policy = ib.Policy.load(tmp_path / "ward.json")
+    assert policy.horizon == 14 and ib.Policy.load(tmp_path / "ward.csv").compare(policy).share == 0.0
+
+
+def test_the_inventory_and_what_the_page_on_deployment_says_of_it(tmp_path, monkeypatch, capsys) -> None:
+    shown = output_of("inventory", tmp_path, monkeypatch, capsys)
+    pattern = r" +([\d.]+) a day; margins: storage ([+-][\d.]+)"
+    best, today = (re.search(name + pattern, shown) for name in ("best", "today"))
+    text = (ROOT / "docs" / "deploy.md").read_text()
+    said = r"the rule earns ([\d.]+) a day and stores ([\d.]+) units more.*?the optimum earns ([\d.]+)"
+    told = re.search(said, text, re.S)
+    assert [f"{float(today[1]):.2f}", f"{-float(today[2]):.1f}", f"{float(best[1]):.2f}"] == list(told.groups())
+    assert (tmp_path / "orders.png").stat().st_size > 10_000
+    controller = runpy.run_path(str(ROOT / "examples" / "controller.py"))
+    rules = controller["load"](tmp_path / "orders.json")
+    assert len(rules) == 4_760 and controller["act"](rules, (35, 35)) in ("nothing", "tea", "rice", "both")
+    assert "4,760 can come about" in (ROOT / "examples" / "inventory.py").read_text()

@@ -1,0 +1,224 @@
+"""The page: what is in it, that it needs nothing else, and that it works in a real browser."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shutil
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import inbounds as ib
+
+KINDS = {"u1": "<u1", "u2": "<u2", "u4": "<u4"}
+
+
+def stock() -> ib.CMDP:
+    """Two products on a shelf: labels of two parts, and one that would end a script."""
+    full = 6
+
+    def demand(state, action):
+        kept = [min(level + (action == name), full) for level, name in zip(state, ("tea", "rice"), strict=True)]
+        return [
+            ((max(kept[0] - 1, 0), kept[1]), 0.4),
+            ((kept[0], max(kept[1] - 1, 0)), 0.4),
+            (tuple(kept), 0.2),
+        ]
+
+    return ib.build(
+        (3, 3),
+        lambda state: ["tea", "rice", "</script><b>none"],
+        demand,
+        reward=lambda state, action: float(min(state) > 0),
+        constraints=[ib.Constraint(lambda state, action: action in ("tea", "rice"), at_most=0.5, name="orders <&>")],
+        discount=0.9,
+        name="shelf & stock",
+    )
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "shelf.html"
+    ib.report(stock(), path, points=5, beside=True)
+    return path
+
+
+def data_of(path: Path) -> dict[str, Any]:
+    text = path.read_text("utf-8")
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+def unpacked(packed: dict[str, str]) -> np.ndarray:
+    return np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), dtype=KINDS[packed["type"]])
+
+
+def test_the_page_has_the_policy_of_every_bound(shelf) -> None:
+    problem, data = stock(), data_of(shelf)
+    best = ib.solve(problem)
+    curve = data["frontiers"][0]
+    assert data["states"] == 49 and data["layers"] == 1 and len(curve["bounds"]) == 5 and len(data["views"]) == 6
+    columns = [np.array(column["words"])[unpacked(column["places"])].tolist() for column in data["columns"]]
+    assert list(zip(*columns, strict=True)) == [(str(a), str(b)) for a, b in problem.state_labels]
+    policies = [best.policy, *(found.policy for found in ib.frontier(problem, 0, 5).solutions)]
+    for view, policy in zip(data["views"], policies, strict=True):
+        chosen, sure = unpacked(view["does"]), unpacked(view["sure"])
+        for state, label in enumerate(policy):
+            own = policy[label]
+            assert own[problem.action_labels[chosen[state]]] == max(own.values())
+            assert (sure[state] == 255) == (max(own.values()) > 1 - 1e-9)
+    time = unpacked(data["views"][0]["time"]).astype(float)
+    shown = np.where(time > 0, 10 ** ((time - 65535) / 65534 * data["decades"]) * data["most"], 0.0)
+    np.testing.assert_allclose(shown, problem.pairs.sum_by_state(best.occupancy), rtol=3e-4, atol=1e-9)
+    assert curve["rewards"] == [found.reward for found in ib.frontier(problem, 0, 5).solutions]
+
+
+def test_it_needs_nothing_from_elsewhere_and_escapes_what_it_shows(shelf) -> None:
+    text = shelf.read_text("utf-8")
+    urls = set(re.findall(r"https?://[^\s\"'<>]+", text))
+    assert urls <= {"http://www.w3.org/2000/svg"}  # the name of a language, which nobody fetches
+    assert not re.search(r"<(script|link|img|iframe)[^>]*(src|href)=", text)
+    assert text.count("</script>") == 2 and "<b>none" not in text
+    assert "shelf &amp; stock" in text and "orders &lt;&amp;&gt;" in text
+    assert sorted(path.name for path in shelf.parent.iterdir()) == [
+        "shelf-certificate.json", "shelf-policy.json", "shelf.html", "shelf.npz",
+    ]  # fmt: skip
+    assert "inbounds verify shelf.npz shelf-certificate.json" in text
+
+
+@pytest.mark.parametrize("name", ["queue", "media", "admission"])
+def test_every_criterion_has_a_page(name, tmp_path) -> None:
+    problem = ib.zoo.make(name)
+    (path,) = ib.report(problem, tmp_path / "page.html", points=2)
+    assert data_of(path)["layers"] == problem.layers
+    (bare,) = ib.report(problem.unconstrained(), tmp_path / "bare.html")
+    assert data_of(bare)["frontiers"] == [] and "<table>" not in bare.read_text()
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "message"),
+    [
+        ("page.txt", {}, "the page is a file .html, found"),
+        ("page.html", {"points": 1}, "points must be 2 or more, or 0 for no curves"),
+        ("none/page.html", {"points": 0}, "cannot be written: no such file"),
+    ],
+)
+def test_bad_input_is_named(tmp_path, path, more, message) -> None:
+    with pytest.raises(ib.InvalidInput, match=message):
+        ib.report(ib.zoo.queue(), tmp_path / path, **more)
+
+
+def test_infeasible_problems_have_no_page(tmp_path) -> None:
+    with pytest.raises(ib.Infeasible):
+        ib.report(ib.zoo.queue().with_bound("service", at_least=99), tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+# ---- in a browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not chromium or not driver:
+        pytest.skip("no chromium and chromedriver here: make browser installs them")
+    selenium = pytest.importorskip("selenium.webdriver")
+    options = selenium.ChromeOptions()
+    options.binary_location = chromium
+    for flag in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "disable-background-networking",
+                 "disable-component-update", "disable-sync", "no-first-run", "window-size=1200,1400"):  # fmt: skip
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    window = selenium.Chrome(options=options, service=selenium.ChromeService(driver))
+    window.set_script_timeout(30)
+    yield window
+    window.quit()
+
+
+def opened(browser, path: Path) -> Any:
+    browser.get(path.as_uri())
+    browser.execute_async_script(
+        "const done = arguments[0]; (function wait() { window.ready ? done() : setTimeout(wait, 20); })();"
+    )
+    return browser
+
+
+def rows(browser) -> list[list[str]]:
+    script = "return [...document.querySelectorAll('#rows .row')].map(r => [...r.children].map(c => c.textContent))"
+    return browser.execute_script(script)
+
+
+def typed(browser, text: str) -> str:
+    """What the count says after a filter."""
+    browser.execute_async_script(
+        "const box = document.getElementById('filter'), done = arguments[1]; box.value = arguments[0];"
+        "box.dispatchEvent(new Event('input')); requestAnimationFrame(() => requestAnimationFrame(() => done()));",
+        text,
+    )
+    return browser.find_element("id", "count").text
+
+
+def test_filter_sort_and_slider_in_a_browser(browser, shelf) -> None:
+    opened(browser, shelf)
+    policy = ib.solve(stock()).policy
+    assert typed(browser, "") == "49 of 49 states"
+    assert typed(browser, "state1=3") == "7 of 49 states" and {row[0] for row in rows(browser)} == {"3"}
+    takes_tea = sum(max(policy[state], key=policy[state].get) == "tea" for state in policy)
+    assert typed(browser, "does=tea") == f"{takes_tea} of 49 states"
+    assert typed(browser, "nowhere") == "0 of 49 states" and rows(browser) == []
+    typed(browser, "")
+    for _ in range(2):  # once up, twice down
+        browser.execute_script("document.querySelector('[data-column=\"1\"]').click()")
+    assert [row[1] for row in rows(browser)][:7] == ["6"] * 7
+    before = rows(browser)
+    for value, words in ((4, "Shown below: orders <&> <="), (-1, "Shown below: the bounds as they are.")):
+        browser.execute_async_script(
+            "const s = document.querySelector('#curves input'), done = arguments[1]; s.value = arguments[0];"
+            "s.oninput().then(() => done());",
+            value,
+        )
+        assert browser.find_element("id", "now").text.startswith(words)
+        assert (rows(browser) == before) == (value == -1)
+    painted = "const c = document.getElementById('canvas'); return c.getContext('2d').getImageData(3, 3, 1, 1).data[3]"
+    assert browser.execute_script(painted) > 0
+    assert browser.get_log("browser") == []
+
+
+def test_stages_in_a_browser(browser, tmp_path) -> None:
+    media = ib.zoo.media()
+    (path,) = ib.report(media, tmp_path / "media.html", points=0)
+    opened(browser, path)
+    policy = ib.solve(media).policy
+    for stage in (0, 9):
+        browser.execute_script(
+            "const s = document.getElementById('stage'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))",
+            stage,
+        )
+        own = policy.at(stage)
+        assert [row[1] for row in rows(browser)] == [max(own[state], key=own[state].get) for state in own]
+    assert browser.get_log("browser") == []
+
+
+def test_many_states_stay_quick(browser, tmp_path) -> None:
+    """benchmarks/page.py measures; here, that nothing breaks at 40,000 states."""
+    side = 200
+    labels = [(i, j) for i in range(side) for j in range(side)]
+    n = len(labels)
+    after = np.arange(n) // side * side + (np.arange(n) + 1) % side
+    stay, go = sp.eye_array(n, format="csr"), sp.csr_array((np.ones(n), (np.arange(n), after)), shape=(n, n))
+    moves = sp.vstack([stay, go], format="csr")[np.arange(2 * n).reshape(2, n).T.ravel()]
+    problem = ib.CMDP(
+        offsets=np.arange(0, 2 * n + 1, 2), transition=moves, reward=np.tile([0.0, 1.0], n), constraints=(),
+        initial=np.full(n, 1 / n), discount=0.5, state_labels=tuple(labels), action_labels=("stay", "go"),
+    )  # fmt: skip
+    (path,) = ib.report(problem, tmp_path / "large.html", points=0)
+    opened(browser, path)
+    assert typed(browser, "state2=7 go") == "200 of 40,000 states"
+    assert browser.get_log("browser") == [] and os.path.getsize(path) < 1_000_000
