@@ -20,7 +20,7 @@ Durfee 2005) goes to HiGHS, whose word the bound it returns is; d(u) alone is a 
 from __future__ import annotations
 
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -55,14 +55,11 @@ _LARGE, _SMALL = 32, 16
 """Switches in a binary program: of .1 to 30 times what is missing or to spare, and of a thousandth to a tenth of it.
 Sorted by loss alone, the list would fill with tiny ones that repair nothing."""
 
-_NODES = 2_000
+_NODES = 500
 """Of one binary program."""
 
 _INSIDE = 1e-12
 """How far inside its bounds the search aims; and how far outside a policy may be that rationals may yet prove."""
-
-_GOOD = 1e-9
-"""A share of the reward that is not worth looking for."""
 
 
 class Pure(NamedTuple):
@@ -73,9 +70,7 @@ class Pure(NamedTuple):
     reward: float
 
 
-def best_deterministic(
-    problem: CMDP, found: Mixture, tolerance: float, limits: Limits
-) -> tuple[Mixture, float, str]:
+def best_deterministic(problem: CMDP, found: Mixture, tolerance: float, limits: Limits) -> tuple[Mixture, float, str]:
     """The best deterministic policy that is found near a best mixture, a bound on the reward of all, and a status.
 
     The mixture has that policy for good (`Mixture.pure`), and prices and values of the randomised optimum. Raises
@@ -109,17 +104,14 @@ class _Search:
         self.prices = found.prices * corners.scales / corners.units.spread
         self.upper = (found.upper_bound - corners.units.centre) / corners.units.spread
         self.allowed = corners.units.gap_allowed(tolerance, self.upper)
-        self.good = corners.units.gap_allowed(_GOOD, self.upper)
         self.corner, self.found = found.corner, found
 
     def run(self) -> Pure | None:
         """The best policy in bounds that small binary programs lead to; None where they lead to none."""
         best: Pure | None = None
         near = None if self.corner is None else self.corner.base
-        for chosen in self._roundings():
-            base = self.corners.evaluate(chosen, near)
-            seen: set[bytes] = set()
-            stale = 0
+        for rounding in self._roundings():
+            base, seen, stale, most = self.corners.evaluate(rounding, near), {rounding.tobytes()}, 0, _LARGE + _SMALL
             for _ in range(_ROUNDS):
                 if base is None:
                     break
@@ -128,14 +120,29 @@ class _Search:
                 if self._in_bounds(base) and self.upper - base.levels[0] < gap:
                     stale = 0 if self.upper - base.levels[0] < 0.9 * gap else stale
                     best, gap = self._pure(base), self.upper - float(base.levels[0])
-                if gap <= self.good or self.limits.over:
+                if gap <= self.allowed or self.limits.over:
                     return best
-                chosen = None if stale > _STALE else self._switched(base, gap)
+                if stale > _STALE:
+                    break
+                chosen = self._switched(base, gap, most)
+                if chosen is None and most < _LARGE + _SMALL:  # so few repair nothing
+                    most = 3 * most
+                    continue
                 if chosen is None or chosen.tobytes() in seen:
                     break
                 seen.add(chosen.tobytes())
-                base = self.corners.evaluate(chosen, base)
+                again, switches = self.corners.evaluate(chosen, base), int(np.count_nonzero(chosen != base.chosen))
+                # Switches close to each other change what each is worth: fewer at a time, if all together do harm.
+                if switches > 1 and (again is None or self._off(again) > max(self._off(base), 10.0 * _INSIDE)):
+                    most = max(switches // 3, 1)
+                else:
+                    base = again
         return best
+
+    def _off(self, base: Base) -> float:
+        """How far the margins that should bind are from zero."""
+        binding = np.arange(len(self.prices)) if self.corner is None else self.corner.vertex.binding
+        return float(np.max(np.abs(base.levels[1 + binding]), initial=0.0))
 
     def _roundings(self) -> list[Ints]:
         """Policies [M] without coins: the base of the vertex, and others that take some of the extras instead."""
@@ -156,19 +163,18 @@ class _Search:
     def _pure(self, base: Base) -> Pure:
         return Pure(base.chosen, base.time, float(base.levels[0]))
 
-    def _switched(self, base: Base, gap: float) -> Ints | None:
-        """The policy [M] after the best switches, to first order; None where there are none."""
+    def _switched(self, base: Base, gap: float, most: int) -> Ints | None:
+        """The policy [M] after the best switches, at most so many, to first order; None where there are none."""
         criterion = self.corners.criterion
         loss = -self.corners.worth(base, self.prices) * base.time[criterion.places]
         sizes = np.max(np.abs(base.advantages[1:]), axis=0) * base.time[criterion.places]
-        binding = np.arange(len(self.prices)) if self.corner is None else self.corner.vertex.binding
-        wanted = max(float(np.max(np.abs(base.levels[1 + binding]), initial=0.0)), _INSIDE)
+        wanted = max(self._off(base), _INSIDE)
         near = (sizes > 1e-3 * wanted) & (sizes < 30.0 * wanted) & (loss < gap)
         near[base.chosen] = False
         entries = np.flatnonzero(near)
         large = sizes[entries] > 0.1 * wanted
         parts = ((entries[large], _LARGE), (entries[~large], _SMALL))
-        entries = np.sort(np.concatenate([part[np.argsort(loss[part], kind="stable")[:most]] for part, most in parts]))
+        entries = np.sort(np.concatenate([p[np.argsort(loss[p], kind="stable")[:count]] for p, count in parts]))
         if len(entries) == 0:
             return None
         places = criterion.places[entries]
@@ -176,12 +182,13 @@ class _Search:
         unit = float(np.abs(effects[1:]).max())
         distinct, group = np.unique(places, return_inverse=True)
         size = len(self.prices)
-        rows = np.vstack([effects[1:] / unit, (group == np.arange(len(distinct))[:, None]).astype(float)])
+        one_each = (group == np.arange(len(distinct))[:, None]).astype(float)
+        rows = np.vstack([effects[1:] / unit, one_each, np.ones((1, len(entries)))])
         answer = choose(
             Columns.dense(rows.T),
             -effects[0] / unit,
-            np.append((_INSIDE - base.levels[1:]) / unit + 2e-9, np.full(len(distinct), -INFINITE)),
-            np.append(np.full(size, INFINITE), np.ones(len(distinct))),
+            np.append((_INSIDE - base.levels[1:]) / unit + 2e-9, np.full(len(distinct) + 1, -INFINITE)),
+            np.concatenate([np.full(size, INFINITE), np.ones(len(distinct)), [most]]),
             np.ones(len(entries)),
             np.ones(len(entries), dtype=bool),
             gap=max(0.02 * min(gap, wanted) / unit, 1e-9),
@@ -231,7 +238,7 @@ class _Search:
             bound = best.reward
         return best, bound if best is None else max(bound, best.reward), answer.complete
 
-    def _not_excluded(self, best: Pure | None) -> Floats:
+    def _not_excluded(self, best: Pure | None) -> Any:
         """The entries, bool [N], that a policy better than `best` can take where it goes."""
         corners, criterion = self.corners, self.corners.criterion
         left = np.ones(criterion.n_entries, dtype=bool)
@@ -240,7 +247,9 @@ class _Search:
         if best is None or found.upper - best.reward > 2.0:
             return left
         # What an entry loses against a value function for which no entry gains: then losses only add up.
-        excess = (criterion.backup(priced, found.value_function) - found.value_function[criterion.places]) / criterion.unit
+        excess = (
+            criterion.backup(priced, found.value_function) - found.value_function[criterion.places]
+        ) / criterion.unit
         bound = criterion.upper_bound(priced, found.value_function)
         loss = np.concatenate([np.max(excess[la.entries]) - excess[la.entries] for la in criterion.layers])
         _, least = criterion.flow  # the time that any policy spends at the start
@@ -257,9 +266,7 @@ class _Search:
             left[entry] = criterion.solve(forced, 0.05 * max(bound - best.reward, self.allowed)).upper >= best.reward
         return left
 
-    def _program(
-        self, keep: Ints, binary: Ints, most: Floats, size: float
-    ) -> tuple[Columns, Floats, Floats]:
+    def _program(self, keep: Ints, binary: Ints, most: Floats, size: float) -> tuple[Columns, Floats, Floats]:
         """Occupancies of the entries `keep` [J], and a choice among those of each place that are `binary` [B]."""
         corners, criterion = self.corners, self.corners.criterion
         flow, right = criterion.flow
@@ -268,7 +275,9 @@ class _Search:
         at[keep] = np.arange(n_keep)
         places, index = np.unique(criterion.places[binary], return_inverse=True)
         shape = (n_binary, n_keep)
-        link = sp.csr_array((1.0 / (size * most[criterion.places[binary]]), (np.arange(n_binary), at[binary])), shape=shape)
+        link = sp.csr_array(
+            (1.0 / (size * most[criterion.places[binary]]), (np.arange(n_binary), at[binary])), shape=shape
+        )
         one = sp.csr_array((np.ones(n_binary), (index, np.arange(n_binary))), shape=(len(places), n_binary))
         blocks = [
             [sp.csr_array(flow[keep].T), None],
@@ -292,7 +301,7 @@ class _Search:
         weights[binary] = x[len(keep) :]
         spent = np.zeros(criterion.n_entries)
         spent[keep] = np.maximum(x[: len(keep)], 0.0)
-        most = np.concatenate([criterion.pairs.best(weights[la.entries])[1] + la.entries.start for la in criterion.layers])
+        most = criterion.largest(weights)
         taken = np.zeros(criterion.n_entries)
         taken[most] = 1.0
         visited = np.bincount(criterion.places, spent, criterion.n_places) > 1e-9 * float(spent.sum())
