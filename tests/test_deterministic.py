@@ -158,7 +158,7 @@ def test_without_constraints_nothing_is_lost():
     assert best.policy.coins == 0 and best.status == "optimal" and best.price_of_determinism <= 1e-8
 
 
-def test_a_time_limit():
+def test_a_deterministic_search_keeps_its_time():
     cmdp = ib.zoo.garnet(250, actions=8, constraints=2, seed=3)
     ib.solve(cmdp, deterministic=True, time_limit=60.0, certificate=False)  # compiled, and planned
     begin = time.monotonic()

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import Stopped
-from inbounds.exact.highs import INFINITE, Columns, choose
+from inbounds.exact.highs import INFINITE, Columns, minimise_whole
 from inbounds.exact.limits import TIME, Limits
 from inbounds.exact.mixture import OPTIMAL, Mixture
 from inbounds.exact.reachable import well_scaled
@@ -184,7 +184,7 @@ class _Search:
         size = len(self.prices)
         one_each = (group == np.arange(len(distinct))[:, None]).astype(float)
         rows = np.vstack([effects[1:] / unit, one_each, np.ones((1, len(entries)))])
-        answer = choose(
+        answer = minimise_whole(
             Columns.dense(rows.T),
             -effects[0] / unit,
             np.append((_INSIDE - base.levels[1:]) / unit + 2e-9, np.full(len(distinct) + 1, -INFINITE)),
@@ -219,7 +219,7 @@ class _Search:
         columns, lower, upper = self._program(keep, binary, most, size)
         cost = np.append(-corners.signals[0, keep], np.zeros(len(binary)))
         seconds = self.limits.seconds_left
-        answer = choose(
+        answer = minimise_whole(
             columns,
             cost,
             lower,

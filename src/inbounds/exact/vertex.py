@@ -41,7 +41,7 @@ from inbounds.arrays import Floats, Ints
 from inbounds.criteria import criterion_of
 from inbounds.criteria.contract import Followed, Found
 from inbounds.errors import InvalidInput
-from inbounds.exact.highs import INFINITE, Columns, least_corner
+from inbounds.exact.highs import INFINITE, Columns, basic_minimum
 from inbounds.exact.limits import NO_LIMITS, Limits
 from inbounds.exact.mixture import Mixture, Units, flat_margins
 from inbounds.problem.cmdp import CMDP
@@ -471,7 +471,7 @@ class Corners:
         ends = starts[len(entries) : -1]
         rows[ends], values[ends] = np.tile(np.arange(size), 2), np.repeat([1.0, -1.0], size)
         free = np.full(n_rows - size, -INFINITE)
-        corner = least_corner(
+        corner = basic_minimum(
             Columns(starts, rows, values),
             np.concatenate([-effects[0] / unit, highest, -lowest]),
             np.append(missing / unit, free),
