@@ -91,6 +91,26 @@ def evaluated(corners: Corners, rng: np.random.Generator) -> Base:
     return base
 
 
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_a_base_with_one_entry_exchanged(criterion):
+    """It follows from the one before and the vector of one place; evaluated afresh, it is the same."""
+    cmdp = over(criterion, seed=3)
+    corners, rng = Corners(cmdp), np.random.default_rng(1)
+    base = evaluated(corners, rng)
+    for entry in rng.integers(0, corners.criterion.n_entries, size=8):
+        other = corners.exchanged(base, int(entry))
+        assert other is not None and entry in other.chosen
+        afresh = corners.evaluate(other.chosen, None)
+        assert afresh is not None
+        for name in ("time", "gains", "levels", "advantages"):
+            assert getattr(other, name) == pytest.approx(getattr(afresh, name), abs=1e-12), name
+        prices = np.array([0.3, 0.7])
+        values = [corners.value_function(each, prices) for each in (other, afresh)]
+        values = [value - value.mean() * ("average" in criterion) for value in values]  # known up to a constant
+        assert values[0] == pytest.approx(values[1], abs=1e-12)
+        base = other
+
+
 # Against the vertex of the linear program
 
 

@@ -70,6 +70,9 @@ _ROUNDING = 1e-14
 _TIME = 1e-12
 """How accurately it is found out where a policy with several averages stays."""
 
+_DISPLACED = 1e-2
+"""Where one unit of an entry takes less than this from the base at its place, the next base is evaluated afresh."""
+
 _LEVEL = 1e-6
 """m - E y must be the same at all entries of a base, up to this: it is not where an average has several classes."""
 
@@ -217,6 +220,7 @@ class Corners:
         margins = flat_margins(problem) / self.scales[:, None]
         self.signals = np.vstack([self.units.objective(reward)[None, :], margins])
         self.size = problem.n_constraints
+        self._marked: tuple[Base | None, dict[int, Floats]] = (None, {})
 
     # --- a vertex from what a solver found
 
@@ -379,26 +383,66 @@ class Corners:
         begin = self.criterion.expect(priced, base.chosen, self.value_function(base, prices))
         return self.criterion.solve(priced, max(0.1 * allowed, _ROUNDING), begin, deadline=limits.deadline)
 
+    def _marks(self, base: Base, places: Ints) -> Floats:
+        """The vectors of a base for what it has at some places: of the signals that are 1 at its entry there, [J, M].
+
+        Those of the last base are kept.
+        """
+        if self._marked[0] is not base:
+            self._marked = (base, {})
+        known = self._marked[1]
+        missing = [int(place) for place in np.unique(places) if int(place) not in known]
+        # At once only where they share a factorisation that is not kept: they are long.
+        step = max(len(missing), 1) if self.criterion.mass_row else 1
+        for first in range(0, len(missing), step):
+            some = missing[first : first + step]
+            marks = np.zeros((len(some), self.criterion.n_entries))
+            marks[np.arange(len(some)), base.chosen[some]] = 1.0
+            known.update(zip(some, self.criterion.proof_vectors(base.followed, marks), strict=True))
+        return np.array([known[int(place)] for place in places])
+
     def _kept(self, base: Base, extras: Ints) -> tuple[Floats, Floats]:
         """What the base has at the places of extras [J], and what one unit of each takes from it there, [J, J]."""
-        criterion, places = self.criterion, self.criterion.places[extras]
-        distinct, index = np.unique(places, return_inverse=True)
-        marks = np.zeros((len(distinct), criterion.n_entries))
-        marks[np.arange(len(distinct)), base.chosen[distinct]] = 1.0
-        # At once only where they share a factorisation that is not kept: they are long.
-        vectors = (
-            criterion.proof_vectors(base.followed, marks)
-            if criterion.mass_row
-            else np.vstack([criterion.proof_vectors(base.followed, mark[None, :]) for mark in marks])
-        )
-        taken = np.empty((len(distinct), len(extras)))
-        for row, mark, y in zip(taken, marks, vectors, strict=True):
-            here, there = (self._excess(mark, y, entries) for entries in (base.chosen[places], extras))
-            row[:] = here - there
-        return base.time[places], taken[index]
+        places, displaced = self.criterion.places[extras], np.empty((len(extras), len(extras)))
+        for row, place, y in zip(displaced, places, self._marks(base, places), strict=True):
+            own = base.chosen[place]
+            row[:] = self._excess(own, y, base.chosen[places]) - self._excess(own, y, extras)
+        return base.time[places], displaced
 
-    def _excess(self, signal: Floats, y: Floats, entries: Ints) -> Floats:
-        """signal - E y at some entries."""
+    def exchanged(self, base: Base, entry: int) -> Base | None:
+        """The base that takes `entry` instead of its own at that place; None where it has no one average.
+
+        Its vectors follow from those of the base and the vector w of what that has there: y_i + a_i w is level on all
+        entries of the new base for one number a_i. So one time per place is to be found instead of 1 + K vectors more.
+        """
+        criterion, place = self.criterion, int(self.criterion.places[entry])
+        chosen, mark = base.chosen.copy(), np.zeros(self.criterion.n_entries)
+        chosen[place], mark[base.chosen[place]] = entry, 1.0
+        w = self._marks(base, np.array([place]))[0]
+        excess = (criterion.backup(mark, w) - w[criterion.places]) / criterion.unit
+        own = excess[base.chosen]
+        displacing = excess - mark - own[criterion.places]
+        if not -displacing[entry] > _DISPLACED:
+            return self.evaluate(chosen, base)
+        taken = np.zeros(criterion.n_entries)
+        taken[chosen] = 1.0
+        try:
+            followed = criterion.follow(taken, base.time)
+        except InvalidInput:
+            return None
+        time, shares = np.maximum(followed.time, 0.0), -base.advantages[:, entry] / displacing[entry]
+        return Base(
+            chosen=chosen,
+            time=time,
+            values=base.values + shares[:, None] * w,
+            gains=base.gains + shares * own[0],
+            levels=np.array([np.sum(signal[chosen] * time) for signal in self.signals]),
+            advantages=base.advantages + shares[:, None] * displacing,
+            followed=followed,
+        )
+
+    def _excess(self, marked: int, y: Floats, entries: Ints) -> Floats:
+        """m - E y at some entries, where m is 1 at the entry `marked` and 0 elsewhere."""
         criterion, n_pairs, result = self.criterion, self.criterion.pairs.n_pairs, np.empty(len(entries))
         for j, entry in enumerate(entries):
             layer, pair = criterion.layers[entry // n_pairs], int(entry % n_pairs)
@@ -406,7 +450,7 @@ class Corners:
             if layer.next_places is not None:
                 ahead = float(np.sum(layer.transition.data[row] * y[layer.next_places][layer.transition.indices[row]]))
             back = criterion.reach * criterion.unit * ahead - y[criterion.places[entry]]
-            result[j] = signal[entry] + back / criterion.unit
+            result[j] = float(entry == marked) + back / criterion.unit
         return result
 
     # --- the linear program of small changes
@@ -563,11 +607,8 @@ class Corners:
             if over is None:
                 return base, vertex
             # The same basis, but what was an extra is the base now.
-            place = int(self.criterion.places[over])
-            columns[columns.index(over)] = int(base.chosen[place])
-            chosen = base.chosen.copy()
-            chosen[place] = over
-            again = self.evaluate(chosen, base) if left else None
+            columns[columns.index(over)] = int(base.chosen[self.criterion.places[over]])
+            again = self.exchanged(base, over) if left else None
             if again is None:
                 return None
             base, eligible = again, self._eligible(again)
