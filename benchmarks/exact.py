@@ -158,8 +158,8 @@ def row(name: str, against_lp: bool = False, **case: Any) -> None:
     print(flush=True)
 
 
-def in_process(case: dict[str, Any], **environment: str) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--case", json.dumps(case)]
+def in_process(case: dict[str, Any], script: str = __file__, **environment: str) -> dict[str, Any]:
+    command = [sys.executable, script, "--case", json.dumps(case)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
     if done.returncode != 0:
         raise SystemExit(f"{case} failed:\n{done.stderr}")
@@ -202,7 +202,7 @@ def measure(
         ib.frontier(problem(500), 0, 5, tolerance=tolerance)
         cold = plain = frontier = float("inf")
         for _ in range(7):  # by turns: the machine is faster at one moment than at the next
-            seconds, alone = timed(lambda: ib.solve(cmdp, tolerance=tolerance, certificate=False))
+            seconds, alone = timed(lambda: ib.solve(cmdp, coins="any", tolerance=tolerance, certificate=False))
             cold = min(cold, seconds)
             plain = min(plain, timed(lambda: ib.solve(cmdp), most=1)[0])
             seconds, curve = timed(lambda: ib.frontier(cmdp, 0, points, tolerance=tolerance), most=1)
@@ -218,7 +218,7 @@ def measure(
     arrays = [cmdp.transition.data, cmdp.transition.indices, cmdp.transition.indptr, cmdp.reward, cmdp.initial]
     arrays += [cmdp.offsets, cmdp.actions, *(c.signal for c in cmdp.constraints)]
     before = resident(reset_peak=True)
-    seconds, best = timed(lambda: ib.solve(cmdp, tolerance=tolerance, certificate=False))
+    seconds, best = timed(lambda: ib.solve(cmdp, coins="any", tolerance=tolerance, certificate=False))
     return {
         "seconds": seconds,
         "reward": best.reward,

@@ -52,6 +52,7 @@ SLOW = {
     "test_ucbvi_gamma.py",
     "test_verify.py",
     # and of the other files
+    "test_a_deterministic_search_keeps_its_time",
     "test_combined_sweeps_need_far_fewer",
     "test_compare_prints_a_table_draws_and_resumes",
     "test_damaged_files_of_horizons_and_averages",
@@ -71,6 +72,8 @@ SLOW = {
     "test_functions_of_a_script_that_say_ib_reach_worker_processes",
     "test_hostile_npz_files_with_the_right_checksums",
     "test_long_ways_take_no_longer_than_their_length",
+    "test_many_small_problems",
+    "test_more_states_than_a_proof_takes",
     "test_named_problems",
     "test_neither_results_nor_keys_depend_on_the_number_of_workers",
     "test_polish_ends_at_a_vertex",

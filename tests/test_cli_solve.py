@@ -78,3 +78,61 @@ def test_wrong_limits_are_exit_code_2() -> None:
     for command in (("solve", "queue"), ("frontier", "queue", "--constraint", "0")):
         result = run(*command, "--time-limit", "0")
         assert result.exit_code == 2 and "time_limit must be a number above 0" in result.stderr
+
+
+# Coins
+
+
+def test_how_many_states_randomise_and_how_far_the_prices_hold() -> None:
+    shown = run("solve", "queue")
+    assert shown.exit_code == 0 and "The policy randomises in 2 of 6 states." in shown.output
+    table = shown.output[shown.output.index("Prices stay what they are") :].splitlines()
+    assert table[1].split() == ["constraint", "bound", "price", "from", "to"]
+    assert table[3].split() == ["service", ">=", "0", "0.0969197", "-0.0543038", "0.403894"]
+    assert max(map(len, table[:5])) <= 80
+    facts = json.loads(run("solve", "queue", "--json").output)
+    assert facts["coins"] == 2
+    assert [(round(c["from"], 7), round(c["to"], 7)) for c in facts["constraints"]] == [
+        (-0.0543038, 0.4038936),
+        (-0.0625739, 0.0807169),
+    ]
+
+
+def test_any_coins() -> None:
+    shown = run("solve", "queue", "--coins", "any")
+    assert shown.exit_code == 0 and "Prices stay" not in shown.output
+    facts = json.loads(run("solve", "queue", "--coins", "any", "--json").output)
+    assert facts["coins"] >= 2 and facts["constraints"][0]["from"] is None
+    assert run("solve", "queue", "--coins", "none").exit_code == 2
+
+
+def test_an_infinite_range_is_null(saved) -> None:
+    model = saved(50.0)
+    facts = json.loads(run("solve", model, "--json").output)
+    assert facts["constraints"][0]["to"] is None and facts["constraints"][0]["from"] is not None
+    assert "inf" in run("solve", model).output
+
+
+def test_no_coins() -> None:
+    shown = run("solve", "queue", "--deterministic")
+    assert shown.exit_code == 0 and "The policy never randomises." in shown.output
+    assert "0.00268 of reward is lost" in shown.output and "NP-hard" in shown.output
+    facts = json.loads(run("solve", "queue", "--deterministic", "--json").output)
+    assert facts["coins"] == 0 and facts["status"] == "optimal" and 0.0026 < facts["price_of_determinism"] < 0.0027
+
+
+def test_no_policy_without_coins_is_one_line_and_exit_code_5(tmp_path: Path) -> None:
+    signal = np.array([0.0, 1.0])
+    only_a_coin = ib.CMDP(
+        offsets=[0, 2],
+        transition=np.ones((2, 1)),
+        reward=[0.0, 1.0],
+        constraints=[ib.Constraint(signal, at_least=0.4, name="low"), ib.Constraint(signal, at_most=0.6, name="high")],
+        initial=[1],
+        discount=0.9,
+    )
+    only_a_coin.save(tmp_path / "model.npz")
+    result = run("solve", tmp_path / "model.npz", "--deterministic")
+    assert result.exit_code == 5
+    assert result.stderr.startswith("inbounds: no deterministic policy is in bounds, but one that randomises is")
+    assert result.stderr.count("\n") == 1

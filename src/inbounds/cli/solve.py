@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,14 @@ from inbounds.cli.printing import (
 @click.command("solve")
 @problem_argument
 @click.option("--method", default="auto", show_default=True, help="auto, bundle, lp or polish.")
+@click.option(
+    "--coins",
+    type=click.Choice(["few", "any"]),
+    default="few",
+    show_default=True,
+    help="Randomise in no more states than there are constraints, or wherever it falls.",
+)
+@click.option("--deterministic", is_flag=True, help="Never randomise: the best such policy that is found (NP-hard).")
 @click.option("--tolerance", type=float, default=1e-8, show_default=True, help="The relative gap that may remain.")
 @click.option("--time-limit", type=float, help="Seconds for the whole of it.")
 @policy_option
@@ -46,13 +55,15 @@ def command(
     PROBLEM is a name from `inbounds zoo`, or a model file (.toml, .npz). The policy's values are evaluated on the
     model, not taken from the solver; the gap bounds how far from optimal it can be. When no policy is in bounds, says
     which constraints conflict, and exits with 3; --certificate then holds the proof of that. Exits with 4 when the
-    policy could not be proved to be in bounds, and with 5 at the time limit, with the best policy known by then.
+    policy could not be proved to be in bounds, and with 5 at the time limit, with the best policy known by then; or
+    when no policy is found that never randomises.
 
     \b
     Examples
       inbounds solve queue
       inbounds solve queue --set buffer=20 --set discount=0.9 --policy
       inbounds solve model.toml
+      inbounds solve queue --deterministic --time-limit 60
       inbounds solve queue --save-model queue.npz --certificate queue.json
       inbounds verify queue.npz queue.json
     """
@@ -77,11 +88,14 @@ def command(
         print_json(
             problem=problem_facts(loaded),
             **facts_of(best, "method", "unconstrained_solves", "reward", "total_reward", "total_margins"),
-            **facts_of(best, "upper_bound", "gap", "in_bounds", "status"),
+            **facts_of(best, "upper_bound", "gap", "in_bounds", "status", "price_of_determinism"),
+            coins=best.policy.coins,
             certificate=None if proof is None else proof.to_dict(),
             constraints=[
-                {"name": c.name, "margin": float(m), "price": float(p)}
-                for c, m, p in zip(loaded.constraints, best.margins, best.prices, strict=True)
+                {"name": c.name, "bound": c.bound, "margin": float(m), "price": float(p), "from": low, "to": high}
+                for c, m, p, (low, high) in zip(
+                    loaded.constraints, best.margins, best.prices, _ranges(best), strict=True
+                )
             ],
             policy=best.policy.probabilities.tolist(),
         )
@@ -98,17 +112,47 @@ def command(
             ],
         )
         click.echo("The price is the reward gained per unit of bound relaxed; 0 where the bound does not matter.")
+    click.echo(_coins_text(best.policy))
+    if best.ranges is not None:
+        click.echo("Prices stay what they are while one bound moves, and the others do not:")
+        print_table(
+            ("constraint", "bound", "price", "from", "to"),
+            [
+                (c.name, bound_text(c), f"{p:.6g}", f"{low:.6g}", f"{high:.6g}")
+                for c, p, (low, high) in zip(loaded.constraints, best.prices, best.ranges, strict=True)
+            ],
+        )
+    if options["deterministic"]:
+        click.echo(
+            f"Without coins {best.price_of_determinism:.3g} of reward is lost. To find the best such policy is NP-hard;"
+        )
+        click.echo(f"this one is at most {best.gap:.1e} below it.")
     if best.linked:
         click.echo(
             f"The best occupancy falls into {best.linked} classes of states that do not meet; the policy links them, "
             f"and its gap says what that costs. Changes of class are rare: short runs do not show the average."
         )
-    if best.status != "optimal":
+    if best.status not in ("optimal", "best found"):
         click.echo(f"{best.status}: the gap is not as small as was asked for")
     click.echo("not certified: there was no time left" if proof is None else proof.verdict)
     if show_policy:
         print_policy(best.policy)
     _leave(best)
+
+
+def _coins_text(policy: Any) -> str:
+    """In how many states a policy randomises, in one sentence."""
+    if not policy.coins:
+        return "The policy never randomises."
+    stages = "" if policy.horizon is None else f" at {policy.horizon:,} stages each"
+    return f"The policy randomises in {policy.coins:,} of {policy.pairs.n_states:,} states{stages}."
+
+
+def _ranges(best: Any) -> list[list[float | None]]:
+    """The ranges of an answer for JSON, which knows no infinity; None where nothing is known either."""
+    if best.ranges is None:
+        return [[None, None] for _ in best.prices]
+    return [[end if math.isfinite(end) else None for end in ends] for ends in best.ranges.tolist()]
 
 
 def _save(proof: Any, path: Path) -> None:

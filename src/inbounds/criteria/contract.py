@@ -280,9 +280,12 @@ class Criterion(ABC):
 
     def greedy(self, reward: Floats, y: Floats) -> Ints:
         """At every place the entry with the best backup, [M]; the first of them when several tie."""
-        backup = self.backup(reward, y)
+        return self.largest(self.backup(reward, y))
+
+    def largest(self, values: Floats) -> Ints:
+        """At every place the entry with the largest of `values` [N], [M]; the first of them when several tie."""
         return np.concatenate(
-            [self.pairs.best(backup[layer.entries])[1] + layer.entries.start for layer in self.layers]
+            [self.pairs.best(values[layer.entries])[1] + layer.entries.start for layer in self.layers]
         )
 
     @cached_property

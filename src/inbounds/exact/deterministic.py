@@ -20,14 +20,14 @@ Durfee 2005) goes to HiGHS, whose word the bound it returns is; d(u) alone is a 
 from __future__ import annotations
 
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import Stopped
-from inbounds.exact.highs import INFINITE, Columns, choose
+from inbounds.exact.highs import INFINITE, Columns, minimise_whole
 from inbounds.exact.limits import TIME, Limits
 from inbounds.exact.optimum import OPTIMAL, Optimum
 from inbounds.exact.reachable import well_scaled
@@ -55,14 +55,11 @@ _LARGE, _SMALL = 32, 16
 """Switches in a binary program: of .1 to 30 times what is missing or to spare, and of a thousandth to a tenth of it.
 Sorted by loss alone, the list would fill with tiny ones that repair nothing."""
 
-_NODES = 2_000
+_NODES = 500
 """Of one binary program."""
 
 _INSIDE = 1e-12
 """How far inside its bounds the search aims; and how far outside a policy may be that rationals may yet prove."""
-
-_GOOD = 1e-9
-"""A share of the reward that is not worth looking for."""
 
 
 class Pure(NamedTuple):
@@ -107,17 +104,14 @@ class _Search:
         self.prices = found.prices * corners.scales / corners.units.spread
         self.upper = (found.upper_bound - corners.units.centre) / corners.units.spread
         self.allowed = corners.units.gap_allowed(tolerance, self.upper)
-        self.good = corners.units.gap_allowed(_GOOD, self.upper)
         self.corner, self.found = found.corner, found
 
     def run(self) -> Pure | None:
         """The best policy in bounds that small binary programs lead to; None where they lead to none."""
         best: Pure | None = None
         near = None if self.corner is None else self.corner.base
-        for chosen in self._roundings():
-            base = self.corners.evaluate(chosen, near)
-            seen: set[bytes] = set()
-            stale = 0
+        for rounding in self._roundings():
+            base, seen, stale, most = self.corners.evaluate(rounding, near), {rounding.tobytes()}, 0, _LARGE + _SMALL
             for _ in range(_ROUNDS):
                 if base is None:
                     break
@@ -126,14 +120,29 @@ class _Search:
                 if self._in_bounds(base) and self.upper - base.levels[0] < gap:
                     stale = 0 if self.upper - base.levels[0] < 0.9 * gap else stale
                     best, gap = self._pure(base), self.upper - float(base.levels[0])
-                if gap <= self.good or self.limits.over:
+                if gap <= self.allowed or self.limits.over:
                     return best
-                chosen = None if stale > _STALE else self._switched(base, gap)
+                if stale > _STALE:
+                    break
+                chosen = self._switched(base, gap, most)
+                if chosen is None and most < _LARGE + _SMALL:  # so few repair nothing
+                    most = 3 * most
+                    continue
                 if chosen is None or chosen.tobytes() in seen:
                     break
                 seen.add(chosen.tobytes())
-                base = self.corners.evaluate(chosen, base)
+                again, switches = self.corners.evaluate(chosen, base), int(np.count_nonzero(chosen != base.chosen))
+                # Switches close to each other change what each is worth: fewer at a time, if all together do harm.
+                if switches > 1 and (again is None or self._off(again) > max(self._off(base), 10.0 * _INSIDE)):
+                    most = max(switches // 3, 1)
+                else:
+                    base = again
         return best
+
+    def _off(self, base: Base) -> float:
+        """How far the margins that should bind are from zero."""
+        binding = np.arange(len(self.prices)) if self.corner is None else self.corner.vertex.binding
+        return float(np.max(np.abs(base.levels[1 + binding]), initial=0.0))
 
     def _roundings(self) -> list[Ints]:
         """Policies [M] without coins: the base of the vertex, and others that take some of the extras instead."""
@@ -154,19 +163,18 @@ class _Search:
     def _pure(self, base: Base) -> Pure:
         return Pure(base.chosen, base.time, float(base.levels[0]))
 
-    def _switched(self, base: Base, gap: float) -> Ints | None:
-        """The policy [M] after the best switches, to first order; None where there are none."""
+    def _switched(self, base: Base, gap: float, most: int) -> Ints | None:
+        """The policy [M] after the best switches, at most so many, to first order; None where there are none."""
         criterion = self.corners.criterion
         loss = -self.corners.worth(base, self.prices) * base.time[criterion.places]
         sizes = np.max(np.abs(base.advantages[1:]), axis=0) * base.time[criterion.places]
-        binding = np.arange(len(self.prices)) if self.corner is None else self.corner.vertex.binding
-        wanted = max(float(np.max(np.abs(base.levels[1 + binding]), initial=0.0)), _INSIDE)
+        wanted = max(self._off(base), _INSIDE)
         near = (sizes > 1e-3 * wanted) & (sizes < 30.0 * wanted) & (loss < gap)
         near[base.chosen] = False
         entries = np.flatnonzero(near)
         large = sizes[entries] > 0.1 * wanted
         parts = ((entries[large], _LARGE), (entries[~large], _SMALL))
-        entries = np.sort(np.concatenate([part[np.argsort(loss[part], kind="stable")[:most]] for part, most in parts]))
+        entries = np.sort(np.concatenate([p[np.argsort(loss[p], kind="stable")[:count]] for p, count in parts]))
         if len(entries) == 0:
             return None
         places = criterion.places[entries]
@@ -174,12 +182,13 @@ class _Search:
         unit = float(np.abs(effects[1:]).max())
         distinct, group = np.unique(places, return_inverse=True)
         size = len(self.prices)
-        rows = np.vstack([effects[1:] / unit, (group == np.arange(len(distinct))[:, None]).astype(float)])
-        answer = choose(
+        one_each = (group == np.arange(len(distinct))[:, None]).astype(float)
+        rows = np.vstack([effects[1:] / unit, one_each, np.ones((1, len(entries)))])
+        answer = minimise_whole(
             Columns.dense(rows.T),
             -effects[0] / unit,
-            np.append((_INSIDE - base.levels[1:]) / unit + 2e-9, np.full(len(distinct), -INFINITE)),
-            np.append(np.full(size, INFINITE), np.ones(len(distinct))),
+            np.append((_INSIDE - base.levels[1:]) / unit + 2e-9, np.full(len(distinct) + 1, -INFINITE)),
+            np.concatenate([np.full(size, INFINITE), np.ones(len(distinct)), [most]]),
             np.ones(len(entries)),
             np.ones(len(entries), dtype=bool),
             gap=max(0.02 * min(gap, wanted) / unit, 1e-9),
@@ -210,7 +219,7 @@ class _Search:
         columns, lower, upper = self._program(keep, binary, most, size)
         cost = np.append(-corners.signals[0, keep], np.zeros(len(binary)))
         seconds = self.limits.seconds_left
-        answer = choose(
+        answer = minimise_whole(
             columns,
             cost,
             lower,
@@ -229,7 +238,7 @@ class _Search:
             bound = best.reward
         return best, bound if best is None else max(bound, best.reward), answer.complete
 
-    def _not_excluded(self, best: Pure | None) -> Floats:
+    def _not_excluded(self, best: Pure | None) -> Any:
         """The entries, bool [N], that a policy better than `best` can take where it goes."""
         corners, criterion = self.corners, self.corners.criterion
         left = np.ones(criterion.n_entries, dtype=bool)
@@ -292,9 +301,7 @@ class _Search:
         weights[binary] = x[len(keep) :]
         spent = np.zeros(criterion.n_entries)
         spent[keep] = np.maximum(x[: len(keep)], 0.0)
-        most = np.concatenate(
-            [criterion.pairs.best(weights[la.entries])[1] + la.entries.start for la in criterion.layers]
-        )
+        most = criterion.largest(weights)
         taken = np.zeros(criterion.n_entries)
         taken[most] = 1.0
         visited = np.bincount(criterion.places, spent, criterion.n_places) > 1e-9 * float(spent.sum())

@@ -46,7 +46,7 @@ class Basis(NamedTuple):
     rows: npt.NDArray[np.bool_]
 
 
-class Corner(NamedTuple):
+class BasicMinimum(NamedTuple):
     """The vertex of a program at which the simplex method ended."""
 
     x: Floats
@@ -55,7 +55,7 @@ class Corner(NamedTuple):
     rows: npt.NDArray[np.bool_]
 
 
-class Choice(NamedTuple):
+class WholeMinimum(NamedTuple):
     """How far HiGHS came with an integer program."""
 
     x: Floats | None  # the best that it found
@@ -102,15 +102,15 @@ def minimise(
     return np.asarray(solution.col_value), np.asarray(solution.row_dual)
 
 
-def least_corner(
+def basic_minimum(
     columns: Columns, cost: Floats, row_lower: Floats, row_upper: Floats, column_upper: Floats
-) -> Corner | None:
+) -> BasicMinimum | None:
     """The same for 0 <= x <= `column_upper`, by the simplex method, with what is basic at the end."""
     solver = _solved(_program(columns, cost, row_lower, row_upper, None, column_upper), SMALL, None, None)
     if solver is None:
         return None
     solution, basis, basic = solver.getSolution(), solver.getBasis(), highspy.HighsBasisStatus.kBasic
-    return Corner(
+    return BasicMinimum(
         np.asarray(solution.col_value),
         np.asarray(solution.row_dual),
         np.array([status == basic for status in basis.col_status], dtype=bool),
@@ -118,7 +118,7 @@ def least_corner(
     )
 
 
-def choose(
+def minimise_whole(
     columns: Columns,
     cost: Floats,
     row_lower: Floats,
@@ -129,7 +129,7 @@ def choose(
     gap: float,
     nodes: int | None = None,
     time_limit: float | None = None,
-) -> Choice:
+) -> WholeMinimum:
     """Minimise ``cost @ x`` over 0 <= x <= `column_upper`, where `whole` in whole numbers, up to an absolute `gap`.
 
     It ends after so many `nodes`, or `time_limit` seconds, with what it has by then.
@@ -152,7 +152,7 @@ def choose(
     has_one = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible and len(x) == len(cost)
     infeasible = status == highspy.HighsModelStatus.kInfeasible
     complete = infeasible or status == highspy.HighsModelStatus.kOptimal
-    return Choice(x if has_one else None, float(info.mip_dual_bound), complete, infeasible)
+    return WholeMinimum(x if has_one else None, float(info.mip_dual_bound), complete, infeasible)
 
 
 def _program(

@@ -51,8 +51,8 @@ def best_mixture(
 ) -> tuple[Optimum, str]:
     """The occupancy of a best policy in bounds, and the method that found it; raises `Infeasible` when there is none.
 
-    The arguments are those of ``ib.solve``. With few coins it is a vertex, where one is found: see `Optimum.corner`. At a limit the status of the mixture says so; `Stopped` when none in bounds
-    is known.
+    The arguments are those of ``ib.solve``. With few coins it is a vertex, where one is found: see `Optimum.corner`. At
+    a limit the status of the mixture says so; `Stopped` when none in bounds is known.
     """
     if method not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, found {method!r}")
@@ -78,7 +78,7 @@ def best_mixture(
 
 
 def _greedy_elsewhere(problem: CMDP, found: Optimum) -> Optimum:
-    """A vertex that is greedy at the prices where it never comes. (For averages: it goes to where it stays, already.)"""
+    """A vertex that is greedy at the prices where it never comes. (For averages: it goes to where it stays.)"""
     criterion = criterion_of(problem)
     if found.corner is None or criterion.mass_row:
         return found

@@ -41,7 +41,7 @@ from inbounds.arrays import Floats, Ints
 from inbounds.criteria import criterion_of
 from inbounds.criteria.contract import Followed, Found
 from inbounds.errors import InvalidInput
-from inbounds.exact.highs import INFINITE, Columns, least_corner
+from inbounds.exact.highs import INFINITE, Columns, basic_minimum
 from inbounds.exact.limits import NO_LIMITS, Limits
 from inbounds.exact.optimum import Optimum, Units, flat_margins
 from inbounds.problem.cmdp import CMDP
@@ -69,6 +69,9 @@ _ROUNDING = 1e-14
 
 _TIME = 1e-12
 """How accurately it is found out where a policy with several averages stays."""
+
+_DISPLACED = 1e-2
+"""Where one unit of an entry takes less than this from the base at its place, the next base is evaluated afresh."""
 
 _LEVEL = 1e-6
 """m - E y must be the same at all entries of a base, up to this: it is not where an average has several classes."""
@@ -161,7 +164,7 @@ class Corner(NamedTuple):
 
     def mixture(self, problem: CMDP, found: Optimum) -> Optimum:
         """In the units of `problem`, in the place of `found`."""
-        corners, units, criterion = self.corners, self.corners.units, self.corners.criterion
+        units, criterion = self.units, self.corners.criterion
         followed = criterion.follow(self.vertex.probabilities(criterion.n_entries), self.base.time)
         prices, values = units.prices(self.vertex.prices), units.value_function(self.value_function)
         priced = problem.reward.ravel() + np.einsum("k,kn->n", prices, flat_margins(problem))
@@ -217,6 +220,7 @@ class Corners:
         margins = flat_margins(problem) / self.scales[:, None]
         self.signals = np.vstack([self.units.objective(reward)[None, :], margins])
         self.size = problem.n_constraints
+        self._marked: tuple[Base | None, dict[int, Floats]] = (None, {})
 
     # --- a vertex from what a solver found
 
@@ -237,7 +241,7 @@ class Corners:
                 break
             placed = self.settle(base, columns, prices, nowhere, 0, limits) if columns else None
             if placed is None:
-                step = self.changed(base, prices, widths, nowhere)
+                step = self.changed(base, prices, widths)
                 if step is None:
                     break
                 chosen, columns, new, widths = step
@@ -291,14 +295,13 @@ class Corners:
             "k,kn->n", found.prices * self.scales / self.units.spread, self.signals[1:]
         )
         inside = (found.value_function - criterion.level(self.units.centre)) / self.units.spread
-        most = np.concatenate(
-            [criterion.pairs.best(found.occupancy[la.entries])[1] + la.entries.start for la in criterion.layers]
-        )
+        most = criterion.largest(found.occupancy)
         taken = np.zeros(criterion.n_entries)
         taken[most] = 1.0
         visited = found.occupancy[most] > 0.0
         taken = criterion.fill_in(taken, visited, criterion.greedy(priced, inside))
-        return np.flatnonzero(taken), np.bincount(criterion.places, found.occupancy, criterion.n_places)
+        time: Floats = np.bincount(criterion.places, found.occupancy, criterion.n_places).astype(np.float64)
+        return np.flatnonzero(taken), time
 
     def _columns_of(self, base: Base, found: Optimum) -> list[int]:
         """The columns of the vertex that a mixture is, if it is one; else no columns."""
@@ -380,26 +383,66 @@ class Corners:
         begin = self.criterion.expect(priced, base.chosen, self.value_function(base, prices))
         return self.criterion.solve(priced, max(0.1 * allowed, _ROUNDING), begin, deadline=limits.deadline)
 
+    def _marks(self, base: Base, places: Ints) -> Floats:
+        """The vectors of a base for what it has at some places: of the signals that are 1 at its entry there, [J, M].
+
+        Those of the last base are kept.
+        """
+        if self._marked[0] is not base:
+            self._marked = (base, {})
+        known = self._marked[1]
+        missing = [int(place) for place in np.unique(places) if int(place) not in known]
+        # At once only where they share a factorisation that is not kept: they are long.
+        step = max(len(missing), 1) if self.criterion.mass_row else 1
+        for first in range(0, len(missing), step):
+            some = missing[first : first + step]
+            marks = np.zeros((len(some), self.criterion.n_entries))
+            marks[np.arange(len(some)), base.chosen[some]] = 1.0
+            known.update(zip(some, self.criterion.proof_vectors(base.followed, marks), strict=True))
+        return np.array([known[int(place)] for place in places])
+
     def _kept(self, base: Base, extras: Ints) -> tuple[Floats, Floats]:
         """What the base has at the places of extras [J], and what one unit of each takes from it there, [J, J]."""
-        criterion, places = self.criterion, self.criterion.places[extras]
-        distinct, index = np.unique(places, return_inverse=True)
-        marks = np.zeros((len(distinct), criterion.n_entries))
-        marks[np.arange(len(distinct)), base.chosen[distinct]] = 1.0
-        # At once only where they share a factorisation that is not kept: they are long.
-        vectors = (
-            criterion.proof_vectors(base.followed, marks)
-            if criterion.mass_row
-            else np.vstack([criterion.proof_vectors(base.followed, mark[None, :]) for mark in marks])
-        )
-        taken = np.empty((len(distinct), len(extras)))
-        for row, mark, y in zip(taken, marks, vectors, strict=True):
-            here, there = (self._excess(mark, y, entries) for entries in (base.chosen[places], extras))
-            row[:] = here - there
-        return base.time[places], taken[index]
+        places, displaced = self.criterion.places[extras], np.empty((len(extras), len(extras)))
+        for row, place, y in zip(displaced, places, self._marks(base, places), strict=True):
+            own = base.chosen[place]
+            row[:] = self._excess(own, y, base.chosen[places]) - self._excess(own, y, extras)
+        return base.time[places], displaced
 
-    def _excess(self, signal: Floats, y: Floats, entries: Ints) -> Floats:
-        """signal - E y at some entries."""
+    def exchanged(self, base: Base, entry: int) -> Base | None:
+        """The base that takes `entry` instead of its own at that place; None where it has no one average.
+
+        Its vectors follow from those of the base and the vector w of what that has there: y_i + a_i w is level on all
+        entries of the new base for one number a_i. So one time per place is to be found instead of 1 + K vectors more.
+        """
+        criterion, place = self.criterion, int(self.criterion.places[entry])
+        chosen, mark = base.chosen.copy(), np.zeros(self.criterion.n_entries)
+        chosen[place], mark[base.chosen[place]] = entry, 1.0
+        w = self._marks(base, np.array([place]))[0]
+        excess = (criterion.backup(mark, w) - w[criterion.places]) / criterion.unit
+        own = excess[base.chosen]
+        displacing = excess - mark - own[criterion.places]
+        if not -displacing[entry] > _DISPLACED:
+            return self.evaluate(chosen, base)
+        taken = np.zeros(criterion.n_entries)
+        taken[chosen] = 1.0
+        try:
+            followed = criterion.follow(taken, base.time)
+        except InvalidInput:
+            return None
+        time, shares = np.maximum(followed.time, 0.0), -base.advantages[:, entry] / displacing[entry]
+        return Base(
+            chosen=chosen,
+            time=time,
+            values=base.values + shares[:, None] * w,
+            gains=base.gains + shares * own[0],
+            levels=np.array([np.sum(signal[chosen] * time) for signal in self.signals]),
+            advantages=base.advantages + shares[:, None] * displacing,
+            followed=followed,
+        )
+
+    def _excess(self, marked: int, y: Floats, entries: Ints) -> Floats:
+        """m - E y at some entries, where m is 1 at the entry `marked` and 0 elsewhere."""
         criterion, n_pairs, result = self.criterion, self.criterion.pairs.n_pairs, np.empty(len(entries))
         for j, entry in enumerate(entries):
             layer, pair = criterion.layers[entry // n_pairs], int(entry % n_pairs)
@@ -407,21 +450,19 @@ class Corners:
             if layer.next_places is not None:
                 ahead = float(np.sum(layer.transition.data[row] * y[layer.next_places][layer.transition.indices[row]]))
             back = criterion.reach * criterion.unit * ahead - y[criterion.places[entry]]
-            result[j] = signal[entry] + back / criterion.unit
+            result[j] = float(entry == marked) + back / criterion.unit
         return result
 
     # --- the linear program of small changes
 
-    def changed(
-        self, base: Base, prices: Floats, widths: Floats, aim: Floats
-    ) -> tuple[Ints, list[int], Floats, Floats] | None:
+    def changed(self, base: Base, prices: Floats, widths: Floats) -> tuple[Ints, list[int], Floats, Floats] | None:
         """The best small changes of a base at prices near `prices` [K]: entries [M], columns, the new prices, widths.
 
         Entries are those of the next base. None when HiGHS finds no optimum.
         """
         for _ in range(8):
-            entries, worth = self._candidates(base, prices, widths)
-            step = self._corner(base, entries, prices, widths, aim)
+            entries = self._candidates(base, prices, widths)
+            step = self._corner(base, entries, prices, widths)
             if step is None or not step[1] or widths.max() > 1e3:
                 break
             widths = _WIDEN * widths
@@ -433,16 +474,14 @@ class Corners:
         # Where the base hardly ever is, nothing can be told from values, and the best at the prices is as good as any.
         if not self.criterion.mass_row:
             worth = self.worth(base, new)
-            best = np.concatenate(
-                [self.criterion.pairs.best(worth[la.entries])[1] + la.entries.start for la in self.criterion.layers]
-            )
+            best = self.criterion.largest(worth)
             rare = (base.time * np.max(np.abs(base.advantages[:, best]), axis=0) <= _LEAST) & (worth[best] > _ROUNDING)
             rare[self.criterion.places[[c for c in columns if c >= 0]]] = False
             chosen = np.where(rare, best, chosen)
         return chosen, columns, new, widths
 
-    def _candidates(self, base: Base, prices: Floats, widths: Floats) -> tuple[Ints, Floats]:
-        """Entries [J] that could pay at prices within the widths, and what they are worth at most, per unit of time."""
+    def _candidates(self, base: Base, prices: Floats, widths: Floats) -> Ints:
+        """Entries [J] that could pay at prices within the widths."""
         worth = self.worth(base, prices)
         for width, advantage in zip(widths, base.advantages[1:], strict=True):
             worth += width * np.abs(advantage)
@@ -453,34 +492,30 @@ class Corners:
         if len(near) > _MOST_CHANGES:
             most = np.argsort(-base.time[self.criterion.places[near]] * worth[near], kind="stable")[:_MOST_CHANGES]
             near = np.sort(near[most])
-        return near, worth
+        return near
 
-    def _corner(self, base: Base, entries: Ints, prices: Floats, widths: Floats, aim: Floats) -> Any:
+    def _corner(self, base: Base, entries: Ints, prices: Floats, widths: Floats) -> Any:
         """The corner of the program, and whether better prices may lie outside the widths."""
         size, places = self.size, self.criterion.places[entries]
         effects = base.advantages[:, entries] * base.time[places]
-        missing = aim - base.levels[1:]
+        missing = -base.levels[1:]
         lowest, highest = np.maximum(prices - widths, 0.0), prices + widths
         unit = max(float(np.abs(effects).max(initial=0.0)), 1e-3 * float(np.abs(missing).max(initial=0.0)), 1e-12)
         # A row for each place with several changes. Then K columns of what is missing and K of what is to spare.
-        _, group, counts = np.unique(places, return_inverse=True, return_counts=True)
-        several = counts > 1
-        row = np.where(several, size + np.cumsum(several) - 1, -1)[group]
-        in_row, n_rows = row >= 0, size + int(several.sum())
+        row = self._rows(places)
+        in_row, n_rows = row >= 0, 1 + int(row.max(initial=size - 1))
         lengths = np.concatenate([size + in_row, np.ones(2 * size, dtype=np.int64)])
         starts = np.append(0, np.cumsum(lengths))
         rows, values = np.empty(starts[-1], dtype=np.int64), np.empty(starts[-1])
         for k in range(size):
             at = starts[: len(entries)] + k
             rows[at], values[at] = k, effects[1 + k] / unit
-        rows[starts[1 : len(entries) + 1][in_row] - 1], values[starts[1 : len(entries) + 1][in_row] - 1] = (
-            row[in_row],
-            1.0,
-        )
+        last = starts[1 : len(entries) + 1][in_row] - 1
+        rows[last], values[last] = row[in_row], 1.0
         ends = starts[len(entries) : -1]
         rows[ends], values[ends] = np.tile(np.arange(size), 2), np.repeat([1.0, -1.0], size)
         free = np.full(n_rows - size, -INFINITE)
-        corner = least_corner(
+        corner = basic_minimum(
             Columns(starts, rows, values),
             np.concatenate([-effects[0] / unit, highest, -lowest]),
             np.append(missing / unit, free),
@@ -492,6 +527,12 @@ class Corners:
         new = corner.duals[:size]
         return corner, bool(np.any((new >= highest * (1.0 - 1e-12)) | ((new <= lowest) & (lowest > 0.0))))
 
+    def _rows(self, places: Ints) -> Ints:
+        """The row of the program for each change, [J], behind the K margins; -1 where it is the only one at a place."""
+        _, group, counts = np.unique(places, return_inverse=True, return_counts=True)
+        several = counts > 1
+        return np.where(several, self.size + np.cumsum(several) - 1, -1)[group]
+
     def _switched(
         self, base: Base, entries: Ints, corner: Any, prices: Floats, widths: Floats
     ) -> tuple[Ints, list[int]]:
@@ -500,16 +541,13 @@ class Corners:
         At each place the basic one with the largest share becomes the base, the others become columns.
         """
         size, places, chosen = self.size, self.criterion.places[entries], base.chosen.copy()
-        shares, basic = corner.x[: len(entries)], corner.columns[: len(entries)]
-        _, group, counts = np.unique(places, return_inverse=True, return_counts=True)
-        row = size + np.cumsum(counts > 1) - 1
+        shares, basic, row = corner.x[: len(entries)], corner.columns[: len(entries)], self._rows(places)
         columns: list[int] = []
-        for g in np.unique(group[basic | (shares > 0.5)]):
-            here = np.flatnonzero(group == g) if counts[g] > 1 else np.flatnonzero(group == g)[:1]
-            place = int(places[here[0]])
-            own_is_basic = bool(corner.rows[row[g]]) if counts[g] > 1 else bool(basic[here[0]])
+        for place in np.unique(places[basic | (shares > 0.5)]):
+            here = np.flatnonzero(places == place)
             options = [(float(shares[j]), int(entries[j])) for j in here if basic[j] or shares[j] > 0.5]
-            if own_is_basic:
+            # What the base keeps is the slack of the row; where there is none, the one change has bounds instead.
+            if corner.rows[row[here[0]]] if len(here) > 1 else basic[here[0]]:
                 options.append((1.0 - float(shares[here].sum()), int(base.chosen[place])))
             options.sort(key=lambda option: -option[0])
             chosen[place] = options[0][1]
@@ -532,60 +570,54 @@ class Corners:
         A column is an entry p >= 0; the slack of constraint k, -1 - k; or an artificial one, -1 - K - k, which keeps
         price k at `prices` [K]. The basis is dual feasible where the base is best at its prices; pivots keep it so.
         """
-        size, columns, left = self.size, list(columns), most
+        size, columns = self.size, list(columns)
         if len(columns) != size:
             return None
-        eligible = self._eligible(base)
-        while not limits.over:
+        eligible = self._eligible(base) if most else np.empty(0, dtype=np.int64)
+        for left in range(most, -1, -1):
+            if limits.over:
+                break
             matrix, cost = np.zeros((size, size)), np.zeros(size)
             for j, column in enumerate(columns):
                 if column >= 0:
                     matrix[:, j], cost[j] = base.advantages[1:, column], base.advantages[0, column]
                 else:
-                    artificial, k = divmod(-1 - column, size)
-                    matrix[k, j], cost[j] = (1.0, -prices[k]) if artificial else (-1.0, 0.0)
+                    kind, k = divmod(-1 - column, size)
+                    matrix[k, j], cost[j] = (1.0, -prices[k]) if kind else (-1.0, 0.0)
             try:
-                inverse = np.linalg.inv(matrix)
+                inverse: Floats = np.linalg.inv(matrix).astype(np.float64)
             except np.linalg.LinAlgError:
                 return None
             amounts, at = -inverse @ (base.levels[1:] - aim), -cost @ inverse
-            artificial = np.array([-1 - column >= size for column in columns], dtype=bool)
-            wrong = np.where(artificial, np.abs(amounts), -amounts)
+            wrong = np.where([-1 - column >= size for column in columns], np.abs(amounts), -amounts)
             if not np.all(np.isfinite(wrong)):
                 return None
-            if np.max(wrong, initial=0.0) <= _ROUNDING:
-                if left > 0 and (at_zero := self._without_artificial(base, columns, eligible, at, inverse)):
-                    left, columns = left - 1, at_zero
-                    continue
-                vertex, over = self._vertex(base, columns, np.maximum(amounts, 0.0), np.maximum(at, 0.0))
-                if over is None:
-                    return base, vertex
-                if left <= 0:
+            if wrong.max() > _ROUNDING:
+                leaving = int(np.argmax(wrong))
+                sign = float(np.sign(amounts[leaving]))
+                entering = self._entering(base, columns, eligible, at, inverse[leaving], sign) if left else None
+                if entering is None:
                     return None
-                left -= 1
-                place = int(self.criterion.places[over])
-                columns[columns.index(over)] = int(base.chosen[place])
-                chosen = base.chosen.copy()
-                chosen[place] = over
-                again = self.evaluate(chosen, base)
-                if again is None:
-                    return None
-                base, eligible = again, self._eligible(again)
+                columns[leaving] = entering
                 continue
-            if left <= 0:
+            if left and (exchanged := self._without_artificial(base, columns, eligible, at, inverse)):
+                columns = exchanged
+                continue
+            vertex, over = self._vertex(base, columns, np.maximum(amounts, 0.0), np.maximum(at, 0.0))
+            if over is None:
+                return base, vertex
+            # The same basis, but what was an extra is the base now.
+            columns[columns.index(over)] = int(base.chosen[self.criterion.places[over]])
+            again = self.exchanged(base, over) if left else None
+            if again is None:
                 return None
-            left -= 1
-            leaving = int(np.argmax(wrong))
-            entering = self._entering(base, columns, eligible, at, inverse[leaving], float(np.sign(amounts[leaving])))
-            if entering is None:
-                return None
-            columns[leaving] = entering
+            base, eligible = again, self._eligible(again)
         return None
 
     def _without_artificial(
         self, base: Base, columns: list[int], eligible: Ints, prices: Floats, inverse: Floats
     ) -> list[int] | None:
-        """The columns with another in the place of an artificial one whose amount is zero; None where that cannot be."""
+        """The columns with another in the place of an artificial one whose amount is zero; None where none can be."""
         for j, column in enumerate(columns):
             if -1 - column >= self.size:
                 for sign in (1.0, -1.0):

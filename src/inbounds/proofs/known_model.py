@@ -387,7 +387,8 @@ class _Mixing:
             spent, _ = criterion_of(self._cmdp).linked(spent, lambda: None, _AIM, self._scaled)
         taken = policy_of(self._cmdp, spent, self._found.prices, self._found.value_function)
         criterion = criterion_of(self._cmdp)
-        return _stored(self._cmdp, taken, np.bincount(criterion.places, spent, criterion.n_places))
+        time: Any = np.bincount(criterion.places, spent, criterion.n_places)
+        return _stored(self._cmdp, taken, time)
 
     def stricter(self, missing: Floats) -> bool:
         """More of it, where rounding took more of the scaled margins than was there; False if there is no more."""

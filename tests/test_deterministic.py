@@ -1,0 +1,170 @@
+"""No coins: the best deterministic policy in bounds, against the enumeration of all of them."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import inbounds as ib
+import strategies
+from inbounds.exact.deterministic import _Search
+from inbounds.exact.limits import NO_LIMITS
+from inbounds.exact.methods import best_mixture
+from inbounds.exact.vertex import Corners
+from test_vertex import CRITERIA, over
+
+TIGHT = 1e-10
+"""A margin that is closer to zero may be on either side of it: such drawn problems say nothing."""
+
+
+def every_policy(cmdp: ib.CMDP) -> list[ib.Evaluation]:
+    """The values of all deterministic policies; of averages, those with one average."""
+    choices = [range(int(cmdp.offsets[s]), int(cmdp.offsets[s + 1])) for s in range(cmdp.n_states)]
+    found = []
+    for chosen in itertools.product(*choices, repeat=cmdp.layers if cmdp.layers > 1 else 1):
+        shape = (cmdp.layers, cmdp.n_states) if cmdp.layers > 1 else (cmdp.n_states,)
+        try:
+            found.append(ib.evaluate(cmdp, ib.Policy.deterministic(cmdp, np.array(chosen).reshape(shape))))
+        except ib.InvalidInput:
+            continue
+    return found
+
+
+def assert_best(cmdp: ib.CMDP) -> bool:
+    """Against enumeration; whether any deterministic policy is in bounds."""
+    judged = every_policy(cmdp)
+    if any(np.any(np.abs(e.margins) < TIGHT * cmdp.margin_scales) for e in judged):
+        return False
+    inside = [e.reward for e in judged if np.all(e.margins > 0.0)]
+    optimum = ib.solve(cmdp)
+    if not inside:
+        with pytest.raises(ib.Stopped, match="no deterministic policy is in bounds, but one that randomises is"):
+            ib.solve(cmdp, deterministic=True)
+        return False
+    best = ib.solve(cmdp, deterministic=True)
+    assert best.policy.coins == 0 and best.in_bounds and best.certificate.in_bounds
+    scale = max(float(np.ptp(cmdp.reward)), 1e-12) * cmdp.layers
+    assert best.reward <= max(inside) + 1e-9 * scale
+    assert best.upper_bound >= max(inside) - 1e-7 * scale  # HiGHS's word, to its tolerances
+    if best.status == "optimal":
+        assert best.reward == pytest.approx(max(inside), abs=2e-7 * scale)
+    else:
+        assert best.status == "best found" and "average" in cmdp.criterion
+    assert best.price_of_determinism == pytest.approx(optimum.reward - best.reward, abs=1e-9 * scale)
+    return True
+
+
+@given(strategies.feasible(max_states=4, max_actions=3, least_slack=1))
+def test_drawn_problems(drawn):
+    assert_best(drawn.cmdp)
+
+
+@pytest.mark.parametrize("criterion", [{"discount": 0.9}, {"horizon": 2}, {"average": True}], ids=str)
+def test_every_criterion(criterion):
+    states = 3 if "horizon" in criterion else 5
+    assert sum(assert_best(over(criterion, seed, states=states)) for seed in range(4)) >= 2
+
+
+def test_one_state_by_hand():
+    """Cost 0 earns 0, cost 1 earns 1, cost .4 earns .3; at most .5: mixing earns .5, without coins it is .3."""
+    cmdp = ib.CMDP(
+        offsets=[0, 3],
+        transition=np.ones((3, 1)),
+        reward=[0.0, 1.0, 0.3],
+        constraints=[ib.Constraint([0.0, 1.0, 0.4], at_most=0.5, name="cost")],
+        initial=[1],
+        discount=0.9,
+    )
+    best = ib.solve(cmdp, deterministic=True)
+    assert best.policy.probabilities.tolist() == [0.0, 0.0, 1.0]
+    assert best.reward == pytest.approx(0.3) and best.price_of_determinism == pytest.approx(0.2)
+    assert best.gap <= 1e-8 and best.status == "optimal"
+    assert best.certificate.reward_upper == pytest.approx(0.5)
+
+
+def test_none_is_not_the_same_as_infeasible():
+    """Between 0.4 and 0.6 only a coin gets; and a problem that no policy solves is infeasible as ever."""
+    signal = [0.0, 1.0]
+    cmdp = ib.CMDP(
+        offsets=[0, 2],
+        transition=np.ones((2, 1)),
+        reward=[0.0, 1.0],
+        constraints=[
+            ib.Constraint(signal, at_least=0.4, name="low"),
+            ib.Constraint(signal, at_most=0.6, name="high"),
+        ],
+        initial=[1],
+        discount=0.9,
+    )
+    assert ib.solve(cmdp).reward == pytest.approx(0.6)
+    with pytest.raises(ib.Stopped) as stopped:
+        ib.solve(cmdp, deterministic=True)
+    assert "leave deterministic out" in str(stopped.value)
+    assert stopped.value.status == "no deterministic policy is in bounds"
+    with pytest.raises(ib.Infeasible):
+        ib.solve(cmdp.tightened([0.5, 0.0]), deterministic=True)
+
+
+def test_a_bound_that_is_met_exactly():
+    cmdp = ib.CMDP(
+        offsets=[0, 3],
+        transition=np.ones((3, 1)),
+        reward=[0.0, 1.0, 1.5],
+        constraints=[ib.Constraint([0.0, 0.25, 0.75], at_most=0.25, name="cost")],
+        initial=[1],
+        discount=0.5,
+    )
+    best = ib.solve(cmdp, deterministic=True)
+    assert best.reward == pytest.approx(1.0) and best.in_bounds
+
+
+def test_the_queue_is_proved():
+    best = ib.solve(ib.zoo.queue(), deterministic=True)
+    assert best.status == "optimal" and best.gap <= 1e-8
+    assert best.reward == pytest.approx(2.3197482, abs=1e-6)
+    assert best.price_of_determinism == pytest.approx(2.68e-3, abs=1e-5)
+
+
+def test_what_is_excluded_is_in_no_better_policy():
+    """The entries left out by the Lagrangian bound, against all deterministic policies."""
+    cmdp = over({"discount": 0.9}, seed=2, states=5)
+    found, _ = best_mixture(cmdp, coins="few")
+    search = _Search(Corners(cmdp), found, 1e-8, NO_LIMITS)
+    best = search.run()
+    assert best is not None
+    left = search._not_excluded(best)
+    assert np.count_nonzero(~left) > 0
+    reward = search.corners.units.value(best.reward)
+    for judged in every_policy(cmdp):
+        if np.all(judged.margins >= 0.0) and judged.reward > reward + 1e-9:
+            assert np.all(left[judged.occupancy > 0.0])
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_more_states_than_a_proof_takes(criterion):
+    """A bound from the prices alone; it is close."""
+    best = ib.solve(over(criterion, seed=4, states=320), deterministic=True)
+    assert best.policy.coins == 0 and best.in_bounds
+    assert best.gap == pytest.approx(best.price_of_determinism, abs=1e-9) and best.gap <= 1e-3 * best.reward
+
+
+def test_without_constraints_nothing_is_lost():
+    cmdp = ib.zoo.garnet(30, constraints=0, seed=1)
+    best = ib.solve(cmdp, deterministic=True)
+    assert best.policy.coins == 0 and best.status == "optimal" and best.price_of_determinism <= 1e-8
+
+
+def test_a_deterministic_search_keeps_its_time():
+    cmdp = ib.zoo.garnet(250, actions=8, constraints=2, seed=3)
+    ib.solve(cmdp, deterministic=True, time_limit=60.0, certificate=False)  # compiled, and planned
+    begin = time.monotonic()
+    try:
+        best = ib.solve(cmdp, deterministic=True, time_limit=1.0)
+        assert best.status in ("time limit", "optimal") and best.policy.coins == 0
+    except ib.Stopped as stopped:
+        assert stopped.status == "time limit"
+    assert time.monotonic() - begin < 20.0  # HiGHS and one evaluation end when they can, on a busy machine too

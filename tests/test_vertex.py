@@ -1,0 +1,307 @@
+"""Few coins: policies that randomise in at most K states, and the ranges within which their prices stay."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import families
+import inbounds as ib
+import reference
+import strategies
+from inbounds.criteria import criterion_of
+from inbounds.exact.limits import NO_LIMITS
+from inbounds.exact.lp import occupancy_lp
+from inbounds.exact.methods import best_mixture
+from inbounds.exact.vertex import Base, Corners, Vertex
+
+
+def size(cmdp: ib.CMDP) -> float:
+    """What a relative gap is relative to."""
+    return max(float(np.ptp(cmdp.reward)) * cmdp.layers, 1e-300)
+
+
+def assert_few(cmdp: ib.CMDP, **options) -> ib.Solution:
+    best = ib.solve(cmdp, **options)
+    assert best.ranges is not None
+    assert best.policy.coins <= cmdp.n_constraints
+    assert best.in_bounds and best.certificate.in_bounds and best.status == "optimal"
+    assert best.gap <= 1e-9 * max(abs(best.reward), size(cmdp))
+    return best
+
+
+def over(criterion: dict, seed: int, states: int = 12, constraints: int = 2, rough: bool = False) -> ib.CMDP:
+    """A garnet under any criterion, with bounds that bind; `rough`: with many ties."""
+    plain = ib.zoo.garnet(states, actions=3, successors=3, constraints=constraints, seed=seed)
+    number = (lambda values: np.round(4 * values) / 4) if rough else (lambda values: values)
+    stages = criterion.get("horizon", 1)
+    return ib.CMDP(
+        offsets=plain.offsets,
+        transition=plain.transition,
+        reward=number(plain.reward),
+        constraints=[
+            ib.Constraint(number(c.signal), at_least=0.95 * stages * c.bound, name=c.name) for c in plain.constraints
+        ],
+        initial=plain.initial,
+        **criterion,
+    )
+
+
+CRITERIA = ({"discount": 0.9}, {"horizon": 3}, {"average": True})
+
+
+# The identity that everything rests on
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_values_of_a_mixed_policy_are_linear_in_what_its_entries_take(criterion):
+    """value i = value i of the base + sum_j z_j A_i(p_j), for any policy, with z its own occupancy: no first order."""
+    cmdp = over(criterion, seed=1)
+    corners, rng = Corners(cmdp), np.random.default_rng(0)
+    for _ in range(5):
+        base = evaluated(corners, rng)
+        probabilities = rng.random(cmdp.shape)
+        policy = ib.Policy(cmdp.pairs, probabilities / cmdp.pairs.sum_by_state(probabilities)[..., cmdp.pairs.states])
+        spent = ib.occupancy(cmdp, policy).ravel()
+        for signal, level, advantages in zip(corners.signals, base.levels, base.advantages, strict=True):
+            assert np.sum(spent * signal) == pytest.approx(level + np.sum(spent * advantages), abs=1e-13)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_what_the_base_keeps(criterion):
+    """kept = time - displaced . amounts is the occupancy of the base entry under the mixed policy."""
+    cmdp = over(criterion, seed=2)
+    found, _ = best_mixture(cmdp)
+    vertex = Corners(cmdp).find(found, 1e-8, NO_LIMITS).vertex
+    assert len(vertex.extras) >= 1
+    criterion_ = criterion_of(cmdp)
+    spent = criterion_.time_at_entries(criterion_.follow(vertex.probabilities(criterion_.n_entries)))
+    assert spent[vertex.extras] == pytest.approx(vertex.amounts, abs=1e-14)
+    assert spent[vertex.chosen[vertex.places]] == pytest.approx(vertex.kept, abs=1e-14)
+
+
+def evaluated(corners: Corners, rng: np.random.Generator) -> Base:
+    counts = np.diff(corners.criterion.pairs.offsets)
+    first = np.concatenate([la.entries.start + corners.criterion.pairs.offsets[:-1] for la in corners.criterion.layers])
+    base = corners.evaluate(first + rng.integers(0, np.tile(counts, len(corners.criterion.layers))), None)
+    assert base is not None
+    return base
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_a_base_with_one_entry_exchanged(criterion):
+    """It follows from the one before and the vector of one place; evaluated afresh, it is the same."""
+    cmdp = over(criterion, seed=3)
+    corners, rng = Corners(cmdp), np.random.default_rng(1)
+    base = evaluated(corners, rng)
+    for entry in rng.integers(0, corners.criterion.n_entries, size=8):
+        other = corners.exchanged(base, int(entry))
+        assert other is not None and entry in other.chosen
+        afresh = corners.evaluate(other.chosen, None)
+        assert afresh is not None
+        for name in ("time", "gains", "levels", "advantages"):
+            assert getattr(other, name) == pytest.approx(getattr(afresh, name), abs=1e-12), name
+        prices = np.array([0.3, 0.7])
+        values = [corners.value_function(each, prices) for each in (other, afresh)]
+        values = [value - value.mean() * ("average" in criterion) for value in values]  # known up to a constant
+        assert values[0] == pytest.approx(values[1], abs=1e-12)
+        base = other
+
+
+# Against the vertex of the linear program
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_vertex_is_that_of_the_linear_program(criterion, seed):
+    """Where the optimum is unique both ways end in the same policy: same optimum, same prices, same occupancy."""
+    cmdp = over(criterion, seed)
+    best, program = assert_few(cmdp, method="bundle"), occupancy_lp(cmdp)
+    assert program is not None
+    assert best.reward == pytest.approx(program.value(cmdp.reward), abs=1e-9)
+    assert best.prices == pytest.approx(program.prices, abs=1e-7)
+    assert best.occupancy.ravel() == pytest.approx(program.occupancy, abs=1e-8)
+
+
+@given(strategies.feasible(least_slack=1))
+def test_drawn_problems(drawn):
+    """Ties, zeros and point masses are common here: vertices are degenerate."""
+    for method in ("lp", "bundle"):
+        if drawn.cmdp.n_constraints:
+            assert_few(drawn.cmdp, method=method)
+
+
+@pytest.mark.parametrize("family", [name for name, (_, known) in families.FAMILIES.items() if known == "feasible"])
+def test_hostile_families(family):
+    make, _ = families.FAMILIES[family]
+    for seed in range(12):
+        cmdp = make(seed)
+        best = ib.solve(cmdp)
+        assert best.in_bounds and best.policy.coins <= cmdp.n_constraints
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_many_small_problems(criterion):
+    """Garnets with ties, and with a constant reward: there all prices are 0, and constraints bind all the same."""
+    for seed in range(12):
+        for constraints in (1, 3):
+            cmdp = over(criterion, seed, states=5 + seed, constraints=constraints, rough=True)
+            assert_few(cmdp)
+            assert_few(dataclasses.replace(cmdp, reward=np.full(cmdp.shape, 0.25)), method="bundle")
+
+
+@pytest.mark.parametrize("ring", [False, True])
+@pytest.mark.parametrize("constraints", [1, 2, 5])
+def test_garnets(ring, constraints):
+    best = assert_few(ib.zoo.garnet(150, constraints=constraints, discount=0.99, ring=ring, seed=3))
+    assert best.policy.coins >= 1
+    assert best.gap <= 1e-12 and best.reward_given_up <= 1e-12
+
+
+def test_averages_whose_classes_meet():
+    assert assert_few(over({"average": True}, seed=0, states=120)).policy.coins == 2
+
+
+def test_classes_that_do_not_meet_keep_the_coins_that_link_them():
+    """Half of the time here, half of the time there: no vertex is a policy, and none is claimed to be."""
+    two_rooms = ib.CMDP(
+        offsets=[0, 2, 4],
+        transition=[[1, 0], [0, 1], [0, 1], [1, 0]],
+        reward=[0.0, 0.0, 1.0, 0.0],
+        constraints=[ib.Constraint([1.0, 0.0, 0.0, 0.0], at_least=0.5, name="here")],
+        initial=[1, 0],
+        average=True,
+    )
+    best = ib.solve(two_rooms)
+    assert best.linked == 2 and best.ranges is None and best.in_bounds
+
+
+# The coins are moved, and nothing is mixed in
+
+
+def test_nothing_is_mixed_in_to_be_strict():
+    """A proof used to cost a coin in almost every state."""
+    cmdp = ib.zoo.garnet(200, seed=1)
+    few, any_ = ib.solve(cmdp), ib.solve(cmdp, coins="any")
+    assert few.policy.coins == 2 and any_.policy.coins > 20
+    assert few.certificate.in_bounds and any_.certificate.in_bounds
+    assert any_.ranges is None
+    assert few.reward == pytest.approx(any_.reward, rel=2e-8)
+
+
+def test_a_vertex_without_room_has_a_neighbour():
+    """The best deterministic policy meets the bound exactly: to be strict, a coin is needed that is not there yet."""
+    cmdp = ib.CMDP(
+        offsets=[0, 3],
+        transition=np.ones((3, 1)),
+        reward=[0.0, 1.0, 1.5],
+        constraints=[ib.Constraint([0.0, 0.3, 0.7], at_most=0.3, name="cost")],
+        initial=[1],
+        discount=0.9,
+    )
+    best = assert_few(cmdp)
+    assert best.reward == pytest.approx(1.0, abs=1e-11) and best.policy.coins <= 1
+
+
+@pytest.mark.parametrize("known", [reference.work_and_rest, reference.two_rooms, reference.slack_constraint])
+def test_problems_solved_by_hand(known):
+    solved = known()
+    best = assert_few(solved.cmdp)
+    assert best.reward == pytest.approx(solved.reward, abs=1e-10)
+
+
+def test_where_it_never_comes_it_is_greedy():
+    """Also under a horizon, where most states are not there at the first stage."""
+    cmdp = over({"horizon": 3}, seed=3)
+    cmdp = dataclasses.replace(cmdp, initial=np.eye(cmdp.n_states)[0])
+    best = ib.solve(cmdp)
+    assert best.policy.coins <= 2
+    ahead = cmdp.transitions[0] @ best.value_function[1]
+    worth = cmdp.reward[0] + best.prices @ cmdp.margins[:, 0] + ahead
+    never = np.flatnonzero(cmdp.pairs.sum_by_state(best.occupancy[0]) == 0.0)
+    assert len(never) == cmdp.n_states - 1
+    for state in never:
+        own = slice(cmdp.offsets[state], cmdp.offsets[state + 1])
+        assert worth[own][np.argmax(best.policy.probabilities[0, own])] == pytest.approx(worth[own].max(), abs=1e-12)
+
+
+# Ranges
+
+
+def moved_to(cmdp: ib.CMDP, k: int, bound: float) -> ib.CMDP:
+    constraints = list(cmdp.constraints)
+    constraints[k] = constraints[k].with_bound(bound)
+    return dataclasses.replace(cmdp, constraints=constraints)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+@pytest.mark.parametrize("seed", range(2))
+def test_prices_stay_within_a_range_and_not_beyond(criterion, seed):
+    """At .9 of every range the optimum is on the line of the prices; at 1.2 they are others, and it is below."""
+    cmdp = over(criterion, seed, states=20)
+    best = assert_few(cmdp, tolerance=1e-9)
+    scale = float(best.prices.max())
+    for k, constraint in enumerate(cmdp.constraints):
+        low, high = best.ranges[k]
+        assert low < constraint.bound < high
+        for end in (low, high):
+            if not np.isfinite(end):
+                continue
+            inside, outside = (constraint.bound + part * (end - constraint.bound) for part in (0.9, 1.2))
+
+            def line(bound: float, k: int = k, at: float = constraint.bound) -> float:
+                return best.reward - best.prices[k] * (bound - at)
+
+            other = ib.solve(moved_to(cmdp, k, inside), tolerance=1e-9)
+            assert other.prices == pytest.approx(best.prices, abs=1e-9 * scale)
+            assert other.reward == pytest.approx(line(inside), abs=1e-10)
+            try:
+                beyond = ib.solve(moved_to(cmdp, k, outside), tolerance=1e-9)
+            except ib.Infeasible:
+                continue
+            assert np.abs(beyond.prices - best.prices).max() > 1e-6 * scale
+            assert beyond.reward < line(outside) - 1e-9
+
+
+def test_a_bound_that_does_not_bind_can_be_loosened_for_ever():
+    solved = reference.slack_constraint()
+    best = ib.solve(solved.cmdp)
+    (low, high), constraint, margin = best.ranges[0], solved.cmdp.constraints[0], best.margins[0]
+    reach = constraint.bound + constraint.outward * margin
+    assert sorted([low, high], key=abs)[-1] == -constraint.outward * np.inf
+    assert min(abs(low - reach), abs(high - reach)) < 1e-9
+
+
+def test_the_queue():
+    """As re-solving says: see `test_prices_stay_within_a_range_and_not_beyond`."""
+    assert ib.solve(ib.zoo.queue()).ranges == pytest.approx(
+        np.array([[-0.0543038, 0.4038936], [-0.0625739, 0.0807169]]), abs=1e-6
+    )
+
+
+# Choices
+
+
+def test_coins_that_are_not_known():
+    with pytest.raises(ib.InvalidInput, match="coins must be one of few, any, found 'none'"):
+        ib.solve(ib.zoo.queue(), coins="none")
+
+
+def test_probabilities_of_a_vertex_are_whole_elsewhere():
+    """Several extras at one place, and one whose base keeps nothing."""
+    vertex = Vertex(
+        chosen=np.array([0, 3]),
+        extras=np.array([1, 2, 4]),
+        places=np.array([0, 0, 1]),
+        binding=np.arange(3),
+        effects=np.zeros((4, 3)),
+        displaced=np.zeros((3, 3)),
+        amounts=np.array([0.1, 0.2, 0.3]),
+        kept=np.array([0.1, 0.1, 0.0]),
+        levels=np.zeros(4),
+        prices=np.zeros(3),
+    )
+    assert vertex.probabilities(6) == pytest.approx([0.25, 0.25, 0.5, 0.0, 1.0, 0.0])
