@@ -167,9 +167,11 @@ def test_the_margin_asked_for_is_what_the_proof_needs() -> None:
     simulator = QUEUE.simulator()
     evidence = Evidence(simulator)
     evidence.add_starts(Draws(1), 100_000)
-    evidence.try_each(Draws(0), 20_000)
-    policy, guess = learning.conservative(evidence, 0.01, 20_000, z=1.0)
-    settled = sum(learning.prove(policy, simulator, guess, 0.01, 20_000, Draws(seed)).in_bounds for seed in range(60))
+    evidence.try_pairs(Draws(0), np.full(96, 20_000))
+    policy, guess = learning.conservative(evidence, 0.01, 20_000, 1.0, np.zeros(2))
+    settled = sum(
+        learning.prove(policy, simulator, guess, 0.01, 20_000, Draws(seed), aim=20_000).in_bounds for seed in range(60)
+    )
     assert settled >= 30
     margins = ib.evaluate(QUEUE, policy).margins / QUEUE.margin_scales
     assert np.all(margins < 0.02)  # not more than needed: the queue could keep 0.2
@@ -178,7 +180,7 @@ def test_the_margin_asked_for_is_what_the_proof_needs() -> None:
 def test_failed_proofs_teach_later_candidates() -> None:
     simulator = QUEUE.simulator()
     evidence = Evidence(simulator)
-    evidence.try_each(Draws(0), 10)
+    evidence.try_pairs(Draws(0), np.full(96, 10))
     assert evidence.totals.visits.sum() == 960 and np.all(evidence.totals.visits == 10)
     learning.walk_for_evidence(ib.Policy.uniform(QUEUE), evidence, 777, Draws(0))
     assert evidence.totals.visits.sum() == 960 + 777

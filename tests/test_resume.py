@@ -434,7 +434,7 @@ def test_the_number_of_samples_follows_the_formula() -> None:
         cmdp, _ = coin(bias, discount=0.0)
         evidence = Evidence(cmdp.simulator())
         evidence.add_starts(Draws(0), 1000)
-        evidence.try_each(Draws(1), 10)
+        evidence.try_pairs(Draws(1), np.full(2, 10))
         nothing = counted(new_log(cmdp.simulator(), 0))
         proved = Proved(np.array([0.0, bound]), np.array([0.5, mean]), 100, False, nothing)
         return certified._enough(proved, evidence, 1000)
