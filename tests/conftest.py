@@ -32,6 +32,7 @@ settings.register_profile("quick", parent=settings.get_profile("inbounds"), max_
 settings.load_profile("inbounds")
 
 SLOW = {
+    "test_bets_checked.py",
     "test_blocks.py",
     "test_compiled.py",
     "test_concave_cspda.py",

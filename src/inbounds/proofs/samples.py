@@ -2,9 +2,10 @@
 
 Nothing is assumed of the simulator but its declared ranges and that its draws are independent. The samples are walks
 of the policy, from which a guess of its values takes most of the noise (`inbounds.proofs.walks` says why their mean is
-right whatever the guess); the proof is a bet on each of them (`inbounds.proofs.betting` says why its bounds hold at
-any time). The guess is fixed before the walks that are bet on: it is given, or made from a few walks that are spent on
-it alone. All of this is in scaled units (rewards in [0, 1], margins in [-1, 1]); results come back in the user's units.
+right whatever the guess); the proof is a bet on each of them (`inbounds.proofs.betting` has the theorem and its proof).
+Policy and guess are fixed before the walks that are bet on: the guess is given, or made from a few walks that are spent
+on it alone. All of this is in scaled units (rewards in [0, 1], margins in [-1, 1]); results come back in the user's
+units. The bets go with the certificate, so that others can go through them again.
 """
 
 from __future__ import annotations
@@ -71,11 +72,11 @@ def certify_by_samples(
     time_limit: float | None = None,
     resume: Certificate | None = None,
 ) -> Certificate:
-    """Lower bounds on the margins and the reward of a policy from samples alone, all true at once with `confidence`.
+    """Whether a policy is in bounds, and lower bounds that hold all at once, from samples alone, with `confidence`.
 
     This is `ib.certify` on a simulator, which says what the arguments are. Stops as soon as every margin is proved to
-    be >= 0. The bounds hold at any stopping time, so peeking is free: `inbounds.proofs.betting` says why, and how
-    `confidence` is shared. Values are in the user's units, normalised by (1 - discount).
+    be >= 0, which is one claim; the bounds are another. Both hold at any stopping time, so peeking is free:
+    `inbounds.proofs.betting` says why. Values are in the user's units, normalised by (1 - discount).
 
     `value` is a guess of the policy's values, fixed before these samples; the better, the fewer samples it takes, but
     *no guess, however wrong, makes the certificate wrong*. A model, in the user's units, on which the policy is
