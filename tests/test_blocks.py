@@ -243,8 +243,14 @@ def at(claim, place):
     return found
 
 
-NOT_SEEN = ("policies", "planned", "goals", "reference", "deadlines", "hurry", "low")
-"""Whose bets they are, nobody can see in a file; the others only say how bounds were bet on, or how the ranges are."""
+def matters(claim, place):
+    """Whether a claim depends on a number in the bets to the last bit; on others it may, if they decided anything."""
+    name, last = next(key for key in reversed(place) if isinstance(key, str)), place[-1]
+    if name == "order":
+        return last < len(claim["bets"]["blocks"]["capitals"])
+    if name == "bets":
+        return place[-2] > 0 and last < 8  # the first bets on a margin: nothing is settled yet
+    return name in ("weights", "capitals", "staked", "bankroll", "discount", "aim") or place[0] == "bounds"
 
 
 def test_mutations_are_rejected(tmp_path, learned):
@@ -255,23 +261,18 @@ def test_mutations_are_rejected(tmp_path, learned):
     groups = {}
     for place in leaves(claim["bets"]):
         name = next(key for key in reversed(place) if isinstance(key, str))
-        groups.setdefault((place[0], name), []).append(place)
+        groups.setdefault((place[0], name, matters(claim, place)), []).append(place)
     tried = rejected = 0
-    for (_, name), places in groups.items():
+    for (_, name, strict), places in groups.items():
         for place in rng.sample(places, min(len(places), 4)):
             value = at(claim, place)
-            near = 2 if name in ("order", "bounds") else 0  # what differs by the last bit may come to the same
-            others = [other for other in nudges(value)[near : 3 if name == "bounds" else 4] if other != value]
-            other = rng.choice(others)
+            near = 2 if name == "order" else 0  # a share that differs by the last bit may come to the same
+            other = rng.choice([other for other in nudges(value)[near:4] if other != value])
             path.write_bytes(sealed(changed(claim, place, other)))
             code, lines = opinion(path)
             tried, rejected = tried + 1, rejected + (code != 0)
-            of_reward = name == "bets" and place[-2] == 0  # the reward is not settled; its bound may stay
-            of_later = name == "order" and place[-1] >= len(claim["bets"]["blocks"]["capitals"])
-            beside = name in ("least", "expected") and place[3 if name == "least" else -2] == 0
-            quiet = name in NOT_SEEN or of_reward or of_later or beside or name in ("budget", "samples", "drawn")
-            assert code != 0 or quiet, (place, value, other, lines)
-    assert rejected > 0.6 * tried > 20
+            assert code != 0 or not strict, (place, value, other, lines)
+    assert rejected > 0.5 * tried > 20
 
 
 def test_claims_beyond_the_bets_are_rejected(tmp_path, learned):
