@@ -54,6 +54,7 @@ from inbounds.proofs.walks import (
     walk_for_evidence,
 )
 
+_ROUNDING = 1e-12  # of scaled units: so far beyond a range a guess is not moved, but rounded
 _PILOT_SHARE = 0.1  # of the samples, to guess the values when no guess is given, but no more than
 _PILOT_PER_STATE = 100  # walks for each state, after which a better guess would save little
 
@@ -90,7 +91,7 @@ def certify_by_samples(
     policy, simulator = for_problem(simulator, policy), simulator.scaled  # whatever learners see
     alpha = 1.0 - valid_confidence(confidence)
     budget, seed = whole_number(samples, "samples"), random_seed(seed)
-    guess = None if value is None else _given_guess(value, policy, simulator)
+    guess, note = (None, "") if value is None else _given_guess(value, policy, simulator)
     fixed = [policy.probabilities, *(() if guess is None else guess)]
     asked = Asked(simulator, None, (budget, confidence, b"".join(array.tobytes() for array in fixed)), seed)
     paused = None if resume is None else asked.require_same(resume, Certificate)
@@ -103,11 +104,11 @@ def certify_by_samples(
             walk_for_evidence(policy, evidence, min(int(_PILOT_SHARE * budget), enough), draws)
             guess = guess_from_model(evidence.model(), policy, evidence.signal_variance)
         proved = prove(policy, simulator, guess, alpha, budget - draws.passed_samples, draws)
-        return as_certificate(proved, simulator, confidence, draws.samples, policy)
+        return replace(as_certificate(proved, simulator, confidence, draws.samples, policy), note=note)
     except OutOfTime:
-        return so_far(draws, simulator, confidence, policy)
+        return replace(so_far(draws, simulator, confidence, policy), note=note)
     except BaseException as error:
-        attach(error, so_far(draws, simulator, confidence, policy))
+        attach(error, replace(so_far(draws, simulator, confidence, policy), note=note))
         raise
 
 
@@ -286,14 +287,18 @@ def as_certificate(
     )
 
 
-def _given_guess(value: Any, policy: Policy, simulator: Simulator) -> Guess:
-    """From what the user gave as `value`, in the user's units."""
+def _given_guess(value: Any, policy: Policy, simulator: Simulator) -> tuple[Guess, str]:
+    """From what the user gave as `value`, in the user's units; and what was moved, in words."""
     scaling, pairs, rows = simulator.scaling, simulator.pairs, 1 + simulator.n_constraints
     if isinstance(value, CMDP):
         same = np.array_equal(value.offsets, pairs.offsets) and value.n_constraints == simulator.n_constraints
         if not same or value.criterion != simulator.criterion:
             raise InvalidInput(f"value must be a model of the same problem ({simulator!r}), found {value!r}")
-        return guess_from_model(_within_ranges(scaling.model(value)), policy)
+        model = scaling.model(value)
+        moved = _within_ranges(model)
+        pairs_of = zip((moved.reward, *moved.margins), (model.reward, *model.margins), strict=True)
+        beyond = sum(int(np.sum(np.abs(inside - given) > _ROUNDING)) for inside, given in pairs_of)
+        return guess_from_model(moved, policy), _moved_in_words(beyond)
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -306,8 +311,13 @@ def _given_guess(value: Any, policy: Policy, simulator: Simulator) -> Guess:
     with np.errstate(over="ignore"):  # what is beyond the ranges is cut
         array[0] = (array[0] - scaling.reward_low) / scaling.reward_span
         array[1:] /= scaling.margin_scales[:, None]
-    array = np.clip(array, np.where(np.arange(rows) == 0, 0.0, -1.0)[:, None], 1.0)
-    return guess_from_array(np.ascontiguousarray(array.T), policy)
+    inside = np.clip(array, np.where(np.arange(rows) == 0, 0.0, -1.0)[:, None], 1.0)
+    beyond = int(np.sum(np.abs(inside - array) > _ROUNDING))
+    return guess_from_array(np.ascontiguousarray(inside.T), policy), _moved_in_words(beyond)
+
+
+def _moved_in_words(beyond: int) -> str:
+    return f"value= is beyond the declared ranges in {beyond:,} places, and was moved to their ends" if beyond else ""
 
 
 def _within_ranges(model: CMDP) -> CMDP:
