@@ -416,14 +416,14 @@ def test_what_is_done_once_is_not_done_again() -> None:
 
 
 def test_a_proof_that_fails_says_how_many_samples_would_probably_do() -> None:
-    """Of 10 runs with the number named, most succeed; those of 2,000 samples all fail."""
-    hard = QUEUE.tightened(0.95 * ib.slater(QUEUE).value)
-    run = ib.learn_certified(hard.simulator(), samples=2000, seed=0)
+    """Of 10 runs with the number named, most succeed; those of 1,000 samples fail."""
+    hard = QUEUE.tightened(0.99 * ib.slater(QUEUE).value)
+    run = ib.learn_certified(hard.simulator(), samples=1000, seed=0)
     assert run.policy is None and run.candidate is not None and run.status == "done"
     found = re.search(r"; about ([0-9,]+) samples in all would probably do$", run.reason)
     assert found is not None
     number = int(found[1].replace(",", ""))
-    assert 4000 <= number <= 1_000_000
+    assert 2000 <= number <= 1_000_000
     proved = [ib.learn_certified(hard.simulator(), samples=number, seed=seed).policy for seed in range(1, 11)]
     assert sum(policy is not None for policy in proved) > 5
 

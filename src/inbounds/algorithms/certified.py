@@ -40,10 +40,10 @@ log(1/a), R = -least, the variance s2 of a walk, and e2 that of the model's own 
     w = max( z_a sqrt(s2/n) + L R / (3 n),  L R / (0.9 n) ),      kappa = w + max( z sqrt(s2/n + e2),  bias ),
 
 with z = .5, 1, 1.5, 2 by attempt. (The first attempts are cheap: a candidate without prospects is given up after a
-tenth of its samples, and most of the bankroll comes back.) The best policy of an empirical model looks better on it than it
-is, on sparse models by several standard errors. That bias is measured by cross-fitting: exploration is kept in two
-halves, and the best policy of either is evaluated on both; .6 of the difference is left with all samples, and half of
-that after the first attempt, when walks have joined the evidence that the plan did not choose.
+tenth of its samples, and most of the bankroll comes back.) The best policy of an empirical model looks better on it
+than it is, on sparse models by several standard errors. That bias is measured by cross-fitting: exploration is kept in
+two halves, and the best policy of either is evaluated on both; .6 of the difference is left with all samples, and half
+of that after the first attempt, when walks have joined the evidence that the plan did not choose.
 These are predictions; where they are wrong, an attempt fails.
 
 **A proof** aims at .8 of the samples that are left. It is given up as soon as, at a tenth of the way, all samples left
