@@ -1,6 +1,6 @@
 """Certified learning on seven problems: how much reward a proof costs, how often there is one, how often it is wrong.
 
-    python benchmarks/certified_learning.py [--samples 100000] [--runs 20] [--confidence 0.99] [problem ...]
+    python benchmarks/certified_learning.py [--samples 100000] [--runs 20] [--confidence 0.99] [--mixture] [problem ...]
 
 Problems are named with (states, pairs, constraints, discount). Rewards and signals are in [0, 1], all constraints ask
 for a signal of at least a bound. Each bound lies .4 of the way from what the best policy without constraints keeps of
@@ -200,9 +200,10 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--confidence", type=float, default=0.99)
+    parser.add_argument("--mixture", action="store_true", help="learn mixtures of policies")
     arguments = parser.parse_args()
     for name in arguments.problems or PROBLEMS:
-        measure(name, arguments.samples, arguments.runs, arguments.confidence)
+        measure(name, arguments.samples, arguments.runs, arguments.confidence, mixture=arguments.mixture)
 
 
 if __name__ == "__main__":
