@@ -272,13 +272,13 @@ def test_optimism_is_that_of_plans_on_few_samples() -> None:
 def test_out_of_bounds_no_more_often_than_stated_at_margin_zero(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """At 90 %: certified learning on a problem whose only policy has a margin of exactly zero, and proofs of it.
 
-    The share that is returned is at most .1; 300 runs: allowed .1 plus three standard errors. (The whole check, of
+    The share that is returned is at most .1; 120 runs: allowed .1 plus three standard errors. (The whole check, of
     2,000 runs, is in benchmarks/certified_learning.py.)
     """
     monkeypatch.setattr(learning, "_STARTS", 1000)
     monkeypatch.setattr(learning, "_MOST_STARTS", 1000)
     cmdp, policy = coin()
-    simulator, runs = cmdp.simulator(), 300
+    simulator, runs = cmdp.simulator(), 120
     if name == "learn":
         wrong = sum(
             ib.learn_certified(simulator, samples=600, confidence=0.9, seed=s).policy is not None for s in range(runs)

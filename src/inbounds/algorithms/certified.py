@@ -52,7 +52,7 @@ would settle it with a probability below .25; when the aim is reached it goes on
 **How many samples would probably do.** When nothing was proved, take the last attempt: with F times the samples its
 walks would be F times as many, and the margin to be had is the mean m of the walks, or, if it is more, that which the
 empirical model says some policy keeps in every constraint at once (its Slater constant), for a later candidate can be
-more careful. The least F >= 2 for which w plus a standard error is no more than that is named, times the samples spent.
+more careful. The least F >= 2 for which w plus a standard error is no more than that is named, times the samples given.
 Where neither is above zero, no number is: as far as the samples show, there is no margin to prove.
 
 **A mixture instead** (``mixture=True``). A single candidate has to predict the margin that its proof can afford. Take
@@ -275,7 +275,7 @@ def search(
             source.failed(within_reach(proved))
         reason = _in_words(attempts, draws.samples, "mixture" if isinstance(policy, Mixture) else "policy")
         if policy is None and proved is not None:
-            reason += f"; {_enough(proved, evidence, draws.samples)}"
+            reason += f"; {_enough(proved, evidence, samples)}"
     except NoCandidate as refusal:
         reason = str(refusal)
     except OutOfTime:
@@ -307,7 +307,7 @@ def within_reach(proved: Proved) -> Floats:
     return proved.means[1:] - settleable(stakes.level, -stakes.least, proved.variances, stakes.planned)[1:]
 
 
-def _enough(proved: Proved, evidence: Evidence, spent: int) -> str:
+def _enough(proved: Proved, evidence: Evidence, samples: int) -> str:
     """How many samples would probably do, by the formula of the module, in words."""
     assert proved.bets is not None
     stakes, available = proved.bets.stakes, slater(evidence.model()).value
@@ -322,7 +322,7 @@ def _enough(proved: Proved, evidence: Evidence, spent: int) -> str:
         if np.all(needed[1:][unsettled] <= margins):
             break
         factor *= 1.05
-    number = factor * spent
+    number = factor * samples
     unit = 10.0 ** max(math.floor(math.log10(number)) - 1, 0)  # two digits are all that a prediction is worth
     return f"about {math.ceil(number / unit) * int(unit):,} samples in all would probably do"
 

@@ -326,14 +326,17 @@ def prospects(stakes: Stakes, fortune: Fortune, left: float) -> float:
 
 @compiled
 def look(stakes: Stakes, fortune: Fortune, aim: int, budget: int) -> None:
-    """Between two bets: give up where there is no hope, ten times until `aim`; there, end, or go on to `budget`."""
+    """Between two bets: give up where there is no hope, ten times until `aim`; there, end, or go on to `budget`.
+
+    Where the aim is all of the budget there is nothing to save, and nothing is given up.
+    """
     counts, drawn = fortune.counts, fortune.counts[2]
     if drawn >= fortune.deadline[0] and drawn < budget:
         if prospects(stakes, fortune, float(budget - drawn)) >= _GO_ON:
             fortune.deadline[0] = budget
         else:
             counts[4] = 1
-    elif drawn * _LOOKS >= aim * (counts[3] + 1):
+    elif aim < budget and drawn * _LOOKS >= aim * (counts[3] + 1):
         counts[3] = drawn * _LOOKS // aim
         if prospects(stakes, fortune, float(budget - drawn)) < _GIVE_UP:
             counts[4] = 1
