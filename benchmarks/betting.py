@@ -20,7 +20,7 @@ import numpy as np
 import inbounds as ib
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import draw_next, draw_start
-from inbounds.proofs.betting import bet_on, make_stakes, new_fortune
+from inbounds.proofs.betting import bet_on, make_stakes, new_book, new_fortune
 from inbounds.proofs.samples import certify_by_samples
 from inbounds.proofs.walks import guess_from_array, make_design
 
@@ -51,7 +51,7 @@ def false_certificates(repetitions: int, samples: int) -> None:
 
 
 @compiled
-def plain(design: Any, stakes: Any, fortune: Any, world: Any, rng: Any, totals: Any, budget: int) -> int:
+def plain(design: Any, stakes: Any, fortune: Any, book: Any, world: Any, rng: Any, totals: Any, budget: int) -> int:
     """Bet on the reward and margins at the last pair of walks until settled; the samples drawn."""
     drawn = 0
     while drawn < budget:
@@ -68,7 +68,7 @@ def plain(design: Any, stakes: Any, fortune: Any, world: Any, rng: Any, totals: 
         totals[0] = world.reward[pair]
         for k in range(1, totals.shape[0]):
             totals[k] = world.margins[pair, k - 1]
-        if bet_on(stakes, fortune, totals):
+        if bet_on(stakes, fortune, book, totals, drawn):
             break
     return drawn
 
@@ -78,10 +78,11 @@ def plain_samples(policy: ib.Policy, simulator: ib.Simulator, alpha: float, budg
     guess = guess_from_array(np.zeros((simulator.pairs.n_pairs, rows)), policy)
     design = make_design(simulator, policy, guess)
     unknown = guess.variance(simulator.discount)
-    stakes = make_stakes(design.low - 1e-9, guess.mean, unknown, alpha, budget * (1.0 - simulator.discount))
-    fortune = new_fortune(stakes, design.low)
+    least, discount = design.low - 1e-9, simulator.discount
+    stakes = make_stakes(least, guess.mean, unknown, alpha, budget, discount, hurry=True)
+    fortune, book = new_fortune(stakes, design.low, budget), new_book(stakes)
     world = simulator.open()
-    return plain(design, stakes, fortune, world, np.random.default_rng(seed), np.empty(rows), budget)
+    return plain(design, stakes, fortune, book, world, np.random.default_rng(seed), np.empty(rows), budget)
 
 
 def control_variate(repetitions: int) -> None:

@@ -1,6 +1,7 @@
 """Certified learning on seven problems: how much reward a proof costs, how often there is one, how often it is wrong.
 
-    python benchmarks/certified_learning.py [--samples 100000] [--runs 20] [--confidence 0.99] [problem ...]
+    python benchmarks/certified_learning.py [--samples 100000] [--runs 20] [--confidence 0.99] [--mixture] [problem ...]
+    python benchmarks/certified_learning.py --validity [--runs 2000]
 
 Problems are named with (states, pairs, constraints, discount). Rewards and signals are in [0, 1], all constraints ask
 for a signal of at least a bound. Each bound lies .4 of the way from what the best policy without constraints keeps of
@@ -194,15 +195,50 @@ def measure(name: str, samples: int, runs: int, confidence: float, **more: Any) 
     )
 
 
+def coin() -> ib.CMDP:
+    """Two states, each as likely as the other at every step, with margins +1 and -1: the value is exactly zero."""
+    return ib.CMDP(
+        offsets=[0, 1, 2],
+        transition=[[0.5, 0.5]] * 2,
+        reward=[0.0, 1.0],
+        constraints=(ib.Constraint([-1.0, 1.0], at_least=0.0, name="coin"),),
+        initial=[0.5, 0.5],
+        discount=0.5,
+    )
+
+
+def validity(runs: int) -> None:
+    """How often what is returned at 90 % is out of bounds, or, where the margin is exactly zero, returned at all."""
+    allowed = 0.1 + 3.0 * math.sqrt(0.09 / runs)
+    fair, small = coin(), ib.zoo.garnet(states=10, actions=3, seed=1)
+    simulator, only = fair.simulator(), ib.Policy.uniform(fair)
+    margin_zero = [ib.certify(only, simulator, samples=2000, confidence=0.9, seed=s).in_bounds for s in range(runs)]
+    print(f"proofs, margin exactly zero: {np.mean(margin_zero):.2%} of {runs:,} (allowed {allowed:.2%})", flush=True)
+    found = [ib.learn_certified(simulator, samples=1000, confidence=0.9, seed=s).policy for s in range(runs)]
+    share = sum(policy is not None for policy in found) / runs
+    print(f"learning, margin exactly zero: {share:.2%} of {runs:,} (allowed {allowed:.2%})", flush=True)
+    found = [ib.learn_certified(small.simulator(), samples=3000, confidence=0.9, seed=s).policy for s in range(runs)]
+    returned = [ib.evaluate(small, policy).in_bounds for policy in found if policy is not None]
+    share = (len(returned) - sum(returned)) / runs
+    print(
+        f"learning, ten states: {share:.2%} of {runs:,} (allowed {allowed:.2%}), {len(returned):,} returned", flush=True
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("problems", nargs="*", help=f"of {', '.join(PROBLEMS)}; all by default")
     parser.add_argument("--samples", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--confidence", type=float, default=0.99)
+    parser.add_argument("--mixture", action="store_true", help="learn mixtures of policies")
+    parser.add_argument("--validity", action="store_true", help="how often it is wrong at 90 %%, in 2,000 runs")
     arguments = parser.parse_args()
+    if arguments.validity:
+        validity(arguments.runs if arguments.runs != 20 else 2000)
+        return
     for name in arguments.problems or PROBLEMS:
-        measure(name, arguments.samples, arguments.runs, arguments.confidence)
+        measure(name, arguments.samples, arguments.runs, arguments.confidence, mixture=arguments.mixture)
 
 
 if __name__ == "__main__":

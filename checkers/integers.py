@@ -683,7 +683,8 @@ class Bets:
         require(not any(below(x, (1, -100)) for x in positive), "a number is too small")
         sizes = [*positive, *((abs(m), e) for m, e in self.least)]
         require(not any(below((1, 100), x) for x in sizes), "a number is too large")
-        require(all(x[0] == 0 for x in self.reference[1:]), "the reference of a margin is not 0")
+        require(all(x[0] >= 0 and not below((1, 0), x) for x in self.reference), "a reference is out of range")
+        require(all(x[0] < 0 for x in self.least[1:]), "the least of a margin is not below 0")
         require(all(below(x, y) for x, y in zip(self.least, self.reference, strict=True)), "a reference is too low")
         lists = entry["bets"]
         require(isinstance(lists, list) and len(lists) == rows, "there must be bets for each row")

@@ -32,12 +32,15 @@ settings.register_profile("quick", parent=settings.get_profile("inbounds"), max_
 settings.load_profile("inbounds")
 
 SLOW = {
+    "test_bets_checked.py",
+    "test_blocks.py",
     "test_compiled.py",
     "test_concave_cspda.py",
     "test_convergence.py",
     "test_crpo.py",
     "test_cspda.py",
     "test_learn_certified.py",
+    "test_mixture.py",
     "test_model_based.py",
     "test_npg_pd.py",
     "test_pdsc.py",

@@ -76,8 +76,16 @@ def test_table_of_samples():
         "-------------  ------------  ---------------  -------\n"
         "energy         at most 0.25             0.01  betting\n"
         "service level  at least -2               0.2  betting\n"
-        "in bounds: with confidence 0.99, from 12,345 samples"
+        "in bounds: with confidence 0.99, from 12,345 samples\n"
+        "(one by one, with confidence 0.99 each: it is in bounds; all bounds hold at once)"
     )
+
+
+def test_what_holds_at_once_and_what_one_by_one():
+    assert sampled(LIMITS, [0.01, -0.2]).claims == "all bounds hold at once, with confidence 0.99"
+    zero = sampled(LIMITS, [0.0, 0.2], methods=("betting for all margins", "betting for all bounds"))
+    assert zero.claims.endswith("all bounds hold at once, those betting for all margins apart")
+    assert zero.to_dict()["claims"] == zero.claims
 
 
 def test_verdict_names_what_is_not_proved():

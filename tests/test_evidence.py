@@ -18,7 +18,7 @@ def filled(room: int, per_pair: int, seed: int = 0) -> Log:
     """A log with room for so many samples, offered `per_pair` of every pair, and 50 starts."""
     simulator = CMDP.simulator()
     log, rng = new_log(simulator, room), np.random.default_rng(seed)
-    draw_pairs(log, simulator.open(), rng, 0, per_pair * CMDP.n_pairs, per_pair)
+    draw_pairs(log, simulator.open(), rng, 0, per_pair * CMDP.n_pairs, np.cumsum(np.full(CMDP.n_pairs, per_pair)))
     draw_starts(log, simulator.open(), rng, 0, 50)
     return log
 
@@ -44,7 +44,8 @@ def test_the_interpreted_twin_notes_the_same() -> None:
     simulator, logs = CMDP.simulator(), []
     for draw in (draw_pairs, interpreted(draw_pairs)):
         logs.append(new_log(simulator, 3 * CMDP.n_pairs))
-        draw(logs[-1], simulator.open(), np.random.default_rng(5), 0, 3 * CMDP.n_pairs, 3)
+        ends = np.cumsum(np.arange(CMDP.n_pairs) % 3)
+        draw(logs[-1], simulator.open(), np.random.default_rng(5), 0, int(ends[-1]), ends)
     assert all(np.array_equal(ours, theirs) for ours, theirs in zip(*logs, strict=True))
 
 

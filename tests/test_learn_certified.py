@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -59,21 +60,26 @@ def test_a_learner_that_proposes_the_unprovable_returns_nothing_too_often(monkey
     assert returned <= repetitions * 0.2 + 3 * math.sqrt(repetitions * 0.2 * 0.8)
 
 
-def test_an_error_probability_is_spent_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each attempt has a probability of its own, and they sum to less than 1 - confidence; samples are fresh."""
-    spent: list[tuple[float, int]] = []
+def test_attempts_are_a_bankroll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attempt stakes .85 of what those before have left, on fresh samples, and leaves what it did not lose."""
+    spent: list[tuple[float, int, Any]] = []
     prove = learning.prove
 
-    def watched(policy: Any, simulator: Any, guess: Any, alpha: float, samples: int, *rest: Any) -> Any:
-        spent.append((alpha, samples))
-        return prove(policy, simulator, guess, alpha, samples, *rest)
+    def watched(policy: Any, simulator: Any, guess: Any, alpha: float, samples: int, *rest: Any, **more: Any) -> Any:
+        proved = prove(policy, simulator, guess, alpha, samples, *rest, **more)
+        spent.append((more["level"], proved.samples, proved.bets))
+        return proved
 
     monkeypatch.setattr(learning, "prove", watched)
     run = ib.learn_certified(QUEUE.tightened(0.479).simulator(), samples=5000, confidence=0.9, seed=0)
-    assert run.policy is None and len(run.attempts) == len(spent) == 3
-    assert sum(alpha for alpha, _ in spent) < 0.1
-    assert [alpha for alpha, _ in spent] == pytest.approx([0.05, 0.025, 0.0125])
-    assert run.samples <= 5000 and sum(samples for _, samples in spent) < 5000
+    assert run.policy is None and len(run.attempts) == len(spent) > 1
+    bankroll = 1.0
+    for level, _, bets in spent:
+        assert level == pytest.approx(0.1 * 0.85 * bankroll)
+        bankroll *= 0.15 + 0.85 * min(1.0, *bets.capital)
+    assert run.samples <= 5000 and sum(samples for _, samples, _ in spent) < 5000
+    assert run.certificate is not None and run.certificate.wagers is not None
+    assert [played.stakes.level for played in run.certificate.wagers.attempts] == [level for level, _, _ in spent]
 
 
 def test_what_is_returned_says_what_happened() -> None:
@@ -94,10 +100,12 @@ def test_an_impossible_problem_returns_no_policy_and_the_reason() -> None:
 def test_too_few_samples_return_no_policy_and_the_reason() -> None:
     run = ib.learn_certified(QUEUE.simulator(), samples=100, seed=0)
     assert run.policy is None and run.samples == 0
-    assert run.reason == "no policy: 100 samples are too few to try each of 96 pairs; give at least 240"
-    run = ib.learn_certified(QUEUE.simulator(), samples=400, seed=0)
+    assert run.reason == (
+        "no policy: 100 samples are too few to try each of 96 pairs and prove anything; give at least 192"
+    )
+    run = ib.learn_certified(QUEUE.simulator(), samples=200, confidence=0.999999, seed=0)
     assert run.policy is None and run.certificate is not None and not run.certificate.in_bounds
-    assert "samples did not suffice in 3 attempts; the last candidate is not proved to be in bounds" in run.reason
+    assert re.search("samples did not suffice in . attempts?; the last candidate is not proved to be in", run.reason)
 
 
 @pytest.mark.parametrize("learner", ["model", ib.CSPDA.practical(slater=0.3)])
@@ -167,9 +175,11 @@ def test_the_margin_asked_for_is_what_the_proof_needs() -> None:
     simulator = QUEUE.simulator()
     evidence = Evidence(simulator)
     evidence.add_starts(Draws(1), 100_000)
-    evidence.try_each(Draws(0), 20_000)
-    policy, guess = learning.conservative(evidence, 0.01, 20_000, z=1.0)
-    settled = sum(learning.prove(policy, simulator, guess, 0.01, 20_000, Draws(seed)).in_bounds for seed in range(60))
+    evidence.try_pairs(Draws(0), np.full(96, 20_000))
+    policy, guess = learning.conservative(evidence, 0.01, 20_000, 1.0, np.zeros(2))
+    settled = sum(
+        learning.prove(policy, simulator, guess, 0.01, 20_000, Draws(seed), aim=20_000).in_bounds for seed in range(60)
+    )
     assert settled >= 30
     margins = ib.evaluate(QUEUE, policy).margins / QUEUE.margin_scales
     assert np.all(margins < 0.02)  # not more than needed: the queue could keep 0.2
@@ -178,7 +188,7 @@ def test_the_margin_asked_for_is_what_the_proof_needs() -> None:
 def test_failed_proofs_teach_later_candidates() -> None:
     simulator = QUEUE.simulator()
     evidence = Evidence(simulator)
-    evidence.try_each(Draws(0), 10)
+    evidence.try_pairs(Draws(0), np.full(96, 10))
     assert evidence.totals.visits.sum() == 960 and np.all(evidence.totals.visits == 10)
     learning.walk_for_evidence(ib.Policy.uniform(QUEUE), evidence, 777, Draws(0))
     assert evidence.totals.visits.sum() == 960 + 777
@@ -208,3 +218,71 @@ def test_wrong_input_is_refused_by_name() -> None:
             ib.learn_certified(simulator, **arguments)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="learners see a simulator only"):
         ib.learn_certified(QUEUE, samples=100)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_water_fills_up_to_one_level(seed: int) -> None:
+    """Against the twin that pours drop by drop, always where visits / weight is least."""
+    rng = np.random.default_rng(seed)
+    visits, weights = rng.integers(0, 30, size=12), rng.dirichlet(np.ones(12))
+    times, twin = learning.filled_up(visits, weights, 100), np.zeros(12)
+    assert times.sum() == 100 and np.all(times >= 0)
+    for _ in range(100_000):
+        twin[np.argmin((visits + twin) / weights)] += 0.001
+    assert np.max(np.abs(times - twin)) <= 1.01
+
+
+def test_exploration_goes_where_the_plan_is_unsure() -> None:
+    """Two states; action 1 of the second is surely bad, and all else is deterministic but for action 0 of the first."""
+    cmdp = ib.CMDP(
+        offsets=[0, 2, 4],
+        transition=[[0.5, 0.5], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]],
+        reward=[1.0, 0.0, 0.5, 0.0],
+        constraints=[ib.Constraint([0.0, 0.2, 1.0, 0.0], at_least=0.05, name="c")],
+        initial=[1.0, 0.0],
+        discount=0.9,
+    )
+    evidence = Evidence(cmdp.simulator())
+    evidence.add_starts(Draws(0), 100)
+    evidence.try_pairs(Draws(0), np.full(4, 500))
+    model = evidence.model()
+    best = ib.solve(model)
+    guess = guess_from_model(model, best.policy)
+    shares = learning.worth_trying(evidence, model, best.policy, best.prices, guess)
+    assert shares.sum() == pytest.approx(1.0) and np.all(shares >= 0.25 / 4)
+    assert shares[0] > 0.6 and shares[3] < 0.1
+
+
+def test_optimism_is_that_of_plans_on_few_samples() -> None:
+    """On a sparse model it is seen; with much evidence it is next to nothing."""
+    garnet = ib.zoo.garnet(states=30, actions=5, seed=2)
+    simulator = garnet.simulator()
+
+    def found(per_pair: int) -> float:
+        halves = Evidence(simulator), Evidence(simulator)
+        for seed, half in enumerate(halves):
+            half.add_starts(Draws(seed), 10_000)
+            half.try_pairs(Draws(10 + seed), np.full(garnet.n_pairs, per_pair))
+        return float(learning.optimism(*halves).max())
+
+    assert found(2) > 0.01 > found(2000)
+
+
+@pytest.mark.parametrize("name", ["learn", "fixed"])
+def test_out_of_bounds_no_more_often_than_stated_at_margin_zero(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 90 %: certified learning on a problem whose only policy has a margin of exactly zero, and proofs of it.
+
+    The share that is returned is at most .1; 120 runs: allowed .1 plus three standard errors. (The whole check, of
+    2,000 runs, is in benchmarks/certified_learning.py.)
+    """
+    monkeypatch.setattr(learning, "_STARTS", 1000)
+    monkeypatch.setattr(learning, "_MOST_STARTS", 1000)
+    cmdp, policy = coin()
+    simulator, runs = cmdp.simulator(), 120
+    if name == "learn":
+        wrong = sum(
+            ib.learn_certified(simulator, samples=600, confidence=0.9, seed=s).policy is not None for s in range(runs)
+        )
+    else:
+        wrong = sum(ib.certify(policy, simulator, samples=600, confidence=0.9, seed=s).in_bounds for s in range(runs))
+    assert wrong <= 0.1 * runs + 3 * math.sqrt(0.09 * runs)

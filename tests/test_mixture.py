@@ -167,11 +167,16 @@ def test_values_in_rationals(criterion):
 
 
 def test_two_classes_and_a_coin():
-    """Averages: each policy stays where it goes; no stationary policy without knowing the coin does both."""
+    """Averages: each policy stays where it goes first, and the two never meet again; the coin decides for good."""
     cmdp = ib.CMDP(
-        [0, 2, 3, 4], [[0, 1, 0], [0, 0, 1], [0, 1, 0], [0, 0, 1]], [0, 0, 1, 5], (), [1, 0, 0], average=True
+        offsets=[0, 2, 4, 6],
+        transition=np.eye(3)[[1, 2, 1, 0, 2, 0]],  # from 0 to either side; there, stay or go back
+        reward=[0.0, 0.0, 1.0, 0.0, 5.0, 0.0],
+        constraints=(),
+        initial=[1.0, 0.0, 0.0],
+        average=True,
     )
-    left, right = ib.Policy.deterministic(cmdp, [0, 2, 3]), ib.Policy.deterministic(cmdp, [1, 2, 3])
+    left, right = ib.Policy.deterministic(cmdp, [0, 2, 4]), ib.Policy.deterministic(cmdp, [1, 2, 4])
     assert ib.evaluate(cmdp, ib.Mixture([0.25, 0.75], [left, right])).reward == pytest.approx(4.0, abs=1e-12)
 
 

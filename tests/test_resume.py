@@ -15,6 +15,7 @@ import inbounds as ib
 from inbounds.algorithms import ALGORITHMS, certified
 from inbounds.problem import pieces
 from inbounds.problem.pieces import Draws, Pace, kept
+from inbounds.proofs.betting import Played, make_stakes, new_book
 from inbounds.proofs.evidence import Evidence, counted, new_log
 from inbounds.proofs.samples import Proved
 from naive_cspda import ragged
@@ -269,7 +270,7 @@ def same_certified(one: Any, two: Any) -> bool:
 
 
 @pytest.mark.parametrize("learner", ["model", ib.CSPDA.practical(slater=0.3)], ids=["model", "cspda"])
-@pytest.mark.parametrize("tight", [False, True], ids=["one attempt", "three attempts"])
+@pytest.mark.parametrize("tight", [False, True], ids=["one attempt", "several attempts"])
 def test_certified_learning_is_resumed_from_anywhere(
     learner: Any, tight: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,7 +280,7 @@ def test_certified_learning_is_resumed_from_anywhere(
     cmdp = cmdp.tightened(0.8 * ib.slater(cmdp).value) if tight else cmdp.tightened(-0.3)
     arguments = {"samples": 1200, "seed": 5, "learner": learner}
     unbroken = ib.learn_certified(as_user_simulator(cmdp, Fuse(None)), **arguments)
-    assert len(unbroken.attempts) == (3 if tight else 1) and unbroken.status == "done" and unbroken.paused is None
+    assert (len(unbroken.attempts) > 1) == tight and unbroken.status == "done" and unbroken.paused is None
     rng = np.random.default_rng(0)
     for first in [1, unbroken.samples, *rng.integers(2, unbroken.samples, 6)]:
         partial = broken_off(
@@ -415,31 +416,42 @@ def test_what_is_done_once_is_not_done_again() -> None:
 
 
 def test_a_proof_that_fails_says_how_many_samples_would_probably_do() -> None:
-    """Of 10 runs with the number named, most succeed; those of 2,000 samples all fail."""
-    hard = QUEUE.tightened(0.95 * ib.slater(QUEUE).value)
-    run = ib.learn_certified(hard.simulator(), samples=2000, seed=0)
+    """Of 10 runs with the number named, most succeed; those of 1,000 samples fail."""
+    hard = QUEUE.tightened(0.99 * ib.slater(QUEUE).value)
+    run = ib.learn_certified(hard.simulator(), samples=1000, seed=0)
     assert run.policy is None and run.candidate is not None and run.status == "done"
     found = re.search(r"; about ([0-9,]+) samples in all would probably do$", run.reason)
     assert found is not None
     number = int(found[1].replace(",", ""))
-    assert 4000 <= number <= 1_000_000
+    assert 2000 <= number <= 1_000_000
     proved = [ib.learn_certified(hard.simulator(), samples=number, seed=seed).policy for seed in range(1, 11)]
     assert sum(policy is not None for policy in proved) > 5
 
 
 def test_the_number_of_samples_follows_the_formula() -> None:
-    """(width / margin)^2, the margin that of the walks or, if it is more, the one that the model says can be had."""
+    """Proofs need about (z / m)^2 variances of a walk, m the margin of the walks or the model's, if that is more."""
 
-    def said(bias: float, mean: float, bound: float) -> str:
+    def said(bias: float, mean: float, samples: int = 2000) -> str:
         cmdp, _ = coin(bias, discount=0.0)
-        evidence = Evidence(cmdp.simulator())
+        simulator = cmdp.simulator()
+        evidence = Evidence(simulator)
         evidence.add_starts(Draws(0), 1000)
-        evidence.try_each(Draws(1), 10)
-        nothing = counted(new_log(cmdp.simulator(), 0))
-        proved = Proved(np.array([0.0, bound]), np.array([0.5, mean]), 100, False, nothing)
+        evidence.try_pairs(Draws(1), np.full(2, 10))
+        unknown, least = np.full(2, 0.04), np.full(2, -1.0)
+        stakes = make_stakes(least, np.full(2, mean), unknown, 0.01, samples, 0.0)
+        nothing, book = counted(new_log(simulator, 0)), new_book(stakes)
+        played = Played(stakes, book, np.full(2, -1.0), np.ones(2))
+        means, none = np.array([0.5, mean]), np.zeros(2, dtype=bool)
+        proved = Proved(np.full(2, -0.1), means, 100, False, nothing, unknown, none, played)
         return certified._enough(proved, evidence, 1000)
 
-    assert said(0.0, mean=0.1, bound=-0.3) == "about 16,000 samples in all would probably do"  # (0.4 / 0.1)^2
-    assert said(1.0, mean=0.1, bound=-4.0) == "about 17,000 samples in all would probably do"  # 4.1^2, the model's is 1
-    assert said(0.0, mean=0.4, bound=-0.1) == "about 2,000 samples in all would probably do"  # no less than twice
-    assert said(0.0, mean=-0.1, bound=-0.3).startswith("more samples will probably not do")
+    def number(text: str) -> int:
+        found = re.fullmatch(r"about ([0-9,]+) samples in all would probably do", text)
+        assert found is not None
+        return int(found[1].replace(",", ""))
+
+    # z = 2.33 and a standard error to spare: (3.33 * .2 / .005)^2 walks, and 1.5 / (.005) for the range.
+    assert number(said(0.0, mean=0.005)) == pytest.approx(((3.33 * 0.2 / 0.005) ** 2) / 2, rel=0.1)
+    assert number(said(0.0, mean=0.4)) == 2000  # no less than twice
+    assert number(said(1.0, mean=0.0001)) == 2000  # the model says that a margin of 1 can be had
+    assert said(0.0, mean=-0.1).startswith("more samples will probably not do")

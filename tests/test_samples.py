@@ -131,6 +131,7 @@ def test_guesses_far_off_for_a_users_simulator_and_as_models(guess: float) -> No
         dataclasses.replace(cmdp, constraints=[ib.Constraint([guess, guess / 2], at_least=0.0, name="c")]),
     ):
         cert = ib.certify(ib.Policy.uniform(cmdp), user, samples=500, seed=1, value=value)
+        assert ("(value= is beyond the declared ranges in " in str(cert)) == (abs(guess) > 1.0)
         assert not cert.in_bounds and np.isfinite(cert.reward_lower) and cert.samples == 500
 
 

@@ -36,9 +36,10 @@ def certify(
     """Prove what a policy, or a `Mixture` of policies, is worth: on a known model, or from samples alone.
 
     On a `CMDP` the result is a proof, with the vectors that anyone can check (kind "rounding-bounded", or "exact" in
-    rational arithmetic). From a `Simulator` it is a set of lower bounds that hold all at once with probability
-    `confidence` (kind "confidence": confidence sequences), whatever the model; samples that were used to find the
-    policy must not be used again, so give a seed of its own.
+    rational arithmetic). From a `Simulator` it is two statements, each of which holds with probability `confidence`
+    whatever the model (kind "confidence": confidence sequences): that the policy is in bounds, if that could be
+    settled, and lower bounds that hold all at once. Samples that were used to find the policy must not be used again,
+    so give a seed of its own.
 
     Values are discounted averages per step, normalised by (1 - discount); sums over a finite horizon; or long-run
     averages per step. Proofs from samples are for discounted problems.
@@ -54,7 +55,8 @@ def certify(
         CMDP: those of a `Solution` (Lagrange multipliers, and the value function at them), for an upper bound on the
         reward of any policy in bounds.
     confidence : float in (0, 1)
-        Simulator: the probability with which everything stated holds.
+        Simulator: the probability with which the policy is in bounds, if that is stated; and with which all bounds hold
+        at once.
     samples : int
         Simulator: how many transitions may be drawn; fewer are, as soon as every margin is settled.
     seed : int

@@ -144,9 +144,9 @@ def learn_certified(
     """Learn a policy and prove from fresh samples that it is in bounds; return it only with the proof.
 
     With probability at least `confidence` no policy that is out of bounds is returned, whatever the learner did: every
-    candidate is fixed before the samples of its proof are drawn, and the probabilities of a wrong proof, halved from
-    attempt to attempt, sum to at most 1 - confidence. Each proof is a confidence sequence: it may be looked at as often
-    as one likes. `inbounds.algorithms.certified` has the argument in full. Discounted problems only: values are
+    candidate is fixed before the samples of its proof are drawn, and the attempts share one bankroll of 1 - confidence.
+    Each proof is a confidence sequence: it may be looked at as often as one likes. `inbounds.algorithms.certified` has
+    the theorem and its proof. Discounted problems only: values are
     normalised by (1 - discount).
 
     Parameters
@@ -159,7 +159,7 @@ def learn_certified(
     seed : int
         The same seed gives the same run.
     learner : "model" or settings
-        "model": the conservative linear program on the empirical model. Or an algorithm such as
+        "model": the best policy of the empirical model with as much margin as a proof needs. Or an algorithm such as
         ``ib.CSPDA.practical()``, whose ``kappa`` is raised after a failed proof by half as much again as it fell short:
         a margin that practical presets then ask of their tests, and the others of their own steps.
     progress : callable, optional

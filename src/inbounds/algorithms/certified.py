@@ -1,34 +1,59 @@
 """Learning that returns only what it can prove.
 
-    explore     try every pair equally often, solve the empirical model, and walk with its policy to learn more of the
-                pairs that matter
+    explore     try every pair equally often, then three times: solve the empirical model, and try what matters most
+                and is known least
     candidate   the best policy of the empirical model whose margins all reach kappa
     proof       bet on fresh walks of the candidate (`inbounds.proofs.samples`); return it if every margin is settled
     or else     add the walks of the failed proof to the evidence, ask for more margin, and try again
 
-**Why everything that is returned is in bounds with the stated probability, whatever the learner did.** Candidate j =
-1, 2, ... and its error probability alpha_j = alpha / 2^j are fixed before the walks of its proof are drawn. Given all
-that happened before, those walks are independent samples of that one policy, so the betting bound holds for it as for
-any policy of anyone: if candidate j is out of bounds, its proof succeeds with probability at most alpha_j. (Its walks
-may teach later candidates, which are proved by walks of their own.) Over all attempts that sums to at most alpha.
-Nothing was assumed of how a candidate was found: a bad learner costs reward, or returns nothing, but never safety. What
-is assumed is that draws are independent, and that rewards and signals stay in their declared ranges.
+**Theorem.** With probability at least 1 - alpha no policy that is out of bounds is returned, whatever the learner did.
+What is assumed is that draws are independent, and that rewards and signals stay in their declared ranges.
 
-**How much margin to ask for.** Just what the proof can settle. On the empirical model the variance s2 of a walk is
-known, hence the margin w that n walks can settle, and so is the standard error e of the model's own margins (the noise
-of each pair over the times it was tried, weighted by the square of its occupancy, and that of the starts). Then, for
-each constraint,
+*Attempts are a bankroll.* B_1 = 1. Candidate j, the guess of its values and its level s alpha B_j, s = .85, are fixed
+before the walks of its proof are drawn. If its proof fails, with the capitals W_k of the margins at the end,
 
-    kappa = w + z sqrt(s2 / n + e^2),        z = 1 at the first attempt, and 1 more at each further one.
+    B_{j+1} = B_j ((1 - s) + s min(1, min_k W_k)).
 
+*Proof.* If candidate j is out of bounds, let k be one of its margins that are <= 0, and W its capital, as it moves from
+walk to walk (`inbounds.proofs.betting`): given everything before the attempt, a nonnegative supermartingale that begins
+at 1, because the candidate was fixed before. So is M, the product over all attempts of (1 - s) + s W, with factor 1
+where a candidate is in bounds: what was decided between two attempts decides which factor comes next, never its mean.
+B_j <= M at the start of attempt j, for each factor of B is at most that of M. A wrong return at attempt j needs W >=
+1 / (s alpha B_j), hence M >= B_j s W >= 1 / alpha. By Ville's inequality M ever gets there with probability at most
+alpha. (An attempt that another follows ends between two walks, so that nothing depends on a walk that was cut.)
+Nothing was assumed of how a candidate was found: a bad learner costs reward, or returns nothing, but never safety.
+
+*What may adapt to what.* Fixed before the first walk of a proof: policy, guess, floor, least value, level. From walk to
+walk: stakes, variances, the deadline, when to give up. Whenever one likes: the next candidate, its guess, where to
+explore, kappa, the bias; they decide how much reward is lost, not whether the proof holds.
+
+**Where exploration's samples go.** A model's margin of a policy with occupancy mu has the variance sum over pairs of
+(mu / (1 - g))^2 var / visits, where var is the variance of (1 - g) m + g v(s'). That is least with visits in
+proportion to mu sd. So in each round a pair should come to have the share 0.25 / n + 0.75 of mu sd, normalised; counts
+are filled up towards it. sd^2 is that of the Lagrangian, reward + u . margins, plus u_k^2 times that of each margin,
+and mu the occupancy of half the plan's policy, half one that still doubts: probabilities in proportion to
+exp(-gap^2 / (2 * 9 * (se^2 + se_policy^2))), gap the action's disadvantage in the Lagrangian, se its standard error.
+
+**How much margin to ask for.** Just what the proof can settle. With the level a, n walks by the aim of the proof, L =
+log(1/a), R = -least, the variance s2 of a walk, and e2 that of the model's own margin (above; and of its starts),
+
+    w = max( z_a sqrt(s2/n) + L R / (3 n),  L R / (0.9 n) ),      kappa = w + max( z sqrt(s2/n + e2),  bias ),
+
+with z = .5, 1, 1.5, 2 by attempt. (The first attempts are cheap: a candidate without prospects is given up after a
+tenth of its samples, and most of the bankroll comes back.) The best policy of an empirical model looks better on it
+than it is, on sparse models by several standard errors. That bias is measured by cross-fitting: exploration is kept in
+two halves, and the best policy of either is evaluated on both; .6 of the difference is left with all samples, and half
+of that after the first attempt, when walks have joined the evidence that the plan did not choose.
 These are predictions; where they are wrong, an attempt fails.
 
-**How many samples would probably do.** When nothing was proved, take the last attempt: the mean m of its walks, its
-bound b < 0 of the constraint, the width w = m - b. Widths shrink as 1 / sqrt(samples), so the same candidate would be
-settled when w sqrt(N / N') <= m, that is with N' = N (w / m)^2 samples in all. Where m is less than the margin a that
-the empirical model says some policy keeps in every constraint at once (its Slater constant), a later candidate can be
-more careful, and a takes the place of m. The largest N' of all constraints is named, but at least 2 N: for less, what
-failed was luck. Where a <= 0 as well, no number is: as far as the samples show, there is no margin to prove.
+**A proof** aims at .8 of the samples that are left. It is given up as soon as, at a tenth of the way, all samples left
+would settle it with a probability below .25; when the aim is reached it goes on to all that is left if that is .7.
+
+**How many samples would probably do.** When nothing was proved, take the last attempt: with F times the samples its
+walks would be F times as many, and the margin to be had is the mean m of the walks, or, if it is more, that which the
+empirical model says some policy keeps in every constraint at once (its Slater constant), for a later candidate can be
+more careful. The least F >= 2 for which w plus a standard error is no more than that is named, times the samples given.
+Where neither is above zero, no number is: as far as the samples show, there is no margin to prove.
 
 **A mixture instead** (``mixture=True``). A single candidate has to predict the margin that its proof can afford. Take
 two instead, after the same exploration: a bold one and a safe one, walked in blocks that serve all their mixtures
@@ -43,11 +68,11 @@ two instead, after the same exploration: a bold one and a safe one, walked in bl
     budget      85 % of the samples left, all of them once the first share is settled; the rest for single candidates
 
 *Theorem.* A mixture or a policy that is out of bounds is returned with probability at most alpha. *Proof.* Given the
-exploration, which fixes both policies, the order and whether the mixture is tried at all: if it is not, the bankroll
-above begins with alpha. If it is, it has the level .8 alpha, at which a mixture out of bounds is taken with at most
-that probability (Theorem 2 of `inbounds.proofs.blocks`). The single candidates that follow a failure are drawn from
-what is known by then and have walks of their own, so that, given all before, one that is out of bounds is returned with
-probability at most the .2 alpha that their bankroll begins with. The two add up to alpha.
+exploration, which fixes both policies, the order and whether the mixture is tried at all: if it is not, what follows is
+as above. If it is, it has the level .8 alpha, at which a mixture out of bounds is taken with at most that probability
+(Theorem 2 of `inbounds.proofs.blocks`). The single candidates that follow a failure are made of what is known by then,
+and have walks of their own and a bankroll that begins with .2: by the argument above, given all before, one that is out
+of bounds is returned with probability at most .2 alpha. The two add up to alpha.
 """
 
 from __future__ import annotations
@@ -250,7 +275,7 @@ def search(
             source.failed(within_reach(proved))
         reason = _in_words(attempts, draws.samples, "mixture" if isinstance(policy, Mixture) else "policy")
         if policy is None and proved is not None:
-            reason += f"; {_enough(proved, evidence, draws.samples)}"
+            reason += f"; {_enough(proved, evidence, samples)}"
     except NoCandidate as refusal:
         reason = str(refusal)
     except OutOfTime:
@@ -282,7 +307,7 @@ def within_reach(proved: Proved) -> Floats:
     return proved.means[1:] - settleable(stakes.level, -stakes.least, proved.variances, stakes.planned)[1:]
 
 
-def _enough(proved: Proved, evidence: Evidence, spent: int) -> str:
+def _enough(proved: Proved, evidence: Evidence, samples: int) -> str:
     """How many samples would probably do, by the formula of the module, in words."""
     assert proved.bets is not None
     stakes, available = proved.bets.stakes, slater(evidence.model()).value
@@ -297,7 +322,7 @@ def _enough(proved: Proved, evidence: Evidence, spent: int) -> str:
         if np.all(needed[1:][unsettled] <= margins):
             break
         factor *= 1.05
-    number = factor * spent
+    number = factor * samples
     unit = 10.0 ** max(math.floor(math.log10(number)) - 1, 0)  # two digits are all that a prediction is worth
     return f"about {math.ceil(number / unit) * int(unit):,} samples in all would probably do"
 
@@ -327,7 +352,7 @@ class ModelSource:
         if not self.explored:
             left -= self._explore(left, level)
         bias = self.bias if attempt == 0 else 0.5 * self.bias  # the walks since then are no choice of the plan's
-        aim, z = aim_of(attempt, left), 1.0 + 0.5 * attempt
+        aim, z = aim_of(attempt, left), 0.5 + 0.5 * attempt
         planned = self.draws.once(lambda: (conservative(self.evidence, level, aim, z, bias), 0))
         return Candidate(*planned)
 

@@ -12,12 +12,11 @@ from inbounds.cli.printing import print_json, progress_bar
 
 
 @click.command("verify")
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("certificate", type=click.Path(path_type=Path))
+@click.argument("files", metavar="[MODEL] CERTIFICATE", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--time-limit", type=float, help="Seconds, after which nothing is said of the certificate (exit code 5).")
 @json_option
-def command(model: Path, certificate: Path, time_limit: float | None, as_json: bool) -> None:
-    """Check a CERTIFICATE against a MODEL (.npz).
+def command(files: tuple[Path, ...], time_limit: float | None, as_json: bool) -> None:
+    """Check a CERTIFICATE against a MODEL (.npz), or the bets of one from samples, which needs none.
 
     The checker is one file of the standard library, `proofs/verify.py`, and runs without the rest of the project:
     `python verify.py model.npz certificate.json`. It accepts only what holds in exact rational arithmetic. Exit code 0
@@ -27,12 +26,15 @@ def command(model: Path, certificate: Path, time_limit: float | None, as_json: b
     Examples
       inbounds solve queue --save-model queue.npz --certificate queue.json
       inbounds verify queue.npz queue.json
+      inbounds verify learned.json
     """
     from inbounds.errors import InvalidInput, Stopped
     from inbounds.exact.limits import TIME, Limits
-    from inbounds.proofs.verify import Unreadable
+    from inbounds.proofs.verify import Unreadable, verify_bets
     from inbounds.proofs.verify import verify as check
 
+    if len(files) > 2:
+        raise InvalidInput("verify takes a model and a certificate, or a certificate from samples alone")
     limits = Limits.of(time_limit, None)
     try:
         with progress_bar("checking pairs", None, quiet=as_json) as advance_to:
@@ -42,7 +44,9 @@ def command(model: Path, certificate: Path, time_limit: float | None, as_json: b
                     raise Stopped(TIME)
                 advance_to(done, total)
 
-            accepted, lines = check(str(model), str(certificate), step)
+            certificate = str(files[-1])
+            alone = len(files) == 1
+            accepted, lines = verify_bets(certificate) if alone else check(str(files[0]), certificate, step)
     except Unreadable as error:
         raise InvalidInput(str(error)) from error
     if as_json:

@@ -84,7 +84,7 @@ class Stakes(NamedTuple):
     level: float  # the probability of claiming that all margins are >= 0 where they are not
     shares: Floats  # [K + 1], that of each bound being wrong
     goals: Floats  # [K + 1], log(1 / share), for their stakes
-    reference: Floats  # [K + 1], the claim at which the stakes of bounds are measured: 0 for margins
+    reference: Floats  # [K + 1], the value expected, for which bounds may be stated: in [0, 1]
     prior: Floats  # [K + 1, 3], mean and variance expected of a bet, and how many bets that is trusted like
     planned: float  # bets that the budget allows for
     discount: float
@@ -110,11 +110,11 @@ def make_stakes(
     rows, walks = len(least), max(samples * (1.0 - discount), 1.0)
     together = math.ceil(walks / _MOST_BETS)
     shares = shares_of(alpha, rows)
-    reference = np.zeros(rows)
-    reference[0] = min(max(float(np.nan_to_num(mean[0], nan=0.5)), 0.0), 1.0)
+    unknown = np.where(np.arange(rows) == 0, 0.5, 0.0)
+    reference = np.clip(np.where(np.isfinite(mean), mean, unknown), 0.0, 1.0)
     known = np.isfinite(variance)
     # A walk without any noise still needs a finite stake.
-    expected = np.maximum(np.where(known, variance, (reference - least) ** 2 / 4.0), 1e-12)
+    expected = np.maximum(np.where(known, variance, (unknown - least) ** 2 / 4.0), 1e-12)
     trust = np.where(known, _TRUST / together, 1.0)
     return Stakes(
         least=least - GRID,
@@ -326,14 +326,17 @@ def prospects(stakes: Stakes, fortune: Fortune, left: float) -> float:
 
 @compiled
 def look(stakes: Stakes, fortune: Fortune, aim: int, budget: int) -> None:
-    """Between two bets: give up where there is no hope, ten times until `aim`; there, end, or go on to `budget`."""
+    """Between two bets: give up where there is no hope, ten times until `aim`; there, end, or go on to `budget`.
+
+    Where the aim is all of the budget there is nothing to save, and nothing is given up.
+    """
     counts, drawn = fortune.counts, fortune.counts[2]
     if drawn >= fortune.deadline[0] and drawn < budget:
         if prospects(stakes, fortune, float(budget - drawn)) >= _GO_ON:
             fortune.deadline[0] = budget
         else:
             counts[4] = 1
-    elif drawn * _LOOKS >= aim * (counts[3] + 1):
+    elif aim < budget and drawn * _LOOKS >= aim * (counts[3] + 1):
         counts[3] = drawn * _LOOKS // aim
         if prospects(stakes, fortune, float(budget - drawn)) < _GIVE_UP:
             counts[4] = 1

@@ -159,6 +159,8 @@ class Certificate:
         The model that the proof is about; of a certificate from a file, the SHA-256 of the model's .npz file.
     wagers : Wagers, optional
         The bets, when it rests on samples.
+    note : str
+        What else there is to know, such as a guess that had to be changed.
     paused
         What ``ib.certify(..., resume=)`` goes on from, when samples were broken off, or ran out of time.
     """
@@ -175,6 +177,7 @@ class Certificate:
     proof: Proof | MixtureProof | None = None
     model: CMDP | str | None = None
     wagers: Wagers | None = None
+    note: str = ""
     paused: Any = None
 
     @property
@@ -236,8 +239,8 @@ class Certificate:
         reward = [("(reward)", "", printed(self.reward_lower), ceiling)] if math.isfinite(self.reward_lower) else []
         lowers = map(printed, self.margins_lower)
         table = _text(("margin at least", "how"), self.constraints, lowers, self.methods, below=reward)
-        claims = f"\n({self.claims})" if self.kind == "confidence" else ""
-        return f"{table}\n{self.verdict}{claims}"
+        below = [f"({self.claims})"] * (self.kind == "confidence") + [f"({self.note})"] * bool(self.note)
+        return "\n".join([table, self.verdict, *below])
 
     def __repr__(self) -> str:
         return f"Certificate({self.verdict})"

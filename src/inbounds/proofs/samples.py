@@ -2,9 +2,10 @@
 
 Nothing is assumed of the simulator but its declared ranges and that its draws are independent. The samples are walks
 of the policy, from which a guess of its values takes most of the noise (`inbounds.proofs.walks` says why their mean is
-right whatever the guess); the proof is a bet on each of them (`inbounds.proofs.betting` says why its bounds hold at
-any time). The guess is fixed before the walks that are bet on: it is given, or made from a few walks that are spent on
-it alone. All of this is in scaled units (rewards in [0, 1], margins in [-1, 1]); results come back in the user's units.
+right whatever the guess); the proof is a bet on each of them (`inbounds.proofs.betting` has the theorem and its proof).
+Policy and guess are fixed before the walks that are bet on: the guess is given, or made from a few walks that are spent
+on it alone. All of this is in scaled units (rewards in [0, 1], margins in [-1, 1]); results come back in the user's
+units. The bets go with the certificate, so that others can go through them again.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ from inbounds.proofs.walks import (
     walk_for_evidence,
 )
 
+_ROUNDING = 1e-12  # of scaled units: so far beyond a range a guess is not moved, but rounded
 _PILOT_SHARE = 0.1  # of the samples, to guess the values when no guess is given, but no more than
 _PILOT_PER_STATE = 100  # walks for each state, after which a better guess would save little
 
@@ -71,11 +73,11 @@ def certify_by_samples(
     time_limit: float | None = None,
     resume: Certificate | None = None,
 ) -> Certificate:
-    """Lower bounds on the margins and the reward of a policy from samples alone, all true at once with `confidence`.
+    """Whether a policy is in bounds, and lower bounds that hold all at once, from samples alone, with `confidence`.
 
     This is `ib.certify` on a simulator, which says what the arguments are. Stops as soon as every margin is proved to
-    be >= 0. The bounds hold at any stopping time, so peeking is free: `inbounds.proofs.betting` says why, and how
-    `confidence` is shared. Values are in the user's units, normalised by (1 - discount).
+    be >= 0, which is one claim; the bounds are another. Both hold at any stopping time, so peeking is free:
+    `inbounds.proofs.betting` says why. Values are in the user's units, normalised by (1 - discount).
 
     `value` is a guess of the policy's values, fixed before these samples; the better, the fewer samples it takes, but
     *no guess, however wrong, makes the certificate wrong*. A model, in the user's units, on which the policy is
@@ -92,7 +94,8 @@ def certify_by_samples(
     judged = members if isinstance(policy, Mixture) else members.policies[0]
     alpha = 1.0 - valid_confidence(confidence)
     budget, seed = whole_number(samples, "samples"), random_seed(seed)
-    guesses = None if value is None else [_given_guess(value, member, simulator) for member in members.policies]
+    given = None if value is None else [_given_guess(value, member, simulator) for member in members.policies]
+    guesses, note = (None, "") if given is None else ([guess for guess, _ in given], given[0][1])
     fixed = [members.weights, *(member.probabilities for member in members.policies), *chain(*guesses or ())]
     asked = Asked(simulator, None, (budget, confidence, b"".join(array.tobytes() for array in fixed)), seed)
     paused = None if resume is None else asked.require_same(resume, Certificate)
@@ -108,11 +111,11 @@ def certify_by_samples(
             guesses = [guess_from_model(model, member, noise) for member in members.policies]
         walker = make_walker(simulator, members.weights, members.policies, guesses)
         proved = prove_walks(walker, simulator, alpha, budget - draws.passed_samples, draws)
-        return as_certificate(proved, simulator, confidence, draws.samples, judged)
+        return replace(as_certificate(proved, simulator, confidence, draws.samples, judged), note=note)
     except OutOfTime:
-        return so_far(draws, simulator, confidence, judged)
+        return replace(so_far(draws, simulator, confidence, judged), note=note)
     except BaseException as error:
-        attach(error, so_far(draws, simulator, confidence, judged))
+        attach(error, replace(so_far(draws, simulator, confidence, judged), note=note))
         raise
 
 
@@ -315,14 +318,18 @@ def wagers_on(
     )
 
 
-def _given_guess(value: Any, policy: Policy, simulator: Simulator) -> Guess:
-    """From what the user gave as `value`, in the user's units."""
+def _given_guess(value: Any, policy: Policy, simulator: Simulator) -> tuple[Guess, str]:
+    """From what the user gave as `value`, in the user's units; and what was moved, in words."""
     scaling, pairs, rows = simulator.scaling, simulator.pairs, 1 + simulator.n_constraints
     if isinstance(value, CMDP):
         same = np.array_equal(value.offsets, pairs.offsets) and value.n_constraints == simulator.n_constraints
         if not same or value.criterion != simulator.criterion:
             raise InvalidInput(f"value must be a model of the same problem ({simulator!r}), found {value!r}")
-        return guess_from_model(_within_ranges(scaling.model(value)), policy)
+        model = scaling.model(value)
+        moved = _within_ranges(model)
+        pairs_of = zip((moved.reward, *moved.margins), (model.reward, *model.margins), strict=True)
+        beyond = sum(int(np.sum(np.abs(inside - given) > _ROUNDING)) for inside, given in pairs_of)
+        return guess_from_model(moved, policy), _moved_in_words(beyond)
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -335,8 +342,13 @@ def _given_guess(value: Any, policy: Policy, simulator: Simulator) -> Guess:
     with np.errstate(over="ignore"):  # what is beyond the ranges is cut
         array[0] = (array[0] - scaling.reward_low) / scaling.reward_span
         array[1:] /= scaling.margin_scales[:, None]
-    array = np.clip(array, np.where(np.arange(rows) == 0, 0.0, -1.0)[:, None], 1.0)
-    return guess_from_array(np.ascontiguousarray(array.T), policy)
+    inside = np.clip(array, np.where(np.arange(rows) == 0, 0.0, -1.0)[:, None], 1.0)
+    beyond = int(np.sum(np.abs(inside - array) > _ROUNDING))
+    return guess_from_array(np.ascontiguousarray(inside.T), policy), _moved_in_words(beyond)
+
+
+def _moved_in_words(beyond: int) -> str:
+    return f"value= is beyond the declared ranges in {beyond:,} places, and was moved to their ends" if beyond else ""
 
 
 def _within_ranges(model: CMDP) -> CMDP:

@@ -317,7 +317,8 @@ def attempt_of(entry: Any, rows: int) -> Attempt:
     expected, planned = [doubles(row, 3) for row in entry["expected"]], double(entry["planned"])
     positive = [planned, *goals, *(x for _, variance, trust in expected for x in (variance, trust))]
     require(min(positive) >= 2.0**-100 and max(map(abs, [*positive, *least])) <= 2.0**100, "a number is out of range")
-    require(reference[1:] == [0.0] * (rows - 1) and all(map(float.__gt__, reference, least)), "a reference is wrong")
+    inside = all(0.0 <= x <= 1.0 for x in reference) and all(map(float.__gt__, reference, least))
+    require(inside and max(least[1:], default=-1.0) < 0.0, "a reference is wrong, or the least of a margin")
     unit = 2.0**-30
     bets = [[x * unit for x in row] for row in lists]
     require(all(min(row, default=x) >= x for row, x in zip(bets, least, strict=True)), "a bet is below the least")

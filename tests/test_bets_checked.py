@@ -1,0 +1,228 @@
+"""Certificates from samples in files: both checkers go through the bets again, and agree on every file."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from fuzz.certificates import second
+from inbounds.proofs import betting
+from inbounds.proofs.files import _wagers, load_certificate, save_certificate, sealed
+from inbounds.proofs.verify import Unreadable, verify, verify_bets
+from test_samples import coin
+from test_walks import small_problem
+
+
+def opinions(path):
+    """(accepted, accepted) by the two checkers."""
+    try:
+        first = verify_bets(str(path))[0]
+    except Unreadable:
+        first = None
+    try:
+        second.check(str(path))
+        other = True
+    except second.Rejected:
+        other = False
+    except second.Unreadable:
+        other = None
+    return first, other
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Certificates of one and of several attempts, in a hurry and not, with and without constraints."""
+    folder = tmp_path_factory.mktemp("bets")
+    cmdp = small_problem().tightened(-0.3)
+    biased, policy = coin(0.7)
+    hard = cmdp.tightened(0.9 * ib.slater(cmdp).value)
+    runs = (ib.learn_certified(hard.simulator(), samples=2500, confidence=0.8, seed=seed) for seed in range(100))
+    several = next(run for run in runs if run.policy is not None and len(run.attempts) > 1)
+    found = {
+        "fixed": ib.certify(policy, biased.simulator(), samples=400, seed=1),
+        "learned": ib.learn_certified(cmdp.simulator(), samples=400, seed=1).certificate,
+        "several": several.certificate,
+        "free": ib.certify(policy, biased.asking(constraints=[]).simulator(), samples=60, seed=1),
+    }
+    for name, certificate in found.items():
+        assert certificate.in_bounds, name
+        save_certificate(certificate, folder / f"{name}.json")
+    return {name: (certificate, folder / f"{name}.json") for name, certificate in found.items()}
+
+
+NAMES = ("fixed", "learned", "several", "free")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_honest_bets_are_accepted_and_come_back_from_the_file(made, name):
+    certificate, path = made[name]
+    assert opinions(path) == (True, True)
+    back = load_certificate(path)
+    assert back.in_bounds and back.to_dict() == certificate.to_dict()
+    assert (
+        len(back.wagers.attempts)
+        == len(certificate.wagers.attempts)
+        == (1 if name != "several" else len(back.wagers.attempts))
+    )
+    for ours, theirs in zip(certificate.wagers.attempts, back.wagers.attempts, strict=True):
+        for mine, other in zip(
+            (*ours.stakes, *ours.book, ours.low), (*theirs.stakes, *theirs.book, theirs.low), strict=True
+        ):
+            np.testing.assert_array_equal(mine, other)
+
+
+def test_as_scripts(made):
+    root = Path(__file__).parents[1]
+    for script in (root / "src/inbounds/proofs/verify.py", root / "checkers/integers.py"):
+        run = subprocess.run(
+            [sys.executable, str(script), str(made["fixed"][1])], capture_output=True, text=True, check=False
+        )
+        assert run.returncode == 0 and run.stdout.startswith("ACCEPTED: the policy is in bounds, with"), run
+
+
+def test_what_is_not_settled_is_rejected(tmp_path):
+    cmdp, policy = coin()
+    certificate = ib.certify(policy, cmdp.simulator(), samples=200, seed=1)
+    assert not certificate.in_bounds
+    save_certificate(certificate, tmp_path / "open.json")
+    assert opinions(tmp_path / "open.json") == (False, False)
+    assert not load_certificate(tmp_path / "open.json").in_bounds
+
+
+def test_bets_and_proofs_on_models_are_not_taken_for_each_other(made, tmp_path):
+    cmdp, policy = coin(0.7)
+    cmdp.save(tmp_path / "model.npz")
+    save_certificate(ib.certify(policy, cmdp), tmp_path / "proof.json")
+    assert opinions(tmp_path / "proof.json") == (False, False)
+    assert verify(str(tmp_path / "model.npz"), str(tmp_path / "proof.json"))[0]
+    accepted, lines = verify(str(tmp_path / "model.npz"), str(made["fixed"][1]))
+    assert not accepted and "samples" in lines[0]
+
+
+def leaves(value, place=()):
+    """The places of all numbers and texts in a document."""
+    if isinstance(value, dict | list):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(part, (*place, key))
+    else:
+        yield place
+
+
+def with_other(claim, place, change):
+    changed = copy.deepcopy(claim)
+    inner = changed
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = change(inner[place[-1]])
+    return changed
+
+
+def nudged(value, rng):
+    """Another number, near or far, or no number at all."""
+    if isinstance(value, str) and value[:1] in "-0" and "0x" in value:
+        x = float.fromhex(value)
+        return rng.choice([float(np.nextafter(x, 9.0)), 2.0 * x + 0.5, -x - 0.25, 0.0, 1e300, 1e-300]).hex()
+    if type(value) is int:
+        return rng.choice([value + 1, value - 1, 10 * value + 7, -value - 1, 2**60, True])
+    if type(value) is float:
+        return rng.choice([0.999999, 0.5, 1.0, 0.0, 1, -0.5])
+    return rng.choice([None, "x", 0, [], {}])
+
+
+def is_true(claim):
+    """Whether what is claimed follows from the bets in the file, by the library's own kernels.
+
+    What nothing claimed depends on may change: names, methods, the policy, a deadline that no stake was chosen by.
+    """
+    wagers = _wagers(claim["bets"], claim["confidence"], len(claim["constraints"]))
+    for played in wagers.attempts:
+        fortune = betting.new_fortune(played.stakes, played.low, 0)
+        book = betting.Book(*(np.array(array) for array in played.book))
+        for _ in range(len(book.drawn)):
+            betting.place_bets(played.stakes, fortune, book)
+        if not np.array_equal(fortune.capital[1:], played.capital[1:]):
+            return False
+        last = played is wagers.attempts[-1]
+        if bool(np.all(fortune.settled == 1)) != last:
+            return False
+    bounds = wagers.bounds
+    for k, bound in enumerate(bounds):
+        chosen = np.empty(len(book.drawn))
+        betting.stakes_of_bounds(played.stakes, book, len(chosen), k, chosen)
+        floor = played.low[0] if k == 0 else 0.0
+        if not (bound <= floor or betting.rejected(played.stakes, book, k, chosen, bound)):
+            return False
+    margins = [float.fromhex(x) for x in claim["margins_lower"]]
+    low, span = wagers.reward_range
+    same = np.array_equal(margins, bounds[1:] * wagers.margin_scales) and min(margins, default=0.0) >= 0.0
+    return same and float.fromhex(claim["reward_lower"]) == low + span * bounds[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_mutation_is_rejected_unless_what_is_claimed_still_follows(made, name, tmp_path):
+    """One number at a time, sealed again; both checkers agree, and accept nothing that the bets do not come to."""
+    path = made[name][1]
+    claim, rng, out = json.loads(path.read_text()), random.Random(name), tmp_path / "mutated.json"
+    places = list(leaves({key: value for key, value in claim.items() if key != "seal"}))
+    few = [place for place in places if not {"drawn", "bets"} & set(place[2:]) and place[-2:-1] != ("policy",)]
+    many = [place for place in places if place not in set(few)]
+    accepted = 0
+    for place in [*few, *rng.sample(many, min(20, len(many)))]:
+        mutated = with_other(claim, place, lambda value: nudged(value, rng))
+        if mutated == claim:
+            continue
+        out.write_bytes(sealed(mutated))
+        first, other = opinions(out)
+        assert first == other, (place, mutated)
+        if first:
+            accepted += 1
+            assert is_true(mutated), place
+    assert accepted < len(few)
+
+
+@pytest.mark.parametrize("name", ["fixed", "several"])
+def test_what_would_be_claimed_in_vain_is_rejected(made, name, tmp_path):
+    """Better bounds, more confidence, worse bets, other levels: each on its own, sealed again."""
+    claim, out = json.loads(made[name][1].read_text()), tmp_path / "forged.json"
+    last = len(claim["bets"]["attempts"]) - 1
+
+    def moved(by):
+        return lambda text: (float.fromhex(text) + by).hex()
+
+    forgeries = {
+        ("confidence",): lambda x: 1.0 - (1.0 - x) / 1.5,
+        ("reward_lower",): moved(1e-3),
+        ("margins_lower", 0): moved(1e-9),
+        ("bets", "bounds", 0): moved(1e-3),
+        ("bets", "bounds", 1): moved(1.0),
+        ("bets", "staked"): lambda _: (0.5).hex(),
+        ("bets", "attempts", last, "capitals", 0): moved(1e-9),
+        ("bets", "attempts", last, "least", 1): moved(0.9),
+        ("bets", "attempts", last, "bets", 1, 3): lambda x: x - 2**20,
+        ("bets", "attempts", last, "bets", 1): lambda row: row[:-1],
+        ("bets", "attempts"): lambda attempts: attempts[1:],
+    }
+    if name == "several":  # a proof in a hurry need not look at its deadline
+        forgeries[("bets", "attempts", last, "deadlines", 0, 1)] = lambda x: 2 * x
+        forgeries[("bets", "attempts", last, "drawn", 0)] = lambda x: x + 5
+    for place, change in forgeries.items():
+        out.write_bytes(sealed(with_other(claim, place, change)))
+        assert opinions(out) == (False, False), place
+
+
+def test_damage_is_seen(made, tmp_path):
+    content, rng = bytearray(made["fixed"][1].read_bytes()), random.Random(0)
+    for _ in range(60):
+        damaged = bytearray(content)
+        position = rng.randrange(len(damaged))
+        damaged[position] ^= 1 << rng.randrange(8)
+        (tmp_path / "damaged.json").write_bytes(damaged)
+        assert True not in opinions(tmp_path / "damaged.json")
