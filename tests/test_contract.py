@@ -85,6 +85,7 @@ CASES: dict[str, dict[str, Any]] = {
         "practical": ib.ModelBased.practical(),
         "bare": ib.ModelBased.practical(repair=False),
         "relaxed": ib.ModelBased(feasibility="relaxed", epsilon=0.2, iterations=10, perturbation=True, net=True),
+        "sketch": ib.ModelBased(plan="lp", memory="sketch"),
     },
     "opg-pd": {
         "paper": ib.OPGPD(slater=0.2, iterations=50),
