@@ -216,9 +216,9 @@ class Repaired(NamedTuple):
 def repair(problem: Any, tests: Sequence[Outcome], kappa: float = 0.0) -> Repaired:
     """The mixture, as one policy, of the most tested reward among those whose tested margins all reach `kappa`."""
     weights, shown = mixing_weights(tests, kappa)
-    used = np.flatnonzero(weights)
+    used = np.flatnonzero(weights).tolist()
     if len(used) == 1:
-        policy = tests[int(used[0])].policy
+        policy = tests[used[0]].policy
     else:
         states = problem.pairs.states
         occupancy = sum(weights[i] * (tests[i].shares + UNSEEN)[states] * tests[i].policy.probabilities for i in used)
