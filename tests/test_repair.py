@@ -1,4 +1,4 @@
-"""Trials by walks, and the mixture of what was tested: exact where they can be, statistical with a derived tolerance."""
+"""Trials by walks, and the mixture of what was tested; exact where it can be, else with a derived tolerance."""
 
 from __future__ import annotations
 

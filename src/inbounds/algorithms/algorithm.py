@@ -148,9 +148,11 @@ class Run:
     scaling : Scaling
         The units that the learner saw, which are those of `settings`.
     settings : dict
-        What the settings became for this problem and this budget.
+        What the settings became for this problem and this budget. Of a preset that ends in a repair also what each part
+        of the run spent, the tested margins with their standard errors (in the user's units), and the weights of what
+        was mixed.
     guarantee : str
-        What the paper proves of this run, or why it proves nothing.
+        What the paper proves of this run, or why it proves nothing; and what a test, if there was one, shows.
     averages : Averages
         What the learner averaged: ``.occupancy`` [n], ``.prices`` [K], ``.values`` [S]; None where it has none.
     averages_at : tuple of Averages, length C

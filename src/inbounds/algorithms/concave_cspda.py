@@ -50,7 +50,8 @@ Departures
 
 Practical preset
 ----------------
-`ConcaveCSPDA.practical()`: that of CSPDA, and a look every n samples. No theorem covers it.
+`ConcaveCSPDA.practical()`: the bare one of CSPDA, ``repair=False``, and a look every n samples. No theorem covers it.
+There is no repair: walks test no function that is not linear in the occupancy.
 
 Cost
 ----

@@ -72,8 +72,10 @@ Practical preset
 ----------------
 `CRPO.practical()`: as many samples an iteration as there are pairs, at least 20 / (1 - gamma); values are carried over
 from one policy to the next and so are the counts behind beta; step 1; no tolerance but kappa = 0.03 sqrt(n / ((1 -
-gamma) N)); the mixture of the second half of the iterations. No theorem covers it. With only a few times 1 / (1 -
-gamma) samples of every pair the estimates have not caught up, and a run may end out of bounds.
+gamma) N)); the mixture of the second half of the iterations. No theorem covers it. The learner is in a frame that tests
+its policy and mixes it with a safe one (`inbounds.algorithms.frame`); ``repair=False`` is the method alone. What limits
+it: with only a few times 1 / (1 - gamma) samples of every pair the estimates have not caught up, and most of the answer
+is the safe one.
 
 Cost
 ----

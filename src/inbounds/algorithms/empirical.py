@@ -90,7 +90,7 @@ def accuracy(per_pair: int, discount: float) -> float:
 
     A model from SA / ((1 - discount)^3 epsilon^2) samples in all has values within epsilon, not normalised, up to
     constants and logarithms (Azar, Munos and Kappen 2013); this is (1 - discount) times that epsilon. Algorithms that
-    learn a model first tighten the constraints by a share of it; practical presets by a tenth: 2.5 standard errors of
+    learn a model first tighten the constraints by a share of it; bare presets by a tenth: 2.5 standard errors of
     the margins that result on the queue, 1 to 3 on the other problems we tried.
     """
     return 1.0 / math.sqrt((1.0 - discount) * per_pair)

@@ -1,13 +1,14 @@
 """A learner in a frame: a pilot, the learner, a test of what it found, and the best mixture of what was tested.
 
-What practical presets are made of (``repair=True``). No formula says how far from its bounds a learner should stay: what
-its policy really does depends on the problem more than on any rate. So it is tested, and put right by what the test
-shows (`inbounds.algorithms.repair`, which says why the test is asymptotic, and no proof).
+What practical presets are made of (``repair=True``). No formula says how far from its bounds a learner should stay:
+what its policy really does depends on the problem more than on any rate. So it is tested, and put right by what the
+test shows (`inbounds.algorithms.repair`, which says why the test is asymptotic, and no proof).
 
-    learners        pilot .10 of the samples, every pair in turn: an empirical model, its Slater constant, and the policy
-                    of that, the safest; learner .70; trial of its policy .15; trial of the safest .05
+    learners        pilot .10 of the samples, every pair in turn: an empirical model, its Slater constant, and the
+                    policy of that, the safest; learner .70; trial of its policy .15; trial of the safest .05
     those that      learner .68; trial of its plan without a kappa for the model's error .12; trial of a second plan on
-    plan on a model the same model with the kappa that the first trial asks for (`repair.next_kappa`) .12; of the safest .08
+    plan on a       the same model with the kappa that the first trial asks for (`repair.next_kappa`) .12; trial of the
+    model           safest .08
     CSPDA           has its own parts: see its module
 
 The answer is the best mixture of all policies tested by then; before the first test is over, the learner's own. What a
@@ -16,12 +17,12 @@ part that is left out would have drawn goes to those that follow, in proportion.
 * there are no constraints: then there is nothing to repair, and the learner has everything;
 * a tenth of the samples is less than one of every pair: then there is no pilot, and no safest policy.
 
-The Slater constant that a learner would estimate from samples of its own is then the pilot's: half of it, at least 0.01.
-A kappa that is given as a number is asked of the learner, and of the mixture: its tested margins reach it.
+The Slater constant that a learner would estimate from samples of its own is then the pilot's: half of it, at least
+0.01. A kappa that is given as a number is asked of the learner, and of the mixture: its tested margins reach it.
 
-**How it fits the loop.** Each part is an `advance` of its own with a state of its own, in the order of the parts; the next
-begins, by what was found before, with the first sample that it draws. So all that is remembered is in the state, and
-splitting a run never changes it.
+**How it fits the loop.** Each part is an `advance` of its own with a state of its own, in the order of the parts; the
+next begins, by what was found before, with the first sample that it draws. So all that is remembered is in the state,
+and splitting a run never changes it.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Part(NamedTuple):
     constants: Any
     extract: Callable[[Any, Any, Simulator], Answer] | None = None  # of a learner
     drawn: int = 0  # of a learner: by its preparation
-    settings: Mapping[str, float | str] = {}  # of a learner: what they became
+    settings: Mapping[str, float | str] = {}  # what they became
     guarantee: str = ""  # of a learner: its own
     note: str = ""  # what there is to say of how it began
     answer: Answer | None = None  # of a trial: what is tested
@@ -115,8 +116,8 @@ class RepairSettings(Settings):
     Parameters
     ----------
     repair : bool
-        Whether the run ends in a test by walks and the best mixture of what was tested (`inbounds.algorithms.frame`), as
-        practical presets do; the samples of that count. False: the bare method.
+        Whether the run ends in a test by walks and the best mixture of what was tested (`inbounds.algorithms.frame`),
+        as practical presets do; the samples of that count. False: the bare method.
     """
 
     repair: bool = field(default=False, metadata=checks.SWITCH, kw_only=True)
@@ -235,13 +236,19 @@ def next_of_planner(frame: Frame, state: State, rng: np.random.Generator) -> Par
         kappa = next_kappa(outcome_of(parts[1]), frame.kappa, 0.5 * max(found.slater, 0.0)) - frame.kappa
         answer = plan(found.model.tightened(kappa), constants, int(log.visits.min()))
         own = bool(np.all(np.isfinite(answer.prices)))
-        return trial(frame, state, "trial of second plan", answer, frame.share(state, shares), own=own)
+        part = trial(frame, state, "trial of second plan", answer, frame.share(state, shares), own=own)
+        return part._replace(settings=second_kappa(frame.kappa + kappa))
     return trial_of_safest(frame, state)
 
 
 def bold(settings: Any) -> Any:
     """Without the kappa that a formula sets for the error of the model: the test finds what it takes."""
     return replace(settings, kappa_multiplier=0.0)
+
+
+def second_kappa(kappa: Any) -> dict[str, float | str]:
+    """By how much the constraints were tightened for the second candidate, to be shown."""
+    return {"second kappa": ", ".join(f"{each:.3g}" for each in kappa) or "none"}
 
 
 def trial_of_safest(frame: Frame, state: State) -> Part:

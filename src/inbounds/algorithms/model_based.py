@@ -72,8 +72,13 @@ Departures
 
 Practical preset
 ----------------
-`ModelBased.practical()`: strict feasibility by the linear program, with twice the paper's kappa for what the samples
-allow: 0.1 / sqrt((1 - gamma) N), which is a few standard errors (see `empirical.accuracy`).
+`ModelBased.practical()`: strict feasibility by the linear program, in a frame (`inbounds.algorithms.frame`): a plan on
+.68 of the samples without any kappa, a test of it by walks, a second plan on the same model with the kappa that the
+test asks for, and the best mixture of these and the model's safest policy by their tests. What limits it is the test:
+the price of the constraints times a few of its standard errors.
+
+``repair=False``: the plan alone, on all samples, with twice the paper's kappa for what they allow: 0.1 / sqrt((1 -
+gamma) N), which is a few standard errors (see `empirical.accuracy`), and out of bounds where those are larger.
 
 Streaming
 ---------

@@ -60,8 +60,10 @@ Departures
 
 Practical preset
 ----------------
-`OPGPD.practical()`: the predicted iterate, and from samples kappa = 0.1 / sqrt((1 - gamma) N) with N samples of every
-pair; on a known model there is no error to allow for.
+`OPGPD.practical()`: the predicted iterate; from samples in a frame (`inbounds.algorithms.frame`) that tests its plan,
+plans again with the kappa that the test asks for, and mixes. ``repair=False``: one plan on all samples with kappa = 0.1
+/ sqrt((1 - gamma) N), N samples of every pair. On a known model there is no error to allow for. What limits it: the
+test, and the number of iterations on models of thousands of pairs.
 
 Cost
 ----

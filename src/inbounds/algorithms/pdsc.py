@@ -48,7 +48,8 @@ Practical preset
 `inbounds.algorithms.rollouts`); kappa = 0.3 / sqrt(T) with T the expected number of iterations, at most half the Slater
 constant; averages that start anew half way, because step-size weights keep the bad policies of the beginning. No
 theorem covers it. Decreasing steps weigh the noise of the first walks most: NPG-PD's constant ones do better from
-samples.
+samples. The learner is in a frame that tests its policy and mixes it with a safe one (`inbounds.algorithms.frame`);
+``repair=False`` is the method alone. What limits it, as NPG-PD: only T (1 - gamma) / n iterations with T samples.
 """
 
 from __future__ import annotations

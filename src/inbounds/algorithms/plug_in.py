@@ -9,7 +9,7 @@ What `opg_pd` and `rpg_pd` share beside the iterations themselves; both also out
   1 / ((1 - gamma) xi), which bounds the prices there.
 * From samples (``ib.learn``) every pair is tried equally often, and `iterations` iterations are made on the empirical
   model (means of the rewards and margins observed, frequencies of the next states) when a policy is asked for. The
-  paper has nothing of the kind: for OPG-PD no samples at all, for RPG-PD walks, as the module of that says. Practical
+  paper has nothing of the kind: for OPG-PD no samples at all, for RPG-PD walks, as the module of that says. Bare
   presets then have kappa = 0.1 / sqrt((1 - gamma) N) for the error of that model: see `empirical.accuracy`.
 """
 

@@ -12,18 +12,19 @@ For step t is reached with probability g^t, so that the sum of the first terms h
 to -E[W(s_0)]. This holds for every W; one that is close leaves little noise. W starts as the values on the pilot's
 model, which count as `PRIOR_WALKS` / (1 - g) visits of every state, or as zeros without one; after each finished walk,
 never within one, it is improved by temporal differences, backwards, with the step 1 / (1 + (1 - g) visits(s)). So W is
-predictable: the X - J are martingale differences, and their mean divided by its standard error is asymptotically normal.
-That is what the test rests on: *it is asymptotic, and no proof*. A proof is ``ib.learn_certified(learner=...)``. The last
-walk, which the budget cuts, is dropped: a bias of the order of one walk among all.
+predictable: the X - J are martingale differences, and their mean divided by its standard error is asymptotically
+normal. That is what the test rests on: *it is asymptotic, and no proof*. A proof is
+``ib.learn_certified(learner=...)``. The last walk, which the budget cuts, is dropped: a bias of the order of one walk
+among all.
 
 **The mixture.** Of policies i with estimates r_i, m_i and standard errors se_i, with low_i = m_i - z se_i, z Student's
 quantile at `LEVEL` / K (the normal one, but for a few walks), take the weights
 
     w >= 0, sum w = 1:    max sum_i w_i r_i    subject to    sum_i w_i low_ik >= kappa    for every constraint k,
 
-and where there are none, those whose least sum_i w_i (low_ik - kappa) / se_k is largest, se_k the mean of the se_ik: then
-in bounds is "not shown". The answer is the ONE policy with the mixed occupancy, sum_i w_i visits_i(s) pi_i(a | s), the
-visits being those of the trial's own walks, as shares, plus `UNSEEN`.
+and where there are none, those whose least sum_i w_i (low_ik - kappa) / se_k is largest, se_k the mean of the se_ik:
+then in bounds is "not shown". The answer is the ONE policy with the mixed occupancy, sum_i w_i visits_i(s) pi_i(a | s),
+the visits being those of the trial's own walks, as shares, plus `UNSEEN`.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ UNSEEN = 1e-6
 """Share of the time that a state counts with in which no walk was."""
 
 _LONGEST = 50.0
-"""Steps of a walk that are kept for the improvement of values, in units of 1 / (1 - discount): exp(-50) of all walks are
-longer."""
+"""Steps of a walk that are kept for the improvement of values, in units of 1 / (1 - discount): exp(-50) of all walks
+are longer."""
 
 _ROUNDING = 1e-9
 """Of weights, and of what is asked of a mixture."""
@@ -215,7 +216,7 @@ class Repaired(NamedTuple):
 def repair(problem: Any, tests: Sequence[Outcome], kappa: float = 0.0) -> Repaired:
     """The mixture, as one policy, of the most tested reward among those whose tested margins all reach `kappa`."""
     weights, shown = mixing_weights(tests, kappa)
-    used = np.flatnonzero(weights)
+    used = np.flatnonzero(weights).tolist()
     if len(used) == 1:
         policy = tests[used[0]].policy
     else:

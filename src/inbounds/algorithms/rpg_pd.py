@@ -67,8 +67,10 @@ Departures
 Practical preset
 ----------------
 `RPGPD.practical()`: eta = 2 (1 - gamma) (t + 3)^-0.35 and tau = 0.5 (t + 3)^-0.4. At the regularised saddle point a
-margin is -(1 - gamma) tau times its price (the fixed point of the step of u), so kappa is that for a price of 1; and
-from samples it is larger by 0.1 / sqrt((1 - gamma) N) with N samples of every pair.
+margin is -(1 - gamma) tau times its price (the fixed point of the step of u), so kappa is that for a price of 1. From
+samples it is in a frame (`inbounds.algorithms.frame`) that tests its plan, plans again with the kappa that the test
+asks for, and mixes. ``repair=False``: one plan on all samples, with a kappa that is larger by 0.1 / sqrt((1 - gamma)
+N), N samples of every pair. What limits it: the regularisation, and the number of iterations.
 
 Cost
 ----

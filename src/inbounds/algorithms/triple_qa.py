@@ -74,7 +74,11 @@ any theorem:
 * the queues see the mean of the utilities observed in the frame. It has no bias, and it is of the very visits that the
   output counts: unless the queues keep growing, the output is in bounds up to the noise of those visits,
 * for which kappa = 1 / sqrt( (1 - gamma) K ) makes room;
-* the mixture of the second half of the steps.
+* the mixture of the second half of the steps;
+* the learner is in a frame that tests its policy and mixes it with a safe one (`inbounds.algorithms.frame`);
+  ``repair=False`` is the method alone.
+
+What limits it: it explores along one trajectory, so what is rarely reached is learned late.
 
 Cost
 ----

@@ -32,6 +32,9 @@ from inbounds.cli.printing import (
 if TYPE_CHECKING:
     from inbounds.problem.cmdp import CMDP
 
+_LONG = 40
+"""Characters, from which on what a setting became is a sentence, with a line of its own."""
+
 
 @click.command("learn")
 @problem_argument
@@ -153,7 +156,10 @@ def command(
         f"{run.samples[-1]:,} samples, seed {seed}, {run.seconds:.2f} s"
     )
     shown = {name: value if isinstance(value, str) else f"{value:.6g}" for name, value in run.settings.items()}
-    click.echo("  ".join(f"{name} {value}" for name, value in shown.items()))
+    print_wrapped("  ".join(f"{name} {value}" for name, value in shown.items() if len(value) < _LONG))
+    for name, value in shown.items():
+        if len(value) >= _LONG:
+            print_wrapped(f"{name}: {value}")
     click.echo(reward_text(judged, best, cmdp))
     if cmdp.constraints:
         print_table(

@@ -130,7 +130,7 @@ class Simulator:
     ...     reward_range=(0, 1), constraints=[ib.Constraint(at_most=1 / 3, name="cheating")], signal_ranges=[(0, 1)])
     >>> coin
     Simulator(1 state, 2 pairs, 1 constraint, discount 0.5)
-    >>> run = ib.learn(coin, ib.CSPDA.practical(slater=1 / 3), samples=2_000, seed=0)
+    >>> run = ib.learn(coin, ib.CSPDA.practical(), samples=2_000, seed=0)
     >>> run.policy.table().shape
     (1, 2)
     """

@@ -7,7 +7,7 @@ exploration. So everything is run under three readings,
 
     costs as printed    the costs of its text as they stand, its formulas for alpha, beta, M and kappa
     costs scaled        the same formulas, costs scaled to the ranges that its theory assumes
-    practical preset    scaled, with the steps of `CSPDA.practical`
+    practical preset    scaled, with the steps of `CSPDA.practical`, bare: ``repair=False``
 
 and, at the end of the runs, over delta. At each checkpoint the policy of the average occupancy so far is evaluated
 exactly on the model.

@@ -103,7 +103,7 @@ def run_arms(
     Examples
     --------
     >>> import inbounds as ib
-    >>> arms = [(ib.zoo.queue(), ib.CRPO.practical()), (ib.zoo.queue(), ib.CSPDA.practical(slater=0.2))]
+    >>> arms = [(ib.zoo.queue(), ib.CRPO.practical()), (ib.zoo.queue(), ib.CSPDA.practical())]
     >>> runs, resumed = run_arms(arms, samples=2_000, checkpoints=(1_000, 2_000), seeds=3, workers=1)
     >>> [[run.seed for run in own] for own in runs], runs[0][0].samples, resumed
     ([[0, 1, 2], [0, 1, 2]], [1000, 2000], 0)
