@@ -37,6 +37,7 @@ SLOW = {
     "test_convergence.py",
     "test_crpo.py",
     "test_cspda.py",
+    "test_frame.py",
     "test_learn_certified.py",
     "test_model_based.py",
     "test_npg_pd.py",
