@@ -136,7 +136,7 @@ def walk(trial: Trial, followed: WalkedPolicy, world: World, rng: np.random.Gene
         position[1] = step + 1
         if draw_ends(gamma, rng):
             count_walk(trial.tally, totals)
-            improve_values(trial, world, gamma)
+            learn_from_walk(trial, world, gamma)
             position[0] = -1
     return drawn
 
@@ -159,7 +159,7 @@ def begin_walk(trial: Trial, starts: int, world: World, rng: np.random.Generator
 
 
 @compiled
-def improve_values(trial: Trial, world: World, gamma: float) -> None:
+def learn_from_walk(trial: Trial, world: World, gamma: float) -> None:
     """Temporal differences along the walk that has just ended, from its end to its start."""
     W = trial.values
     for step in range(min(trial.position[1], trial.trail.shape[0]) - 1, -1, -1):
