@@ -216,7 +216,7 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
         (("learn", "queue", "--samples", "0"), "samples must be a whole number of at least 1"),
         (("learn", "queue", "--seed", "-1"), "seed must be a whole number of at least 0"),
         (("learn", "queue", "--slater", "7"), "slater must be a number in (0, 1]"),
-        (("learn", "queue", "--samples", "100"), "too few to estimate the Slater constant"),
+        (("learn", "queue", "--algorithm", "npg-pd", "--samples", "100"), "too few to estimate the Slater constant"),
         (("learn", "queue", "--algorithm", "ucbvi-gamma"), "add --unconstrained to drop them"),
         (("learn", "queue", "--algorithm", "ucbvi-gamma", "--unconstrained", "--kappa", "0"), "leave --kappa out"),
         (("learn", "queue", "--certified", "--kappa", "0.1"), "--kappa is a setting of an algorithm"),

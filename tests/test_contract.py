@@ -85,6 +85,7 @@ CASES: dict[str, dict[str, Any]] = {
         "practical": ib.ModelBased.practical(),
         "bare": ib.ModelBased.practical(repair=False),
         "relaxed": ib.ModelBased(feasibility="relaxed", epsilon=0.2, iterations=10, perturbation=True, net=True),
+        "sketch": ib.ModelBased(plan="lp", memory="sketch"),
     },
     "opg-pd": {
         "paper": ib.OPGPD(slater=0.2, iterations=50),
@@ -135,6 +136,18 @@ def problem_for(settings: Any, problem: str) -> ib.CMDP:
     """The problem; without its constraints for an algorithm that knows none."""
     cmdp = PROBLEMS[problem]
     return cmdp if settings.algorithm.constrained else cmdp.unconstrained()
+
+
+def leaves(state: Any) -> list[np.ndarray]:
+    """Every array of a state, in the order in which it has them, those of its parts and policies included.
+
+    What is nan, and so equals nothing, is turned into a number.
+    """
+    if isinstance(state, ib.Policy):
+        return [state.probabilities]
+    if isinstance(state, np.ndarray | float | int):
+        return [np.nan_to_num(state, nan=-1e300)]
+    return [array for part in state for array in leaves(part)] if isinstance(state, tuple | list) else []
 
 
 def user_simulator(cmdp: ib.CMDP, record: list[tuple[Any, Any]] | None = None) -> ib.Simulator:
@@ -199,18 +212,6 @@ def same(one: Any, other: Any) -> bool:
         and np.array_equal(one.prices, other.prices, equal_nan=True)
         and one.samples[-1] == other.samples[-1]
     )
-
-
-def arrays_of(state: Any) -> list[np.ndarray]:
-    """Every array of a state, in the order in which it has them, those of its parts and policies included.
-
-    What is nan, and so equals nothing, is turned into a number.
-    """
-    if isinstance(state, ib.Policy):
-        return [state.probabilities]
-    if isinstance(state, np.ndarray | float | int):
-        return [np.nan_to_num(state, nan=-1e300)]
-    return [array for part in state for array in arrays_of(part)] if isinstance(state, tuple | list) else []
 
 
 def test_every_algorithm_is_here() -> None:
@@ -285,7 +286,7 @@ def test_same_seed_same_bits_and_other_seeds_differ(settings: Any, problem: str)
         rng = np.random.default_rng(seed)
         state, constants, drawn, _, _ = record.prepare(settings, simulator, 2000, rng)
         record.advance(state, constants, simulator.open(), rng, drawn, 2000)
-        ends.append(b"".join(array.tobytes() for array in arrays_of(state)))
+        ends.append(b"".join(array.tobytes() for array in leaves(state)))
     assert ends[0] == ends[1] and len(set(ends)) == 3
 
 
@@ -311,7 +312,7 @@ def test_advancing_in_odd_pieces_leaves_the_same_state(settings: Any) -> None:
             drawn = record.advance(state, constants, simulator.open(), rng, drawn, until)
             assert drawn == until
         assert record.advance(state, constants, simulator.open(), rng, drawn, drawn) == drawn  # nothing to do
-        states.append((*arrays_of(state), rng.bit_generator.state["state"]["state"]))
+        states.append((*leaves(state), rng.bit_generator.state["state"]["state"]))
     for other in states[1:]:
         assert all(np.array_equal(mine, theirs) for mine, theirs in zip(states[0], other, strict=True))
 
@@ -325,7 +326,7 @@ def test_equals_its_interpreted_twin(settings: Any, problem: str) -> None:
         rng = np.random.default_rng(5)
         state, constants, drawn, _, _ = record.prepare(settings, simulator, 800, rng)
         advance(state, constants, simulator.open(), rng, drawn, 800)
-        ends.append((*arrays_of(state), rng.bit_generator.state["state"]["state"]))
+        ends.append((*leaves(state), rng.bit_generator.state["state"]["state"]))
     assert all(np.array_equal(mine, theirs) for mine, theirs in zip(*ends, strict=True))
 
 
@@ -408,7 +409,7 @@ def test_constraints_are_heeded_by_all_others(name: str) -> None:
         assert ib.learn(simulator, settings, samples=1000).prices.shape == (2,)
         state, constants, drawn, *_ = record.prepare(settings, simulator, 1000, rng)
         record.advance(state, constants, simulator.open(), rng, drawn, 1000)
-        ends.append(b"".join(array.tobytes() for array in arrays_of(state)))
+        ends.append(b"".join(array.tobytes() for array in leaves(state)))
     assert ends[0] != ends[1]
 
 

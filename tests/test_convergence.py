@@ -33,12 +33,12 @@ PROBLEMS = {
 }
 
 CLAIMS: dict[str, Claim] = {
-    "crpo": Claim(ib.CRPO.practical(), samples=100_000, gap=0.005, violation=0.001),
-    "cspda": Claim(ib.CSPDA.practical(), samples=200_000, gap=0.04, violation=0.005),
+    "crpo": Claim(ib.CRPO.practical(), samples=100_000, gap=0.008, violation=0.0005),
+    "cspda": Claim(ib.CSPDA.practical(), samples=200_000, gap=0.008, violation=0.0005),
     "ucbvi-gamma": Claim(ib.UCBVIGamma.practical(), samples=100_000, gap=0.001, violation=0.0),
     "npg-pd": Claim(ib.NPGPD.practical(), samples=400_000, gap=0.01, violation=0.002),
     "pdsc": Claim(ib.PDSC.practical(), samples=1_000_000, gap=0.03, violation=0.003),
-    "triple-qa": Claim(ib.TripleQA.practical(), samples=100_000, gap=0.012, violation=0.001),
+    "triple-qa": Claim(ib.TripleQA.practical(), samples=100_000, gap=0.016, violation=0.0005),
     "concave-cspda": Claim(ib.ConcaveCSPDA.practical(), samples=200_000, gap=0.04, violation=0.005),
     "randomized-primal-dual": Claim(ib.RandomizedPrimalDual.practical(), samples=200_000, gap=0.005, violation=0.0),
     "model-based": Claim(ib.ModelBased.practical(), samples=100_000, gap=0.002, violation=0.0002),

@@ -71,7 +71,7 @@ def test_labels_change_no_key_and_bounds_do(tmp_path: Path) -> None:
 
 
 def test_a_refusal_is_a_run_and_is_remembered(tmp_path: Path) -> None:
-    big = [(ib.zoo.garnet(states=2_000), ib.CSPDA.practical())]
+    big = [(ib.zoo.garnet(states=2_000), ib.CSPDA())]
     for resumed in (0, 3):
         runs, found = run_arms(big, **SIZES, workers=1, journal=tmp_path / "runs.jsonl")
         assert found == resumed and all("too few to estimate the Slater constant" in run.refusal for run in runs[0])

@@ -82,8 +82,13 @@ class Answer(NamedTuple):
     policy: Policy
     prices: Floats  # [K]; nan where the algorithm has none
     averages: Averages = Averages()
-    settings: Mapping[str, float | str] = {}  # what is known of them only now, by public name
-    guarantee: str = ""  # in the place of the one that was prepared
+
+
+class Report(NamedTuple):
+    """What `Algorithm.report` says of a state."""
+
+    settings: Mapping[str, float | str]  # by public name
+    guarantee: str
 
 
 class Known(NamedTuple):
@@ -122,6 +127,9 @@ class Algorithm(NamedTuple):
     constrained: bool = True
     """False for algorithms that know no constraints: the loop refuses to run them on a problem that has some."""
     known: Known | None = None
+    report: Callable[[Any, Any, Simulator], Report] | None = None
+    """``report(state, constants, simulator)``: of algorithms that can say so only in the end, what the settings became
+    and what is guaranteed, in the place of what was prepared."""
     plan: Callable[[CMDP, Any, int], Answer] | None = None
     """Of those that learn a model first, from a `Log`: ``plan(model, constants, per_pair)``, the answer on an empirical
     model, in scaled units, that so many samples of every pair made."""

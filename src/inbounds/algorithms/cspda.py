@@ -622,7 +622,7 @@ def first_stage(frame: Frame, state: FrameState, samples: int) -> Part:
     simulator = frame.simulator
     n_pairs, n_states, steps = simulator.pairs.n_pairs, simulator.pairs.n_states, 1.0 / (1.0 - simulator.discount)
     lam, u, v = np.full(n_pairs, 1.0 / n_pairs), np.zeros(simulator.n_constraints), np.zeros(n_states)
-    note = "without a pilot, for which the budget is too small, it starts from zeros"
+    note = "it starts from zeros"
     if state.surveys:
         found, note = state.surveys[0], ""
         if found.more is not None:

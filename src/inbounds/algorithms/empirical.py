@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from inbounds.algorithms.kernels import FIRST_STARTS
+from inbounds.algorithms.sketch import Sketch, sketched_model
 from inbounds.errors import InvalidInput
 from inbounds.exact.feasibility import slater
 from inbounds.exact.methods import solve_uncertified
@@ -33,12 +34,17 @@ def best_of(model: CMDP) -> Solution:
 
 def log_in_turn(simulator: Simulator, samples: int) -> Log:
     """Room for `samples` samples, of which number t is of pair t mod n: at least one of every pair."""
+    require_each(simulator, samples)
+    return new_log(simulator, samples)
+
+
+def require_each(simulator: Simulator, samples: int) -> None:
+    """Refuse fewer samples than pairs."""
     n_pairs = simulator.pairs.n_pairs
     if samples < n_pairs:
         raise InvalidInput(
             f"{samples:,} samples are too few to try each of {n_pairs:,} pairs; give at least {n_pairs:,} samples"
         )
-    return new_log(simulator, samples)
 
 
 @compiled
@@ -59,11 +65,13 @@ def advance(log: Log, constants: Any, world: World, rng: np.random.Generator, dr
     return int(draw_in_turn(log, world, rng, drawn, until))
 
 
-def model_of(log: Log, simulator: Simulator) -> CMDP | None:
+def model_of(log: Log | Sketch, simulator: Simulator) -> CMDP | None:
     """The empirical model in scaled units, with margins >= 0 as its constraints; None while a pair is untried."""
-    drawn = int(log.used[0])
-    if drawn < simulator.pairs.n_pairs:
+    if log.visits.min() == 0:
         return None
+    if isinstance(log, Sketch):
+        return sketched_model(log, simulator)
+    drawn = int(log.used[0])
     return empirical_model(simulator, log, log.pairs[:drawn], log.successors[:drawn], np.ones(drawn))
 
 

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.algorithms import checks
-from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared
+from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared, Report
 from inbounds.algorithms.empirical import advance as draw_in_turn
 from inbounds.algorithms.empirical import log_in_turn, model_of
 from inbounds.algorithms.repair import LEVEL, Outcome, Repaired, new_trial, next_kappa, outcome, repair, walk
@@ -126,7 +126,7 @@ class RepairSettings(Settings):
     def record(self) -> Algorithm:
         if not self.repair:
             return self.algorithm
-        return self.algorithm._replace(prepare=prepare, advance=advance, extract=extract)
+        return self.algorithm._replace(prepare=prepare, advance=advance, extract=extract, report=report)
 
     @property
     def following(self) -> Callable[[Frame, State, np.random.Generator], Part]:
@@ -279,23 +279,34 @@ def own_answer(state: State, frame: Frame) -> Answer:
     return Answer(Policy.uniform(frame.simulator), np.zeros(frame.simulator.n_constraints))
 
 
+def outcomes(state: State) -> list[Outcome]:
+    """Of the trials that are over."""
+    return [outcome_of(part) for part in state.parts if part.over]
+
+
 def extract(state: State, frame: Frame, simulator: Simulator) -> Answer:
     """The best mixture of what is tested; before that, the learner's own."""
-    own, tests = own_answer(state, frame), [outcome_of(part) for part in state.parts if part.over]
+    own, tests = own_answer(state, frame), outcomes(state)
+    return own._replace(policy=repair(simulator, tests, frame.kappa).policy) if tests else own
+
+
+def report(state: State, frame: Frame, simulator: Simulator) -> Report:
+    """What the parts spent, what the trials showed, how they were mixed, and what that is worth."""
     settings: dict[str, float | str] = {}
     for part in state.parts:
         settings |= part.settings
     if simulator.n_constraints == 0 and len(state.parts) == 1:
-        return own._replace(settings=settings, guarantee=state.parts[0].guarantee)
+        return Report(settings, state.parts[0].guarantee)
     settings["spent"] = ", ".join(f"{part.name} {part.samples:,}" for part in state.parts)
+    tests = outcomes(state)
     if not tests:
-        return own._replace(settings=settings, guarantee=UNTESTED)
+        return Report(settings, UNTESTED)
     found = repair(simulator, tests, frame.kappa)
     settings |= {
         "tested": "; ".join(f"{test.name} {in_words(simulator, test.means[1:], test.errors[1:])}" for test in tests),
         "weights": ", ".join(f"{test.name} {weight:.3g}" for test, weight in zip(tests, found.weights, strict=True)),
     }
-    return own._replace(policy=found.policy, settings=settings, guarantee=guarantee(frame, state, found))
+    return Report(settings, guarantee(frame, state, found))
 
 
 def in_words(simulator: Simulator, margins: Any, errors: Any) -> str:

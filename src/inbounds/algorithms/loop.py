@@ -71,11 +71,16 @@ def run_on_samples(
     counts = checkpoint_counts(checkpoints, trip.begun.samples, samples)
 
     def extract(state: Any) -> Answer:
-        answer = record.extract(state, trip.begun.constants, simulator)
-        return answer._replace(guarantee=within_ranges(answer.guarantee, simulator)) if answer.guarantee else answer
+        return record.extract(state, trip.begun.constants, simulator)
+
+    def report(begun: Prepared) -> Prepared:
+        if record.report is None:
+            return begun
+        settings, guarantee = record.report(begun.state, begun.constants, simulator)
+        return begun._replace(settings=settings, guarantee=within_ranges(guarantee, simulator))
 
     discount = simulator.criterion.get("discount", 0.0)
-    return visit(trip, counts, draw, extract, outside, simulator.scaling, discount, pace)
+    return visit(trip, counts, draw, extract, outside, simulator.scaling, discount, pace, report=report)
 
 
 def run_on_model(
@@ -137,6 +142,7 @@ def visit(
     discount: float,
     pace: Pace,
     iterations: bool = False,
+    report: Callable[[Prepared], Prepared] = lambda begun: begun,
 ) -> Run:
     """The run from `trip` on, with a policy at each of the counts (of samples, or of iterations).
 
@@ -153,7 +159,7 @@ def visit(
         reached, answers = last.reached, last.answers
         if last.done not in reached:  # stopped between two checkpoints
             reached, answers = (*reached, last.done), (*answers, _answer_so_far(last, extract))
-        counted = freeze(np.array(reached, dtype=np.int64))
+        counted, said = freeze(np.array(reached, dtype=np.int64)), report(last.begun)
         seconds = last.seconds + pace.seconds
         return Run(
             policy=answers[-1].policy,
@@ -162,8 +168,8 @@ def visit(
             policies=tuple(answer.policy for answer in answers),
             seconds=seconds,
             scaling=scaling,
-            settings={**last.begun.settings, **answers[-1].settings},
-            guarantee=answers[-1].guarantee or last.begun.guarantee,
+            settings=said.settings,
+            guarantee=said.guarantee,
             averages_at=tuple(answer.averages.in_user_units(scaling, discount) for answer in answers),
             iterations=counted if iterations else None,
             status=status,

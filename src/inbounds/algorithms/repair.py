@@ -80,7 +80,7 @@ class Trial(NamedTuple):
     position: Ints  # [2]: the state that it is in, -1 before a start; its steps
 
 
-class Followed(NamedTuple):
+class WalkedPolicy(NamedTuple):
     """The policy of a trial."""
 
     policy: Floats  # [n]
@@ -88,7 +88,7 @@ class Followed(NamedTuple):
     starts: int  # free ones, that a walk averages its first value over
 
 
-def new_trial(simulator: Simulator, policy: Policy, samples: int, model: CMDP | None) -> tuple[Trial, Followed]:
+def new_trial(simulator: Simulator, policy: Policy, samples: int, model: CMDP | None) -> tuple[Trial, WalkedPolicy]:
     """A trial of `samples` samples, before the first; `model` is the pilot's, in the units that the learner sees."""
     rows, n_states, discount = 1 + simulator.n_constraints, simulator.pairs.n_states, simulator.discount
     values, tries = np.zeros((n_states, rows)), np.zeros(n_states)
@@ -107,11 +107,11 @@ def new_trial(simulator: Simulator, policy: Policy, samples: int, model: CMDP | 
         position=np.array([-1, 0], dtype=np.int64),
     )
     starts = min(STARTS, math.ceil(STARTS_PER_STEP / (1.0 - discount)))
-    return trial, Followed(policy.probabilities.copy(), float(discount), starts)
+    return trial, WalkedPolicy(policy.probabilities.copy(), float(discount), starts)
 
 
 @compiled
-def walk(trial: Trial, followed: Followed, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
+def walk(trial: Trial, followed: WalkedPolicy, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
     """Walks of the policy, from `drawn` to `until` samples."""
     W, totals, position, gamma = trial.values, trial.totals, trial.position, followed.discount
     rows = totals.shape[0]
@@ -136,7 +136,7 @@ def walk(trial: Trial, followed: Followed, world: World, rng: np.random.Generato
         position[1] = step + 1
         if draw_ends(gamma, rng):
             count_walk(trial.tally, totals)
-            improve(trial, world, gamma)
+            learn_from_walk(trial, world, gamma)
             position[0] = -1
     return drawn
 
@@ -159,7 +159,7 @@ def begin_walk(trial: Trial, starts: int, world: World, rng: np.random.Generator
 
 
 @compiled
-def improve(trial: Trial, world: World, gamma: float) -> None:
+def learn_from_walk(trial: Trial, world: World, gamma: float) -> None:
     """Temporal differences along the walk that has just ended, from its end to its start."""
     W = trial.values
     for step in range(min(trial.position[1], trial.trail.shape[0]) - 1, -1, -1):
@@ -216,9 +216,9 @@ class Repaired(NamedTuple):
 def repair(problem: Any, tests: Sequence[Outcome], kappa: float = 0.0) -> Repaired:
     """The mixture, as one policy, of the most tested reward among those whose tested margins all reach `kappa`."""
     weights, shown = mixing_weights(tests, kappa)
-    used = np.flatnonzero(weights)
+    used = np.flatnonzero(weights).tolist()
     if len(used) == 1:
-        policy = tests[int(used[0])].policy
+        policy = tests[used[0]].policy
     else:
         states = problem.pairs.states
         occupancy = sum(weights[i] * (tests[i].shares + UNSEEN)[states] * tests[i].policy.probabilities for i in used)
