@@ -84,8 +84,8 @@ first moved, at least .1 for u and .03 for v. Where the pilot's model has no pol
 safest; where the budget is too small for a pilot, from zeros; the guarantee of the run says so.
 
 *What this is worth.* **A plan on the same samples needs fewer of them**: `ModelBased.practical()` has the same frame
-around a linear program on the empirical model, and on the suite's tuning half its gap is two thirds to three quarters of
-this one's (0.47 against 0.65 % at 1e6 samples, 1.6 against 2.5 % at 1e5). The frame brings the bounds; the steps are
+around a linear program on the empirical model, and on the suite's tuning half its gap is two thirds to three quarters
+of this one's (0.47 against 0.65 % at 1e6 samples, 1.6 against 2.5 % at 1e5). The frame brings the bounds; the steps are
 CSPDA's, made usable.
 
 `CSPDA.practical(repair=False)`: the bare method. M is a running mean, the average starts half way, alpha is multiplied
