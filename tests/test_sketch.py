@@ -191,8 +191,11 @@ def test_a_policy_can_be_asked_for_at_any_time(lossy: None) -> None:
 def test_presets_with_a_lossy_sketch_are_in_bounds_and_within_reach_of_the_empirical_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Twelve seeds, room for six of ten next states. The mean gap is at most 1.5 times that of the empirical model, plus 0.1 % for chance; out of bounds
-    with probability 0.01 each by the test's level: two or more of twelve have probability below 0.007."""
+    """Twelve seeds, room for six of ten next states.
+
+    The mean gap is at most 1.5 times that of the empirical model, plus 0.1 % for chance. Out of bounds with probability
+    0.01 each, by the level of the test: two or more of twelve have probability below 0.007.
+    """
     monkeypatch.setattr(model_based, "new_sketch", lambda simulator, samples: new_sketch(simulator, samples, 6))
     best, gaps, outside = ib.solve(DENSE).reward, {"samples": [], "sketch": []}, 0
     for memory, own in gaps.items():

@@ -84,10 +84,10 @@ Streaming
 ---------
 ``memory="sketch"`` keeps a sketch of the model, O(SA (b + K)) numbers however many samples there are, b = 32, in the
 place of the T moves of an empirical model: `inbounds.algorithms.sketch`. Where no pair leads to more than b states, as
-on queues, grids, inventories and sparse random models, it is the same model from the same samples, in less time. Where
-pairs lead to more, it comes within 1.5 of the gap of the empirical model on the random problems that we tried; it does
-not on an inventory at discount 0.99 with room for half of its next states: there the bare method was out of bounds in
-half of the runs, and the preset in none, at ten times the gap.
+on queues, grids, inventories and sparse random models, it is the same model from the same samples, in less time. On
+random problems whose pairs lead to two or three times as many, the preset came within 1.25 of the gap of the empirical
+model. It fails on an inventory at discount 0.99 with room for half of its next states: the method alone is then out of
+bounds in half of the runs, and the preset, where it is in bounds, has ten times the gap (docs/presets.md).
 
 Cost
 ----
