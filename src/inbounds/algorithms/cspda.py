@@ -84,8 +84,9 @@ first moved, at least .1 for u and .03 for v. Where the pilot's model has no pol
 safest; where the budget is too small for a pilot, from zeros; the guarantee of the run says so.
 
 *What this is worth.* **A plan on the same samples needs fewer of them**: `ModelBased.practical()` has the same frame
-around a linear program on the empirical model, and its gap is half to two thirds of this one's (docs/presets.md). The
-frame brings the bounds; the steps are CSPDA's, made usable.
+around a linear program on the empirical model, and on the suite's tuning half its gap is two thirds to three quarters
+of this one's (0.47 against 0.65 % at 1e6 samples, 1.6 against 2.5 % at 1e5). The frame brings the bounds; the steps are
+CSPDA's, made usable.
 
 `CSPDA.practical(repair=False)`: the bare method. M is a running mean, the average starts half way, alpha is multiplied
 by 0.03 and beta by 100, at most 1 / n. It holds on the queue and little else.
