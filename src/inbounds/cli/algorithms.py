@@ -78,10 +78,10 @@ def command(name: str | None, table1: bool, as_json: bool) -> None:
 
 
 def _print_table1(name: str | None, as_json: bool) -> None:
-    from inbounds.algorithms.table_one import FOOTNOTES, TABLE_ONE, derive, derived, verdict
+    from inbounds.algorithms.table_one import FOOTNOTES, TABLE_ONE, derive, derived, readings, verdict
     from inbounds.inputs import named
 
-    rows = {row.name.split(" (")[0].lower().replace(" ", "-").replace("γ", "gamma"): row for row in TABLE_ONE}
+    rows = {row.algorithm or "lower-bound": row for row in TABLE_ONE}
     shown = rows if name is None else {name: named(name, rows, "row of Table 1")}
     if as_json:
         print_json(
@@ -92,6 +92,7 @@ def _print_table1(name: str | None, as_json: bool) -> None:
                     "derived": str(derived(row)),
                     "agrees": verdict(row),
                     "steps": {step: str(order) for step, order in derive(row)},
+                    "conventions": {", ".join(names): str(order) for names, order in readings(row).items()},
                     "source": row.source,
                     "violation": row.violation,
                     "generative": row.generative,
@@ -126,6 +127,25 @@ def _print_table1(name: str | None, as_json: bool) -> None:
             [
                 (key, row.own_is, str(row.own), *(str(getattr(row, fact)) for fact in facts))
                 for key, row in rows.items()
+            ],
+        )
+    episodic = {key: row for key, row in shown.items() if readings(row)}
+    if episodic:
+        click.echo()
+        print_wrapped(
+            "The power of 1/(1-γ) with S as it is, with S'/H or SH in its place, n: with ε normalised; * where the "
+            "whole order is as printed:"
+        )
+        conventions = list(readings(next(iter(episodic.values()))))
+        print_table(
+            ("row", "printed", *(f"{states}{', n' * ('normalised' in what)}" for states, what in conventions)),
+            [
+                (
+                    key,
+                    f"{float(row.printed.effective):g}",
+                    *(f"{float(o.effective):g}{'*' * (o == row.printed)}" for o in readings(row).values()),
+                )
+                for key, row in episodic.items()
             ],
         )
     click.echo()
