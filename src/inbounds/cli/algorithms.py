@@ -8,7 +8,10 @@ from inbounds.cli.arguments import json_option
 from inbounds.cli.printing import print_json, print_table, print_wrapped
 
 _HEADERS = {"sample_complexity": "samples, O~"}
-_FACTS = ("name", "paper", "setting", "needs", "output", "sample_complexity", "violation", "constants")
+_FACTS = (
+    *("name", "paper", "setting", "criterion", "access", "needs", "output", "oscillates"),
+    *("sample_complexity", "violation", "constants"),
+)
 
 
 @click.command("algorithms")
@@ -55,7 +58,7 @@ def command(name: str | None, table1: bool, as_json: bool) -> None:
     elif name is None:
         for columns in (
             ("paper",),
-            ("setting",),
+            ("setting", "access"),
             ("needs", "output"),
             ("sample_complexity", "violation"),
             ("constants",),

@@ -39,6 +39,12 @@ policy_option = click.option("--policy", "show_policy", is_flag=True, help="Also
 time_limit_option = click.option(
     "--time-limit", type=float, help="Seconds, after which what is known so far is printed (exit code 5)."
 )
+safe_option = click.option(
+    "--safe",
+    metavar="half|FILE",
+    help="A policy known to be safe, for algorithms that start from one. half: the best one that keeps every scaled "
+    "margin at half the Slater constant. FILE: what `inbounds solve ... --json` printed.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 
 
@@ -52,10 +58,11 @@ def output_option(what: str, default: str) -> Callable[[Any], Any]:
     return click.option("--output", type=folder, help=f"Where {what} go.  [default: {default}]")
 
 
-def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str = "") -> Any:
+def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str = "", horizons: bool = False) -> Any:
     """The problem that the user named, with the parameters that they set; or the model in the file that they named.
 
-    Some commands work for discounted problems only: `discounted_for` names the one that is asking.
+    Some commands work for discounted problems only, or for `horizons` too: `discounted_for` names the one that is
+    asking.
     """
     from inbounds import formats
     from inbounds import zoo as problems
@@ -74,12 +81,34 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
     else:
         loaded = models.load(problem)
     kind = next(iter(loaded.criterion))
-    if discounted_for and kind != "discount":
+    if discounted_for and kind != "discount" and not (horizons and kind == "horizon"):
         raise InvalidInput(
-            f"{problem} has a {KIND_BY_CRITERION[kind]}; "
-            f"`inbounds {discounted_for}` takes discounted problems (see `inbounds zoo`)"
+            f"{problem} has a {KIND_BY_CRITERION[kind]}; `inbounds {discounted_for}` takes discounted problems"
+            f"{' and finite horizons' * horizons} (see `inbounds zoo`)"
         )
     return loaded
+
+
+def safe_from(text: str | None, cmdp: Any) -> Any:
+    """The policy that --safe names, for a problem; None if it names none."""
+    import json
+
+    import numpy as np
+
+    from inbounds.errors import InvalidInput
+    from inbounds.problem.policy import Policy
+    from inbounds.studies.safe import safe_policy
+
+    if text is None or text == "half":
+        return None if text is None else safe_policy(cmdp)
+    try:
+        found = json.loads(Path(text).read_bytes())
+        return Policy(cmdp.pairs, np.array(found["policy"], dtype=np.float64))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InvalidInput(
+            f'--safe takes "half", or a file with the policy of this problem as `inbounds solve --json` prints it; '
+            f"{text}: {error}"
+        ) from error
 
 
 def _from_zoo(problem: str, parameters: tuple[str, ...]) -> Any:

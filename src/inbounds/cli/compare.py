@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,10 +16,20 @@ from inbounds.cli.arguments import (
     preset_option,
     problem_argument,
     problem_from,
+    safe_from,
+    safe_option,
     scale_option,
     time_limit_option,
 )
-from inbounds.cli.printing import facts_of, print_files, print_json, print_table, problem_facts, progress_bar
+from inbounds.cli.printing import (
+    facts_of,
+    print_files,
+    print_json,
+    print_table,
+    print_wrapped,
+    problem_facts,
+    progress_bar,
+)
 
 
 @click.command("compare")
@@ -30,10 +41,11 @@ from inbounds.cli.printing import facts_of, print_files, print_json, print_table
     "names",
     multiple=True,
     metavar="NAME",
-    help="Only this one; may be repeated.  [default: all of `inbounds algorithms`]",
+    help="Only this one; may be repeated.  [default: all of `inbounds algorithms` that are for such a problem]",
 )
 @preset_option
 @scale_option
+@safe_option
 @jobs_option
 @output_option("the picture, the CSV and the journal of finished runs", "comparison/PROBLEM")
 @click.option("--fresh", is_flag=True, help="Forget the finished runs in the journal, and run everything.")
@@ -47,6 +59,7 @@ def command(
     names: tuple[str, ...],
     preset: str,
     scale: bool,
+    safe: str | None,
     jobs: int | None,
     output: Path | None,
     fresh: bool,
@@ -60,14 +73,19 @@ def command(
     you like, and the same command goes on where it stopped. Algorithms that know no constraints run without them and
     are measured against the optimum without them.
 
+    On a problem with a horizon, online learners play episode after episode: what that costs is summed, and drawn, as
+    regret and violation; and each is run with its paper's constants, too. On a discounted problem they run, on its
+    truncation, if they are named.
+
     \b
     Examples
       inbounds compare queue --samples 100000 --seeds 20
       inbounds compare queue --algorithm cspda --algorithm npg-pd
+      inbounds compare media
     """
     import inbounds as ib
 
-    cmdp = problem_from(problem, parameters, discounted_for="compare")
+    cmdp = problem_from(problem, parameters, discounted_for="compare", horizons=True)
     if output is None:
         output = Path("comparison") / Path(problem).stem
     output.mkdir(parents=True, exist_ok=True)
@@ -82,6 +100,7 @@ def command(
             seeds=seeds,
             preset=preset,
             scale=scale,
+            safe=safe_from(safe, cmdp),
             workers=jobs,
             journal=journal,
             progress=advance_to,
@@ -95,7 +114,7 @@ def command(
     if as_json:
         print_json(
             problem=problem_facts(cmdp),
-            **facts_of(done, "samples", "seeds", "preset", "optimum", "unconstrained_optimum"),
+            **facts_of(done, "samples", "seeds", "preset", "optimum", "unconstrained_optimum", "safe_gap"),
             algorithms=rows,
             resumed=done.resumed,
             status=done.status,
@@ -103,9 +122,10 @@ def command(
         )
         sys.exit(EXIT_STOPPED if done.status != "done" else 0)
     click.echo(repr(cmdp))
+    what = "totals (discounted sums)" if cmdp.horizon is None else "sums over the horizon"
     click.echo(
         f"{seeds} run{'s' * (seeds != 1)} of {samples:,} samples each, {preset} settings"
-        f"{'' if scale else ', units as given'}; totals (discounted sums), means over runs, judged on the model"
+        f"{'' if scale else ', units as given'}; {what}, means over runs, judged on the model"
     )
     with_constraints = f"{'With the constraints: ' if cmdp.constraints else ''}optimum {done.optimum:.6g}"
     without = f"Without the constraints, for algorithms that know none: optimum {done.unconstrained_optimum:.6g}"
@@ -114,32 +134,81 @@ def command(
         if not group:
             continue
         click.echo(heading)
-        print_table(
-            ("algorithm", "gap", "+-", "worst margin", "out of bounds", "samples", "seconds"),
-            [
-                (
-                    row["algorithm"],
-                    f"{row['mean_gap']:+.4f}",
-                    "-" if row["standard_error_gap"] is None else f"{row['standard_error_gap']:.4f}",
-                    "-" if row["mean_worst_margin"] is None else f"{row['mean_worst_margin']:+.4f}",
-                    f"{row['share_out_of_bounds']:.0%}" if constrained and cmdp.n_constraints else "-",
-                    f"{row['samples']:,}",
-                    f"{row['seconds']:.2f}",
-                )
-                for row in group
-                if "refusal" not in row
-            ],
-        )
+        ran = [row for row in group if "refusal" not in row]
+        _print_by_samples(ran, constrained and cmdp.n_constraints > 0)
         for row in group:
             if "refusal" in row:
-                click.echo(f"{row['algorithm']} did not run: {row['refusal']}")
-    click.echo(
+                print_wrapped(f"{row['algorithm']} did not run: {row['refusal']}")
+    print_wrapped(
         "gap: optimum - reward, below zero only where bounds are broken; +-: its standard error; worst margin: of the "
-        "constraint\nthat fares worst, below zero is out of bounds; seconds: the fastest run, on one core."
+        "constraint that fares worst, below zero is out of bounds; seconds: the fastest run, on one core."
     )
+    _print_played([row for row in rows if "refusal" not in row and "mean_loss" in row], done)
     if done.resumed:
         click.echo(f"Found in {journal}, not run again: {done.resumed}. --fresh runs everything.")
     print_files(output, written)
     if done.status != "done":
         click.echo(f"{done.status.upper()}: runs are missing; the same command goes on from {journal}")
         sys.exit(EXIT_STOPPED)
+
+
+def _print_by_samples(rows: list[dict[str, Any]], bounded: bool) -> None:
+    """What the policies at the end are worth."""
+    print_table(
+        ("algorithm", "gap", "+-", "worst margin", "out of bounds", "samples", "seconds"),
+        [
+            (
+                row["algorithm"],
+                f"{row['mean_gap']:+.4f}",
+                "-" if row["standard_error_gap"] is None else f"{row['standard_error_gap']:.4f}",
+                "-" if row["mean_worst_margin"] is None else f"{row['mean_worst_margin']:+.4f}",
+                f"{row['share_out_of_bounds']:.0%}" if bounded else "-",
+                f"{row['samples']:,}",
+                f"{row['seconds']:.2f}",
+            )
+            for row in rows
+        ],
+    )
+
+
+def _print_played(rows: list[dict[str, Any]], done: Any) -> None:
+    """What was lost, what the episodes cost, and what the papers promise and their constants do; if there are any."""
+    if not rows:
+        return
+
+    def cost(row: dict[str, Any], name: str) -> str:
+        found = row.get(f"mean_{name}_per_episode")
+        return "-" if found is None else f"{found:.1%}" if name == "out_of_bounds" else f"{found:.4f}"
+
+    def loss(row: dict[str, Any]) -> str:
+        return "-" if row.get("mean_loss") is None else f"{row['mean_loss']:.2%}"
+
+    click.echo()
+    print_table(
+        ("algorithm", "loss", "regret", "plain", "violation", "plain", "out"),
+        [
+            (
+                row["algorithm"] + " ~" * row["oscillates"],
+                loss(row),
+                *(cost(row, name) for name in ("regret", "plain_regret", "violation", "plain_violation")),
+                cost(row, "out_of_bounds"),
+            )
+            for row in rows
+        ],
+    )
+    safe = (
+        f" The safe policy that two of them start from has a gap of {done.safe_gap:.4f}: until they have learned enough "
+        "to leave it they have that, and just after it more."
+    )
+    print_wrapped(
+        "loss: (gap + largest price * violation) of the policy at the end, as a share of what the bounds cost. Of the "
+        "policies played on the way, per episode: regret and violation, strong (no episode makes up for another) and "
+        "plain; out: the share of episodes out of bounds. ~: single policies oscillate, only their mixture, which is "
+        f"what is returned, means anything; its strong sums do not fall.{safe * (done.safe_gap is not None)}"
+    )
+    if any("published" in row for row in rows):
+        click.echo()
+        print_table(
+            ("algorithm", "its paper promises", "loss with its constants"),
+            [(row["algorithm"], row["promise"], loss(row.get("published", {}))) for row in rows],
+        )
