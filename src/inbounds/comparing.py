@@ -137,7 +137,7 @@ def _settings(algorithms: Sequence[str] | Mapping[str, Any] | None, preset: str)
             record_of(settings)
         return dict(algorithms)
     if algorithms is None:
-        algorithms = list(ALGORITHMS)
+        algorithms = [name for name, one in ALGORITHMS.items() if one.algorithm.criterion == "discounted"]
     if not isinstance(algorithms, list | tuple) or not all(isinstance(name, str) for name in algorithms):
         raise InvalidInput(
             f'algorithms must be a list of names, or a dict from name to settings such as {{"mine": ib.CSPDA()}}, '
