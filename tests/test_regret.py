@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import inbounds as ib
 from inbounds.studies.regret import MEASURES, OUT_OF_BOUNDS, summed
-from inbounds.studies.safe import require_safe, safe_policy, takes_safe
+from inbounds.studies.safe import safe_policy
 
 
 def summed_slowly(rewards, margins, optimum, scales, episodes):

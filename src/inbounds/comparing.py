@@ -28,7 +28,7 @@ from inbounds.problem.policy import Policy
 from inbounds.studies.comparison import Comparison, Entry
 from inbounds.studies.parallel import valid_workers
 from inbounds.studies.runs import JudgedRun, Task, curves, run_arms
-from inbounds.studies.safe import require_safe, safe_policy, takes_safe
+from inbounds.studies.safe import check_on_model, safe_policy, takes_safe
 
 _CHECKPOINTS = 12
 _FIRST = 0.005
@@ -107,7 +107,7 @@ def compare(
         safe = _safe_for(cmdp, wanted)
     chosen = dict(wanted) if isinstance(wanted, Mapping) else _by_name(wanted, preset, safe)
     for one in chosen.values():
-        require_safe(cmdp, one)
+        check_on_model(one, cmdp)
     again = []  # with the papers' constants
     if preset == "practical" and not isinstance(wanted, Mapping):
         again = [name for name, one in chosen.items() if record_of(one).criterion == "finite-horizon"]

@@ -48,15 +48,19 @@ def run_on_samples(
     progress: Progress = None,
     time_limit: float | None = None,
     resume: Run | None = None,
+    judge: Any = None,
 ) -> Run:
-    """The run of ``ib.learn``, whose arguments these are, checked."""
+    """The run of ``ib.learn``, whose arguments these are, checked.
+
+    `judge` is filled by a learner that plays episodes, which does not read it: `inbounds.algorithms.episodic.judging`.
+    """
     pace, record = Pace(time_limit, progress), record_of(algorithm)
     refuse(record, simulator, "cmdp.unconstrained().simulator()")
     rng, world = np.random.default_rng(seed), simulator.open()
     asked = Asked(simulator, algorithm, (samples, tuple(checkpoint_counts(checkpoints, 0, samples))), seed)
 
     def outside() -> Any:
-        return rng.bit_generator.state, () if isinstance(world, World) else kept((world.reward, world.margins))
+        return rng.bit_generator.state, () if isinstance(world, World) else kept(world.buffers)
 
     if resume is None:
         trip = first(asked, lambda: record.prepare(algorithm, simulator, samples, rng), outside)
@@ -66,8 +70,10 @@ def run_on_samples(
         trip = going_on(asked, resume)
         rng.bit_generator.state, buffers = trip.outside
         if not isinstance(world, World):
-            world.reward[:], world.margins[:] = buffers
-    draw = partial(fitted(record.advance, world), trip.begun.state, trip.begun.constants, world, rng)
+            for own, buffer in zip(world.buffers, buffers, strict=True):
+                own[:] = buffer
+    constants = trip.begun.constants if judge is None else trip.begun.constants._replace(judge=judge)
+    draw = partial(fitted(record.advance, world), trip.begun.state, constants, world, rng)
     counts = checkpoint_counts(checkpoints, trip.begun.samples, samples)
 
     def extract(state: Any) -> Answer:
@@ -164,6 +170,7 @@ def visit(
             settings=last.begun.settings,
             guarantee=last.begun.guarantee,
             averages_at=tuple(answer.averages.in_user_units(scaling, discount) for answer in answers),
+            episodes=None if answers[-1].episodes is None else freeze(answers[-1].episodes),
             iterations=counted if iterations else None,
             status=status,
             paused=None if status == "done" else last._replace(seconds=seconds),
@@ -173,7 +180,8 @@ def visit(
         for checkpoint in counts[len(last.reached) :]:
             if pace.pieces(advance, keep, last.done, checkpoint, going_on=True) < checkpoint:
                 return ended("time limit")
-            last = last._replace(reached=(*last.reached, last.done), answers=(*last.answers, extract(state)))
+            before = [answer._replace(episodes=None) for answer in last.answers]  # the last has them all
+            last = last._replace(reached=(*last.reached, last.done), answers=(*before, extract(state)))
             if pace.over and checkpoint < counts[-1]:
                 return ended("time limit")
     except BaseException as error:
@@ -204,7 +212,8 @@ def within_ranges(guarantee: str, simulator: Simulator) -> str:
 
 def refuse(record: Algorithm, problem: CMDP | Simulator, without: str) -> None:
     """Refuse a problem of another criterion, or with constraints that the algorithm knows nothing of."""
-    require_criterion(problem, record.criterion, record.name)
+    if not (record.criterion == "finite-horizon" and "discount" in problem.criterion):  # which it truncates
+        require_criterion(problem, record.criterion, record.name)
     if problem.n_constraints > 0 and not record.constrained:
         raise InvalidInput(
             f"{record.name} knows no constraints, and this problem has {problem.n_constraints}; drop them: {without}"

@@ -108,6 +108,7 @@ def command(
     from inbounds.errors import Infeasible, InvalidInput
     from inbounds.inputs import named
     from inbounds.studies.regret import episode_optimum, play, plays_online
+    from inbounds.studies.safe import check_on_model
 
     cmdp = problem_from(problem, parameters, discounted_for="learn", horizons=True)
     if unconstrained:
@@ -130,8 +131,7 @@ def command(
             f"add --unconstrained to drop them"
         )
     settings = (settings_class.practical if preset == "practical" else settings_class)(**given)
-    if settings_class.algorithm.check is not None:
-        settings_class.algorithm.check(settings, cmdp)
+    check_on_model(settings, cmdp)
     if certified:
         _learn_certified(cmdp, scale, settings, samples, confidence, seed, time_limit, show_policy, as_json)
         return

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
-import numpy as np
-
-from inbounds.criteria.evaluation import evaluate
+from inbounds.algorithms.algorithm import record_of
 from inbounds.errors import InvalidInput
 from inbounds.exact.feasibility import slater
 from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.policy import Policy, for_problem
+from inbounds.problem.policy import Policy
 
 SHARE = 0.5
 """Of the Slater constant, that `safe_policy` keeps in every bound."""
-
-IN_WORDS = "the best policy that keeps every scaled margin at half the Slater constant, or more"
-
 
 def safe_policy(cmdp: CMDP) -> Policy:
     """The optimum with every scaled margin tightened by half the scaled Slater constant: safe, and not the best.
@@ -46,18 +41,11 @@ def safe_policy(cmdp: CMDP) -> Policy:
 
 def takes_safe(settings: Any) -> bool:
     """Whether an algorithm, given as settings or their class, has to be given a policy that is known to be safe."""
-    return any(each.name == "safe" for each in fields(settings))
+    return is_dataclass(settings) and any(each.name == "safe" for each in fields(settings))
 
 
-def require_safe(cmdp: CMDP, settings: Any) -> None:
-    """Refuse settings whose ``safe=`` is of another problem, or out of bounds: which bound, and by how much."""
-    if not takes_safe(settings) or settings.safe is None:
-        return
-    policy = for_problem(cmdp, settings.safe)
-    judged = evaluate(cmdp, policy)
-    if not judged.in_bounds:
-        worst = int(np.argmin(judged.margins / cmdp.margin_scales))
-        raise InvalidInput(
-            f"safe= must be in bounds, and it misses that of {cmdp.constraints[worst].name!r} by "
-            f"{-judged.margins[worst]:.6g}: give a policy that keeps every bound"
-        )
+def check_on_model(settings: Any, cmdp: CMDP) -> None:
+    """Refuse what settings claim of a problem and only its model can tell, such as that a policy is safe."""
+    record = record_of(settings)
+    if record.check is not None:
+        record.check(settings, cmdp)
