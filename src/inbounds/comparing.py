@@ -176,7 +176,7 @@ def _entry(
         optimum=optimum,
         seconds=np.array([run.seconds for run in ran]),
         refusal=refusal,
-        promise=f"{record.sample_complexity}; violation {record.violation}" if record.sample_complexity else "",
+        promise="; ".join(text for text in (record.sample_complexity, record.violation) if text),
         oscillates=record.oscillates,
         guarantee=ran[0].guarantee if ran else "",
         starts_safe=takes_safe(settings),

@@ -196,19 +196,26 @@ def _print_played(rows: list[dict[str, Any]], done: Any) -> None:
             for row in rows
         ],
     )
-    safe = (
-        f" The safe policy that two of them start from has a gap of {done.safe_gap:.4f}: until they have learned enough "
-        "to leave it they have that, and just after it more."
-    )
     print_wrapped(
         "loss: (gap + largest price * violation) of the policy at the end, as a share of what the bounds cost. Of the "
         "policies played on the way, per episode: regret and violation, strong (no episode makes up for another) and "
-        "plain; out: the share of episodes out of bounds. ~: single policies oscillate, only their mixture, which is "
-        f"what is returned, means anything; its strong sums do not fall.{safe * (done.safe_gap is not None)}"
+        "plain; out: the share of episodes out of bounds."
     )
+    if any(row["oscillates"] for row in rows):
+        print_wrapped(
+            "~: its single policies oscillate for ever, so its strong sums do not fall; only their mixture means "
+            "anything, and that is what it returns."
+        )
+    if done.safe_gap is not None:
+        starting = " and ".join(entry.name for entry in done.entries if entry.starts_safe)
+        print_wrapped(
+            f"The safe policy, which {starting} start from, has a gap of {done.safe_gap:.4f}: that is their regret until "
+            "they leave it, and just after it they are at first worse."
+        )
     if any("published" in row for row in rows):
         click.echo()
         print_table(
-            ("algorithm", "its paper promises", "loss with its constants"),
+            ("algorithm", "samples, O~, and violation that its paper promises", "its constants"),
             [(row["algorithm"], row["promise"], loss(row.get("published", {}))) for row in rows],
         )
+        print_wrapped("its constants: the loss at the end of the same budget with the constants of the paper.")

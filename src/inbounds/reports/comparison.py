@@ -21,6 +21,9 @@ repeats."""
 _SMALLEST_GAP = 1e-4
 """Relative to the optimum: smaller gaps are drawn as good as zero."""
 
+_SMALLEST_COST = 1e-3
+"""Of the largest cost of an episode: smaller ones are drawn as good as zero."""
+
 FILLED = 0.95
 """A marker is filled where at least this share of the runs is in bounds."""
 
@@ -40,7 +43,8 @@ def write_comparison(comparison: Comparison, directory: Path) -> list[Path]:
 def summary_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """The table: one entry per algorithm at the end of its runs, totals; the smallest gap in bounds first.
 
-    In each group: algorithms whose runs are mostly in bounds, then the others, then those that did not run.
+    In each group: algorithms whose runs are mostly in bounds, then the others, then those that did not run. With a
+    horizon by their loss.
     """
     rows = []
     for entry in comparison.entries:
@@ -93,6 +97,8 @@ def _mean_loss(comparison: Comparison, entry: Entry) -> float | None:
 def _rank(row: dict[str, Any]) -> tuple[bool, int, float]:
     if "refusal" in row:
         return not row["constrained"], 2, 0.0
+    if row.get("mean_loss") is not None:  # with a horizon few stay in bounds: what breaking them costs is in the loss
+        return not row["constrained"], 0, row["mean_loss"]
     return not row["constrained"], int(1.0 - row["share_out_of_bounds"] < FILLED), abs(row["mean_gap"])
 
 
@@ -104,10 +110,7 @@ def comparison_figure(comparison: Comparison) -> Figure:
     shown = [group for group in groups if group] or [[]]
     figure = Figure(figsize=(5.4 + 4.4 * len(shown), 5.2), layout="constrained")
     panels = figure.subplots(1, len(shown), squeeze=False, width_ratios=[1.5 if g is groups[0] else 1.0 for g in shown])
-    styles = {
-        entry.name: _style(_COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)])
-        for place, entry in enumerate(ran)
-    }
+    styles = _styles(comparison)
     for panel, group in zip(panels[0], shown, strict=True):
         threshold = _threshold(group)
         for entry in group:
@@ -134,6 +137,12 @@ def comparison_figure(comparison: Comparison) -> Figure:
         fontsize=11,
     )
     return figure
+
+
+def _styles(comparison: Comparison) -> dict[str, dict[str, Any]]:
+    """Of every algorithm that ran, the same in each figure."""
+    ran = [entry.name for entry in comparison.entries if not entry.refusal]
+    return {name: _style(_COLOURS[k % len(_COLOURS)], _MARKERS[k % len(_MARKERS)]) for k, name in enumerate(ran)}
 
 
 def _style(colour: str, marker: str) -> dict[str, Any]:
@@ -164,20 +173,19 @@ def regret_figure(comparison: Comparison) -> Figure:
     """
     played = [entry for entry in comparison.entries if entry.played]
     kinds = {
-        "plans that settle": [entry for entry in played if not (entry.oscillates or entry.starts_safe)],
+        "single policies settle": [entry for entry in played if not (entry.oscillates or entry.starts_safe)],
         "single policies oscillate (~):\nonly their mixture means anything": [e for e in played if e.oscillates],
         "start from the safe policy": [entry for entry in played if entry.starts_safe],
     }
     shown = {kind: group for kind, group in kinds.items() if group}
     figure = Figure(figsize=(2.0 + 4.0 * len(shown), 7.2), layout="constrained")
     panels = figure.subplots(2, len(shown), squeeze=False, sharex=True, sharey="row")
-    published = {entry.name: entry for entry in comparison.published if entry.played}
+    published, styles = {entry.name: entry for entry in comparison.published if entry.played}, _styles(comparison)
     for column, (kind, group) in enumerate(shown.items()):
         for row, name in enumerate(("regret", "violation")):
             panel = panels[row][column]
-            for place, entry in enumerate(group):
-                style = _style(_COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)])
-                places, costs = _per_episode(entry, name)
+            for entry in group:
+                style, (places, costs) = styles[entry.name], _per_episode(entry, name)
                 label = entry.name if row == 0 else None
                 panel.plot(places, costs.mean(axis=0), linewidth=1.1, label=label, **style | {"markersize": 3.5})
                 _draw_interval(panel, places, costs, style["color"])
@@ -193,8 +201,9 @@ def regret_figure(comparison: Comparison) -> Figure:
         panels[1][column].set_xlabel("episodes", fontsize=9)
         panels[0][column].legend(frameon=False, fontsize=8)
     for row, name in enumerate(("regret", "violation")):
-        every = [_per_episode(entry, name)[1].mean(axis=0)[-1] for entry in played]
-        panels[row][0].set_yscale("symlog", linthresh=max(0.5 * float(np.quantile(every, 0.2)), 1e-6), linscale=0.6)
+        ends = [float(_per_episode(entry, name)[1].mean(axis=0)[-1]) for entry in played]
+        least = max(0.5 * min((end for end in ends if end > 0.0), default=1.0), _SMALLEST_COST * max(ends, default=1.0))
+        panels[row][0].set_yscale("symlog", linthresh=least or 1.0, linscale=0.6)
         panels[row][0].set_ylim(bottom=0.0)
         panels[row][0].set_ylabel(f"{name} per episode so far (strong)", fontsize=9)
     dotted = "; dotted: with the constants of their papers" if published else ""
