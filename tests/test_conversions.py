@@ -171,7 +171,7 @@ def test_which_convention_gives_each_exponent() -> None:
         "opt-primal-dual": (5, 3, 7, 3, 1, 5),
         "uc-cfh": (3, 0, 6, 1, -2, 4),
         "conrl": (6, 4, 8, 4, 2, 6),
-        "opt-pess-primal-dual": (7, 4, 10, 5, 2, 8),
+        "optpess-primal-dual": (7, 4, 10, 5, 2, 8),
         "opdop": (7, 5, 9, 5, 3, 7),
         "triple-q": (21, Fraction(37, 2), Fraction(47, 2), 16, Fraction(27, 2), Fraction(37, 2)),
     }
@@ -181,7 +181,7 @@ def test_which_convention_gives_each_exponent() -> None:
         "opt-primal-dual": [("S'/H", sums), ("S", share)],
         "uc-cfh": [("S", sums)],
         "conrl": [("S", sums), ("SH", share)],
-        "opt-pess-primal-dual": [("S'/H", sums)],
+        "optpess-primal-dual": [("S'/H", sums)],
         "opdop": [],
         "triple-q": [("S'/H", sums), ("SH", share)],
     }

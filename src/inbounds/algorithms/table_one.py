@@ -118,7 +118,7 @@ def fitting(row: Row) -> list[tuple[str, str]]:
 
     Examples
     --------
-    >>> fitting(row_named("opt-pess-primal-dual")), fitting(row_named("opdop"))
+    >>> fitting(row_named("optpess-primal-dual")), fitting(row_named("opdop"))
     ([("S'/H", 'ε of sums')], [])
     """
     return [convention for convention, order in readings(row).items() if order == row.printed]
@@ -203,7 +203,7 @@ TABLE_ONE = (
         steps=(*_MIXTURE, *_STAGED, _IN_MEAN),
         violation="zero",
         generative="no",
-        algorithm="opt-pess-primal-dual",
+        algorithm="optpess-primal-dual",
         note="zero violation at 1/ε^2 without a generative model, which the paper's introduction says none had",
     ),
     Row(

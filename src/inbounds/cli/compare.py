@@ -135,7 +135,7 @@ def command(
             continue
         click.echo(heading)
         ran = [row for row in group if "refusal" not in row]
-        _print_by_samples(ran, constrained and cmdp.n_constraints > 0)
+        _print_returned(ran, constrained and cmdp.n_constraints > 0)
         for row in group:
             if "refusal" in row:
                 print_wrapped(f"{row['algorithm']} did not run: {row['refusal']}")
@@ -152,18 +152,21 @@ def command(
         sys.exit(EXIT_STOPPED)
 
 
-def _print_by_samples(rows: list[dict[str, Any]], bounded: bool) -> None:
+def _print_returned(rows: list[dict[str, Any]], bounded: bool) -> None:
     """What the policies at the end are worth."""
+    losses = any("mean_loss" in row for row in rows)
+    header = ("loss",) * losses, ("samples",) * (not losses)
     print_table(
-        ("algorithm", "gap", "+-", "worst margin", "out of bounds", "samples", "seconds"),
+        ("algorithm", *header[0], "gap", "+-", "worst margin", "out" if losses else "out of bounds", *header[1], "seconds"),
         [
             (
                 row["algorithm"],
+                *(_share(row.get("mean_loss")) for _ in header[0]),
                 f"{row['mean_gap']:+.4f}",
                 "-" if row["standard_error_gap"] is None else f"{row['standard_error_gap']:.4f}",
                 "-" if row["mean_worst_margin"] is None else f"{row['mean_worst_margin']:+.4f}",
                 f"{row['share_out_of_bounds']:.0%}" if bounded else "-",
-                f"{row['samples']:,}",
+                *(f"{row['samples']:,}" for _ in header[1]),
                 f"{row['seconds']:.2f}",
             )
             for row in rows
@@ -171,35 +174,34 @@ def _print_by_samples(rows: list[dict[str, Any]], bounded: bool) -> None:
     )
 
 
+def _share(found: float | None) -> str:
+    return "-" if found is None else f"{found:.1%}"
+
+
 def _print_played(rows: list[dict[str, Any]], done: Any) -> None:
-    """What was lost, what the episodes cost, and what the papers promise and their constants do; if there are any."""
-    if not rows:
+    """What the episodes cost, and what the papers promise and their constants do; if there are any."""
+    online = [row for row in rows if "episodes" in row]
+    if not online:
         return
-
-    def cost(row: dict[str, Any], name: str) -> str:
-        found = row.get(f"mean_{name}_per_episode")
-        return "-" if found is None else f"{found:.1%}" if name == "out_of_bounds" else f"{found:.4f}"
-
-    def loss(row: dict[str, Any]) -> str:
-        return "-" if row.get("mean_loss") is None else f"{row['mean_loss']:.2%}"
-
-    click.echo()
+    print_wrapped(
+        "loss: gap and largest price * violation of the policy at the end, as a share of what the bounds cost."
+    )
+    click.echo(f"\nWhat an episode cost on the way, mean of {online[0]['episodes']:,.0f}")
+    columns = ("regret", "plain_regret", "violation", "plain_violation")
     print_table(
-        ("algorithm", "loss", "regret", "plain", "violation", "plain", "out"),
+        ("algorithm", *(column.replace("_", " ") for column in columns), "out"),
         [
             (
                 row["algorithm"] + " ~" * row["oscillates"],
-                loss(row),
-                *(cost(row, name) for name in ("regret", "plain_regret", "violation", "plain_violation")),
-                cost(row, "out_of_bounds"),
+                *(f"{row[f'mean_{column}_per_episode']:.4f}" for column in columns),
+                _share(row["mean_out_of_bounds_per_episode"]),
             )
-            for row in rows
+            for row in online
         ],
     )
     print_wrapped(
-        "loss: (gap + largest price * violation) of the policy at the end, as a share of what the bounds cost. Of the "
-        "policies played on the way, per episode: regret and violation, strong (no episode makes up for another) and "
-        "plain; out: the share of episodes out of bounds."
+        "regret and violation are strong, no episode makes up for another; plain: they may; out: the share of episodes "
+        "out of bounds."
     )
     if any(row["oscillates"] for row in rows):
         print_wrapped(
@@ -216,6 +218,6 @@ def _print_played(rows: list[dict[str, Any]], done: Any) -> None:
         click.echo()
         print_table(
             ("algorithm", "samples, O~, and violation that its paper promises", "its constants"),
-            [(row["algorithm"], row["promise"], loss(row.get("published", {}))) for row in rows],
+            [(row["algorithm"], row["promise"], _share(row.get("published", {}).get("mean_loss"))) for row in rows],
         )
         print_wrapped("its constants: the loss at the end of the same budget with the constants of the paper.")

@@ -13,7 +13,7 @@ from inbounds.reports.figures import BLUE, ORANGE, csv_text, tidy_panel, write_r
 from inbounds.studies.comparison import Comparison, Entry
 
 _BRIGHT = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_COLOURS = (*_BRIGHT, "#000000", "#7F7F7F", "#8C510A", "#5D3A9B", "#B2182B")
+_COLOURS = (*_BRIGHT, "#000000", "#7F7F7F", "#8C510A", "#5D3A9B", "#B2182B", "#44AA99", "#882255")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 """Colours that differ for every kind of colour vision, or differ in marker; of other numbers, so that no pair soon
 repeats."""
