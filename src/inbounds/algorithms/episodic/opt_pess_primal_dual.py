@@ -34,7 +34,7 @@ from typing import ClassVar
 import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Prepared
-from inbounds.algorithms.episodic.confidence import hoeffding
+from inbounds.algorithms.episodic.confidence import Confidence
 from inbounds.algorithms.episodic.doubling import PRACTICAL
 from inbounds.algorithms.episodic.frame import frame_of, scaled_slack
 from inbounds.algorithms.episodic.one_sweep import Rule, SweepSettings, advance, extract_mixture, start
@@ -80,7 +80,9 @@ def prepare(settings: OptPessPrimalDual, simulator: Simulator, samples: int, rng
     bonus = (1.0 + horizon * n_states) * math.sqrt(math.log(outcomes * frame.episodes))
     gaps = settings.gaps(simulator, needed, frame.episodes, "episodes", f"a tightening below the slack, {slack:.3g},")
     theorem = "the paper's, for the mixture of all episodes, if the Slater constant is right: from memory"
-    return start(settings, simulator, samples, hoeffding(bonus), rule, gaps, theorem, span=1.0, pessimism=pessimism)
+    return start(
+        settings, simulator, samples, Confidence(of_visits=bonus), rule, gaps, theorem, span=1.0, pessimism=pessimism
+    )
 
 
 OptPessPrimalDual.algorithm = Algorithm(
