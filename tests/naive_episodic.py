@@ -1,8 +1,8 @@
 """The episodic primal-dual learners written from their formulas, dense and slow; and a problem that differs by stage.
 
 Each learner is a generator: it is sent the start of an episode, yields the policy [H, n] that it plays with the prices
-[I] it has then, is sent the pairs, the next states and the signals of the episode, and so on. Nothing is shared with the
-compiled code, and every array is dense: visits [H, n], moves [H, n, S], signals [H, n, X].
+[I] it has then, is sent the pairs, the next states and the signals of the episode, and so on. Nothing is shared with
+the compiled code, and every array is dense: visits [H, n], moves [H, n, S], signals [H, n, X].
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The episodic learners that move prices: each against its twin written from the formulas, and what it was built for."""
+"""The episodic learners that move prices: each against its twin written from the formulas, and what it is for."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from inbounds.algorithms.episodic.playing import EPISODE
 from naive_cspda import ragged
 from naive_episodic import Known, greedy, root_width, softmax, staged, triple_q
 
+SIX = (ib.OptDual, ib.OptPrimalDual, ib.OptPessPrimalDual, ib.OPDOP, ib.TripleQ, ib.TrulyNoRegret)
 MEDIA, FACTORED = ib.zoo.media(), ib.zoo.factored()
 NO_TIES = FACTORED.asking(reward=FACTORED.reward + 0.01 * np.random.default_rng(0).random(FACTORED.n_pairs))
-"""Pairs are worth the same up to rounding, which decides between them: not so here. Signals are not pooled, moves are."""
+"""Without it rounding decides between pairs that are worth the same. Here moves are pooled, and signals are not."""
 PROBLEMS = {"media": MEDIA, "discounted": ragged(2, discount=0.5), "staged": staged(), "factored": NO_TIES}
 
 
@@ -110,7 +111,7 @@ def test_the_published_formulas() -> None:
     assert truly.price_bound == pytest.approx(H / slack)
 
 
-@pytest.mark.parametrize("settings", [ib.OptDual(), ib.OptPrimalDual(), ib.OptPessPrimalDual(), ib.OPDOP(), ib.TripleQ(), ib.TrulyNoRegret()])  # fmt: skip
+@pytest.mark.parametrize("settings", [each() for each in SIX])
 def test_a_guarantee_has_figures(settings: Any) -> None:
     run = ib.learn(MEDIA.simulator(), settings, samples=1000, seed=0)
     assert run.guarantee.startswith("none: the paper's theorem does not cover 100 episodes: ") and "e+" in run.guarantee
@@ -150,7 +151,7 @@ def test_the_last_policy_is_what_truly_no_regret_returns() -> None:
     np.testing.assert_array_equal(run.policy.probabilities, state.play.policy)
 
 
-@pytest.mark.parametrize("settings", [ib.OptDual, ib.OptPrimalDual, ib.OptPessPrimalDual, ib.OPDOP, ib.TrulyNoRegret, ib.TripleQ])  # fmt: skip
+@pytest.mark.parametrize("settings", SIX)
 def test_bad_settings_are_refused_by_name(settings: Any) -> None:
     for wrong in ({"slater": 0.0}, {"slater": -1.0}, {"price_step": 0.0}, {"average": "some"}):
         with pytest.raises(ib.InvalidInput, match=f"{settings.__name__}: {next(iter(wrong))} must be"):

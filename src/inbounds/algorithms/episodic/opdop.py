@@ -35,10 +35,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.episodic.confidence import Confidence
 from inbounds.algorithms.episodic.frame import frame_of
-from inbounds.algorithms.episodic.one_sweep import Rule, SoftmaxSettings, advance, extract_mixture, start
+from inbounds.algorithms.episodic.one_sweep import Rule, SoftmaxSettings, learner, start
 from inbounds.algorithms.episodic.opt_primal_dual import policy_rule
 from inbounds.problem.simulator import Simulator
 
@@ -85,19 +85,12 @@ def prepare(settings: OPDOP, simulator: Simulator, samples: int, rng: np.random.
     )
 
 
-OPDOP.algorithm = Algorithm(
+OPDOP.algorithm = learner(
     name="OPDOP",
     paper="Ding, Wei, Yang, Wang, Jovanovic (AISTATS 2021)",
-    setting="episodes, online",
-    needs="Slater constant",
-    output="mixture of the policies played",
     sample_complexity="S^2 A / ((1-γ)^4 ε^2)",
     violation="O(ε)",
     constants="paper (Theorem 2, Lemma 3)",
-    criterion="finite-horizon",
-    access="online",
     oscillates=True,
     prepare=prepare,
-    advance=advance,
-    extract=extract_mixture,
 )
