@@ -84,6 +84,7 @@ def prepare(settings: OptCMDP, simulator: Simulator, samples: int, rng: np.rando
         efroni_gaps(settings, simulator, samples),
         f"the paper's, for strong regret and violation, with probability {1.0 - settings.delta:g}: from memory",
         extended=True,
+        fixed=0.0,
     )
 
 
