@@ -127,10 +127,11 @@ def refresh_all(model: Model, counts: Counts, confidence: Confidence) -> None:
 
 
 @compiled
-def fill_spans(spans: Floats, values: Floats, acted: Ints, frame: Frame) -> None:
+def fill_spans(spans: Floats, values: Floats, acted: Ints, frame: Frame, confidence: Confidence) -> None:
     """The span of the values to go [H + 1, S, X] of each signal, over the states acted in, into `spans` [H + 1, X].
 
-    At least the range of one step, at most that of all that is left; nothing is left at the end.
+    At least the range of one step, at most that of all that is left. At the end nothing is left; but a bonus by visits
+    stands for the signals of the step as well, and has the range of one there.
     """
     horizon = frame.weights.shape[0]
     for x in range(spans.shape[1]):
@@ -141,7 +142,7 @@ def fill_spans(spans: Floats, values: Floats, acted: Ints, frame: Frame) -> None
                 if acted[s] == 1:
                     least, most = min(least, values[h, s, x]), max(most, values[h, s, x])
             spans[h, x] = min(max(most - least, frame.weights[h] * width), frame.rest[h] * width)
-        spans[horizon, x] = 0.0
+        spans[horizon, x] = frame.weights[horizon - 1] * width if confidence.of_visits > 0.0 else 0.0
 
 
 @compiled
@@ -176,13 +177,10 @@ def fill_signals(
                         off = confidence.signal_root / math.sqrt(n_heard) + confidence.signal_linear / n_heard
                     step = min(max(counts.means[heard, x] + way * off * (high - low), low), high)
                 value = frame.weights[h] * step
-                if tried:
-                    bonus = spans[h + 1, x] * model.width[row]
-                    value += way * bonus
-                    if x > 0:
-                        taken += bonus
-                    else:
-                        value += share * taken
+                bonus = spans[h + 1, x] * model.width[row] if tried else frame.rest[h] * (high - low)
+                value += way * bonus if tried else frame.rest[h + 1] * (high if way > 0.0 else low)
+                if x > 0:
+                    taken += bonus
                 else:
-                    value += frame.rest[h + 1] * (high if way > 0.0 else low)
+                    value += share * taken
                 signals[h, pair, x] = value

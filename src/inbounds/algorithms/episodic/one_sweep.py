@@ -15,12 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from inbounds.algorithms import checks
-from inbounds.algorithms.algorithm import Answer, Prepared
+from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared
 from inbounds.algorithms.episodic.confidence import Confidence
 from inbounds.algorithms.episodic.counts import Counts, Model, fill_signals, fill_spans, new_counts, new_model, refresh
 from inbounds.algorithms.episodic.doubling import OptimisticSettings
@@ -306,11 +307,20 @@ def pessimism(state: State, constants: Constants, i: int, k: float) -> float:
     return (first + math.sqrt(spread / total)) / math.sqrt(k)
 
 
-def extract_mixture(state: State, constants: Constants, simulator: Simulator) -> Answer:
-    policy = mixed_policy(state.play, constants.frame, simulator)
+def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
+    """The mixture of the policies played; the last one of those whose entropy counts, which is what these are for."""
+    policy = (last_policy if constants.rule.tau > 0.0 else mixed_policy)(state.play, constants.frame, simulator)
     return answer(policy, state.prices.copy(), state.play, constants.frame, simulator)
 
 
-def extract_last(state: State, constants: Constants, simulator: Simulator) -> Answer:
-    policy = last_policy(state.play, constants.frame, simulator)
-    return answer(policy, state.prices.copy(), state.play, constants.frame, simulator)
+learner = partial(
+    Algorithm,
+    setting="episodes, online",
+    needs="Slater constant",
+    output="mixture of the policies played",
+    criterion="finite-horizon",
+    access="online",
+    advance=advance,
+    extract=extract,
+)
+"""The record of an algorithm of this kind."""

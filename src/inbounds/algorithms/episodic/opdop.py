@@ -35,10 +35,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Prepared
-from inbounds.algorithms.episodic.confidence import hoeffding
+from inbounds.algorithms.algorithm import Prepared
+from inbounds.algorithms.episodic.confidence import Confidence
 from inbounds.algorithms.episodic.frame import frame_of
-from inbounds.algorithms.episodic.one_sweep import Rule, SoftmaxSettings, advance, extract_mixture, start
+from inbounds.algorithms.episodic.one_sweep import Rule, SoftmaxSettings, learner, start
 from inbounds.algorithms.episodic.opt_primal_dual import policy_rule
 from inbounds.problem.simulator import Simulator
 
@@ -73,23 +73,24 @@ def prepare(settings: OPDOP, simulator: Simulator, samples: int, rng: np.random.
     gaps = settings.gaps(simulator, needed, episodes, "episodes", "the order of its regret at a tenth of H in each")
     theorem = "Theorem 2 of the paper, for regret and violation that may cancel, of the mixture of all"
     return start(
-        settings, simulator, samples, hoeffding(2.0 * beta, 1.0), rule, gaps, theorem, span=1.0, by_visits=True
+        settings,
+        simulator,
+        samples,
+        Confidence(of_visits=2.0 * beta, ridge=1.0),
+        rule,
+        gaps,
+        theorem,
+        span=1.0,
+        by_visits=True,
     )
 
 
-OPDOP.algorithm = Algorithm(
+OPDOP.algorithm = learner(
     name="OPDOP",
     paper="Ding, Wei, Yang, Wang, Jovanovic (AISTATS 2021)",
-    setting="episodes, online",
-    needs="Slater constant",
-    output="mixture of the policies played",
     sample_complexity="S^2 A / ((1-γ)^4 ε^2)",
     violation="O(ε)",
     constants="paper (Theorem 2, Lemma 3)",
-    criterion="finite-horizon",
-    access="online",
     oscillates=True,
     prepare=prepare,
-    advance=advance,
-    extract=extract_mixture,
 )

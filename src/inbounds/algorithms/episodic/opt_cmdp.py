@@ -58,6 +58,7 @@ from inbounds.algorithms.episodic.doubling import (
 )
 from inbounds.problem.simulator import Simulator
 
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class OptCMDP(PlanningSettings):
     """Settings of OptCMDP; the defaults are the paper's radii. See the module for the algorithm.
@@ -83,6 +84,7 @@ def prepare(settings: OptCMDP, simulator: Simulator, samples: int, rng: np.rando
         efroni_gaps(settings, simulator, samples),
         f"the paper's, for strong regret and violation, with probability {1.0 - settings.delta:g}: from memory",
         extended=True,
+        fixed=0.0,
     )
 
 

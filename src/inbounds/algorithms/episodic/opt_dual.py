@@ -30,10 +30,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.episodic.doubling import PRACTICAL, efroni, efroni_gaps
 from inbounds.algorithms.episodic.frame import frame_of
-from inbounds.algorithms.episodic.one_sweep import Rule, SweepSettings, advance, extract_mixture, start
+from inbounds.algorithms.episodic.one_sweep import Rule, SweepSettings, learner, start
 from inbounds.problem.simulator import Simulator
 
 THEOREM = "the paper's, for regret and violation that may cancel, of the mixture of all: from memory"
@@ -70,19 +70,12 @@ def prepare(settings: OptDual, simulator: Simulator, samples: int, rng: np.rando
     return start(settings, simulator, samples, radii, rule, gaps, THEOREM)
 
 
-OptDual.algorithm = Algorithm(
+OptDual.algorithm = learner(
     name="Opt-Dual",
     paper="Efroni, Mannor, Pirotta (2020)",
-    setting="episodes, online",
-    needs="Slater constant",
-    output="mixture of the policies played",
     sample_complexity="S^2 A / ((1-γ)^3 ε^2)",
     violation="O(ε)",
     constants="from code (radii, price step), from memory (theorem)",
-    criterion="finite-horizon",
-    access="online",
     oscillates=True,
     prepare=prepare,
-    advance=advance,
-    extract=extract_mixture,
 )

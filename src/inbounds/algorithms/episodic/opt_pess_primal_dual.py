@@ -20,7 +20,7 @@ is above the slack no policy can do what is asked, and the margin alone is maxim
 
 Departures: those of `opt_dual`; several constraints have a queue each; values are cut off in planning too.
 
-Practical preset: bonus of `opt_dual`'s; the price is c lambda_i / sqrt(G_i), AdaGrad's G and c = 1. With `slater`, eps_k
+Practical preset: bonus of `opt_dual`'s; the price is c lambda_i / sqrt(G_i), AdaGrad's G, c = 1. With `slater`, eps_k
 is (slack_i + d_i) / sqrt(k), where d_i is the standard deviation of g_i over the starts seen, for what is not known of
 starts (derived here); without it, 2 sqrt(G_i) / k. The mixture of the second half.
 """
@@ -33,11 +33,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Prepared
-from inbounds.algorithms.episodic.confidence import hoeffding
+from inbounds.algorithms.algorithm import Prepared
+from inbounds.algorithms.episodic.confidence import Confidence
 from inbounds.algorithms.episodic.doubling import PRACTICAL
 from inbounds.algorithms.episodic.frame import frame_of, scaled_slack
-from inbounds.algorithms.episodic.one_sweep import Rule, SweepSettings, advance, extract_mixture, start
+from inbounds.algorithms.episodic.one_sweep import Rule, SweepSettings, learner, start
 from inbounds.problem.simulator import Simulator
 
 
@@ -80,22 +80,17 @@ def prepare(settings: OptPessPrimalDual, simulator: Simulator, samples: int, rng
     bonus = (1.0 + horizon * n_states) * math.sqrt(math.log(outcomes * frame.episodes))
     gaps = settings.gaps(simulator, needed, frame.episodes, "episodes", f"a tightening below the slack, {slack:.3g},")
     theorem = "the paper's, for the mixture of all episodes, if the Slater constant is right: from memory"
-    return start(settings, simulator, samples, hoeffding(bonus), rule, gaps, theorem, span=1.0, pessimism=pessimism)
+    return start(
+        settings, simulator, samples, Confidence(of_visits=bonus), rule, gaps, theorem, span=1.0, pessimism=pessimism
+    )
 
 
-OptPessPrimalDual.algorithm = Algorithm(
+OptPessPrimalDual.algorithm = learner(
     name="OptPess-Primal-Dual",
     paper="Liu, Zhou, Kalathil, Kumar, Tian (NeurIPS 2021)",
-    setting="episodes, online",
-    needs="Slater constant",
-    output="mixture of the policies played",
     sample_complexity="S^3 A / ((1-γ)^4 ε^2)",
     violation="zero",
     constants="from an image of the paper (bonus), from memory (steps, theorem)",
-    criterion="finite-horizon",
-    access="online",
     oscillates=True,
     prepare=prepare,
-    advance=advance,
-    extract=extract_mixture,
 )

@@ -30,10 +30,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.episodic.doubling import PRACTICAL, efroni, efroni_gaps
 from inbounds.algorithms.episodic.frame import Frame, frame_of
-from inbounds.algorithms.episodic.one_sweep import Rule, SoftmaxSettings, advance, extract_mixture, start
+from inbounds.algorithms.episodic.one_sweep import Rule, SoftmaxSettings, learner, start
 from inbounds.algorithms.episodic.opt_dual import THEOREM, price_rule
 from inbounds.problem.simulator import Simulator
 
@@ -70,18 +70,11 @@ def prepare(settings: OptPrimalDual, simulator: Simulator, samples: int, rng: np
     return start(settings, simulator, samples, radii, rule, gaps, THEOREM, span=frame.rest[0])
 
 
-OptPrimalDual.algorithm = Algorithm(
+OptPrimalDual.algorithm = learner(
     name="Opt-Primal-Dual",
     paper="Efroni, Mannor, Pirotta (2020)",
-    setting="episodes, online",
-    needs="Slater constant",
-    output="mixture of the policies played",
     sample_complexity="S^2 A / ((1-γ)^3 ε^2)",
     violation="O(ε)",
     constants="from code (radii, steps), from memory (theorem)",
-    criterion="finite-horizon",
-    access="online",
     prepare=prepare,
-    advance=advance,
-    extract=extract_mixture,
 )

@@ -58,7 +58,7 @@ def safety_of(settings: Any, simulator: Simulator, samples: int) -> dict[str, An
     slack = np.full(simulator.n_constraints, np.nan)
     if settings.slack is not None:
         slack = scaled_slack(settings.slack, simulator, frame)
-    safe = np.array(np.broadcast_to(own, (len(frame.weights), simulator.pairs.n_pairs)))
+    safe = np.ascontiguousarray(np.broadcast_to(own, (len(frame.weights), simulator.pairs.n_pairs))).copy()
     return {"sign": -1.0, "safe": safe, "slack": slack}
 
 

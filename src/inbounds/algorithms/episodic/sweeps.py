@@ -25,9 +25,7 @@ class Swept(NamedTuple):
     combined: Floats  # [H, n], of pairs: the reward plus the priced margins, to go
     chosen: Ints  # [H, S], the best pair, of the least number where there are several
     order: Ints  # [H + 1, S], states by what is maximised, the largest first; extended only
-    room: Floats  # [S], -1 outside of `spread`
-    who: Ints  # [2 S], successors and
-    how: Floats  # [2 S], chances of one row
+    room: Floats  # [S], between the ends of the box of one row; -1 where it was not seen, and between rows
 
 
 @compiled
@@ -41,8 +39,6 @@ def new_sweep(horizon: int, n_states: int, n_pairs: int, n_signals: int) -> Swep
         np.zeros((horizon, n_states), dtype=np.int64),
         order,
         np.full(n_states, -1.0),
-        np.zeros(2 * n_states, dtype=np.int64),
-        np.zeros(2 * n_states),
     )
 
 
@@ -66,31 +62,6 @@ def sort_states(swept: Swept, prices: Floats, h: int) -> None:
 
 
 @compiled
-def spread(counts: Counts, model: Model, row: int, swept: Swept, h: int) -> int:
-    """The best successors in the box of a row, for the order of stage h: into `who` and `how`; how many."""
-    left, length, room = 1.0, model.length[row], swept.room
-    for place in range(length):
-        s = counts.successors[row, place]
-        swept.who[place] = s
-        swept.how[place] = model.lower[row, place]
-        left -= model.lower[row, place]
-        room[s] = model.upper[row, place] - model.lower[row, place]
-    last = length
-    for place in range(room.shape[0]):
-        if left <= 0.0:
-            break
-        s = swept.order[h, place]
-        take = min(left, room[s] if room[s] >= 0.0 else model.beyond[row])
-        swept.who[last] = s
-        swept.how[last] = take
-        left -= take
-        last += 1
-    for place in range(length):
-        room[counts.successors[row, place]] = -1.0
-    return last
-
-
-@compiled
 def sweep(
     signals: Floats,
     prices: Floats,
@@ -110,7 +81,9 @@ def sweep(
     """
     horizon, _, n_signals = signals.shape
     n_states, values, combined = frame.offsets.shape[0] - 1, swept.values, swept.combined
+    # The successors of a row are spread here and again in `forward`: a call for each row would take ten times as long.
     worth, best = np.empty(n_signals), np.empty(n_signals)
+    successors, lower, upper, order, room = counts.successors, model.lower, model.upper, swept.order, swept.room
     for h in range(horizon - 1, -1, -1):
         if extended:
             sort_states(swept, prices, h + 1)
@@ -123,12 +96,26 @@ def sweep(
                 for x in range(n_signals):
                     worth[x] = signals[h, pair, x]
                 if extended and model.visits[row] > 0.0:
-                    for place in range(spread(counts, model, row, swept, h + 1)):
+                    left = 1.0
+                    for place in range(model.length[row]):
+                        chance, after = lower[row, place], successors[row, place]
+                        left -= chance
+                        room[after] = upper[row, place] - chance
                         for x in range(n_signals):
-                            worth[x] += swept.how[place] * values[h + 1, swept.who[place], x]
+                            worth[x] += chance * values[h + 1, after, x]
+                    for place in range(n_states):
+                        if left <= 0.0:
+                            break
+                        after = order[h + 1, place]
+                        chance = min(left, room[after] if room[after] >= 0.0 else model.beyond[row])
+                        left -= chance
+                        for x in range(n_signals):
+                            worth[x] += chance * values[h + 1, after, x]
+                    for place in range(model.length[row]):
+                        room[successors[row, place]] = -1.0
                 else:
                     for place in range(model.length[row]):
-                        chance, after = model.chances[row, place], counts.successors[row, place]
+                        chance, after = model.chances[row, place], successors[row, place]
                         for x in range(n_signals):
                             worth[x] += chance * values[h + 1, after, x]
                 if clipped:
@@ -168,6 +155,7 @@ def forward(
     horizon, n_pairs, n_signals = signals.shape
     n_states = frame.offsets.shape[0] - 1
     here, after, total = np.zeros(n_states), np.zeros(n_states), 0.0
+    successors, lower, upper, order, room = counts.successors, model.lower, model.upper, swept.order, swept.room
     for s in range(n_states):
         total += counts.starts[s]
     for s in range(n_states):
@@ -188,11 +176,24 @@ def forward(
                 for x in range(n_signals):
                     sums[x] += mass * signals[h, pair, x]
                 if extended and model.visits[row] > 0.0:
-                    for place in range(spread(counts, model, row, swept, h + 1)):
-                        after[swept.who[place]] += mass * swept.how[place]
+                    left = 1.0
+                    for place in range(model.length[row]):
+                        chance, other = lower[row, place], successors[row, place]
+                        left -= chance
+                        room[other] = upper[row, place] - chance
+                        after[other] += mass * chance
+                    for place in range(n_states):
+                        if left <= 0.0:
+                            break
+                        other = order[h + 1, place]
+                        chance = min(left, room[other] if room[other] >= 0.0 else model.beyond[row])
+                        left -= chance
+                        after[other] += mass * chance
+                    for place in range(model.length[row]):
+                        room[successors[row, place]] = -1.0
                 else:
                     for place in range(model.length[row]):
-                        after[counts.successors[row, place]] += mass * model.chances[row, place]
+                        after[successors[row, place]] += mass * model.chances[row, place]
         here, after = after, here
 
 

@@ -58,7 +58,7 @@ from inbounds.algorithms.episodic.playing import (
     step,
 )
 from inbounds.algorithms.episodic.prices import FIRST_SQUARE, adaptive_step
-from inbounds.algorithms.settings import guarantee_unless
+from inbounds.algorithms.settings import guarantee_unless, resolved
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.simulator import Simulator
@@ -71,10 +71,9 @@ class TripleQ(EpisodicSettings):
     Parameters
     ----------
     price_step : float, optional
-        c of AdaGrad's price step, on margins observed. Default: the paper's queues.
-    exploration : float, optional
-        In episode k an action is drawn at random with probability exploration / sqrt(k), tables are kept, and there is
-        no bonus. Default: the paper's bonus and resets.
+        c of AdaGrad's price step; with it all is as in the practical preset. Default: the paper's queues and tables.
+    exploration : float
+        Of the preset: in episode k an action is drawn at random with probability exploration / sqrt(k).
     frame_exponent : float in [0, 1]
         There are K^frame_exponent episodes between two changes of the prices. The paper's is .6.
     slater : float, optional
@@ -90,7 +89,7 @@ class TripleQ(EpisodicSettings):
     """
 
     price_step: float | None = field(default=None, metadata=checks.POSITIVE)
-    exploration: float | None = field(default=None, metadata=checks.NOT_NEGATIVE)
+    exploration: float = field(default=0.0, metadata=checks.NOT_NEGATIVE)
     frame_exponent: float = field(default=0.6, metadata=checks.a_number("in [0, 1]", lambda value: 0.0 <= value <= 1.0))
     slater: float | None = field(default=None, metadata=checks.SHARE)
 
@@ -101,12 +100,11 @@ class Constants(NamedTuple):
     frame: Frame
     judge: Judge
     state_of: Ints  # [n]
+    published: bool  # the paper's tables and queues, or the preset's
     length: int  # of a frame, in episodes
     chi: float
     bonus: float  # b = bonus * sqrt(al)
-    kept: bool  # the practical form of the tables, and of exploration
     exploration: float
-    adaptive: bool  # the practical form of the prices
     price_step: float  # AdaGrad's c, or 1 / (2 eta)
     eps: float
 
@@ -122,45 +120,45 @@ class State(NamedTuple):
 
 
 def prepare(settings: TripleQ, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    frame, n_pairs = frame_of(settings, simulator, samples), simulator.pairs.n_pairs
-    horizon, episodes, n_constraints = frame.rest[0], frame.episodes, simulator.n_constraints
+    frame, n_pairs, published = (
+        frame_of(settings, simulator, samples),
+        simulator.pairs.n_pairs,
+        settings.price_step is None,
+    )
+    horizon, episodes, n_constraints = float(frame.rest[0]), frame.episodes, simulator.n_constraints
     iota = 128.0 * math.log(math.sqrt(2.0 * n_pairs * len(frame.weights)) * episodes)
     root, size = episodes**0.2, math.sqrt(n_pairs * horizon**6 * iota**3)
-    kept, adaptive = settings.exploration is not None, settings.price_step is not None
     constants = Constants(
         frame=frame,
         judge=NOBODY,
         state_of=simulator.pairs.states,
+        published=published,
         length=max(round(episodes**settings.frame_exponent), 1),
-        chi=float(len(frame.weights)) if kept else root,
-        bonus=0.0 if kept else 0.25 * horizon * math.sqrt(iota),
-        kept=kept,
-        exploration=float(settings.exploration or 0.0),
-        adaptive=adaptive,
-        price_step=0.5 / root if settings.price_step is None else float(settings.price_step),
-        eps=0.0 if adaptive else 8.0 * size / root,
+        chi=root if published else float(len(frame.weights)),
+        bonus=0.25 * horizon * math.sqrt(iota) if published else 0.0,
+        exploration=float(settings.exploration),
+        price_step=float(settings.price_step or 0.5 / root),
+        eps=8.0 * size / root if published else 0.0,
     )
-    tables = np.full((len(frame.weights), n_pairs, 1 + n_constraints), horizon)
+    tables = np.zeros((len(frame.weights), n_pairs, 1 + n_constraints))
     state = State(
         play=new_play(frame),
         counts=new_counts(frame, 0),
-        tables=frame.rest[:-1, None, None] + np.zeros_like(tables) if kept else tables,
+        tables=tables + (horizon if published else frame.rest[:-1, None, None]),
         tries=np.zeros(tables.shape[:2]),
         prices=np.zeros(n_constraints),
-        queues=np.full(n_constraints, FIRST_SQUARE if adaptive else 0.0),
+        queues=np.full(n_constraints, 0.0 if published else FIRST_SQUARE),
         sums=np.zeros(n_constraints),
     )
-    slack = scaled_slack(settings.slater or 1.0, simulator, frame).min(initial=horizon)
+    slack = float(scaled_slack(settings.slater or 1.0, simulator, frame).min(initial=horizon))
     needed = max((16.0 * size / slack) ** 5, math.exp(min(1.0 / slack, 700.0)))
     gaps = {
-        "tables or prices other than its own": kept or adaptive or settings.frame_exponent != 0.6,
+        "tables, prices or frames other than its own": settings
+        != TripleQ(slater=settings.slater, epsilon=settings.epsilon, delta=settings.delta),
         "a truncated problem": "discount" in simulator.criterion,
         f"{episodes:,} episodes: no violation takes {needed:.1e} of them": episodes < needed,
     }
-    numbers = {
-        name: getattr(constants, name) for name in ("length", "chi", "bonus", "exploration", "price_step", "eps")
-    }
-    settled = shown(settings, simulator, frame) | numbers
+    settled = shown(settings, simulator, frame) | resolved(constants, *Constants._fields[4:])
     return Prepared(
         state, constants, 0, settled, guarantee_unless(gaps, "Theorem 1 of the paper, of the mixture of all")
     )
@@ -202,16 +200,14 @@ def fill_row(state: State, constants: Constants, h: int, s: int) -> None:
     first, last, policy = constants.frame.offsets[s], constants.frame.offsets[s + 1], state.play.policy
     most, best = -math.inf, 0
     for pair in range(first, last):
-        value = worth(state, h, pair)
-        policy[h, pair] = value
-        if value > most:
-            most, best = value, 1
-        elif value == most:
+        policy[h, pair] = worth(state, h, pair)
+        if policy[h, pair] > most:
+            most, best = policy[h, pair], 1
+        elif policy[h, pair] == most:
             best += 1
     share = min(constants.exploration / math.sqrt(state.play.place[EPISODE] + 1.0), 1.0)
     for pair in range(first, last):
-        chosen = (1.0 - share) / best if policy[h, pair] == most else 0.0
-        policy[h, pair] = chosen + share / (last - first)
+        policy[h, pair] = ((1.0 - share) / best if policy[h, pair] == most else 0.0) + share / (last - first)
 
 
 @compiled
@@ -224,35 +220,27 @@ def fill_policy(state: State, constants: Constants) -> None:
 @compiled
 def learn(state: State, constants: Constants) -> None:
     """Move the tables along the episode: from its first step on, so that the values to go are those before it."""
-    play, frame, tables = state.play, constants.frame, state.tables
-    horizon, n_signals = tables.shape[0], tables.shape[2]
-    for h in range(horizon):
-        pair, after = play.path[h, 0], 0
-        if h + 1 < horizon:
-            after = play.path[h + 1, 0]
-            if constants.kept:
-                s = constants.state_of[after]
-                for other in range(frame.offsets[s], frame.offsets[s + 1]):
-                    if worth(state, h + 1, other) > worth(state, h + 1, after):
-                        after = other
+    path, seen, tables, weights = state.play.path, state.play.seen, state.tables, constants.frame.weights
+    for h in range(tables.shape[0]):
+        pair, after, last = path[h, 0], 0, h + 1 == tables.shape[0]
+        if not last:
+            after = path[h + 1, 0]
+            s = constants.state_of[after]
+            for other in range(constants.frame.offsets[s], constants.frame.offsets[s + 1]):
+                if not constants.published and worth(state, h + 1, other) > worth(state, h + 1, after):
+                    after = other
         state.tries[h, pair] += 1.0
         rate = (constants.chi + 1.0) / (constants.chi + state.tries[h, pair])
-        for x in range(n_signals):
-            if x > 0:
-                state.sums[x - 1] += observed_or_estimated(state, constants, h, x)
-            utility = play.seen[h, x] if x == 0 else 0.5 + 0.5 * play.seen[h, x]
-            target = frame.weights[h] * utility + constants.bonus * math.sqrt(rate)
-            if h + 1 < horizon:
+        for x in range(tables.shape[2]):
+            if x > 0 and not constants.published:
+                state.sums[x - 1] += weights[h] * seen[h, x]
+            elif x > 0 and h == 0:
+                state.sums[x - 1] += tables[0, pair, x]
+            utility = seen[h, x] if x == 0 else 0.5 + 0.5 * seen[h, x]
+            target = weights[h] * utility + constants.bonus * math.sqrt(rate)
+            if not last:
                 target += tables[h + 1, after, x]
             tables[h, pair, x] += rate * (target - tables[h, pair, x])
-
-
-@compiled
-def observed_or_estimated(state: State, constants: Constants, h: int, x: int) -> float:
-    """What a step adds to the sums over the frame."""
-    if constants.adaptive:
-        return constants.frame.weights[h] * state.play.seen[h, x]
-    return state.tables[0, state.play.path[0, 0], x] if h == 0 else 0.0
 
 
 @compiled
@@ -261,13 +249,13 @@ def end_frame(state: State, constants: Constants) -> None:
     for i in range(state.prices.shape[0]):
         mean = state.sums[i] / constants.length
         state.sums[i] = 0.0
-        if constants.adaptive:
-            rate = adaptive_step(state.queues, i, mean, constants.price_step)
-            state.prices[i] = max(state.prices[i] - rate * mean, 0.0)
-        else:
+        if constants.published:
             state.queues[i] = max(state.queues[i] + 0.5 * horizon + constants.eps - mean, 0.0)
             state.prices[i] = state.queues[i] * constants.price_step
-    if not constants.kept:
+        else:
+            rate = adaptive_step(state.queues, i, mean, constants.price_step)
+            state.prices[i] = max(state.prices[i] - rate * mean, 0.0)
+    if constants.published:
         state.tries[:] = 0.0
         state.tables[:] = horizon
 

@@ -33,10 +33,10 @@ from typing import ClassVar
 import numpy as np
 
 from inbounds.algorithms import checks
-from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.episodic.doubling import PRACTICAL, efroni
 from inbounds.algorithms.episodic.frame import frame_of
-from inbounds.algorithms.episodic.one_sweep import Rule, SoftmaxSettings, advance, extract_last, start
+from inbounds.algorithms.episodic.one_sweep import Rule, SoftmaxSettings, learner, start
 from inbounds.algorithms.episodic.opt_primal_dual import policy_rule
 from inbounds.problem.simulator import Simulator
 
@@ -79,18 +79,12 @@ def prepare(settings: TrulyNoRegret, simulator: Simulator, samples: int, rng: np
     return start(settings, simulator, samples, radii, rule, gaps, theorem, span=horizon)
 
 
-TrulyNoRegret.algorithm = Algorithm(
+TrulyNoRegret.algorithm = learner(
     name="Truly no-regret",
     paper="Mueller, Alatur, Cevher, Ramponi, He (ICML 2024)",
-    setting="episodes, online",
-    needs="Slater constant",
     output="last policy",
     sample_complexity="K^0.93 strong regret",
     violation="K^0.93 in sum",
     constants="from memory; the rate from the paper's abstract",
-    criterion="finite-horizon",
-    access="online",
     prepare=prepare,
-    advance=advance,
-    extract=extract_last,
 )

@@ -98,6 +98,7 @@ def prepare(settings: UCCFH, simulator: Simulator, samples: int, rng: np.random.
         | {"updates of the model sooner than it asks for": least < asked},
         f"the paper's, with accuracy {settings.accuracy:g} of the horizon and probability {1.0 - settings.delta:g}",
         extended=True,
+        fixed=0.0,
         least=least,
         singly=True,
         said={"least": least, "accuracy": settings.accuracy},
