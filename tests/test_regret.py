@@ -1,4 +1,4 @@
-"""What the episodes of a learner cost, by a judge: the sums against plain loops, and the exact values against a twin."""
+"""What the episodes of a learner cost, by a judge: sums against plain loops, exact values against a twin."""
 
 from __future__ import annotations
 

@@ -164,9 +164,7 @@ def _checkpoints(samples: int, length: int) -> list[int]:
     return sorted({min(max(round(count / length), 1) * length, samples) for count in spaced} | {samples})
 
 
-def _entry(
-    name: str, settings: Any, runs: Sequence[JudgedRun], ran_on: CMDP, cmdp: CMDP, optimum: float
-) -> Entry:
+def _entry(name: str, settings: Any, runs: Sequence[JudgedRun], ran_on: CMDP, cmdp: CMDP, optimum: float) -> Entry:
     refusal = next((run.refusal for run in runs if run.refusal), "" if runs else "the time limit came first")
     ran, record = [] if refusal else runs, record_of(settings)
     return Entry(

@@ -157,7 +157,16 @@ def _print_returned(rows: list[dict[str, Any]], bounded: bool) -> None:
     losses = any("mean_loss" in row for row in rows)
     header = ("loss",) * losses, ("samples",) * (not losses)
     print_table(
-        ("algorithm", *header[0], "gap", "+-", "worst margin", "out" if losses else "out of bounds", *header[1], "seconds"),
+        (
+            "algorithm",
+            *header[0],
+            "gap",
+            "+-",
+            "worst margin",
+            "out" if losses else "out of bounds",
+            *header[1],
+            "seconds",
+        ),
         [
             (
                 row["algorithm"],
@@ -211,8 +220,8 @@ def _print_played(rows: list[dict[str, Any]], done: Any) -> None:
     if done.safe_gap is not None:
         starting = " and ".join(entry.name for entry in done.entries if entry.starts_safe)
         print_wrapped(
-            f"The safe policy, which {starting} start from, has a gap of {done.safe_gap:.4f}: that is their regret until "
-            "they leave it, and just after it they are at first worse."
+            f"The safe policy, which {starting} start from, has a gap of {done.safe_gap:.4f}: that is their regret "
+            "until they leave it, and just after it they are at first worse."
         )
     if any("published" in row for row in rows):
         click.echo()

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 @problem_argument
 @click.option(
     "--algorithm",
-    help="A name from `inbounds algorithms`.  [default: cspda, with a horizon opt-cmdp; with --certified: a plan on the "
-    "empirical model]",
+    help="A name from `inbounds algorithms`.  [default: cspda, with a horizon opt-cmdp; with --certified: a plan on "
+    "the empirical model]",
 )
 @preset_option
 @scale_option
@@ -58,6 +58,9 @@ if TYPE_CHECKING:
     help="Tightening in the units of --scale; 0 switches it off. Default: the algorithm's own rule.",
 )
 @safe_option
+@click.option(
+    "--slack", type=float, help="What every margin of --safe is at least, in scaled units; estimated if not given."
+)
 @click.option(
     "--epsilon",
     type=float,

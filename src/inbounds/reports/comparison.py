@@ -208,8 +208,8 @@ def regret_figure(comparison: Comparison) -> Figure:
         panels[row][0].set_ylabel(f"{name} per episode so far (strong)", fontsize=9)
     dotted = "; dotted: with the constants of their papers" if published else ""
     figure.suptitle(
-        f"{comparison.problem}: what {comparison.seeds} runs of {comparison.samples:,} samples cost while they learned, "
-        f"judged exactly{dotted}",
+        f"{comparison.problem}: what {comparison.seeds} runs of {comparison.samples:,} samples cost while they "
+        f"learned, judged exactly{dotted}",
         fontsize=11,
     )
     return figure

@@ -15,6 +15,7 @@ from inbounds.problem.policy import Policy
 SHARE = 0.5
 """Of the Slater constant, that `safe_policy` keeps in every bound."""
 
+
 def safe_policy(cmdp: CMDP) -> Policy:
     """The optimum with every scaled margin tightened by half the scaled Slater constant: safe, and not the best.
 

@@ -51,9 +51,9 @@ def judge_for(cmdp: CMDP, algorithm: Any, samples: int, episodes: Sequence[int] 
     frame = frame_of(algorithm, simulator, samples)
     scaled = simulator.scaling.model(cmdp)
     rows = sp.vstack(scaled.transitions if frame.row_step else scaled.transitions[:1], format="csr")
-    reward, margins = np.atleast_2d(scaled.reward), scaled.margins.reshape(cmdp.n_constraints, -1, cmdp.n_pairs)
+    reward, margins = np.atleast_2d(scaled.reward), scaled.margins.reshape(-1, cmdp.layers, cmdp.n_pairs)
     kept = slice(0, None if frame.signal_step else 1)
-    signals = np.vstack([reward[kept].reshape(1, -1), margins[:, kept].reshape(cmdp.n_constraints, -1)])
+    signals = np.vstack([reward[kept].reshape(1, -1), margins[:, kept].reshape(cmdp.n_constraints, reward[kept].size)])
     judged = np.arange(frame.episodes) if episodes is None else np.unique(np.asarray(episodes, dtype=np.int64))
     return Judge(
         row_starts=rows.indptr.astype(np.int64),
