@@ -186,6 +186,7 @@ def test_which_convention_gives_each_exponent() -> None:
         "triple-q": [("S'/H", sums), ("SH", share)],
     }
     assert {row.algorithm for row in TABLE_ONE if readings(row)} == set(by_hand)
+    assert {row.algorithm for row in TABLE_ONE} - set(ALGORITHMS) == {""}  # the lower bound is no algorithm
     for name, powers in by_hand.items():
         row = row_named(name)
         assert [order.effective for order in readings(row).values()] == list(powers)

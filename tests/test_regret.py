@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import inbounds as ib
-from inbounds.studies.regret import MEASURES, OUT_OF_BOUNDS, summed
-from inbounds.studies.safe import safe_policy
+from inbounds.algorithms import ALGORITHMS
+from inbounds.algorithms.episodic.judging import judge_for, judged_values
+from inbounds.algorithms.loop import run_on_samples
+from inbounds.studies.journal import Journal
+from inbounds.studies.regret import MEASURES, OUT_OF_BOUNDS, episode_optimum, play, summed
+from inbounds.studies.runs import run_arms
+from inbounds.studies.safe import safe_policy, takes_safe
 
 
 def summed_slowly(rewards, margins, optimum, scales, episodes):
@@ -70,3 +79,93 @@ def test_where_nothing_can_be_spared_no_policy_is_safe() -> None:
         safe_policy(ib.zoo.media(fast_actions=0.0))
     free = ib.zoo.media().unconstrained()
     assert ib.evaluate(free, safe_policy(free)).reward == pytest.approx(-5.393138, abs=1e-6)
+
+
+ONLINE = [name for name, one in ALGORITHMS.items() if one.algorithm.access == "online"]
+EPISODES = 2_000
+
+
+def settings_of(name: str, cmdp: ib.CMDP, **changes: Any) -> Any:
+    """The practical preset, with a safe policy where one is needed."""
+    one = ALGORITHMS[name]
+    return one.practical(**changes, **({"safe": safe_policy(cmdp)} if takes_safe(one) else {}))
+
+
+def test_twelve_play_online_and_one_may_ask_for_any_pair() -> None:
+    assert len(ONLINE) == 12
+    episodic = [one.algorithm for one in ALGORITHMS.values() if one.algorithm.criterion == "finite-horizon"]
+    assert [record.name for record in episodic if record.access == "generative"] == ["Optimistic-GMBL"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ONLINE)
+def test_what_was_judged_is_what_was_played(name: str) -> None:
+    """What an episode pays, less the judged value of its policy, is a martingale difference.
+
+    It is at most the range of an episode, [-10, 0] of the reward and [-5, 5] of the margin: by Azuma's inequality the
+    mean of E of them is beyond 10 sqrt(2 log(2 / p) / E) with probability p at most, here 1e-9.
+    """
+    media = ib.zoo.media()
+    settings = settings_of(name, media)
+    judge = judge_for(media, settings, 10 * EPISODES)
+    run = run_on_samples(media.simulator(), settings, 10 * EPISODES, 0, judge=judge)
+    values = judged_values(judge, media.simulator(), settings, 10 * EPISODES)
+    assert run.episodes.shape == values.shape == (EPISODES, 2) and np.all(np.isfinite(values))
+    beyond = 10.0 * np.sqrt(2.0 * np.log(2.0 / 1e-9) / EPISODES)
+    assert np.all(np.abs((run.episodes - values).mean(axis=0)) <= beyond)
+    assert np.all(values[:, 0] <= 0.0) and np.all(np.abs(values[:, 1]) <= 5.0 + 1e-9)
+
+
+@pytest.mark.parametrize("discounted", [False, True])
+def test_a_safe_policy_that_is_never_left_is_judged_exactly(discounted: bool) -> None:
+    """With its paper's constants OptPess-LP plays nothing else: every episode is worth what the policy is."""
+    problem = ib.zoo.queue() if discounted else ib.zoo.media()
+    settings = ib.OptPessLP(safe=safe_policy(problem))
+    optimum = episode_optimum(problem, settings)
+    length = 10  # of an episode, in both
+    run, cost = play(problem, settings, optimum, samples=40 * length, seed=0, checkpoints=[5 * length + 3])
+    cut = ib.truncate(problem, 1e-3) if discounted else None
+    own = problem if cut is None else cut.problem
+    worth = ib.evaluate(own, ib.Policy(own.pairs, np.broadcast_to(settings.safe.probabilities, own.shape)))
+    assert optimum == pytest.approx(ib.solve(own).reward, abs=1e-9)
+    assert cost["episodes"] == [5.0, 40.0] and cost["out_of_bounds"] == [0.0, 0.0]
+    for name in ("regret", "plain_regret"):
+        assert cost[name] == pytest.approx([5 * (optimum - worth.reward), 40 * (optimum - worth.reward)], abs=1e-9)
+    assert cost["violation"] == pytest.approx([0.0, 0.0], abs=1e-12)
+
+
+def test_judging_changes_nothing_of_a_run_and_is_the_same_in_any_units() -> None:
+    media, settings = ib.zoo.media(), ib.OptCMDP.practical()
+    optimum = episode_optimum(media, settings)
+    alone = ib.learn(media.simulator(), settings, samples=3_000, seed=3)
+    for scale in (True, False):
+        run, cost = play(media, settings, optimum, samples=3_000, seed=3, scale=scale)
+        assert cost["episodes"] == [300.0] and all(np.isfinite(cost[name][0]) for name in MEASURES)
+        if scale:
+            assert np.array_equal(run.policy.probabilities, alone.policy.probabilities)
+    free = media.unconstrained()
+    run, cost = play(free, settings, episode_optimum(free, settings), samples=3_000, seed=3)
+    assert cost["violation"] == [0.0] and cost["regret"][0] == pytest.approx(cost["plain_regret"][0], abs=1e-9)
+
+
+def test_a_safe_policy_is_recognised_in_a_journal_and_another_is_not(tmp_path: Path) -> None:
+    media = ib.zoo.media()
+    safe, other = safe_policy(media), ib.solve(media.tightened(0.25)).policy
+    journal = tmp_path / "runs.jsonl"
+    for policy, found in ((safe, 0), (safe, 2), (other, 0), (ib.Policy(media.pairs, safe.probabilities), 2)):
+        arms = [(media, ib.OptPessLP(safe=policy))]
+        runs, resumed = run_arms(arms, samples=100, checkpoints=[100], seeds=2, workers=1, journal=journal)
+        assert resumed == found and runs[0][0].played["episodes"] == [10.0] and runs[0][0].guarantee
+
+
+def test_a_line_without_what_the_episodes_cost_is_no_run_of_an_online_learner(tmp_path: Path) -> None:
+    arms = [(ib.zoo.media(), ib.OptPessLP(safe=safe_policy(ib.zoo.media())))]
+    journal = tmp_path / "runs.jsonl"
+    run_arms(arms, samples=100, checkpoints=[100], seeds=1, workers=1, journal=journal)
+    line = json.loads(journal.read_text())
+    line.pop("digest")
+    key = line.pop("key")
+    for changed in ({}, {"episodes": [10.0]}, {**line["played"], "regret": []}, {**line["played"], "regret": [None]}):
+        journal.unlink()
+        Journal(journal).add(key, {**line, "played": changed})
+        assert run_arms(arms, samples=100, checkpoints=[100], seeds=1, workers=1, journal=journal)[1] == 0
