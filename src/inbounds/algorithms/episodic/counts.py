@@ -146,6 +146,15 @@ def fill_spans(spans: Floats, values: Floats, acted: Ints, frame: Frame, confide
 
 
 @compiled
+def fill_means(signals: Floats, counts: Counts, frame: Frame) -> None:
+    """The weighted means, 0 where nothing was seen, into `signals` [H, n, X]: what values are estimated from."""
+    for h in range(signals.shape[0]):
+        for pair in range(signals.shape[1]):
+            for x in range(signals.shape[2]):
+                signals[h, pair, x] = frame.weights[h] * counts.means[pair + h * frame.signal_step, x]
+
+
+@compiled
 def fill_signals(
     signals: Floats,
     counts: Counts,
