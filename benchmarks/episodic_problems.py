@@ -2,8 +2,8 @@
 
     python benchmarks/episodic_problems.py [--episodes 10000] [--seeds 5] [--algorithms opt-dual,opdop]
 
-The problems are drawn from fixed seeds, before any learner ran on them: 3 to 15 states, 2 to 5 actions, horizons of 5 to
-20, 1 to 3 constraints. A problem is drawn anew until its largest price, in the units that learners see (rewards of a
+The problems are drawn from fixed seeds, before any learner ran on them: 3 to 15 states, 2 to 5 actions, horizons of 5
+to 20, 1 to 3 constraints. A problem is drawn anew until its largest price, in the units that learners see (rewards of a
 step in [0, 1], margins of a step in [-1, 1]), lies in the range that its number asks for: .1 to .3, .3 to .8, .8 to 2
 or 2 to 5, three problems each. Only the optimum decides about that.
 
@@ -67,7 +67,7 @@ def _drawn(rng: np.random.Generator, name: str) -> ib.CMDP:
 
 
 def _bounded(cmdp: ib.CMDP, rng: np.random.Generator) -> ib.CMDP:
-    """Every bound part of the way from what the best policy without bounds gives to what the most cautious one gives."""
+    """Every bound part of the way from what the best policy without bounds gives to what the most cautious one does."""
     best = ib.evaluate(cmdp, ib.solve(cmdp.unconstrained()).policy).margins
     cautious = ib.solve(cmdp.asking(reward=cmdp.margins.sum(axis=0), constraints=())).policy
     return cmdp.tightened(best + rng.uniform(0.2, 0.9) * (ib.evaluate(cmdp, cautious).margins - best))
