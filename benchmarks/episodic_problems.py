@@ -2,8 +2,8 @@
 
     python benchmarks/episodic_problems.py [--episodes 10000] [--seeds 5] [--algorithms opt-dual,opdop]
 
-The problems are drawn from fixed seeds, before any learner ran on them: 3 to 15 states, 2 to 5 actions, horizons of 5 to
-20, 1 to 3 constraints. A problem is drawn anew until its largest price, in the units that learners see (rewards of a
+The problems are drawn from fixed seeds, before any learner ran on them: 3 to 15 states, 2 to 5 actions, horizons of 5
+to 20, 1 to 3 constraints. A problem is drawn anew until its largest price, in the units that learners see (rewards of a
 step in [0, 1], margins of a step in [-1, 1]), lies in the range that its number asks for: .1 to .3, .3 to .8, .8 to 2
 or 2 to 5, three problems each. Only the optimum decides about that.
 
@@ -67,26 +67,30 @@ def _drawn(rng: np.random.Generator, name: str) -> ib.CMDP:
 
 
 def _bounded(cmdp: ib.CMDP, rng: np.random.Generator) -> ib.CMDP:
-    """Every bound part of the way from what the best policy without bounds gives to what the most cautious one gives."""
+    """Every bound part of the way from what the best policy without bounds gives to what the most cautious one does."""
     best = ib.evaluate(cmdp, ib.solve(cmdp.unconstrained()).policy).margins
     cautious = ib.solve(cmdp.asking(reward=cmdp.margins.sum(axis=0), constraints=())).policy
     return cmdp.tightened(best + rng.uniform(0.2, 0.9) * (ib.evaluate(cmdp, cautious).margins - best))
 
 
-def safe_policy(cmdp: ib.CMDP) -> ib.Policy:
-    """The optimum with every scaled margin tightened by half the scaled Slater constant."""
-    scaled = cmdp.simulator().scaling.model(cmdp)
-    return ib.solve(scaled.tightened(0.5 * ib.slater(scaled).value)).policy
+def safe_policy(cmdp: ib.CMDP) -> tuple[ib.Policy, float]:
+    """The optimum with every scaled margin tightened by half the scaled Slater constant; and that half."""
+    half = 0.5 * slater(cmdp)
+    return ib.solve(cmdp.tightened(half * cmdp.margin_scales)).policy, half
+
+
+def slater(cmdp: ib.CMDP) -> float:
+    """The Slater constant in scaled units."""
+    return ib.slater(cmdp.simulator().scaling.model(cmdp)).value
 
 
 def settings_for(name: str, cmdp: ib.CMDP) -> object:
     """The preset of an algorithm; with a safe policy where it starts from one, and the Slater constant for OptPess."""
     settings = ALGORITHMS[name]
     if "safe" in settings.__dataclass_fields__:
-        return settings.practical(safe=safe_policy(cmdp))
-    if name == "optpess-primal-dual":
-        return settings.practical(slater=ib.slater(cmdp.simulator().scaling.model(cmdp)).value)
-    return settings.practical()
+        policy, slack = safe_policy(cmdp)
+        return settings.practical(safe=policy, slack=slack * (1.0 - 1e-9))
+    return settings.practical(**({"slater": slater(cmdp)} if name == "optpess-primal-dual" else {}))
 
 
 def loss(cmdp: ib.CMDP, policy: ib.Policy) -> float:
@@ -109,7 +113,7 @@ def main() -> None:
         actions, price = cmdp.n_pairs // cmdp.n_states, prices_of_learners(cmdp).max()
         print(f"| {number} | {cmdp.n_states} | {actions} | {cmdp.horizon} | {cmdp.n_constraints} | {price:.2f} |")
     print("\n| loss | " + " | ".join(map(str, NUMBERS)) + " | median | worst |\n" + "|---" * (len(NUMBERS) + 3) + "|")
-    print("| safe policy | " + _row([loss(cmdp, safe_policy(cmdp)) for cmdp in problems]))
+    print("| safe policy | " + _row([loss(cmdp, safe_policy(cmdp)[0]) for cmdp in problems]))
     for name in asked.algorithms.split(","):
         began, losses = time.perf_counter(), []
         for cmdp in problems:

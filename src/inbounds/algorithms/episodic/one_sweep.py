@@ -216,7 +216,7 @@ def improve(state: State, constants: Constants) -> None:
         step_prices(state, constants, tau, k)
     sweep(signals, state.prices, play.policy, counts, model, frame, rule.greedy, rule.extended, True, swept)
     if constants.spanned and episodes > 0:
-        fill_spans(state.spans, swept.values, counts.acted, frame)
+        fill_spans(state.spans, swept.values, counts.acted, frame, constants.confidence)
     start_values(counts, swept.values, state.margins)
     if rule.greedy:
         for h in range(play.policy.shape[0]):
