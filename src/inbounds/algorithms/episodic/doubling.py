@@ -24,6 +24,7 @@ from inbounds.algorithms.episodic.confidence import Confidence, bernstein, pract
 from inbounds.algorithms.episodic.counts import (
     Counts,
     Model,
+    fill_means,
     fill_signals,
     fill_spans,
     new_counts,
@@ -241,7 +242,7 @@ def replan(state: State, constants: Constants) -> None:
     if not constants.singly:
         refresh_all(model, counts, confidence)
     if constants.adaptive and state.marks[1] > 0:
-        fill_signals(signals, counts, model, frame, confidence, np.zeros(spans.shape), sign, 0.0)
+        fill_means(signals, counts, frame)
         sweep(signals, state.prices, play.policy, counts, model, frame, False, False, True, swept)
         fill_spans(spans, swept.values, counts.acted, frame, confidence)
     state.marks[0] = 0
