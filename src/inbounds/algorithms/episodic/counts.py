@@ -130,19 +130,19 @@ def refresh_all(model: Model, counts: Counts, confidence: Confidence) -> None:
 def fill_spans(spans: Floats, values: Floats, acted: Ints, frame: Frame, confidence: Confidence) -> None:
     """The span of the values to go [H + 1, S, X] of each signal, over the states acted in, into `spans` [H + 1, X].
 
-    At least the range of one step, at most that of all that is left. At the end nothing is left; but a bonus by visits
-    stands for the signals of the step as well, and has the range of one there.
+    At least the range of one step, at most that of all that is left. A bonus by visits stands for the signals of its
+    own step as well: then the range is that of the step before, and there is one at the end, where nothing is left.
     """
-    horizon = frame.weights.shape[0]
+    horizon, by_visits = frame.weights.shape[0], confidence.of_visits > 0.0
     for x in range(spans.shape[1]):
         width = frame.high[x] - frame.low[x]
-        for h in range(horizon):
+        for h in range(horizon + 1):
             least, most = math.inf, -math.inf
             for s in range(acted.shape[0]):
                 if acted[s] == 1:
                     least, most = min(least, values[h, s, x]), max(most, values[h, s, x])
-            spans[h, x] = min(max(most - least, frame.weights[h] * width), frame.rest[h] * width)
-        spans[horizon, x] = frame.weights[horizon - 1] * width if confidence.of_visits > 0.0 else 0.0
+            step = frame.weights[h - 1] if by_visits and h > 0 else (frame.weights[h] if h < horizon else 0.0)
+            spans[h, x] = max(min(most - least, frame.rest[h] * width), step * width)
 
 
 @compiled
