@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from episodic_problems import settings_for
 from scipy.optimize import linprog
 
 import inbounds as ib
+from episodic_problems import settings_for
 from inbounds.algorithms import ALGORITHMS
 from inbounds.algorithms.episodic.counts import fill_signals
 from inbounds.algorithms.episodic.planning import constrained_plan
@@ -41,9 +41,6 @@ from inbounds.tables import text_table
 PROBLEMS = ("media", "inventory", "three_cycle", "factored", "queue", "hazard_grid")
 EPISODIC = [name for name, one in ALGORITHMS.items() if one.algorithm.criterion == "finite-horizon"]
 EPISODES = 10_000
-TARGETS = {"planning": 500.0, "doubling": 20.0, "episode": 3.0, "minutes": 5.0}
-"""Column generation at least so many times as fast as HiGHS; doubling as every episode; an episode of OptDual at most so
-many sweeps; all runs in at most so many minutes."""
 
 
 def length(cmdp: ib.CMDP) -> int:
@@ -92,9 +89,7 @@ class Snapshot:
         """One plain backward sweep, greedy, with its forward pass."""
         state, frame = self.state, self.constants.frame
         occupancy, sums = np.empty(self.policy.shape), np.empty(self.signals.shape[2])
-        sweep(
-            self.signals, self.prices, self.policy, state.counts, state.model, frame, True, False, False, self.swept
-        )
+        sweep(self.signals, self.prices, self.policy, state.counts, state.model, frame, True, False, False, self.swept)
         forward(self.signals, state.counts, state.model, frame, False, self.swept, occupancy, sums)
 
     def dual_value(self) -> float:
@@ -132,11 +127,14 @@ class Snapshot:
         flow = sp.hstack([sp.kron(stages, out @ total) - sp.kron(after, arrive), sp.kron(stages, out)])
         begins = np.zeros((self.horizon, n_states))
         begins[0] = counts.starts / counts.starts.sum()
-        every = np.concatenate([np.repeat(self.signals, n_states, axis=1).reshape(-1, self.signals.shape[2]),
-                                self.signals.reshape(-1, self.signals.shape[2])])  # fmt: skip
+        n_signals = self.signals.shape[2]
+        every = np.vstack(
+            [each.reshape(-1, n_signals) for each in (np.repeat(self.signals, n_states, 1), self.signals)]
+        )
         cut = np.concatenate([np.tile(np.repeat(tried, n_states), self.horizon), np.tile(~tried, self.horizon)])
-        inequality = sp.vstack([sp.hstack([sp.kron(stages, boxes), sp.csr_array((boxes.shape[0] * self.horizon,
-                                self.horizon * self.n_pairs))]), sp.csr_array(-every[:, 1:].T)]).tocsr()[:, cut]  # fmt: skip
+        exits = sp.csr_array((boxes.shape[0] * self.horizon, self.horizon * self.n_pairs))  # are in no box
+        boxed, kept = sp.hstack([sp.kron(stages, boxes), exits]), sp.csr_array(-every[:, 1:].T)
+        inequality = sp.vstack([boxed, kept]).tocsr()[:, cut]
         return {
             "c": -every[cut, 0],
             "A_ub": inequality,
@@ -152,8 +150,8 @@ def ratios(quick: bool) -> None:
     known = Snapshot(queue, 300)
     known.plan()
     program = known.program()
-    found = linprog(**program, method="highs")
-    assert found.status == 0 and abs(-found.fun - known.dual_value()) <= 1e-7 * abs(found.fun), (found, known.dual_value())
+    found, value = linprog(**program, method="highs"), known.dual_value()
+    assert found.status == 0 and abs(found.fun + value) <= 1e-7 * abs(value), (found.message, found.fun, value)
     highs = seconds(lambda: linprog(**program, method="highs"), rounds)
     repeats = 20 if quick else 200
     planning = seconds(lambda: [known.plan() for _ in range(repeats)], rounds) / repeats
@@ -175,9 +173,8 @@ def ratios(quick: bool) -> None:
         known.sweep()
         play()
         plain = seconds(lambda known=known: [known.sweep() for _ in range(repeats)], rounds) / repeats
-        rows.append(
-            (f"an episode of OptDual in plain sweeps, {name}", f"{seconds(play, rounds) / episodes / plain:.2f}", "<= 3")
-        )
+        each = seconds(play, rounds) / episodes
+        rows.append((f"an episode of OptDual in plain sweeps, {name}", f"{each / plain:.2f}", "<= 3"))
         print(rows[-1], flush=True)
 
     total = 0.0
@@ -266,7 +263,7 @@ def main() -> None:
     elif given.all:
         began = time.perf_counter()
         everything(given.jobs, given.seeds, None)
-        print(f"{(time.perf_counter() - began) / 60:.1f} minutes, wanted: at most {TARGETS['minutes']:g} on two cores")
+        print(f"{(time.perf_counter() - began) / 60:.1f} minutes, wanted: at most 5 on two cores")
     else:
         ratios(given.quick)
 

@@ -393,3 +393,72 @@ def test_help_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_an_online_learner_is_judged_on_the_way(tmp_path: Path) -> None:
+    arguments = ("learn", "media", "--algorithm", "opt-cmdp", "--samples", "3000")
+    said = run(*arguments)
+    assert said.exit_code == 0 and "On the way, 300 episodes; of each on average: regret" in said.output
+    facts = json.loads(run("learn", "media", "--samples", "3000", "--json").output)  # the default for a horizon
+    assert facts["algorithm"] == "opt-cmdp" and facts["episodes"]["episodes"] == 300.0
+    assert facts["episodes"]["violation"] >= facts["episodes"]["plain_violation"] - 1e-9
+    stopped = run(*arguments[:-1], "100000000", "--time-limit", "0.3")
+    assert stopped.exit_code == 5 and "TIME LIMIT" in stopped.output
+    cut = run("learn", "queue", "--algorithm", "opt-cmdp", "--samples", "3000")
+    assert cut.exit_code == 0 and "truncated after 10 steps" in " ".join(cut.output.split())
+
+
+@pytest.mark.slow
+def test_an_online_learner_plays_on_where_no_policy_is_in_bounds() -> None:
+    """For the others there is nothing to learn."""
+    arguments = ("--set", "fast_actions=-1", "--samples", "1000")
+    said = run("learn", "media", *arguments)
+    assert said.exit_code == 0 and "(no policy is in bounds)" in said.output and "OUT OF BOUNDS" in said.output
+    assert "100.0% of them" in " ".join(said.output.split()) and "regret" not in said.output.split("On the way")[1][:90]
+    facts = json.loads(run("learn", "media", *arguments, "--json").output)
+    assert facts["optimum"] is None and facts["episodes"]["regret"] is None and not facts["in_bounds"]
+    assert run("learn", "queue", "--set", "full_buffer=closed").exit_code == 3
+
+
+@pytest.mark.slow
+def test_a_safe_policy_comes_from_a_file(tmp_path: Path) -> None:
+    files = {bound: tmp_path / f"{bound}.json" for bound in (4, 6)}
+    for bound, path in files.items():
+        path.write_text(run("solve", "media", "--set", f"fast_actions={bound}", "--json").output)
+    arguments = ("learn", "media", "--algorithm", "optpess-lp", "--preset", "paper", "--samples", "1000", "--safe")
+    facts = json.loads(run(*arguments, str(files[4]), "--json").output)
+    assert facts["episodes"]["out_of_bounds"] == 0.0
+    assert facts["constraints"][0]["margin"] == pytest.approx(1.0, abs=0.5)  # mixed by its own visits
+    bold = run(*arguments, str(files[6]))
+    assert bold.exit_code == 2 and "misses the bound of 'fast actions' by 1" in bold.stderr
+    (tmp_path / "queue.json").write_text(run("solve", "queue", "--json").output)
+    (tmp_path / "none.json").write_text("[1, 2]")
+    (tmp_path / "cut.json").write_text('{"policy": [1')
+    for name in ("queue.json", "none.json", "cut.json"):
+        wrong = run(*arguments, str(tmp_path / name))
+        assert wrong.exit_code == 2 and wrong.stderr.count("\n") == 1, wrong.stderr
+
+
+@pytest.mark.slow
+def test_compare_on_a_horizon_fits_the_page(tmp_path: Path) -> None:
+    names = [text for name in ("opt-cmdp", "dope", "optpess-primal-dual") for text in ("--algorithm", name)]
+    sizes = ("--samples", "2000", "--seeds", "2", "--jobs", "1", "--output", str(tmp_path))
+    said = run("compare", "media", *names, *sizes)
+    assert said.exit_code == 0, said.output
+    tables = [line for line in said.output.splitlines() if line.startswith(("algorithm ", "opt-", "optpess-", "dope "))]
+    assert len(tables) == 3 + 3 * 3 and max(len(line) for line in tables) <= 80
+    assert "optpess-primal-dual ~" in said.output and "has a gap of 1.3605" in said.output
+    assert "single policies oscillate" in said.output and "its constants" in said.output
+    assert {path.name for path in tmp_path.iterdir()} >= {"regret.png", "regret.svg", "regret.csv", "runs.jsonl"}
+    again = json.loads(run("compare", "media", *names, *sizes, "--json").output)
+    assert again["resumed"] == 12 and again["safe_gap"] == pytest.approx(1.36047, abs=1e-4)
+    assert all("published" in row for row in again["algorithms"])
+
+
+def test_algorithms_says_how_each_samples_and_what_it_needs() -> None:
+    facts = json.loads(run("algorithms", "--json").output)
+    assert facts["opt-cmdp"]["access"] == "online" and facts["optimistic-gmbl"]["access"] == "generative"
+    assert facts["dope"]["needs"] == "safe policy" and facts["opt-dual"]["oscillates"] is True
+    assert all(facts[name][fact] for name in facts for fact in ("access", "needs", "constants"))
+    assert "access" in run("algorithms").output

@@ -123,7 +123,7 @@ def test_a_safe_policy_that_is_never_left_is_judged_exactly(discounted: bool) ->
     settings = ib.OptPessLP(safe=safe_policy(problem))
     optimum = episode_optimum(problem, settings)
     length = 10  # of an episode, in both
-    run, cost = play(problem, settings, optimum, samples=40 * length, seed=0, checkpoints=[5 * length + 3])
+    _, cost = play(problem, settings, optimum, samples=40 * length, seed=0, checkpoints=[5 * length + 3])
     cut = ib.truncate(problem, 1e-3) if discounted else None
     own = problem if cut is None else cut.problem
     worth = ib.evaluate(own, ib.Policy(own.pairs, np.broadcast_to(settings.safe.probabilities, own.shape)))
