@@ -74,7 +74,8 @@ def _episodic_facts(comparison: Comparison, entry: Entry) -> dict[str, Any]:
     """What is said of learners on a problem with a horizon: the loss, and of online ones what an episode cost."""
     if comparison.horizon is None and not entry.played:
         return {}
-    facts = {"mean_loss": _mean_loss(comparison, entry), "promise": entry.promise, "oscillates": entry.oscillates}
+    facts: dict[str, Any] = {"mean_loss": _mean_loss(comparison, entry), "promise": entry.promise}
+    facts["oscillates"] = entry.oscillates
     for name, sums in entry.played.items():
         each = 1.0 if name == "episodes" else entry.played["episodes"][:, -1]
         facts[name if name == "episodes" else f"mean_{name}_per_episode"] = float(np.mean(sums[:, -1] / each))
