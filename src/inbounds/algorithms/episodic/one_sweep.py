@@ -152,7 +152,6 @@ def start(
     frame = frame_of(settings, simulator, samples)
     horizon, n_states, n_pairs = len(frame.weights), simulator.pairs.n_states, simulator.pairs.n_pairs
     n_constraints, counts, play = simulator.n_constraints, new_counts(frame, samples), new_play(frame)
-    rule = Rule(*(type(own)(value) for own, value in zip(Rule(0.0), rule, strict=True)))
     spans = frame.rest[:, None] * (frame.high - frame.low)
     if settings.as_published:
         spans[:] = span

@@ -67,7 +67,7 @@ def prepare(settings: OPDOP, simulator: Simulator, samples: int, rng: np.random.
     alpha = math.sqrt(math.log(n_actions) / episodes) / horizon**2
     rule = Rule(1.0 / math.sqrt(episodes), price_bound=2.0 * horizon / settings.slack(simulator, frame))
     if settings.price_step is not None:
-        rule = Rule(settings.price_step, adaptive=True)
+        rule = Rule(float(settings.price_step), adaptive=True)
     rule = rule._replace(late=True, uniform=1.0 / episodes, **policy_rule(settings, frame, alpha))
     needed = 100.0 * n_states**2 * n_actions * horizon**4
     gaps = settings.gaps(simulator, needed, episodes, "episodes", "the order of its regret at a tenth of H in each")

@@ -58,7 +58,7 @@ class OptDual(SweepSettings):
 def price_rule(settings: SweepSettings, simulator: Simulator, samples: int) -> dict[str, Any]:
     """The paper's price step, which is 1 / (slack sqrt(I K)), or AdaGrad's."""
     if settings.price_step is not None:
-        return dict(price_step=settings.price_step, adaptive=True)
+        return dict(price_step=float(settings.price_step), adaptive=True)
     frame = frame_of(settings, simulator, samples)
     steps = frame.episodes * max(simulator.n_constraints, 1)
     return dict(price_step=1.0 / (settings.slack(simulator, frame) * math.sqrt(steps)))

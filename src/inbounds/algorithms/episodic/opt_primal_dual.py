@@ -58,7 +58,7 @@ def policy_rule(settings: SoftmaxSettings, frame: Frame, paper: float) -> dict[s
     """The paper's step of the policy, or the practical one."""
     if settings.policy_step is None:
         return dict(policy_step=paper)
-    return dict(policy_step=settings.policy_step / frame.rest[0], policy_power=0.5)
+    return dict(policy_step=float(settings.policy_step / frame.rest[0]), policy_power=0.5)
 
 
 def prepare(settings: OptPrimalDual, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:

@@ -70,9 +70,9 @@ def prepare(settings: TrulyNoRegret, simulator: Simulator, samples: int, rng: np
     eta = episodes ** (-5.0 / 7.0) / (horizon**2 * max(simulator.n_constraints, 1))
     rule = Rule(eta, price_bound=horizon / settings.slack(simulator, frame))
     if settings.price_step is not None:
-        rule = Rule(settings.price_step, adaptive=True)
+        rule = Rule(float(settings.price_step), adaptive=True)
     tau = (episodes ** (-1.0 / 7.0), 0.0) if settings.tau is None else (settings.tau, 0.4)
-    rule = rule._replace(tau=tau[0], tau_power=tau[1], **policy_rule(settings, frame, eta))
+    rule = rule._replace(tau=float(tau[0]), tau_power=tau[1], **policy_rule(settings, frame, eta))
     gaps = settings.gaps(simulator, 1e14, episodes, "episodes", "a tenth of the first regret, at K^(-1/14) in each,")
     theorem = "the paper's, for strong regret and violation: from memory"
     radii = efroni(settings, simulator, samples)
