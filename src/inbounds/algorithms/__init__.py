@@ -9,10 +9,16 @@ from inbounds.algorithms.crpo import CRPO
 from inbounds.algorithms.cspda import CSPDA
 from inbounds.algorithms.episodic.conrl import CONRL
 from inbounds.algorithms.episodic.dope import DOPE
+from inbounds.algorithms.episodic.opdop import OPDOP
 from inbounds.algorithms.episodic.opt_cmdp import OptCMDP
 from inbounds.algorithms.episodic.opt_cmdp_bonus import OptCMDPBonus
+from inbounds.algorithms.episodic.opt_dual import OptDual
 from inbounds.algorithms.episodic.opt_pess_lp import OptPessLP
+from inbounds.algorithms.episodic.opt_pess_primal_dual import OptPessPrimalDual
+from inbounds.algorithms.episodic.opt_primal_dual import OptPrimalDual
 from inbounds.algorithms.episodic.optimistic_gmbl import OptimisticGMBL
+from inbounds.algorithms.episodic.triple_q import TripleQ
+from inbounds.algorithms.episodic.truly_no_regret import TrulyNoRegret
 from inbounds.algorithms.episodic.uc_cfh import UCCFH
 from inbounds.algorithms.model_based import ModelBased
 from inbounds.algorithms.npg_pd import NPGPD
@@ -41,6 +47,12 @@ ALGORITHMS: dict[str, type[Any]] = {
     "conrl": CONRL,
     "optpess-lp": OptPessLP,
     "dope": DOPE,
+    "opt-dual": OptDual,
+    "opt-primal-dual": OptPrimalDual,
+    "optpess-primal-dual": OptPessPrimalDual,
+    "opdop": OPDOP,
+    "triple-q": TripleQ,
+    "truly-no-regret": TrulyNoRegret,
     "optimistic-gmbl": OptimisticGMBL,
 }
 """Name to settings class: first the paper's Table 1, then later algorithms. Drives the command line, the comparison and

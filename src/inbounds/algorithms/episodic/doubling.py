@@ -52,20 +52,17 @@ A_TENTH = "a regret of a tenth of the horizon per episode, by the order of its b
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class PlanningSettings(EpisodicSettings):
-    """Of the learners that plan with constraints.
+class OptimisticSettings(EpisodicSettings):
+    """Of the learners that allow for what a model made of samples may be off by.
 
     Parameters
     ----------
     root, linear : float, optional
         The two constants of practical radii, as the module says. Default: the paper's formulas.
-    growth : float, at least 1
-        Plan anew when some pair has been visited that many times as often as at the last plan; 1: after every episode.
     """
 
     root: float | None = field(default=None, metadata=checks.NOT_NEGATIVE)
     linear: float | None = field(default=None, metadata=checks.NOT_NEGATIVE)
-    growth: float = field(default=2.0, metadata=checks.a_number("of at least 1", lambda value: value >= 1.0))
 
     @property
     def as_published(self) -> bool:
@@ -85,8 +82,21 @@ class PlanningSettings(EpisodicSettings):
         }
 
 
+@dataclass(frozen=True, repr=False, kw_only=True)
+class PlanningSettings(OptimisticSettings):
+    """Of the learners that plan with constraints.
+
+    Parameters
+    ----------
+    growth : float, at least 1
+        Plan anew when some pair has been visited that many times as often as at the last plan; 1: after every episode.
+    """
+
+    growth: float = field(default=2.0, metadata=checks.a_number("of at least 1", lambda value: value >= 1.0))
+
+
 def efroni(settings: Any, simulator: Simulator, samples: int) -> Confidence:
-    """The radii of Efroni et al. 2020, for OptCMDP and OptCMDP-bonus."""
+    """The radii of Efroni et al. 2020."""
     horizon, n_pairs = horizon_of(settings, simulator), simulator.pairs.n_pairs
     outcomes = 6.0 * n_pairs * horizon * max(samples // horizon, 1) / settings.delta
     return bernstein(math.log(outcomes), 2.0 * math.log(outcomes * (1 + simulator.n_constraints)))

@@ -58,6 +58,7 @@ from inbounds.algorithms.episodic.doubling import (
 )
 from inbounds.problem.simulator import Simulator
 
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class OptCMDP(PlanningSettings):
     """Settings of OptCMDP; the defaults are the paper's radii. See the module for the algorithm.

@@ -86,7 +86,11 @@ def prepare(settings: OptPessLP, simulator: Simulator, samples: int, rng: np.ran
         samples,
         settings.confidence(hoeffding(log)),
         settings.gaps(
-            simulator, log * (2.0 * most * wide / slack) ** 2, samples, "samples", "leaving pi0, in visits of every pair,"
+            simulator,
+            log * (2.0 * most * wide / slack) ** 2,
+            samples,
+            "samples",
+            "leaving pi0, in visits of every pair,",
         )
         | {"another share": settings.share is not None},
         f"the paper's: no violation in any episode, with probability {1.0 - settings.delta:g}",

@@ -144,10 +144,12 @@ def extract(counts: Counts, constants: Constants, simulator: Simulator) -> Answe
     frame, model = constants.frame, new_model(counts)
     horizon, n_signals, n_pairs = len(frame.weights), len(frame.low), simulator.pairs.n_pairs
     refresh_all(model, counts, constants.confidence)
-    signals, policy, prices = np.empty((horizon, n_pairs, n_signals)), np.empty((horizon, n_pairs)), np.zeros(n_signals - 1)
-    fill_signals(
-        signals, counts, model, frame, constants.confidence, np.zeros((horizon + 1, n_signals)), 1.0, 0.0
+    signals, policy, prices = (
+        np.empty((horizon, n_pairs, n_signals)),
+        np.empty((horizon, n_pairs)),
+        np.zeros(n_signals - 1),
     )
+    fill_signals(signals, counts, model, frame, constants.confidence, np.zeros((horizon + 1, n_signals)), 1.0, 0.0)
     if constrained_plan(signals, counts, model, frame, True, prices, policy) < 0:
         prices[:] = np.nan
     chosen, prices = Policy(simulator.pairs, policy), prices * frame.factors[1:]

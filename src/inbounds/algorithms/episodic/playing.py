@@ -82,16 +82,24 @@ def step(play: Play, frame: Frame, judge: Judge, world: Any, rng: np.random.Gene
 
 @compiled
 def finish(play: Play, counts: Counts, frame: Frame, state_of: Ints) -> None:
-    """Count what was seen in the episode that is over, and add what was played to the mixture."""
+    """Count what was seen in the episode that is over, and record it."""
+    for h in range(play.policy.shape[0]):
+        pair = play.path[h, 0]
+        counts.acted[state_of[pair]] = 1
+        count_transition(counts, pair + h * frame.row_step, play.path[h, 1])
+        hear(counts, pair + h * frame.signal_step, play.seen[h])
+    record(play, frame, state_of)
+
+
+@compiled
+def record(play: Play, frame: Frame, state_of: Ints) -> None:
+    """The sums of the episode that is over, and what was played in it."""
     episode, mixture, policy = play.place[EPISODE], play.mixture, play.policy
     if frame.second_half and block_begins(episode, frame.episodes):
         mixture[1] = mixture[0]
         mixture[0] = 0.0
     for h in range(policy.shape[0]):
-        pair, s = play.path[h, 0], state_of[play.path[h, 0]]
-        counts.acted[s] = 1
-        count_transition(counts, pair + h * frame.row_step, play.path[h, 1])
-        hear(counts, pair + h * frame.signal_step, play.seen[h])
+        s = state_of[play.path[h, 0]]
         for x in range(play.seen.shape[1]):
             play.sums[episode, x] += frame.weights[h] * play.seen[h, x]
         for other in range(frame.offsets[s], frame.offsets[s + 1]):

@@ -17,8 +17,7 @@ FIRST_SQUARE = 0.01
 
 
 @compiled
-def adagrad(prices: Floats, squares: Floats, margins: Floats, rate: float) -> None:
-    """One step of the prices [I] by the values of the margins; squares [I] are the G of the module."""
-    for i in range(prices.shape[0]):
-        squares[i] += margins[i] * margins[i]
-        prices[i] = max(prices[i] - rate * margins[i] / math.sqrt(squares[i]), 0.0)
+def adaptive_step(squares: Floats, i: int, margin: float, rate: float) -> float:
+    """The step of price i for the value of its margin; squares [I] are the G of the module."""
+    squares[i] += margin * margin
+    return rate / math.sqrt(squares[i])
