@@ -38,9 +38,11 @@ from inbounds.algorithms.episodic.planning import constrained_plan
 from inbounds.algorithms.episodic.playing import EPISODE, POLICY, STAGE, Play, answer, begin, finish, mixed_policy
 from inbounds.algorithms.episodic.playing import new_play, step
 from inbounds.algorithms.episodic.sweeps import new_sweep, start_values, sweep
+from inbounds.algorithms.kernels import FIRST_STARTS
 from inbounds.algorithms.settings import guarantee_unless
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
+from inbounds.problem.draws import draw_start
 from inbounds.problem.simulator import Simulator
 
 
@@ -200,8 +202,11 @@ def start(
 
 @compiled
 def advance(state: State, constants: Constants, world: Any, rng: np.random.Generator, drawn: int, until: int) -> int:
-    """Steps of episodes, one for each sample."""
+    """Steps of episodes, one for each sample. Those that are to be safe watch some starts first, which are free."""
     play, frame = state.play, constants.frame
+    if drawn == 0 and until > 0 and constants.safe.shape[0] > 0:
+        for _ in range(FIRST_STARTS):
+            state.counts.starts[draw_start(world, rng)] += 1.0
     while drawn < until:
         if play.place[STAGE] < 0:
             begin(play, state.counts, world, rng)

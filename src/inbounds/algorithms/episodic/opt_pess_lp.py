@@ -30,6 +30,8 @@ Departures, with their reasons
 * It plans when a count has doubled; a pair never tried ends the episode with the largest reward and the least margins.
 * Several constraints: each has its margin and its slack. The slack that is not given is the mean of the margins that
   the episodes of pi0 showed; these episodes count.
+* Where episodes start is random; the paper has one start. No radius covers that, so 1,000 starts, which are free, are
+  watched before the first episode.
 
 Practical preset
 ----------------
