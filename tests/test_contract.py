@@ -94,6 +94,16 @@ CASES: dict[str, dict[str, Any]] = {
     "conrl": {"paper": ib.CONRL(), "practical": ib.CONRL.practical()},
     "optpess-lp": {"paper": ib.OptPessLP(), "practical": ib.OptPessLP.practical(slack=0.01)},
     "dope": {"paper": ib.DOPE(), "practical": ib.DOPE.practical(warm_up=3)},
+    "opt-dual": {"paper": ib.OptDual(slater=0.2), "practical": ib.OptDual.practical()},
+    "opt-primal-dual": {"paper": ib.OptPrimalDual(slater=0.2), "practical": ib.OptPrimalDual.practical()},
+    "optpess-primal-dual": {
+        "paper": ib.OptPessPrimalDual(slater=0.2),
+        "practical": ib.OptPessPrimalDual.practical(),
+        "slack": ib.OptPessPrimalDual.practical(slater=0.2),
+    },
+    "opdop": {"paper": ib.OPDOP(slater=0.2), "practical": ib.OPDOP.practical()},
+    "triple-q": {"paper": ib.TripleQ(), "practical": ib.TripleQ.practical()},
+    "truly-no-regret": {"paper": ib.TrulyNoRegret(slater=0.2), "practical": ib.TrulyNoRegret.practical()},
     "optimistic-gmbl": {"paper": ib.OptimisticGMBL(), "practical": ib.OptimisticGMBL.practical()},
     "rpg-pd": {
         "paper": ib.RPGPD(slater=0.2, iterations=50),

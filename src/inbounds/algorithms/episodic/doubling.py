@@ -249,7 +249,7 @@ def replan(state: State, constants: Constants) -> None:
     if constants.adaptive and state.marks[1] > 0:
         fill_means(signals, counts, frame)
         sweep(signals, state.prices, play.policy, counts, model, frame, False, False, True, swept)
-        fill_spans(spans, swept.values, counts.acted, frame, confidence)
+        fill_spans(spans, swept.values, counts.acted, frame, confidence.of_visits > 0.0)
     state.marks[0] = 0
     state.marks[1] += 1
     share, certain, with_safe = constants.share, True, constants.safe.shape[0] > 0
