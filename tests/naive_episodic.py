@@ -100,18 +100,14 @@ def swept(seen: Seen, spans: np.ndarray, width: Any, choose: Any) -> tuple[np.nd
     return Q, V, policy
 
 
-def spans_of(seen: Seen, V: np.ndarray, last: float = 0.0) -> np.ndarray:
-    """Of the values to go in the states acted in; at least the range of a step, at most that of all that is left.
-
-    At the end: so many times the range of the last step.
-    """
+def spans_of(seen: Seen, V: np.ndarray) -> np.ndarray:
+    """Of the values to go in the states acted in; at least the range of a step, at most that of all that is left."""
     known = seen.known
     width = known.high - known.low
     spans = np.zeros((len(known.weights) + 1, len(width)))
     for h, weight in enumerate(known.weights):
         values = V[h, seen.acted()]
         spans[h] = np.clip(values.max(axis=0) - values.min(axis=0), weight * width, known.left[h] * width)
-    spans[-1] = last * known.weights[-1] * width
     return spans
 
 
@@ -168,7 +164,7 @@ def softmax(known: Known, c: float, tau: float = 0.0, late: bool = False, width:
                 return policy[h, pairs]
 
             Q, V, _ = swept(seen, spans, width, same)
-            spans, g = spans_of(seen, V, 1.0 if width is root_width else 0.0), seen.first(V[0])[1:]
+            spans, g = spans_of(seen, V), seen.first(V[0])[1:]
             to_go = entropy_to_go(seen, policy)
             new = np.empty_like(policy)
             for h in range(len(known.weights)):

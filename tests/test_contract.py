@@ -94,6 +94,16 @@ CASES: dict[str, dict[str, Any]] = {
     "conrl": {"paper": ib.CONRL(), "practical": ib.CONRL.practical()},
     "optpess-lp": {"paper": ib.OptPessLP(), "practical": ib.OptPessLP.practical(slack=0.01)},
     "dope": {"paper": ib.DOPE(), "practical": ib.DOPE.practical(warm_up=3)},
+    "opt-dual": {"paper": ib.OptDual(slater=0.2), "practical": ib.OptDual.practical()},
+    "opt-primal-dual": {"paper": ib.OptPrimalDual(slater=0.2), "practical": ib.OptPrimalDual.practical()},
+    "optpess-primal-dual": {
+        "paper": ib.OptPessPrimalDual(slater=0.2),
+        "practical": ib.OptPessPrimalDual.practical(),
+        "slack": ib.OptPessPrimalDual.practical(slater=0.2),
+    },
+    "opdop": {"paper": ib.OPDOP(slater=0.2), "practical": ib.OPDOP.practical()},
+    "triple-q": {"paper": ib.TripleQ(), "practical": ib.TripleQ.practical()},
+    "truly-no-regret": {"paper": ib.TrulyNoRegret(slater=0.2), "practical": ib.TrulyNoRegret.practical()},
     "optimistic-gmbl": {"paper": ib.OptimisticGMBL(), "practical": ib.OptimisticGMBL.practical()},
     "rpg-pd": {
         "paper": ib.RPGPD(slater=0.2, iterations=50),
@@ -577,7 +587,7 @@ def test_an_online_learner_asks_only_from_where_it_is(settings: Any, problem: st
 def test_the_guard_stops_one_that_asks_for_any_pair(problem: str) -> None:
     settings, simulator = ib.OptimisticGMBL.practical(), EPISODES[problem].simulator()
     state, constants, *_ = settings.algorithm.prepare(settings, simulator, 102, np.random.default_rng(5))
-    with pytest.raises(AssertionError, match="asked for a pair of another state|the episode before is not over"):
+    with pytest.raises(AssertionError, match=r"asked for a pair of another state|the episode before is not over"):
         interpreted(settings.algorithm.advance)(
             state, constants, Guarded(simulator.open()), np.random.default_rng(5), 0, 102
         )

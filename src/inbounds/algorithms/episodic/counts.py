@@ -127,13 +127,14 @@ def refresh_all(model: Model, counts: Counts, confidence: Confidence) -> None:
 
 
 @compiled
-def fill_spans(spans: Floats, values: Floats, acted: Ints, frame: Frame, confidence: Confidence) -> None:
+def fill_spans(spans: Floats, values: Floats, acted: Ints, frame: Frame, by_visits: bool) -> None:
     """The span of the values to go [H + 1, S, X] of each signal, over the states acted in, into `spans` [H + 1, X].
 
-    At least the range of one step, at most that of all that is left. A bonus by visits stands for the signals of its
-    own step as well: then the range is that of the step before, and there is one at the end, where nothing is left.
+    At least the range of one step, at most that of all that is left. `by_visits`: the bonus
+    stands for the signals of its own step as well; then the range is that of the step before, and there is one at the
+    end, where nothing is left.
     """
-    horizon, by_visits = frame.weights.shape[0], confidence.of_visits > 0.0
+    horizon = frame.weights.shape[0]
     for x in range(spans.shape[1]):
         width = frame.high[x] - frame.low[x]
         for h in range(horizon + 1):

@@ -35,14 +35,25 @@ from inbounds.algorithms.episodic.counts import (
 from inbounds.algorithms.episodic.frame import EpisodicSettings, Frame, frame_of, horizon_of, shown
 from inbounds.algorithms.episodic.judging import NOBODY, Judge
 from inbounds.algorithms.episodic.planning import constrained_plan
-from inbounds.algorithms.episodic.playing import EPISODE, POLICY, STAGE, Play, answer, begin, finish, mixed_policy
-from inbounds.algorithms.episodic.playing import new_play, step
+from inbounds.algorithms.episodic.playing import (
+    EPISODE,
+    POLICY,
+    STAGE,
+    Play,
+    answer,
+    begin,
+    finish,
+    mixed_policy,
+    new_play,
+    step,
+)
 from inbounds.algorithms.episodic.sweeps import new_sweep, start_values, sweep
+from inbounds.algorithms.kernels import FIRST_STARTS
 from inbounds.algorithms.settings import guarantee_unless
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
+from inbounds.problem.draws import draw_start
 from inbounds.problem.simulator import Simulator
-
 
 PRACTICAL = dict(root=0.1, linear=1.0, average="second half")
 """Of the optimistic presets: scanned on six problems, and on two that were kept apart."""
@@ -168,12 +179,11 @@ def start(
     spans = frame.rest[:, None] * (frame.high - frame.low)
     if fixed is not None:
         spans[:] = fixed
-    none: dict[str, Any] = dict(
-        sign=1.0, share=0.0, share_by_slack=0.0, warm_up=0.0, first=0, half=False, safe=np.zeros((0, 1)), slack=np.zeros(0)
-    )
+    none: dict[str, Any] = {"sign": 1.0, "share": 0.0, "share_by_slack": 0.0, "warm_up": 0.0, "first": 0, "half": False}
+    none |= {"safe": np.zeros((0, 1)), "slack": np.zeros(0)}
     constants = Constants(
         frame=frame,
-        confidence=Confidence(*(type(own)(value) for own, value in zip(Confidence(), confidence, strict=True))),
+        confidence=confidence,
         judge=NOBODY,
         state_of=simulator.pairs.states,
         extended=extended,
@@ -193,15 +203,18 @@ def start(
         shown=np.zeros(signals - 1),
     )
     assert state.play.policy.shape == (horizon, simulator.pairs.n_pairs)
-    numbers = {name: getattr(confidence, name) for name in ("root", "linear", "of_visits") if getattr(confidence, name)}
-    settled = shown(settings, simulator, frame) | numbers | {"growth": settings.growth} | dict(said or {})
+    used = {name: getattr(confidence, name) for name in ("root", "linear", "of_visits") if getattr(confidence, name)}
+    settled = shown(settings, simulator, frame) | used | {"growth": settings.growth} | dict(said or {})
     return Prepared(state, constants, 0, settled, guarantee_unless(gaps, theorem))
 
 
 @compiled
 def advance(state: State, constants: Constants, world: Any, rng: np.random.Generator, drawn: int, until: int) -> int:
-    """Steps of episodes, one for each sample."""
+    """Steps of episodes, one for each sample. Those that are to be safe watch some starts first, which are free."""
     play, frame = state.play, constants.frame
+    if drawn == 0 and until > 0 and constants.safe.shape[0] > 0:
+        for _ in range(FIRST_STARTS):
+            state.counts.starts[draw_start(world, rng)] += 1.0
     while drawn < until:
         if play.place[STAGE] < 0:
             begin(play, state.counts, world, rng)
@@ -238,13 +251,14 @@ def replan(state: State, constants: Constants) -> None:
     play, frame, counts, model = state.play, constants.frame, state.counts, state.model
     confidence, sign, spans = constants.confidence, constants.sign, state.spans
     horizon, n_pairs, n_signals = play.policy.shape[0], play.policy.shape[1], spans.shape[1]
-    signals, swept = np.empty((horizon, n_pairs, n_signals)), new_sweep(horizon, counts.acted.shape[0], n_pairs, n_signals)
+    signals = np.empty((horizon, n_pairs, n_signals))
+    swept = new_sweep(horizon, counts.acted.shape[0], n_pairs, n_signals)
     if not constants.singly:
         refresh_all(model, counts, confidence)
     if constants.adaptive and state.marks[1] > 0:
         fill_means(signals, counts, frame)
         sweep(signals, state.prices, play.policy, counts, model, frame, False, False, True, swept)
-        fill_spans(spans, swept.values, counts.acted, frame, confidence)
+        fill_spans(spans, swept.values, counts.acted, frame, confidence.of_visits > 0.0)
     state.marks[0] = 0
     state.marks[1] += 1
     share, certain, with_safe = constants.share, True, constants.safe.shape[0] > 0

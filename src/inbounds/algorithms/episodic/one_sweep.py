@@ -72,6 +72,14 @@ class SweepSettings(OptimisticSettings):
         steps = (getattr(self, name, None) for name in ("price_step", "policy_step", "tau"))
         return super().gaps(*found) | {"steps that are not its own": any(step is not None for step in steps)}
 
+    def price_rule(self, paper: float) -> dict[str, Any]:
+        """The paper's price step, or AdaGrad's."""
+        return (
+            dict(price_step=paper)
+            if self.price_step is None
+            else dict(price_step=float(self.price_step), adaptive=True)
+        )
+
     def slack(self, simulator: Simulator, frame: Frame) -> float:
         """The least value of a margin that the Slater constant stands for, as a sum over an episode."""
         slack = scaled_slack(1.0 if self.slater is None else self.slater, simulator, frame)
@@ -89,6 +97,18 @@ class SoftmaxSettings(SweepSettings):
     """
 
     policy_step: float | None = field(default=None, metadata=checks.POSITIVE)
+
+    def policy_rule(self, paper: float, frame: Frame) -> dict[str, Any]:
+        """The paper's step of the policy, or the practical one."""
+        if self.policy_step is None:
+            return dict(policy_step=paper)
+        return dict(policy_step=float(self.policy_step / frame.rest[0]), policy_power=0.5)
+
+
+def efroni_price_step(settings: SweepSettings, simulator: Simulator, frame: Frame) -> float:
+    """Of Efroni et al. 2020: rho / (H sqrt(I K)), where rho = H / slack bounds the prices."""
+    steps = frame.episodes * max(simulator.n_constraints, 1)
+    return 1.0 / (settings.slack(simulator, frame) * math.sqrt(steps))
 
 
 class Rule(NamedTuple):
@@ -152,7 +172,6 @@ def start(
     frame = frame_of(settings, simulator, samples)
     horizon, n_states, n_pairs = len(frame.weights), simulator.pairs.n_states, simulator.pairs.n_pairs
     n_constraints, counts, play = simulator.n_constraints, new_counts(frame, samples), new_play(frame)
-    rule = Rule(*(type(own)(value) for own, value in zip(Rule(0.0), rule, strict=True)))
     spans = frame.rest[:, None] * (frame.high - frame.low)
     if settings.as_published:
         spans[:] = span
@@ -216,7 +235,7 @@ def improve(state: State, constants: Constants) -> None:
         step_prices(state, constants, tau, k)
     sweep(signals, state.prices, play.policy, counts, model, frame, rule.greedy, rule.extended, True, swept)
     if constants.spanned and episodes > 0:
-        fill_spans(state.spans, swept.values, counts.acted, frame, constants.confidence)
+        fill_spans(state.spans, swept.values, counts.acted, frame, False)
     start_values(counts, swept.values, state.margins)
     if rule.greedy:
         for h in range(play.policy.shape[0]):

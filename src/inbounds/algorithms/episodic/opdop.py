@@ -39,7 +39,6 @@ from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.episodic.confidence import Confidence
 from inbounds.algorithms.episodic.frame import frame_of
 from inbounds.algorithms.episodic.one_sweep import Rule, SoftmaxSettings, learner, start
-from inbounds.algorithms.episodic.opt_primal_dual import policy_rule
 from inbounds.problem.simulator import Simulator
 
 
@@ -67,22 +66,13 @@ def prepare(settings: OPDOP, simulator: Simulator, samples: int, rng: np.random.
     alpha = math.sqrt(math.log(n_actions) / episodes) / horizon**2
     rule = Rule(1.0 / math.sqrt(episodes), price_bound=2.0 * horizon / settings.slack(simulator, frame))
     if settings.price_step is not None:
-        rule = Rule(settings.price_step, adaptive=True)
-    rule = rule._replace(late=True, uniform=1.0 / episodes, **policy_rule(settings, frame, alpha))
+        rule = Rule(float(settings.price_step), adaptive=True)
+    rule = rule._replace(late=True, uniform=1.0 / episodes, **settings.policy_rule(alpha, frame))
     needed = 100.0 * n_states**2 * n_actions * horizon**4
     gaps = settings.gaps(simulator, needed, episodes, "episodes", "the order of its regret at a tenth of H in each")
     theorem = "Theorem 2 of the paper, for regret and violation that may cancel, of the mixture of all"
-    return start(
-        settings,
-        simulator,
-        samples,
-        Confidence(of_visits=2.0 * beta, ridge=1.0),
-        rule,
-        gaps,
-        theorem,
-        span=1.0,
-        by_visits=True,
-    )
+    radii = Confidence(of_visits=2.0 * beta, ridge=1.0)
+    return start(settings, simulator, samples, radii, rule, gaps, theorem, span=1.0, by_visits=True)
 
 
 OPDOP.algorithm = learner(

@@ -24,19 +24,16 @@ AdaGrad's price step with c = 1, because the paper's fails where prices are abov
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.episodic.doubling import PRACTICAL, efroni, efroni_gaps
 from inbounds.algorithms.episodic.frame import frame_of
-from inbounds.algorithms.episodic.one_sweep import Rule, SweepSettings, learner, start
+from inbounds.algorithms.episodic.one_sweep import Rule, SweepSettings, efroni_price_step, learner, start
 from inbounds.problem.simulator import Simulator
-
-THEOREM = "the paper's, for regret and violation that may cancel, of the mixture of all: from memory"
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -55,19 +52,12 @@ class OptDual(SweepSettings):
     preset: ClassVar = PRACTICAL | dict(price_step=1.0)
 
 
-def price_rule(settings: SweepSettings, simulator: Simulator, samples: int) -> dict[str, Any]:
-    """The paper's price step, which is 1 / (slack sqrt(I K)), or AdaGrad's."""
-    if settings.price_step is not None:
-        return dict(price_step=settings.price_step, adaptive=True)
-    frame = frame_of(settings, simulator, samples)
-    steps = frame.episodes * max(simulator.n_constraints, 1)
-    return dict(price_step=1.0 / (settings.slack(simulator, frame) * math.sqrt(steps)))
-
-
 def prepare(settings: OptDual, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    rule = Rule(**price_rule(settings, simulator, samples), greedy=True, extended=settings.as_published)
+    step = efroni_price_step(settings, simulator, frame_of(settings, simulator, samples))
+    rule = Rule(**settings.price_rule(step), greedy=True, extended=settings.as_published)
     radii, gaps = efroni(settings, simulator, samples), efroni_gaps(settings, simulator, samples)
-    return start(settings, simulator, samples, radii, rule, gaps, THEOREM)
+    theorem = "the paper's, for regret and violation that may cancel, of the mixture of all: from memory"
+    return start(settings, simulator, samples, radii, rule, gaps, theorem)
 
 
 OptDual.algorithm = learner(

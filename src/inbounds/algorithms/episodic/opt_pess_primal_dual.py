@@ -75,7 +75,7 @@ def prepare(settings: OptPessPrimalDual, simulator: Simulator, samples: int, rng
         rule = Rule(1.0 / (slack * horizon), 0.5, queued=True, log_scale=outcomes, greedy=True)
         pessimism = largest
     else:
-        rule = Rule(settings.price_step, adaptive=True, queued=True, greedy=True)
+        rule = Rule(float(settings.price_step), adaptive=True, queued=True, greedy=True)
         pessimism = 0.0 if settings.slater is None else scaled_slack(settings.slater, simulator, frame)
     bonus = (1.0 + horizon * n_states) * math.sqrt(math.log(outcomes * frame.episodes))
     gaps = settings.gaps(simulator, needed, frame.episodes, "episodes", f"a tightening below the slack, {slack:.3g},")

@@ -26,15 +26,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.episodic.doubling import PRACTICAL, efroni, efroni_gaps
-from inbounds.algorithms.episodic.frame import Frame, frame_of
-from inbounds.algorithms.episodic.one_sweep import Rule, SoftmaxSettings, learner, start
-from inbounds.algorithms.episodic.opt_dual import THEOREM, price_rule
+from inbounds.algorithms.episodic.frame import frame_of
+from inbounds.algorithms.episodic.one_sweep import Rule, SoftmaxSettings, efroni_price_step, learner, start
 from inbounds.problem.simulator import Simulator
 
 
@@ -54,20 +53,15 @@ class OptPrimalDual(SoftmaxSettings):
     preset: ClassVar = PRACTICAL | dict(price_step=1.0, policy_step=100.0)
 
 
-def policy_rule(settings: SoftmaxSettings, frame: Frame, paper: float) -> dict[str, Any]:
-    """The paper's step of the policy, or the practical one."""
-    if settings.policy_step is None:
-        return dict(policy_step=paper)
-    return dict(policy_step=settings.policy_step / frame.rest[0], policy_power=0.5)
-
-
 def prepare(settings: OptPrimalDual, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     frame = frame_of(settings, simulator, samples)
     most = frame.rest[0] * (1.0 + simulator.n_constraints * frame.rest[0] / settings.slack(simulator, frame))
     paper = math.sqrt(2.0 * math.log(np.diff(frame.offsets).max()) / frame.episodes) / most
-    rule = Rule(**price_rule(settings, simulator, samples), **policy_rule(settings, frame, paper))
+    step = efroni_price_step(settings, simulator, frame)
+    rule = Rule(**settings.price_rule(step), **settings.policy_rule(paper, frame))
+    theorem = "the paper's, for regret and violation that may cancel, of the mixture of all: from memory"
     radii, gaps = efroni(settings, simulator, samples), efroni_gaps(settings, simulator, samples)
-    return start(settings, simulator, samples, radii, rule, gaps, THEOREM, span=frame.rest[0])
+    return start(settings, simulator, samples, radii, rule, gaps, theorem, span=frame.rest[0])
 
 
 OptPrimalDual.algorithm = learner(

@@ -70,7 +70,7 @@ def check(settings: Any, cmdp: CMDP) -> None:
     worst = int(np.argmin(found.margins / cmdp.margin_scales)) if cmdp.n_constraints else 0
     if not found.in_bounds:
         raise InvalidInput(
-            f"{settings.algorithm.name}: safe= is not: it misses the bound of {cmdp.constraints[worst].name!r} by "
+            f"{settings.algorithm.name}: safe= is not safe: it misses the bound of {cmdp.constraints[worst].name!r} by "
             f"{-found.margins[worst]:.6g}"
         )
     scaled = float(np.min(found.margins / cmdp.margin_scales)) if cmdp.n_constraints else 1.0

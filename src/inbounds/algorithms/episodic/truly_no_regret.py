@@ -37,7 +37,6 @@ from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.episodic.doubling import PRACTICAL, efroni
 from inbounds.algorithms.episodic.frame import frame_of
 from inbounds.algorithms.episodic.one_sweep import Rule, SoftmaxSettings, learner, start
-from inbounds.algorithms.episodic.opt_primal_dual import policy_rule
 from inbounds.problem.simulator import Simulator
 
 
@@ -70,9 +69,9 @@ def prepare(settings: TrulyNoRegret, simulator: Simulator, samples: int, rng: np
     eta = episodes ** (-5.0 / 7.0) / (horizon**2 * max(simulator.n_constraints, 1))
     rule = Rule(eta, price_bound=horizon / settings.slack(simulator, frame))
     if settings.price_step is not None:
-        rule = Rule(settings.price_step, adaptive=True)
+        rule = Rule(float(settings.price_step), adaptive=True)
     tau = (episodes ** (-1.0 / 7.0), 0.0) if settings.tau is None else (settings.tau, 0.4)
-    rule = rule._replace(tau=tau[0], tau_power=tau[1], **policy_rule(settings, frame, eta))
+    rule = rule._replace(tau=float(tau[0]), tau_power=tau[1], **settings.policy_rule(eta, frame))
     gaps = settings.gaps(simulator, 1e14, episodes, "episodes", "a tenth of the first regret, at K^(-1/14) in each,")
     theorem = "the paper's, for strong regret and violation: from memory"
     radii = efroni(settings, simulator, samples)
