@@ -223,7 +223,26 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
         (("learn", "queue", "--certified", "--algorithm", "magic"), "no algorithm is called 'magic'"),
         (("algorithms", "magic"), "no algorithm is called 'magic'; there are: cspda"),
         (("compare", "queue", "--algorithm", "magic", "--output", "/dev/null/x"), "/dev/null/x"),
-        (("compare", "three_cycle"), "`inbounds compare` takes discounted problems"),
+        (("compare", "admission"), "`inbounds compare` takes discounted problems and finite horizons"),
+        (("learn", "admission"), "admission has a long-run average; `inbounds learn` takes discounted problems and"),
+        (("learn", "media", "--samples", "9"), "9 samples are less than one of 10 steps; give at least 10"),
+        (("learn", "media", "--algorithm", "optimistic-gmbl", "--samples", "19"), "20"),
+        (("learn", "media", "--algorithm", "dope"), "DOPE needs safe=, a policy that is known to be in bounds"),
+        (("learn", "media", "--algorithm", "dope", "--safe", "none.json"), "none.json: No such file"),
+        (("learn", "media", "--algorithm", "opt-cmdp", "--safe", "half"), "has no setting safe: leave --safe out"),
+        (("learn", "media", "--algorithm", "dope", "--safe", "half", "--slack", "0"), "slack must be"),
+        (("learn", "media", "--algorithm", "dope", "--safe", "half", "--slack", "0.6"), "at most what safe= keeps"),
+        (("learn", "media", "--algorithm", "optpess-primal-dual", "--slater", "0"), "slater must be"),
+        (("learn", "media", "--algorithm", "optpess-primal-dual", "--slater", "-1"), "slater must be"),
+        (
+            ("learn", "media", "--algorithm", "optpess-lp", "--safe", "half", "--unconstrained"),
+            "this one has none: use another algorithm",
+        ),
+        (("learn", "media", "--set", "fast_actions=0", "--algorithm", "dope", "--safe", "half"), "Slater constant"),
+        (("learn", "media", "--algorithm", "opt-cmdp", "--epsilon", "0.1"), "this one has a horizon already"),
+        (("learn", "queue", "--algorithm", "opt-cmdp", "--epsilon", "2"), "epsilon must be a number in (0, 1)"),
+        (("learn", "media", "--algorithm", "cspda"), "is for discounted problems, and this one is finite-horizon"),
+        (("learn", "media", "--certified"), "learn_certified is for discounted problems"),
         (("plan", "three_cycle"), "three_cycle has a finite horizon; `inbounds plan` takes discounted problems"),
         (("plan",), "give a PROBLEM"),
         (("plan", "queue", "--epsilon", "0"), "epsilon must be in (0, 1)"),
@@ -278,13 +297,11 @@ def test_infeasible_is_exit_code_3_with_the_reason() -> None:
     assert "flow         >= 0   -0.307908  >= -0.751011\n" in result.stderr
 
 
-def test_finite_horizons_are_solved_and_otherwise_refused() -> None:
+def test_finite_horizons_are_solved() -> None:
     assert "optimum   -6.7467042" in run("solve", "media").output
     answer = json.loads(run("solve", "three_cycle", "--json").output)
     assert answer["problem"]["horizon"] == 6 and answer["reward"] == pytest.approx(2.0)
     assert "stage 5\n" in run("solve", "three_cycle", "--policy").output
-    result = run("learn", "media")
-    assert result.exit_code == 2 and "media has a finite horizon" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -386,3 +403,72 @@ def test_help_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_an_online_learner_is_judged_on_the_way(tmp_path: Path) -> None:
+    arguments = ("learn", "media", "--algorithm", "opt-cmdp", "--samples", "3000")
+    said = run(*arguments)
+    assert said.exit_code == 0 and "On the way, 300 episodes; of each on average: regret" in said.output
+    facts = json.loads(run("learn", "media", "--samples", "3000", "--json").output)  # the default for a horizon
+    assert facts["algorithm"] == "opt-cmdp" and facts["episodes"]["episodes"] == 300.0
+    assert facts["episodes"]["violation"] >= facts["episodes"]["plain_violation"] - 1e-9
+    stopped = run(*arguments[:-1], "100000000", "--time-limit", "0.3")
+    assert stopped.exit_code == 5 and "TIME LIMIT" in stopped.output
+    cut = run("learn", "queue", "--algorithm", "opt-cmdp", "--samples", "3000")
+    assert cut.exit_code == 0 and "truncated after 10 steps" in " ".join(cut.output.split())
+
+
+@pytest.mark.slow
+def test_an_online_learner_plays_on_where_no_policy_is_in_bounds() -> None:
+    """For the others there is nothing to learn."""
+    arguments = ("--set", "fast_actions=-1", "--samples", "1000")
+    said = run("learn", "media", *arguments)
+    assert said.exit_code == 0 and "(no policy is in bounds)" in said.output and "OUT OF BOUNDS" in said.output
+    assert "100.0% of them" in " ".join(said.output.split()) and "regret" not in said.output.split("On the way")[1][:90]
+    facts = json.loads(run("learn", "media", *arguments, "--json").output)
+    assert facts["optimum"] is None and facts["episodes"]["regret"] is None and not facts["in_bounds"]
+    assert run("learn", "queue", "--set", "full_buffer=closed").exit_code == 3
+
+
+@pytest.mark.slow
+def test_a_safe_policy_comes_from_a_file(tmp_path: Path) -> None:
+    files = {bound: tmp_path / f"{bound}.json" for bound in (4, 6)}
+    for bound, path in files.items():
+        path.write_text(run("solve", "media", "--set", f"fast_actions={bound}", "--json").output)
+    arguments = ("learn", "media", "--algorithm", "optpess-lp", "--preset", "paper", "--samples", "1000", "--safe")
+    facts = json.loads(run(*arguments, str(files[4]), "--json").output)
+    assert facts["episodes"]["out_of_bounds"] == 0.0
+    assert facts["constraints"][0]["margin"] == pytest.approx(1.0, abs=0.5)  # mixed by its own visits
+    bold = run(*arguments, str(files[6]))
+    assert bold.exit_code == 2 and "misses the bound of 'fast actions' by 1" in bold.stderr
+    (tmp_path / "queue.json").write_text(run("solve", "queue", "--json").output)
+    (tmp_path / "none.json").write_text("[1, 2]")
+    (tmp_path / "cut.json").write_text('{"policy": [1')
+    for name in ("queue.json", "none.json", "cut.json"):
+        wrong = run(*arguments, str(tmp_path / name))
+        assert wrong.exit_code == 2 and wrong.stderr.count("\n") == 1, wrong.stderr
+
+
+@pytest.mark.slow
+def test_compare_on_a_horizon_fits_the_page(tmp_path: Path) -> None:
+    names = [text for name in ("opt-cmdp", "dope", "optpess-primal-dual") for text in ("--algorithm", name)]
+    sizes = ("--samples", "2000", "--seeds", "2", "--jobs", "1", "--output", str(tmp_path))
+    said = run("compare", "media", *names, *sizes)
+    assert said.exit_code == 0, said.output
+    tables = [line for line in said.output.splitlines() if line.startswith(("algorithm ", "opt-", "optpess-", "dope "))]
+    assert len(tables) == 3 + 3 * 3 and max(len(line) for line in tables) <= 80
+    assert "optpess-primal-dual ~" in said.output and "has a gap of 1.3605" in said.output
+    assert "single policies oscillate" in said.output and "its constants" in said.output
+    assert {path.name for path in tmp_path.iterdir()} >= {"regret.png", "regret.svg", "regret.csv", "runs.jsonl"}
+    again = json.loads(run("compare", "media", *names, *sizes, "--json").output)
+    assert again["resumed"] == 12 and again["safe_gap"] == pytest.approx(1.36047, abs=1e-4)
+    assert all("published" in row for row in again["algorithms"])
+
+
+def test_algorithms_says_how_each_samples_and_what_it_needs() -> None:
+    facts = json.loads(run("algorithms", "--json").output)
+    assert facts["opt-cmdp"]["access"] == "online" and facts["optimistic-gmbl"]["access"] == "generative"
+    assert facts["dope"]["needs"] == "safe policy" and facts["opt-dual"]["oscillates"] is True
+    assert all(facts[name][fact] for name in facts for fact in ("access", "needs", "constants"))
+    assert "access" in run("algorithms").output

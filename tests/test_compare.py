@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.reports.comparison import comparison_csv, comparison_figure, summary_rows, write_comparison
+from inbounds.algorithms import ALGORITHMS
+from inbounds.reports.comparison import (
+    comparison_csv,
+    comparison_figure,
+    regret_csv,
+    regret_figure,
+    summary_rows,
+    write_comparison,
+)
 from inbounds.studies.comparison import Comparison, Entry
 
 ROOT = Path(__file__).parent.parent
@@ -141,8 +149,8 @@ def test_one_that_refuses_does_not_stop_the_others() -> None:
 def test_wrong_input_is_named(change: dict, message: str) -> None:
     with pytest.raises(ib.InvalidInput, match=message):
         ib.compare(ib.zoo.queue(), **{"algorithms": ["cspda"], **SMALL, **change})
-    with pytest.raises(ib.InvalidInput, match="compare is for discounted problems"):
-        ib.compare(ib.zoo.three_cycle())  # type: ignore[arg-type]
+    with pytest.raises(ib.InvalidInput, match="compare is for discounted or finite-horizon problems"):
+        ib.compare(ib.zoo.admission())
 
 
 def hand_made() -> Comparison:
@@ -229,3 +237,92 @@ def test_learners_can_be_compared_in_the_users_units(small: Comparison) -> None:
     run = ib.learn(ib.zoo.queue().simulator(scale=False), settings["cspda"], samples=3_000, seed=1)
     assert given.rewards[1, -1] == ib.evaluate(ib.zoo.queue(), run.policy).total_reward
     assert not np.array_equal(given.rewards, small.entry("cspda").rewards)
+
+
+EPISODIC = ["opt-cmdp", "dope", "opt-dual", "optimistic-gmbl"]
+
+
+@pytest.fixture(scope="module")
+def episodes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Comparison, Path]:
+    """Of media, with the journal that it left."""
+    journal = tmp_path_factory.mktemp("episodes") / "runs.jsonl"
+    return ib.compare(ib.zoo.media(), EPISODIC, samples=3_000, seeds=2, workers=1, journal=journal), journal
+
+
+@pytest.mark.slow
+def test_online_learners_are_judged_episode_by_episode(episodes: tuple[Comparison, Path]) -> None:
+    found, _ = episodes
+    media, entry = ib.zoo.media(), found.entry("opt-cmdp")
+    assert found.horizon == 10 and found.optimum == pytest.approx(-6.746704, abs=1e-6)
+    assert found.largest_price == pytest.approx(0.49519, abs=1e-5)
+    assert found.safe_gap == pytest.approx(1.36047, abs=1e-4)
+    assert np.all(entry.samples % 10 == 0) and np.array_equal(entry.played["episodes"][0], entry.samples // 10)
+    run = ib.learn(media.simulator(), ib.OptCMDP.practical(), samples=3_000, seed=1)
+    judged = ib.evaluate(media, run.policy)
+    assert entry.rewards[1, -1] == judged.total_reward
+    loss = max(found.optimum - judged.reward, 0.0) + found.largest_price * max(-judged.margins[0], 0.0)
+    cost = found.unconstrained_optimum - found.optimum
+    assert found.losses(entry)[1, -1] == pytest.approx(loss / cost, abs=1e-12)
+    assert found.entry("optimistic-gmbl").played == {}
+    assert [one.name for one in found.entries if one.oscillates] == ["opt-dual"]
+    assert [one.name for one in found.entries if one.starts_safe] == ["dope"]
+    # With its paper's constants DOPE plays the safe policy: its regret is that policy's gap, in every episode.
+    assert [one.name for one in found.published] == EPISODIC
+    dope = next(one for one in found.published if one.name == "dope")
+    assert dope.played["regret"] == pytest.approx(found.safe_gap * dope.played["episodes"], rel=1e-9)
+
+
+@pytest.mark.slow
+def test_a_comparison_of_episodes_goes_on_from_its_journal(episodes: tuple[Comparison, Path]) -> None:
+    found, journal = episodes
+    again = ib.compare(ib.zoo.media(), EPISODIC, samples=3_000, seeds=2, workers=1, journal=journal)
+    assert again.resumed == 2 * 2 * len(EPISODIC) and same(again, found)
+    for one, other in zip((*again.entries, *again.published), (*found.entries, *found.published), strict=True):
+        assert one.played.keys() == other.played.keys()
+        assert all(np.array_equal(one.played[name], other.played[name]) for name in one.played)
+
+
+@pytest.mark.slow
+def test_the_report_of_episodes(episodes: tuple[Comparison, Path], tmp_path: Path) -> None:
+    found, _ = episodes
+    names = [path.name for path in write_comparison(found, tmp_path)]
+    assert names == [f"{name}.{suffix}" for name in ("comparison", "regret") for suffix in ("svg", "png")] + [
+        "comparison.csv",
+        "regret.csv",
+    ]
+    titles = [panel.get_title() for panel in regret_figure(found).axes]
+    assert len(titles) == 6 and titles[2] == "start from the safe policy" and "oscillate" in titles[1]
+    safe = regret_figure(found).axes[2]
+    assert any(np.all(line.get_ydata() == found.safe_gap) for line in safe.lines)
+    rows = list(csv.DictReader(io.StringIO(regret_csv(found))))
+    last = [row for row in rows if (row["algorithm"], row["constants"], row["seed"]) == ("dope", "practical", "1")][-1]
+    assert float(last["regret"]) == found.entry("dope").played["regret"][1, -1] and float(last["episodes"]) == 300.0
+    assert len(rows) == 2 * 3 * 2 * len(found.entry("dope").samples)  # presets, online learners, seeds, checkpoints
+    table = {row["algorithm"]: row for row in summary_rows(found)}
+    assert [row["mean_loss"] for row in table.values()] == sorted(row["mean_loss"] for row in table.values())
+    assert "mean_regret_per_episode" not in table["optimistic-gmbl"] and table["opt-dual"]["oscillates"]
+    assert table["dope"]["published"]["mean_gap"] == pytest.approx(found.safe_gap, abs=1e-6)
+
+
+def test_the_default_is_every_algorithm_for_such_a_problem() -> None:
+    """All refuse at once, or are out of time at once: nothing is compiled."""
+    of = {name: one.algorithm.criterion for name, one in ALGORITHMS.items()}
+    for problem, criterion in ((ib.zoo.media(), "finite-horizon"), (ib.zoo.queue(), "discounted")):
+        found = ib.compare(problem, samples=1_000, seeds=1, workers=1, time_limit=1e-9)
+        assert found.status == "time limit"
+        assert [one.name for one in found.entries] == [name for name, kind in of.items() if kind == criterion]
+        assert len(found.entries) == (13 if criterion == "finite-horizon" else 11)
+        assert len(found.published) == (13 if criterion == "finite-horizon" else 0)
+
+
+def test_a_safe_policy_that_is_not_is_refused_at_once() -> None:
+    media = ib.zoo.media()
+    bold = ib.solve(ib.zoo.media(fast_actions=6.0)).policy
+    for arguments in ({"algorithms": ["dope"], "safe": bold}, {"algorithms": {"mine": ib.DOPE.practical(safe=bold)}}):
+        with pytest.raises(ib.InvalidInput, match="misses the bound of 'fast actions' by 1"):
+            ib.compare(media, **arguments, **SMALL)
+    other = ib.Policy.uniform(ib.zoo.inventory())
+    with pytest.raises(ib.InvalidInput, match="does not belong to this problem"):
+        ib.compare(media, ["dope"], safe=other, **SMALL)
+    tight = ib.compare(ib.zoo.media(fast_actions=0.0), ["dope"], samples=1_000, seeds=1, workers=1)
+    assert "needs safe=" in tight.entries[0].refusal and tight.safe_gap is None

@@ -91,6 +91,27 @@ CASES: dict[str, dict[str, Any]] = {
         "paper": ib.OPGPD(slater=0.2, iterations=50),
         "practical": ib.OPGPD.practical(slater=0.2, iterations=50),
     },
+    "opt-cmdp": {
+        "paper": ib.OptCMDP(),
+        "practical": ib.OptCMDP.practical(),
+        "every episode": ib.OptCMDP.practical(growth=1.0, average="all"),
+    },
+    "opt-cmdp-bonus": {"paper": ib.OptCMDPBonus(), "practical": ib.OptCMDPBonus.practical()},
+    "uc-cfh": {"paper": ib.UCCFH(), "practical": ib.UCCFH.practical()},
+    "conrl": {"paper": ib.CONRL(), "practical": ib.CONRL.practical()},
+    "optpess-lp": {"paper": ib.OptPessLP(), "practical": ib.OptPessLP.practical(slack=0.01)},
+    "dope": {"paper": ib.DOPE(), "practical": ib.DOPE.practical(warm_up=3)},
+    "opt-dual": {"paper": ib.OptDual(slater=0.2), "practical": ib.OptDual.practical()},
+    "opt-primal-dual": {"paper": ib.OptPrimalDual(slater=0.2), "practical": ib.OptPrimalDual.practical()},
+    "optpess-primal-dual": {
+        "paper": ib.OptPessPrimalDual(slater=0.2),
+        "practical": ib.OptPessPrimalDual.practical(),
+        "slack": ib.OptPessPrimalDual.practical(slater=0.2),
+    },
+    "opdop": {"paper": ib.OPDOP(slater=0.2), "practical": ib.OPDOP.practical()},
+    "triple-q": {"paper": ib.TripleQ(), "practical": ib.TripleQ.practical()},
+    "truly-no-regret": {"paper": ib.TrulyNoRegret(slater=0.2), "practical": ib.TrulyNoRegret.practical()},
+    "optimistic-gmbl": {"paper": ib.OptimisticGMBL(), "practical": ib.OptimisticGMBL.practical()},
     "rpg-pd": {
         "paper": ib.RPGPD(slater=0.2, iterations=50),
         "practical": ib.RPGPD.practical(slater=0.2, iterations=50),
@@ -127,15 +148,63 @@ PROBLEMS: dict[str, ib.CMDP] = {
     "one pair": ONE_PAIR,
     "no future": ragged(2, discount=0.0),
 }
+
+
+def in_episodes(cmdp: ib.CMDP, horizon: int, **changes: Any) -> ib.CMDP:
+    """The problem over a horizon; bounds are on sums."""
+    return replace(cmdp, discount=None, horizon=horizon, **changes)
+
+
+def with_stages(horizon: int = 4) -> ib.CMDP:
+    """Other transitions and other signals at every stage."""
+    cmdp = ragged(2)
+    rows, rng = cmdp.transition.toarray(), np.random.default_rng(3)
+    stages = tuple(np.roll(rows, h, axis=1) for h in range(horizon))
+    constraints = [replace(c, signal=rng.uniform(-1.0, 1.0, (horizon, cmdp.n_pairs))) for c in cmdp.constraints]
+    reward = rng.random((horizon, cmdp.n_pairs))
+    return in_episodes(cmdp, horizon, transition=stages, reward=reward, constraints=constraints)
+
+
+EPISODES: dict[str, ib.CMDP] = {
+    "two constraints": in_episodes(ragged(2), 4),  # of its five states one has one action, and one is never a start
+    "one state, one step": in_episodes(ONE_STATE, 1),
+    "one pair in episodes": in_episodes(ONE_PAIR, 3),
+    "free": in_episodes(ragged(0), 4),
+    "five constraints": in_episodes(ragged(5), 3),
+    "unreachable": ib.CMDP(
+        offsets=[0, 2, 3, 5],
+        transition=[[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1], [0, 1, 0]],
+        reward=[0.0, 1.0, 0.5, 3.0, 2.0],
+        constraints=[ib.Constraint([0.0, 1.0, 0.0, 0.0, 0.0], at_most=1.0, name="moves")],
+        initial=[1, 0, 0],
+        horizon=5,
+    ),
+    "stages": with_stages(),
+}
+"""Problems of a few steps, for learners that play episodes."""
+EPISODE_PROBLEMS = pytest.mark.parametrize("problem", EPISODES)
+EPISODIC = pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(case, id=f"{name}-{what}")
+        for name, cases in CASES.items()
+        for what, case in cases.items()
+        if case.algorithm.criterion == "finite-horizon"
+    ],
+)
 EACH = {name: pytest.param(name, marks=() if name == "ragged" else pytest.mark.slow) for name in PROBLEMS}
 SOME_PROBLEMS = pytest.mark.parametrize("problem", [EACH["queue"], EACH["ragged"]])
 ALL_PROBLEMS = pytest.mark.parametrize("problem", EACH.values())
 
 
-def problem_for(settings: Any, problem: str) -> ib.CMDP:
-    """The problem; without its constraints for an algorithm that knows none."""
-    cmdp = PROBLEMS[problem]
-    return cmdp if settings.algorithm.constrained else cmdp.unconstrained()
+def problem_for(settings: Any, problem: str) -> tuple[ib.CMDP, Any]:
+    """The problem; without its constraints for an algorithm that knows none. And the settings, with a safe policy."""
+    cmdp = (PROBLEMS | EPISODES)[problem]
+    if hasattr(settings, "safe"):
+        if cmdp.n_constraints == 0:
+            pytest.skip("such algorithms refuse problems without bounds")
+        settings = replace(settings, safe=ib.Policy.uniform(cmdp))
+    return cmdp if settings.algorithm.constrained else cmdp.unconstrained(), settings
 
 
 def leaves(state: Any) -> list[np.ndarray]:
@@ -153,7 +222,7 @@ def leaves(state: Any) -> list[np.ndarray]:
 def user_simulator(cmdp: ib.CMDP, record: list[tuple[Any, Any]] | None = None) -> ib.Simulator:
     """The same problem behind a user's step function that draws as the tables do: one uniform, inverted."""
     pairs = cmdp.pairs
-    rows = np.cumsum(cmdp.transition.toarray(), axis=1)
+    rows, stage = np.cumsum(cmdp.transitions[0].toarray(), axis=1), (0,) * (cmdp.layers > 1)  # stages must be alike
     starts = np.cumsum(cmdp.initial)
     pair_of = {(int(s), int(a)): k for k, (s, a) in enumerate(zip(pairs.states, pairs.actions, strict=True))}
 
@@ -162,7 +231,7 @@ def user_simulator(cmdp: ib.CMDP, record: list[tuple[Any, Any]] | None = None) -
             record.append((state, action))
         k = pair_of[state, action]
         after = int(np.searchsorted(rows[k], rng.random(), side="right"))
-        return after, cmdp.reward[k], [constraint.signal[k] for constraint in cmdp.constraints]
+        return after, cmdp.reward[(*stage, k)], [constraint.signal[(*stage, k)] for constraint in cmdp.constraints]
 
     def actions(state: int) -> list[int]:
         return pairs.actions[pairs.offsets[state] : pairs.offsets[state + 1]].tolist()
@@ -172,7 +241,7 @@ def user_simulator(cmdp: ib.CMDP, record: list[tuple[Any, Any]] | None = None) -
         start=lambda rng: int(np.searchsorted(starts, rng.random(), side="right")),
         states=cmdp.n_states,
         actions=actions,
-        discount=cmdp.discount,
+        **cmdp.criterion,
         reward_range=(cmdp.reward.min(), cmdp.reward.max()),
         constraints=[ib.Constraint(at_least=c.at_least, at_most=c.at_most, name=c.name) for c in cmdp.constraints],
         signal_ranges=[(c.signal.min(), c.signal.max()) for c in cmdp.constraints],
@@ -191,7 +260,7 @@ AVERAGED = {
     "model-based": {"occupancy", "prices"},  # of iterations; a linear program averages nothing
     "opg-pd": set(),
     "rpg-pd": set(),
-}
+} | {name: set() for name, settings in ALGORITHMS.items() if settings.algorithm.criterion == "finite-horizon"}
 """What each algorithm may hand out in ``run.averages``."""
 
 
@@ -223,7 +292,7 @@ def test_every_algorithm_is_here() -> None:
 @EVERY
 @ALL_PROBLEMS
 def test_returns_a_policy_of_the_problem_and_prices_if_it_has_any(settings: Any, problem: str) -> None:
-    cmdp = problem_for(settings, problem)
+    cmdp, settings = problem_for(settings, problem)
     run = ib.learn(cmdp.simulator(), settings, samples=1500, seed=0, checkpoints=[200, 1000])
     assert run.samples.tolist() == [200, 1000, 1500] or run.samples[0] > 200  # more was spent on the preparation
     assert len(run.policies) == len(run.samples) >= 1 and np.all(np.diff(run.samples) > 0)
@@ -233,7 +302,7 @@ def test_returns_a_policy_of_the_problem_and_prices_if_it_has_any(settings: Any,
         assert np.all(policy.probabilities >= 0.0)
     assert run.prices.shape == (cmdp.n_constraints,)
     if np.isnan(run.prices).any():  # there are none: ever, or of an estimated model in which no policy is in bounds
-        assert np.isnan(run.prices).all() and isinstance(settings, ib.CRPO | ib.ModelBased)
+        assert np.isnan(run.prices).all() and isinstance(settings, ib.CRPO | ib.ModelBased | ib.OptimisticGMBL)
     else:
         assert np.all(np.isfinite(run.prices)) and np.all(run.prices >= 0.0)
     assert ib.evaluate(cmdp, run.policy).margins.shape == (cmdp.n_constraints,)
@@ -244,7 +313,7 @@ def test_returns_a_policy_of_the_problem_and_prices_if_it_has_any(settings: Any,
 @ALL_PROBLEMS
 def test_averages_are_handed_out_at_every_checkpoint(settings: Any, problem: str) -> None:
     """Occupancies that sum to one, prices that are those of the run, a value for every state; read-only, all three."""
-    cmdp, name = problem_for(settings, problem), settings.algorithm.name.lower().replace(" ", "-")
+    (cmdp, settings), name = problem_for(settings, problem), settings.algorithm.name.lower().replace(" ", "-")
     run = ib.learn(cmdp.simulator(), settings, samples=1500, seed=0, checkpoints=[200, 1000])
     assert len(run.averages_at) == len(run.policies) and run.averages is run.averages_at[-1]
     planned = isinstance(settings, ib.ModelBased) and settings.plan == "lp"
@@ -264,7 +333,7 @@ def test_averages_are_handed_out_at_every_checkpoint(settings: Any, problem: str
 @EVERY
 @SOME_PROBLEMS
 def test_in_the_users_units_it_runs_and_says_what_its_guarantee_is_worth(settings: Any, problem: str) -> None:
-    cmdp = problem_for(settings, problem)
+    cmdp, settings = problem_for(settings, problem)
     given = cmdp.asking(reward=100.0 * cmdp.reward - 30.0)
     run = ib.learn(given.simulator(scale=False), settings, samples=1500, seed=0)
     sums = cmdp.pairs.sum_by_state(run.policy.probabilities)
@@ -278,7 +347,8 @@ def test_in_the_users_units_it_runs_and_says_what_its_guarantee_is_worth(setting
 @SOME_PROBLEMS
 def test_same_seed_same_bits_and_other_seeds_differ(settings: Any, problem: str) -> None:
     """Other seeds end in other states; the policy may be the same, such as the best of the deterministic ones."""
-    simulator = problem_for(settings, problem).simulator()
+    cmdp, settings = problem_for(settings, problem)
+    simulator = cmdp.simulator()
     runs = [ib.learn(simulator, settings, samples=2000, seed=0) for _ in range(2)]
     assert same(*runs)
     record, ends = record_of(settings), []
@@ -293,7 +363,8 @@ def test_same_seed_same_bits_and_other_seeds_differ(settings: Any, problem: str)
 @EVERY
 @ALL_PROBLEMS
 def test_checkpoints_do_not_change_a_run(settings: Any, problem: str) -> None:
-    simulator = problem_for(settings, problem).simulator()
+    cmdp, settings = problem_for(settings, problem)
+    simulator = cmdp.simulator()
     whole = ib.learn(simulator, settings, samples=2000, seed=4)
     pieces = ib.learn(simulator, settings, samples=2000, seed=4, checkpoints=[1, 2, 500, 999, 1000, 1001, 1999])
     every_gap = np.cumsum(np.arange(1, 63))  # 1, 3, 6, ... 1953: pieces of every length up to 62
@@ -303,7 +374,8 @@ def test_checkpoints_do_not_change_a_run(settings: Any, problem: str) -> None:
 
 @EVERY
 def test_advancing_in_odd_pieces_leaves_the_same_state(settings: Any) -> None:
-    simulator = problem_for(settings, "ragged").simulator()
+    cmdp, settings = problem_for(settings, "ragged")
+    simulator = cmdp.simulator()
     record, states = record_of(settings), []
     for stops in ([2000], [300, 301, 1000, 1003, 2000], [*range(263, 2000, 37), 2000]):
         rng = np.random.default_rng(9)
@@ -320,12 +392,14 @@ def test_advancing_in_odd_pieces_leaves_the_same_state(settings: Any) -> None:
 @EVERY
 @ALL_PROBLEMS
 def test_equals_its_interpreted_twin(settings: Any, problem: str) -> None:
-    simulator = problem_for(settings, problem).simulator()
+    cmdp, settings = problem_for(settings, problem)
+    simulator = cmdp.simulator()
     record, ends = record_of(settings), []
     for advance in (record.advance, interpreted(record.advance)):
         rng = np.random.default_rng(5)
-        state, constants, drawn, _, _ = record.prepare(settings, simulator, 800, rng)
-        advance(state, constants, simulator.open(), rng, drawn, 800)
+        samples = 800 if record.criterion == "discounted" else 150  # they plan, which is slow by Python
+        state, constants, drawn, _, _ = record.prepare(settings, simulator, samples, rng)
+        advance(state, constants, simulator.open(), rng, drawn, samples)
         ends.append((*leaves(state), rng.bit_generator.state["state"]["state"]))
     assert all(np.array_equal(mine, theirs) for mine, theirs in zip(*ends, strict=True))
 
@@ -337,16 +411,17 @@ def test_a_user_s_simulator_gives_the_run_of_the_table(settings: Any, problem: s
 
     And `samples` equals the draws counted.
     """
-    cmdp = problem_for(settings, problem)
+    cmdp, settings = problem_for(settings, problem)
     drawn: list[tuple[Any, Any]] = []
-    theirs = ib.learn(user_simulator(cmdp, drawn), settings, samples=600, seed=6)
+    samples = 600 if settings.algorithm.criterion == "discounted" else 150
+    theirs = ib.learn(user_simulator(cmdp, drawn), settings, samples=samples, seed=6)
     assert len(drawn) == theirs.samples[-1]
-    assert same(ib.learn(cmdp.simulator(), settings, samples=600, seed=6), theirs)
+    assert same(ib.learn(cmdp.simulator(), settings, samples=samples, seed=6), theirs)
 
 
 @EVERY
 def test_inputs_are_untouched(settings: Any) -> None:
-    cmdp = problem_for(settings, "ragged")
+    cmdp, settings = problem_for(settings, "ragged")
     simulator = cmdp.simulator()
     world = simulator.open()
     before, before_settings = [array.copy() for array in world], copy.deepcopy(settings)
@@ -354,6 +429,9 @@ def test_inputs_are_untouched(settings: Any) -> None:
     for now, was in zip(world, before, strict=True):
         assert not now.flags.writeable
         np.testing.assert_array_equal(now, was)
+    if hasattr(settings, "safe"):  # policies are equal to themselves only
+        np.testing.assert_array_equal(settings.safe.probabilities, before_settings.safe.probabilities)
+        before_settings = replace(before_settings, safe=settings.safe)
     assert settings == before_settings
 
 
@@ -362,10 +440,12 @@ def test_one_compilation_serves_every_problem(name: str) -> None:
     record = ALGORITHMS[name].algorithm
     for settings in CASES[name].values():
         for problem in PROBLEMS:
-            simulator = problem_for(settings, problem).simulator()
-            ib.learn(simulator, settings, samples=600, seed=np.int64(1), checkpoints=np.array([100]))
+            if hasattr(settings, "safe") and problem == "no constraint":
+                continue
+            cmdp, suited = problem_for(settings, problem)
+            ib.learn(cmdp.simulator(), suited, samples=600, seed=np.int64(1), checkpoints=np.array([100]))
             if record.known is not None:
-                ib.iterate(problem_for(settings, problem), settings, iterations=np.int64(3))
+                ib.iterate(cmdp, suited, iterations=np.int64(3))
     for kernel in (record.advance, getattr(record.known, "advance", None)):
         if isinstance(kernel, Dispatcher):
             assert len(kernel.nopython_signatures) == 1
@@ -402,7 +482,7 @@ def test_constraints_are_refused_by_those_that_know_none(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in UNCONSTRAINED])
 def test_constraints_are_heeded_by_all_others(name: str) -> None:
     """A price for each constraint; and with other bounds the same samples lead to another state."""
-    settings, ends = ALGORITHMS[name].practical(), []
+    (_, settings), ends = problem_for(ALGORITHMS[name].practical(), "queue"), []
     record = record_of(settings)
     for cmdp in (PROBLEMS["queue"], PROBLEMS["queue"].tightened(0.1)):
         simulator, rng = cmdp.simulator(), np.random.default_rng(0)
@@ -416,9 +496,14 @@ def test_constraints_are_heeded_by_all_others(name: str) -> None:
 @pytest.mark.parametrize("criterion", [{"horizon": 12}, {"average": True}], ids=["horizon", "average"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_problems_of_another_criterion_are_refused(name: str, criterion: dict[str, Any]) -> None:
-    settings, record = next(iter(CASES[name].values())), ALGORITHMS[name].algorithm
+    (queue, settings), record = problem_for(next(iter(CASES[name].values())), "queue"), ALGORITHMS[name].algorithm
+    cmdp = replace(queue, discount=None, **criterion)
+    if record.criterion == "finite-horizon":
+        if "average" in criterion:
+            with pytest.raises(ib.InvalidInput, match=f"{record.name} is for finite-horizon problems, and this one is"):
+                ib.learn(cmdp.simulator(), settings, samples=1000)
+        return
     assert record.criterion == "discounted"
-    cmdp = replace(problem_for(settings, "queue"), discount=None, **criterion)
     with pytest.raises(ib.InvalidInput, match=f"{record.name} is for discounted problems, and this one is .*Simulator"):
         ib.learn(cmdp.simulator(), settings, samples=1000)
     if record.known is not None:
@@ -429,7 +514,7 @@ def test_problems_of_another_criterion_are_refused(name: str, criterion: dict[st
 @EVERY
 @ALL_PROBLEMS
 def test_on_a_known_model_pieces_and_the_interpreted_twin_give_the_same(settings: Any, problem: str) -> None:
-    known, cmdp = settings.algorithm.known, problem_for(settings, problem)
+    known, (cmdp, settings) = settings.algorithm.known, problem_for(settings, problem)
     if known is None:
         with pytest.raises(ib.InvalidInput, match="learns from samples"):
             ib.iterate(cmdp, settings, iterations=10)
@@ -445,6 +530,104 @@ def test_on_a_known_model_pieces_and_the_interpreted_twin_give_the_same(settings
         ends.append(state)
     assert all(np.array_equal(mine, theirs) for mine, theirs in zip(*ends, strict=True))
     assert ib.evaluate(cmdp, whole.policy).margins.shape == whole.prices.shape == (cmdp.n_constraints,)
+
+
+# ---- learners that play episodes
+
+
+@EPISODIC
+@EPISODE_PROBLEMS
+def test_episodes_are_learned_from_and_cut_anywhere(settings: Any, problem: str) -> None:
+    cmdp, settings = problem_for(settings, problem)
+    simulator, horizon, online = cmdp.simulator(), cmdp.layers, settings.algorithm.access == "online"
+    whole = ib.learn(simulator, settings, samples=203, seed=3)
+    cut = ib.learn(simulator, settings, samples=203, seed=3, checkpoints=range(1, 204))
+    assert same(whole, cut) and whole.policy.probabilities.shape == cmdp.shape
+    ib.evaluate(cmdp, whole.policy)
+    if online:
+        assert whole.episodes.shape == (203 // horizon, 1 + cmdp.n_constraints)
+        assert not whole.episodes.flags.writeable and np.array_equal(whole.episodes, cut.episodes)
+        low, high = horizon * cmdp.reward.min(), horizon * cmdp.reward.max()
+        assert np.all((whole.episodes[:, 0] >= low - 1e-9) & (whole.episodes[:, 0] <= high + 1e-9))
+    else:
+        assert whole.episodes is None
+    least = horizon if online else cmdp.n_pairs * (horizon if problem == "stages" else 1)
+    assert ib.learn(simulator, settings, samples=least, seed=0).policy.probabilities.shape == cmdp.shape
+    if least > 1:
+        with pytest.raises(ib.InvalidInput, match=f"give at least {least}"):
+            ib.learn(simulator, settings, samples=least - 1)
+
+
+class Guarded:
+    """A world that may be asked only for pairs of the state that the walk is in, at the stage that it is at."""
+
+    def __init__(self, world: Any) -> None:
+        self.world, self.state, self.asked, self.steps = world, -1, 0, 0
+        self.offsets, self.states, self.stages = world.offsets, world.states, world.stages
+        self.reward, self.margins = world.reward, world.margins
+
+    def draw_start(self, rng: Any) -> int:
+        assert self.steps == 0, "the episode before is not over"
+        self.state = self.world.draw_start(rng)
+        return self.state
+
+    def draw_next(self, pair: int, rng: Any) -> int:
+        n = len(self.states)
+        assert self.states[pair % n] == self.state, "asked for a pair of another state"
+        assert pair // n == (self.steps if self.stages[1] else 0), "asked for another stage"
+        self.asked, self.steps = self.asked + 1, (self.steps + 1) % self.stages[0]
+        self.state = self.world.draw_next(pair, rng)
+        return self.state
+
+
+@EPISODIC
+@EPISODE_PROBLEMS
+def test_an_online_learner_asks_only_from_where_it_is(settings: Any, problem: str) -> None:
+    """The interpreted twin on a world that raises otherwise ends as the kernel on the table; its draws are counted."""
+    cmdp, settings = problem_for(settings, problem)
+    record, simulator, ends = settings.algorithm, cmdp.simulator(), []
+    if record.access == "generative":
+        return
+    guarded = Guarded(simulator.open())
+    for advance, world in ((record.advance, simulator.open()), (interpreted(record.advance), guarded)):
+        rng = np.random.default_rng(5)
+        state, constants, drawn, _, _ = record.prepare(settings, simulator, 102, rng)
+        advance(state, constants, world, rng, drawn, 102)
+        ends.append((*leaves(state), rng.bit_generator.state["state"]["state"]))
+    assert guarded.asked == 102
+    assert all(np.array_equal(mine, theirs) for mine, theirs in zip(*ends, strict=True))
+
+
+@pytest.mark.parametrize("problem", ["two constraints", "stages"])
+def test_the_guard_stops_one_that_asks_for_any_pair(problem: str) -> None:
+    settings, simulator = ib.OptimisticGMBL.practical(), EPISODES[problem].simulator()
+    state, constants, *_ = settings.algorithm.prepare(settings, simulator, 102, np.random.default_rng(5))
+    with pytest.raises(AssertionError, match=r"asked for a pair of another state|the episode before is not over"):
+        interpreted(settings.algorithm.advance)(
+            state, constants, Guarded(simulator.open()), np.random.default_rng(5), 0, 102
+        )
+
+
+@EPISODIC
+def test_episodes_of_a_step_function_are_those_of_the_table(settings: Any) -> None:
+    cmdp, settings = problem_for(settings, "two constraints")
+    drawn: list[tuple[Any, Any]] = []
+    theirs = ib.learn(user_simulator(cmdp, drawn), settings, samples=90, seed=6)
+    assert len(drawn) == 90 and same(ib.learn(cmdp.simulator(), settings, samples=90, seed=6), theirs)
+
+
+@EPISODIC
+def test_a_discounted_problem_is_truncated_to_one_stationary_policy(settings: Any) -> None:
+    queue, suited = problem_for(settings, "queue")
+    run = ib.learn(queue.simulator(), replace(suited, epsilon=0.1), samples=500, seed=1)
+    assert run.policy.probabilities.shape == (queue.n_pairs,)
+    assert run.settings["truncated"] == "after 4 steps, to one stationary policy" and run.settings["epsilon"] == 0.1
+    assert "a truncated problem" in run.guarantee
+    if settings.algorithm.access == "online":
+        assert run.episodes.shape == (125, 3)
+    cmdp, suited = problem_for(settings, "two constraints")
+    with pytest.raises(ib.InvalidInput, match="has a horizon already"):
+        ib.learn(cmdp.simulator(), replace(suited, epsilon=0.1), samples=500)
 
 
 def test_what_iterate_refuses() -> None:

@@ -28,7 +28,7 @@ from inbounds.algorithms.conversions import (
     successors_as_states,
     with_inner_loop,
 )
-from inbounds.algorithms.table_one import FOOTNOTES, TABLE_ONE, derive, derived, verdict
+from inbounds.algorithms.table_one import FOOTNOTES, TABLE_ONE, derive, derived, fitting, readings, row_named, verdict
 from inbounds.cli import main
 
 HALF = Fraction(1, 2)
@@ -162,6 +162,69 @@ def test_only_dividing_by_h_gives_the_rows_whose_transitions_depend_on_the_stage
     for row in staged:
         other = replace(row, steps=tuple((step, more if step == "S' = SH" else do) for step, do in row.steps))
         assert derived(other) != row.printed
+
+
+def test_which_convention_gives_each_exponent() -> None:
+    """By hand: powers of 1 / (1 - gamma) with S as it is, S' / H and S H; then the same with eps normalised."""
+    by_hand = {
+        "opt-dual": (5, 3, 7, 3, 1, 5),
+        "opt-primal-dual": (5, 3, 7, 3, 1, 5),
+        "uc-cfh": (3, 0, 6, 1, -2, 4),
+        "conrl": (6, 4, 8, 4, 2, 6),
+        "optpess-primal-dual": (7, 4, 10, 5, 2, 8),
+        "opdop": (7, 5, 9, 5, 3, 7),
+        "triple-q": (21, Fraction(37, 2), Fraction(47, 2), 16, Fraction(27, 2), Fraction(37, 2)),
+    }
+    sums, share = "ε of sums", "ε normalised"
+    fits = {
+        "opt-dual": [("S'/H", sums), ("S", share)],
+        "opt-primal-dual": [("S'/H", sums), ("S", share)],
+        "uc-cfh": [("S", sums)],
+        "conrl": [("S", sums), ("SH", share)],
+        "optpess-primal-dual": [("S'/H", sums)],
+        "opdop": [],
+        "triple-q": [("S'/H", sums), ("SH", share)],
+    }
+    assert {row.algorithm for row in TABLE_ONE if readings(row)} == set(by_hand)
+    assert {row.algorithm for row in TABLE_ONE} - set(ALGORITHMS) == {""}  # the lower bound is no algorithm
+    for name, powers in by_hand.items():
+        row = row_named(name)
+        assert [order.effective for order in readings(row).values()] == list(powers)
+        assert fitting(row) == fits[name]
+        # The derivation of the row is one of its readings, and agrees exactly if that one fits.
+        assert derived(row) in readings(row).values() and (verdict(row) == "yes") == bool(fits[name])
+
+
+def test_a_regret_becomes_samples_of_a_problem() -> None:
+    """S^2 A H^4 / eps^2 episodes of H steps on media, S = 10, A = 2, H = 10, eps = 0.1 of a sum of at most 10 steps."""
+    found = ib.plan(ib.zoo.media(), epsilon=0.1, algorithm="opt-dual")
+    assert found.samples == pytest.approx(100 * 2 * 10**5 / 1.0**2)
+    assert found.steps[-1][1] == Order.of(S=2, A=1, H=5, accuracy=2) and "S' = SH" not in dict(found.steps)
+    assert found.failure == pytest.approx(0.1) and found.mean == pytest.approx(0.1 * 0.9 + 0.1)
+    queue = ib.zoo.queue()
+    for same in (queue, queue.simulator(), (6, 96, 2, 0.5)):
+        found = ib.plan(same, epsilon=0.1, algorithm="opdop")
+        assert found.samples == pytest.approx(36 * 16 * 2**5 / 0.2**2) and "no convention gives it" in str(found)
+    assert "no episodes" in ib.plan(queue, epsilon=0.1, algorithm="npg-pd").conventions
+    for problem, algorithm, message in (
+        (ib.zoo.media(), "npg-pd", "NPG-PD .* knows no episodes: give a discounted problem"),
+        (queue, "magic", "no row of Table 1 is called 'magic'; there are: opt-dual"),
+        (ib.zoo.admission(), "opt-dual", "plan is for discounted problems"),
+    ):
+        with pytest.raises(ib.InvalidInput, match=message):
+            ib.plan(problem, epsilon=0.1, algorithm=algorithm)
+    with pytest.raises(ib.InvalidInput, match="slater= is for the plan of CSPDA"):
+        ib.plan(queue, epsilon=0.1, slater=0.2, algorithm="opdop")
+
+
+def test_the_command_converts_a_regret() -> None:
+    said = CliRunner().invoke(main, ["plan", "media", "--algorithm", "opt-dual"])
+    assert said.exit_code == 0 and "of the order of 2.0e+07 samples" in said.output
+    facts = json.loads(CliRunner().invoke(main, ["plan", "queue", "--algorithm", "opdop", "--json"]).output)
+    assert facts["conventions"] == "no convention gives it" and facts["samples"] == pytest.approx(460_800)
+    for arguments in (("media", "--algorithm", "npg-pd"), ("queue", "--algorithm", "opdop", "--slater", "0.2")):
+        wrong = CliRunner().invoke(main, ["plan", *arguments])
+        assert wrong.exit_code == 2 and wrong.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

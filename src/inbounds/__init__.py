@@ -12,6 +12,19 @@ if TYPE_CHECKING:
     from inbounds.algorithms.concave_cspda import ConcaveCSPDA as ConcaveCSPDA
     from inbounds.algorithms.crpo import CRPO as CRPO
     from inbounds.algorithms.cspda import CSPDA as CSPDA
+    from inbounds.algorithms.episodic.conrl import CONRL as CONRL
+    from inbounds.algorithms.episodic.dope import DOPE as DOPE
+    from inbounds.algorithms.episodic.opdop import OPDOP as OPDOP
+    from inbounds.algorithms.episodic.opt_cmdp import OptCMDP as OptCMDP
+    from inbounds.algorithms.episodic.opt_cmdp_bonus import OptCMDPBonus as OptCMDPBonus
+    from inbounds.algorithms.episodic.opt_dual import OptDual as OptDual
+    from inbounds.algorithms.episodic.opt_pess_lp import OptPessLP as OptPessLP
+    from inbounds.algorithms.episodic.opt_pess_primal_dual import OptPessPrimalDual as OptPessPrimalDual
+    from inbounds.algorithms.episodic.opt_primal_dual import OptPrimalDual as OptPrimalDual
+    from inbounds.algorithms.episodic.optimistic_gmbl import OptimisticGMBL as OptimisticGMBL
+    from inbounds.algorithms.episodic.triple_q import TripleQ as TripleQ
+    from inbounds.algorithms.episodic.truly_no_regret import TrulyNoRegret as TrulyNoRegret
+    from inbounds.algorithms.episodic.uc_cfh import UCCFH as UCCFH
     from inbounds.algorithms.model_based import ModelBased as ModelBased
     from inbounds.algorithms.npg_pd import NPGPD as NPGPD
     from inbounds.algorithms.opg_pd import OPGPD as OPGPD
@@ -57,25 +70,38 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CMDP": "problem.cmdp",
+    "CONRL": "algorithms.episodic.conrl",
     "CRPO": "algorithms.crpo",
     "CSPDA": "algorithms.cspda",
     "ConcaveCSPDA": "algorithms.concave_cspda",
     "Constraint": "problem.constraint",
+    "DOPE": "algorithms.episodic.dope",
     "Estimate": "estimating",
     "Infeasible": "errors",
     "InvalidInput": "errors",
     "Mixture": "problem.mixture",
     "ModelBased": "algorithms.model_based",
     "NPGPD": "algorithms.npg_pd",
+    "OPDOP": "algorithms.episodic.opdop",
     "OPGPD": "algorithms.opg_pd",
+    "OptCMDP": "algorithms.episodic.opt_cmdp",
+    "OptCMDPBonus": "algorithms.episodic.opt_cmdp_bonus",
+    "OptDual": "algorithms.episodic.opt_dual",
+    "OptPessLP": "algorithms.episodic.opt_pess_lp",
+    "OptPessPrimalDual": "algorithms.episodic.opt_pess_primal_dual",
+    "OptPrimalDual": "algorithms.episodic.opt_primal_dual",
+    "OptimisticGMBL": "algorithms.episodic.optimistic_gmbl",
     "PDSC": "algorithms.pdsc",
     "Policy": "problem.policy",
     "RPGPD": "algorithms.rpg_pd",
     "RandomizedPrimalDual": "algorithms.randomized_primal_dual",
     "Simulator": "problem.simulator",
     "Stopped": "errors",
+    "TripleQ": "algorithms.episodic.triple_q",
     "TripleQA": "algorithms.triple_qa",
+    "TrulyNoRegret": "algorithms.episodic.truly_no_regret",
     "UCBVIGamma": "algorithms.ucbvi_gamma",
+    "UCCFH": "algorithms.episodic.uc_cfh",
     "Utility": "algorithms.utility",
     "build": "problem.rules",
     "certify": "certifying",

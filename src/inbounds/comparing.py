@@ -1,8 +1,9 @@
 """Every algorithm on the same problem with the same budget, each policy judged exactly on the model.
 
 Learners see the simulator only, and get no privileged information: what an algorithm needs to know, such as the Slater
-constant, it estimates from samples that count. Algorithms that know no constraints run on the problem without them and
-are measured against its optimum.
+constant, it estimates from samples that count. The one exception is a policy that is known to be safe, without which
+some cannot begin: it is the same for all of them, and its own gap is shown beside theirs. Algorithms that know no
+constraints run on the problem without them and are measured against its optimum.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ import numpy as np
 
 from inbounds.algorithms import ALGORITHMS
 from inbounds.algorithms.algorithm import record_of
+from inbounds.criteria.evaluation import evaluate
 from inbounds.errors import InvalidInput
 from inbounds.exact.methods import solve_uncertified
 from inbounds.inputs import named, whole_number
 from inbounds.problem.cmdp import CMDP, require_model
-from inbounds.problem.criterion import require_criterion
+from inbounds.problem.criterion import CRITERION_NAMES, require_criterion
 from inbounds.problem.pieces import seconds_or_none
+from inbounds.problem.policy import Policy
 from inbounds.studies.comparison import Comparison, Entry
-from inbounds.studies.runs import Task, curves, run_arms
+from inbounds.studies.runs import JudgedRun, Task, curves, run_arms
+from inbounds.studies.safe import check_on_model, safe_policy, takes_safe
 from inbounds.studies.suite import Judge, SuiteComparison, score_of
 from inbounds.workers import valid_workers
 from inbounds.zoo import suite as suite_of_problems
@@ -32,6 +36,9 @@ from inbounds.zoo import suite as suite_of_problems
 _CHECKPOINTS = 12
 _FIRST = 0.005
 """The first checkpoint, as a share of the samples."""
+
+_PUBLISHED_SEEDS = 3
+"""Runs of an episodic learner with its paper's constants, at most: they do the same whatever the seed."""
 
 
 def compare(
@@ -42,6 +49,7 @@ def compare(
     seeds: int = 20,
     preset: str = "practical",
     scale: bool = True,
+    safe: Policy | None = None,
     workers: int | None = None,
     journal: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -50,29 +58,35 @@ def compare(
     """Run algorithms on the same budget and judge their policies exactly.
 
     Run number `seed` of an algorithm is ``ib.learn(cmdp.simulator(scale), settings, samples=samples, seed=seed)``: any
-    of them can be had again on its own, and the result does not depend on the number of workers. Discounted problems
-    only; the values of a comparison are totals, discounted sums. Gaps are those of one policy (simple regret): they are
-    not summed over the run as regret is.
+    of them can be had again on its own, and the result does not depend on the number of workers. The values of a
+    comparison are totals: discounted sums, or sums over the horizon. Gaps are those of one policy (simple regret). Of
+    online learners, which play episode after episode, what the episodes cost is summed as well: regret and violation,
+    strong and plain (`inbounds.studies.regret`); and beside their practical presets they are run with the constants of
+    their papers. Problems with a long-run average are refused.
 
     Parameters
     ----------
     cmdp : CMDP
     algorithms : names, or a dict from name to settings
-        Which ones; default: all of ``inbounds algorithms``. Settings may be of the user's own algorithm.
+        Which ones; default: all of ``inbounds algorithms`` that are for problems of this criterion. An episodic learner
+        that is named runs on a discounted problem too, by its truncation. Settings may be of the user's own algorithm.
     samples : int
-        The budget of every run.
+        The budget of every run, in transitions.
     seeds : int
         Runs of each algorithm: seeds 0, 1, ...
     preset : "practical" or "paper"
         For algorithms given by name: the preset that works, or the paper's formulas.
     scale : bool
         False: learners see rewards and margins in the units of `cmdp`, not scaled to [0, 1] and [-1, 1].
+    safe : Policy, optional
+        For algorithms given by name that have to be given a safe policy. Default: the best policy that keeps every
+        scaled margin at half the Slater constant.
     workers : int, optional
         Processes; default: one per core.
     journal : path, optional
         A file in which finished runs are recorded, and from which they are taken when they are there already. Only
-        settings of numbers and texts can be recognised: with a function among them, such as a `Utility`, or of a class
-        that is in no file, runs are done again.
+        settings of numbers, texts and policies can be recognised: with a function among them, such as a `Utility`, or
+        of a class that is in no file, runs are done again.
     progress : callable, optional
         Called with (runs finished, runs in all).
     time_limit : float, optional
@@ -87,49 +101,63 @@ def compare(
     ((2, 12), 4.644858)
     """
     require_model(cmdp, "compare")
-    require_criterion(cmdp, "discounted", "compare")
+    if "average" in cmdp.criterion:
+        require_criterion(cmdp, "discounted or finite-horizon", "compare")
     seeds, samples = whole_number(seeds, "seeds"), whole_number(samples, "samples", least=1_000)
-    chosen, workers, limit = _settings(algorithms, preset), valid_workers(workers), seconds_or_none(time_limit)
-    counts = sorted({round(count) for count in np.geomspace(_FIRST * samples, samples, _CHECKPOINTS)})
+    workers, limit = valid_workers(workers), seconds_or_none(time_limit)
+    wanted = _wanted(algorithms, preset, cmdp)
+    if safe is None and not isinstance(wanted, Mapping):
+        safe = _safe_for(cmdp, wanted)
+    chosen = dict(wanted) if isinstance(wanted, Mapping) else _by_name(wanted, preset, safe)
+    for one in chosen.values():
+        check_on_model(one, cmdp)
+    again = []  # with the papers' constants
+    if preset == "practical" and not isinstance(wanted, Mapping):
+        again = [name for name, one in chosen.items() if record_of(one).criterion == "finite-horizon"]
     free = cmdp.unconstrained()
-    optimum, free_optimum = solve_uncertified(cmdp).total_reward, solve_uncertified(free).total_reward
-    arms = {name: (cmdp if record_of(one).constrained else free, one) for name, one in chosen.items()}
-    runs, resumed = run_arms(
-        [Task(*arm, scale) for arm in arms.values()],
-        samples=samples,
-        checkpoints=counts,
-        seeds=seeds,
-        workers=workers,
-        journal=None if journal is None else Path(journal),
-        progress=progress,
-        time_limit=limit,
-    )
-    entries = []
-    for (name, (ran_on, settings)), own in zip(arms.items(), runs, strict=True):
-        refusal = next((run.refusal for run in own if run.refusal), "" if own else "the time limit came first")
-        ran = [] if refusal else own
-        entries.append(
-            Entry(
-                name=name,
-                settings=repr(settings),
-                constrained=ran_on.n_constraints == cmdp.n_constraints,
-                optimum=optimum if ran_on is cmdp else free_optimum,
-                seconds=np.array([run.seconds for run in ran]),
-                refusal=refusal,
-                **curves(ran_on, ran),
-            )
+    best, free_optimum = solve_uncertified(cmdp), solve_uncertified(free).total_reward
+    ends = None if limit is None else time.time() + limit
+    all_runs = len(chosen) * seeds + len(again) * min(seeds, _PUBLISHED_SEEDS)
+    resumed, missing = 0, False
+
+    def entries(settings: dict[str, Any], seeds: int, before: int) -> tuple[Entry, ...]:
+        """What runs of these came to; so many runs were finished `before`."""
+        nonlocal resumed, missing
+        arms = {name: (cmdp if record_of(one).constrained else free, one) for name, one in settings.items()}
+        runs, found = run_arms(
+            [Task(*arm, scale) for arm in arms.values()],
+            samples=samples,
+            checkpoints=_checkpoints(samples, cmdp.horizon or 1),
+            seeds=seeds,
+            workers=workers,
+            journal=None if journal is None else Path(journal),
+            progress=None if progress is None else lambda done, total: progress(before + done, all_runs),
+            time_limit=None if ends is None else max(ends - time.time(), 0.0),
         )
+        resumed, missing = resumed + found, missing or any(len(own) < seeds for own in runs)
+        return tuple(
+            _entry(name, one, own, ran_on, cmdp, best.total_reward if ran_on is cmdp else free_optimum)
+            for (name, (ran_on, one)), own in zip(arms.items(), runs, strict=True)
+        )
+
+    ran = entries(chosen, seeds, 0)
+    published = entries(_by_name(again, "paper", safe), min(seeds, _PUBLISHED_SEEDS), len(chosen) * seeds)
+    begins = next((entry.safe for entry in chosen.values() if takes_safe(entry)), None)
     return Comparison(
         problem=cmdp.name or repr(cmdp),
         constraint_names=tuple(constraint.name for constraint in cmdp.constraints),
-        optimum=optimum,
+        optimum=best.total_reward,
         unconstrained_optimum=free_optimum,
-        entries=tuple(entries),
+        entries=ran,
         samples=samples,
         seeds=seeds,
         preset=preset,
         resumed=resumed,
-        status="done" if all(len(own) == seeds for own in runs) else "time limit",
+        status="time limit" if missing else "done",
+        largest_price=float(np.max(best.prices, initial=0.0)),
+        horizon=cmdp.horizon,
+        published=published,
+        safe_gap=None if begins is None else best.total_reward - evaluate(cmdp, begins).total_reward,
     )
 
 
@@ -180,7 +208,8 @@ def compare_suite(
     seeds, limit, workers = whole_number(seeds, "seeds"), seconds_or_none(time_limit), valid_workers(workers)
     if algorithms is None:
         algorithms = [name for name, one in ALGORITHMS.items() if _fits_suites(one)]
-    chosen = _settings(algorithms, preset)
+    wanted = _wanted(algorithms, preset, next(iter(problems.values())))
+    chosen = dict(wanted) if isinstance(wanted, Mapping) else _by_name(wanted, preset, None)
     for name, one in chosen.items():
         if not _fits_suites(one):
             raise InvalidInput(f"{name} is not for discounted problems with constraints, which those of a suite are")
@@ -238,19 +267,63 @@ def _own_problems(problems: Any) -> dict[str, CMDP]:
     return dict(problems)
 
 
-def _settings(algorithms: Sequence[str] | Mapping[str, Any] | None, preset: str) -> dict[str, Any]:
+def _checkpoints(samples: int, length: int) -> list[int]:
+    """Log-spaced counts, of whole episodes of that length; the last is all samples."""
+    spaced = np.geomspace(_FIRST * samples, samples, _CHECKPOINTS)
+    return sorted({min(max(round(count / length), 1) * length, samples) for count in spaced} | {samples})
+
+
+def _entry(name: str, settings: Any, runs: Sequence[JudgedRun], ran_on: CMDP, cmdp: CMDP, optimum: float) -> Entry:
+    refusal = next((run.refusal for run in runs if run.refusal), "" if runs else "the time limit came first")
+    ran, record = [] if refusal else runs, record_of(settings)
+    return Entry(
+        name=name,
+        settings=repr(settings),
+        constrained=ran_on.n_constraints == cmdp.n_constraints,
+        optimum=optimum,
+        seconds=np.array([run.seconds for run in ran]),
+        refusal=refusal,
+        promise="; ".join(text for text in (record.sample_complexity, record.violation) if text),
+        oscillates=record.oscillates,
+        guarantee=ran[0].guarantee if ran else "",
+        starts_safe=takes_safe(settings),
+        **curves(ran_on, ran),
+    )
+
+
+def _wanted(algorithms: Any, preset: str, cmdp: CMDP) -> list[str] | Mapping[str, Any]:
+    """The algorithms that were asked for, checked: names, or settings by name."""
     if preset not in ("practical", "paper"):
         raise InvalidInput(f'preset must be "practical" or "paper", found {preset!r}')
     if isinstance(algorithms, Mapping):
         for settings in algorithms.values():
             record_of(settings)
-        return dict(algorithms)
+        return algorithms
     if algorithms is None:
-        algorithms = list(ALGORITHMS)
+        (criterion,) = (CRITERION_NAMES[key] for key in cmdp.criterion)
+        return [name for name, one in ALGORITHMS.items() if one.algorithm.criterion == criterion]
     if not isinstance(algorithms, list | tuple) or not all(isinstance(name, str) for name in algorithms):
         raise InvalidInput(
             f'algorithms must be a list of names, or a dict from name to settings such as {{"mine": ib.CSPDA()}}, '
             f"found {algorithms!r}"
         )
-    classes = {name: named(name, ALGORITHMS, "algorithm") for name in algorithms}
-    return {name: one.practical() if preset == "practical" else one() for name, one in classes.items()}
+    for name in algorithms:
+        named(name, ALGORITHMS, "algorithm")
+    return list(algorithms)
+
+
+def _by_name(names: Sequence[str], preset: str, safe: Policy | None) -> dict[str, Any]:
+    """Settings of a preset, with the safe policy where one is needed."""
+    made = {}
+    for name in names:
+        one, given = ALGORITHMS[name], {"safe": safe} if takes_safe(ALGORITHMS[name]) else {}
+        made[name] = one.practical(**given) if preset == "practical" else one(**given)
+    return made
+
+
+def _safe_for(cmdp: CMDP, names: Sequence[str]) -> Policy | None:
+    """The policy that is safe by choice; None where no algorithm asks for one, or none is: then those say so."""
+    try:
+        return safe_policy(cmdp) if any(takes_safe(ALGORITHMS[name]) for name in names) else None
+    except InvalidInput:
+        return None

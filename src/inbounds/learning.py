@@ -6,12 +6,13 @@ Arguments are checked here. The work is done in `inbounds.algorithms`: by `loop`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Run, record_of
 from inbounds.algorithms.certified import CertifiedRun, search
+from inbounds.algorithms.converted_plan import ConvertedPlan, converted_plan
 from inbounds.algorithms.loop import run_on_model, run_on_samples
 from inbounds.algorithms.paper_plan import PaperPlan, Sizes, paper_plan, slater_for_theorem
 from inbounds.errors import InvalidInput
@@ -198,7 +199,17 @@ def learn_certified(
     return search(simulator, budget, confidence, seed, learner, progress, limit, resume, mixture)
 
 
-def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | None = None) -> PaperPlan:
+@overload
+def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | None = None) -> PaperPlan: ...
+
+
+@overload
+def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, algorithm: str) -> ConvertedPlan: ...
+
+
+def plan(
+    problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | None = None, algorithm: str | None = None
+) -> PaperPlan | ConvertedPlan:
     """The paper's T, kappa, alpha, beta and M for a target accuracy, and what its constants really cost.
 
     Four readings, each with the constant that it needs and what it promises: the theorem's `statement`, whose proof
@@ -206,14 +217,19 @@ def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | N
     you get; the `corollary` for kappa = 0; and the constant of the paper's `experiment`, which promises nothing.
     Discounted problems only.
 
+    With `algorithm` instead: what the own bound of an algorithm of Table 1, such as a regret, comes to in samples, by
+    the conversions of the paper's appendix; for problems with a horizon too, if the algorithm has episodes.
+
     Parameters
     ----------
     problem : CMDP, Simulator, or Sizes
     epsilon : float in (0, 1)
         Reward within epsilon of the optimum, in scaled units (the range of the reward is 1), normalised by (1 -
-        discount).
+        discount); over a horizon H, where values are sums, within epsilon H.
     slater : float in (0, 1], optional
         The Slater constant (of Slater's condition) in scaled units. For a `CMDP` it is computed when it is not given.
+    algorithm : str, optional
+        A name from ``inbounds algorithms`` that has a row in Table 1.
 
     Examples
     --------
@@ -223,10 +239,24 @@ def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | N
     (56087, '2.00e+14', '5.01e+13')
     >>> p.corollary.promise
     'Corollary 2: reward within 0.1, and margins >= -0.02'
+    >>> print(ib.plan(ib.zoo.media(), epsilon=0.1, algorithm="conrl"))
+    step                      order, O~
+    ------------------------  ---------------------
+    regret                    S A^0.5 H^2.5 K^0.5
+    mixture of the policies   S A^0.5 H^2.5 / K^0.5
+    at most ε                 S^2 A H^5 / ε^2
+    H samples an episode      S^2 A H^6 / ε^2
+    δ = ε(1-γ), for the mean  S^2 A H^6 / ε^2
+    At this size: of the order of 2.0e+08 samples, but for a probability of 0.1; then the mean is within 0.19.
+    Table 1 prints S^2 A / ((1-γ)^6 ε^2) (S, ε of sums or SH, ε normalised).
     """
     epsilon = _as_number(epsilon, "epsilon")
     if not 0.0 < epsilon < 1.0:
         raise InvalidInput(f"epsilon must be in (0, 1), in scaled units, found {epsilon!r}")
+    if algorithm is not None:
+        if slater is not None:
+            raise InvalidInput("slater= is for the plan of CSPDA: the orders of other algorithms leave it out")
+        return _converted(problem, algorithm, epsilon)
     if isinstance(problem, CMDP | Simulator):
         require_criterion(problem, "discounted", "plan")
     if isinstance(problem, CMDP):
@@ -248,6 +278,17 @@ def plan(problem: CMDP | Simulator | Sizes, *, epsilon: float, slater: float | N
         raise InvalidInput(
             f"no number says how many samples epsilon = {epsilon!r} takes with slater = {slater!r}: give larger ones"
         ) from error
+
+
+def _converted(problem: CMDP | Simulator | Sizes, algorithm: str, epsilon: float) -> ConvertedPlan:
+    if not isinstance(problem, CMDP | Simulator):
+        sizes = _valid_sizes(problem)
+        return converted_plan(algorithm, sizes.n_states, sizes.n_pairs, 1.0 / (1.0 - sizes.discount), False, epsilon)
+    stages = "horizon" in problem.criterion
+    if not stages:
+        require_criterion(problem, "discounted", "plan")
+    length = problem.layers if stages else 1.0 / (1.0 - problem.discount)
+    return converted_plan(algorithm, problem.pairs.n_states, problem.pairs.n_pairs, length, stages, epsilon)
 
 
 def require_simulator(simulator: Any) -> None:

@@ -82,6 +82,7 @@ class Answer(NamedTuple):
     policy: Policy
     prices: Floats  # [K]; nan where the algorithm has none
     averages: Averages = Averages()
+    episodes: Floats | None = None  # [k, 1 + K], of a learner that plays episodes: their sums, in the user's units
 
 
 class Report(NamedTuple):
@@ -134,7 +135,15 @@ class Algorithm(NamedTuple):
     """Of those that learn a model first, from a `Log`: ``plan(model, constants, per_pair)``, the answer on an empirical
     model, in scaled units, that so many samples of every pair made."""
     criterion: str = "discounted"
-    """Which problems it is for: "discounted", "finite-horizon" or "average-reward". The loop refuses the others."""
+    """Which problems it is for: "discounted", "finite-horizon" or "average-reward". The loop refuses the others; but
+    learners for a finite horizon run on discounted problems too, which they truncate."""
+    access: str = "generative"
+    """How it samples: "generative", any pair it likes; or "online", from the state that it is in."""
+    oscillates: bool = False
+    """Whether the single policies that it plays swing for ever, so that only their mixture means anything."""
+    check: Callable[[Any, CMDP], None] | None = None
+    """``check(settings, cmdp)``: refuses what settings claim of a problem and only its model can tell, such as that a
+    policy is safe. Learners see no model, so that whoever has one asks (`inbounds.comparing`, the command line)."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -166,6 +175,9 @@ class Run:
     averages_at : tuple of Averages, length C
         The same at each checkpoint; the last is `averages`. A checkpoint keeps 8 bytes for each pair and state here,
         beside the 8 for each pair of its policy.
+    episodes : array [k, 1 + K], or None
+        Of a learner that plays episodes: the sums of the reward and of the margins that it saw in each whole episode,
+        in the user's units (discounted sums on a discounted problem). What its policies are worth, a judge can say.
     iterations : int array [C], or None
         On a known model (`ib.iterate`): iterations made at each checkpoint; `samples` is then zero.
     status : "done", "time limit" or "interrupted"
@@ -186,6 +198,7 @@ class Run:
     guarantee: str = ""
     iterations: Ints | None = None
     averages_at: tuple[Averages, ...] = ()
+    episodes: Floats | None = None
     status: str = "done"
     paused: Any = None
 

@@ -37,6 +37,7 @@ SHARE = a_number("in (0, 1], in scaled units", lambda value: 0.0 < value <= 1.0)
 TIGHTENING = a_number("in [0, 1], in scaled units", lambda value: 0.0 <= value <= 1.0)
 """kappa, of every constraint."""
 WHOLE = check(lambda value: is_whole(value, 1), "a whole number of at least 1")
+COUNT = check(lambda value: is_whole(value, 0), "a whole number of at least 0")
 WHOLE_OR_PAIRS = check(lambda value: value == "pairs" or is_whole(value, 1), WHOLE["what"])
 SWITCH = check(lambda value: isinstance(value, bool), "True or False")
 AVERAGE = one_of("all", "second half")

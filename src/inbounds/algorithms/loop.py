@@ -48,8 +48,12 @@ def run_on_samples(
     progress: Progress = None,
     time_limit: float | None = None,
     resume: Run | None = None,
+    judge: Any = None,
 ) -> Run:
-    """The run of ``ib.learn``, whose arguments these are, checked."""
+    """The run of ``ib.learn``, whose arguments these are, checked.
+
+    `judge` is filled by a learner that plays episodes, which does not read it: `inbounds.algorithms.episodic.judging`.
+    """
     pace, record = Pace(time_limit, progress), record_of(algorithm)
     refuse(record, simulator, "cmdp.unconstrained().simulator()")
     rng, world = np.random.default_rng(seed), simulator.open()
@@ -67,7 +71,8 @@ def run_on_samples(
         rng.bit_generator.state, before = trip.outside
         for own, old in zip(memory_of(world), before, strict=True):
             own[...] = old
-    draw = partial(fitted(record.advance, world), trip.begun.state, trip.begun.constants, world, rng)
+    constants = trip.begun.constants if judge is None else trip.begun.constants._replace(judge=judge)
+    draw = partial(fitted(record.advance, world), trip.begun.state, constants, world, rng)
     counts = checkpoint_counts(checkpoints, trip.begun.samples, samples)
 
     def extract(state: Any) -> Answer:
@@ -171,6 +176,7 @@ def visit(
             settings=said.settings,
             guarantee=said.guarantee,
             averages_at=tuple(answer.averages.in_user_units(scaling, discount) for answer in answers),
+            episodes=None if answers[-1].episodes is None else freeze(answers[-1].episodes),
             iterations=counted if iterations else None,
             status=status,
             paused=None if status == "done" else last._replace(seconds=seconds),
@@ -180,7 +186,8 @@ def visit(
         for checkpoint in counts[len(last.reached) :]:
             if pace.pieces(advance, keep, last.done, checkpoint, going_on=True) < checkpoint:
                 return ended("time limit")
-            last = last._replace(reached=(*last.reached, last.done), answers=(*last.answers, extract(state)))
+            before = [answer._replace(episodes=None) for answer in last.answers]  # the last has them all
+            last = last._replace(reached=(*last.reached, last.done), answers=(*before, extract(state)))
             if pace.over and checkpoint < counts[-1]:
                 return ended("time limit")
     except BaseException as error:
@@ -211,7 +218,8 @@ def within_ranges(guarantee: str, simulator: Simulator) -> str:
 
 def refuse(record: Algorithm, problem: CMDP | Simulator, without: str) -> None:
     """Refuse a problem of another criterion, or with constraints that the algorithm knows nothing of."""
-    require_criterion(problem, record.criterion, record.name)
+    if not (record.criterion == "finite-horizon" and "discount" in problem.criterion):  # which it truncates
+        require_criterion(problem, record.criterion, record.name)
     if problem.n_constraints > 0 and not record.constrained:
         raise InvalidInput(
             f"{record.name} knows no constraints, and this problem has {problem.n_constraints}; drop them: {without}"

@@ -11,6 +11,13 @@ follows if the T of that theorem, which counts steps, is taken for the number of
 known to us, which gives ε^2 and leaves the power of 1-γ open. Agreement says that the exponents of S, A, 1 / (1-γ) and
 1 / ε follow, no more: constants, logarithms, the number of constraints and the Slater constant are hidden.
 
+**Which convention gives each exponent.** The episodic papers leave two things open: what becomes of S when transitions
+depend on the stage, and whether ε is of a sum or of a normalised value. `readings` derives an episodic row under all
+six conventions, `fitting` says which give what is printed. One pair serves all rows that follow: sums, and S = S' / H
+where an algorithm keeps stages apart, S itself where it does not. With ε normalised OptDual and OptPrimalDual come out
+too, CONRL and Triple-Q if a power of H is added for every power of S besides; OptPess-PrimalDual comes out under that
+one pair only, and OPDOP under none.
+
 `source` says where a paper's own bound is from: "read" in the paper or its abstract, "quoted" in the CSPDA paper,
 "memory" where it is as we recall it and was not checked.
 """
@@ -18,7 +25,7 @@ known to us, which gives ε^2 and leaves the power of 1-γ open. Agreement says 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
@@ -34,6 +41,7 @@ from inbounds.algorithms.conversions import (
     successors_as_states,
     with_inner_loop,
 )
+from inbounds.inputs import named
 
 _HALF = Fraction(1, 2)
 
@@ -54,6 +62,7 @@ class Row:
     generative: str
     footnote: int = 0  # of the printed table
     note: str = ""
+    algorithm: str = ""  # as `inbounds algorithms` calls it
 
 
 def derive(row: Row) -> tuple[tuple[str, Order], ...]:
@@ -80,6 +89,46 @@ def derived(row: Row) -> Order:
     return derive(row)[-1][1]
 
 
+def readings(row: Row) -> dict[tuple[str, str], Order]:
+    """What an episodic row comes to under each convention, by (what S becomes, what ε is of); of others, nothing.
+
+    Examples
+    --------
+    >>> for (states, accuracy), order in readings(row_named("uc-cfh")).items():
+    ...     print(f"{states}, {accuracy}: (1-γ)^{-order.effective}")
+    S, ε of sums: (1-γ)^-3
+    S'/H, ε of sums: (1-γ)^0
+    SH, ε of sums: (1-γ)^-6
+    S, ε normalised: (1-γ)^-1
+    S'/H, ε normalised: (1-γ)^2
+    SH, ε normalised: (1-γ)^-4
+    """
+    if PER_EPISODE not in row.steps:
+        return {}
+    plain = derived(replace(row, steps=tuple(step for step in row.steps if step != BY_STAGE)))
+    return {
+        (states, accuracy): replace(plain, effective=plain.effective + turn * plain.S - normalised * plain.accuracy)
+        for accuracy, normalised in (("ε of sums", 0), ("ε normalised", 1))
+        for states, turn in (("S", 0), ("S'/H", -1), ("SH", 1))
+    }
+
+
+def fitting(row: Row) -> list[tuple[str, str]]:
+    """The conventions under which an episodic row comes out as it is printed.
+
+    Examples
+    --------
+    >>> fitting(row_named("optpess-primal-dual")), fitting(row_named("opdop"))
+    ([("S'/H", 'ε of sums')], [])
+    """
+    return [convention for convention, order in readings(row).items() if order == row.printed]
+
+
+def row_named(algorithm: str) -> Row:
+    """The row of an algorithm by its name in ``inbounds algorithms``."""
+    return named(algorithm, {row.algorithm: row for row in TABLE_ONE if row.algorithm}, "row of Table 1")
+
+
 def verdict(row: Row) -> str:
     """Whether the printed sample complexity follows: "yes", "no", or "stated" where there was nothing to convert."""
     if derived(row) != row.printed:
@@ -88,8 +137,10 @@ def verdict(row: Row) -> str:
 
 
 _MIXTURE = (("mixture of the policies", mixture_gap), ("at most ε", needed))
-_STATIONARY = (("H samples an episode", samples_of_episodes), ("H = 1/(1-γ)", discounted))
-_STAGED = (_STATIONARY[0], ("S' = SH", stages_as_states), _STATIONARY[1])
+PER_EPISODE, BY_STAGE = ("H samples an episode", samples_of_episodes), ("S' = SH", stages_as_states)
+DISCOUNTED = ("H = 1/(1-γ)", discounted)
+_STATIONARY = (PER_EPISODE, DISCOUNTED)
+_STAGED = (PER_EPISODE, BY_STAGE, DISCOUNTED)
 _SUCCESSORS = ("successors <= S", successors_as_states)
 _IN_MEAN = ("δ = ε(1-γ), for the mean", lambda order: order)  # a logarithm: the order stays
 
@@ -105,6 +156,7 @@ TABLE_ONE = (
         steps=(_SUCCESSORS, *_MIXTURE, *_STAGED, _IN_MEAN),
         violation="ε",
         generative="no",
+        algorithm="opt-dual",
         footnote=1,
     ),
     Row(
@@ -116,6 +168,7 @@ TABLE_ONE = (
         steps=(_SUCCESSORS, *_MIXTURE, *_STAGED, _IN_MEAN),
         violation="ε",
         generative="no",
+        algorithm="opt-primal-dual",
         footnote=1,
     ),
     Row(
@@ -127,6 +180,7 @@ TABLE_ONE = (
         steps=(_SUCCESSORS, *_STATIONARY, _IN_MEAN),
         violation="ε",
         generative="no",
+        algorithm="uc-cfh",
         footnote=2,
     ),
     Row(
@@ -138,6 +192,7 @@ TABLE_ONE = (
         steps=(*_MIXTURE, *_STATIONARY, _IN_MEAN),
         violation="ε",
         generative="no",
+        algorithm="conrl",
     ),
     Row(
         "OptPess-PrimalDual (Liu et al. 2021)",
@@ -148,6 +203,7 @@ TABLE_ONE = (
         steps=(*_MIXTURE, *_STAGED, _IN_MEAN),
         violation="zero",
         generative="no",
+        algorithm="optpess-primal-dual",
         note="zero violation at 1/ε^2 without a generative model, which the paper's introduction says none had",
     ),
     Row(
@@ -159,6 +215,7 @@ TABLE_ONE = (
         steps=(("T = HK", steps_as_episodes), *_MIXTURE, *_STAGED, _IN_MEAN),
         violation="ε",
         generative="no",
+        algorithm="opdop",
         note="no convention gives the printed 4; it follows if T, which counts steps, is taken for the episodes K",
     ),
     Row(
@@ -170,6 +227,7 @@ TABLE_ONE = (
         steps=(*_MIXTURE, _IN_MEAN),
         violation="no constraints",
         generative="no",
+        algorithm="ucbvi-gamma",
         note="regret along one trajectory: the policies are compared from the states that it visits",
     ),
     Row(
@@ -184,6 +242,7 @@ TABLE_ONE = (
         ),
         violation="ε",
         generative="yes",
+        algorithm="npg-pd",
         footnote=3,
     ),
     Row(
@@ -199,6 +258,7 @@ TABLE_ONE = (
         ),
         violation="ε",
         generative="yes",
+        algorithm="crpo",
         footnote=4,
     ),
     Row(
@@ -210,6 +270,7 @@ TABLE_ONE = (
         steps=(("at most ε", needed), ("sums, not averages", as_totals)),
         violation="ε",
         generative="yes",
+        algorithm="pdsc",
         footnote=5,
         note="its abstract gives the rate in T alone: the power of 1/(1-γ) is not derived here",
     ),
@@ -222,6 +283,7 @@ TABLE_ONE = (
         steps=(*_MIXTURE, *_STAGED, _IN_MEAN),
         violation="zero",
         generative="no",
+        algorithm="triple-q",
     ),
     Row(
         "Randomized Primal-Dual (Wang 2020)",
@@ -232,6 +294,7 @@ TABLE_ONE = (
         steps=(),
         violation="no constraints",
         generative="yes",
+        algorithm="randomized-primal-dual",
         note="for ergodic problems only, which the table leaves out",
     ),
     Row(
@@ -243,6 +306,7 @@ TABLE_ONE = (
         steps=(("sums, not averages", as_totals),),
         violation="zero",
         generative="yes",
+        algorithm="cspda",
         footnote=6,
         note="the hidden Slater constant φ stays normalised; as a sum it would add another 1/(1-γ)^2",
     ),

@@ -8,7 +8,10 @@ from inbounds.cli.arguments import json_option
 from inbounds.cli.printing import print_json, print_table, print_wrapped
 
 _HEADERS = {"sample_complexity": "samples, O~"}
-_FACTS = ("name", "paper", "setting", "needs", "output", "sample_complexity", "violation", "constants")
+_FACTS = (
+    *("name", "paper", "setting", "criterion", "access", "needs", "output", "oscillates"),
+    *("sample_complexity", "violation", "constants"),
+)
 
 
 @click.command("algorithms")
@@ -55,7 +58,7 @@ def command(name: str | None, table1: bool, as_json: bool) -> None:
     elif name is None:
         for columns in (
             ("paper",),
-            ("setting",),
+            ("setting", "access"),
             ("needs", "output"),
             ("sample_complexity", "violation"),
             ("constants",),
@@ -78,10 +81,10 @@ def command(name: str | None, table1: bool, as_json: bool) -> None:
 
 
 def _print_table1(name: str | None, as_json: bool) -> None:
-    from inbounds.algorithms.table_one import FOOTNOTES, TABLE_ONE, derive, derived, verdict
+    from inbounds.algorithms.table_one import FOOTNOTES, TABLE_ONE, derive, derived, readings, verdict
     from inbounds.inputs import named
 
-    rows = {row.name.split(" (")[0].lower().replace(" ", "-").replace("γ", "gamma"): row for row in TABLE_ONE}
+    rows = {row.algorithm or "lower-bound": row for row in TABLE_ONE}
     shown = rows if name is None else {name: named(name, rows, "row of Table 1")}
     if as_json:
         print_json(
@@ -92,6 +95,7 @@ def _print_table1(name: str | None, as_json: bool) -> None:
                     "derived": str(derived(row)),
                     "agrees": verdict(row),
                     "steps": {step: str(order) for step, order in derive(row)},
+                    "conventions": {", ".join(names): str(order) for names, order in readings(row).items()},
                     "source": row.source,
                     "violation": row.violation,
                     "generative": row.generative,
@@ -126,6 +130,25 @@ def _print_table1(name: str | None, as_json: bool) -> None:
             [
                 (key, row.own_is, str(row.own), *(str(getattr(row, fact)) for fact in facts))
                 for key, row in rows.items()
+            ],
+        )
+    episodic = {key: row for key, row in shown.items() if readings(row)}
+    if episodic:
+        click.echo()
+        print_wrapped(
+            "The power of 1/(1-γ) with S as it is, with S'/H or SH in its place, n: with ε normalised; * where the "
+            "whole order is as printed:"
+        )
+        conventions = list(readings(next(iter(episodic.values()))))
+        print_table(
+            ("row", "printed", *(f"{states}{', n' * ('normalised' in what)}" for states, what in conventions)),
+            [
+                (
+                    key,
+                    f"{float(row.printed.effective):g}",
+                    *(f"{float(o.effective):g}{'*' * (o == row.printed)}" for o in readings(row).values()),
+                )
+                for key, row in episodic.items()
             ],
         )
     click.echo()

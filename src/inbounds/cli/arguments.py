@@ -49,6 +49,12 @@ policy_option = click.option("--policy", "show_policy", is_flag=True, help="Also
 time_limit_option = click.option(
     "--time-limit", type=float, help="Seconds, after which what is known so far is printed (exit code 5)."
 )
+safe_option = click.option(
+    "--safe",
+    metavar="half|FILE",
+    help="A policy known to be safe, for algorithms that start from one. half: the best one that keeps every scaled "
+    "margin at half the Slater constant. FILE: a policy that was saved (.json, .npz, .csv).",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 
 
@@ -66,10 +72,11 @@ def output_option(what: str, default: str) -> Callable[[Any], Any]:
     return click.option("--output", type=folder, help=f"Where {what} go.  [default: {default}]")
 
 
-def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str = "") -> Any:
+def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str = "", horizons: bool = False) -> Any:
     """The problem that the user named, with the parameters that they set; or the model in the file that they named.
 
-    Some commands work for discounted problems only: `discounted_for` names the one that is asking.
+    Some commands work for discounted problems only, or for `horizons` too: `discounted_for` names the one that is
+    asking.
     """
     from inbounds import formats
     from inbounds import zoo as problems
@@ -91,10 +98,10 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
     for bound in context.meta.get(_BOUNDS, ()) if context else ():
         loaded = _bounded(loaded, bound)
     kind = next(iter(loaded.criterion))
-    if discounted_for and kind != "discount":
+    if discounted_for and kind != "discount" and not (horizons and kind == "horizon"):
         raise InvalidInput(
-            f"{problem} has a {KIND_BY_CRITERION[kind]}; "
-            f"`inbounds {discounted_for}` takes discounted problems (see `inbounds zoo`)"
+            f"{problem} has a {KIND_BY_CRITERION[kind]}; `inbounds {discounted_for}` takes discounted problems"
+            f"{' and finite horizons' * horizons} (see `inbounds zoo`)"
         )
     return loaded
 
@@ -112,6 +119,16 @@ def _bounded(cmdp: Any, given: str) -> Any:
         raise InvalidInput(f"--bound takes NAME=VALUE, a number, found {given!r}")
     which = int(name) if name.isdecimal() and all(c.name != name for c in cmdp.constraints) else name
     return cmdp.with_bound(which, **{cmdp.constraints[cmdp.constraint_number(which)].side: bound})
+
+
+def safe_from(text: str | None, cmdp: Any) -> Any:
+    """The policy that --safe names, for a problem; None if it names none."""
+    from inbounds.problem.policy import Policy, for_problem
+    from inbounds.studies.safe import safe_policy
+
+    if text is None or text == "half":
+        return None if text is None else safe_policy(cmdp)
+    return for_problem(cmdp, Policy.load(text))
 
 
 def _from_zoo(problem: str, parameters: tuple[str, ...]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,6 +16,8 @@ from inbounds.cli.arguments import (
     preset_option,
     problem_from,
     problem_or_none_argument,
+    safe_from,
+    safe_option,
     scale_option,
     time_limit_option,
 )
@@ -48,10 +51,11 @@ from inbounds.cli.printing import (
     "names",
     multiple=True,
     metavar="NAME",
-    help="Only this one; may be repeated.  [default: all of `inbounds algorithms`]",
+    help="Only this one; may be repeated.  [default: all of `inbounds algorithms` that are for such a problem]",
 )
 @preset_option
 @scale_option
+@safe_option
 @jobs_option
 @output_option("the picture, the CSV and the journal of finished runs", "comparison/PROBLEM")
 @click.option("--fresh", is_flag=True, help="Forget the finished runs in the journal, and run everything.")
@@ -66,6 +70,7 @@ def command(
     names: tuple[str, ...],
     preset: str,
     scale: bool,
+    safe: str | None,
     jobs: int | None,
     output: Path | None,
     fresh: bool,
@@ -82,10 +87,15 @@ def command(
     With --suite the algorithms run on many problems, and the tables show the share of runs in bounds and the
     interquartile mean of the relative gap, with intervals.
 
+    On a problem with a horizon, online learners play episode after episode: what that costs is summed, and drawn, as
+    regret and violation; and each is run with its paper's constants, too. On a discounted problem they run, on its
+    truncation, if they are named.
+
     \b
     Examples
       inbounds compare queue --samples 100000 --seeds 20
       inbounds compare queue --algorithm cspda --algorithm npg-pd
+      inbounds compare media
       inbounds compare --suite tuning
     """
     import inbounds as ib
@@ -99,7 +109,7 @@ def command(
         return
     assert problem is not None
     samples, seeds = 100_000 if samples is None else samples, 20 if seeds is None else seeds
-    cmdp = problem_from(problem, parameters, discounted_for="compare")
+    cmdp = problem_from(problem, parameters, discounted_for="compare", horizons=True)
     if output is None:
         output = Path("comparison") / Path(problem).stem
     output.mkdir(parents=True, exist_ok=True)
@@ -114,6 +124,7 @@ def command(
             seeds=seeds,
             preset=preset,
             scale=scale,
+            safe=safe_from(safe, cmdp),
             workers=jobs,
             journal=journal,
             progress=advance_to,
@@ -127,7 +138,7 @@ def command(
     if as_json:
         print_json(
             problem=problem_facts(cmdp),
-            **facts_of(done, "samples", "seeds", "preset", "optimum", "unconstrained_optimum"),
+            **facts_of(done, "samples", "seeds", "preset", "optimum", "unconstrained_optimum", "safe_gap"),
             algorithms=rows,
             resumed=done.resumed,
             status=done.status,
@@ -135,9 +146,10 @@ def command(
         )
         sys.exit(EXIT_STOPPED if done.status != "done" else 0)
     click.echo(repr(cmdp))
+    what = "totals (discounted sums)" if cmdp.horizon is None else "sums over the horizon"
     click.echo(
         f"{seeds} run{'s' * (seeds != 1)} of {samples:,} samples each, {preset} settings"
-        f"{'' if scale else ', units as given'}; totals (discounted sums), means over runs, judged on the model"
+        f"{'' if scale else ', units as given'}; {what}, means over runs, judged on the model"
     )
     with_constraints = f"{'With the constraints: ' if cmdp.constraints else ''}optimum {done.optimum:.6g}"
     without = f"Without the constraints, for algorithms that know none: optimum {done.unconstrained_optimum:.6g}"
@@ -146,29 +158,16 @@ def command(
         if not group:
             continue
         click.echo(heading)
-        print_table(
-            ("algorithm", "gap", "+-", "worst margin", "out of bounds", "samples", "seconds"),
-            [
-                (
-                    row["algorithm"],
-                    f"{row['mean_gap']:+.4f}",
-                    "-" if row["standard_error_gap"] is None else f"{row['standard_error_gap']:.4f}",
-                    "-" if row["mean_worst_margin"] is None else f"{row['mean_worst_margin']:+.4f}",
-                    f"{row['share_out_of_bounds']:.0%}" if constrained and cmdp.n_constraints else "-",
-                    f"{row['samples']:,}",
-                    f"{row['seconds']:.2f}",
-                )
-                for row in group
-                if "refusal" not in row
-            ],
-        )
+        ran = [row for row in group if "refusal" not in row]
+        _print_returned(ran, constrained and cmdp.n_constraints > 0)
         for row in group:
             if "refusal" in row:
-                click.echo(f"{row['algorithm']} did not run: {row['refusal']}")
-    click.echo(
+                print_wrapped(f"{row['algorithm']} did not run: {row['refusal']}")
+    print_wrapped(
         "gap: optimum - reward, below zero only where bounds are broken; +-: its standard error; worst margin: of the "
-        "constraint\nthat fares worst, below zero is out of bounds; seconds: the fastest run, on one core."
+        "constraint that fares worst, below zero is out of bounds; seconds: the fastest run, on one core."
     )
+    _print_played([row for row in rows if "refusal" not in row and "mean_loss" in row], done)
     if done.resumed:
         click.echo(f"Found in {journal}, not run again: {done.resumed}. --fresh runs everything.")
     print_files(output, written)
@@ -247,3 +246,83 @@ def _on_suite(
     if done.status != "done":
         click.echo(f"{done.status.upper()}: runs are missing; the same command goes on from {journal}")
         sys.exit(EXIT_STOPPED)
+
+
+def _print_returned(rows: list[dict[str, Any]], bounded: bool) -> None:
+    """What the policies at the end are worth."""
+    losses = any("mean_loss" in row for row in rows)
+    header = ("loss",) * losses, ("samples",) * (not losses)
+    print_table(
+        (
+            "algorithm",
+            *header[0],
+            "gap",
+            "+-",
+            "worst margin",
+            "out" if losses else "out of bounds",
+            *header[1],
+            "seconds",
+        ),
+        [
+            (
+                row["algorithm"],
+                *(_share(row.get("mean_loss")) for _ in header[0]),
+                f"{row['mean_gap']:+.4f}",
+                "-" if row["standard_error_gap"] is None else f"{row['standard_error_gap']:.4f}",
+                "-" if row["mean_worst_margin"] is None else f"{row['mean_worst_margin']:+.4f}",
+                f"{row['share_out_of_bounds']:.0%}" if bounded else "-",
+                *(f"{row['samples']:,}" for _ in header[1]),
+                f"{row['seconds']:.2f}",
+            )
+            for row in rows
+        ],
+    )
+
+
+def _share(found: float | None) -> str:
+    return "-" if found is None else f"{found:.1%}"
+
+
+def _print_played(rows: list[dict[str, Any]], done: Any) -> None:
+    """What the episodes cost, and what the papers promise and their constants do; if there are any."""
+    online = [row for row in rows if "episodes" in row]
+    if not online:
+        return
+    print_wrapped(
+        "loss: gap and largest price * violation of the policy at the end, as a share of what the bounds cost."
+    )
+    click.echo(f"\nWhat an episode cost on the way, mean of {online[0]['episodes']:,.0f}")
+    columns = ("regret", "plain_regret", "violation", "plain_violation")
+    print_table(
+        ("algorithm", *(column.replace("_", " ") for column in columns), "out"),
+        [
+            (
+                row["algorithm"] + " ~" * row["oscillates"],
+                *(f"{row[f'mean_{column}_per_episode']:.4f}" for column in columns),
+                _share(row["mean_out_of_bounds_per_episode"]),
+            )
+            for row in online
+        ],
+    )
+    print_wrapped(
+        "regret and violation are strong, no episode makes up for another; plain: they may; out: the share of episodes "
+        "out of bounds."
+    )
+    if any(row["oscillates"] for row in rows):
+        print_wrapped(
+            "~: its single policies oscillate for ever, so its strong sums do not fall; only their mixture means "
+            "anything, and that is what it returns."
+        )
+    if done.safe_gap is not None:
+        starting = " and ".join(entry.name for entry in done.entries if entry.starts_safe)
+        print_wrapped(
+            f"The safe policy, which {starting} start from, has a gap of {done.safe_gap:.4f}: that is their regret "
+            "until they leave it, and just after it they are at first worse."
+        )
+    if any("published" in row for row in rows):
+        click.echo()
+        print_table(
+            ("algorithm", "samples, O~, and violation that its paper promises", "its constants"),
+            [(row["algorithm"], row["promise"], _share(row.get("published", {}).get("mean_loss"))) for row in rows],
+        )
+        print_wrapped("its constants: the loss at the end of the same budget with the constants of the paper.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from math import isnan
+from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +15,8 @@ from inbounds.cli.arguments import (
     preset_option,
     problem_argument,
     problem_from,
+    safe_from,
+    safe_option,
     scale_option,
     time_limit_option,
 )
@@ -41,7 +43,8 @@ _LONG = 40
 @problem_argument
 @click.option(
     "--algorithm",
-    help="A name from `inbounds algorithms`.  [default: cspda; with --certified: a plan on the empirical model]",
+    help="A name from `inbounds algorithms`.  [default: cspda, with a horizon opt-cmdp; with --certified: a plan on "
+    "the empirical model]",
 )
 @preset_option
 @scale_option
@@ -57,6 +60,15 @@ _LONG = 40
     "--kappa",
     type=float,
     help="Tightening in the units of --scale; 0 switches it off. Default: the algorithm's own rule.",
+)
+@safe_option
+@click.option(
+    "--slack", type=float, help="What every margin of --safe is at least, in scaled units; estimated if not given."
+)
+@click.option(
+    "--epsilon",
+    type=float,
+    help="Where an episodic learner truncates a discounted problem: discount^H <= epsilon.  [default: 0.001]",
 )
 @click.option("--unconstrained", is_flag=True, help="Drop the constraints, for algorithms that know none.")
 @click.option("--certified", is_flag=True, help="Return only a policy that the samples prove to be in bounds.")
@@ -77,6 +89,7 @@ def command(
     scale: bool,
     samples: int,
     seed: int,
+    safe: str | None,
     unconstrained: bool,
     certified: bool,
     mixture: bool,
@@ -88,8 +101,9 @@ def command(
 ) -> None:
     """Learn PROBLEM from samples, and judge exactly.
 
-    The learner sees a simulator only; the model is used afterwards, to say what its policy is really worth. With
-    --certified, exit code 4 means that no policy could be proved to be in bounds.
+    The learner sees a simulator only; the model is used afterwards, to say what its policy is really worth, and of an
+    online learner what every episode on the way was. With --certified, exit code 4 means that no policy could be proved
+    to be in bounds.
 
     \b
     Examples
@@ -98,26 +112,31 @@ def command(
       inbounds learn queue --preset paper --slater 0.2 --scale none
       inbounds learn queue --algorithm npg-pd --preset practical
       inbounds learn queue --algorithm ucbvi-gamma --unconstrained
+      inbounds learn media --algorithm opt-cmdp
+      inbounds learn media --algorithm dope --safe half
       inbounds learn queue --certified --confidence 0.99
       inbounds learn queue --certified --mixture
     """
     import inbounds as ib
     from inbounds.algorithms import ALGORITHMS
-    from inbounds.errors import InvalidInput
+    from inbounds.errors import Infeasible, InvalidInput
     from inbounds.inputs import named
+    from inbounds.studies.regret import episode_optimum, play, plays_online
+    from inbounds.studies.safe import check_on_model
 
-    cmdp = problem_from(problem, parameters, discounted_for="learn")
+    cmdp = problem_from(problem, parameters, discounted_for="learn", horizons=True)
     if unconstrained:
         cmdp = cmdp.unconstrained()
     if mixture and (not certified or algorithm is not None):
         raise InvalidInput("--mixture goes with --certified, and without --algorithm: its policies are planned")
-    given = {name: value for name, value in options.items() if value is not None}  # settings of the algorithm
+    settings_given = {**options, "safe": safe_from(safe, cmdp)}
+    given: dict[str, Any] = {name: value for name, value in settings_given.items() if value is not None}
     if certified and algorithm is None:
         for name in given:
             raise InvalidInput(f"--{name} is a setting of an algorithm: give --algorithm, or leave --{name} out")
         _learn_certified(cmdp, scale, "model", samples, confidence, seed, time_limit, show_policy, as_json, mixture)
         return
-    algorithm = algorithm or "cspda"
+    algorithm = algorithm or ("cspda" if cmdp.horizon is None else "opt-cmdp")
     settings_class = named(algorithm, ALGORITHMS, "algorithm")
     for name in given:
         if name not in settings_class.__dataclass_fields__:
@@ -128,14 +147,25 @@ def command(
             f"add --unconstrained to drop them"
         )
     settings = (settings_class.practical if preset == "practical" else settings_class)(**given)
+    check_on_model(settings, cmdp)
     if certified:
         _learn_certified(cmdp, scale, settings, samples, confidence, seed, time_limit, show_policy, as_json)
         return
-    best = ib.solve(cmdp)  # before anything is learned: it may say that there is nothing to learn
+    online = plays_online(settings)
+    try:
+        best = ib.solve(cmdp)  # before anything is learned: it may say that there is nothing to learn
+    except Infeasible as proof:
+        if not online:
+            raise
+        best, why = None, str(proof)  # an online learner plays on, and is said to be out of bounds
+    cost: dict[str, list[float]] = {}
     with progress_bar("learning", samples, quiet=as_json) as advance_to:
-        run = ib.learn(
-            cmdp.simulator(scale), settings, samples=samples, seed=seed, progress=advance_to, time_limit=time_limit
-        )
+        asked: Any = {"samples": samples, "seed": seed, "progress": advance_to, "time_limit": time_limit}
+        if online:
+            most = nan if best is None else episode_optimum(cmdp, settings)
+            run, cost = play(cmdp, settings, most, scale=scale, **asked)
+        else:
+            run = ib.learn(cmdp.simulator(scale), settings, **asked)
     judged = ib.evaluate(cmdp, run.policy)
     if as_json:
         print_json(
@@ -150,13 +180,14 @@ def command(
             guarantee=run.guarantee,
             reward=judged.reward,
             total_reward=judged.total_reward,
-            optimum=best.reward,
+            optimum=None if best is None else best.reward,
             in_bounds=judged.in_bounds,
             constraints=[
                 {"name": c.name, "margin": float(m), "total_margin": float(t), "price": None if isnan(p) else float(p)}
                 for c, m, t, p in zip(cmdp.constraints, judged.margins, judged.total_margins, run.prices, strict=True)
             ],
             policy=run.policy.probabilities.tolist(),
+            episodes={name: None if isnan(sums[-1]) else sums[-1] for name, sums in cost.items()} or None,
             status=run.status,
         )
         sys.exit(0 if run.status == "done" else EXIT_STOPPED)
@@ -171,15 +202,20 @@ def command(
         if len(value) >= _LONG:
             print_wrapped(f"{name}: {value}")
     click.echo(reward_text(judged, best, cmdp))
+    exact = [nan] * cmdp.n_constraints if best is None else best.prices
     if cmdp.constraints:
         print_table(
             ("constraint", "bound", "margin", "price, learned", "price, exact"),
             [
-                (c.name, bound_text(c), f"{m:+.6g}", "none" if isnan(p) else f"{p:.4g}", f"{e:.4g}")
-                for c, m, p, e in zip(cmdp.constraints, judged.margins, run.prices, best.prices, strict=True)
+                (c.name, bound_text(c), f"{m:+.6g}", *("none" if isnan(price) else f"{price:.4g}" for price in prices))
+                for c, m, *prices in zip(cmdp.constraints, judged.margins, run.prices, exact, strict=True)
             ],
         )
         click.echo("IN BOUNDS" if judged.in_bounds else "OUT OF BOUNDS: a margin is negative")
+    if best is None:
+        click.echo(why)
+    if cost:
+        print_wrapped(_cost_text({name: sums[-1] for name, sums in cost.items()}))
     print_wrapped(f"guarantee {run.guarantee}")
     if show_policy:
         print_policy(run.policy)
@@ -250,4 +286,17 @@ def _learn_certified(
 
 
 def reward_text(judged: Any, best: Any, cmdp: CMDP) -> str:
-    return f"reward {value_text(judged.reward, cmdp)} (optimum {value_text(best.reward, cmdp)})"
+    optimum = "no policy is in bounds" if best is None else f"optimum {value_text(best.reward, cmdp)}"
+    return f"reward {value_text(judged.reward, cmdp)} ({optimum})"
+
+
+def _cost_text(cost: dict[str, float]) -> str:
+    """What the episodes of an online learner cost, in words; sums over so many episodes."""
+    episodes = cost["episodes"]
+    each = {name: total / max(episodes, 1.0) for name, total in cost.items()}
+    regret = f"regret {each['regret']:.4g} (plain {each['plain_regret']:.4g}), "
+    return (
+        f"On the way, {episodes:,.0f} episodes; of each on average: {'' if isnan(each['regret']) else regret}"
+        f"violation {each['violation']:.4g} (plain {each['plain_violation']:.4g}); "
+        f"out of bounds in {each['out_of_bounds']:.1%} of them"
+    )

@@ -18,6 +18,7 @@ from inbounds.cli.printing import duration, print_json, print_wrapped
 @click.option("--pairs", type=int, help="Without PROBLEM: number of state-action pairs.")
 @click.option("--constraints", type=int, default=1, show_default=True, help="Without PROBLEM: number of constraints.")
 @click.option("--discount", type=float, default=0.9, show_default=True, help="Without PROBLEM: the discount.")
+@click.option("--algorithm", help="Another one of Table 1: what its own bound comes to in samples.")
 @json_option
 def command(
     problem: str | None,
@@ -28,6 +29,7 @@ def command(
     pairs: int | None,
     constraints: int,
     discount: float,
+    algorithm: str | None,
     as_json: bool,
 ) -> None:
     """What the paper asks for a target accuracy.
@@ -36,9 +38,13 @@ def command(
     constant: the theorem's statement, its proof (1195.5), the corollary for kappa = 0 (the same), and the experiment
     (0.02), which no theorem covers. Epsilon is in scaled units: the range of the reward is 1.
 
+    With --algorithm: the own bound of an algorithm of Table 1, such as a regret, converted to samples as in the paper's
+    appendix, for problems with a horizon too. Orders of magnitude: constants and logarithms are left out.
+
     \b
     Examples
       inbounds plan queue --epsilon 0.1
+      inbounds plan media --algorithm opt-dual
       inbounds plan --states 1000 --pairs 8000 --constraints 2 --discount 0.99 --slater 0.1
     """
     from dataclasses import asdict
@@ -48,11 +54,31 @@ def command(
     from inbounds.errors import InvalidInput
 
     if problem is not None:
-        target = problem_from(problem, parameters, discounted_for="plan")
+        target = problem_from(problem, parameters, discounted_for="" if algorithm else "plan")
     elif states is None or pairs is None:
         raise InvalidInput("give a PROBLEM, or --states and --pairs (and --slater)")
     else:
         target = Sizes(states, pairs, constraints, discount)
+    if algorithm is not None:
+        if slater is not None:
+            raise InvalidInput("--slater is for the plan of CSPDA: the orders of other algorithms leave it out")
+        converted = ib.plan(target, epsilon=epsilon, algorithm=algorithm)
+        if as_json:
+            print_json(
+                algorithm=algorithm,
+                epsilon=epsilon,
+                steps={step: str(order) for step, order in converted.steps},
+                samples=converted.samples,
+                failure=converted.failure,
+                mean=converted.mean,
+                printed=str(converted.row.printed),
+                conventions=converted.conventions,
+            )
+        else:
+            click.echo(
+                f"{converted.row.name}, within {epsilon:g} of the optimum per step, in scaled units\n{converted}"
+            )
+        return
     found = ib.plan(target, epsilon=epsilon, slater=slater)
     if as_json:
         print_json(

@@ -121,7 +121,7 @@ def truncate(cmdp: CMDP, epsilon: float | None = None, *, horizon: int | None = 
     require_model(cmdp, "truncate")
     require_criterion(cmdp, "discounted", "truncate")
     discount = cmdp.discount
-    stages = _stages_for(discount, epsilon) if epsilon is not None else valid_horizon(horizon)
+    stages = stages_for(discount, epsilon) if epsilon is not None else valid_horizon(horizon)
     powers = discount ** np.arange(stages)
     left = discount**stages
 
@@ -149,7 +149,7 @@ def truncate(cmdp: CMDP, epsilon: float | None = None, *, horizon: int | None = 
     )
 
 
-def _stages_for(discount: float, epsilon: float) -> int:
+def stages_for(discount: float, epsilon: float) -> int:
     """The smallest number of stages H >= 1 with discount^H <= epsilon."""
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.number) or not 0.0 < epsilon < 1.0:
         raise InvalidInput(f"epsilon must be a number in (0, 1), found {epsilon!r}")

@@ -299,12 +299,13 @@ class AskedWorld:
         self.margins = np.full((pairs.n_pairs, simulator.n_constraints), np.nan)
         source = simulator._source
         self.outcomes = None if source is None else Outcomes(source, self._labels, pairs.n_pairs)
+        self.walk = np.array([-1, -1])  # stage and state of the walk from the last start; -1 when none is under way
 
     @property
     def memory(self) -> tuple[Any, ...]:
-        """All that it remembers from draw to draw: arrays, which may be set to what they were."""
+        """All that draws change: arrays, which may be set to what they were."""
         ahead = self.outcomes
-        return (self.reward, self.margins, *(() if ahead is None else (ahead.key, ahead.drawn)))
+        return (self.reward, self.margins, self.walk, *(() if ahead is None else (ahead.key, ahead.drawn)))
 
     def _labels(self, pair: int) -> tuple[Any, Any]:
         pairs = self.simulator.pairs
@@ -312,13 +313,19 @@ class AskedWorld:
 
     def draw_start(self, rng: np.random.Generator) -> int:
         """The number of the state that ``start(rng)`` gives."""
-        return self._numbered(self.simulator._start(rng), "start(rng)")
+        state = self._numbered(self.simulator._start(rng), "start(rng)")
+        self.walk[:] = 0, state
+        return state
 
     def draw_next(self, pair: int, rng: np.random.Generator) -> int:
         """The number of the state that the step function gives; reward and margins of the pair are then as observed."""
         asked, scaling = self.simulator, self.simulator.scaling
         state, action = self._labels(pair)
         where = f"step({state!r}, {action!r}, rng)"
+        if self.walk[1] != asked.pairs.states[pair]:  # not from where the walk is: any pair may be asked for
+            self.walk[0] = -1
+        elif 0 <= self.walk[0] < self.stages[0]:
+            where = f"stage {self.walk[0]}: {where}"
         outcome = asked._step(state, action, rng) if self.outcomes is None else self.outcomes.take(int(pair), rng)
         if not isinstance(outcome, tuple | list) or len(outcome) != 3:
             raise InvalidInput(f"{where} must return (next_state, reward, signals), found {outcome!r}")
@@ -341,7 +348,9 @@ class AskedWorld:
             found = f"{where} gave for {constraint.name!r} the signal"
             _require_within(signal, asked._signal_ranges[k], found, "its signal range")
             self.margins[pair, k] = constraint.margin(signal) / scaling.margin_scales[k]
-        return self._numbered(successor, where)
+        after = self._numbered(successor, where)
+        self.walk[:] = (self.walk[0] + 1, after) if self.walk[0] >= 0 else (-1, -1)
+        return after
 
     def _numbered(self, label: Any, where: str) -> int:
         try:

@@ -1,4 +1,7 @@
-"""What a comparison of algorithms came to: a record per algorithm, and what they are measured against."""
+"""What a comparison of algorithms came to: a record per algorithm, and what they are measured against.
+
+Values are totals: discounted sums, or sums over a horizon; in the user's units.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,13 @@ import numpy as np
 from inbounds.arrays import Floats
 from inbounds.studies.runs import Curves
 
+_COSTS_NOTHING = 1e-9
+"""Of the optimum: what bounds may cost up to rounding."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Entry(Curves):
-    """What the runs of one algorithm came to. Values are totals: discounted sums, in the user's units."""
+    """What the runs of one algorithm came to."""
 
     name: str
     settings: str  # as they would be typed
@@ -20,6 +26,10 @@ class Entry(Curves):
     optimum: float  # of the problem that it ran on
     seconds: Floats  # [seeds], of wall clock, of the learner alone
     refusal: str = ""  # why it did not run
+    promise: str = ""  # of its paper: the order of its samples, and of its violation
+    oscillates: bool = False  # of what it plays only the mixture means anything
+    guarantee: str = ""  # what the paper proves of these runs
+    starts_safe: bool = False  # it was given the safe policy
 
     @property
     def gaps(self) -> Floats:
@@ -39,7 +49,7 @@ class Entry(Curves):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """All entries, and what they are measured against. Values are totals."""
+    """All entries, and what they are measured against."""
 
     problem: str
     constraint_names: tuple[str, ...]
@@ -51,9 +61,22 @@ class Comparison:
     preset: str
     resumed: int  # runs that were found in the journal
     status: str = "done"  # or "time limit": then runs are missing
+    largest_price: float = 0.0  # of the optimum
+    horizon: int | None = None
+    published: tuple[Entry, ...] = ()  # episodic learners once more, with their papers' constants
+    safe_gap: float | None = None  # of the policy that those start from that have to be given a safe one
 
     def entry(self, name: str) -> Entry:
         return next(entry for entry in self.entries if entry.name == name)
+
+    def losses(self, entry: Entry) -> Floats:
+        """(max(gap, 0) + largest price * violation) / what the bounds cost, [seeds, C]; nan where they cost nothing.
+
+        0 is the optimum, 1 as bad as the bounds are dear. What breaking a bound gains counts for nothing here.
+        """
+        cost = self.unconstrained_optimum - self.optimum
+        lost = np.maximum(entry.gaps, 0.0) + self.largest_price * entry.violations
+        return lost / cost if cost > _COSTS_NOTHING * abs(self.optimum) else np.full_like(lost, np.nan)
 
     def __repr__(self) -> str:
         names = ", ".join(entry.name for entry in self.entries)

@@ -9,7 +9,7 @@ import hashlib
 import inspect
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -27,8 +27,10 @@ from inbounds.formats.npz import digest
 from inbounds.learning import learn
 from inbounds.numerics.compiled import sources_digest
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.policy import Policy
 from inbounds.studies.journal import Journal, key_of
 from inbounds.studies.parallel import run_jobs
+from inbounds.studies.regret import MEASURES, episode_optimum, play, plays_online
 
 
 class Task(NamedTuple):
@@ -37,11 +39,12 @@ class Task(NamedTuple):
     cmdp: CMDP
     settings: Any
     scale: bool = True
+    optimum: float = 0.0  # of an episode, which online learners are judged by; `run_arms` finds it
 
 
 @dataclass(frozen=True)
 class JudgedRun:
-    """What one run came to: what a line of the journal holds. Values are totals: discounted sums."""
+    """What one run came to: what a line of the journal holds. Values are totals: discounted sums, or over a horizon."""
 
     algorithm: str
     seed: int
@@ -51,16 +54,20 @@ class JudgedRun:
     seconds: float = 0.0  # of wall clock, of the learner alone
     settings: dict[str, float | str] = field(default_factory=dict)  # what they became for this problem and budget
     refusal: str = ""  # why it did not run
+    guarantee: str = ""
+    played: dict[str, list[float]] = field(default_factory=dict)  # by name, [C]: see `inbounds.studies.regret`
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curves:
-    """Runs of several seeds at the same checkpoints. Values are totals: discounted sums, in the user's units."""
+    """Runs of several seeds at the same checkpoints. Values are totals: discounted sums, or over a horizon."""
 
     samples: Ints  # [C]
     rewards: Floats  # [seeds, C]
     margins: Floats  # [seeds, C, K]
     margin_scales: Floats  # [K], the largest absolute total margin, for what counts as zero
+    played: Mapping[str, Floats] = field(default_factory=dict)
+    """Of online learners, [seeds, C] each: "episodes" so far, and the sums of `inbounds.studies.regret` over them."""
 
     @property
     def out_of_bounds(self) -> npt.NDArray[np.bool_]:
@@ -76,6 +83,7 @@ def curves(cmdp: CMDP, runs: Sequence[JudgedRun]) -> dict[str, Any]:
         "rewards": np.array([run.rewards for run in runs]).reshape(shape),
         "margins": np.array([run.margins for run in runs]).reshape(*shape, cmdp.n_constraints),
         "margin_scales": criterion_of(cmdp).total(cmdp.margin_scales),
+        "played": {name: np.array([run.played[name] for run in runs]) for name in (runs[0].played if runs else ())},
     }
 
 
@@ -109,7 +117,7 @@ def run_arms(
     ([[0, 1, 2], [0, 1, 2]], [1000, 2000], 0)
     """
     ends = None if time_limit is None else time.time() + time_limit
-    jobs = [(Task(*arm), samples, checkpoints, seed) for arm in arms for seed in range(seeds)]
+    jobs = [(task, samples, checkpoints, seed) for task in _with_optima(arms) for seed in range(seeds)]
     book = None if journal is None else Journal(journal)
     keys = [] if book is None else _keys(jobs)
     runs = {} if book is None else _recorded(jobs, seeds, [book.get(key) for key in keys])
@@ -149,14 +157,17 @@ def judged_run(
     task: Task, samples: int, checkpoints: Sequence[int], seed: int, ends: float | None = None
 ) -> JudgedRun | None:
     """Run a learner, and evaluate its policy at every checkpoint on the model; None if ``time.time()`` `ends` it."""
-    cmdp, settings, scale = task
+    cmdp, settings, scale, optimum = task
     name, left = record_of(settings).name, None if ends is None else ends - time.time()
     if left is not None and left <= 0.0:
         return None
+    asked: Any = {"samples": samples, "seed": seed, "checkpoints": checkpoints, "time_limit": left}
+    played: dict[str, list[float]] = {}
     try:
-        run = learn(
-            cmdp.simulator(scale), settings, samples=samples, seed=seed, checkpoints=checkpoints, time_limit=left
-        )
+        if plays_online(settings):
+            run, played = play(cmdp, settings, optimum, scale=scale, **asked)
+        else:
+            run = learn(cmdp.simulator(scale), settings, **asked)
     except InvalidInput as refusal:
         return JudgedRun(name, seed, refusal=str(refusal))
     if run.status != "done":
@@ -170,7 +181,23 @@ def judged_run(
         margins=[one.total_margins.tolist() for one in judged],
         seconds=run.seconds,
         settings={name: value for name, value in run.settings.items() if isinstance(value, int | float | str)},
+        guarantee=run.guarantee,
+        played=played,
     )
+
+
+def _with_optima(arms: Sequence[Task | tuple[Any, ...]]) -> list[Task]:
+    """The arms as tasks, with what an episode can be worth where episodes are judged: found once for all seeds."""
+    known: dict[Any, float] = {}
+    tasks = []
+    for task in (Task(*arm) for arm in arms):
+        if plays_online(task.settings):
+            key = id(task.cmdp), getattr(task.settings, "epsilon", None)
+            if key not in known:
+                known[key] = episode_optimum(task.cmdp, task.settings)
+            task = task._replace(optimum=known[key])
+        tasks.append(task)
+    return tasks
 
 
 def _recorded(
@@ -197,18 +224,22 @@ def _recorded(
 
 
 def _is_run_of(run: JudgedRun, task: Task, samples: int, checkpoints: Sequence[int], seed: int) -> bool:
-    texts = isinstance(run.refusal, str) and isinstance(run.settings, dict)
+    texts = isinstance(run.refusal, str) and isinstance(run.settings, dict) and isinstance(run.played, dict)
     if not texts or (run.algorithm, run.seed) != (record_of(task.settings).name, seed):
         return False
     if run.refusal:
-        return not (run.samples or run.rewards or run.margins)
+        return not (run.samples or run.rewards or run.margins or run.played)
     counts, reached = sorted({*checkpoints, samples}), len(run.samples)
-    numbers = np.array([*run.rewards, *(margin for margins in run.margins for margin in margins), run.seconds])
+    played = [cost for costs in run.played.values() for cost in costs]
+    numbers = np.array([*run.rewards, *(margin for margins in run.margins for margin in margins), *played, run.seconds])
+    measured = ["episodes", *MEASURES] if plays_online(task.settings) else []
     return (
         0 < reached <= len(counts)
         and list(run.samples) == counts[-reached:]
         and len(run.rewards) == reached
         and [len(margins) for margins in run.margins] == [task.cmdp.n_constraints] * reached
+        and list(run.played) == measured
+        and all(len(costs) == reached for costs in run.played.values())
         and numbers.dtype.kind in "if"
         and bool(np.all(np.isfinite(numbers)))
     )
@@ -221,13 +252,23 @@ def _keys(jobs: Sequence[tuple[Any, ...]]) -> list[str]:
     # Labels change no run.
     models = {key: digest(replace(cmdp, state_labels=None, action_labels=None)) for key, cmdp in problems.items()}
     made_of = {key: (_identity(one), _source_digest(type(one))) for key, one in settings.items()}
+    # The optimum is that of the model.
     return [key_of(models[id(task.cmdp)], *made_of[id(task.settings)], task.scale, *rest) for task, *rest in jobs]
 
 
 def _identity(settings: Any) -> str:
     """What the settings are; something new every time for settings that no text tells apart, such as functions."""
-    plain = is_dataclass(settings) and all(_plain(getattr(settings, field.name)) for field in fields(settings))
-    return repr(settings) if plain else os.urandom(16).hex()
+    given = [getattr(settings, field.name) for field in fields(settings)] if is_dataclass(settings) else [settings]
+    if not all(_plain(value) or isinstance(value, Policy) for value in given):
+        return os.urandom(16).hex()
+    return "".join([repr(settings), *(_policy_digest(value) for value in given if isinstance(value, Policy))])
+
+
+def _policy_digest(policy: Policy) -> str:
+    """Of the probabilities, and of what they belong to: a policy meets a problem by its labels."""
+    pairs = policy.pairs
+    whose = repr((pairs.offsets.tolist(), pairs.actions.tolist(), pairs.state_labels, pairs.action_labels))
+    return hashlib.sha256(whose.encode() + policy.probabilities.tobytes()).hexdigest()
 
 
 def _plain(value: Any) -> bool:

@@ -1,0 +1,207 @@
+"""The best policy in bounds, on an empirical model or over its whole box, by column generation.
+
+The linear program over occupancies (extended: over occupancies and the models of the box) has for its vertices mixtures
+of at most I + 1 deterministic policies. So a master program over policies is solved by the simplex method,
+
+    max sum_j x_j J_r(j)   with   sum_j x_j J_gi(j) - slack_i = 0,   sum_j x_j = 1,   x, slack >= 0,
+
+whose basis has I + 1 columns, and whose next column is the answer of one backward sweep at the prices u of that basis:
+the policy of the largest J_r + u . J_g, with a forward pass for its values. It ends when no policy is better than the
+basis. An artificial column of cost 10^4 W stands for each constraint that is not met; where one is left, no policy of
+the model is in bounds. (Nor is one found that costs more reward than 10^4 W for each unit of margin.)
+
+The first two policies are those of .97 and 1.03 times the prices of the last plan.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inbounds.algorithms.episodic.counts import Counts, Model
+from inbounds.algorithms.episodic.frame import Frame
+from inbounds.algorithms.episodic.sweeps import Swept, forward, new_sweep, sweep
+from inbounds.arrays import Floats, Ints
+from inbounds.numerics.compiled import compiled
+
+NOT_MET = 1e4
+"""Cost of a unit of a constraint that is not met, in units of W."""
+IMPROVES = 1e-9
+"""What a policy has to gain, relative to what it is worth, to enter the basis."""
+IN_BOUNDS = 1e-9
+"""How much of an artificial column may be left, in scaled units: rounding."""
+WARM = (0.97, 1.03)
+
+ARTIFICIAL, SLACK, POLICY = 0, 1, 2
+
+
+@compiled
+def invert(matrix: Floats, inverse: Floats) -> bool:
+    """The inverse of a small matrix [m, m], which is destroyed, by elimination with pivots; False if there is none."""
+    m = matrix.shape[0]
+    for i in range(m):
+        for j in range(m):
+            inverse[i, j] = 1.0 if i == j else 0.0
+    for column in range(m):
+        pivot = column
+        for i in range(column + 1, m):
+            if abs(matrix[i, column]) > abs(matrix[pivot, column]):
+                pivot = i
+        divisor = matrix[pivot, column]
+        if abs(divisor) < 1e-14:
+            return False
+        for j in range(m):
+            matrix[column, j], matrix[pivot, j] = matrix[pivot, j], matrix[column, j]
+            inverse[column, j], inverse[pivot, j] = inverse[pivot, j], inverse[column, j]
+        for j in range(m):
+            matrix[column, j] /= divisor
+            inverse[column, j] /= divisor
+        for i in range(m):
+            factor = matrix[i, column]
+            if i != column and factor != 0.0:
+                for j in range(m):
+                    matrix[i, j] -= factor * matrix[column, j]
+                    inverse[i, j] -= factor * inverse[column, j]
+    return True
+
+
+@compiled
+def best_policy(
+    signals: Floats,
+    prices: Floats,
+    counts: Counts,
+    model: Model,
+    frame: Frame,
+    extended: bool,
+    priced: Floats,
+    swept: Swept,
+    occupancy: Floats,
+    sums: Floats,
+) -> None:
+    """The oracle: `chosen` of the sweep is the best deterministic policy at these prices [I]; its values are `sums`."""
+    horizon, n_pairs, n_signals = signals.shape
+    for h in range(horizon):
+        for pair in range(n_pairs):
+            total = signals[h, pair, 0]
+            for x in range(1, n_signals):
+                total += prices[x - 1] * signals[h, pair, x]
+            priced[h, pair, 0] = total
+    sweep(priced, prices[:0], occupancy, counts, model, frame, True, extended, False, swept)
+    forward(signals, counts, model, frame, extended, swept, occupancy, sums)
+
+
+@compiled
+def constrained_plan(
+    signals: Floats, counts: Counts, model: Model, frame: Frame, extended: bool, prices: Floats, policy: Floats
+) -> int:
+    """The best policy in bounds for the signals [H, n, X], into `policy` [H, n], and its prices [I].
+
+    Given are the prices of the last plan. Returns how many policies were tried; or minus that where none is in bounds:
+    then the policy is one that is out of them as little as can be, in sum.
+    """
+    horizon, n_pairs, n_signals = signals.shape
+    m, n_states = n_signals, frame.offsets.shape[0] - 1  # rows: the margins, and last that shares sum to 1
+    bounds = m - 1
+    swept = new_sweep(horizon, n_states, n_pairs, 1)
+    priced, occupancy, sums = np.empty((horizon, n_pairs, 1)), np.empty((horizon, n_pairs)), np.empty(n_signals)
+    kept = np.zeros((m, horizon, n_pairs))  # occupancies, and
+    acts = np.zeros((m, horizon, n_states), dtype=np.int64)  # choices of the policies in the basis
+    kind = np.full(m, ARTIFICIAL)
+    columns, costs = np.zeros((m, m)), np.zeros(m)  # of the basis: columns[:, b] and its cost
+    matrix, inverse = np.empty((m, m)), np.empty((m, m))
+    shares, duals, entering, change = np.zeros(m), np.zeros(m), np.empty(m), np.empty(m)
+    now = np.empty(bounds)
+    tried, warm = 0, False
+    for i in range(bounds):
+        warm = warm or prices[i] > 0.0
+        now[i] = WARM[0] * prices[i]
+    best_policy(signals, now, counts, model, frame, extended, priced, swept, occupancy, sums)
+    tried = 1
+    for i in range(bounds):
+        met = sums[i + 1] >= 0.0
+        kind[i] = SLACK if met else ARTIFICIAL
+        columns[i, i] = -1.0 if met else 1.0
+        costs[i] = 0.0 if met else -NOT_MET * frame.rest[0]
+        columns[i, bounds] = sums[i + 1]
+    kind[bounds], columns[bounds, bounds], costs[bounds] = POLICY, 1.0, sums[0]
+    kept[bounds], acts[bounds] = occupancy, swept.chosen
+    for turn in range(100 + 60 * m * m):  # far more than it takes; against cycling
+        matrix[:, :] = columns
+        if not invert(matrix, inverse):
+            break
+        for b in range(m):
+            shares[b] = max(inverse[b, bounds], 0.0)
+            duals[b] = 0.0
+            for c in range(m):
+                duals[b] += costs[c] * inverse[c, b]
+        slack, most = -1, IMPROVES
+        for i in range(bounds):
+            if duals[i] > most:
+                slack, most = i, duals[i]
+        if slack >= 0:
+            cost, new = 0.0, SLACK
+            for i in range(m):
+                entering[i] = -1.0 if i == slack else 0.0
+        else:
+            for i in range(bounds):
+                now[i] = max(-duals[i], 0.0)
+                if turn == 0 and warm:
+                    now[i] = WARM[1] * prices[i]
+            best_policy(signals, now, counts, model, frame, extended, priced, swept, occupancy, sums)
+            tried += 1
+            cost, new = sums[0], POLICY
+            gain, size = cost - duals[bounds], abs(cost) + abs(duals[bounds])
+            for i in range(bounds):
+                entering[i] = sums[i + 1]
+                gain -= duals[i] * sums[i + 1]
+                size += abs(duals[i] * sums[i + 1])
+            entering[bounds] = 1.0
+            if gain <= IMPROVES * size:
+                if turn == 0 and warm:
+                    warm = False  # the second guess gained nothing: go on with the prices of the basis
+                    continue
+                break
+        leaving, least = -1, np.inf
+        for b in range(m):
+            change[b] = 0.0
+            for c in range(m):
+                change[b] += inverse[b, c] * entering[c]
+            if change[b] > 1e-12:
+                ratio = shares[b] / change[b]
+                if ratio < least or (ratio == least and kind[b] == ARTIFICIAL):
+                    leaving, least = b, ratio
+        if leaving < 0:
+            break
+        kind[leaving], costs[leaving] = new, cost
+        columns[:, leaving] = entering
+        if new == POLICY:
+            kept[leaving], acts[leaving] = occupancy, swept.chosen
+    heaviest, missing = -1, 0.0
+    for b in range(m):
+        if kind[b] == ARTIFICIAL:
+            missing += shares[b]
+        elif kind[b] == POLICY and (heaviest < 0 or shares[b] > shares[heaviest]):
+            heaviest = b
+    for i in range(bounds):
+        prices[i] = -duals[i] if duals[i] < 0.0 else 0.0
+    mix_columns(kept, acts[heaviest], kind, shares, frame.offsets, policy)
+    return tried if missing <= IN_BOUNDS else -tried
+
+
+@compiled
+def mix_columns(kept: Floats, acts: Ints, kind: Ints, shares: Floats, offsets: Ints, policy: Floats) -> None:
+    """The policy [H, n] of the mixed occupancy; where that is never, the choice of the heaviest column."""
+    for h in range(policy.shape[0]):
+        for s in range(offsets.shape[0] - 1):
+            total = 0.0
+            for pair in range(offsets[s], offsets[s + 1]):
+                mass = 0.0
+                for b in range(shares.shape[0]):
+                    if kind[b] == POLICY:
+                        mass += shares[b] * kept[b, h, pair]
+                policy[h, pair] = mass
+                total += mass
+            for pair in range(offsets[s], offsets[s + 1]):
+                if total > 0.0:
+                    policy[h, pair] /= total
+                else:
+                    policy[h, pair] = 1.0 if pair == acts[h, s] else 0.0

@@ -1,0 +1,81 @@
+"""What the learners share that begin with a safe policy: it, its slack, and who may check them.
+
+A learner sees no model, so that it takes the word for it that `safe` is in bounds. Whoever has the model asks `check`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from inbounds.algorithms import checks
+from inbounds.algorithms.episodic.doubling import PlanningSettings
+from inbounds.algorithms.episodic.frame import frame_of, scaled_slack
+from inbounds.criteria.evaluation import evaluate
+from inbounds.errors import InvalidInput
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.policy import Policy, for_problem
+from inbounds.problem.simulator import Simulator
+
+CAUTIOUS = dict(root=1.0, linear=1.0, share=1.0, average="second half")
+"""Of the safe presets: with root = .3 a fifth of the episodes was out of bounds on one problem of six."""
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class SafeSettings(PlanningSettings):
+    """Of the learners that begin with a safe policy.
+
+    Parameters
+    ----------
+    safe : Policy
+        A policy known to be in bounds, with something to spare; needed.
+    slack : float in (0, 1], optional
+        What every margin of `safe` is at least, in scaled units. Default: what its episodes show.
+    share : float, optional
+        Of what the bonus takes from the margins, that the reward gains. Default: the paper's formula, by the slack.
+    """
+
+    safe: Policy | None = field(
+        default=None, metadata=checks.check(lambda value: isinstance(value, Policy), "an ib.Policy that is in bounds")
+    )
+    slack: float | None = field(default=None, metadata=checks.SHARE)
+    share: float | None = field(default=None, metadata=checks.NOT_NEGATIVE)
+
+
+def safety_of(settings: Any, simulator: Simulator, samples: int) -> dict[str, Any]:
+    """The settings above as constants of the loop; refuses a problem without bounds, and settings without `safe`."""
+    name = settings.algorithm.name
+    if simulator.n_constraints == 0:
+        raise InvalidInput(f"{name} is for problems with a bound to keep, and this one has none: use another algorithm")
+    if settings.safe is None:
+        raise InvalidInput(
+            f"{name} needs safe=, a policy that is known to be in bounds, such as "
+            f"ib.solve(cmdp.tightened(0.1)).policy where the model is known"
+        )
+    frame, own = frame_of(settings, simulator, samples), for_problem(simulator, settings.safe).probabilities
+    slack = np.full(simulator.n_constraints, np.nan)
+    if settings.slack is not None:
+        slack = scaled_slack(settings.slack, simulator, frame)
+    safe = np.ascontiguousarray(np.broadcast_to(own, (len(frame.weights), simulator.pairs.n_pairs))).copy()
+    return {"sign": -1.0, "safe": safe, "slack": slack}
+
+
+def check(settings: Any, cmdp: CMDP) -> None:
+    """Refuse a `safe` policy that is out of bounds, and a slack that it does not have: which bound, and by how much."""
+    if settings.safe is None:
+        return  # refused by the learner
+    found = evaluate(cmdp, settings.safe)
+    worst = int(np.argmin(found.margins / cmdp.margin_scales)) if cmdp.n_constraints else 0
+    if not found.in_bounds:
+        raise InvalidInput(
+            f"{settings.algorithm.name}: safe= is not safe: it misses the bound of {cmdp.constraints[worst].name!r} by "
+            f"{-found.margins[worst]:.6g}"
+        )
+    scaled = float(np.min(found.margins / cmdp.margin_scales)) if cmdp.n_constraints else 1.0
+    if settings.slack is not None and settings.slack > scaled * (1.0 + 1e-9):
+        raise InvalidInput(
+            f"{settings.algorithm.name}: slack must be at most what safe= keeps of every bound, {scaled:.6g} in scaled "
+            f"units, found {settings.slack!r}"
+        )

@@ -1,0 +1,162 @@
+"""The episodic learners that move prices: each against its twin written from the formulas, and what it is for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.algorithms.episodic.frame import frame_of, scaled_slack
+from inbounds.algorithms.episodic.playing import EPISODE
+from naive_cspda import ragged
+from naive_episodic import Known, greedy, root_width, softmax, staged, triple_q
+
+SIX = (ib.OptDual, ib.OptPrimalDual, ib.OptPessPrimalDual, ib.OPDOP, ib.TripleQ, ib.TrulyNoRegret)
+MEDIA, FACTORED = ib.zoo.media(), ib.zoo.factored()
+NO_TIES = FACTORED.asking(reward=FACTORED.reward + 0.01 * np.random.default_rng(0).random(FACTORED.n_pairs))
+"""Without it rounding decides between pairs that are worth the same. Here moves are pooled, and signals are not."""
+PROBLEMS = {"media": MEDIA, "discounted": ragged(2, discount=0.5), "staged": staged(), "factored": NO_TIES}
+
+
+def known_of(settings: Any, cmdp: ib.CMDP, samples: int) -> Known:
+    frame = frame_of(settings, cmdp.simulator(), samples)
+    alike = frame.row_step == 0, frame.signal_step == 0
+    return Known(frame.offsets, frame.weights, frame.low, frame.high, alike, frame.episodes)
+
+
+def slack_of(cmdp: ib.CMDP, slater: float) -> np.ndarray:
+    """Of every margin, in a learner's units, by hand: the library's unit is the whole episode, a learner's one step."""
+    whole = cmdp.margin_scales if cmdp.criterion.get("horizon") else cmdp.margin_scales * 1.998046875  # 2 - 2^-9
+    largest = np.abs(cmdp.margins).reshape(cmdp.n_constraints, -1).max(axis=1)
+    return slater * whole / largest
+
+
+TWINS = {
+    "opt-dual": (ib.OptDual.practical(), lambda known, cmdp: greedy(known)),
+    "optpess": (ib.OptPessPrimalDual.practical(), lambda known, cmdp: greedy(known, queued=True)),
+    "optpess, slack": (
+        ib.OptPessPrimalDual.practical(slater=0.1),
+        lambda known, cmdp: greedy(known, slack_of(cmdp, 0.1), queued=True),
+    ),
+    "opt-primal-dual": (ib.OptPrimalDual.practical(), lambda known, cmdp: softmax(known, 1.0)),
+    "opdop": (ib.OPDOP.practical(), lambda known, cmdp: softmax(known, 0.3, late=True, width=root_width)),
+    "truly no-regret": (ib.TrulyNoRegret.practical(), lambda known, cmdp: softmax(known, 0.03, tau=0.1)),
+    "triple-q": (ib.TripleQ.practical(), lambda known, cmdp: triple_q(known)),
+    "triple-q, paper": (ib.TripleQ(), lambda known, cmdp: triple_q(known, published=True)),
+}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("name", TWINS)
+def test_equals_its_twin_episode_by_episode(name: str, problem: str) -> None:
+    """The policies where the learner was, or everywhere, and the prices, of forty episodes."""
+    (settings, twin_of), cmdp = TWINS[name], PROBLEMS[problem]
+    simulator, rng, episodes = cmdp.simulator(), np.random.default_rng(7), 40
+    horizon = cmdp.horizon or 10
+    samples = episodes * horizon
+    state, constants, drawn, _, _ = settings.algorithm.prepare(settings, simulator, samples, rng)
+    twin, world, states = twin_of(known_of(settings, cmdp, samples), cmdp), simulator.open(), cmdp.pairs.states
+    next(twin)
+    for k in range(episodes):
+        drawn = settings.algorithm.advance(state, constants, world, rng, drawn, k * horizon + 1)
+        policy, prices = twin.send(int(states[state.play.path[0, 0]]))
+        drawn = settings.algorithm.advance(state, constants, world, rng, drawn, (k + 1) * horizon)
+        path = state.play.path
+        here = [(h, slice(*cmdp.offsets[states[pair] : states[pair] + 2])) for h, pair in enumerate(path[:, 0])]
+        everywhere = [(h, slice(None)) for h in range(horizon)]
+        for h, pairs in here if "triple" in name else everywhere:
+            np.testing.assert_allclose(state.play.policy[h, pairs], policy[h, pairs], rtol=1e-7, atol=1e-12)
+        if "triple" not in name:
+            np.testing.assert_allclose(state.prices, prices, rtol=1e-9, atol=1e-12)
+        _, prices = twin.send((path[:, 0].copy(), path[:, 1].copy(), state.play.seen.copy()))
+        if "triple" in name:
+            np.testing.assert_allclose(state.prices, prices, rtol=1e-9, atol=1e-12)
+    assert state.play.place[EPISODE] == episodes and (problem != "staged" or state.prices.max() > 0.0)
+
+
+def test_the_published_formulas() -> None:
+    """Of media: S = 10, 20 pairs, A = 2, H = 10, one constraint of slack .5 * 10 in steps of 1."""
+    samples, K, H = 10_000, 1000, 10.0
+    simulator = MEDIA.simulator()
+
+    def rule(settings: Any) -> Any:
+        return settings.algorithm.prepare(settings, simulator, samples, np.random.default_rng(0)).constants
+
+    slack = float(scaled_slack(0.5, simulator, frame_of(ib.OptDual(), simulator, samples))[0])
+    assert slack == pytest.approx(5.0)
+    rho = H / slack
+    dual = rule(ib.OptDual(slater=0.5))
+    assert dual.rule.price_step == pytest.approx(rho / (H * math.sqrt(K)))
+    assert dual.rule.extended and dual.rule.greedy and not dual.rule.adaptive
+    assert dual.confidence.root == pytest.approx(2 * math.sqrt(math.log(6 * 20 * H * K / 0.05)))
+    both = rule(ib.OptPrimalDual(slater=0.5)).rule
+    assert both.price_step == dual.rule.price_step and both.policy_power == 0.0
+    assert both.policy_step == pytest.approx(math.sqrt(2 * math.log(2) / (H**2 * (1 + rho) ** 2 * K)))
+    pess = rule(ib.OptPessPrimalDual(slater=0.5))
+    assert pess.rule.price_step == pytest.approx(1 / (slack * H)) and pess.rule.price_power == 0.5
+    assert pess.pessimism[0] == pytest.approx(5 * H**2 * math.sqrt(10**3 * 2))
+    assert pess.rule.log_scale == pytest.approx(16 * 10**2 * 2 * H / 0.05)
+    assert pess.confidence.of_visits == pytest.approx((1 + 100) * math.sqrt(math.log(16 * 200 * H * K / 0.05)))
+    opdop = rule(ib.OPDOP(slater=0.5))
+    assert opdop.rule.price_step == pytest.approx(K**-0.5) and opdop.rule.price_bound == pytest.approx(2 * H / slack)
+    assert opdop.rule.policy_step == pytest.approx(math.sqrt(math.log(2)) / (H**2 * math.sqrt(K)))
+    assert opdop.rule.uniform == pytest.approx(1 / K) and opdop.rule.late and opdop.confidence.ridge == 1.0
+    assert opdop.confidence.of_visits == pytest.approx(2 * H * math.sqrt(10 * math.log(20 * H * K / 0.05)))
+    truly = rule(ib.TrulyNoRegret(slater=0.5)).rule
+    assert truly.price_step == truly.policy_step == pytest.approx(K ** (-5 / 7) / H**2)
+    assert truly.tau == pytest.approx(K ** (-1 / 7)) and truly.tau_power == 0.0
+    assert truly.price_bound == pytest.approx(H / slack)
+
+
+@pytest.mark.parametrize("settings", [each() for each in SIX])
+def test_a_guarantee_has_figures(settings: Any) -> None:
+    run = ib.learn(MEDIA.simulator(), settings, samples=1000, seed=0)
+    assert run.guarantee.startswith("none: the paper's theorem does not cover 100 episodes: ") and "e+" in run.guarantee
+    practical = ib.learn(MEDIA.simulator(), type(settings).practical(), samples=1000, seed=0)
+    assert "nor" in practical.guarantee and run.settings["episodes"] == 100
+
+
+def test_the_pessimism_of_the_paper_is_above_the_slack_for_long() -> None:
+    """eps_k at k = 10^8 is 13 on media, whose slack is 10: as computed apart."""
+    settings = ib.OptPessPrimalDual(slater=1.0)
+    constants = settings.algorithm.prepare(settings, MEDIA.simulator(), 10**5, np.random.default_rng(0)).constants
+    log = math.log(1e8 * constants.rule.log_scale)
+    assert constants.pessimism[0] * (log + 1) / math.sqrt(1e8 * log) == pytest.approx(13, abs=0.5)
+
+
+def test_the_queue_needs_many_episodes_by_the_theorem_of_triple_q() -> None:
+    run = ib.learn(MEDIA.simulator(), ib.TripleQ(slater=1.0), samples=10**5, seed=0)
+    assert float(run.guarantee.split("takes ")[1].split()[0]) > 1e39
+
+
+def test_the_single_policies_of_opt_dual_jump_and_the_mixture_does_not() -> None:
+    """Ring of three: the optimum randomises, so that no deterministic policy is near it; their mixture is."""
+    ring = ib.zoo.three_cycle()
+    run = ib.learn(ring.simulator(), ib.OptDual.practical(), samples=6 * 2000, seed=0)
+    best = ib.solve(ring)
+    mixture = ib.evaluate(ring, run.policy)
+    assert abs(mixture.reward - best.reward) < 0.02 and mixture.margins[0] > -0.02
+    assert np.isclose(run.episodes[1000:, 0], best.reward, atol=0.3).mean() < 0.05  # all is deterministic here
+    assert ib.OptDual.algorithm.oscillates and not ib.TrulyNoRegret.algorithm.oscillates
+
+
+def test_the_last_policy_is_what_truly_no_regret_returns() -> None:
+    settings, simulator, rng = ib.TrulyNoRegret.practical(), MEDIA.simulator(), np.random.default_rng(3)
+    state, constants, drawn, _, _ = settings.algorithm.prepare(settings, simulator, 2000, rng)
+    settings.algorithm.advance(state, constants, simulator.open(), rng, drawn, 2000)
+    run = ib.learn(simulator, settings, samples=2000, seed=3)
+    np.testing.assert_array_equal(run.policy.probabilities, state.play.policy)
+
+
+@pytest.mark.parametrize("settings", SIX)
+def test_bad_settings_are_refused_by_name(settings: Any) -> None:
+    for wrong in ({"slater": 0.0}, {"slater": -1.0}, {"price_step": 0.0}, {"average": "some"}):
+        with pytest.raises(ib.InvalidInput, match=f"{settings.__name__}: {next(iter(wrong))} must be"):
+            settings(**wrong)
+    with pytest.raises(ib.InvalidInput, match="at least 10"):
+        ib.learn(MEDIA.simulator(), settings.practical(), samples=9)
+    with pytest.raises(ib.InvalidInput, match="epsilon"):
+        ib.learn(MEDIA.simulator(), settings.practical(epsilon=0.1), samples=100)
