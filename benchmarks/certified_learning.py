@@ -1,7 +1,7 @@
 """Certified learning on seven problems: how much reward a proof costs, how often there is one, how often it is wrong.
 
     python benchmarks/certified_learning.py [--samples 100000] [--runs 20] [--confidence 0.99] [--mixture] [problem ...]
-    python benchmarks/certified_learning.py --validity [--runs 2000]
+    python benchmarks/certified_learning.py --validity [--runs 2000] [--mixture]
 
 Problems are named with (states, pairs, constraints, discount). Rewards and signals are in [0, 1], all constraints ask
 for a signal of at least a bound. Each bound lies .4 of the way from what the best policy without constraints keeps of
@@ -207,17 +207,18 @@ def coin() -> ib.CMDP:
     )
 
 
-def validity(runs: int) -> None:
+def validity(runs: int, mixture: bool) -> None:
     """How often what is returned at 90 % is out of bounds, or, where the margin is exactly zero, returned at all."""
     allowed = 0.1 + 3.0 * math.sqrt(0.09 / runs)
     fair, small = coin(), ib.zoo.garnet(states=10, actions=3, seed=1)
     simulator, only = fair.simulator(), ib.Policy.uniform(fair)
     margin_zero = [ib.certify(only, simulator, samples=2000, confidence=0.9, seed=s).in_bounds for s in range(runs)]
     print(f"proofs, margin exactly zero: {np.mean(margin_zero):.2%} of {runs:,} (allowed {allowed:.2%})", flush=True)
-    found = [ib.learn_certified(simulator, samples=1000, confidence=0.9, seed=s).policy for s in range(runs)]
+    options: dict[str, Any] = {"confidence": 0.9, "mixture": mixture}
+    found = [ib.learn_certified(simulator, samples=1000, seed=s, **options).policy for s in range(runs)]
     share = sum(policy is not None for policy in found) / runs
     print(f"learning, margin exactly zero: {share:.2%} of {runs:,} (allowed {allowed:.2%})", flush=True)
-    found = [ib.learn_certified(small.simulator(), samples=3000, confidence=0.9, seed=s).policy for s in range(runs)]
+    found = [ib.learn_certified(small.simulator(), samples=3000, seed=s, **options).policy for s in range(runs)]
     returned = [ib.evaluate(small, policy).in_bounds for policy in found if policy is not None]
     share = (len(returned) - sum(returned)) / runs
     print(
@@ -235,7 +236,7 @@ def main() -> None:
     parser.add_argument("--validity", action="store_true", help="how often it is wrong at 90 %%, in 2,000 runs")
     arguments = parser.parse_args()
     if arguments.validity:
-        validity(arguments.runs if arguments.runs != 20 else 2000)
+        validity(arguments.runs if arguments.runs != 20 else 2000, arguments.mixture)
         return
     for name in arguments.problems or PROBLEMS:
         measure(name, arguments.samples, arguments.runs, arguments.confidence, mixture=arguments.mixture)

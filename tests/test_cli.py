@@ -156,9 +156,21 @@ def test_learn_certified_takes_the_algorithm_that_was_given() -> None:
 
 def test_learn_certified_that_proves_nothing_has_an_exit_code() -> None:
     for style in ((), ("--json",)):
-        result = run("learn", "queue", "--certified", "--samples", "200", *style)
+        result = run("learn", "queue", "--certified", "--samples", "100", *style)
         assert result.exit_code == 4 and result.stderr == ""
         assert json.loads(result.output)["policy"] is None if style else "NO POLICY" in result.output
+
+
+def test_learn_a_certified_mixture() -> None:
+    arguments = ("learn", "queue", "--certified", "--mixture", "--samples", "20000")
+    shown = run(*arguments, "--policy").output
+    assert "a mixture in bounds: with confidence 0.99" in shown
+    assert shown.count("drawn at the start with probability") == 2
+    facts = json.loads(run(*arguments, "--json").output)["policy"]
+    assert sum(facts["weights"]) == pytest.approx(1.0) and [len(rule) for rule in facts["policies"]] == [96, 96]
+    for wrong in (("learn", "queue", "--mixture"), (*arguments, "--algorithm", "cspda")):
+        result = run(*wrong)
+        assert result.exit_code == 2 and "--mixture goes with --certified" in result.stderr
 
 
 def test_an_algorithm_without_prices_has_none() -> None:
