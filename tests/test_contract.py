@@ -587,7 +587,7 @@ def test_an_online_learner_asks_only_from_where_it_is(settings: Any, problem: st
 def test_the_guard_stops_one_that_asks_for_any_pair(problem: str) -> None:
     settings, simulator = ib.OptimisticGMBL.practical(), EPISODES[problem].simulator()
     state, constants, *_ = settings.algorithm.prepare(settings, simulator, 102, np.random.default_rng(5))
-    with pytest.raises(AssertionError, match="asked for a pair of another state|the episode before is not over"):
+    with pytest.raises(AssertionError, match=r"asked for a pair of another state|the episode before is not over"):
         interpreted(settings.algorithm.advance)(
             state, constants, Guarded(simulator.open()), np.random.default_rng(5), 0, 102
         )

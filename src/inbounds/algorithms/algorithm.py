@@ -161,8 +161,8 @@ class Run:
         The same at each checkpoint; the last is `averages`. A checkpoint keeps 8 bytes for each pair and state here,
         beside the 8 for each pair of its policy.
     episodes : array [k, 1 + K], or None
-        Of a learner that plays episodes: the sums of the reward and of the margins that it saw in each whole episode, in
-        the user's units (discounted sums on a discounted problem). What its policies are worth, only a judge can say.
+        Of a learner that plays episodes: the sums of the reward and of the margins that it saw in each whole episode,
+        in the user's units (discounted sums on a discounted problem). What its policies are worth, a judge can say.
     iterations : int array [C], or None
         On a known model (`ib.iterate`): iterations made at each checkpoint; `samples` is then zero.
     status : "done", "time limit" or "interrupted"

@@ -179,7 +179,7 @@ def take_slopes(state: State, constants: Constants) -> None:
 
 
 def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
-    policy, prices, averages = cspda.extract(state, constants.steps, simulator)
+    policy, prices, averages, _ = cspda.extract(state, constants.steps, simulator)
     prices, values = prices[: simulator.n_constraints], average_values(state)
     if constants.utility is not None:
         # The loop turns scaled reward into the user's: a utility was divided by its Lipschitz constant instead.

@@ -3,9 +3,9 @@
 A radius of a chance p after n visits is  min( root sqrt(p (1 - p) / n) + linear / (n - less),  flat / sqrt(n) ).
 
 The bonus of a value is span * width, where the width of a row is `of_box` times the sum of its radii (over the
-successors seen, or over all states), plus `of_visits` / sqrt(n + ridge), and `most` at most. The papers take H for the span. Practical
-presets take that of the current policy's values to go, which is what lets one setting do for every problem, and
-`PRACTICAL` radii without logarithms, c = (.1, 1). The linear part matters more than the root: it also widens the box
+successors seen, or over all states), plus `of_visits` / sqrt(n + ridge), and `most` at most. The papers take H for the
+span. Practical presets take that of the current policy's values to go, which is what lets one setting do for every
+problem, and radii without logarithms, c = (.1, 1). The linear part matters more than the root: it also widens the box
 towards successors never seen, without which one run in ten gives up a good action for ever.
 
 L is the papers' logarithm. "Code": read in the authors' or in a re-implementer's code; "memory": not checked.
@@ -38,8 +38,8 @@ class Confidence(NamedTuple):
 
 def practical(root: float, linear: float, by_visits: bool = False) -> Confidence:
     """No logarithms (derived here). The width is half the sum of the radii of successors seen, or root / sqrt(n)."""
-    width = {"of_visits": root} if by_visits else {"root": root, "linear": linear, "of_box": 0.5}
-    return Confidence(signal_root=root, signal_linear=linear, always=False, **width)
+    signals = Confidence(signal_root=root, signal_linear=linear, always=False)
+    return signals._replace(of_visits=root) if by_visits else signals._replace(root=root, linear=linear, of_box=0.5)
 
 
 def bernstein(log: float, signal_log: float = 0.0) -> Confidence:

@@ -13,8 +13,8 @@ As OptCMDP-bonus, with one bonus for all signals, by the number n of visits of a
 
     b = min( 2 H, 2 H sqrt( 2 ln(8 S A H (I+1) K^2 / delta) / n ) ),     r~ = rh + b,  g~_i = gh_i + b
 
-from memory; the paper has the number of the episode in the place of K, and W, the most that a value can be, stands for H.
-The authors' code has .001 / sqrt(n), 1 for a pair never tried, and plans by ten steps on the prices, which gives a
+from memory; the paper has the number of the episode in the place of K, and W, the most that a value can be, stands for
+H. The authors' code has .001 / sqrt(n), 1 for a pair never tried, and plans by ten steps on the prices, which gives a
 deterministic policy; here the linear program is solved.
 
 Guarantee

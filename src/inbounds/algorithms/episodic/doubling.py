@@ -32,11 +32,21 @@ from inbounds.algorithms.episodic.counts import (
     refresh,
     refresh_all,
 )
-from inbounds.algorithms.episodic.frame import EpisodicSettings, Frame, frame_of, horizon_of, shown
+from inbounds.algorithms.episodic.frame import EpisodicSettings, Frame, frame_of, horizon_of, said_of
 from inbounds.algorithms.episodic.judging import NOBODY, Judge
 from inbounds.algorithms.episodic.planning import constrained_plan
-from inbounds.algorithms.episodic.playing import EPISODE, POLICY, STAGE, Play, answer, begin, finish, mixed_policy
-from inbounds.algorithms.episodic.playing import new_play, step
+from inbounds.algorithms.episodic.playing import (
+    EPISODE,
+    POLICY,
+    STAGE,
+    Play,
+    answer,
+    begin,
+    finish,
+    mixed_policy,
+    new_play,
+    step,
+)
 from inbounds.algorithms.episodic.sweeps import new_sweep, start_values, sweep
 from inbounds.algorithms.kernels import FIRST_STARTS
 from inbounds.algorithms.settings import guarantee_unless
@@ -44,7 +54,6 @@ from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import draw_start
 from inbounds.problem.simulator import Simulator
-
 
 PRACTICAL = dict(root=0.1, linear=1.0, average="second half")
 """Of the optimistic presets: scanned on six problems, and on two that were kept apart."""
@@ -170,12 +179,11 @@ def start(
     spans = frame.rest[:, None] * (frame.high - frame.low)
     if fixed is not None:
         spans[:] = fixed
-    none: dict[str, Any] = dict(
-        sign=1.0, share=0.0, share_by_slack=0.0, warm_up=0.0, first=0, half=False, safe=np.zeros((0, 1)), slack=np.zeros(0)
-    )
+    none: dict[str, Any] = {"sign": 1.0, "share": 0.0, "share_by_slack": 0.0, "warm_up": 0.0, "first": 0, "half": False}
+    none |= {"safe": np.zeros((0, 1)), "slack": np.zeros(0)}
     constants = Constants(
         frame=frame,
-        confidence=Confidence(*(type(own)(value) for own, value in zip(Confidence(), confidence, strict=True))),
+        confidence=confidence,
         judge=NOBODY,
         state_of=simulator.pairs.states,
         extended=extended,
@@ -195,8 +203,8 @@ def start(
         shown=np.zeros(signals - 1),
     )
     assert state.play.policy.shape == (horizon, simulator.pairs.n_pairs)
-    numbers = {name: getattr(confidence, name) for name in ("root", "linear", "of_visits") if getattr(confidence, name)}
-    settled = shown(settings, simulator, frame) | numbers | {"growth": settings.growth} | dict(said or {})
+    used = {name: getattr(confidence, name) for name in ("root", "linear", "of_visits") if getattr(confidence, name)}
+    settled = said_of(settings, simulator, frame) | used | {"growth": settings.growth} | dict(said or {})
     return Prepared(state, constants, 0, settled, guarantee_unless(gaps, theorem))
 
 
@@ -215,12 +223,12 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
         over = step(play, frame, constants.judge, world, rng)
         drawn += 1
         if over:
-            learn(state, constants)
+            take_in(state, constants)
     return drawn
 
 
 @compiled
-def learn(state: State, constants: Constants) -> None:
+def take_in(state: State, constants: Constants) -> None:
     """Count an episode that is over, and see whether it calls for a new plan."""
     play, frame, model, counts = state.play, constants.frame, state.model, state.counts
     finish(play, counts, frame, constants.state_of)
@@ -243,7 +251,8 @@ def replan(state: State, constants: Constants) -> None:
     play, frame, counts, model = state.play, constants.frame, state.counts, state.model
     confidence, sign, spans = constants.confidence, constants.sign, state.spans
     horizon, n_pairs, n_signals = play.policy.shape[0], play.policy.shape[1], spans.shape[1]
-    signals, swept = np.empty((horizon, n_pairs, n_signals)), new_sweep(horizon, counts.acted.shape[0], n_pairs, n_signals)
+    signals = np.empty((horizon, n_pairs, n_signals))
+    swept = new_sweep(horizon, counts.acted.shape[0], n_pairs, n_signals)
     if not constants.singly:
         refresh_all(model, counts, confidence)
     if constants.adaptive and state.marks[1] > 0:

@@ -1,8 +1,8 @@
 """A hook for what no learner may compute: the exact values of the policy of each episode.
 
 A `Judge` is arrays that a learner's kernel fills and no algorithm reads. Without one they are empty, so that one
-compiled kernel serves both. It costs a forward pass for each policy that is judged, and nothing where the policy is that
-of the episode before. To use it:
+compiled kernel serves both. It costs a forward pass for each policy that is judged, and nothing where the policy is
+that of the episode before. To use it:
 
     judge = judge_for(cmdp, algorithm, samples)                    # every episode; or episodes=[9, 99, 999]
     run = run_on_samples(cmdp.simulator(), algorithm, samples, seed, judge=judge)

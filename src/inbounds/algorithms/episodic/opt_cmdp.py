@@ -11,7 +11,7 @@ Updates
 -------
 Before an episode, with n visits of a pair, its empirical chances p and means rh, gh:
 
-    pi = argmax over policies and models P' with |P' - p| <= b  of  J_r~   with   J_g~i >= 0,      r~ = rh + c, g~ = gh + c
+    pi = argmax over policies and models |P' - p| <= b  of  J_r~   with   J_g~i >= 0,     r~ = rh + c, g~ = gh + c
 
 an extended linear program, here by column generation (`planning`). Where none is in bounds the policy stays.
 
@@ -20,12 +20,13 @@ Names
     code          paper                                    code          paper
     radius        b = 2 sqrt(p (1-p) L / n) + 14 L / (3 n)   signal_root   c = sqrt(L' / n), times the range of a signal
 
-with L = log(6 S A H K / delta), read in code that follows the paper, and L' = 2 log(6 S A H (I+1) K / delta), from memory.
+with L = log(6 S A H K / delta), read in code that follows the paper, and L' = 2 log(6 S A H (I+1) K / delta), from
+memory.
 
 Guarantee
 ---------
-With probability 1 - delta, strong regret and strong violation of O~( sqrt(S N H^4 K) ) in K episodes, where a pair has N
-successors (from memory). With these radii 10^4 episodes teach it next to nothing, with ten states or with three.
+With probability 1 - delta, strong regret and strong violation of O~( sqrt(S N H^4 K) ) in K episodes, where a pair has
+N successors (from memory). With these radii 10^4 episodes teach it next to nothing, with ten states or with three.
 
 Departures, with their reasons
 ------------------------------

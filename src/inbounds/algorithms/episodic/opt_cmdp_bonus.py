@@ -5,13 +5,13 @@ Yonathan Efroni, Shie Mannor, Matteo Pirotta. "Exploration-Exploitation in Const
 Problem, names, guarantee and departures are those of OptCMDP, the same paper's first algorithm, with a factor of H more
 at most. In the place of the box, with its radii b(s, a, s') and those of the signals, c:
 
-    r~ = rh + c + H sum_s' b,     g~_i = gh_i + c + H sum_s' b,     pi = argmax J_r~  with  J_g~i >= 0   on the empirical model
+    r~ = rh + c + H sum_s' b,   g~_i = gh_i + c + H sum_s' b,   pi = argmax J_r~  with  J_g~i >= 0,  for the chances p
 
-The margins are hopeful too, so nearly every episode is a little out of bounds: more than with OptCMDP; with less regret,
-in half the time. H is W, the most that a value can be.
+The margins are hopeful too, so nearly every episode is a little out of bounds: more than with OptCMDP; with less
+regret, in half the time. H is W, the most that a value can be.
 
-Practical preset: bonuses of half the sum of the radii .1 sqrt(p (1-p) / n) + 1 / n of the successors seen, times the span
-of the current policy's values to go instead of H; the mixture of the second half.
+Practical preset: bonuses of half the sum of the radii .1 sqrt(p (1-p) / n) + 1 / n of the successors seen, times the
+span of the current policy's values to go instead of H; the mixture of the second half.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """OptPess-LP: hopeful about the reward, wary of the bounds, from a safe policy on.
 
-Tao Liu, Ruida Zhou, Dileep Kalathil, P. R. Kumar, Chao Tian. "Learning Policies with Zero or Bounded Constraint Violation
-for Constrained MDPs", NeurIPS 2021.
+Tao Liu, Ruida Zhou, Dileep Kalathil, P. R. Kumar, Chao Tian. "Learning Policies with Zero or Bounded Constraint
+Violation for Constrained MDPs", NeurIPS 2021.
 
 Problem
 -------
-Episodes of H steps; transitions, reward and margins unknown; a policy pi0 is known whose margins are at least slack > 0,
-and no episode is to be out of bounds.
+Episodes of H steps; transitions, reward and margins unknown; a policy pi0 is known whose margins are at least slack >
+0, and no episode is to be out of bounds.
 
 Updates
 -------
@@ -21,9 +21,9 @@ that a value can be.
 
 Guarantee
 ---------
-With probability 1 - delta no violation in any episode, and regret O~( H^3 / slack sqrt(S^3 A K) ) (its algorithm box and
-theorem). But pi0 is left only when every pair it visits has been seen Z (2 H (1 + S H) / slack)^2 times: 10^5 for three
-states, 10^9 for a queue of six. Until then it plays pi0.
+With probability 1 - delta no violation in any episode, and regret O~( H^3 / slack sqrt(S^3 A K) ) (its algorithm box
+and theorem). But pi0 is left only when every pair it visits has been seen Z (2 H (1 + S H) / slack)^2 times: 10^5 for
+three states, 10^9 for a queue of six. Until then it plays pi0.
 
 Departures, with their reasons
 ------------------------------

@@ -1,7 +1,7 @@
 """Optimistic-GMBL: as many samples of every pair, then the best policy in bounds over the whole box, once.
 
-Aria HasanzadeZonuz, Archana Bura, Dileep Kalathil, Srinivas Shakkottai. "Learning with Safety Constraints: Sample Complexity
-of Reinforcement Learning for Constrained MDPs", AAAI 2021: their algorithm for a generative model.
+Aria HasanzadeZonuz, Archana Bura, Dileep Kalathil, Srinivas Shakkottai. "Learning with Safety Constraints: Sample
+Complexity of Reinforcement Learning for Constrained MDPs", AAAI 2021: their algorithm for a generative model.
 
 Problem
 -------
@@ -11,7 +11,8 @@ learner asks for pairs as it likes, and plays no episode.
 Updates
 -------
     n = 256 / eps^2 S H^3 log(12 (I+2) S A H / delta)   samples of every pair;  then, with l = log(4 / delta_P),
-    pi = argmax J_r  with  J_gi >= 0   over policies and models  |P' - p| <= min( sqrt(2 p (1-p) l / n) + 2 l / (3n), sqrt(l / 2n) )
+    pi = argmax J_r  with  J_gi >= 0   over policies and models of the box
+    |P' - p| <= min( sqrt(2 p (1-p) l / n) + 2 l / (3n), sqrt(l / 2n) )
 
 and delta_P = delta / (12 (I+2) S^2 A H); all from the algorithm box of the paper.
 
@@ -19,10 +20,9 @@ Guarantee
 ---------
 With probability 1 - delta, eps-optimal and eps-feasible, from that n, which is 10^7 and more for the smallest problems.
 
-Departures: n is what the budget allows. Where stages differ, every pair is sampled at every stage. Where no policy is in
-bounds, the policy is the least out of them, and there are no prices. Practical preset: radii .1 sqrt(p (1-p) / n) + 1 / n;
-with none at all it does about as well, for hope buys nothing where samples are uniform.
-"""
+Departures: n is what the budget allows. Where stages differ, every pair is sampled at every stage. Where no policy is
+in bounds, the policy is the least out of them, and there are no prices. Practical preset: radii .1 sqrt(p (1-p) / n) +
+1 / n; with none at all it does about as well, for hope buys nothing where samples are uniform."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from inbounds.algorithms.episodic.counts import (
     refresh_all,
 )
 from inbounds.algorithms.episodic.doubling import PlanningSettings
-from inbounds.algorithms.episodic.frame import Frame, frame_of, horizon_of, shown
+from inbounds.algorithms.episodic.frame import Frame, frame_of, horizon_of, said_of
 from inbounds.algorithms.episodic.planning import constrained_plan
 from inbounds.algorithms.kernels import FIRST_STARTS
 from inbounds.algorithms.settings import guarantee_unless
@@ -94,14 +94,14 @@ def prepare(settings: OptimisticGMBL, simulator: Simulator, samples: int, rng: n
     queries = pairs.n_pairs * (horizon if frame.row_step or frame.signal_step else 1)
     if samples < queries:
         raise InvalidInput(
-            f"Optimistic-GMBL samples every pair{' at every stage' * (queries > pairs.n_pairs)}: {samples:,} samples are "
-            f"too few for {queries:,}; give at least {queries:,}"
+            f"Optimistic-GMBL samples every pair{' at every stage' * (queries > pairs.n_pairs)}: {samples:,} samples "
+            f"are too few for {queries:,}; give at least {queries:,}"
         )
     outcomes = 12.0 * (simulator.n_constraints + 2) * pairs.n_pairs * horizon / settings.delta
     needed = 256.0 / (settings.accuracy * horizon) ** 2 * pairs.n_states * horizon**3 * math.log(outcomes)
     confidence = settings.confidence(bennett(math.log(4.0 * outcomes * pairs.n_states), 2.0 / 3.0))
     constants = Constants(frame, Confidence(*confidence), queries)
-    said = shown(settings, simulator, frame)
+    said = said_of(settings, simulator, frame)
     said = {name: said[name] for name in ("truncated", "epsilon") if name in said}
     return Prepared(
         new_counts(frame, samples),

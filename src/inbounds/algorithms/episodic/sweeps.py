@@ -148,7 +148,7 @@ def forward(
     occupancy: Floats,
     sums: Floats,
 ) -> None:
-    """How often the policy `chosen` of a sweep is at each pair, into `occupancy` [H, n], and its signals into `sums` [X].
+    """How often the policy `chosen` of a sweep is at each pair, into `occupancy` [H, n]; its signals into `sums` [X].
 
     From the starts that were seen, with the successors of that sweep.
     """

@@ -5,8 +5,8 @@ Constraints", AAAI 2021 (arXiv 2009.11348). It extends UCFH (Dann and Brunskill 
 
 Problem
 -------
-Episodes of H steps; transitions unknown, alike at every stage; reward and margins known. PAC: all but few episodes are to
-be eps-optimal and eps-feasible.
+Episodes of H steps; transitions unknown, alike at every stage; reward and margins known. PAC: all but few episodes are
+to be eps-optimal and eps-feasible.
 
 Updates
 -------
@@ -18,14 +18,13 @@ then the model is told of that pair, alone. The box, with l = ln(6 / delta_1):
 
     |P' - p| <= min( sqrt(l / (2n)),  sqrt(2 p (1-p) l / n) + 7 l / (3 (n - 1)) ),      everything for n <= 1
 
-with w_min = eps / (4 H S), U = S A log2(S H / w_min), delta_1 = delta / (2 U S) and
-m = 512 (log2 log2 H)^2 S H^2 / eps^2 ln^2(8 H^2 S^2 / eps) ln(6 / delta_1): UCFH's, from code; those of UC-CFH differ by
-constants, from memory.
+with w_min = eps / (4 H S), U = S A log2(S H / w_min), delta_1 = delta / (2 U S) and m = 512 (log2 log2 H)^2 S H^2 /
+eps^2 ln^2(8 H^2 S^2 / eps) ln(6 / delta_1): UCFH's, from code; those of UC-CFH differ by constants, from memory.
 
 Guarantee
 ---------
-With probability 1 - delta all but O~( S A C^2 H^2 / eps^2 ) episodes are eps-optimal and eps-feasible, C <= S successors
-(its abstract). m w_min is so large that no run of practical length updates the model even once.
+With probability 1 - delta all but O~( S A C^2 H^2 / eps^2 ) episodes are eps-optimal and eps-feasible, C <= S
+successors (its abstract). m w_min is so large that no run of practical length updates the model even once.
 
 Departures: a pair never tried ends the episode with the largest values. Signals are learned as they are seen, and have
 no radius unless they differ. Practical preset: pure doubling (m w_min = 1), radii .1 sqrt(p (1-p) / n) + 1 / n, the
