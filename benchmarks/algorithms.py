@@ -4,8 +4,8 @@
 
 Each algorithm for discounted problems runs with its practical preset on the queue (96 pairs, 2 constraints; without
 them for algorithms that know none), in this one process: first a short run that compiles, then whole runs, preparation
-and policy included. CPU seconds; the algorithms take turns, and the best of several rounds counts. Samples a second are not
-a measure between algorithms, of which one may need fewer: they tell what an update costs.
+and policy included. CPU seconds; the algorithms take turns, and the best of several rounds counts. Samples a second are
+not a measure between algorithms, of which one may need fewer: they tell what an update costs.
 """
 
 from __future__ import annotations
