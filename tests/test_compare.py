@@ -293,7 +293,7 @@ def test_the_report_of_episodes(episodes: tuple[Comparison, Path], tmp_path: Pat
     titles = [panel.get_title() for panel in regret_figure(found).axes]
     assert len(titles) == 6 and titles[2] == "start from the safe policy" and "oscillate" in titles[1]
     safe = regret_figure(found).axes[2]
-    assert any(np.all(line.get_ydata() == found.safe_gap) for line in safe.lines)
+    assert any(np.all(np.array(line.get_ydata()) == found.safe_gap) for line in safe.lines)
     rows = list(csv.DictReader(io.StringIO(regret_csv(found))))
     last = [row for row in rows if (row["algorithm"], row["constants"], row["seed"]) == ("dope", "practical", "1")][-1]
     assert float(last["regret"]) == found.entry("dope").played["regret"][1, -1] and float(last["episodes"]) == 300.0

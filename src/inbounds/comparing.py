@@ -141,7 +141,9 @@ def compare(
         )
 
     ran = entries(chosen, seeds, 0)
-    published = entries(_by_name(again, "paper", safe), min(seeds, _PUBLISHED_SEEDS), len(chosen) * seeds)
+    published: tuple[Entry, ...] = ()
+    if again:
+        published = entries(_by_name(again, "paper", safe), min(seeds, _PUBLISHED_SEEDS), len(chosen) * seeds)
     begins = next((entry.safe for entry in chosen.values() if takes_safe(entry)), None)
     return Comparison(
         problem=cmdp.name or repr(cmdp),

@@ -67,8 +67,9 @@ def command(name: str | None, table1: bool, as_json: bool) -> None:
             print_table(header, [(key, *(str(fact[column]) for column in columns)) for key, fact in facts.items()])
             click.echo()
         click.echo(
+            "Access: online, it acts from the state that it is in; generative, it may ask for any pair.\n"
             "Explain one: `inbounds algorithms NAME`. Run one: `inbounds learn queue --algorithm NAME`.\n"
-            "Run all: `inbounds compare queue`."
+            "Run all: `inbounds compare queue`; those for problems with a horizon: `inbounds compare media`."
         )
     else:
         module = inspect.getmodule(ALGORITHMS[name])
