@@ -135,11 +135,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     quick = parser.parse_args().quick
     print("1. false certificates at 95 %, margin exactly zero, peeking after every walk")
-    false_certificates(200 if quick else 2000, 20_000)
+    false_certificates(500 if quick else 2000, 20_000)
     print("2. samples to certify a margin of .01 on the queue at 99 %")
-    control_variate(5 if quick else 40)
+    control_variate(20 if quick else 40)
     print("3. certified learning at 99 %")
-    repetitions = 20 if quick else 500
+    repetitions = 60 if quick else 500
     certified_learning("queue", ib.zoo.queue(), repetitions, 100_000)
     certified_learning("queue, CSPDA practical", ib.zoo.queue(), repetitions, 100_000, ib.CSPDA.practical(slater=0.2))
     certified_learning("garnet, 10 states", ib.zoo.garnet(states=10, actions=3, seed=1), repetitions, 20_000)

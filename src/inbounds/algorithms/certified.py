@@ -351,6 +351,8 @@ class ModelSource:
     def propose(self, attempt: int, left: int, level: float) -> Candidate:
         if not self.explored:
             left -= self._explore(left, level)
+        else:
+            self.evidence.add_starts(self.draws, self.starts)  # they are free, and may have been what misled the plan
         bias = self.bias if attempt == 0 else 0.5 * self.bias  # the walks since then are no choice of the plan's
         aim, z = aim_of(attempt, left), 0.5 + 0.5 * attempt
         planned = self.draws.once(lambda: (conservative(self.evidence, level, aim, z, bias), 0))
