@@ -202,7 +202,7 @@ def test_the_interpreted_twin_places_the_same_bets() -> None:
 
 
 def test_many_walks_are_bet_on_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(betting, "_MOST_BETS", 20)
+    monkeypatch.setattr(betting, "MOST_BETS", 20)
     stakes = stakes_of(variance=0.05, samples=60)
     assert stakes.together == 3 and stakes.planned == 20.0
     np.testing.assert_allclose(stakes.prior[:, 1:], [[0.05 / 3, 100 / 3]] * 2)

@@ -63,17 +63,17 @@ from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 
 _REWARD_SHARE = 0.1  # of alpha, for the lower bound of the reward; the constraints share the rest evenly
-_ROUNDING = (
+CAPITAL_ROUNDING = (
     1e-6  # of the capital: 2^18 products, each rounded by 2^-53 of itself a few times, come to a thousandth of it
 )
-_LARGEST_STAKE = 0.9  # of the capital that may be at risk in one walk, at the claim that is tested
-_OVERSHOOT = 1.03  # of the goal, which the last bet will pass by about so much
+LARGEST_STAKE = 0.9  # of the capital that may be at risk in one walk, at the claim that is tested
+OVERSHOOT = 1.03  # of the goal, which the last bet will pass by about so much
 _TRUST = 100.0  # how many walks the mean and variance that were expected count for when stakes are chosen
 GRID = 2.0**-30  # bets are multiples of this
-_MOST_BETS = 2**18
-_RUINED = 2.0**-500  # of the capital, below which nothing is bet: so no number gets too small for a double
-_LOOKS = 10  # on the way to a deadline, at which a proof without prospects is given up
-_GIVE_UP = 0.25  # probability that all the samples left would settle it
+MOST_BETS = 2**18
+RUINED = 2.0**-500  # of the capital, below which nothing is bet: so no number gets too small for a double
+LOOKS = 10  # on the way to a deadline, at which a proof without prospects is given up
+GIVE_UP = 0.25  # probability that all the samples left would settle it
 _GO_ON = 0.7  # the same, above which the samples left are spent when the deadline has come
 
 
@@ -108,7 +108,7 @@ def make_stakes(
     well the bets do; NaN where nothing is known. All are [K + 1].
     """
     rows, walks = len(least), max(samples * (1.0 - discount), 1.0)
-    together = math.ceil(walks / _MOST_BETS)
+    together = math.ceil(walks / MOST_BETS)
     shares = shares_of(alpha, rows)
     unknown = np.where(np.arange(rows) == 0, 0.5, 0.0)
     reference = np.clip(np.where(np.isfinite(mean), mean, unknown), 0.0, 1.0)
@@ -141,7 +141,7 @@ def settleable(level: float, ranges: Floats, variance: Floats, walks: float) -> 
     """The margin of each row that about half of all proofs with so many walks settle, for a least value -`ranges`."""
     goal = -math.log(level)
     by_noise = -ndtri(level) * np.sqrt(variance / walks) + goal * ranges / (3.0 * walks)
-    return np.maximum(by_noise, goal * ranges / (_LARGEST_STAKE * walks))
+    return np.maximum(by_noise, goal * ranges / (LARGEST_STAKE * walks))
 
 
 class Fortune(NamedTuple):
@@ -233,7 +233,7 @@ def variance_so_far(stakes: Stakes, k: int, squares: float, bets: int) -> float:
 def stake_for(stakes: Stakes, k: int, capital: float, mean: float, squares: float, bets: int, left: float) -> float:
     """The stake of the next bet of margin `k` against "J <= 0", with `left` samples until the deadline."""
     variance = variance_so_far(stakes, k, squares, bets)
-    bold = boldness(capital * stakes.level / _OVERSHOOT)
+    bold = boldness(capital * stakes.level / OVERSHOOT)
     tau = max(left * (1.0 - stakes.discount) / stakes.together, 1.0)
     stake = bold / math.sqrt(tau * variance)
     if stakes.hurry == 1:
@@ -242,7 +242,7 @@ def stake_for(stakes: Stakes, k: int, capital: float, mean: float, squares: floa
         if seen >= 10.0:
             lower = (trust * stakes.prior[k, 0] + bets * mean) / seen - math.sqrt(variance / seen)
             stake = max(stake, lower / variance * (bold / (bold + 0.8)))
-    return min(stake, _LARGEST_STAKE / -stakes.least[k])
+    return min(stake, LARGEST_STAKE / -stakes.least[k])
 
 
 @compiled
@@ -272,13 +272,13 @@ def place_bets(stakes: Stakes, fortune: Fortune, book: Book) -> bool:
     all_settled = rows > 1
     for k in range(rows):
         x = book.bets[bets, k]
-        if fortune.settled[k] == 0 and fortune.capital[k] < _RUINED:
+        if fortune.settled[k] == 0 and fortune.capital[k] < RUINED:
             all_settled = False
         elif fortune.settled[k] == 0:
             mean, squares = fortune.moments[k, 0], fortune.moments[k, 1]
             stake = stake_for(stakes, k, fortune.capital[k], mean, squares, bets, left)
             fortune.capital[k] *= 1.0 + stake * x
-            if fortune.capital[k] * stakes.level >= 1.0 + _ROUNDING:
+            if fortune.capital[k] * stakes.level >= 1.0 + CAPITAL_ROUNDING:
                 fortune.settled[k] = 1
             else:
                 all_settled = False
@@ -314,9 +314,9 @@ def prospects(stakes: Stakes, fortune: Fortune, left: float) -> float:
     tau = left * (1.0 - stakes.discount) / stakes.together
     for k in range(1, fortune.capital.shape[0]):
         if fortune.settled[k] == 0:
-            p = min(fortune.capital[k] * stakes.level / _OVERSHOOT, 1.0)
+            p = min(fortune.capital[k] * stakes.level / OVERSHOOT, 1.0)
             variance = variance_so_far(stakes, k, fortune.moments[k, 1], fortune.counts[0])
-            most = _LARGEST_STAKE / -stakes.least[k]
+            most = LARGEST_STAKE / -stakes.least[k]
             drift, noise = fortune.moments[k, 0] * math.sqrt(tau / variance), math.sqrt(2.0 * (1.0 + tau / bets))
             by_range = math.log(max(p, 1e-300)) / (most * math.sqrt(tau * variance))
             expected = min(normal_quantile(p), by_range) + drift
@@ -336,9 +336,9 @@ def look(stakes: Stakes, fortune: Fortune, aim: int, budget: int) -> None:
             fortune.deadline[0] = budget
         else:
             counts[4] = 1
-    elif aim < budget and drawn * _LOOKS >= aim * (counts[3] + 1):
-        counts[3] = drawn * _LOOKS // aim
-        if prospects(stakes, fortune, float(budget - drawn)) < _GIVE_UP:
+    elif aim < budget and drawn * LOOKS >= aim * (counts[3] + 1):
+        counts[3] = drawn * LOOKS // aim
+        if prospects(stakes, fortune, float(budget - drawn)) < GIVE_UP:
             counts[4] = 1
 
 
@@ -346,7 +346,7 @@ def look(stakes: Stakes, fortune: Fortune, aim: int, budget: int) -> None:
 def stakes_of_bounds(stakes: Stakes, book: Book, bets: int, k: int, chosen: Floats) -> None:
     """The stakes [bets] of the bound of row `k`, each from the bets before it, into `chosen`."""
     mean, squares = 0.0, 0.0
-    most = _LARGEST_STAKE / (stakes.reference[k] - stakes.least[k])
+    most = LARGEST_STAKE / (stakes.reference[k] - stakes.least[k])
     for i in range(bets):
         walks = stakes.planned
         if k == 0:
@@ -361,14 +361,14 @@ def stakes_of_bounds(stakes: Stakes, book: Book, bets: int, k: int, chosen: Floa
 @compiled
 def rejected(stakes: Stakes, book: Book, k: int, chosen: Floats, claim: float) -> bool:
     """Whether the bets against "J <= claim" of row `k` ever reach their goal."""
-    capital, goal, room = 1.0, (1.0 + _ROUNDING) / stakes.shares[k], claim - stakes.least[k]
+    capital, goal, room = 1.0, (1.0 + CAPITAL_ROUNDING) / stakes.shares[k], claim - stakes.least[k]
     for i in range(chosen.shape[0]):
         if chosen[i] * room > 1.0:
             return False
         capital *= 1.0 + chosen[i] * (book.bets[i, k] - claim)
         if capital >= goal:
             return True
-        if capital < _RUINED:
+        if capital < RUINED:
             break
     return False
 

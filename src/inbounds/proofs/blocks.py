@@ -52,7 +52,14 @@ from inbounds.problem.pieces import Draws
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.betting import (
+    CAPITAL_ROUNDING,
+    GIVE_UP,
     GRID,
+    LARGEST_STAKE,
+    LOOKS,
+    MOST_BETS,
+    OVERSHOOT,
+    RUINED,
     BlockRules,
     Book,
     Played,
@@ -66,13 +73,6 @@ from inbounds.proofs.evidence import Counted, Log, counted, new_log
 from inbounds.proofs.walks import Design, Guess, draw_walk, make_design
 
 BOLD_WALKS = 4  # of a block, beside one of the safe policy
-_LARGEST_STAKE = 0.9  # of the capital that may be at risk in one walk
-_OVERSHOOT = 1.03  # of the goal, which the last block will pass by about so much
-_ROUNDING = 1e-6  # of the capital, as of bets on single walks
-_RUINED = 2.0**-500  # of the capital, below which nothing is bet: so no number gets too small for a double
-_MOST_BETS = 2**18
-_LOOKS = 10  # on the way to the deadline, at which a proof without prospects is given up
-_GIVE_UP = 0.25  # probability that the first share of the order will be settled
 
 
 class BlockStakes(NamedTuple):
@@ -146,7 +146,7 @@ def settleable_share(
     of_mean = ((1.0 - share) ** 2 * variance[0] / r + share**2 * variance[1]) / blocks
     at_risk = np.maximum((1.0 - share) * -least[0] / r, share * -least[1])
     width = -ndtri(level) * np.sqrt(of_mean) + goal * at_risk / (3.0 * blocks)
-    return np.maximum(width, goal * at_risk / (_LARGEST_STAKE * blocks)), of_mean
+    return np.maximum(width, goal * at_risk / (LARGEST_STAKE * blocks)), of_mean
 
 
 def prove_share(
@@ -169,7 +169,7 @@ def prove_share(
     rows, discount = 1 + simulator.n_constraints, simulator.discount
     bold, safe = (make_design(simulator, *member) for member in zip(policies, guesses, strict=True))
     walks = max(samples * (1.0 - discount), 1.0)
-    together = math.ceil(walks / _MOST_BETS)
+    together = math.ceil(walks / MOST_BETS)
     of_policies = []
     for design, guess, part in zip((bold, safe), guesses, (BOLD_WALKS, 1), strict=True):
         as_samples = math.ceil(part / (BOLD_WALKS + 1) * samples / together)  # if each bet were a walk
@@ -328,18 +328,18 @@ def bet_on_block(stakes: BlockStakes, fortune: BlockFortune, blocks: Blocks, dra
         for m in range(stakes.order.shape[0]):
             if fortune.settled[m, k] == 1:
                 continue
-            if fortune.capital[m, k] < _RUINED:
+            if fortune.capital[m, k] < RUINED:
                 all_settled = False
                 continue
             of_bold, of_safe = 1.0 - stakes.order[m], r * stakes.order[m]
             at_risk = max(-of_bold * stakes.least[0, k], -of_safe * stakes.least[1, k])
             spread = math.sqrt(tau * variance_of_block(stakes.order[m], bold, safe))
-            stake = min(boldness(fortune.capital[m, k] * stakes.level / _OVERSHOOT) / spread, _LARGEST_STAKE / at_risk)
+            stake = min(boldness(fortune.capital[m, k] * stakes.level / OVERSHOOT) / spread, LARGEST_STAKE / at_risk)
             factor = 1.0 + stake * of_safe * blocks.safe[number, k]
             for j in range(r):
                 factor *= 1.0 + stake * of_bold * blocks.bold[number, j, k]
             fortune.capital[m, k] *= factor
-            if fortune.capital[m, k] * stakes.level >= 1.0 + _ROUNDING:
+            if fortune.capital[m, k] * stakes.level >= 1.0 + CAPITAL_ROUNDING:
                 fortune.settled[m, k] = 1
             else:
                 all_settled = False
@@ -368,16 +368,16 @@ def look_at_blocks(stakes: BlockStakes, fortune: BlockFortune) -> None:
     counts, share, tau = fortune.counts, stakes.order[0], blocks_left(stakes, fortune)
     if tau <= 0.0:
         counts[4] = 1
-    if tau <= 0.0 or counts[2] * _LOOKS < stakes.aim * (counts[3] + 1):
+    if tau <= 0.0 or counts[2] * LOOKS < stakes.aim * (counts[3] + 1):
         return
-    counts[3] = counts[2] * _LOOKS // stakes.aim
+    counts[3] = counts[2] * LOOKS // stakes.aim
     for k in range(1, stakes.least.shape[1]):
         if fortune.settled[0, k] == 0:
-            p = min(fortune.capital[0, k] * stakes.level / _OVERSHOOT, 1.0)
+            p = min(fortune.capital[0, k] * stakes.level / OVERSHOOT, 1.0)
             bold, safe = variance_of_bets(stakes, fortune, 0, k), variance_of_bets(stakes, fortune, 1, k)
             spread = math.sqrt(tau * variance_of_block(share, bold, safe))
-            most = _LARGEST_STAKE / max((share - 1.0) * stakes.least[0, k], -BOLD_WALKS * share * stakes.least[1, k])
+            most = LARGEST_STAKE / max((share - 1.0) * stakes.least[0, k], -BOLD_WALKS * share * stakes.least[1, k])
             gain = BOLD_WALKS * ((1.0 - share) * fortune.moments[0, k, 0] + share * fortune.moments[1, k, 0])
             expected = min(normal_quantile(p), math.log(max(p, 1e-300)) / (most * spread)) + gain * tau / spread
-            if 0.5 * math.erfc(-expected / math.sqrt(2.0 * (1.0 + tau / counts[0]))) < _GIVE_UP:
+            if 0.5 * math.erfc(-expected / math.sqrt(2.0 * (1.0 + tau / counts[0]))) < GIVE_UP:
                 counts[4] = 1
