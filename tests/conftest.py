@@ -74,6 +74,7 @@ SLOW = {
     "test_named_problems",
     "test_neither_results_nor_keys_depend_on_the_number_of_workers",
     "test_polish_ends_at_a_vertex",
+    "test_presets_learn",
     "test_reproduce_writes_where_it_says",
     "test_the_battery_is_what_its_text_says",
     "test_the_csv_holds_every_run",

@@ -216,9 +216,9 @@ def test_spans_by_hand() -> None:
     values[0, :, 0], values[1, :, 0] = [0.5, 1.9, 9.0, 0.0, 0.0], [0.0, 1.0, 9.0, 0.0, 0.0]
     acted = np.array([1, 1, 0, 0, 0])
     width = frame.high[1] - frame.low[1]
-    fill_spans(spans, values, acted, frame, radii.practical(0.1, 1.0))
+    fill_spans(spans, values, acted, frame, False)
     np.testing.assert_allclose(spans, [[1.4, width], [1.0, width], [0.0, 0.0]])
-    fill_spans(spans, values, acted, frame, radii.practical(0.1, 1.0, by_visits=True))
+    fill_spans(spans, values, acted, frame, True)
     np.testing.assert_allclose(spans, [[1.4, width], [1.0, width], [1.0, width]])
 
 

@@ -32,7 +32,7 @@ from inbounds.algorithms.episodic.counts import (
     refresh,
     refresh_all,
 )
-from inbounds.algorithms.episodic.frame import EpisodicSettings, Frame, frame_of, horizon_of, shown
+from inbounds.algorithms.episodic.frame import EpisodicSettings, Frame, frame_of, horizon_of, said_of
 from inbounds.algorithms.episodic.judging import NOBODY, Judge
 from inbounds.algorithms.episodic.planning import constrained_plan
 from inbounds.algorithms.episodic.playing import (
@@ -204,7 +204,7 @@ def start(
     )
     assert state.play.policy.shape == (horizon, simulator.pairs.n_pairs)
     used = {name: getattr(confidence, name) for name in ("root", "linear", "of_visits") if getattr(confidence, name)}
-    settled = shown(settings, simulator, frame) | used | {"growth": settings.growth} | dict(said or {})
+    settled = said_of(settings, simulator, frame) | used | {"growth": settings.growth} | dict(said or {})
     return Prepared(state, constants, 0, settled, guarantee_unless(gaps, theorem))
 
 
@@ -223,12 +223,12 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
         over = step(play, frame, constants.judge, world, rng)
         drawn += 1
         if over:
-            learn(state, constants)
+            take_in(state, constants)
     return drawn
 
 
 @compiled
-def learn(state: State, constants: Constants) -> None:
+def take_in(state: State, constants: Constants) -> None:
     """Count an episode that is over, and see whether it calls for a new plan."""
     play, frame, model, counts = state.play, constants.frame, state.model, state.counts
     finish(play, counts, frame, constants.state_of)

@@ -110,7 +110,7 @@ def horizon_of(settings: Any, simulator: Simulator) -> int:
     return simulator.layers
 
 
-def shown(settings: Any, simulator: Simulator, frame: Frame) -> dict[str, float | str]:
+def said_of(settings: Any, simulator: Simulator, frame: Frame) -> dict[str, float | str]:
     """What every run of an episodic learner says of itself in ``run.settings``."""
     said: dict[str, float | str] = {"episodes": frame.episodes, "average": settings.average}
     if "discount" in simulator.criterion:

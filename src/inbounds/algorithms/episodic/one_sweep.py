@@ -25,7 +25,7 @@ from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared
 from inbounds.algorithms.episodic.confidence import Confidence
 from inbounds.algorithms.episodic.counts import Counts, Model, fill_signals, fill_spans, new_counts, new_model, refresh
 from inbounds.algorithms.episodic.doubling import OptimisticSettings
-from inbounds.algorithms.episodic.frame import Frame, frame_of, scaled_slack, shown
+from inbounds.algorithms.episodic.frame import Frame, frame_of, said_of, scaled_slack
 from inbounds.algorithms.episodic.judging import NOBODY, Judge
 from inbounds.algorithms.episodic.playing import (
     EPISODE,
@@ -201,7 +201,7 @@ def start(
     )
     said = {name: value for name, value in rule._asdict().items() if value not in (False, 0.0, math.inf)}
     parts = {name: value for name, value in confidence._asdict().items() if name in ("root", "linear", "of_visits")}
-    settled = shown(settings, simulator, frame) | {name: float(value) for name, value in (said | parts).items()}
+    settled = said_of(settings, simulator, frame) | {name: float(value) for name, value in (said | parts).items()}
     return Prepared(state, constants, 0, settled, guarantee_unless(gaps, theorem))
 
 
@@ -213,7 +213,7 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
         if play.place[STAGE] < 0:
             begin(play, state.counts, world, rng)
             if play.place[EPISODE] < frame.episodes and (play.place[EPISODE] > 0 or constants.rule.greedy):
-                improve(state, constants)
+                next_policy(state, constants)
         over = step(play, frame, constants.judge, world, rng)
         drawn += 1
         if over:
@@ -224,7 +224,7 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
 
 
 @compiled
-def improve(state: State, constants: Constants) -> None:
+def next_policy(state: State, constants: Constants) -> None:
     """The next policy, from one sweep over what was seen."""
     play, counts, model, frame, rule = state.play, state.counts, state.model, constants.frame, constants.rule
     swept, signals, episodes = state.swept, state.signals, play.place[EPISODE]

@@ -45,7 +45,7 @@ from inbounds.algorithms.episodic.counts import (
     refresh_all,
 )
 from inbounds.algorithms.episodic.doubling import PlanningSettings
-from inbounds.algorithms.episodic.frame import Frame, frame_of, horizon_of, shown
+from inbounds.algorithms.episodic.frame import Frame, frame_of, horizon_of, said_of
 from inbounds.algorithms.episodic.planning import constrained_plan
 from inbounds.algorithms.kernels import FIRST_STARTS
 from inbounds.algorithms.settings import guarantee_unless
@@ -101,7 +101,7 @@ def prepare(settings: OptimisticGMBL, simulator: Simulator, samples: int, rng: n
     needed = 256.0 / (settings.accuracy * horizon) ** 2 * pairs.n_states * horizon**3 * math.log(outcomes)
     confidence = settings.confidence(bennett(math.log(4.0 * outcomes * pairs.n_states), 2.0 / 3.0))
     constants = Constants(frame, Confidence(*confidence), queries)
-    said = shown(settings, simulator, frame)
+    said = said_of(settings, simulator, frame)
     said = {name: said[name] for name in ("truncated", "epsilon") if name in said}
     return Prepared(
         new_counts(frame, samples),

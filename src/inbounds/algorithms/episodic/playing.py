@@ -88,11 +88,11 @@ def finish(play: Play, counts: Counts, frame: Frame, state_of: Ints) -> None:
         counts.acted[state_of[pair]] = 1
         count_transition(counts, pair + h * frame.row_step, play.path[h, 1])
         hear(counts, pair + h * frame.signal_step, play.seen[h])
-    record(play, frame, state_of)
+    keep_episode(play, frame, state_of)
 
 
 @compiled
-def record(play: Play, frame: Frame, state_of: Ints) -> None:
+def keep_episode(play: Play, frame: Frame, state_of: Ints) -> None:
     """The sums of the episode that is over, and what was played in it."""
     episode, mixture, policy = play.place[EPISODE], play.mixture, play.policy
     if frame.second_half and block_begins(episode, frame.episodes):

@@ -42,7 +42,7 @@ import numpy as np
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared
 from inbounds.algorithms.episodic.counts import Counts, new_counts
-from inbounds.algorithms.episodic.frame import EpisodicSettings, Frame, frame_of, scaled_slack, shown
+from inbounds.algorithms.episodic.frame import EpisodicSettings, Frame, frame_of, said_of, scaled_slack
 from inbounds.algorithms.episodic.judging import NOBODY, Judge
 from inbounds.algorithms.episodic.playing import (
     EPISODE,
@@ -52,9 +52,9 @@ from inbounds.algorithms.episodic.playing import (
     Play,
     answer,
     begin,
+    keep_episode,
     mixed_policy,
     new_play,
-    record,
     step,
 )
 from inbounds.algorithms.episodic.prices import FIRST_SQUARE, adaptive_step
@@ -158,7 +158,7 @@ def prepare(settings: TripleQ, simulator: Simulator, samples: int, rng: np.rando
         "a truncated problem": "discount" in simulator.criterion,
         f"{episodes:,} episodes: no violation takes {needed:.1e} of them": episodes < needed,
     }
-    settled = shown(settings, simulator, frame) | resolved(constants, *Constants._fields[4:])
+    settled = said_of(settings, simulator, frame) | resolved(constants, *Constants._fields[4:])
     return Prepared(
         state, constants, 0, settled, guarantee_unless(gaps, "Theorem 1 of the paper, of the mixture of all")
     )
@@ -178,8 +178,8 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
         over = step(play, frame, constants.judge, world, rng)
         drawn += 1
         if over:
-            learn(state, constants)
-            record(play, frame, constants.state_of)
+            take_in(state, constants)
+            keep_episode(play, frame, constants.state_of)
             if play.place[EPISODE] % constants.length == 0:
                 end_frame(state, constants)
     return drawn
@@ -218,7 +218,7 @@ def fill_policy(state: State, constants: Constants) -> None:
 
 
 @compiled
-def learn(state: State, constants: Constants) -> None:
+def take_in(state: State, constants: Constants) -> None:
     """Move the tables along the episode: from its first step on, so that the values to go are those before it."""
     path, seen, tables, weights = state.play.path, state.play.seen, state.tables, constants.frame.weights
     for h in range(tables.shape[0]):
