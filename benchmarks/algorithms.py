@@ -2,11 +2,10 @@
 
     python benchmarks/algorithms.py [--quick]
 
-Each algorithm of the table that is for discounted problems runs with its practical preset on the queue (96 pairs, 2
-constraints; without them for algorithms that know none), in this one process: first a short run that compiles, then
-whole runs, preparation and policy included. CPU seconds; the algorithms take turns, and the best of several rounds
-counts. Samples a second are not a measure between algorithms, of which one may need fewer: they tell what an update
-costs.
+Each algorithm for discounted problems runs with its practical preset on the queue (96 pairs, 2 constraints; without
+them for algorithms that know none), in this one process: first a short run that compiles, then whole runs, preparation
+and policy included. CPU seconds; the algorithms take turns, and the best of several rounds counts. Samples a second are
+not a measure between algorithms, of which one may need fewer: they tell what an update costs.
 """
 
 from __future__ import annotations
@@ -64,8 +63,11 @@ def main() -> None:
     quick = parser.parse_args().quick
     samples, rounds, seconds = (200_000, 1, 2.0) if quick else (2_000_000, 3, 10.0)
 
-    discounted = {name: one for name, one in ALGORITHMS.items() if one.algorithm.criterion == "discounted"}
-    every = {name: one.practical() for name, one in discounted.items()}  # the others: benchmarks/episodic.py
+    every = {
+        name: settings.practical()
+        for name, settings in ALGORITHMS.items()
+        if settings.algorithm.criterion == "discounted"  # episodes are another measure: benchmarks/episodic.py
+    }
     budgets = {name: fitting(settings, samples, seconds) for name, settings in every.items()}
     times = dict.fromkeys(every, float("inf"))
     for seed in range(rounds):

@@ -222,14 +222,7 @@ def triple_q(known: Known, published: bool = False) -> Learner:
         for h in range(horizon):
             pair = path[h]
             utilities = known.weights[h] * np.concatenate([signals[h, :1], 0.5 + 0.5 * signals[h, 1:]])
-            after = np.zeros(n_signals)
-            if h + 1 < horizon:
-                taken = path[h + 1]
-                if not published:
-                    own = next(pairs for pairs in known.states() if taken in pairs)
-                    best = max(worth[h + 1, own])
-                    taken = taken if worth[h + 1, taken] == best else own[int(np.argmax(worth[h + 1, own]))]
-                after = old[h + 1, taken]
+            after = old[h + 1, path[h + 1]] if h + 1 < horizon else np.zeros(n_signals)
             tries[h, pair] += 1
             rate = (chi + 1) / (chi + tries[h, pair])
             bonus = 0.25 * math.sqrt(W**2 * iota * rate) if published else 0.0

@@ -20,6 +20,8 @@ NO_TIES = FACTORED.asking(reward=FACTORED.reward + 0.01 * np.random.default_rng(
 """Without it rounding decides between pairs that are worth the same. Here moves are pooled, and signals are not."""
 PROBLEMS = {"media": MEDIA, "discounted": ragged(2, discount=0.5), "staged": staged(), "factored": NO_TIES}
 
+EACH = [pytest.param(name, marks=() if name == "staged" else pytest.mark.slow) for name in PROBLEMS]
+
 
 def known_of(settings: Any, cmdp: ib.CMDP, samples: int) -> Known:
     frame = frame_of(settings, cmdp.simulator(), samples)
@@ -49,7 +51,7 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("problem", EACH)
 @pytest.mark.parametrize("name", TWINS)
 def test_equals_its_twin_episode_by_episode(name: str, problem: str) -> None:
     """The policies where the learner was, or everywhere, and the prices, of forty episodes."""

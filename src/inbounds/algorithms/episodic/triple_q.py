@@ -26,9 +26,9 @@ violation if also K >= e^(1 / slack). That is 10^39 episodes and more; before, e
 Departures: several constraints have a table and a queue each; ties are broken at random, as in the authors' code.
 
 Practical preset (derived here): chi = H, no bonus but a random action with probability 1 / sqrt(k) at every step of
-episode k; tables start at what is left of H, and are kept, as visits are; the next value is that of the best action;
-frames of K^.25 episodes, after which AdaGrad's step with c = .3 moves the prices by the mean of the margins OBSERVED in
-the frame; the mixture of the second half. An order of magnitude slower in samples than those that keep a model.
+episode k; tables start at what is left of H, and are kept, as visits are; frames of K^.25 episodes, after which
+AdaGrad's step with c = .3 moves the prices by the mean of the margins OBSERVED in the frame; the mixture of the second
+half. An order of magnitude slower in samples than those that keep a model.
 """
 
 from __future__ import annotations
@@ -222,13 +222,7 @@ def take_in(state: State, constants: Constants) -> None:
     """Move the tables along the episode: from its first step on, so that the values to go are those before it."""
     path, seen, tables, weights = state.play.path, state.play.seen, state.tables, constants.frame.weights
     for h in range(tables.shape[0]):
-        pair, after, last = path[h, 0], 0, h + 1 == tables.shape[0]
-        if not last:
-            after = path[h + 1, 0]
-            s = constants.state_of[after]
-            for other in range(constants.frame.offsets[s], constants.frame.offsets[s + 1]):
-                if not constants.published and worth(state, h + 1, other) > worth(state, h + 1, after):
-                    after = other
+        pair = path[h, 0]
         state.tries[h, pair] += 1.0
         rate = (constants.chi + 1.0) / (constants.chi + state.tries[h, pair])
         for x in range(tables.shape[2]):
@@ -238,8 +232,8 @@ def take_in(state: State, constants: Constants) -> None:
                 state.sums[x - 1] += tables[0, pair, x]
             utility = seen[h, x] if x == 0 else 0.5 + 0.5 * seen[h, x]
             target = weights[h] * utility + constants.bonus * math.sqrt(rate)
-            if not last:
-                target += tables[h + 1, after, x]
+            if h + 1 < tables.shape[0]:
+                target += tables[h + 1, path[h + 1, 0], x]
             tables[h, pair, x] += rate * (target - tables[h, pair, x])
 
 
