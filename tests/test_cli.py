@@ -471,7 +471,7 @@ def test_compare_on_a_horizon_fits_the_page(tmp_path: Path) -> None:
     tables = [line for line in said.output.splitlines() if line.startswith(("algorithm ", "opt-", "optpess-", "dope "))]
     assert len(tables) == 3 + 3 * 3 and max(len(line) for line in tables) <= 80
     assert "optpess-primal-dual ~" in said.output and "has a gap of 1.3605" in said.output
-    assert "single policies oscillate" in said.output and "its constants" in said.output
+    assert "single policies oscillate" in said.output and "its paper promises" in said.output
     assert {path.name for path in tmp_path.iterdir()} >= {"regret.png", "regret.svg", "regret.csv", "runs.jsonl"}
     again = json.loads(run("compare", "media", *names, *sizes, "--json").output)
     assert again["resumed"] == 12 and again["safe_gap"] == pytest.approx(1.36047, abs=1e-4)

@@ -310,8 +310,8 @@ def _print_played(rows: list[dict[str, Any]], done: Any) -> None:
     )
     if any(row["oscillates"] for row in rows):
         print_wrapped(
-            "~: its single policies oscillate for ever, so its strong sums do not fall; only their mixture means "
-            "anything, and that is what it returns."
+            "~: its single policies oscillate for ever, so its strong sums fall slowly or never; only their mixture "
+            "means anything, and that is what it returns."
         )
     if done.safe_gap is not None:
         starting = " and ".join(entry.name for entry in done.entries if entry.starts_safe)
@@ -322,7 +322,7 @@ def _print_played(rows: list[dict[str, Any]], done: Any) -> None:
     if any("published" in row for row in rows):
         click.echo()
         print_table(
-            ("algorithm", "samples, O~, and violation that its paper promises", "its constants"),
+            ("algorithm", "its paper promises: samples, O~; violation", "loss"),
             [(row["algorithm"], row["promise"], _share(row.get("published", {}).get("mean_loss"))) for row in rows],
         )
-        print_wrapped("its constants: the loss at the end of the same budget with the constants of the paper.")
+        print_wrapped("loss: at the end of the same budget with the constants of the paper.")

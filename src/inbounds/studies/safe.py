@@ -12,7 +12,7 @@ from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 
-SHARE = 0.5
+_SHARE = 0.5
 """Of the Slater constant, that `safe_policy` keeps in every bound."""
 
 
@@ -37,7 +37,7 @@ def safe_policy(cmdp: CMDP) -> Policy:
             f"no policy has anything to spare in every bound at once (Slater constant {spare:.3g}), so none is safe: "
             "relax a bound"
         )
-    return solve_uncertified(cmdp.tightened(SHARE * spare * cmdp.margin_scales)).policy
+    return solve_uncertified(cmdp.tightened(_SHARE * spare * cmdp.margin_scales)).policy
 
 
 def takes_safe(settings: Any) -> bool:
