@@ -118,14 +118,15 @@ def test_algorithms_lists_every_fact_and_explains_one() -> None:
 
 
 def test_every_algorithm_says_where_its_constants_are_from() -> None:
-    """One of three origins, a paper's with the theorem; in the table, in the JSON, and never only in prose."""
+    """One of four origins, a paper's with the theorem; in the table, in the JSON, and never only in prose."""
     listed, facts = run("algorithms").output, json.loads(run("algorithms", "--json").output)
     rows = re.split(r"algorithm +constants\n", listed)[1].partition("\n\n")[0].splitlines()[1:]
     table = dict(row.split(None, 1) for row in rows)
     assert set(table) == set(ALGORITHMS)
     for name, settings in ALGORITHMS.items():
         said = settings.algorithm.constants
-        assert re.match(r"paper \(.*(Theorem|Algorithm)s? \d.*\)|derived here|from memory", said), name
+        paper = r"paper \((.*(Theorem|Algorithm)s? \d.*|its algorithm box)\)|from an image of the paper"
+        assert re.match(rf"{paper}|from code|derived here|from memory", said), name
         assert table[name] == said == facts[name]["constants"]
         text = inspect.getdoc(inspect.getmodule(settings)) or ""
         assert ("from memory" in said) == ("from memory" in " ".join(text.split())), name

@@ -26,7 +26,7 @@ def command(name: str | None, table1: bool, as_json: bool) -> None:
     Sample complexity and violation are orders of magnitude, as in Table 1 of the CSPDA paper or, for later
     algorithms, in their own: S states, A actions, discount γ, accuracy ε; logarithms and other constants are hidden.
     --table1 derives that table, with a name the one row, step by step. Constants: whether the numbers in an algorithm's
-    steps and bounds were read in its paper, are derived here, or are from memory.
+    steps and bounds were read in its paper, in code, are derived here, or are from memory.
 
     \b
     Examples

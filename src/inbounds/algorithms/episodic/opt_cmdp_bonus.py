@@ -2,8 +2,8 @@
 
 Yonathan Efroni, Shie Mannor, Matteo Pirotta. "Exploration-Exploitation in Constrained MDPs", 2020 (arXiv 2003.02189).
 
-Problem, names, guarantee and departures are those of OptCMDP, the same paper's first algorithm, with a factor of H more
-at most. In the place of the box, with its radii b(s, a, s') and those of the signals, c:
+Problem, names, guarantee (from memory) and departures are those of OptCMDP, the same paper's first algorithm, with a
+factor of H more at most. In the place of the box, with its radii b(s, a, s') and those of the signals, c:
 
     r~ = rh + c + H sum_s' b,   g~_i = gh_i + c + H sum_s' b,   pi = argmax J_r~  with  J_g~i >= 0,  for the chances p
 

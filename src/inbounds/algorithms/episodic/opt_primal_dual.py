@@ -14,7 +14,8 @@ From pi uniform and u = 0, after each of K episodes, with the radii of `opt_cmdp
 
     code    policy_step, price_step      paper    t_K, 1 / t_lambda
 
-Guarantee: regret and violation of O~( sqrt(S N H^4 K) + sqrt(H^4 (1 + I rho)^2 K) ), which may cancel, of the mixture.
+Guarantee: regret and violation of O~( sqrt(S N H^4 K) + sqrt(H^4 (1 + I rho)^2 K) ), which may cancel, of the mixture;
+from memory.
 
 Departures: those of `opt_dual`; costs become rewards, so that values are cut off above and below.
 
