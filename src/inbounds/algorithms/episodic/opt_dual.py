@@ -14,8 +14,8 @@ From u = 0, in each of K episodes, with the radii and means of `opt_cmdp`:
     code    prices, price_step        paper    lambda, 1 / t_lambda
 
 Guarantee: regret and violation of O~( sqrt(S N H^4 K) ), from memory, of the mixture only. A single policy is
-deterministic and jumps: on the ring of three states episodes go on losing .97 or violating by 1.46; the mixture is off by
-.0002.
+deterministic and jumps: on the ring of three states episodes go on losing .97 or violating by 1.46; the mixture is off
+by .0002.
 
 Departures: a pair never tried ends the episode with the largest values; counts are pooled where stages are alike.
 
