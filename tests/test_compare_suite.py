@@ -15,7 +15,7 @@ import inbounds as ib
 from inbounds.algorithms import ALGORITHMS
 from inbounds.cli import main
 from inbounds.reports.suite import suite_csv, suite_rows, suite_table
-from inbounds.studies.suite import Judge, Score, SuiteComparison
+from inbounds.studies.suite import Score, SuiteComparison, Yardstick
 from inbounds.tables import text_table
 
 SMALL = {"samples": (2_000, 4_000), "seeds": 2, "workers": 1}
@@ -52,7 +52,7 @@ def test_a_run_can_be_had_again_on_its_own(found: SuiteComparison) -> None:
 def test_no_policy_looks_better_than_the_optimum(name: str) -> None:
     """Weak duality; and at the optimum itself the gap is zero. Without the prices, policies out of bounds do."""
     problem, rng = ib.zoo.suite()[name], np.random.default_rng(0)
-    judge = Judge.of(name, problem)
+    judge = Yardstick.of(name, problem)
     best, free = ib.solve(problem), ib.solve(problem.unconstrained())
     judged = ib.evaluate(problem, best.policy)
     assert judge.gaps(np.array(judged.total_reward), judged.total_margins) == pytest.approx(0.0, abs=1e-8)

@@ -662,7 +662,7 @@ def sources_that_name(settings: type) -> set[str]:
     root, module = Path(ib.__file__).parent, settings.__module__.rsplit(".", 1)[1]
     own = {settings.__name__, module, settings.algorithm.name.lower().replace(" ", "-")}
     found = {path.relative_to(root).as_posix() for path in root.rglob("*.py") if names_in_code(path) & own}
-    return found - {"__init__.py"}
+    return found - {"__init__.py", "algorithms/table_one.py"}  # a table of the paper, whoever is in it
 
 
 MORE = {
@@ -673,7 +673,8 @@ MORE = {
         "cli/learn.py",  # its default
         "studies/reproduction.py",  # its paper's experiment
         "studies/theorems.py",  # its paper's theorems
-    }
+    },
+    "opt-cmdp": {"cli/learn.py"},  # the default of problems with a horizon
 }
 """What the library has of its own accord about the algorithm that it grew out of."""
 

@@ -94,6 +94,7 @@ COUNTING = {
     "offsets[s + 1] <= pair",
     "known < len(order)",
     "len(leaving)",
+    "waiting",
     "done < n_states",
     "head[least] < 0",
     "root >= 0",

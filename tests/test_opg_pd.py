@@ -42,7 +42,7 @@ def test_iterates_are_those_of_the_dense_twin(cmdp: ib.CMDP, iterations: int, ka
     np.testing.assert_allclose(state.policy, predicted, rtol=0.0, atol=1e-10)
     np.testing.assert_allclose(state.prices, prices, rtol=0.0, atol=1e-10)
     for iterate, policy, price in (("hatted", hatted, hatted_prices), ("predicted", predicted, prices)):
-        found, found_prices, _ = iterate_plug_in(replace(settings, iterate=iterate), scaled, iterations)
+        found, found_prices, *_ = iterate_plug_in(replace(settings, iterate=iterate), scaled, iterations)
         np.testing.assert_allclose(found.probabilities, policy, rtol=0.0, atol=1e-10)
         np.testing.assert_allclose(found_prices, price, rtol=0.0, atol=1e-10)
 

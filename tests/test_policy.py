@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -381,7 +382,9 @@ def producers():
     yield "certified cspda", lambda: ib.learn_certified(far.simulator(), samples=20_000, learner=cspda).policy
     for name, settings in ALGORITHMS.items():
         asked = sim if settings.algorithm.constrained else model.unconstrained().simulator()
-        yield name, lambda asked=asked, settings=settings: ib.learn(asked, settings.practical(), samples=1000).policy
+        given = {"safe": ib.Policy.uniform(model)} if "safe" in settings.__dataclass_fields__ else {}
+        preset = partial(settings.practical, **given)
+        yield name, lambda asked=asked, preset=preset: ib.learn(asked, preset(), samples=1000).policy
         if settings.algorithm.known is not None:
             known = lambda settings=settings: ib.iterate(model, settings.practical(), iterations=3).policy  # noqa: E731
             yield f"{name}, known", known

@@ -292,7 +292,7 @@ def test_the_average_policy_counts_the_visits_of_the_iteration_under_way() -> No
     state = some_state(TINY)
     state.row_sums[:] = [2.0, 6.0, 0.0]
     state.visits[:] = [4.0, 0.0]
-    policy, prices, averages = average_policy(state, TINY, weight=0.5)
+    policy, prices, averages, *_ = average_policy(state, TINY, weight=0.5)
     expected = np.array([2.0, 6.0]) + 0.5 * 4.0 * state.policy[:2]
     np.testing.assert_allclose(policy.probabilities[:2], expected / expected.sum(), rtol=1e-14)
     assert policy.probabilities[2] == 1.0

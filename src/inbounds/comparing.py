@@ -29,7 +29,7 @@ from inbounds.problem.policy import Policy
 from inbounds.studies.comparison import Comparison, Entry
 from inbounds.studies.runs import JudgedRun, Task, curves, run_arms
 from inbounds.studies.safe import check_on_model, safe_policy, takes_safe
-from inbounds.studies.suite import Judge, SuiteComparison, score_of
+from inbounds.studies.suite import SuiteComparison, Yardstick, score_of
 from inbounds.workers import valid_workers
 from inbounds.zoo import suite as suite_of_problems
 
@@ -215,7 +215,7 @@ def compare_suite(
     for name, one in chosen.items():
         if not _fits_suites(one):
             raise InvalidInput(f"{name} is not for discounted problems with constraints, which those of a suite are")
-    known = {name: Judge.of(name, cmdp) for name, cmdp in problems.items()}
+    known = {name: Yardstick.of(name, cmdp) for name, cmdp in problems.items()}
     each, began = len(chosen) * len(problems) * seeds, time.monotonic()
     scores, resumed, finished = [], 0, 0
     for place, budget in enumerate(budgets):

@@ -126,7 +126,7 @@ class RepairSettings(Settings):
     def record(self) -> Algorithm:
         if not self.repair:
             return self.algorithm
-        return self.algorithm._replace(prepare=prepare, advance=advance, extract=extract, report=report)
+        return self.algorithm._replace(prepare=prepare, advance=advance, extract=extract, report=report_of)
 
     @property
     def following(self) -> Callable[[Frame, State, np.random.Generator], Part]:
@@ -290,7 +290,7 @@ def extract(state: State, frame: Frame, simulator: Simulator) -> Answer:
     return own._replace(policy=repair(simulator, tests, frame.kappa).policy) if tests else own
 
 
-def report(state: State, frame: Frame, simulator: Simulator) -> Report:
+def report_of(state: State, frame: Frame, simulator: Simulator) -> Report:
     """What the parts spent, what the trials showed, how they were mixed, and what that is worth."""
     settings: dict[str, float | str] = {}
     for part in state.parts:

@@ -53,7 +53,7 @@ class Difference:
 
     def to_frame(self) -> Any:
         """A data frame of pandas or polars: stage, if any, state, weight, distance, and what each of the two does."""
-        rules = [[in_words(self._choices(which, place)) for place in range(len(self))] for which in (0, 1)]
+        rules = [[choices_in_words(self._choices(which, place)) for place in range(len(self))] for which in (0, 1)]
         stages = {} if self.stages is None else {"stage": self.stages.tolist()}
         states = label_columns(self._labels(), "state")
         numbers = {"weight": self.weights.tolist(), "distance": self.distances.tolist()}
@@ -80,7 +80,7 @@ class Difference:
                 str(labels[place]),
                 f"{self.weights[place]:.3%}",
                 f"{self.distances[place]:.3f}",
-                *(in_words(self._choices(which, place), 22) for which in (0, 1)),
+                *(choices_in_words(self._choices(which, place), 22) for which in (0, 1)),
             )
             for place in shown
         ]
@@ -89,7 +89,7 @@ class Difference:
         return f"They act differently {self.share:.2%} of the time.\n\n{text_table(header, rows)}{more}"
 
 
-def in_words(choices: dict[Hashable, float], longest: int = 200) -> str:
+def choices_in_words(choices: dict[Hashable, float], longest: int = 200) -> str:
     listed = sorted(choices.items(), key=lambda choice: -choice[1])
     text = ", ".join(str(action) if share == 1.0 else f"{action} {share:.3g}" for action, share in listed)
     return text if len(text) <= longest else f"{text[: longest - 3]}..."

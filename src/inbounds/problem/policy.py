@@ -23,7 +23,7 @@ from inbounds.formats.policy_csv import policy_columns
 from inbounds.frames import frame
 from inbounds.inputs import float_array, is_whole
 from inbounds.pictures import policy_figure, written
-from inbounds.problem.difference import Difference, difference, in_words
+from inbounds.problem.difference import Difference, choices_in_words, difference
 from inbounds.problem.pairs import Pairs
 from inbounds.problem.thumb import probabilities_of_rule
 from inbounds.tables import html_card, html_table
@@ -322,7 +322,7 @@ class Policy:
         for stage in range(self.horizon or 1):
             rule = self if self.horizon is None else self.at(stage)
             at_stage = () if self.horizon is None else (str(stage),)
-            rows += [(*at_stage, str(state), in_words(rule[state])) for state in first]
+            rows += [(*at_stage, str(state), choices_in_words(rule[state])) for state in first]
         header = (*(() if self.horizon is None else ("stage",)), "state", "does")
         more = f"<p>... {len(self):,} states in all</p>" if len(self) > _SHOWN else ""
         return html_card(repr(self), html_table(header, rows[: 10 * _SHOWN], words=3), more)

@@ -89,7 +89,7 @@ class SuiteComparison:
         return f"SuiteComparison({self.name}: {names}; {len(self.problems)} problems, seeds {self.seeds}, {budgets})"
 
 
-class Judge(NamedTuple):
+class Yardstick(NamedTuple):
     """A problem with what runs on it are held against: its optimum, a total, and its prices [K]."""
 
     cmdp: CMDP
@@ -97,7 +97,7 @@ class Judge(NamedTuple):
     prices: Floats
 
     @classmethod
-    def of(cls, name: str, cmdp: CMDP) -> Judge:
+    def of(cls, name: str, cmdp: CMDP) -> Yardstick:
         best = solve_uncertified(cmdp)
         if best.total_reward == 0.0:
             raise InvalidInput(f"the optimum of {name} is 0, and the gaps of a suite are relative to it")
@@ -109,7 +109,7 @@ class Judge(NamedTuple):
         Examples
         --------
         >>> import inbounds as ib
-        >>> judge = Judge(ib.zoo.suite()["tiny"], optimum=2.0, prices=np.array([0.5]))
+        >>> judge = Yardstick(ib.zoo.suite()["tiny"], optimum=2.0, prices=np.array([0.5]))
         >>> judge.gaps(np.array([1.5, 2.5]), np.array([[1.0], [-2.0]])).tolist()
         [0.25, 0.25]
         """
@@ -120,7 +120,7 @@ def score_of(
     name: str,
     settings: str,
     samples: int,
-    judges: Mapping[str, Judge],
+    judges: Mapping[str, Yardstick],
     runs: Sequence[Sequence[JudgedRun]],
 ) -> Score:
     """The score of the runs on each problem, in the order of the judges."""
