@@ -113,7 +113,7 @@ def test_seed_sequences_are_seeds() -> None:
     [
         ({"samples": 0}, "samples must be a whole number of at least 1, found 0"),
         ({"samples": -5}, "samples must be"),
-        ({"samples": 10.0}, "samples must be"),
+        ({"samples": 10.5}, "samples must be"),
         ({"samples": True}, "samples must be"),
         ({"samples": "10"}, "samples must be"),
         ({"seed": -1}, "seed must be a whole number of at least 0, found -1"),

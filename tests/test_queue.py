@@ -222,7 +222,7 @@ def test_closed_with_zero_among_the_flows():
     ("parameters", "message"),
     [
         ({"buffer": 0}, "buffer must be a whole number of at least 1, found 0"),
-        ({"buffer": 2.0}, "buffer must be a whole number of at least 1, found 2.0"),
+        ({"buffer": 2.5}, "buffer must be a whole number of at least 1, found 2.5"),
         ({"buffer": True}, "buffer must be a whole number of at least 1, found True"),
         ({"service": [0.0, 0.5]}, "service must not contain 0"),
         ({"service": [0.5, 1.0]}, "service must be a list of probabilities below 1"),

@@ -69,8 +69,8 @@ class OptCMDP(PlanningSettings):
     >>> import inbounds as ib
     >>> media = ib.zoo.media()
     >>> run = ib.learn(media.simulator(), ib.OptCMDP.practical(), samples=20_000, seed=0)
-    >>> run.episodes.shape, run.policy
-    ((2000, 2), Policy(10 stages, 10 states, randomises in 20))
+    >>> run.episodes.shape, run.policy.horizon
+    ((2000, 2), 10)
     """
 
     preset: ClassVar = PRACTICAL
