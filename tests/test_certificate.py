@@ -19,7 +19,7 @@ from inbounds.formats import npz
 from inbounds.proofs.certificate import Certificate, printed
 from inbounds.proofs.files import load_certificate, save_certificate, sealed
 from inbounds.proofs.known_model import certify_infeasible, certify_known
-from inbounds.proofs.verify import verify
+from inbounds.proofs.verify import verify, verify_bets
 from naive_proofs import CRITERIA, proof_of_a_policy, proof_of_infeasibility
 
 
@@ -208,8 +208,11 @@ def test_a_certificate_names_its_model_by_the_hash_of_its_file(tmp_path, queue, 
 def test_the_examples_in_the_documentation_work(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = (Path(__file__).parents[1] / "docs" / "certificates.md").read_text(encoding="utf-8")
-    first, convert, reseal, *_ = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    exec(first, {})
+    first, bets, convert, reseal = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict = {}
+    exec(first, names)
+    exec(bets, names)
+    assert verify_bets("learned.json")[0]
     assert "in bounds: proved" in capsys.readouterr().out
     exec(convert, {})
     assert verify("queue.npz", "queue.json")[0] and verify("checked.npz", "queue.json")[0]

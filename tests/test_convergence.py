@@ -48,7 +48,8 @@ CLAIMS: dict[str, Claim] = {
 
 
 def test_every_algorithm_makes_a_claim() -> None:
-    assert set(CLAIMS) == set(ALGORITHMS)
+    """Those that play episodes have theirs in tests of their own."""
+    assert set(CLAIMS) == {name for name, one in ALGORITHMS.items() if one.algorithm.criterion == "discounted"}
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)

@@ -59,7 +59,7 @@ def test_the_coin_is_thrown_once_an_episode(mixture):
     assert all(never.draw(rng) is mixture.policies[1] for _ in range(100))
 
 
-@pytest.mark.parametrize("name", ["act", "sample", "table", "by_label", "probabilities", "at"])
+@pytest.mark.parametrize("name", ["act", "compare", "table", "by_label", "probabilities", "at"])
 def test_it_does_not_act_in_a_state(mixture, name):
     with pytest.raises(AttributeError, match=rf"a Mixture has no '{name}' of its own: .* mixture\.draw\(rng\)"):
         getattr(mixture, name)

@@ -96,7 +96,7 @@ def test_the_iteration_by_enumeration_of_policies(n_constraints: int, net: float
         u = np.clip(u - bound / math.sqrt(iterations) * (model.margins @ everyone[which][1]), 0.0, bound)
         if net > 0.0:
             u = np.minimum(np.round(u / net) * net, bound)
-    policy, prices, _ = plan_by_iteration(model, bound, iterations, net)
+    policy, prices, *_ = plan_by_iteration(model, bound, iterations, net)
     # Occupancies are exact to 1e-10 each, prices to the sum of 40 steps of 0.5 times that.
     np.testing.assert_allclose(prices, mean_u, rtol=0.0, atol=2e-9)
     np.testing.assert_allclose(ib.occupancy(model, policy), mixed, rtol=0.0, atol=1e-9)
@@ -118,8 +118,8 @@ def test_the_regret_of_the_prices_bounds_the_gap() -> None:
 
 def test_the_iteration_approaches_the_program() -> None:
     model = in_scaled_units(two_rooms().cmdp)[1]
-    policy, prices, _ = plan_by_iteration(model, 4.0, 20_000, 0.0)
-    exact, exact_prices, _ = plan_by_program(model)
+    policy, prices, *_ = plan_by_iteration(model, 4.0, 20_000, 0.0)
+    exact, exact_prices, *_ = plan_by_program(model)
     found, best = ib.evaluate(model, policy), ib.evaluate(model, exact)
     assert found.reward == pytest.approx(best.reward, abs=0.01) and found.margins.min() > -0.01
     np.testing.assert_allclose(prices, exact_prices, rtol=0.0, atol=0.05)
@@ -131,10 +131,10 @@ def test_the_plan_is_made_on_the_tightened_empirical_model(plan: str) -> None:
     run = ib.learn(QUEUE.simulator(), settings, samples=9_600, seed=5)
     model = sampled_model(QUEUE.simulator(), 100, np.random.default_rng(5)).tightened(0.03)
     if plan == "lp":
-        expected, prices, _ = plan_by_program(model)
+        expected, prices, *_ = plan_by_program(model)
     else:
         epsilon = accuracy(100, 0.5) / 0.2
-        expected, prices, _ = plan_by_iteration(model, 4.0 * (1.0 + epsilon / 10.0) / 0.2, 20, 0.0)
+        expected, prices, *_ = plan_by_iteration(model, 4.0 * (1.0 + epsilon / 10.0) / 0.2, 20, 0.0)
     np.testing.assert_array_equal(run.policy.probabilities, expected.probabilities)
     np.testing.assert_allclose(run.prices, QUEUE.simulator().scaling.prices_in_user_units(prices), rtol=1e-15)
     if plan == "lp":

@@ -54,7 +54,7 @@ def test_exact_runs_equal_the_dense_transcription(problem: str, average: str) ->
         npg_pd(eta_1, eta_2, kappa, 0.2, cmdp.discount),
         restart=iterations // 2 if average == "second half" else 0,
     )
-    policy, prices, _ = iterate_plug_in(
+    policy, prices, *_ = iterate_plug_in(
         ib.NPGPD(slater=0.2, kappa=kappa, average=average), in_scaled_units(cmdp)[1], iterations
     )
     theirs = ib.Policy.from_occupancy(cmdp, naive.average, otherwise=ib.Policy(cmdp.pairs, naive.policy))
@@ -171,8 +171,8 @@ def test_without_constraints_it_is_policy_iteration_with_a_soft_step() -> None:
 def test_kappa_is_a_tighter_bound() -> None:
     """kappa on a model is the same as the model with every (scaled) bound tightened by it."""
     cmdp = in_scaled_units(ragged(2))[1]
-    tightened, prices, _ = iterate_plug_in(ib.NPGPD(slater=0.1, kappa=0.03), cmdp, 300)
-    theirs, their_prices, _ = iterate_plug_in(ib.NPGPD(slater=0.1), cmdp.tightened(np.full(2, 0.03)), 300)
+    tightened, prices, *_ = iterate_plug_in(ib.NPGPD(slater=0.1, kappa=0.03), cmdp, 300)
+    theirs, their_prices, *_ = iterate_plug_in(ib.NPGPD(slater=0.1), cmdp.tightened(np.full(2, 0.03)), 300)
     np.testing.assert_allclose(tightened.probabilities, theirs.probabilities, rtol=0.0, atol=1e-9)
     np.testing.assert_allclose(prices, their_prices, rtol=0.0, atol=1e-9)
 

@@ -40,7 +40,7 @@ def test_exact_runs_equal_the_dense_transcription(problem: str, average: str) ->
         pdsc(3.0, 0.5, 0.02, 0.2, cmdp.discount),
         restart=iterations // 2 if average == "second half" else 0,
     )
-    policy, prices, _ = iterate_plug_in(settings, in_scaled_units(cmdp)[1], iterations)
+    policy, prices, *_ = iterate_plug_in(settings, in_scaled_units(cmdp)[1], iterations)
     theirs = ib.Policy.from_occupancy(cmdp, naive.average, otherwise=ib.Policy(cmdp.pairs, naive.policy))
     np.testing.assert_allclose(policy.probabilities, theirs.probabilities, rtol=0.0, atol=1e-9)
     np.testing.assert_allclose(prices, naive.average_prices, rtol=0.0, atol=1e-10)
@@ -65,7 +65,7 @@ def test_sampled_runs_equal_the_dense_transcription(problem: str, changes: dict[
         rng = np.random.default_rng(seed)
         start = prepare(settings, simulator, samples, rng)
         settings.algorithm.advance(start.state, start.constants, simulator.open(), rng, 0, samples)
-        policy, prices, _ = settings.algorithm.extract(start.state, start.constants, simulator)
+        policy, prices, *_ = settings.algorithm.extract(start.state, start.constants, simulator)
         naive = sampled(
             cmdp,
             np.random.default_rng(seed),

@@ -69,7 +69,7 @@ def broken_off(call: Callable[[Any], Any], error: type[BaseException] = Broken) 
 def test_a_step_that_fails_anywhere_loses_nothing(name: str) -> None:
     """Every algorithm; failing at random calls, and once more after the resume."""
     settings, rng = next(iter(CASES[name].values())), np.random.default_rng(len(name))
-    cmdp, samples = problem_for(settings, "ragged"), 300
+    (cmdp, settings), samples = problem_for(settings, "ragged"), 300
     arguments = {"samples": samples, "seed": 3, "checkpoints": [40, 150]}
     unbroken = ib.learn(cmdp.simulator(), settings, **arguments)
     for first in [1, 2, samples, *rng.integers(3, samples, 4)]:
@@ -92,7 +92,8 @@ def test_a_step_that_fails_anywhere_loses_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_ctrl_c_between_pieces_of_compiled_kernels_loses_nothing(name: str) -> None:
     settings = next(iter(CASES[name].values()))
-    simulator = problem_for(settings, "ragged").simulator()
+    cmdp, settings = problem_for(settings, "ragged")
+    simulator = cmdp.simulator()
     arguments = {"samples": 2000, "seed": 1, "checkpoints": [700]}
     unbroken, partial = ib.learn(simulator, settings, **arguments), None
     for at in (1, 3, 2):
@@ -166,7 +167,8 @@ def test_exceptions_that_take_no_attributes_pass_unchanged() -> None:
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_however_short_the_time_there_is_a_policy_and_a_way_on(name: str) -> None:
     settings = next(iter(CASES[name].values()))
-    simulator = problem_for(settings, "ragged").simulator()
+    cmdp, settings = problem_for(settings, "ragged")
+    simulator = cmdp.simulator()
     unbroken = ib.learn(simulator, settings, samples=500, seed=2)
     run = ib.learn(simulator, settings, samples=500, seed=2, time_limit=1e-9)
     assert run.status == "time limit" and 0 < run.samples[-1] < 500 and run.policy is run.policies[-1]

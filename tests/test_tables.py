@@ -46,3 +46,20 @@ def test_what_notebooks_show_is_escaped_and_short() -> None:
     assert media.count("<tr>") == 101 and "stage" in media
     large = ib.Policy.uniform(ib.zoo.hazard_grid())._repr_html_()
     assert "64 states in all" in large and len(large) < 20_000
+
+
+def test_answers_are_printed_and_shown() -> None:
+    queue = ib.zoo.queue()
+    best = ib.solve(queue)
+    lines = str(best).splitlines()
+    assert lines[0].startswith("reward 2.322429124, at most") and "randomises in 2" in lines[0]
+    assert lines[2].split() == ["constraint", "margin", "price"] and lines[4].startswith("service")
+    assert lines[-1] == best.certificate.verdict
+    assert "<table>" in best._repr_html_() and best.certificate.verdict in best._repr_html_()
+    assert "rounding bounded" in best.certificate._repr_html_()
+    assert "<table>" not in ib.solve(queue.unconstrained())._repr_html_()
+    found = ib.compare(queue, ["crpo", "ucbvi-gamma"], samples=2_000, seeds=2, workers=1)
+    assert "<td>crpo</td>" in found._repr_html_() and "out of bounds" in found._repr_html_()
+    with pytest.raises(ib.Infeasible) as none:
+        ib.solve(queue.tightened(1.0))
+    assert none.value.prices is not None

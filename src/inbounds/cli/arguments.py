@@ -46,6 +46,11 @@ scale_option = click.option(
 )
 jobs_option = click.option("--jobs", type=int, help="Worker processes.  [default: one per core]")
 policy_option = click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
+save_policy_option = click.option(
+    "--save-policy",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Save the policy with its labels: .json, .npz or .csv.",
+)
 time_limit_option = click.option(
     "--time-limit", type=float, help="Seconds, after which what is known so far is printed (exit code 5)."
 )

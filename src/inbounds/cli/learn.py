@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from math import isnan, nan
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +18,7 @@ from inbounds.cli.arguments import (
     problem_from,
     safe_from,
     safe_option,
+    save_policy_option,
     scale_option,
     time_limit_option,
 )
@@ -80,6 +82,7 @@ _LONG = 40
 @click.option("--confidence", type=float, default=0.99, show_default=True, help="With --certified: of the proof.")
 @time_limit_option
 @policy_option
+@save_policy_option
 @json_option
 def command(
     problem: str,
@@ -96,6 +99,7 @@ def command(
     confidence: float,
     time_limit: float | None,
     show_policy: bool,
+    save_policy: Path | None,
     as_json: bool,
     **options: float | None,
 ) -> None:
@@ -131,10 +135,11 @@ def command(
         raise InvalidInput("--mixture goes with --certified, and without --algorithm: its policies are planned")
     settings_given = {**options, "safe": safe_from(safe, cmdp)}
     given: dict[str, Any] = {name: value for name, value in settings_given.items() if value is not None}
+    how = (samples, confidence, seed, time_limit, show_policy, save_policy, as_json)
     if certified and algorithm is None:
         for name in given:
             raise InvalidInput(f"--{name} is a setting of an algorithm: give --algorithm, or leave --{name} out")
-        _learn_certified(cmdp, scale, "model", samples, confidence, seed, time_limit, show_policy, as_json, mixture)
+        _learn_certified(cmdp, scale, "model", *how, mixture)
         return
     algorithm = algorithm or ("cspda" if cmdp.horizon is None else "opt-cmdp")
     settings_class = named(algorithm, ALGORITHMS, "algorithm")
@@ -149,7 +154,7 @@ def command(
     settings = (settings_class.practical if preset == "practical" else settings_class)(**given)
     check_on_model(settings, cmdp)
     if certified:
-        _learn_certified(cmdp, scale, settings, samples, confidence, seed, time_limit, show_policy, as_json)
+        _learn_certified(cmdp, scale, settings, *how)
         return
     online = plays_online(settings)
     try:
@@ -167,6 +172,8 @@ def command(
         else:
             run = ib.learn(cmdp.simulator(scale), settings, **asked)
     judged = ib.evaluate(cmdp, run.policy)
+    if save_policy is not None:
+        run.policy.save(save_policy)
     if as_json:
         print_json(
             problem=problem_facts(cmdp),
@@ -233,6 +240,7 @@ def _learn_certified(
     seed: int,
     time_limit: float | None,
     show_policy: bool,
+    save_policy: Path | None,
     as_json: bool,
     mixture: bool = False,
 ) -> None:
@@ -254,6 +262,8 @@ def _learn_certified(
             mixture=mixture,
         )
     judged = None if run.policy is None else ib.evaluate(cmdp, run.policy)
+    if save_policy is not None and run.policy is not None:
+        run.policy.save(save_policy)
     if as_json:
         print_json(
             problem=problem_facts(cmdp),

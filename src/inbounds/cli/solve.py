@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED
-from inbounds.cli.arguments import json_option, policy_option, problem_argument, problem_from
+from inbounds.cli.arguments import json_option, policy_option, problem_argument, problem_from, save_policy_option
 from inbounds.cli.printing import (
     bound_text,
     facts_of,
@@ -38,6 +38,7 @@ from inbounds.cli.printing import (
 @click.option("--tolerance", type=float, default=1e-8, show_default=True, help="The relative gap that may remain.")
 @click.option("--time-limit", type=float, help="Seconds for the whole of it.")
 @policy_option
+@save_policy_option
 @click.option("--certificate", type=click.Path(dir_okay=False, path_type=Path), help="Save the proof, as JSON.")
 @click.option("--save-model", type=click.Path(dir_okay=False, path_type=Path), help="Save the model, .npz or .toml.")
 @json_option
@@ -45,6 +46,7 @@ def command(
     problem: str,
     parameters: tuple[str, ...],
     show_policy: bool,
+    save_policy: Path | None,
     certificate: Path | None,
     save_model: Path | None,
     as_json: bool,
@@ -64,6 +66,7 @@ def command(
       inbounds solve queue --set buffer=20 --set discount=0.9 --policy
       inbounds solve model.toml
       inbounds solve queue --deterministic --time-limit 60
+      inbounds solve queue --bound service=0.5 --save-policy best.json
       inbounds solve queue --save-model queue.npz --certificate queue.json
       inbounds verify queue.npz queue.json
     """
@@ -84,6 +87,8 @@ def command(
         raise
     if certificate is not None:
         _save(proof, certificate)
+    if save_policy is not None:
+        best.policy.save(save_policy)
     if as_json:
         print_json(
             problem=problem_facts(loaded),

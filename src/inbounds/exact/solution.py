@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +14,10 @@ from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import Evaluation, values_of
 from inbounds.exact.optimum import OPTIMAL, Optimum, flat_margins
 from inbounds.exact.reachable import well_scaled
+from inbounds.pictures import occupancy_figure, written
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
+from inbounds.tables import html_card, html_table, text_table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,6 +90,39 @@ class Solution(Evaluation):
     def gap(self) -> float:
         """How far the policy can be from optimal: upper_bound - reward, 0 where rounding makes it negative."""
         return max(self.upper_bound - self.reward, 0.0)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Where the policy spends its time, drawn as `Policy.plot` draws what it does; with `path` also a file."""
+        pairs = self.policy.pairs
+        labels = [pairs.state_label(state) for state in range(pairs.n_states)]
+        return written(occupancy_figure(labels, np.atleast_2d(pairs.sum_by_state(self.occupancy))), path)
+
+    def __str__(self) -> str:
+        return (
+            f"{self._lead}\n\n{text_table(*self._table)}\n\n{self._verdict}"
+            if len(self.margins)
+            else (f"{self._lead}\n{self._verdict}")
+        )
+
+    def _repr_html_(self) -> str:
+        table = html_table(*self._table) if len(self.margins) else ""
+        return html_card(self._lead, table, f"<p>{html.escape(self._verdict)}</p>")
+
+    @property
+    def _lead(self) -> str:
+        return f"reward {self.reward:.10g}, at most {self.gap:.1e} below the best; {self.policy!r}"
+
+    @property
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        constraints = None if self.certificate is None else self.certificate.constraints
+        names = [f"constraint {k}" if constraints is None else constraints[k].name for k in range(len(self.margins))]
+        rows: list[tuple[str, ...]]
+        rows = [(name, f"{m:.6g}", f"{p:.6g}") for name, m, p in zip(names, self.margins, self.prices, strict=True)]
+        return ("constraint", "margin", "price"), rows
+
+    @property
+    def _verdict(self) -> str:
+        return f"status: {self.status}" if self.certificate is None else str(self.certificate.verdict)
 
     def __repr__(self) -> str:
         return f"Solution(reward {self.reward:.10g}, gap {self.gap:.1e}, by {self.method})"

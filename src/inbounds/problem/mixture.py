@@ -127,7 +127,7 @@ class Mixture:
             raise InvalidInput(f"{path}: {error}") from None
 
     def __getattr__(self, name: str) -> Any:
-        if name == "act" or hasattr(Policy, name) or name in Policy.__dataclass_fields__:
+        if hasattr(Policy, name) or name in Policy.__dataclass_fields__:
             raise AttributeError(f"a Mixture has no {name!r} of its own{self.instead}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

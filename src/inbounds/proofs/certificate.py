@@ -15,6 +15,7 @@ discounted averages per step, normalised by (1 - discount); sums over the horizo
 from __future__ import annotations
 
 import decimal
+import html
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from inbounds.arrays import Floats
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.proofs.betting import BlockRules, Played
-from inbounds.tables import text_table
+from inbounds.tables import html_card, text_table
 
 FOR_ALL_MARGINS, FOR_ALL_BOUNDS = "betting for all margins", "betting for all bounds"
 KINDS = ("exact", "rounding-bounded", "confidence", "estimate")
@@ -242,6 +243,9 @@ class Certificate:
         below = [f"({self.claims})"] * (self.kind == "confidence") + [f"({self.note})"] * bool(self.note)
         return "\n".join([table, self.verdict, *below])
 
+    def _repr_html_(self) -> str:
+        return html_card(self.verdict, f"<pre>{html.escape(str(self))}</pre>")
+
     def __repr__(self) -> str:
         return f"Certificate({self.verdict})"
 
@@ -302,6 +306,9 @@ class InfeasibilityCertificate:
     def __str__(self) -> str:
         weights = (f"{price:.6g}" for price in self.prices)
         return f"{_text(('weight',), self.constraints, weights)}\n{self.verdict}"
+
+    def _repr_html_(self) -> str:
+        return html_card(self.verdict, f"<pre>{html.escape(str(self))}</pre>")
 
     def __repr__(self) -> str:
         return f"InfeasibilityCertificate({self.verdict})"

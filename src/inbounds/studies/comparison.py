@@ -11,6 +11,7 @@ import numpy as np
 
 from inbounds.arrays import Floats
 from inbounds.studies.runs import Curves
+from inbounds.tables import html_card, html_table
 
 _COSTS_NOTHING = 1e-9
 """Of the optimum: what bounds may cost up to rounding."""
@@ -77,6 +78,18 @@ class Comparison:
         cost = self.unconstrained_optimum - self.optimum
         lost = np.maximum(entry.gaps, 0.0) + self.largest_price * entry.violations
         return lost / cost if cost > _COSTS_NOTHING * abs(self.optimum) else np.full_like(lost, np.nan)
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for entry in self.entries:
+            if entry.refusal or not entry.rewards.size:
+                rows.append((entry.name, "-", "-", "-"))
+                continue
+            out = f"{np.mean(entry.out_of_bounds[:, -1]):.0%}" if entry.constrained else "-"
+            error = np.std(entry.gaps[:, -1], ddof=1) / np.sqrt(len(entry.gaps)) if len(entry.gaps) > 1 else np.nan
+            rows.append((entry.name, f"{np.mean(entry.gaps[:, -1]):+.4f}", f"{error:.4f}", out))
+        optimum = f"<p>optimum {self.optimum:.6g}; values are totals</p>"
+        return html_card(repr(self), html_table(("algorithm", "gap", "standard error", "out of bounds"), rows), optimum)
 
     def __repr__(self) -> str:
         names = ", ".join(entry.name for entry in self.entries)
