@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import inbounds as ib
 import strategies
 from inbounds.criteria import criterion_of
+from inbounds.exact.start import Start
 
 CRITERIA = {"discounted": {"discount": 0.97}, "horizon": {"horizon": 4}, "average": {"average": True}}
 CHANGES = ("bound", "reward", "signal", "transition")
@@ -93,12 +94,20 @@ def test_a_start_saves_solves(criterion):
     assert sum(warm for warm, _ in solves) < 0.6 * sum(cold for _, cold in solves)
 
 
-@pytest.mark.parametrize("what", [None, *CHANGES])
-def test_the_answer_to_the_same_problem_or_to_one_far_away(what):
-    cmdp, far = made(5, CRITERIA["discounted"]), made(6, CRITERIA["discounted"])
-    start = ib.solve(cmdp if what is None else far, "bundle")
-    cold = ib.solve(cmdp, "bundle")
-    assert_agree(cmdp, ib.solve(cmdp, "bundle", start=start), cold)
+@pytest.mark.parametrize("times", [0.0, 1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("criterion", CRITERIA.values(), ids=CRITERIA)
+def test_a_start_that_is_far_away_is_not_wrong(criterion, times):
+    """Another model altogether, in other units too: prices and values are off by any factor."""
+    cmdp, far = made(5, criterion), made(6, criterion)
+    start = ib.solve(dataclasses.replace(far, reward=times * far.reward), "bundle")
+    assert_agree(cmdp, ib.solve(cmdp, "bundle", start=start), ib.solve(cmdp, "bundle"))
+
+
+@pytest.mark.parametrize("criterion", CRITERIA.values(), ids=CRITERIA)
+def test_the_answer_to_the_same_problem(criterion):
+    cmdp = made(5, criterion)
+    best = ib.solve(cmdp, "bundle")
+    assert_agree(cmdp, ib.solve(cmdp, "bundle", start=best), best)
 
 
 @given(drawn=st.tuples(strategies.feasible(), st.integers(0, 99)))
@@ -140,21 +149,26 @@ def test_a_bound_that_did_not_bind():
 
 
 def test_states_and_actions_are_matched_by_their_labels():
-    def built(states, reward):
+    def built(start, actions, reward):
         return ib.build(
-            states=states,
-            actions=["stay", "go"] if states[0] == 0 else ["go", "stay"],
-            transition=lambda s, a: {s: 1.0} if a == "stay" else {(s + 1) % 30: 0.8, (s * 7) % 30: 0.2},
+            start=start,
+            actions=lambda s: actions,
+            transitions=lambda s, a: {s: 1.0} if a == "stay" else {(s + 1) % 60: 0.8, (7 * s + 3) % 60: 0.2},
             reward=lambda s, a: reward * np.sin(s) + (a == "go"),
-            constraints=[ib.at_most("moves", lambda s, a: float(a == "go"), 0.4)],
-            initial=0,
+            constraints=[ib.Constraint(lambda s, a: a == "go", at_most=0.4, name="moves")],
             discount=0.95,
         )
 
-    cmdp, other = built(list(range(30)), 1.0), built(list(range(30))[::-1], 1.01)
-    warm, cold = ib.solve(other, "bundle", start=ib.solve(cmdp, "bundle")), ib.solve(other, "bundle")
+    cmdp = built({0: 0.5, 40: 0.5}, ["stay", "go"], 1.0)
+    other = built({40: 0.5, 0: 0.5}, ["go", "stay"], 1.001)
+    assert cmdp.pairs.state_labels != other.pairs.state_labels
+    best, cold = ib.solve(cmdp, "bundle"), ib.solve(other, "bundle")
+    begin = Start.of(other, best)
+    here = {label: begin.value_function[s] for s, label in enumerate(other.pairs.state_labels)}
+    assert here == dict(zip(cmdp.pairs.state_labels, best.value_function.tolist(), strict=True))
+    assert ib.Policy(other.pairs, begin.taken).by_label() == best.policy.by_label()
+    warm = ib.solve(other, "bundle", start=best)
     assert_agree(other, warm, cold)
-    assert warm.method == "path"
     assert warm.unconstrained_solves < cold.unconstrained_solves
 
 

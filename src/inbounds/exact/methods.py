@@ -27,6 +27,12 @@ from inbounds.problem.cmdp import CMDP
 
 METHODS, COINS = ("auto", "bundle", "lp", "polish"), ("few", "any")
 
+_PATIENCE = 15
+"""Unconstrained solves from a start, at most: about as many as a bundle takes from nothing. Nearby it takes 2 to 6."""
+
+_NEARLY = 1e-3
+"""Where small changes come this close, in scaled units, but not to a mixture in bounds, its vertex is looked for."""
+
 
 class Watch:
     """A search at work, for those who want to know how far it came; and where one is to begin, or to go on from.
@@ -183,16 +189,24 @@ def _from_start(
     if start is None or watch.resume is not None or problem.n_constraints == 0:
         return None
     criterion, reward, scales = criterion_of(problem), problem.reward.ravel(), problem.margin_scales
-    path = None
+    path, most = None, limits.iterations
+    patience = limits if most is not None and most <= _PATIENCE else limits._replace(iterations=_PATIENCE)
+    found = None
     try:
-        path = Path(criterion, reward, flat_margins(problem), scales, limits, start)
+        path = Path(criterion, reward, flat_margins(problem), scales, patience, start)
         (found,) = path.follow([np.zeros(problem.n_constraints)], tolerance)
     except Stopped as stopped:
-        watch.search = path
-        found, in_bounds = (None, False) if path is None else path.known()
-        if found is None or not in_bounds:
-            raise
-        return _linked(problem, found._replace(status=stopped.status), tolerance)
+        if stopped.status == TIME or patience is limits:
+            watch.search = path
+            if path is None:
+                raise
+            nearly, in_bounds = path.known()
+            if not in_bounds:
+                raise
+            return _linked(problem, nearly._replace(status=stopped.status), tolerance)
+    assert path is not None
+    if found is None:
+        found = _corner_near(problem, path.known()[0], tolerance, limits)
     if found is None or not _in_bounds(problem, found):
         return None
     found = _linked(problem, found, tolerance)
@@ -201,6 +215,17 @@ def _from_start(
     if progress is not None:
         progress(found.unconstrained_solves, found.value(problem.reward), found.upper_bound)
     return found
+
+
+def _corner_near(problem: CMDP, nearly: Optimum, tolerance: float, limits: Limits) -> Optimum | None:
+    """The vertex next to a mixture that is nearly in bounds, at prices that are nearly right; None if they are not."""
+    corners = Corners(problem)
+    objective, *margins = np.sum(corners.signals * nearly.occupancy, axis=1)
+    left = nearly.upper_bound - corners.units.value(float(objective))
+    if abs(left) > _NEARLY * corners.units.spread or min(margins) < -_NEARLY:
+        return None
+    corner = corners.find(nearly, tolerance, limits)
+    return None if corner is None else corner.mixture(problem, nearly)
 
 
 def _program(problem: CMDP, limits: Limits, **options: Any) -> tuple[Optimum | None, bool]:

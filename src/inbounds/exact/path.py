@@ -226,7 +226,7 @@ class Path:
                 weights, made = self._mix(moved, tolerance), len(self._rewards) - 1
         return None if weights is None else self._mixture(moved, weights)
 
-    def known(self) -> tuple[Optimum | None, bool]:
+    def known(self) -> tuple[Optimum, bool]:
         """The best mixture of the policies found so far at the bounds as given, and whether it is in bounds."""
         moved = np.zeros(len(self._widths))
         weights = self._mix(moved, np.inf)
