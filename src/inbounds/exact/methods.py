@@ -86,8 +86,8 @@ def best_mixture(
         values = raised(problem, asked, found.prices, found.value_function.ravel(), reward_weight=0.0)
         proof = replace(found, value_function=freeze(values.reshape(found.value_function.shape)))
         raise infeasible(asked, proof, lambda other: attempt(other)[0])
-    several = coins == "few" and found.corner is None  # coins, perhaps: from a start it may be a vertex already
-    if several and problem.n_constraints and found.status == OPTIMAL and not found.linked:
+    wanted = coins == "few" and found.corner is None  # from a start it may be a vertex already
+    if wanted and problem.n_constraints and found.status == OPTIMAL and not found.linked:
         corner = Corners(asked).find(found, tolerance, limits)
         found = found if corner is None else corner.mixture(asked, found)
     values = raised(problem, asked, found.prices, found.value_function)
