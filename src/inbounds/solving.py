@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from inbounds.criteria import criterion_of
-from inbounds.errors import Stopped
+from inbounds.errors import InvalidInput, Stopped
 from inbounds.exact.bundle import GapProgress
 from inbounds.exact.deterministic import best_deterministic
 from inbounds.exact.limits import TIME, Limits, Partial, state_to_resume
@@ -38,6 +38,7 @@ def solve(
     time_limit: float | None = None,
     iterations: int | None = None,
     resume: Partial | None = None,
+    start: Solution | None = None,
 ) -> Solution:
     """The most reward among the policies that keep every bound, with its prices, a bound on the error, and the proof.
 
@@ -86,9 +87,15 @@ def solve(
     time_limit : float, optional
         Seconds for the whole call. An answer that the limit cut short is not certified: there was no time.
     iterations : int, optional
-        Unconstrained solves of the bundle, at most, in all.
+        Unconstrained solves of the bundle, at most, in all; those from a start count by themselves.
     resume : Partial, optional
         Of an earlier call with the same problem, method and tolerance: goes on from there, to the same bits.
+    start : Solution, optional
+        Of a similar problem (warm start): the same states and actions, by their labels, and the same constraints in the
+        same order, but other bounds, rewards, signals or transition probabilities. Its prices, its policy and its value
+        function are where the search begins; no bound is taken from it, so the answer is as certain as any. A start
+        that is too far away costs time, and then the bundle takes over. ``method`` of the answer is "path" where it
+        does not. Problems for which there is no bundle, the smallest and those without constraints, do without it.
 
     Raises
     ------
@@ -125,9 +132,18 @@ def solve(
     ('iteration limit', True, True)
     >>> ib.solve(garnet, "bundle", resume=rough.partial).status
     'optimal'
+
+    What if a bound were a little looser? The answer at hand is close to that:
+
+    >>> best, looser = ib.solve(garnet), garnet.with_bound(0, at_least=0.99 * garnet.constraints[0].bound)
+    >>> again = ib.solve(looser, start=best)
+    >>> again.in_bounds, again.status, again.unconstrained_solves < best.unconstrained_solves / 2
+    (True, 'optimal', True)
     """
     asked, limits = (problem, method, tolerance), Limits.of(time_limit, iterations)
-    watch = Watch(state_to_resume(resume, asked))
+    if resume is not None and start is not None:
+        raise InvalidInput("give resume or start, not both: what is resumed has its own start")
+    watch = Watch(*(state_to_resume(resume, asked) or (None, start)))
 
     def known(status: str) -> Partial:
         return _known(problem, watch, status, asked)
@@ -217,9 +233,9 @@ def _better(problem: CMDP, best: Solution, tolerance: float, limits: Limits, coi
 def _known(problem: CMDP, watch: Watch, status: str, asked: tuple[Any, ...]) -> Partial:
     """What a solve knows that was stopped."""
     found: Optimum | None
-    found, in_bounds = (None, False) if watch.bundle is None else watch.bundle.known()
+    found, in_bounds = (None, False) if watch.search is None else watch.search.known()
     if found is None:
-        return Partial(status, asked=asked, state=watch.round)
+        return Partial(status, asked=asked, state=watch.state)
     no_margins = np.empty((0, len(found.occupancy)))
     spent, linked = criterion_of(problem).linked(found.occupancy, lambda: None, asked[2], no_margins)
     judged = assemble(problem, found._replace(occupancy=spent, linked=linked), method="bundle")
@@ -232,5 +248,5 @@ def _known(problem: CMDP, watch: Watch, status: str, asked: tuple[Any, ...]) -> 
         reward=judged.reward,
         margins=judged.margins,
         asked=asked,
-        state=watch.round,
+        state=watch.state,
     )

@@ -17,26 +17,42 @@ from inbounds.exact.feasibility import PROGRAM_ENTRIES, Slater, infeasible, slat
 from inbounds.exact.limits import NO_LIMITS, TIME, Limits
 from inbounds.exact.lp import occupancy_lp, vertex_near
 from inbounds.exact.optimum import OPTIMAL, STALLED, Optimum, Units, flat_margins
+from inbounds.exact.path import Path
 from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
 from inbounds.exact.solution import Solution, assemble
+from inbounds.exact.start import Start
 from inbounds.exact.vertex import Corners
 from inbounds.inputs import positive
 from inbounds.problem.cmdp import CMDP
 
 METHODS, COINS = ("auto", "bundle", "lp", "polish"), ("few", "any")
 
+_PATIENCE = 15
+"""Unconstrained solves from a start, at most: about as many as a bundle takes from nothing. Nearby it takes 2 to 6."""
+
+_NEARLY = 1e-3
+"""Where small changes come this close, in scaled units, but not to a mixture in bounds, its vertex is looked for."""
+
 
 class Watch:
-    """A bundle at work, for those who want to know how far it came; and where one is to go on from."""
+    """A search at work, for those who want to know how far it came; and where one is to begin, or to go on from.
 
-    def __init__(self, resume: Round | None = None) -> None:
-        self.resume = resume
-        self.bundle: Bundle | None = None
+    Parameters
+    ----------
+    resume : Round, optional
+        Where a bundle was.
+    start : Solution, optional
+        Of a similar problem; it plays no part once there is a bundle.
+    """
+
+    def __init__(self, resume: Round | None = None, start: Any = None) -> None:
+        self.resume, self.start = resume, start
+        self.search: Bundle | Path | None = None
 
     @property
-    def round(self) -> Round | None:
-        """Where a search of the same problem can go on from."""
-        return self.resume if self.bundle is None else self.bundle.round
+    def state(self) -> tuple[Round | None, Any]:
+        """Where a search of the same problem can go on from: what to make another of these from."""
+        return (self.search.round if isinstance(self.search, Bundle) else self.resume), self.start
 
 
 def best_mixture(
@@ -63,13 +79,15 @@ def best_mixture(
     tolerance = positive(tolerance, "tolerance")
     asked = well_scaled(problem)
     require_sizes(asked)
+    start = None if watch is None or watch.start is None else Start.of(problem, watch.start)
     attempt = partial(_attempt, method=method, tolerance=tolerance, limits=limits)
-    found, by = attempt(asked, progress=progress, watch=watch)
+    found, by = attempt(asked, progress=progress, watch=watch, start=start)
     if isinstance(found, Slater):
         values = raised(problem, asked, found.prices, found.value_function.ravel(), reward_weight=0.0)
         proof = replace(found, value_function=freeze(values.reshape(found.value_function.shape)))
         raise infeasible(asked, proof, lambda other: attempt(other)[0])
-    if coins == "few" and problem.n_constraints and found.status == OPTIMAL and not found.linked:
+    wanted = coins == "few" and found.corner is None  # from a start it may be a vertex already
+    if wanted and problem.n_constraints and found.status == OPTIMAL and not found.linked:
         corner = Corners(asked).find(found, tolerance, limits)
         found = found if corner is None else corner.mixture(asked, found)
     values = raised(problem, asked, found.prices, found.value_function)
@@ -102,12 +120,13 @@ def _attempt(
     limits: Limits,
     progress: GapProgress | None = None,
     watch: Watch | None = None,
+    start: Start | None = None,
 ) -> tuple[Optimum | Slater, str]:
     """A mixture in bounds; or, when there is none, the largest joint margin, which is negative: the proof.
 
     "auto" takes the linear program for small problems, if its answer is as good as was asked for: where chains hardly
     mix, what HiGHS calls an optimum need not be one. Larger problems, and those, go through unconstrained ones, of
-    which there may be just one.
+    which there may be just one. From the answer to a similar problem small changes come first.
     """
     criterion, watch = criterion_of(problem), watch or Watch()
     small = method == "auto" and problem.reward.size <= PROGRAM_ENTRIES
@@ -127,17 +146,19 @@ def _attempt(
         return _unconstrained(problem, tolerance, progress, limits), "policy iteration"
     if method != "lp":
         reward, margins = problem.reward.ravel(), flat_margins(problem)
-        watch.bundle = Bundle(criterion, reward, margins, problem.margin_scales, watch.resume)
         try:
-            found = watch.bundle.solve(tolerance, progress, limits)
+            found, by = _from_start(problem, start, tolerance, limits, watch, progress), "path"
+            if found is None:
+                watch.search = Bundle(criterion, reward, margins, problem.margin_scales, watch.resume)
+                found, by = watch.search.solve(tolerance, progress, limits), "bundle"
         except Stopped:
             if not candidates:
                 raise
             return candidates[0]
         if found is not None and _in_bounds(problem, found):
-            candidates.append((_linked(problem, found, tolerance), "bundle"))
+            candidates.append((found if by == "path" else _linked(problem, found, tolerance), by))
             if method == "polish" and found.status == OPTIMAL:
-                candidates = [_polished(problem, candidates[-1][0], tolerance, limits)]
+                candidates = [_polished(problem, *candidates[-1], tolerance, limits)]
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
@@ -152,6 +173,60 @@ def _attempt(
     if program is None:
         raise Stopped(TIME if late else STALLED)
     return _linked(problem, program, tolerance), "lp"
+
+
+def _from_start(
+    problem: CMDP,
+    start: Start | None,
+    tolerance: float,
+    limits: Limits,
+    watch: Watch,
+    progress: GapProgress | None,
+) -> Optimum | None:
+    """A mixture that small changes of an earlier answer lead to; None where they do not, or where there is none.
+
+    It is as good as was asked for, whatever it came from: upper bounds and policies are those of this problem.
+    """
+    if start is None or watch.resume is not None or problem.n_constraints == 0:
+        return None
+    criterion, reward, scales = criterion_of(problem), problem.reward.ravel(), problem.margin_scales
+    path, most = None, limits.iterations
+    patience = limits if most is not None and most <= _PATIENCE else limits._replace(iterations=_PATIENCE)
+    found = None
+    try:
+        path = Path(criterion, reward, flat_margins(problem), scales, patience, start)
+        (found,) = path.follow([np.zeros(problem.n_constraints)], tolerance)
+    except Stopped as stopped:
+        if stopped.status == TIME or patience is limits:
+            watch.search = path
+            if path is None:
+                raise
+            nearly, in_bounds = path.known()
+            if not in_bounds:
+                raise
+            return _linked(problem, nearly._replace(status=stopped.status), tolerance)
+    assert path is not None
+    if found is None:
+        found = _corner_near(problem, path.known()[0], tolerance, limits)
+    if found is None or not _in_bounds(problem, found):
+        return None
+    found = _linked(problem, found, tolerance)
+    if _gap(problem, found) > gap_allowed(problem, found.upper_bound, tolerance):
+        return None
+    if progress is not None:
+        progress(found.unconstrained_solves, found.value(problem.reward), found.upper_bound)
+    return found
+
+
+def _corner_near(problem: CMDP, nearly: Optimum, tolerance: float, limits: Limits) -> Optimum | None:
+    """The vertex next to a mixture that is nearly in bounds, at prices that are nearly right; None if they are not."""
+    corners = Corners(problem)
+    objective, *margins = np.sum(corners.signals * nearly.occupancy, axis=1)
+    left = nearly.upper_bound - corners.units.value(float(objective))
+    if abs(left) > _NEARLY * corners.units.spread or min(margins) < -_NEARLY:
+        return None
+    corner = corners.find(nearly, tolerance, limits)
+    return None if corner is None else corner.mixture(problem, nearly)
 
 
 def _program(problem: CMDP, limits: Limits, **options: Any) -> tuple[Optimum | None, bool]:
@@ -203,14 +278,14 @@ def _in_bounds(problem: CMDP, found: Optimum) -> bool:
     return within_rounding(margins, problem.margin_scales)
 
 
-def _polished(problem: CMDP, found: Optimum, tolerance: float, limits: Limits) -> tuple[Optimum, str]:
+def _polished(problem: CMDP, found: Optimum, by: str, tolerance: float, limits: Limits) -> tuple[Optimum, str]:
     """The exact vertex next to a mixture, if HiGHS gets there; else the mixture itself."""
     vertex, late = _program(problem, limits, start=vertex_near(problem, found))
     if late:
-        return found._replace(status=TIME), "bundle"
+        return found._replace(status=TIME), by
     if vertex is None or not _in_bounds(problem, vertex):
-        return found, "bundle"
+        return found, by
     vertex = vertex._replace(unconstrained_solves=found.unconstrained_solves, spare=found.spare)
     vertex = _linked(problem, vertex, tolerance)
     close = max(_gap(problem, found), 1e-9 * abs(vertex.upper_bound))  # HiGHS's multipliers are good to about 1e-10
-    return (vertex, "polish") if _gap(problem, vertex) <= close else (found, "bundle")
+    return (vertex, "polish") if _gap(problem, vertex) <= close else (found, by)

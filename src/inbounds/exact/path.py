@@ -27,6 +27,7 @@ from inbounds.errors import InvalidInput, Stopped
 from inbounds.exact.limits import NO_LIMITS, TIME, Limits
 from inbounds.exact.nearby import Nearby, Step, combine
 from inbounds.exact.optimum import Optimum, Units
+from inbounds.exact.start import Start
 
 _FIRST_WIDTH = 0.3
 """How far each scaled price may move in the first step."""
@@ -58,6 +59,9 @@ _SETTLED = 0.01
 _FIRST_ALLOWED = 0.1
 """The gap allowed in the beginning, at no prices."""
 
+_STARTED_ALLOWED, _LEAST_WIDTH = 1e-5, 1e-2
+"""The same at the prices of an earlier answer, which leave about so much; and how far each price may move at least."""
+
 _ACCURACY = 1e-10
 """Of the occupancies of policies made to keep bounds, in the sum of absolute values; less where prices are large."""
 
@@ -84,7 +88,7 @@ class Place(NamedTuple):
 
 
 class Path:
-    """Policies and upper bounds along moving bounds, beginning at no prices.
+    """Policies and upper bounds along moving bounds, beginning at no prices, or at those of an earlier answer.
 
     Parameters
     ----------
@@ -95,10 +99,18 @@ class Path:
         Each at least the absolute value of that margin under any policy.
     limits : Limits
         `Stopped` is raised where one of them is reached.
+    start : Start, optional
+        The answer to a similar problem: of other bounds, rewards, margins or moves.
     """
 
     def __init__(
-        self, criterion: Criterion, reward: Floats, margins: Floats, scales: Floats, limits: Limits = NO_LIMITS
+        self,
+        criterion: Criterion,
+        reward: Floats,
+        margins: Floats,
+        scales: Floats,
+        limits: Limits = NO_LIMITS,
+        start: Start | None = None,
     ) -> None:
         self.limits = limits
         self._units, self._criterion = Units.of(criterion, reward, scales), criterion
@@ -115,11 +127,25 @@ class Path:
         self._nearby: Nearby
         self._anchor: int
         self._accuracy: float
-        self._move(np.zeros(n_constraints), _FIRST_ALLOWED)
+        if start is None:
+            self._move(np.zeros(n_constraints), _FIRST_ALLOWED)
+        else:
+            self._begin_at(start)
 
     @property
     def unconstrained_solves(self) -> int:
         return len(self._uppers)
+
+    def _begin_at(self, start: Start) -> None:
+        """From the prices and values of an earlier answer; its policy, as it does here, is the second one known."""
+        criterion, units = self._criterion, self._units
+        prices = start.prices * units.scales / units.spread
+        self._widths = np.maximum(_FIRST_WIDTH * prices, _LEAST_WIDTH)
+        reward = self._objective + np.einsum("k,kn->n", prices, self._signals)
+        values = (start.value_function - criterion.level(units.centre)) / units.spread
+        expected = criterion.expect(reward, criterion.largest(start.taken), values)
+        self._move(prices, _STARTED_ALLOWED, expected=expected)
+        self._add_policy(start.taken, self._nearby.time)
 
     def kept(self, place: Place | None) -> tuple[Path, Place | None]:
         """A copy of all that the next step depends on, and of the place that it comes from; arrays are shared."""
@@ -200,10 +226,20 @@ class Path:
                 weights, made = self._mix(moved, tolerance), len(self._rewards) - 1
         return None if weights is None else self._mixture(moved, weights)
 
+    def known(self) -> tuple[Optimum, bool]:
+        """The best mixture of the policies found so far at the bounds as given, and whether it is in bounds."""
+        moved = np.zeros(len(self._widths))
+        weights = self._mix(moved, np.inf)
+        return self._mixture(moved, self._best_weights(moved) if weights is None else weights), weights is not None
+
+    def _best_weights(self, moved: Floats) -> Floats:
+        """Of the best mixture of the policies found so far, [J]; of one close to the bounds, if none is in bounds."""
+        none, most = np.zeros(len(moved)), np.full(len(moved), _LARGEST_PRICE)
+        return self._combined(moved, none, most)[1]
+
     def _mix(self, moved: Floats, tolerance: float) -> Floats | None:
         """The weights [J] of the best mixture of the policies found so far, if it is in bounds and good enough."""
-        none, most = np.zeros(len(moved)), np.full(len(moved), _LARGEST_PRICE)
-        _, weights = self._combined(moved, none, most)
+        weights = self._best_weights(moved)
         upper, allowed = self._upper(moved, tolerance)
         error = float(np.sum(weights * self._errors))
         in_bounds = np.all(np.sum(weights[:, None] * self._margins, axis=0) - moved - error >= -_SLACK)
@@ -247,9 +283,9 @@ class Path:
         upper = float(np.min(self._uppers - np.sum(self._prices * moved, axis=1)))
         return upper, self._units.gap_allowed(tolerance, upper)
 
-    def _move(self, prices: Floats, allowed: float, step: Step | None = None) -> None:
+    def _move(self, prices: Floats, allowed: float, step: Step | None = None, expected: Found | None = None) -> None:
         """Solve at `prices`, and take small changes from the policy there."""
-        found = self._solve(prices, _INNER * allowed, step)
+        found = self._solve(prices, _INNER * allowed, step, expected)
         time, values = (None, None) if step is None else (self._nearby.time, self._nearby.values)
         self._accuracy = min(_ACCURACY, _PRICED_ACCURACY * allowed / (1.0 + float(prices.sum())))
         time = self._criterion.time(found, _ROUGHLY * self._accuracy, time)
@@ -257,11 +293,11 @@ class Path:
         self._anchor = len(self._rewards)
         self._add(found.chosen, time, _ROUGHLY * self._accuracy)
 
-    def _solve(self, prices: Floats, tolerance: float, step: Step | None) -> Found:
-        """An upper bound at `prices`, and the best policy there, which may be that of `step`."""
+    def _solve(self, prices: Floats, tolerance: float, step: Step | None, expected: Found | None = None) -> Found:
+        """An upper bound at `prices`, and the best policy there, which may be that of `step`, or as `expected`."""
         # Not a product of matrices: BLAS would wake all cores for it.
         reward = self._objective + np.einsum("k,kn->n", prices, self._signals)
-        start = None if step is None else self._nearby.expect(step, reward)
+        start = expected if step is None else self._nearby.expect(step, reward)
         if limit := self.limits.reached(self.unconstrained_solves):
             raise Stopped(limit)
         deadline = self.limits.deadline
@@ -274,9 +310,12 @@ class Path:
         return found
 
     def _add_changed(self, nearby: Nearby, step: Step) -> None:
-        taken = nearby.probabilities(step)
+        self._add_policy(nearby.probabilities(step), nearby.time)
+
+    def _add_policy(self, taken: Floats, time: Floats) -> None:
+        """One that takes entries with probabilities `taken` [N], and is at each place for about `time` [M]."""
         try:
-            followed = self._criterion.follow(taken, nearby.time, self._accuracy)
+            followed = self._criterion.follow(taken, time, self._accuracy)
         except InvalidInput:  # an average of a policy that falls into several classes: no policy to mix
             return
         entries = np.flatnonzero(taken != 0.0)
