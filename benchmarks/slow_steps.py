@@ -55,7 +55,7 @@ def seconds(simulator: ib.Simulator, algorithm: object, samples: int) -> float:
     return time.perf_counter() - begun
 
 
-def main(samples: int = 3_000) -> None:
+def main(samples: int = 10_000) -> None:
     print(f"{samples:,} samples of a step of {1e3 * STEP:g} ms, seconds, and as a share of one call at a time")
     for algorithm in (ib.ModelBased(), ib.CSPDA(slater=0.3), ib.CRPO()):
         alone = seconds(walk(slow), algorithm, samples)

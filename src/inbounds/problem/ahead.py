@@ -7,10 +7,11 @@ vain.
 
 Outcomes come in blocks. Block b of a pair has a generator of its own, seeded with the key, the pair and b; the key is
 drawn from the run's generator at the first draw. A block is an eighth of what was drawn of its pair before it, so that
-what is drawn in vain stays an eighth of what is used, and at least 1 and at most `_LARGEST`. Vectorised steps cost
-little an outcome: there, blocks double.
+what is drawn in vain stays an eighth of what is used for each worker, and at least 1 and at most `_LARGEST`. Vectorised
+steps cost little an outcome: there, blocks double.
 
-When a block of a pair is begun, its next one is asked for. Where pairs are drawn in turn, those that come next are too.
+When a block of a pair is begun, its next ones are asked for, one for each worker. Where pairs are drawn in turn, those
+that come next are too.
 """
 
 from __future__ import annotations
@@ -122,8 +123,9 @@ class Outcomes:
             block = self._block_of(int(self.drawn[pair]))
             outcomes = self._wait(pair, block)
             ready = self._ready[pair] = deque(outcomes[int(self.drawn[pair]) - self._starts[block] :])
-            if block > 0:
-                self._ask(pair, block + 1)
+            if block > 0:  # one for each worker: of a pair that is drawn again and again they share the work
+                for ahead in range(1, (self.source.jobs or 0) + 1):
+                    self._ask(pair, block + ahead)
         if pair == (self._last + 1) % self.n_pairs:
             self._ask_those_that_come(pair)
         self._last = pair
