@@ -263,7 +263,6 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
             ("frontier", "queue", "--constraint", "speed"),
             "there is no constraint 'speed'; the problem has: 'service', 'flow'",
         ),
-        (("frontier", "queue", "--constraint", "0", "--bounds", "5,6"), "no policy keeps any of these bounds on"),
         (("frontier", "queue", "--constraint", "0", "--bounds", "a,b"), "--bounds takes numbers with ',' between them"),
         (("frontier", "queue", "--constraint", "0", "--and", "0"), "surface takes two constraints, found 'service'"),
         (("frontier", "queue", "--constraint", "0", "--and", "1", "--bounds", "1"), "are for one constraint"),
@@ -485,3 +484,16 @@ def test_algorithms_says_how_each_samples_and_what_it_needs() -> None:
     assert facts["dope"]["needs"] == "safe policy" and facts["opt-dual"]["oscillates"] is True
     assert all(facts[name][fact] for name in facts for fact in ("access", "needs", "constants"))
     assert "access" in run("algorithms").output
+
+
+def test_bounds_that_nothing_keeps_are_infeasible() -> None:
+    said = run("frontier", "queue", "--constraint", "0", "--bounds", "5,6")
+    assert said.exit_code == 3 and "no policy keeps any of these bounds on 'service'; one does up to 1" in said.stderr
+
+
+def test_numbers_of_samples_may_be_written_as_1e3() -> None:
+    facts = json.loads(run("learn", "queue", "--algorithm", "crpo", "--samples", "1e3", "--json").output)
+    assert facts["samples"] == 1_000
+    for wrong in ("1.5", "many", "inf"):
+        assert run("learn", "queue", "--samples", wrong).exit_code == 2
+    assert run("compare", "queue", "--bound", "speed=1").exit_code == 2

@@ -195,6 +195,7 @@ def test_a_range_of_bounds() -> None:
     curve = ib.frontier(ib.zoo.queue(), 0, 5, between=(0.5, -1.5))
     np.testing.assert_allclose(curve.bounds, [-1.5, -1.0, -0.5, 0.0, 0.5])
     none = ib.frontier(ib.zoo.queue(), 0, bounds=[4.0])
+    assert repr(none) == "Frontier('service', at_least 0 points)" and none.prices.shape == (0, 2)
     assert len(none.bounds) == 0 and none.impossible.tolist() == [4.0]
 
 
@@ -241,6 +242,12 @@ def test_a_surface_is_the_optimum_at_both_bounds() -> None:
             assert abs(found.rewards[i, j] - alone.reward) < 2e-6 * abs(alone.reward)
     with pytest.raises(ib.InvalidInput, match="surface takes two constraints, found 'flow' twice"):
         ib.surface(queue, "flow", 1)
+
+
+@pytest.mark.parametrize("points", [2, 4])
+def test_a_surface_whose_tightest_rows_no_policy_keeps(points) -> None:
+    found = ib.surface(ib.zoo.garnet(), 0, 1, points=points)
+    assert np.isfinite(found.rewards[0, 0]) and np.isnan(found.rewards[-1, -1])
 
 
 def test_what_no_policy_keeps_is_blank() -> None:

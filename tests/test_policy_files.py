@@ -142,7 +142,26 @@ def test_an_error_in_a_rule_says_where() -> None:
 labels = st.recursive(
     st.one_of(
         st.text(max_size=4),
-        st.sampled_from(["12", "1.5", "true", "", "-", "1e5", "inf", "nan", 'a"b', "a,b", "a\nb", " x ", "=1+1"]),
+        st.sampled_from(
+            [
+                "12",
+                "1.5",
+                "true",
+                "",
+                "-",
+                "\r",
+                "a\rb",
+                "x\r\ny",
+                "1e5",
+                "inf",
+                "nan",
+                'a"b',
+                "a,b",
+                "a\nb",
+                " x ",
+                "=1+1",
+            ]
+        ),
         st.integers(-(10**20), 10**20),
         st.floats(allow_nan=False),
         st.booleans(),

@@ -31,7 +31,7 @@ def shown_by(
     name: str, means: list[float], errors: list[float], low: list[float], policy: ib.Policy = UNIFORM
 ) -> Outcome:
     shares = np.full(policy.pairs.n_states, 1.0 / policy.pairs.n_states)
-    return Outcome(name, policy, np.array(means), np.array(errors), np.array(low), shares)
+    return Outcome(name, policy, np.array(means), np.array(errors), np.array(low), shares, 1_000)
 
 
 # Trials
@@ -168,7 +168,7 @@ def test_a_mixture_is_one_policy_with_the_mixed_values() -> None:
     for name, policy in (("bold", bold), ("safe", safe)):
         judged = ib.evaluate(scaled, policy)
         values, shares = np.array([judged.reward, *judged.margins]), scaled.pairs.sum_by_state(judged.occupancy)
-        tests.append(Outcome(name, policy, values, np.zeros(3), judged.margins, shares))
+        tests.append(Outcome(name, policy, values, np.zeros(3), judged.margins, shares, 1_000))
     found = repair(scaled, tests)
     judged = ib.evaluate(scaled, found.policy)
     assert found.shown and 0.0 < found.weights[0] < 1.0 and not ib.evaluate(scaled, bold).in_bounds

@@ -590,3 +590,24 @@ def test_a_user_s_step_function_over_a_horizon_gives_the_episodes_of_the_table()
     )
     policy = ib.Policy.uniform(problem)
     assert np.array_equal(episodes(asked, policy, 50, 1), episodes(problem.simulator(), policy, 50, 1))
+
+
+def test_an_error_in_a_step_or_a_start_says_where() -> None:
+    def fails(*arguments):
+        raise RuntimeError("sensor")
+
+    common = {"states": ["a"], "actions": ["x"], "discount": 0.5, "reward_range": (0, 1)}
+    for more in ({}, {"jobs": 1}):
+        with pytest.raises(RuntimeError, match="sensor") as error:
+            ib.learn(ib.Simulator(fails, lambda rng: "a", **common, **more), ib.CRPO.practical(), samples=100)
+        assert "in step, at step('a', 'x', rng)" in error.value.__notes__
+    with pytest.raises(RuntimeError, match="sensor") as error:
+        ib.simulate(
+            ib.Simulator(lambda s, a, rng: (s, 0.0, []), fails, **common),
+            ib.Policy.from_rule(ib.Simulator(fails, fails, **common), {"a": "x"}),
+        )
+    assert error.value.__notes__ == ["in start(rng)"]
+    with pytest.raises(ib.InvalidInput, match="a policy is of a CMDP or of a Simulator, found str"):
+        ib.Policy.from_rule("x", {})
+    with pytest.raises(ib.InvalidInput, match=r"x\.zzz: a picture is a file \.png, \.svg or \.pdf"):
+        ib.Policy.uniform(ib.zoo.queue()).plot("x.zzz")

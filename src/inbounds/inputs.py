@@ -100,7 +100,7 @@ def asked(rule: Callable[..., Any], arguments: tuple[Any, ...], what: str, where
     try:
         return rule(*arguments)
     except Exception as error:
-        error.add_note(f"in {what}, at {where}")
+        error.add_note(f"in {what}, at {where}" if where else f"in {what}")
         raise
 
 

@@ -39,7 +39,7 @@ def learn(
 
     Never raises for "not converged": judge the policy with `evaluate` when the model is known. Every algorithm says
     which criterion it is for, and refuses the others (of discounted averages, sums over a finite horizon, and long-run
-    averages per step); all that ship are for discounted problems, whose values are normalised by (1 - discount).
+    averages per step); those for a finite horizon run on discounted problems too, which they truncate.
 
     Parameters
     ----------

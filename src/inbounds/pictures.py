@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.arrays import Floats, Ints
+from inbounds.errors import InvalidInput
 from inbounds.formats.atomic import naming, replaced
 from inbounds.formats.labels import label_columns
 
@@ -176,6 +177,8 @@ def written(figure: Any, path: str | os.PathLike[str] | None) -> Any:
     """The figure; in a file too, if there is a path: PNG, SVG or PDF by its suffix, whole or not at all."""
     if path is not None:
         file = Path(path)
+        if file.suffix.lower() not in (".png", ".svg", ".pdf"):
+            raise InvalidInput(f"{file}: a picture is a file .png, .svg or .pdf")
         with naming(file, "written"), replaced(file) as stream:
-            figure.savefig(stream, format=file.suffix.removeprefix(".").lower() or "png", dpi=150)
+            figure.savefig(stream, format=file.suffix[1:].lower(), dpi=150)
     return figure

@@ -51,7 +51,7 @@ def solve(
     1e-12), and ``certificate`` holds the proof.
 
     With few coins the policy randomises in no more states than there are constraints: it is a vertex (basic solution)
-    of the occupancy program, and ``ranges`` says how far each bound can move before the prices change.
+    of the occupancy program, and ``ranges`` says between which bounds the prices stay for sure.
 
     Nothing is lost at a limit. The answer is then the best policy in bounds that is known, with its gap, and ``status``
     names the limit; where none is known yet, `Stopped` is raised. Ctrl-C raises KeyboardInterrupt as ever. Both, and

@@ -209,7 +209,8 @@ class Run:
     def __repr__(self) -> str:
         counted, what = (self.samples, "samples") if self.iterations is None else (self.iterations, "iterations")
         status = "" if self.status == "done" else f", {self.status}"
-        return f"Run({int(counted[-1]):,} {what}, {len(self.policies)} checkpoints, {self.seconds:.2f} s{status})"
+        points = "1 checkpoint" if len(self.policies) == 1 else f"{len(self.policies)} checkpoints"
+        return f"Run({int(counted[-1]):,} {what}, {points}, {self.seconds:.2f} s{status})"
 
 
 def record_of(algorithm: Any) -> Algorithm:

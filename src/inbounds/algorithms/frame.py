@@ -38,7 +38,7 @@ from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared, Report
 from inbounds.algorithms.empirical import advance as draw_in_turn
 from inbounds.algorithms.empirical import log_in_turn, model_of
-from inbounds.algorithms.repair import LEVEL, Outcome, Repaired, new_trial, next_kappa, outcome, repair, walk
+from inbounds.algorithms.repair import ENOUGH, LEVEL, Outcome, Repaired, new_trial, next_kappa, outcome, repair, walk
 from inbounds.algorithms.settings import Settings
 from inbounds.exact.feasibility import slater
 from inbounds.problem.cmdp import CMDP
@@ -325,6 +325,7 @@ def guarantee(frame: Frame, state: State, found: Repaired) -> str:
     if frame.simulator.n_constraints == 0:
         return text
     what = "that it is in bounds" if frame.kappa == 0.0 else "that every margin reaches kappa"
-    test = f"by a test by walks, asymptotic and no proof, at level {LEVEL:g}"
+    few = f" ({found.walks:,} walks are too few for it)" if found.walks < ENOUGH else ""
+    test = f"by a test by walks, asymptotic and no proof, at level {LEVEL:g}{few}"
     margins = f"tested margins (standard errors): {in_words(frame.simulator, found.margins, found.errors)}"
     return f"{text}; {'shown' if found.shown else 'not shown'} {test}: {what}; {margins}"

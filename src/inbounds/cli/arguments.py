@@ -12,6 +12,25 @@ import click
 KIND_BY_CRITERION = {"discount": "discounted", "horizon": "finite horizon", "average": "long-run average"}
 """How each criterion is called."""
 
+
+class _Whole(click.ParamType):  # type: ignore[type-arg]
+    """A whole number, which may be written as 1e5."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number = float(value)
+            whole = int(value) if str(value).lstrip("+-").isdecimal() else int(number)
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is not a valid integer.", param, ctx)
+        if whole != number:
+            self.fail(f"{value!r} is not a valid integer.", param, ctx)
+        return whole
+
+
+WHOLE = _Whole()
+
 set_option = click.option(
     "--set",
     "parameters",
@@ -68,7 +87,7 @@ def problem_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def problem_or_none_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.argument("problem", required=False)(set_option(command))
+    return click.argument("problem", required=False)(set_option(bound_option(command)))
 
 
 def output_option(what: str, default: str) -> Callable[[Any], Any]:

@@ -10,6 +10,7 @@ import click
 
 from inbounds.cli import EXIT_STOPPED
 from inbounds.cli.arguments import (
+    WHOLE,
     jobs_option,
     json_option,
     output_option,
@@ -42,7 +43,7 @@ from inbounds.cli.printing import (
 )
 @click.option(
     "--samples",
-    type=int,
+    type=WHOLE,
     help="The budget of every run.  [default: 100,000; with --suite that and 1,000,000]",
 )
 @click.option("--seeds", type=int, help="Runs of each algorithm.  [default: 20; with --suite 5 on each problem]")

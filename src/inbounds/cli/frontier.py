@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from inbounds.cli import EXIT_STOPPED
+from inbounds.cli import EXIT_INFEASIBLE, EXIT_STOPPED
 from inbounds.cli.arguments import json_option, output_option, problem_argument, problem_from
 from inbounds.cli.printing import facts_of, print_files, print_json, print_table, problem_facts, progress_bar, tidy
 
@@ -67,9 +67,9 @@ def command(
         curve = ib.frontier(cmdp, which, number, **wanted, progress=advance_to, time_limit=time_limit)
     stopped = "limit" in curve.status
     if not len(curve.bounds):
-        raise ib.InvalidInput(
-            f"no policy keeps any of these bounds on {curve.constraint!r}; one does up to {curve.possible_to:.6g}"
-        )
+        known = f"one does up to {curve.possible_to:.6g}"
+        click.echo(f"inbounds: no policy keeps any of these bounds on {curve.constraint!r}; {known}", err=True)
+        sys.exit(EXIT_INFEASIBLE)
 
     from inbounds.reports.frontier import write_frontier
 

@@ -11,6 +11,7 @@ import click
 
 from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED
 from inbounds.cli.arguments import (
+    WHOLE,
     json_option,
     policy_option,
     preset_option,
@@ -50,7 +51,9 @@ _LONG = 40
 )
 @preset_option
 @scale_option
-@click.option("--samples", type=int, default=100_000, show_default=True, help="State-action-state transitions to draw.")
+@click.option(
+    "--samples", type=WHOLE, default=100_000, show_default=True, help="State-action-state transitions to draw."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same run, bit for bit.")
 @click.option(
     "--slater",

@@ -66,6 +66,8 @@ class Frontier:
         out.
     unconstrained_solves : int
         How many unconstrained problems were solved for all points together.
+    n_constraints : int
+        Of the problem, K.
     status : str
         "optimal"; or the limit that was reached first, "time limit" or "iteration limit": then there are fewer points
         than were asked for, from the loosest on.
@@ -82,6 +84,7 @@ class Frontier:
     present: float
     impossible: Floats
     unconstrained_solves: int
+    n_constraints: int
     status: str = OPTIMAL
     partial: Partial | None = None
 
@@ -93,12 +96,15 @@ class Frontier:
     @property
     def prices(self) -> Floats:
         """The prices of all constraints at each bound, [P, K]."""
-        return np.array([solution.prices for solution in self.solutions])
+        return np.array([solution.prices for solution in self.solutions]).reshape(
+            len(self.solutions), self.n_constraints
+        )
 
     def __repr__(self) -> str:
         side = "at_least" if self.at_least else "at_most"
-        ends = f"{self.bounds[0]:.6g} to {self.bounds[-1]:.6g}"
-        return f"Frontier({self.constraint!r}, {side} {ends}, {len(self.bounds)} points)"
+        ends = f"{self.bounds[0]:.6g} to {self.bounds[-1]:.6g}, " if len(self.bounds) else ""
+        points = "1 point" if len(self.bounds) == 1 else f"{len(self.bounds)} points"
+        return f"Frontier({self.constraint!r}, {side} {ends}{points})"
 
 
 def frontier(
@@ -339,6 +345,7 @@ class _Walk:
             present=chosen.bound,
             impossible=freeze(self.impossible),
             unconstrained_solves=self.unconstrained_solves,
+            n_constraints=self.cmdp.n_constraints,
             status=status,
             partial=partial,
         )

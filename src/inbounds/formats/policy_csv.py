@@ -37,7 +37,7 @@ def write(policy: Any, stream: BinaryIO) -> None:
             kind, cells = _cells([plain(value, f"a {name}") for value in values])
             columns[f"{name}{kind}"] = cells
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
     stream.write(text.getvalue().encode("utf-8"))

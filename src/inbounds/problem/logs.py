@@ -125,7 +125,11 @@ def from_counts(
         raise InvalidInput(f"smoothing must be a number >= 0, found {smoothing!r}")
     if unseen not in ("refuse", "stay"):
         raise InvalidInput(f'unseen must be "refuse" or "stay", found {unseen!r}')
+    ranges = _ranges(reward_range, signal_ranges, constraints)
+    named_values = ["the reward", *(f"the signal of {constraint.name!r}" for constraint in constraints)]
     number, initial = start_states(start)
+    if isinstance(transitions, str | bytes) or not isinstance(transitions, Iterable):
+        raise InvalidInput(f"the log must be rows of transitions, found {transitions!r}")
     action_number: dict[Hashable, int] = {}
     after: dict[tuple[int, int], dict[int, float]] = {}  # (state, action): next state: how often
     sums: dict[tuple[int, int], Floats] = {}  # of reward and signals
@@ -136,6 +140,11 @@ def from_counts(
             arrived = number.setdefault(successor, len(number))
         except TypeError as error:
             raise InvalidInput(f"row {place}: states and actions must be hashable, found {tuple(row)!r}") from error
+        for value, limits, what in zip(values, ranges, named_values, strict=True):
+            if limits is not None and not limits[0] <= value <= limits[1]:
+                raise InvalidInput(
+                    f"row {place}: {what} is {value:g}, outside its range ({limits[0]:g}, {limits[1]:g})"
+                )
         seen = after.setdefault(pair, {})
         seen[arrived] = seen.get(arrived, 0.0) + 1.0
         sums[pair] = sums[pair] + values if pair in sums else values
@@ -161,17 +170,7 @@ def from_counts(
         action_labels=tuple(action_number),
         name=name,
     )
-    spans = np.full(1 + len(constraints), np.nan)
-    if reward_range is not None:
-        low, high = valid_range(reward_range, "reward_range")
-        spans[0] = high - low
-    if signal_ranges is not None:
-        if len(signal_ranges) != len(constraints):
-            raise InvalidInput(f"signal_ranges must have {len(constraints)} entries, found {len(signal_ranges)}")
-        limits = [
-            valid_range(one, f"the range of {c.name!r}") for one, c in zip(signal_ranges, constraints, strict=True)
-        ]
-        spans[1:] = [high - low for low, high in limits]
+    spans = np.array([np.nan if limits is None else limits[1] - limits[0] for limits in ranges])
     added = visits == 0.0
     log_one = math.log(len(pairs) * (2 + len(constraints)) / (1.0 - confidence))
     log_sets = len(number) * math.log(2.0) + math.log1p(-(2.0 ** (1 - len(number)))) if len(number) > 1 else -math.inf
@@ -188,6 +187,19 @@ def from_counts(
         confidence=float(confidence),
         smoothing=smoothing,
     )
+
+
+def _ranges(reward: Any, signals: Any, constraints: Sequence[Constraint]) -> list[tuple[float, float] | None]:
+    """The declared ranges of the reward and of each signal; None where there is none."""
+    if signals is not None and len(signals) != len(constraints):
+        raise InvalidInput(f"signal_ranges must have {len(constraints)} entries, found {len(signals)}")
+    first = None if reward is None else valid_range(reward, "reward_range")
+    listed = [None] * len(constraints) if signals is None else signals
+    others = [
+        None if limits is None else valid_range(limits, f"the range of {constraint.name!r}")
+        for limits, constraint in zip(listed, constraints, strict=True)
+    ]
+    return [first, *others]
 
 
 def _row(row: Any, place: int, n_signals: int) -> tuple[Any, Any, Any, Floats]:

@@ -139,7 +139,8 @@ class Policy:
         >>> round(judged.total_reward, 3), judged.in_bounds
         (5.289, False)
         """
-        return cls(problem.pairs, probabilities_of_rule(problem, rule))
+        probabilities = probabilities_of_rule(problem, rule)
+        return cls(problem.pairs, probabilities)
 
     @classmethod
     def from_occupancy(cls, problem: Any, occupancy: Any, otherwise: Policy | None = None) -> Policy:

@@ -26,6 +26,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
+from inbounds.inputs import asked as called
 from inbounds.inputs import reported_number, whole_number
 from inbounds.problem.ahead import Outcomes, Source
 from inbounds.problem.constraint import Constraint, named_constraints
@@ -314,7 +315,7 @@ class AskedWorld:
 
     def draw_start(self, rng: np.random.Generator) -> int:
         """The number of the state that ``start(rng)`` gives."""
-        state = self._numbered(self.simulator._start(rng), "start(rng)")
+        state = self._numbered(called(self.simulator._start, (rng,), "start(rng)", ""), "start(rng)")
         self.walk[:] = 0, state
         return state
 
@@ -327,7 +328,10 @@ class AskedWorld:
             self.walk[0] = -1
         elif 0 <= self.walk[0] < self.stages[0]:
             where = f"stage {self.walk[0]}: {where}"
-        outcome = asked._step(state, action, rng) if self.outcomes is None else self.outcomes.take(int(pair), rng)
+        if self.outcomes is None:
+            outcome = called(asked._step, (state, action, rng), "step", where)
+        else:
+            outcome = called(self.outcomes.take, (int(pair), rng), "step", where)
         if not isinstance(outcome, tuple | list) or len(outcome) != 3:
             raise InvalidInput(f"{where} must return (next_state, reward, signals), found {outcome!r}")
         successor, reported, listed = outcome

@@ -15,6 +15,8 @@ from inbounds.problem.pairs import Pairs
 
 def probabilities_of_rule(problem: Any, rule: Any) -> Floats:
     """The probabilities [n], or [H, n], of ``ib.Policy.from_rule(problem, rule)``, whose arguments these are."""
+    if not hasattr(problem, "pairs"):
+        raise InvalidInput(f"a policy is of a CMDP or of a Simulator, found {type(problem).__name__}")
     pairs, stages = problem.pairs, problem.shape[0] if len(problem.shape) == 2 else None
     found = np.zeros(problem.shape)
     if isinstance(rule, list):
