@@ -29,7 +29,7 @@ class _Whole(click.ParamType):  # type: ignore[type-arg]
         return whole
 
 
-WHOLE = _Whole()
+WHOLE_NUMBER = _Whole()
 
 set_option = click.option(
     "--set",

@@ -10,7 +10,7 @@ import click
 
 from inbounds.cli import EXIT_STOPPED
 from inbounds.cli.arguments import (
-    WHOLE,
+    WHOLE_NUMBER,
     jobs_option,
     json_option,
     output_option,
@@ -43,7 +43,7 @@ from inbounds.cli.printing import (
 )
 @click.option(
     "--samples",
-    type=WHOLE,
+    type=WHOLE_NUMBER,
     help="The budget of every run.  [default: 100,000; with --suite that and 1,000,000]",
 )
 @click.option("--seeds", type=int, help="Runs of each algorithm.  [default: 20; with --suite 5 on each problem]")

@@ -11,7 +11,7 @@ import click
 
 from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED
 from inbounds.cli.arguments import (
-    WHOLE,
+    WHOLE_NUMBER,
     json_option,
     policy_option,
     preset_option,
@@ -52,7 +52,7 @@ _LONG = 40
 @preset_option
 @scale_option
 @click.option(
-    "--samples", type=WHOLE, default=100_000, show_default=True, help="State-action-state transitions to draw."
+    "--samples", type=WHOLE_NUMBER, default=100_000, show_default=True, help="State-action-state transitions to draw."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same run, bit for bit.")
 @click.option(

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from inbounds.cli.arguments import WHOLE, jobs_option, json_option, output_option
+from inbounds.cli.arguments import WHOLE_NUMBER, jobs_option, json_option, output_option
 from inbounds.cli.printing import print_files, print_json, print_table, print_wrapped, progress_bar
 
 
 @click.command("reproduce")
 @click.argument("experiment", type=click.Choice(["queue"]))
 @click.option("--seeds", type=int, default=200, show_default=True, help="Runs of each setting.")
-@click.option("--samples", type=WHOLE, default=100_000, show_default=True, help="Samples of each run.")
+@click.option("--samples", type=WHOLE_NUMBER, default=100_000, show_default=True, help="Samples of each run.")
 @jobs_option
 @output_option("the figures and the CSV", "reproduction/EXPERIMENT")
 @json_option

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from inbounds.cli.arguments import WHOLE, jobs_option, json_option, output_option
+from inbounds.cli.arguments import WHOLE_NUMBER, jobs_option, json_option, output_option
 from inbounds.cli.printing import print_files, print_json, print_table, print_wrapped, progress_bar
 
 _TABLES = (("kappa", "conservative_gap", "duality_gap"), ("flow_residual", "policy_gap", "policy_margin"))
@@ -16,7 +16,7 @@ _TABLES = (("kappa", "conservative_gap", "duality_gap"), ("flow_residual", "poli
 
 @click.command("theorems")
 @click.option("--seeds", type=int, default=8, show_default=True, help="Runs at each T.")
-@click.option("--samples", type=WHOLE, default=100_000_000, show_default=True, help="The largest T.")
+@click.option("--samples", type=WHOLE_NUMBER, default=100_000_000, show_default=True, help="The largest T.")
 @jobs_option
 @output_option("the figure and the CSV", "reproduction/theorems")
 @json_option
