@@ -172,7 +172,7 @@ def learn_from_walk(trial: Trial, world: World, gamma: float) -> None:
 
 ENOUGH = 200
 """Walks of each policy from which on the normal law is believed: with 15 to 75 of them up to two thirds of what the
-test took for in bounds was out, on a grid and a chain that chose nothing here; with 150 and more, none of 200 was."""
+test took for in bounds was out, on a grid and a chain that chose nothing here; with 150 and more, none was."""
 
 
 class Outcome(NamedTuple):
