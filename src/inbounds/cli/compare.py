@@ -113,10 +113,7 @@ def command(
     cmdp = problem_from(problem, parameters, discounted_for="compare", horizons=True)
     if output is None:
         output = Path("comparison") / Path(problem).stem
-    output.mkdir(parents=True, exist_ok=True)
-    journal = output / "runs.jsonl"
-    if fresh:
-        journal.unlink(missing_ok=True)
+    journal = _journal(output, fresh)
     with progress_bar("runs", None, quiet=as_json) as advance_to:
         done = ib.compare(
             cmdp,
@@ -177,6 +174,15 @@ def command(
         sys.exit(EXIT_STOPPED)
 
 
+def _journal(output: Path, fresh: bool) -> Path:
+    """Where finished runs are recorded, in a folder that is there; an empty one, to run everything."""
+    output.mkdir(parents=True, exist_ok=True)
+    journal = output / "runs.jsonl"
+    if fresh:
+        journal.unlink(missing_ok=True)
+    return journal
+
+
 def _on_suite(
     suite: str,
     names: tuple[str, ...],
@@ -194,10 +200,7 @@ def _on_suite(
     import inbounds as ib
 
     output = Path("comparison") / f"suite-{suite}" if output is None else output
-    output.mkdir(parents=True, exist_ok=True)
-    journal = output / "runs.jsonl"
-    if fresh:
-        journal.unlink(missing_ok=True)
+    journal = _journal(output, fresh)
     with progress_bar("runs", None, quiet=as_json) as advance_to:
         done = ib.compare_suite(
             suite,
