@@ -362,17 +362,16 @@ def test_structures_that_are_wrong_are_rejected(tmp_path, criterion):
 
 
 def test_widths_add_up_over_members(tmp_path, monkeypatch):
-    """What the sums of a mixture may take is shared by its members, in both checkers."""
+    """What the exact sums of a mixture may take is shared by its members; rounded, they prove the same doubles."""
     from fuzz import certificates
-    from inbounds.proofs.verify import WIDEST
+    from inbounds.proofs import verify
 
     files = Files(tmp_path, *proof_of_a_mixture({"horizon": 3}, 0, weights=(0.25,) * 4))
-    assert files.verify()[0]
-    for limit, wanted in ((12_000, True), (6_000, False)):
-        monkeypatch.setitem(WIDEST, "sum", limit)
-        monkeypatch.setattr(certificates.second, "WIDEST_SUM", limit)
+    for limit in (12_000, 3_000):  # of bits; with the second, the bounds of the members are rounded
+        monkeypatch.setattr(verify, "WIDEST", limit)
+        monkeypatch.setattr(certificates.second, "WIDEST", limit)
         code, lines = opinion(files.model, files.certificate)
-        assert (code == 0) == wanted, lines
+        assert code == 0, lines
 
 
 # --- proofs from samples ---
