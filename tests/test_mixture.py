@@ -19,7 +19,7 @@ import strategies
 from fuzz.certificates import Files, opinion
 from inbounds.problem.mixture import members_of
 from inbounds.proofs.certificate import MixtureProof
-from inbounds.proofs.files import load_certificate, save_certificate
+from inbounds.proofs.files import load_certificate, save_certificate, sealed
 from naive_proofs import CRITERIA, proof_of_a_mixture
 from test_known_model import random_policy
 from test_policy import machine
@@ -437,3 +437,11 @@ def test_a_mixture_on_the_edge_is_rarely_certified():
     )
     assert wrong / runs <= 0.1 + 3 * np.sqrt(0.09 / runs)
     assert wrong > 0  # the bets do bet
+
+
+@pytest.mark.parametrize("weights", [[0.5, 0.6], [-0.5, 1.5]])
+def test_a_certificate_with_weights_that_are_none_is_not_loaded(tmp_path, weights):
+    files = Files(tmp_path, *proof_of_a_mixture({"discount": 0.5}, 0, weights=(0.5, 0.5)))
+    files.certificate.write_bytes(sealed(files.claim | {"weights": [float(weight).hex() for weight in weights]}))
+    with pytest.raises(ib.InvalidInput, match="weights of a mixture must be >= 0 and sum to 1"):
+        load_certificate(files.certificate)

@@ -786,7 +786,7 @@ def test_a_wide_sum_is_rounded_against_the_claim_and_loses_no_double(tmp_path, s
 
 
 def test_a_wide_file_takes_the_time_of_its_size(tmp_path):
-    """128 stages of 30,000 bits each, 12 times: they were multiplied with each other, most of a second for each bound."""
+    """128 stages of 30,000 bits each, 12 times: multiplied with each other they took a second for each bound."""
     model, certificate = extreme(15, horizon=128, states=2)
     many = tuple(replace(model.constraints[0], name=f"limit {k}") for k in range(12))
     model.constraints, proof = many, certificate.proof

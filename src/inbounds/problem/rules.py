@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput, Stopped
-from inbounds.inputs import asked, reported_number, required_arguments, whole_number
+from inbounds.inputs import asked, function_of, reported_number, required_arguments, whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint, constraint_list, named_constraints
 from inbounds.problem.marginal import mean_over
@@ -102,6 +102,9 @@ def build(
     (2.1339, [7.0842])
     """
     constraints, max_states = constraint_list(constraints), whole_number(max_states, "max_states")
+    function_of(actions, "actions", "state")
+    function_of(transitions, "transitions", "state, action")
+    function_of(reward, "reward", "state, action", "state, action, next_state")
     number, initial = start_states(start)
     action_number: dict[Hashable, int] = {}
     offsets, pair_actions = [0], []
@@ -116,6 +119,9 @@ def build(
                 f"constraint {position} is {constraint!r}"
             )
     constraints = named_constraints(constraints, lambda constraint: constraint.signal)
+    for constraint in constraints:
+        what = f"the signal of constraint {constraint.name!r}"
+        function_of(constraint.signal, what, "state, action", "state, action, next_state")
 
     rules = [("the reward", reward)]
     rules += [(f"the signal of constraint {constraint.name!r}", constraint.signal) for constraint in constraints]
