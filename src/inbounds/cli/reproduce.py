@@ -53,7 +53,7 @@ def command(experiment: str, seeds: int, samples: int, jobs: int | None, output:
             files=[str(path) for path in written],
         )
         return
-    click.echo(f"CSPDA on the paper's queue: {seeds} runs of {samples:,} samples; totals, mean (standard deviation)")
+    print_wrapped(f"CSPDA on the paper's queue: {seeds} runs of {samples:,} samples; totals, mean (standard deviation)")
     print_table(
         ("reading", "kappa", "delta", "reward", *done.constraint_names, "out of bounds"),
         [

@@ -46,7 +46,7 @@ def page(cmdp: CMDP, best: Any, curves: Sequence[Curve], title: str, files_besid
         frontiers.append(
             {
                 "name": constraint.name,
-                "sign": ">=" if constraint.at_least is not None else "<=",
+                "sign": constraint.in_words[:2],
                 "present": constraint.bound,
                 "bounds": [float(bound) for bound in curve.bounds],
                 "rewards": [found.reward for found in curve.solutions],
@@ -136,26 +136,26 @@ def _view(cmdp: CMDP, solution: Any) -> dict[str, Any]:
 
 
 _PRICES = "<p class=soft>A price is the reward gained per unit of bound relaxed (its Lagrange multiplier).</p>"
+_MOVING = (
+    "<h3>How prices move</h3><p class=soft>As one bound moves, and the others do not, all prices stay from ... to ...; "
+    "just below and just above that its own price is another.</p>"
+)
 
 
 def _head(cmdp: CMDP, best: Any, title: str) -> str:
     criterion = criterion_of(cmdp)
     facts = [f"{cmdp.n_states:,} states", f"{cmdp.n_pairs:,} pairs of a state and an action"]
     proved = best.certificate.verdict if best.certificate is not None else "no certificate"
-    ranges = getattr(best, "ranges", None)
-    rows = []
-    for k, c in enumerate(cmdp.constraints):
-        sign = ">=" if c.at_least is not None else "<="
-        stays = "" if ranges is None else f"{ranges[k][0]:.5g} to {ranges[k][1]:.5g}"
-        rows.append((c.name, f"{sign} {c.bound:.6g}", f"{best.margins[k]:.6g}", f"{best.prices[k]:.6g}", stays))
-    header = ("constraint", "bound", "margin", "price", "which stays so for bounds")
-    table = html_table(header[: 4 + (ranges is not None)], [row[: 4 + (ranges is not None)] for row in rows])
+    told = zip(cmdp.constraints, best.margins, best.prices, strict=True)
+    rows = [(c.name, c.in_words, f"{margin:.6g}", f"{price:.6g}") for c, margin, price in told]
+    table = html_table(("constraint", "bound", "margin", "price"), rows)
+    moving = _MOVING + html_table(*best.sensitivities.table) if rows and best.sensitivities is not None else ""
     return (
         f"<h1>{html.escape(title)}</h1><p class=soft>{html.escape(', '.join(facts))}; a value is "
         f"{html.escape(criterion.value_in_words)}.</p>"
         f"<section><h2>The optimum</h2><p>Reward <b>{best.reward:.10g}</b>; no policy in bounds has more than "
         f"{best.upper_bound:.10g}. The policy is {html.escape(proved)}.</p>{table if rows else ''}"
-        f"{_PRICES if rows else ''}</section>"
+        f"{_PRICES if rows else ''}{moving}</section>"
     )
 
 
