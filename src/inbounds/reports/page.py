@@ -35,8 +35,11 @@ class Curve(NamedTuple):
     solutions: Sequence[Any]
 
 
-def page(cmdp: CMDP, best: Any, curves: Sequence[Curve], title: str, files_beside: Sequence[str] = ()) -> str:
-    """The page as text, for `best` with its certificate and the curves of some constraints."""
+def page(cmdp: CMDP, best: Any, curves: Sequence[Curve], title: str, names: Sequence[str], beside: bool) -> str:
+    """The page as text, for `best` with its certificate and the curves of some constraints.
+
+    `names` are those of the files of model, certificate and policy, which are `beside` the page, or could be.
+    """
     layers, pairs = len(best.policy.probabilities) if cmdp.horizon else 1, cmdp.pairs
     labels = [pairs.state_label(state) for state in range(pairs.n_states)]
     actions = [str(label) for label in (pairs.action_labels or range(pairs.n_actions))]
@@ -70,7 +73,7 @@ def page(cmdp: CMDP, best: Any, curves: Sequence[Curve], title: str, files_besid
     parts = {
         "TITLE": html.escape(title),
         "HEAD": _head(cmdp, best, title),
-        "TAIL": _tail(best, files_beside),
+        "TAIL": _tail(best, names, beside),
         "DATA": written,
     }
     text = files("inbounds.reports").joinpath("page.html").read_text("utf-8")
@@ -159,14 +162,20 @@ def _head(cmdp: CMDP, best: Any, title: str) -> str:
     )
 
 
-def _tail(best: Any, files_beside: Sequence[str]) -> str:
+def _tail(best: Any, names: Sequence[str], beside: bool) -> str:
     if best.certificate is None:
         return ""
-    beside = "".join(f"<li>{html.escape(name)}</li>" for name in files_beside)
-    saved = f"<p>Beside this page:</p><ul>{beside}</ul>" if beside else ""
-    model, certificate = ("MODEL", "CERTIFICATE") if len(files_beside) < 2 else (files_beside[0], files_beside[1])
+    model, certificate, policy = map(html.escape, names)
+    files = f"the model <b>{model}</b>, the proof <b>{certificate}</b> and the policy <b>{policy}</b>"
+    where = (
+        f"<p>Beside this page are {files}.</p>"
+        if beside
+        else f"<p>The files are not beside this page. Written once more, by <code>inbounds report</code> with <code>--beside"
+        f"</code> or by <code>ib.report</code> with <code>beside=True</code>, it comes with {files}.</p>"
+    )
     return (
-        f"<section><h2>The proof</h2><pre>{html.escape(str(best.certificate))}</pre>{saved}"
-        f"<p>To check it with the standard library of Python alone:</p>"
-        f"<pre>inbounds verify {html.escape(model)} {html.escape(certificate)}</pre></section>"
+        f"<section><h2>The proof</h2><pre>{html.escape(str(best.certificate))}</pre>{where}"
+        f"<p>To check the proof against the model, in exact arithmetic:</p><pre>inbounds verify {model} {certificate}</pre>"
+        "<p class=soft>The checker is one file of the standard library, inbounds/proofs/verify.py: copied anywhere, it runs "
+        f"without the rest, <code>python verify.py {model} {certificate}</code>.</p></section>"
     )
