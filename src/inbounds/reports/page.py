@@ -170,12 +170,13 @@ def _tail(best: Any, names: Sequence[str], beside: bool) -> str:
     where = (
         f"<p>Beside this page are {files}.</p>"
         if beside
-        else f"<p>The files are not beside this page. Written once more, by <code>inbounds report</code> with <code>--beside"
-        f"</code> or by <code>ib.report</code> with <code>beside=True</code>, it comes with {files}.</p>"
+        else "<p>The files are not beside this page. Written once more, by <code>inbounds report</code> with "
+        f"<code>--beside</code> or by <code>ib.report</code> with <code>beside=True</code>, it comes with {files}.</p>"
     )
     return (
         f"<section><h2>The proof</h2><pre>{html.escape(str(best.certificate))}</pre>{where}"
-        f"<p>To check the proof against the model, in exact arithmetic:</p><pre>inbounds verify {model} {certificate}</pre>"
-        "<p class=soft>The checker is one file of the standard library, inbounds/proofs/verify.py: copied anywhere, it runs "
-        f"without the rest, <code>python verify.py {model} {certificate}</code>.</p></section>"
+        "<p>To check the proof against the model, in exact arithmetic:</p>"
+        f"<pre>inbounds verify {model} {certificate}</pre>"
+        "<p class=soft>The checker is one file of the standard library, inbounds/proofs/verify.py: copied anywhere, it "
+        f"runs without the rest, <code>python verify.py {model} {certificate}</code>.</p></section>"
     )
