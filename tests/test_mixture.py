@@ -281,17 +281,18 @@ def test_files_that_are_wrong_are_named(tmp_path, queue, mixture):
     refused("must be >= 0 and sum to 1", weights=np.array([0.5, 0.6]))
     refused("must have the shape", weights=np.array([1.0]))
     refused("probabilities sum to", probabilities=0.5 * whole["probabilities"])
-    refused("has no member 'weights.npy'; a mixture has the members", weights=None)
+    refused("has no member 'offsets.npy'; a mixture has the members", offsets=None)
+    refused("holds a policy, where a mixture is wanted", weights=None)
     refused("must rise from 0", offsets=whole["offsets"][::-1].copy())
     refused("no states, no pairs or no policies", weights=np.empty(0), probabilities=np.empty((0, queue.n_pairs)))
     refused("of the kind 'cmdp'", header=np.frombuffer(b'{"kind": "cmdp", "version": 2}', np.uint8))
     refused("format version 7", header=np.frombuffer(b'{"kind": "mixture", "version": 7}', np.uint8))
     refused("not JSON", header=np.frombuffer(b"{", np.uint8))
     queue.save(tmp_path / "queue.npz")
-    with pytest.raises(ib.InvalidInput, match=r"queue\.npz: has no member 'weights\.npy'"):
+    with pytest.raises(ib.InvalidInput, match=r"queue\.npz: holds a model, where a mixture is wanted"):
         ib.Mixture.load(tmp_path / "queue.npz")
     mixture.save(path)
-    with pytest.raises(ib.InvalidInput, match=r"mixture\.npz: has no member 'indptr\.npy'; a model has the members"):
+    with pytest.raises(ib.InvalidInput, match=r"mixture\.npz: holds a mixture, where a model is wanted"):
         ib.load(path)
     with pytest.raises(
         ib.InvalidInput, match=r"the suffix '\.toml' is not a mixture format; it must be \.json or \.npz"
