@@ -274,7 +274,7 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
         (("learn", "media", "--algorithm", "opt-cmdp", "--epsilon", "0.1"), "this one has a horizon already"),
         (("learn", "queue", "--algorithm", "opt-cmdp", "--epsilon", "2"), "epsilon must be a number in (0, 1)"),
         (("learn", "media", "--algorithm", "cspda"), "is for discounted problems, and this one is finite-horizon"),
-        (("learn", "media", "--certified"), "learn_certified is for discounted problems"),
+        (("learn", "media", "--certified"), "`inbounds learn --certified` takes discounted problems"),
         (("plan", "three_cycle"), "three_cycle has a finite horizon; `inbounds plan` takes discounted problems"),
         (("plan",), "give a PROBLEM"),
         (("plan", "queue", "--epsilon", "0"), "epsilon must be in (0, 1)"),

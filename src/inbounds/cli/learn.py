@@ -130,7 +130,9 @@ def command(
     from inbounds.studies.regret import episode_optimum, play, plays_online
     from inbounds.studies.safe import check_on_model
 
-    cmdp = problem_from(problem, parameters, discounted_for="learn", horizons=True)
+    cmdp = problem_from(
+        problem, parameters, discounted_for="learn --certified" if certified else "learn", horizons=not certified
+    )
     if unconstrained:
         cmdp = cmdp.unconstrained()
     if mixture and (not certified or algorithm is not None):

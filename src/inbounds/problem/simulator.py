@@ -212,6 +212,7 @@ class Simulator:
         low, high = float(cmdp.reward.min()), float(cmdp.reward.max())
         everywhere = tuple(range(1, cmdp.margins.ndim))  # over stages too
         ends = np.stack([cmdp.margins.min(axis=everywhere), cmdp.margins.max(axis=everywhere)], axis=1)
+        self._signal_ranges = [(float(c.signal.min()), float(c.signal.max())) for c in cmdp.constraints]
         self._table = _tabular_world(cmdp)
         self._of_theory = Scaling.from_ranges(low, high, cmdp.margin_scales)
         self._set_units(np.array([low, high]), ends, scale)
@@ -253,6 +254,11 @@ class Simulator:
     @property
     def n_constraints(self) -> int:
         return len(self.constraints)
+
+    @property
+    def signal_ranges(self) -> Floats:
+        """The least and the largest signal of each constraint, [K, 2], in the user's units."""
+        return freeze(np.array(self._signal_ranges, dtype=np.float64).reshape(-1, 2))
 
     @property
     def discount(self) -> float:

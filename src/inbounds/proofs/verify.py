@@ -307,6 +307,8 @@ class Attempt(NamedTuple):
     together: int  # walks whose mean is a bet
     hurry: int  # 1: to settle soon counts
     planned: float  # bets
+    aim: int  # samples: the deadline
+    budget: int  # samples: that from the aim on
     least: list[float]  # of a bet
     low: list[float]  # of a value
     capitals: list[float]  # what the bets of each margin come to
@@ -314,26 +316,22 @@ class Attempt(NamedTuple):
     goals: list[float]  # of the bounds, for their stakes
     expected: list[list[float]]  # mean and variance of a bet, and how many bets these count for
     drawn: list[int]  # samples of each bet
-    deadlines: list[int]  # in samples, for each bet
     bets: list[list[float]]
 
 
 def attempt_of(entry: Any, rows: int) -> Attempt:
-    keys = "together hurry planned least low capitals reference goals expected drawn deadlines bets"
+    keys = "together hurry planned aim budget least low capitals reference goals expected drawn bets"
     require(isinstance(entry, dict) and set(entry) == set(keys.split()), "an attempt has other entries")
-    together, hurry, drawn, lists = (entry[key] for key in ("together", "hurry", "drawn", "bets"))
+    together, hurry, aim, budget = (entry[key] for key in ("together", "hurry", "aim", "budget"))
+    drawn, lists = entry["drawn"], entry["bets"]
     require(type(together) is int and together >= 1 and type(hurry) is int and hurry in (0, 1), "an attempt is wrong")
     require(is_whole(drawn) and min(drawn, default=together) >= together, "the samples of a bet are wrong")
     require(sum(drawn) < 2**53 and together < 2**53, "there are too many samples")
     require(isinstance(lists, list) and len(lists) == rows, "there are not bets for each margin, and the reward")
     require(all(is_whole(row) and len(row) == len(drawn) for row in lists), "a list of bets is wrong")
     require(all(abs(x) < 2**53 for row in lists for x in row), "a bet is too large")
-    changes = entry["deadlines"]
-    require(isinstance(changes, list) and all(is_whole(c) and len(c) == 2 for c in changes), "a deadline is wrong")
-    firsts = [first for first, _ in changes]
-    rising = all(x < y for x, y in pairwise([-1, *firsts, len(drawn)])) and firsts[:1] == [0] * bool(drawn)
-    require(rising and all(0 < deadline < 2**53 for _, deadline in changes), "deadlines do not follow each other")
-    deadlines = [changes[i][1] for i, (x, y) in enumerate(pairwise([*firsts, len(drawn)])) for _ in range(x, y)]
+    require(is_whole([aim, budget]) and 0 < aim <= budget < 2**53, "the aim, or the budget, is wrong")
+    require(sum(drawn) <= budget, "more samples were drawn than the budget allows")
     least, low, reference, goals = (doubles(entry[key], rows) for key in ("least", "low", "reference", "goals"))
     capitals = doubles(entry["capitals"], rows - 1)
     require(isinstance(entry["expected"], list) and len(entry["expected"]) == rows, "what was expected is wrong")
@@ -345,7 +343,8 @@ def attempt_of(entry: Any, rows: int) -> Attempt:
     unit = 2.0**-30
     bets = [[x * unit for x in row] for row in lists]
     require(all(min(row, default=x) >= x for row, x in zip(bets, least, strict=True)), "a bet is below the least")
-    return Attempt(together, hurry, planned, least, low, capitals, reference, goals, expected, drawn, deadlines, bets)
+    numbers = planned, aim, budget, least, low, capitals, reference, goals, expected
+    return Attempt(together, hurry, *numbers, drawn, bets)
 
 
 def is_whole(numbers: Any) -> bool:
@@ -377,7 +376,8 @@ def capital(attempt: Attempt, k: int, level: float, discount: float) -> tuple[fl
         if held < 2.0**-500:
             break
         bold = boldness(held * level / 1.03)
-        left = max((attempt.deadlines[i] - drawn) * (1.0 - discount) / attempt.together, 1.0)
+        deadline = attempt.aim if drawn < attempt.aim else attempt.budget
+        left = max((deadline - drawn) * (1.0 - discount) / attempt.together, 1.0)
         stake = bold / math.sqrt(left * variance)
         if attempt.hurry and trust + i >= 10.0:
             lower = (trust * prior + i * mean) / (trust + i) - math.sqrt(variance / (trust + i))
@@ -413,15 +413,16 @@ def share_of(alpha: float, K: int, k: int) -> float:
 def check_blocks(bets: Any, rows: int, level: float, alpha: float, discount: float) -> list[float]:
     """(C5): the bounds of a mixture, the share of whose second policy was found by bets on blocks of walks of both."""
     blocks, entries = bets["blocks"], bets["attempts"]
-    right = isinstance(blocks, dict) and set(blocks) == {"order", "aim", "budget", "bounds", "capitals"}
+    right = isinstance(blocks, dict) and set(blocks) == {"order", "bounds", "capitals"}
     require(right and len(entries) == len(bets["policies"]) == 2, "the blocks have other entries")
     bold, safe = (attempt_of(entry, rows) for entry in entries)
     number, together, low = len(safe.drawn), safe.together, safe.low
     alike = len(bold.drawn) == 4 * number and bold.together == together and bold.low == low
-    require(alike, "a block is not one of four bets and one")
-    require(isinstance(blocks["order"], list) and is_whole([blocks["aim"], blocks["budget"]]), "the order is wrong")
-    order, aim, budget = doubles(blocks["order"], len(blocks["order"])), blocks["aim"], blocks["budget"]
-    require(all(0.0 <= t <= 1.0 for t in order) and 0 < aim <= budget < 2**53, "the order is wrong")
+    aim, budget = safe.aim, safe.budget
+    require(alike and (bold.aim, bold.budget) == (aim, budget), "a block is not one of four bets and one")
+    require(isinstance(blocks["order"], list), "the order is wrong")
+    order = doubles(blocks["order"], len(blocks["order"]))
+    require(all(0.0 <= t <= 1.0 for t in order), "the order is wrong")
     first, taken = doubles(bets["weights"], 2)
     require(taken in order and first == 1.0 - taken, "the weights are none of the order")
     before = [0]
@@ -474,11 +475,11 @@ def check_bets(claim: Any) -> list[str]:
     require(listed and all(set(c) == {"name", "bound", "sense"} for c in constraints), "a constraint is wrong")
     senses = [c["sense"] for c in constraints]
     require(all(same(sense, 1) or same(sense, -1) for sense in senses), "a sense is wrong")
-    require(all(type(c["name"]) is str and bool(double(c["bound"]).hex()) for c in constraints), "a name is wrong")
-    K = len(constraints)
+    require(all(type(c["name"]) is str for c in constraints), "a name is wrong")
+    limits, K = [double(c["bound"]) for c in constraints], len(constraints)
     require(type(confidence) is float and 0.0 < confidence < 1.0, "the confidence is not between 0 and 1")
     mixed = claim["statement"] == "mixture"
-    keys = "staked bankroll discount reward_range margin_scales bounds attempts "
+    keys = "staked bankroll discount reward_range signal_ranges margin_scales bounds apart attempts about "
     keys += "weights policies blocks" if mixed else "policy"
     require(isinstance(bets, dict) and set(bets) == set(keys.split()), "the bets have other entries")
     staked, bankroll, discount = (double(bets[key]) for key in ("staked", "bankroll", "discount"))
@@ -500,11 +501,22 @@ def check_bets(claim: Any) -> list[str]:
         rows = [(1.0, True) if attempt.low[k] >= 0.0 else capital(attempt, k, level, discount) for k in range(1, K + 1)]
         require([held for held, _ in rows] == attempt.capitals, "the bets do not come to the capitals that are stated")
         settled = all(done for _, done in rows)
-        require(
-            settled == (entry is bets["attempts"][-1]), "the last attempt, and no other, has to settle every margin"
-        )
+        require(settled or entry is not bets["attempts"][-1], "the last attempt does not settle every margin")
         bankroll *= (1.0 - staked) + staked * min([1.0, *(held for held, _ in rows)])
+    require(bets["about"] == what_they_are_about(claim), "the bets are about something else: another hash")
+    counted = bets["attempts"][-1:] if found is None else bets["attempts"]
+    apart, drawn = bets["apart"], sum(sum(entry["drawn"]) for entry in counted)
+    right = is_whole([apart, claim["samples"]]) and apart >= 0
+    require(right and claim["samples"] == drawn + apart, "the samples are not those of the bets, and those apart")
     (low, span), scales = doubles(bets["reward_range"], 2), doubles(bets["margin_scales"], K)
+    require(isinstance(bets["signal_ranges"], list) and len(bets["signal_ranges"]) == K, "the ranges are wrong")
+    ranges = [doubles(ends, 2) for ends in bets["signal_ranges"]]
+    lows = [doubles(entry["low"], K + 1) for entry in bets["attempts"]]
+    for k, (limit, sense, ends, scale) in enumerate(zip(limits, senses, ranges, scales, strict=True), 1):
+        within = [sense * (end - limit) / scale if scale > 0.0 else math.inf for end in sorted(ends)]
+        require(max(map(abs, within)) <= 1.0 + 1e-9, f"the scale of margin {k} is not that of its range")
+        require(all(own[k] == min(0.0, *within) for own in lows), f"the least margin {k} is not that of its range")
+    require(all(own[0] == 0.0 for own in lows), "the least reward is not 0 in its units")
     bounds, margins, reward = doubles(bets["bounds"], K + 1), doubles(claim["margins_lower"], K), claim["reward_lower"]
     require(double(reward) == low + span * bounds[0], "the bound of the reward is not that of the bets")
     require(
@@ -519,12 +531,30 @@ def check_bets(claim: Any) -> list[str]:
         else:
             proved = bound <= (attempt.low[k] if k == 0 else 0.0) or rejects(attempt, k, share_of(alpha, K, k), bound)
         require(proved, f"bound number {k} is not proved by the bets")
-    lines = [f"the margin of {c['name']!r} is >= {m!r}" for c, m in zip(constraints, margins, strict=True)]
+    zeros = [x == 0.0 > y for x, y in zip(bounds[1:], lows[-1][1:], strict=True)]
+    raised = zeros if found is None else [x < 0.0 for x in found[1:]]
+    methods = [f"betting for all {'margins' if zero else 'bounds'}" for zero in raised]
+    require(claim["methods"] == methods, "the methods are not those of the bounds")
+    lines = [
+        f"the margin of {c['name']!r} is >= {m!r}, if its signal is within {ends}"
+        for c, m, ends in zip(constraints, margins, ranges, strict=True)
+    ]
     number = sum(len(entry["drawn"]) for entry in bets["attempts"])
     how = (
         f"with confidence {confidence!r}, if these {number:,} bets are on walks of it that were drawn as they should be"
     )
-    return [f"the {claim['statement']} is in bounds, {how}", *lines, f"the reward is >= {double(reward)!r}"]
+    reward = f"the reward is >= {double(reward)!r}, if no reward is below {low!r}"
+    return [f"the {claim['statement']} is in bounds, {how}", *lines, reward]
+
+
+def what_they_are_about(claim: Any) -> str:
+    """The hash of all that the bets are about and were placed by; of nothing that they came to."""
+    bets, outcomes = claim["bets"], {"capitals", "drawn", "bets"}
+    rest = {key: bets[key] for key in set(bets) - {"about", "apart", "bounds", "attempts", "blocks"}}
+    rules = [{key: entry[key] for key in set(entry) - outcomes} for entry in bets["attempts"]]
+    order = bets["blocks"] and bets["blocks"]["order"] if "blocks" in bets else None
+    parts = [claim["statement"], repr(claim["confidence"]), claim["constraints"], rest, rules, order]
+    return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def over(ratio: Ratio, unit: int) -> Ratio:
