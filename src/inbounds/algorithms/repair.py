@@ -70,8 +70,9 @@ _ROUNDING = 1e-9
 class Trial(NamedTuple):
     """Walks of one policy under way."""
 
-    values: Floats  # [S, K + 1]: W, of the reward and of each margin
-    tries: Floats  # [S]: visits behind W
+    values: Floats  # [S, K + 1]: v, of the reward and of each margin
+    pair_values: Floats  # [n, K + 1]: q
+    tries: Floats  # [n]: visits behind q
     visits: Ints  # [S]: of all walks, the one under way included
     tally: Tally  # of the walks that have ended
     totals: Floats  # [K + 1]: X of the walk under way
@@ -91,13 +92,16 @@ class WalkedPolicy(NamedTuple):
 def new_trial(simulator: Simulator, policy: Policy, samples: int, model: CMDP | None) -> tuple[Trial, WalkedPolicy]:
     """A trial of `samples` samples, before the first; `model` is the pilot's, in the units that the learner sees."""
     rows, n_states, discount = 1 + simulator.n_constraints, simulator.pairs.n_states, simulator.discount
-    values, tries = np.zeros((n_states, rows)), np.zeros(n_states)
+    n_pairs = simulator.pairs.n_pairs
+    values, pair_values, tries = np.zeros((n_states, rows)), np.zeros((n_pairs, rows)), np.zeros(n_pairs)
     if model is not None:
-        values += guess_from_model(model, policy).state_values
+        guess = guess_from_model(model, policy)
+        values, pair_values = guess.state_values.copy(), guess.pair_values.copy()
         tries += PRIOR_WALKS / (1.0 - discount)
     room = min(samples, math.ceil(_LONGEST / (1.0 - discount)))
     trial = Trial(
         values=values,
+        pair_values=pair_values,
         tries=tries,
         visits=np.zeros(n_states, dtype=np.int64),
         tally=new_tally(simulator),
@@ -113,7 +117,7 @@ def new_trial(simulator: Simulator, policy: Policy, samples: int, model: CMDP | 
 @compiled
 def walk(trial: Trial, followed: WalkedPolicy, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
     """Walks of the policy, from `drawn` to `until` samples."""
-    W, totals, position, gamma = trial.values, trial.totals, trial.position, followed.discount
+    v, q, totals, position, gamma = trial.values, trial.pair_values, trial.totals, trial.position, followed.discount
     rows = totals.shape[0]
     while drawn < until:
         if position[0] < 0:
@@ -126,7 +130,7 @@ def walk(trial: Trial, followed: WalkedPolicy, world: World, rng: np.random.Gene
         step = position[1]
         for k in range(rows):
             seen = observed(world, pair, k)
-            totals[k] += (1.0 - gamma) * seen + gamma * W[after, k] - W[s, k]
+            totals[k] += (1.0 - gamma) * seen + gamma * v[after, k] - q[pair, k]
             if step < trial.trail.shape[0]:
                 trial.seen[step, k] = seen
         if step < trial.trail.shape[0]:
@@ -136,7 +140,7 @@ def walk(trial: Trial, followed: WalkedPolicy, world: World, rng: np.random.Gene
         position[1] = step + 1
         if draw_ends(gamma, rng):
             count_walk(trial.tally, totals)
-            learn_from_walk(trial, world, gamma)
+            learn_from_walk(trial, followed, world)
             position[0] = -1
     return drawn
 
@@ -159,15 +163,18 @@ def begin_walk(trial: Trial, starts: int, world: World, rng: np.random.Generator
 
 
 @compiled
-def learn_from_walk(trial: Trial, world: World, gamma: float) -> None:
+def learn_from_walk(trial: Trial, followed: WalkedPolicy, world: World) -> None:
     """Temporal differences along the walk that has just ended, from its end to its start."""
-    W = trial.values
+    v, q, gamma = trial.values, trial.pair_values, followed.discount
     for step in range(min(trial.position[1], trial.trail.shape[0]) - 1, -1, -1):
-        s, after = world.states[trial.trail[step, 0]], trial.trail[step, 1]
-        rate = 1.0 / (1.0 + (1.0 - gamma) * trial.tries[s])
-        trial.tries[s] += 1.0
-        for k in range(W.shape[1]):
-            W[s, k] += rate * ((1.0 - gamma) * trial.seen[step, k] + gamma * W[after, k] - W[s, k])
+        pair, after = trial.trail[step, 0], trial.trail[step, 1]
+        s, share = world.states[pair], followed.policy[pair]
+        rate = 1.0 / (1.0 + (1.0 - gamma) * trial.tries[pair])
+        trial.tries[pair] += 1.0
+        for k in range(v.shape[1]):
+            change = rate * ((1.0 - gamma) * trial.seen[step, k] + gamma * v[after, k] - q[pair, k])
+            q[pair, k] += change
+            v[s, k] += share * change
 
 
 ENOUGH = 200
@@ -243,31 +250,61 @@ def repair(problem: Any, tests: Sequence[Outcome], kappa: float = 0.0) -> Repair
 
 
 def mixing_weights(tests: Sequence[Outcome], kappa: float) -> tuple[Floats, bool]:
-    """The weights of the module's linear program, [P]; and whether the tests show that every margin reaches `kappa`."""
+    """The weights of the module's program, [P]; and whether the tests show that every margin reaches `kappa`."""
     weights = np.zeros(len(tests))
     usable = [i for i, test in enumerate(tests) if np.all(np.isfinite(test.errors))]
     if not usable:
         weights[0] = 1.0
         return weights, False
     rewards = np.array([tests[i].means[0] for i in usable])
-    low = np.array([tests[i].low - kappa for i in usable])  # [P, K]
-    if low.shape[1] == 0:
+    margins = np.array([tests[i].means[1:] - kappa for i in usable])  # [P, K]
+    reach = np.array([tests[i].means[1:] - tests[i].low for i in usable])  # [P, K]: z standard errors
+    if margins.shape[1] == 0:
         weights[usable[int(np.argmax(rewards))]] = 1.0
         return weights, True
     # In standard errors; where there are none, in a unit that leaves HiGHS numbers of one order.
-    units = np.maximum(np.mean([tests[i].errors[1:] for i in usable], axis=0), 1e-4 * np.abs(low).max(axis=0))
-    rows = np.hstack([low / np.where(units > 0.0, units, 1.0), np.ones((len(usable), 1))])
-    enough, most = np.append(np.zeros(low.shape[1]), 1.0), np.append(np.full(low.shape[1], INFINITE), 1.0)
+    units = np.maximum(reach.mean(axis=0), 1e-4 * np.abs(margins).max(axis=0))
+    units = np.where(units > 0.0, units, 1.0)
+    margins, reach = margins / units, reach / units
     # First the largest t that every row reaches; then, unless that is negative, the most reward.
-    table = np.vstack([rows, enough - 1.0])
-    costs, least = np.append(np.zeros(len(usable)), -1.0), np.append(np.zeros(len(usable)), -INFINITE)
-    found = minimise(Columns.dense(table), costs, enough, most, column_lower=least, attempts=SMALL)
-    assert found is not None  # it is bounded, and any weights will do
-    chosen, shown = found[0][:-1], bool(found[0][-1] >= -_ROUNDING)
+    chosen = best_weights(margins, reach, np.zeros(len(usable)), free=True)
+    least = float(np.min(chosen @ margins - np.linalg.norm(chosen[:, None] * reach, axis=0)))
+    shown = least >= -_ROUNDING
     if shown:
-        costs = -rewards / max(float(np.abs(rewards).max()), _ROUNDING)
-        best = minimise(Columns.dense(rows), costs, np.append(enough[:-1] - _ROUNDING, 1.0), most, attempts=SMALL)
-        chosen = chosen if best is None else best[0]
+        gain = best_weights(margins, reach, rewards / max(float(np.abs(rewards).max()), _ROUNDING), free=False)
+        chosen = chosen if gain is None else gain
     chosen = np.where(chosen > _ROUNDING, chosen, 0.0)
     weights[usable] = chosen / chosen.sum()
     return weights, shown
+
+
+def best_weights(margins: Floats, reach: Floats, rewards: Floats, free: bool) -> Any:
+    n, K = margins.shape
+    cuts = [margins - reach * 0.0]
+    rows, ks = [], []
+    table = []
+    points = [np.full(n, 1.0 / n)] + list(np.eye(n))
+    w = None
+    for _ in range(60):
+        for p in points:
+            norm = np.linalg.norm(p[:, None] * reach, axis=0)
+            slope = np.divide(p[:, None] * reach**2, norm, out=np.zeros_like(reach), where=norm > 0)
+            table.append(margins - slope)
+        rows = np.hstack(table)
+        m = rows.shape[1]
+        full = np.hstack([rows, np.ones((n, 1))])
+        lower, upper = np.append(np.zeros(m), 1.0), np.append(np.full(m, INFINITE), 1.0)
+        if free:
+            full = np.vstack([full, np.append(-np.ones(m), 0.0)])
+            cost, least = np.append(np.zeros(n), -1.0), np.append(np.zeros(n), -INFINITE)
+            found = minimise(Columns.dense(full), cost, lower, upper, column_lower=least, attempts=SMALL)
+        else:
+            found = minimise(Columns.dense(full), -rewards, lower, upper, attempts=SMALL)
+        if found is None:
+            return w
+        w = found[0][:n]
+        value = w @ margins - np.linalg.norm(w[:, None] * reach, axis=0)
+        if np.all(value >= (found[0][n] if free else 0.0) - 1e-7):
+            break
+        points = [w]
+    return w
