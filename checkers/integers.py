@@ -26,7 +26,7 @@ from array import array
 BITS = 1074  # a unit is 2^-1074
 ONE = 1 << BITS
 LONGEST_HORIZON = 100_000
-WIDEST_STATE, WIDEST_SUM = 1 << 15, 1 << 22
+WIDEST = 1 << 15
 
 WHOLE = {"<i8": "q", "<i4": "i", "|i1": "b"}  # types, and what Python's struct and array call them
 DOUBLE = {"<f8": "Q"}  # its 64 bits
@@ -358,17 +358,17 @@ class Model:
         summed = sum(p * y for p, y in zip(self.initial, vector, strict=False))
         return (self.start * summed << twos, odd)
 
-    def bound(self, vector, by_stage, unit):
-        """start <rho, vector> + the sum over stages / down, in units of 2^-unit, which are those of the sum."""
-        numerator, denominator = added(by_stage)
-        began, odd = self.from_start(vector)
-        return added([(began << (unit - 2 * BITS), odd), (numerator, denominator * self.down)])
+    def joined(self, began, by_stage):
+        """start <rho, vector>, a fraction in units of 2^-2148, + the sum over stages / down, in units of 2^-3222."""
+        (numerator, denominator), (top, odd) = by_stage, began
+        return added([(top << BITS, odd), (numerator, denominator * self.down)])
 
 
 def lower_bound(model, policy, value_at, vector, members):
-    """C1: what the signal, reward or margin `value_at(stage, pair)` is worth at least; in units of 2^-3222.
+    """C1: what the signal, reward or margin `value_at(stage, pair)` is worth at least, in the two parts of `joined`.
 
-    The policy is one of so many `members` of a mixture, over which the widths of the sums add up.
+    The policy is one of so many `members` of a mixture, over which the widths of the sums add up. Where they get too
+    wide, the least of each stage is rounded down.
     """
     vector = vector + [0] * model.n_states
     least_of_stages, widths = [], 0
@@ -385,7 +385,7 @@ def lower_bound(model, policy, value_at, vector, members):
                     numerator, odd = model.residual(value, vector, stage, state, pair)
                     by_sum[odd] = by_sum.get(odd, 0) + probability * numerator
             width = sum(odd.bit_length() for odd in by_sum) + policy_odd.bit_length()
-            require(width <= WIDEST_STATE, "the sums of the rows of a state are too wide")
+            require(width <= WIDEST, "the sums of the rows of a state are too wide")
             numerator, denominator = added((numerator, odd) for odd, numerator in by_sum.items())
             mean = (numerator << twos, denominator * policy_odd)
             if least is None or smaller(mean, least):
@@ -393,29 +393,39 @@ def lower_bound(model, policy, value_at, vector, members):
             widest = max(widest, width)
         least_of_stages.append(least)
         widths += widest
-    require(widths * members <= WIDEST_SUM, "the sums of the rows of all stages are too wide")
-    return model.bound(vector, least_of_stages, 3 * BITS)
+    if widths * members > WIDEST:
+        least_of_stages = [(numerator // denominator, 1) for numerator, denominator in least_of_stages]
+    return model.from_start(vector), added(least_of_stages)
 
 
 def upper_bound(model, prices, vector, with_reward):
-    """C2 and C3: what any policy gets of the reward, if it counts, plus the priced signals; in units of 2^-2148."""
+    """C2 and C3: what any policy gets of the reward, if it counts, plus the priced signals; in units of 2^-3222.
+
+    Where the sum over stages gets too wide, the most of each is rounded up.
+    """
+
+    def of_signals(stage, pair):
+        signals = (model.signal_at(constraint, stage, pair) for constraint in range(len(prices)))
+        return sum(price * sense * signal for price, sense, signal in zip(prices, model.senses, signals, strict=True))
+
+    by_pair = None if model.signal_step else [of_signals(0, pair) for pair in range(model.n_pairs)]
     vector = vector + [0] * model.n_states
     most_of_stages, widths = [], 0
     for stage in range(model.stages):
         most, widest = None, 0
         for state in range(model.n_states):
             for pair in range(model.offsets[state], model.offsets[state + 1]):
-                value = model.reward_at(stage, pair) << BITS if with_reward else 0
-                for constraint, (price, sense) in enumerate(zip(prices, model.senses, strict=True)):
-                    value += price * sense * model.signal_at(constraint, stage, pair)
+                value = of_signals(stage, pair) if by_pair is None else by_pair[pair]
+                value += model.reward_at(stage, pair) << BITS if with_reward else 0
                 found = model.residual(value, vector, stage, state, pair)
                 if most is None or smaller(most, found):
                     most = found
                 widest = max(widest, found[1].bit_length())
-        most_of_stages.append(most)
+        most_of_stages.append((most[0] << BITS, most[1]))
         widths += widest
-    require(widths <= WIDEST_SUM, "the sums of the rows of all stages are too wide")
-    return model.bound(vector, most_of_stages, 2 * BITS)
+    if widths > WIDEST:
+        most_of_stages = [(-(-numerator // denominator), 1) for numerator, denominator in most_of_stages]
+    return model.joined(model.from_start(vector), added(most_of_stages))
 
 
 # ---------------------------------------------------------------------------------------------------------- certificate
@@ -526,12 +536,12 @@ def members_of(model, certificate):
 
 def mixed_bound(model, members, value_at, vectors):
     """The weighted mean of what the vectors prove of each member; in units of 2^-3222."""
-    bounds = [
-        lower_bound(model, member.policy, value_at, vector, len(members))
-        for member, vector in zip(members, vectors, strict=True)
-    ]
-    weighted = [(member.weight * top, below) for member, (top, below) in zip(members, bounds, strict=True)]
-    numerator, denominator = added(weighted)
+    began, by_stage = [], []
+    for member, vector in zip(members, vectors, strict=True):
+        (top, odd), (numerator, denominator) = lower_bound(model, member.policy, value_at, vector, len(members))
+        began.append(member.weight * top)
+        by_stage.append((member.weight * numerator, denominator))
+    numerator, denominator = model.joined((sum(began), odd), added(by_stage))
     return numerator, denominator * sum(member.weight for member in members)
 
 
@@ -936,7 +946,7 @@ def require_upper(model, certificate, claim, with_reward):
     vector = numbers(certificate["value_function"], model.stages * model.n_states, "the value function")
     proved = upper_bound(model, prices, vector, with_reward)
     priced = sum(price * s * bound for price, s, bound in zip(prices, model.senses, model.bounds, strict=True))
-    require(not smaller(((claim << BITS) + priced, 1), proved), "the upper bound is not proved")
+    require(not smaller(((claim << BITS) + priced << BITS, 1), proved), "the upper bound is not proved")
 
 
 def main(arguments):

@@ -223,6 +223,8 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
 
 def _mixture_proof(document: Any, n_constraints: int) -> MixtureProof:
     weights = _vector(document["weights"])
+    if not np.all(weights >= 0.0) or not abs(float(weights.sum()) - 1.0) <= 1e-9:
+        raise ValueError("the weights of a mixture must be >= 0 and sum to 1")
     listed = [document[plural] for plural in MEMBERS.values()]
     if len(weights) == 0 or any(len(entries) != len(weights) for entries in listed):
         raise ValueError("a mixture must have a policy, and vectors, for each of its weights")

@@ -44,7 +44,8 @@ a file whether walks were drawn as they should be.
 
 A fraction is a pair (numerator, denominator). Numbers are multiples of one power of two each, hence integers; only the
 sums of probabilities remain as denominators, odd numbers after their powers of two are taken out. Integers stay short:
-their widths are limited, see WIDEST, and the time is that of one pass over the transitions for each bound.
+their widths are limited, see WIDEST: what is wider in a state is refused, and before a sum over stages or policies gets
+wider, its terms are rounded against the claim, to multiples of 2^-GRID. So each bound is one pass over the transitions.
 """
 
 import json
@@ -82,7 +83,8 @@ OF_BETS = (
 ANOTHER = 'the model file is not the one it is about (SHA-256 differs); make that by ib.load("m.toml").save("m.npz")'
 FROM_SAMPLES = "it rests on samples: check its bets, without a model"
 LONGEST = 10**5  # stages
-WIDEST = {"state": 2**15, "sum": 2**22}  # bits of the denominator of a state, and of the sum over stages and policies
+WIDEST = 2**15  # bits of the denominator of a state, and of an exact sum over stages and policies
+GRID = 3 * 1074  # what a wider sum is rounded to, bits behind the point
 
 Ratio = tuple[int, int]
 Progress = Callable[[int, int], object]
@@ -124,10 +126,16 @@ class Model(NamedTuple):
     step: Callable[[int], None]  # to be called with a number of pairs that were looked at
 
 
-def bound(model: Model, gain: list[int], y: list[int], policy: list[Shares] | None, of: int = 1) -> Ratio:
-    """(C1), what a vector y proves about the value of `gain` under a policy, one `of` several; or, without, (C2)."""
+def bound(
+    model: Model, places: int, gain: list[int], y: list[int], policy: list[Shares] | None, of: int = 1, most: int = 0
+) -> tuple[int, Ratio]:
+    """(C1), what a vector y proves about the value of `gain` under a policy, one `of` several; or, without, (C2).
+
+    Gain and vector are in units of 2^-places; `most` is the largest of the powers of two in the policies' sums. The
+    bound is the first number over `model.initial.total`, plus the fraction over down * 2^(twos + most); see `joined`.
+    """
     (own, start, up, down), rows, n_states, n_pairs = model.weights, model.rows, len(model.pairs), model.pairs[-1].stop
-    twos, policy_twos = model.twos, max((chosen.twos for chosen in policy or ()), default=0)
+    twos = model.twos
     extremes, widths = list[Ratio](), 0
     for stage in range(model.stages):
         extreme, widest = None, 0
@@ -148,9 +156,9 @@ def bound(model: Model, gain: list[int], y: list[int], policy: list[Shares] | No
                     found[row.odd] = max(found.get(row.odd, left), left)
             if chosen is not None:
                 width = sum(map(int.bit_length, found)) + chosen.odd.bit_length()
-                require(width <= WIDEST["state"], f"too many bits are needed in state {state}: {width:,}")
+                require(width <= WIDEST, f"too many bits are needed in state {state}: {width:,}")
                 numerator, denominator = total((left, odd) for odd, left in found.items())
-                mean = (numerator << policy_twos - chosen.twos, denominator * chosen.odd)
+                mean = (numerator << most - chosen.twos, denominator * chosen.odd)
                 extreme = mean if extreme is None or less(mean, extreme) else extreme
             else:
                 width = max(map(int.bit_length, found))
@@ -160,10 +168,17 @@ def bound(model: Model, gain: list[int], y: list[int], policy: list[Shares] | No
             model.step(len(pairs))
         extremes.append(extreme or (0, 1))
         widths += widest
-    require(widths * of <= WIDEST["sum"], f"too many bits are needed: {widths:,}")
-    numerator, denominator = total(extremes)
-    at_start = start * sum(map(mul, model.initial.weights, y))
-    return total([(at_start, model.initial.total), (numerator, denominator * down << twos + policy_twos)])
+    if widths * of > WIDEST:
+        left = GRID - places - twos - most
+        rounded = [(n << left) // d if policy is not None else -((-n << left) // d) for n, d in extremes]
+        extremes = [(sum(rounded), 1 << left)]
+    return start * sum(map(mul, model.initial.weights, y)), total(extremes)
+
+
+def joined(model: Model, at_start: int, ratio: Ratio, most: int) -> Ratio:
+    """The bound whose parts `bound` gave, or weighted sums of them."""
+    numerator, denominator = ratio
+    return total([(at_start, model.initial.total), (numerator, denominator * model.weights[3] << model.twos + most)])
 
 
 def total(ratios: Iterable[Ratio]) -> Ratio:
@@ -218,8 +233,11 @@ def check(model: Model, claim: Any) -> list[str]:
 
     def lower(what: str, gain: Sequence[float], ys: list[list[float]], offset: float, claimed: float) -> None:
         unit, (m, *integers) = whole(gain, *ys)
-        found = [bound(model, m, y, policy, of=len(ys)) for y, policy in zip(integers, policies, strict=True)]
-        mixed = total((w * a, b * unit * coin.total) for w, (a, b) in zip(coin.weights, found, strict=True))
+        places, of = unit.bit_length() - 1, len(ys)
+        found = [bound(model, places, m, y, policy, of, most) for y, policy in zip(integers, policies, strict=True)]
+        at_start = sum(w * begun for w, (begun, _) in zip(coin.weights, found, strict=True))
+        by_stage = total((w * a, b) for w, (_, (a, b)) in zip(coin.weights, found, strict=True))
+        mixed = over(joined(model, at_start, by_stage, most), unit * coin.total)
         proved = total([mixed, offset.as_integer_ratio()])
         require(not less(proved, claimed.as_integer_ratio()), f"{what} is only proved to be >= {near(proved)}")
         lines.append(f"{what} is >= {claimed!r}")
@@ -229,9 +247,13 @@ def check(model: Model, claim: Any) -> list[str]:
         require(all(price >= 0 for price in prices), "a price is negative")
         unit, (u, b) = whole(prices, bounds)
         scale, (reward, integers, *signals) = whole(model.reward, y, *model.signals)
-        priced = [(reward_weight * unit, reward), *zip(map(mul, u, senses), signals, strict=True)]
-        gain = [sum(w * x[e % len(x)] for w, x in priced) for e in range(max(len(x) for _, x in priced))]
-        found = over(bound(model, gain, [unit * v for v in integers], None), unit * scale)
+        priced = [0] * len(signals[0]) if signals else [0]  # for each pair, or for each at each stage
+        for w, signal in zip(map(mul, u, senses), signals, strict=True):
+            priced = [x + w * g for x, g in zip(priced, signal, strict=True)]
+        size = max(len(reward), len(priced))
+        gain = [reward_weight * unit * reward[e % len(reward)] + priced[e % len(priced)] for e in range(size)]
+        places = (unit * scale).bit_length() - 1
+        found = over(joined(model, *bound(model, places, gain, [unit * v for v in integers], None), 0), unit * scale)
         proved = total([found, (-sum(map(mul, map(mul, u, senses), b)), unit * unit)])
         require(not less(claimed.as_integer_ratio(), proved), f"{what} only proved to be <= {near(proved)}")
         lines.append(f"{what} <= {claimed!r}")
@@ -261,6 +283,7 @@ def check(model: Model, claim: Any) -> list[str]:
     for rule in rules:
         chosen = doubles(rule, n_entries)
         policies.append([shares(chosen[first:last], "the policy") for first, last in rows])
+    most = max(chosen.twos for policy in policies for chosen in policy)
     margins = doubles(claim["margins_lower"], K)
     require(all(margin >= 0 for margin in margins), "a margin is only claimed to be at least a negative number")
     one_each = all(isinstance(vectors, list) and len(vectors) == K for vectors in margin_vectors)
