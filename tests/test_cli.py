@@ -259,7 +259,10 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
         (("learn", "admission"), "admission has a long-run average; `inbounds learn` takes discounted problems and"),
         (("learn", "media", "--samples", "9"), "9 samples are less than one of 10 steps; give at least 10"),
         (("learn", "media", "--algorithm", "optimistic-gmbl", "--samples", "19"), "20"),
-        (("learn", "media", "--algorithm", "dope"), "DOPE needs safe=, a policy that is known to be in bounds"),
+        (
+            ("learn", "media", "--algorithm", "dope"),
+            "DOPE needs a policy that is known to be in bounds: add --safe half",
+        ),
         (("learn", "media", "--algorithm", "dope", "--safe", "none.json"), "none.json: cannot be read: no such file"),
         (("learn", "media", "--algorithm", "opt-cmdp", "--safe", "half"), "has no setting safe: leave --safe out"),
         (("learn", "media", "--algorithm", "dope", "--safe", "half", "--slack", "0"), "slack must be"),
