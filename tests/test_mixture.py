@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import pickle
 from fractions import Fraction
 
@@ -216,20 +217,54 @@ def test_it_is_refused_where_a_policy_is_needed(queue, mixture):
 # --- files ---
 
 
+@pytest.mark.parametrize("suffix", ["npz", "json"])
 @pytest.mark.parametrize("make", [machine, ib.zoo.queue, ib.zoo.media])
-def test_files_keep_every_bit(tmp_path, make):
+def test_files_keep_every_bit(tmp_path, make, suffix):
     cmdp = make()
     saved = ib.Mixture([0.1, 0.2, 0.7], [randomised(cmdp, seed) for seed in range(3)])
-    for name in ("one.npz", "other.npz"):
-        saved.save(tmp_path / name)
-    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "other.npz").read_bytes()
-    loaded = ib.Mixture.load(tmp_path / "one.npz")
+    for name in ("one", "other"):
+        saved.save(tmp_path / f"{name}.{suffix}")
+    assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"other.{suffix}").read_bytes()
+    loaded = ib.Mixture.load(tmp_path / f"one.{suffix}")
     assert np.array_equal(loaded.weights, saved.weights)
     assert all(np.array_equal(*(m.probabilities for m in p)) for p in zip(loaded.policies, saved.policies, strict=True))
     assert loaded.pairs.state_labels == saved.pairs.state_labels
     assert loaded.pairs.action_labels == saved.pairs.action_labels
+    if suffix == "json":
+        assert [set(member) for member in json.loads((tmp_path / "one.json").read_text())["policies"]] == 3 * [
+            {"kind", "version", "stages", "actions", "states"}
+        ]
+        return
     with np.load(tmp_path / "one.npz", allow_pickle=False) as arrays:
         assert list(arrays) == ["header", "offsets", "actions", "weights", "probabilities"]
+
+
+def test_texts_that_are_wrong_are_named(tmp_path, mixture):
+    path = tmp_path / "mixture.json"
+    mixture.save(path)
+    whole = json.loads(path.read_text())
+    first, second = whole["policies"]
+
+    def refused(message, text=None, **changes):
+        path.write_text(json.dumps(whole | changes) if text is None else text)
+        with pytest.raises(ib.InvalidInput, match=f"mixture.json: .*{message}"):
+            ib.Mixture.load(path)
+
+    refused("is not JSON text", "{")
+    refused('a mixture has "kind": "mixture"', "[]")
+    refused('a mixture has "kind": "mixture"', kind="policy")
+    refused("format version 2", version=2)
+    refused("format version True", version=True)
+    refused("must be >= 0 and sum to 1", weights=[0.5, 0.6])
+    refused("must have 2 entries", weights=[1.0])
+    refused("numbers", weights=["a", "b"])
+    refused("must be lists", weights=1.0)
+    refused("at least one policy", policies=[])
+    refused("policy 1: is not a policy", policies=[first, {}])
+    refused("policy 1 has other states", policies=[first, second | {"states": second["states"][::-1]}])
+    mixture.save(path)
+    with pytest.raises(ib.InvalidInput, match=r"mixture\.json: is not a policy.*ib\.Mixture"):
+        ib.Policy.load(path)
 
 
 def test_files_that_are_wrong_are_named(tmp_path, queue, mixture):
@@ -258,7 +293,9 @@ def test_files_that_are_wrong_are_named(tmp_path, queue, mixture):
     mixture.save(path)
     with pytest.raises(ib.InvalidInput, match=r"mixture\.npz: has no member 'indptr\.npy'; a model has the members"):
         ib.load(path)
-    with pytest.raises(ib.InvalidInput, match=r"the suffix '\.toml' is not a mixture format; it must be \.npz"):
+    with pytest.raises(
+        ib.InvalidInput, match=r"the suffix '\.toml' is not a mixture format; it must be \.json or \.npz"
+    ):
         mixture.save(tmp_path / "mixture.toml")
 
 

@@ -275,7 +275,7 @@ def test_suffixes(tmp_path) -> None:
             '{"kind": "policy", "version": 1, "stages": 0, "actions": [], "states": []}',
             "stages must be null or a whole",
         ),
-        ('{"kind": "policy", "version": 1, "actions": [], "states": []}', "the file has no 'stages'"),
+        ('{"kind": "policy", "version": 1, "actions": [], "states": []}', "the policy has no 'stages'"),
         ('{"kind": "policy", "version": 1, "stages": null, "actions": [], "states": []}', "no states"),
         ('{"kind": "policy", "version": 1, "stages": null, "actions": ["a"], "states": [7]}', "state 0 has no 'state'"),
         ("STATE" + '{"state": 5}', "state 5 has no 'choose'"),
@@ -437,6 +437,19 @@ def test_the_controller_draws_what_the_policy_says(tmp_path) -> None:
     assert abs(share - 0.25) < 5 * np.sqrt(0.25 * 0.75 / draws)
     staged = namespace["load"](tmp_path / "staged.json")
     assert namespace["act"](staged, ("dry", 2), 1) == "call"
+
+
+def test_the_controller_throws_the_coin_of_a_mixture_when_it_loads(tmp_path) -> None:
+    namespace = runpy.run_path(str(ROOT / "examples" / "controller.py"))
+    other = ib.Policy.from_rule(Problem(ROOMS), lambda room: "wait" if room[0] == "dry" else "pump")
+    ib.Mixture([0.3, 0.7], [rooms(), other]).save(tmp_path / "nights.json")
+    episodes, rng, first = 2_000, Random(1), 0
+    for _ in range(episodes):
+        rules = namespace["load"](tmp_path / "nights.json", rng)
+        drawn = {state: dict(map(tuple, choices)) for state, choices in rules.items()}
+        assert drawn in (rooms().by_label(0.0), other.by_label(0.0))
+        first += drawn == rooms().by_label(0.0)
+    assert abs(first / episodes - 0.3) < 5 * np.sqrt(0.3 * 0.7 / episodes)
 
 
 def test_the_controller_runs_alone(tmp_path) -> None:

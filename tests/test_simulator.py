@@ -662,3 +662,25 @@ def test_a_wrong_vectorised_flag_is_said():
     with pytest.raises(TypeError) as caught:
         learn(simulator_of(lambda states, actions, rng: (list(states), [0.0 for _ in states], [[0.0] for _ in states])))
     assert "one that takes lists needs vectorised=True" in caught.value.__notes__[-1]
+
+
+def test_an_online_learner_needs_no_simulator_that_can_be_set() -> None:
+    """It begins anew or goes on from where it is: so the README says."""
+    asked: list[tuple[int, int]] = []  # the state that is given, and the one that the simulator is in
+    at = [0]
+
+    def start(rng: np.random.Generator) -> int:
+        at[0] = 0
+        return 0
+
+    def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float, list[float]]:
+        asked.append((state, at[0]))
+        at[0] = int(rng.random() < 0.5)
+        return at[0], float(action), [float(at[0])]
+
+    simulator = ib.Simulator(
+        step, start, states=2, actions=[0, 1], horizon=5, reward_range=(0, 1), signal_ranges=[(0, 1)],
+        constraints=[ib.Constraint(at_most=3.0, name="late")],
+    )  # fmt: skip
+    ib.learn(simulator, ib.OptCMDP.practical(), samples=100, seed=0)
+    assert len(asked) == 100 and all(given == true for given, true in asked)

@@ -90,17 +90,15 @@ def report(
         if len(curve.bounds):
             curves.append(Curve(k, curve.bounds, curve.solutions))
         told(2 + k)
-    written = []
+    kind = ".npz" if cmdp.n_states > _LARGE else ".json"
+    saved: dict[str, Callable[[Path], None]] = {f"{target.stem}.npz": cmdp.save}
+    if best.certificate is not None:  # at the time limit there is none
+        saved[f"{target.stem}-certificate.json"] = partial(save_certificate, best.certificate)
+    saved[f"{target.stem}-policy{kind}"] = best.policy.save
     if beside:
-        stem, kind = target.with_suffix(""), ".npz" if cmdp.n_states > _LARGE else ".json"
-        saved: dict[str, Callable[[Path], None]] = {f"{stem.name}.npz": cmdp.save}
-        if best.certificate is not None:
-            saved[f"{stem.name}-certificate.json"] = partial(save_certificate, best.certificate)
-        saved[f"{stem.name}-policy{kind}"] = best.policy.save
         for name, save in saved.items():
             save(target.with_name(name))
-            written.append(target.with_name(name))
-    text = page(cmdp, best, curves, cmdp.name or "A constrained decision problem", [file.name for file in written])
+    text = page(cmdp, best, curves, cmdp.name or "A constrained decision problem", [*saved], beside)
     with naming(target, "written"), replaced(target) as stream:
         stream.write(text.encode("utf-8"))
-    return [target, *written]
+    return [target, *(target.with_name(name) for name in saved if beside)]

@@ -152,7 +152,7 @@ def command(
         sys.exit(EXIT_STOPPED if done.status != "done" else 0)
     click.echo(repr(cmdp))
     what = "totals (discounted sums)" if cmdp.horizon is None else "sums over the horizon"
-    click.echo(
+    print_wrapped(
         f"{seeds} run{'s' * (seeds != 1)} of {samples:,} samples each, {preset} settings"
         f"{'' if scale else ', units as given'}; {what}, means over runs, judged on the model"
     )
@@ -252,7 +252,7 @@ def _on_suite(
             files=[str(path) for path in written],
         )
         sys.exit(EXIT_STOPPED if done.status != "done" else 0)
-    click.echo(
+    print_wrapped(
         f"{done.name}: {len(done.problems)} problems, {done.seeds} run{'s' * (done.seeds != 1)} on each, "
         f"{preset} settings{'' if scale else ', units as given'}"
     )

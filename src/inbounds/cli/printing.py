@@ -103,8 +103,12 @@ def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 
 
 def print_wrapped(text: str) -> None:
-    """A sentence on lines of at most 100 columns; names stay whole."""
-    click.echo(textwrap.fill(text, 100, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))
+    """Sentences on lines as wide as a table; names stay whole, and lines that fit as they are."""
+    from inbounds.tables import WIDTH
+
+    whole = textwrap.TextWrapper(WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    for line in text.split("\n"):
+        click.echo(whole.fill(line))
 
 
 def policy_facts(policy: Any) -> Any:
@@ -137,10 +141,6 @@ def print_files(directory: Path, written: list[Path]) -> None:
     several = sum(path.suffix == ".svg" for path in written) > 1
     click.echo(f"The picture{'s are' if several else ' is'} in {directory.resolve()}:")
     print_wrapped("    " + ", ".join(path.name for path in written))
-
-
-def bound_text(constraint: Any) -> str:
-    return f"{'>=' if constraint.at_least is not None else '<='} {constraint.bound:g}"
 
 
 def tidy(margin: float, scale: float) -> float:

@@ -65,7 +65,7 @@ def command(
             files=[str(path) for path in written],
         )
         sys.exit(EXIT_STOPPED if done.status != "done" else 0)
-    click.echo(
+    print_wrapped(
         f"CSPDA on the paper's queue: {done.seeds} runs of {samples:,} samples; totals, mean (standard deviation)"
     )
     print_table(

@@ -13,7 +13,7 @@ from inbounds.cli.arguments import WHOLE_NUMBER, jobs_option, json_option, outpu
 from inbounds.cli.printing import print_files, print_json, print_table, print_wrapped, progress_bar
 
 _TABLES = (("kappa", "conservative_gap", "duality_gap"), ("flow_residual", "policy_gap", "policy_margin"))
-"""Columns that go side by side in a hundred characters."""
+"""Columns that go side by side."""
 
 
 @click.command("theorems")

@@ -391,7 +391,7 @@ class CMDP:
         return [self.offsets, self.actions, self.initial, *rows, self.reward, *self.signals]
 
     def _repr_html_(self) -> str:
-        rows = [(c.name, f"{'>=' if c.at_least is not None else '<='} {c.bound:g}") for c in self.constraints]
+        rows = [(c.name, c.in_words) for c in self.constraints]
         return html_card(repr(self), html_table(("constraint", "bound"), rows) if rows else "")
 
     def __repr__(self) -> str:
