@@ -467,7 +467,10 @@ class Average(Criterion):
 
     # --- proofs
 
-    def proof_vectors(self, followed: Followed, signals: Floats, start: Floats | None = None) -> Floats:
+    def proof_vectors(
+        self, followed: Followed, signals: Floats, start: Floats | None = None, enough: float = 0.0
+    ) -> Floats:
+        del enough
         stages = np.array([self.pairs.sum_by_state(followed.taken * signal) for signal in signals])
         stages = stages.reshape(len(signals), self._n_states)
         with np.errstate(all="ignore"):

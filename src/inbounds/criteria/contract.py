@@ -187,10 +187,13 @@ class Criterion(ABC):
         """The policy that takes entries with probabilities `taken` [N], and its time per place, begun from `start`."""
 
     @abstractmethod
-    def proof_vectors(self, followed: Followed, signals: Floats, start: Floats | None = None) -> Floats:
+    def proof_vectors(
+        self, followed: Followed, signals: Floats, start: Floats | None = None, enough: float = 0.0
+    ) -> Floats:
         """Vectors y [J, M], as accurate as can be, for which the first bound above is J(signal) for signals [J, N].
 
-        Nothing here needs to be right, only close. `start` are those of nearly the same policy.
+        Nothing here needs to be right, only close. `start` are those of nearly the same policy. Where sweeps come
+        closer and closer, they may end when m - E y is level up to `enough`, relative to the largest signal.
         """
 
     def fill_in(self, taken: Floats, visited: Any, chosen: Ints) -> Floats:

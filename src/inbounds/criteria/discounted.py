@@ -246,7 +246,9 @@ class Discounted(Criterion):
         time, factors = self._flow(chain, accuracy, time)
         return Followed(taken, time, chain, factors)
 
-    def proof_vectors(self, followed: Followed, signals: Floats, start: Floats | None = None) -> Floats:
+    def proof_vectors(
+        self, followed: Followed, signals: Floats, start: Floats | None = None, enough: float = 0.0
+    ) -> Floats:
         """The value functions of signals [J, n], [J, S], each less its mean over the initial distribution.
 
         So centred they are small where 1 / (1 - d) is large, and keep their digits. By elimination, refined twice: once
@@ -266,7 +268,7 @@ class Discounted(Criterion):
             return self._refined(stages, lambda right: eliminate(factors, right), backed)
         vectors = np.zeros_like(stages) if start is None else start.copy()
         for stage, value in zip(stages, vectors, strict=True):
-            self._flatten(followed.chain, stage, value)
+            self._flatten(followed.chain, stage, value, enough)
         return vectors
 
     def sharpened(self, reward: Floats, y: Floats) -> Floats:
@@ -314,25 +316,27 @@ class Discounted(Criterion):
             vector[:] = value - np.sum(self.initial * value)
         return vectors
 
-    def _flatten(self, chain: Chain, stage: Floats, value: Floats) -> None:
+    def _flatten(self, chain: Chain, stage: Floats, value: Floats, enough: float) -> None:
         """Improve `value` [S] in place by sweeps, until its residual is flat, or as flat as rounding lets it become.
 
-        What is the same in every state is taken off the stage rewards after each round, and off the values.
+        Or as flat as `enough`, relative to the largest stage reward. What is the same in every state is taken off the
+        stage rewards after each round, and off the values.
         """
         slowest = max(self.discount, 0.5) ** TRIAL_SWEEPS  # a round makes at least twice as many
         stage, scratch = stage.copy(), np.empty_like(stage)
         unit = float(np.abs(stage).max()) or 1.0
         stage /= unit
         value /= unit
+        before, span, size = np.inf, np.inf, 1.0 / (1.0 - self.discount)
         if np.any(value):
             low, high = sweep_values(chain, stage, value, scratch, 0.0, 1)
             stage -= 0.5 * (low + high)
-        before, span, size = np.inf, np.inf, 1.0 / (1.0 - self.discount)
+            span, size = high - low, float(np.abs(stage).max() + np.abs(value).max())
         for _ in range(_MOST_ROUNDS):
-            if not span > 4.0 * UNIT * size or not span <= slowest * before:
+            if not span > max(4.0 * UNIT * size, enough) or not span <= slowest * before:
                 break
             before = span
-            improve_values(chain, stage, value, scratch, _FLAT * size)
+            improve_values(chain, stage, value, scratch, max(_FLAT * size, enough))
             value -= np.sum(self.initial * value)
             low, high = sweep_values(chain, stage, value, scratch, 0.0, 1)
             stage -= 0.5 * (low + high)

@@ -126,9 +126,11 @@ class FiniteHorizon(Criterion):
                 arriving = np.bincount(moves.indices, leaving * moves.data, self.pairs.n_states)
         return Followed(taken, time, None, None)
 
-    def proof_vectors(self, followed: Followed, signals: Floats, start: Floats | None = None) -> Floats:
+    def proof_vectors(
+        self, followed: Followed, signals: Floats, start: Floats | None = None, enough: float = 0.0
+    ) -> Floats:
         """The value functions of signals [J, N] from each stage to the end, [J, H * S]."""
-        del start
+        del start, enough
         vectors = np.empty((len(signals), self.n_places))
         for y, signal in zip(vectors, signals, strict=True):
             for layer in reversed(self.layers):

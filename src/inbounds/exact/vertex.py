@@ -39,7 +39,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria import criterion_of
-from inbounds.criteria.contract import Followed, Found
+from inbounds.criteria.contract import ACCURACY, Followed, Found
 from inbounds.errors import InvalidInput
 from inbounds.exact.highs import INFINITE, Columns, basic_minimum
 from inbounds.exact.limits import NO_LIMITS, Limits
@@ -76,6 +76,12 @@ _DISPLACED = 1e-2
 _LEVEL = 1e-6
 """m - E y must be the same at all entries of a base, up to this: it is not where an average has several classes."""
 
+_ROUGH = 1e-7
+"""The same of the first base, of which only the changes that pay matter: those of the next are told apart exactly."""
+
+_ROUGH_TIME = 1e-8
+"""How accurately the time of a base is known: it says which changes matter, and nothing is computed from it."""
+
 
 class Base(NamedTuple):
     """A deterministic policy, evaluated; everything is scaled."""
@@ -87,6 +93,7 @@ class Base(NamedTuple):
     levels: Floats  # [1 + K], the value of the objective, and the margins
     advantages: Floats  # [1 + K, N]
     followed: Followed
+    rough: bool = False  # whether all this is only roughly so
 
 
 class Vertex(NamedTuple):
@@ -211,6 +218,22 @@ class Corner(NamedTuple):
         placed = self.corners.settle(self.base, self._columns, self.vertex.prices, margins, _PIVOTS, NO_LIMITS)
         return None if placed is None else self._replace(base=placed[0], vertex=placed[1])
 
+    def vectors(self) -> Floats:
+        """The vectors [1 + K, M] of the policy that the vertex is: those of the base, and of what it has at the coins.
+
+        With w_j those of marks at the places of the coins, y + sum_j b_j w_j is level at all places but these; where
+        extras e of one of them have the shares q_e, the mean over the policy is, if the b_j fit: a system as large.
+        """
+        vertex = self.vertex
+        if not len(vertex.extras):
+            return self.base.values
+        places, first, group = np.unique(vertex.places, return_index=True, return_inverse=True)
+        total = vertex.kept[first] + np.bincount(group, vertex.amounts)
+        shares = np.where(group == np.arange(len(places))[:, None], vertex.amounts / total[group], 0.0)  # [J places, J]
+        matrix = np.diag(vertex.kept[first] / total) + np.sum(shares[:, None, :] * vertex.displaced[first], axis=2)
+        weights = np.linalg.solve(matrix, np.sum(shares[:, None, :] * vertex.effects, axis=2))
+        return self.base.values + np.einsum("ji,jm->im", weights, self.corners.marks(self.base, places))
+
     @property
     def _columns(self) -> list[int]:
         """The columns of the vertex, as `Corners.settle` takes them."""
@@ -224,9 +247,11 @@ class Corner(NamedTuple):
         place of a column. Infinite where nothing can enter, as no policy keeps a tighter bound; not a number where the
         range has no end on that side, or several columns are down to nothing at once and rounding decides.
         """
-        return np.array([[self._price_beyond(k, -1.0), self._price_beyond(k, 1.0)] for k in range(self.corners.size)])
+        eligible = self.corners.eligible(self.base)
+        sides = (-1.0, 1.0)
+        return np.array([[self._price_beyond(k, side, eligible) for side in sides] for k in range(self.corners.size)])
 
-    def _price_beyond(self, k: int, side: float) -> float:
+    def _price_beyond(self, k: int, side: float, eligible: tuple[Ints, Floats]) -> float:
         corners, columns, base, n_extras = self.corners, self._columns, self.base, len(self.vertex.extras)
         left, rates = self.vertex.rates(k)
         falls = np.flatnonzero(side * rates < 0.0)
@@ -247,7 +272,7 @@ class Corner(NamedTuple):
         if system is None:
             return np.nan
         inverse, at = system
-        entering = corners.entering(base, columns, corners.eligible(base), at, inverse[leaving], -1.0)
+        entering = corners.entering(base, columns, eligible, at, inverse[leaving], -1.0)
         if entering is None:
             return np.inf if side > 0.0 else np.nan
         columns[leaving] = entering
@@ -282,7 +307,7 @@ class Corners:
 
         (The average of a policy whose classes do not meet has none, for example.)
         """
-        base = self._evaluate_first(*(found.best or self.mostly(found)))
+        base = self._evaluate_first(*(found.best or self.mostly(found)), 0.0 if found.best is None else _ROUGH)
         if base is None:
             return None
         prices = found.prices * self.scales / self.units.spread
@@ -299,7 +324,7 @@ class Corners:
                     break
                 chosen, columns, new, widths = step
                 moved, same = float(np.abs(new - prices).max(initial=0.0)), np.array_equal(chosen, base.chosen)
-                prices, again = new, base if same else self.evaluate(chosen, base)
+                prices, again = new, base if same and not base.rough else self.evaluate(chosen, base)
                 if again is None:
                     break
                 base = again
@@ -324,16 +349,16 @@ class Corners:
             base = again
         return best if best is not None and best.gap <= best.allowed else None
 
-    def _evaluate_first(self, chosen: Ints, time: Floats) -> Base | None:
+    def _evaluate_first(self, chosen: Ints, time: Floats, enough: float = 0.0) -> Base | None:
         """The policy that takes the entries `chosen` [M] and is at each place for `time` [M].
 
         Where it has several averages, it stays with the best of its classes, which is where the time is spent.
         """
-        base = self.evaluate(chosen, None, time)
+        base = self._afresh(chosen, time, None, enough)
         if base is None and self.criterion.mass_row:
             taken = np.zeros(self.criterion.n_entries)
             taken[chosen] = 1.0
-            base = self.evaluate(np.flatnonzero(self.criterion.fill_in(taken, time > _TIME, chosen)), None, time)
+            base = self._afresh(np.flatnonzero(self.criterion.fill_in(taken, time > _TIME, chosen)), time, None, enough)
         return base
 
     def _evaluate_found(self, found: Found, near: Base) -> Base | None:
@@ -391,29 +416,54 @@ class Corners:
 
     # --- a deterministic policy, and what changing it is worth
 
-    def evaluate(self, chosen: Ints, near: Base | None, time: Floats | None = None) -> Base | None:
+    def evaluate(self, chosen: Ints, near: Base | None) -> Base | None:
         """The policy that takes the entries `chosen` [M], as accurately as can be; None where it has no one average.
 
-        It is begun from one nearby, or where only that is known from its `time` [M], roughly.
+        It is begun from one nearby; where there are fewer changes than signals, each of them takes one vector.
         """
-        criterion, taken = self.criterion, np.zeros(self.criterion.n_entries)
-        taken[chosen] = 1.0
-        try:
-            followed = criterion.follow(taken, time if near is None else near.time)
-        except InvalidInput:
+        if near is None:
+            return self._afresh(chosen, None, None)
+        places = np.flatnonzero(chosen != near.chosen)
+        base: Base | None = near
+        if near.rough or self.criterion.mass_row or len(places) > self.size:
+            return self._afresh(chosen, near.time, near.values)
+        for place in places:
+            base = None if base is None else self.exchanged(base, int(chosen[place]))
+        return base
+
+    def _afresh(self, chosen: Ints, time: Floats | None, values: Floats | None, enough: float = 0.0) -> Base | None:
+        """The same, begun from the time [M] and the vectors [1 + K, M] of a similar policy; `enough`: roughly."""
+        criterion = self.criterion
+        followed = self._followed(chosen, time)
+        if followed is None:
             return None
         time = np.maximum(followed.time, 0.0)
-        values = criterion.proof_vectors(followed, self.signals, None if near is None else near.values)
-        levels = np.array([np.sum(signal[chosen] * time) for signal in self.signals])
-        gains, advantages = np.empty(len(levels)), np.empty_like(self.signals)
+        values = criterion.proof_vectors(followed, self.signals, values, enough)
+        levels, gains, advantages = np.empty(len(values)), np.empty(len(values)), np.empty_like(self.signals)
         for i, (signal, y) in enumerate(zip(self.signals, values, strict=True)):
             excess = (criterion.backup(signal, y) - y[criterion.places]) / criterion.unit
             own = excess[chosen]
             gains[i] = own[0]
             if not np.ptp(own) <= _LEVEL * (1.0 + abs(gains[i])):
                 return None
+            # By the identity of the contract: what is wrong with the time counts only where m - E y is not level.
+            levels[i] = self._begin(y) + np.sum(time * own)
             advantages[i] = excess - own[criterion.places]
-        return Base(chosen, time, values, gains, levels, advantages, followed)
+        return Base(chosen, time, values, gains, levels, advantages, followed, enough > 0.0)
+
+    def _followed(self, chosen: Ints, time: Floats | None) -> Followed | None:
+        """The policy that takes the entries `chosen` [M], begun from a `time` [M]; None where it has no one average."""
+        taken = np.zeros(self.criterion.n_entries)
+        taken[chosen] = 1.0
+        try:  # the vectors of averages are made from the time
+            return self.criterion.follow(taken, time, ACCURACY if self.criterion.mass_row else _ROUGH_TIME)
+        except InvalidInput:
+            return None
+
+    def _begin(self, y: Floats) -> float:
+        """The part of a value that is in the vector y [M] itself; the other is m - E y."""
+        criterion = self.criterion
+        return float(criterion.start * np.sum(criterion.initial * y[criterion.layers[0].places]))
 
     def worth(self, base: Base, prices: Floats) -> Floats:
         """What the entries [N] gain over the base, of the reward and the priced margins."""
@@ -436,7 +486,7 @@ class Corners:
         begin = self.criterion.expect(priced, base.chosen, self.value_function(base, prices))
         return self.criterion.solve(priced, max(0.1 * allowed, _ROUNDING), begin, deadline=limits.deadline)
 
-    def _marks(self, base: Base, places: Ints) -> Floats:
+    def marks(self, base: Base, places: Ints) -> Floats:
         """The vectors of a base for what it has at some places: of the signals that are 1 at its entry there, [J, M].
 
         Those of the last base are kept.
@@ -457,10 +507,12 @@ class Corners:
     def _kept(self, base: Base, extras: Ints) -> tuple[Floats, Floats]:
         """What the base has at the places of extras [J], and what one unit of each takes from it there, [J, J]."""
         places, displaced = self.criterion.places[extras], np.empty((len(extras), len(extras)))
-        for row, place, y in zip(displaced, places, self._marks(base, places), strict=True):
-            own = base.chosen[place]
-            row[:] = self._excess(own, y, base.chosen[places]) - self._excess(own, y, extras)
-        return base.time[places], displaced
+        kept = np.empty(len(extras))
+        for j, (place, y) in enumerate(zip(places, self.marks(base, places), strict=True)):
+            level = self._excess(base.chosen[place], y, base.chosen[places])
+            kept[j] = self._begin(y) + len(self.criterion.layers) * level[j]
+            displaced[j] = level - self._excess(base.chosen[place], y, extras)
+        return kept, displaced
 
     def exchanged(self, base: Base, entry: int, followed: bool = True) -> Base | None:
         """The base that takes `entry` instead of its own at that place; None where it has no one average.
@@ -472,12 +524,12 @@ class Corners:
         criterion, place = self.criterion, int(self.criterion.places[entry])
         chosen, mark = base.chosen.copy(), np.zeros(self.criterion.n_entries)
         chosen[place], mark[base.chosen[place]] = entry, 1.0
-        w = self._marks(base, np.array([place]))[0]
+        w = self.marks(base, np.array([place]))[0]
         excess = (criterion.backup(mark, w) - w[criterion.places]) / criterion.unit
         own = excess[base.chosen]
         displacing = excess - mark - own[criterion.places]
         if not -displacing[entry] > _DISPLACED:
-            return self.evaluate(chosen, base)
+            return self._afresh(chosen, base.time, base.values)
         shares = -base.advantages[:, entry] / displacing[entry]
         new = base._replace(
             chosen=chosen,
@@ -487,15 +539,19 @@ class Corners:
         )
         if not followed:
             return new
-        taken = np.zeros(criterion.n_entries)
-        taken[chosen] = 1.0
-        try:
-            follows = criterion.follow(taken, base.time)
-        except InvalidInput:
+        follows = self._followed(chosen, base.time)
+        if follows is None:
             return None
-        time = np.maximum(follows.time, 0.0)
-        levels = np.array([np.sum(signal[chosen] * time) for signal in self.signals])
-        return new._replace(time=time, levels=levels, followed=follows)
+        kept = self._begin(w) + len(criterion.layers) * own[0]
+        new = new._replace(time=np.maximum(follows.time, 0.0), levels=base.levels + shares * kept, followed=follows)
+        # The vectors of marks change as all others do; and the mark at this place is at another entry now.
+        marked = {place: w / -displacing[entry]}
+        for other, y in self._marked[1].items():
+            if other != place:
+                there, here = self._excess(base.chosen[other], y, np.array([entry, base.chosen[place]]))
+                marked[other] = y - (there - here) / displacing[entry] * w
+        self._marked = (new, marked)
+        return new
 
     def _excess(self, marked: int, y: Floats, entries: Ints) -> Floats:
         """m - E y at some entries, where m is 1 at the entry `marked` and 0 elsewhere."""
@@ -629,7 +685,7 @@ class Corners:
         size, columns = self.size, list(columns)
         if len(columns) != size:
             return None
-        eligible = self.eligible(base) if most else np.empty(0, dtype=np.int64)
+        eligible = self.eligible(base) if most else (np.empty(0, dtype=np.int64), np.empty(0))
         for left in range(most, -1, -1):
             if limits.over:
                 break
@@ -680,7 +736,7 @@ class Corners:
         return inverse, -cost @ inverse
 
     def _without_artificial(
-        self, base: Base, columns: list[int], eligible: Ints, prices: Floats, inverse: Floats
+        self, base: Base, columns: list[int], eligible: tuple[Ints, Floats], prices: Floats, inverse: Floats
     ) -> list[int] | None:
         """The columns with another in the place of an artificial one whose amount is zero; None where none can be."""
         for j, column in enumerate(columns):
@@ -691,26 +747,32 @@ class Corners:
                         return [*columns[:j], entering, *columns[j + 1 :]]
         return None
 
-    def eligible(self, base: Base) -> Ints:
-        """Entries that can enter a basis: those of which something can be told."""
-        sizes = np.max(np.abs(base.advantages[1:]), axis=0) * base.time[self.criterion.places]
-        sizes[base.chosen] = 0.0
-        return np.flatnonzero(sizes > _LEAST)
+    def eligible(self, base: Base) -> tuple[Ints, Floats]:
+        """Entries [J] that can enter a basis: those of which something can be told; and the size of their effects."""
+        sizes = np.max(np.abs(base.advantages[1:]), axis=0)
+        matters = sizes * base.time[self.criterion.places] > _LEAST
+        matters[base.chosen] = False
+        entries = np.flatnonzero(matters)
+        return entries, sizes[entries]
 
     def entering(
-        self, base: Base, columns: list[int], eligible: Ints, prices: Floats, row: Floats, sign: float
+        self,
+        base: Base,
+        columns: list[int],
+        eligible: tuple[Ints, Floats],
+        prices: Floats,
+        row: Floats,
+        sign: float,
     ) -> int | None:
         """The column that enters for one that leaves with the `row` [K] of the inverse: by the ratio test."""
-        advantages = base.advantages[:, eligible]
-        pivots = sign * np.einsum("k,kj->j", row, advantages[1:])
-        largest = float(np.abs(row).max()) * np.max(np.abs(advantages[1:]), axis=0)
-        fine = pivots > 1e-11 * (1.0 + largest)
-        fine &= ~np.isin(eligible, columns)
+        entries, sizes = eligible
+        pivots = sign * np.einsum("k,kn->n", row, base.advantages[1:])[entries]
+        fine = pivots > 1e-11 * (1.0 + float(np.abs(row).max()) * sizes)
+        fine &= ~np.isin(entries, columns)
         best, entering = np.inf, None
         if np.any(fine):
-            here, pivots = eligible[fine], pivots[fine]
-            worth = advantages[0, fine] + np.einsum("k,kj->j", prices, advantages[1:, fine])
-            ratios = np.maximum(-worth, 0.0) / pivots
+            here, pivots = entries[fine], pivots[fine]
+            ratios = np.maximum(-self.worth(base, prices)[here], 0.0) / pivots
             best = float(ratios.min())
             near = np.flatnonzero(ratios <= best + _ROUNDING)
             entering = int(here[near[np.argmax(pivots[near])]])

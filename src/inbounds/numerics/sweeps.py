@@ -171,8 +171,9 @@ def improve_values(
     low, high = sweep_values(chain, stage, value, scratch, goal, TRIAL_SWEEPS)
     if high - low > goal and not is_slow(early, high - low):
         for most in (*[TRIAL_SWEEPS] * (_VALUE_SWEEPS // TRIAL_SWEEPS), _VALUE_SWEEPS % TRIAL_SWEEPS):
-            if not high - low > goal or is_over(deadline):
-                break
+            if not high - low > goal or not high - low < 0.5 * early or is_over(deadline):
+                break  # there, or down to the rounding: sweeps of such a chain shrink it far more
+            early = high - low
             low, high = sweep_values(chain, stage, value, scratch, goal, most)
     elif high - low > goal:
 

@@ -99,7 +99,7 @@ UNDERFLOW = 1e-300
 _INTERPRETED_ENTRIES = 100
 """Up to this many the kernels are run by Python: a millisecond, where compiling them takes seconds."""
 
-_AIM = 1e-13
+_AIM = 3e-13
 """Where a margin that binds is put first, relative to the largest: about ten times what rounding takes of it."""
 
 _COMFORTABLE = 1e-9
@@ -326,13 +326,17 @@ class _Aiming:
         self._cmdp, self._corner = cmdp, found.corner
         units = found.corner.units
         self.moved, self._aim = False, np.zeros(cmdp.n_constraints)
-        self.vectors: Floats | None = np.append(units.spread, units.scales)[:, None] * found.corner.base.values
+        self.vectors: Floats | None = np.append(units.spread, units.scales)[:, None] * found.corner.vectors()
+        criterion = criterion_of(cmdp)
+        self._time: Any = np.bincount(criterion.places, found.occupancy, criterion.n_places)
         self._toward(np.full(cmdp.n_constraints, _AIM))
 
     def followed(self) -> Followed:
         """The policy, as it will be stored, with its time per place."""
         taken = self._corner.vertex.probabilities(criterion_of(self._cmdp).n_entries)
-        return _stored(self._cmdp, taken, self._corner.base.time)
+        followed = _stored(self._cmdp, taken, self._time)
+        self._time = followed.time
+        return followed
 
     def stricter(self, missing: Floats) -> bool:
         """Move further, where rounding took more of the scaled margins than was there: by what is missing [K].
