@@ -30,6 +30,11 @@ COUNT = 16_000
 KINDS = ("policy.json", "policy.csv", "policy.npz", "mixture.npz", "safe", "log", "options", "bets")
 ODD = [None, "", "x", -1, 0, 1e400, float("nan"), True, [], {}, "nan", 10**400, (1, 2), 0.5, b"x", np.float32(0.5)]
 TEXTS = [
+    "0.5",
+    "1",
+    "0",
+    "limit=0.6",
+    "0=0.9",
     "",
     "x",
     "nan",
@@ -126,7 +131,7 @@ class Made:
         kind = rng.choice([name for name in self.files if name.startswith("policy")])
         path = self.folder / f"safe.{kind.partition('.')[2]}"
         path.write_bytes(self._damaged(kind, rng))
-        command = ["learn", str(self.folder / "model1.npz"), "--algorithm", "opt-pess-lp", "--samples", "6"]
+        command = ["learn", str(self.folder / "model1.npz"), "--algorithm", "optpess-lp", "--samples", "6"]
         code, wrong = called([*command, "--safe", str(path)])
         self.came = f"exit {code}"
         return wrong
@@ -164,7 +169,7 @@ class Made:
             state, action, after = rng.randrange(3), rng.choice("ab"), rng.randrange(3)
             rows.append([state, action, after, rng.random(), [rng.random()]])
             counts[state, action, after] += 1
-        spoilt = rng.random() < 0.7
+        spoilt, first = rng.random() < 0.7, rows[0][0]
         if spoilt:
             row = rng.choice(rows)
             where = rng.randrange(6)
@@ -177,7 +182,7 @@ class Made:
         limit = [ib.Constraint(at_most=1.0, name="limit")]
         try:
             found = ib.from_counts(
-                rows, start=rows[0][0], constraints=limit, discount=0.9, unseen="stay", smoothing=rng.choice([0.0, 0.5])
+                rows, start=first, constraints=limit, discount=0.9, unseen="stay", smoothing=rng.choice([0.0, 0.5])
             )
         except ib.InvalidInput:
             return "" if spoilt else "a good log is refused"
