@@ -83,7 +83,7 @@ class Made:
         self.folder, self.models, self.files = folder, models()[:2], {}
         for number, model in enumerate(self.models):
             model.save(folder / f"model{number}.npz")
-            policy = ib.Policy.uniform(model)
+            policy = ib.slater(model).policy  # one that is safe
             for suffix in (".json", ".csv", ".npz"):
                 policy.save(folder / f"{number}{suffix}")
                 self.files.setdefault(f"policy{suffix}", []).append((folder / f"{number}{suffix}").read_bytes())
