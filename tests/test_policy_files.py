@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import inbounds as ib
 from inbounds import frames
-from inbounds.formats import mixtures, npz, policy_npz
+from inbounds.formats import mixture_npz, npz, policy_npz
 from inbounds.formats.npz import OTHERS
 from inbounds.problem.pairs import Pairs
 from inbounds.proofs.files import save_certificate
@@ -499,7 +499,7 @@ def test_a_file_of_another_kind_says_what_it_is(tmp_path):
     kinds["mixture"] = (ib.Mixture([1.0], [uniform]), ib.Mixture.load)
     for kind, (record, load) in kinds.items():
         record.save(tmp_path / f"{kind}.npz")
-        assert OTHERS[f"a {kind}"][0] == list({"model": npz, "policy": policy_npz, "mixture": mixtures}[kind].LAYOUT)
+        assert OTHERS[f"a {kind}"][0] == list({"model": npz, "policy": policy_npz, "mixture": mixture_npz}[kind].LAYOUT)
         for other, (_, load_other) in kinds.items():
             if other != kind:
                 with pytest.raises(ib.InvalidInput, match=f"holds a {kind}, where a {other} is wanted; {_name(load)}"):

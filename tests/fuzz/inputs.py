@@ -27,7 +27,7 @@ from .certificates import damaged, second
 from .files import called, models, of_npz, of_toml
 
 COUNT = 16_000
-KINDS = ("policy.json", "policy.csv", "policy.npz", "mixture.npz", "safe", "log", "options", "bets")
+KINDS = ("policy.json", "policy.csv", "policy.npz", "mixture.npz", "mixture.json", "safe", "log", "options", "bets")
 ODD = [None, "", "x", -1, 0, 1e400, float("nan"), True, [], {}, "nan", 10**400, (1, 2), 0.5, b"x", np.float32(0.5)]
 TEXTS = [
     "0.5",
@@ -87,8 +87,9 @@ class Made:
             for suffix in (".json", ".csv", ".npz"):
                 policy.save(folder / f"{number}{suffix}")
                 self.files.setdefault(f"policy{suffix}", []).append((folder / f"{number}{suffix}").read_bytes())
-            ib.Mixture([0.25, 0.75], [policy, ib.slater(model).policy]).save(folder / "mixture.npz")
-            self.files.setdefault("mixture.npz", []).append((folder / "mixture.npz").read_bytes())
+            for file in ("mixture.npz", "mixture.json"):
+                ib.Mixture([0.25, 0.75], [policy, ib.Policy.uniform(model)]).save(folder / file)
+                self.files.setdefault(file, []).append((folder / file).read_bytes())
         easy = self.models[0].tightened(-0.5)
         self.claims = []
         for mixture in (False, True):
@@ -116,7 +117,7 @@ class Made:
         return _no_policy(policy)
 
     def mixture(self, kind, rng):
-        path = self.folder / "damaged.npz"
+        path = self.folder / f"damaged.{kind.partition('.')[2]}"
         path.write_bytes(self._damaged(kind, rng))
         try:
             mixture = ib.Mixture.load(path)
