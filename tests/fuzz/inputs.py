@@ -27,9 +27,14 @@ from .certificates import damaged, second
 from .files import called, models, of_npz, of_toml
 
 COUNT = 16_000
-KINDS = ("policy.json", "policy.csv", "policy.npz", "mixture.npz", "safe", "log", "options", "bets")
+KINDS = ("policy.json", "policy.csv", "policy.npz", "mixture.npz", "mixture.json", "safe", "log", "options", "bets")
 ODD = [None, "", "x", -1, 0, 1e400, float("nan"), True, [], {}, "nan", 10**400, (1, 2), 0.5, b"x", np.float32(0.5)]
 TEXTS = [
+    "0.5",
+    "1",
+    "0",
+    "limit=0.6",
+    "0=0.9",
     "",
     "x",
     "nan",
@@ -78,12 +83,13 @@ class Made:
         self.folder, self.models, self.files = folder, models()[:2], {}
         for number, model in enumerate(self.models):
             model.save(folder / f"model{number}.npz")
-            policy = ib.Policy.uniform(model)
+            policy = ib.slater(model).policy  # one that is safe
             for suffix in (".json", ".csv", ".npz"):
                 policy.save(folder / f"{number}{suffix}")
                 self.files.setdefault(f"policy{suffix}", []).append((folder / f"{number}{suffix}").read_bytes())
-            ib.Mixture([0.25, 0.75], [policy, ib.slater(model).policy]).save(folder / "mixture.npz")
-            self.files.setdefault("mixture.npz", []).append((folder / "mixture.npz").read_bytes())
+            for file in ("mixture.npz", "mixture.json"):
+                ib.Mixture([0.25, 0.75], [policy, ib.Policy.uniform(model)]).save(folder / file)
+                self.files.setdefault(file, []).append((folder / file).read_bytes())
         easy = self.models[0].tightened(-0.5)
         self.claims = []
         for mixture in (False, True):
@@ -111,7 +117,7 @@ class Made:
         return _no_policy(policy)
 
     def mixture(self, kind, rng):
-        path = self.folder / "damaged.npz"
+        path = self.folder / f"damaged.{kind.partition('.')[2]}"
         path.write_bytes(self._damaged(kind, rng))
         try:
             mixture = ib.Mixture.load(path)
@@ -126,7 +132,7 @@ class Made:
         kind = rng.choice([name for name in self.files if name.startswith("policy")])
         path = self.folder / f"safe.{kind.partition('.')[2]}"
         path.write_bytes(self._damaged(kind, rng))
-        command = ["learn", str(self.folder / "model1.npz"), "--algorithm", "opt-pess-lp", "--samples", "6"]
+        command = ["learn", str(self.folder / "model1.npz"), "--algorithm", "optpess-lp", "--samples", "6"]
         code, wrong = called([*command, "--safe", str(path)])
         self.came = f"exit {code}"
         return wrong
@@ -164,7 +170,7 @@ class Made:
             state, action, after = rng.randrange(3), rng.choice("ab"), rng.randrange(3)
             rows.append([state, action, after, rng.random(), [rng.random()]])
             counts[state, action, after] += 1
-        spoilt = rng.random() < 0.7
+        spoilt, first = rng.random() < 0.7, rows[0][0]
         if spoilt:
             row = rng.choice(rows)
             where = rng.randrange(6)
@@ -177,7 +183,7 @@ class Made:
         limit = [ib.Constraint(at_most=1.0, name="limit")]
         try:
             found = ib.from_counts(
-                rows, start=rows[0][0], constraints=limit, discount=0.9, unseen="stay", smoothing=rng.choice([0.0, 0.5])
+                rows, start=first, constraints=limit, discount=0.9, unseen="stay", smoothing=rng.choice([0.0, 0.5])
             )
         except ib.InvalidInput:
             return "" if spoilt else "a good log is refused"

@@ -28,6 +28,10 @@ COMMANDS = (
     ("frontier", "queue", "--constraint", "service"),
     ("compare", "queue", "--jobs", "2", "--seeds", "6", "--samples", "20000"),
 )
+COMPARISONS = (  # options, the folder, and how many runs are recorded in the end
+    ("queue --algorithm cspda --algorithm crpo --seeds 8 --samples 30000", "queue", 16),
+    ("--suite tuning --algorithm crpo --seeds 2 --samples 30000", "suite-tuning", 24),
+)
 WRITING = """
 import sys
 import inbounds as ib
@@ -106,21 +110,8 @@ def killed_while_writing(rng: random.Random, folder: Path) -> str:
 
 def comparison_killed(rng: random.Random, folder: Path) -> str:
     """Once or twice, the second time perhaps while it resumes; then once to the end."""
-    command = (
-        "compare",
-        "queue",
-        "--algorithm",
-        "cspda",
-        "--algorithm",
-        "crpo",
-        "--jobs",
-        "2",
-        "--seeds",
-        "8",
-        "--samples",
-        "30000",
-        "--json",
-    )
+    wanted, name, least = rng.choice(COMPARISONS)
+    command = ("compare", *wanted.split(), "--jobs", "2", "--json")
     for _ in range(rng.randint(1, 2)):
         process = begun(SCRIPT, *command, folder=folder)
         time.sleep(rng.uniform(1.0, 6.0))
@@ -140,9 +131,11 @@ def comparison_killed(rng: random.Random, folder: Path) -> str:
             return f"left: {len(left)} processes a second after"
     process = begun(SCRIPT, *command, folder=folder)
     _, errors = process.communicate(timeout=120.0)
-    runs = (folder / "comparison" / "queue" / "runs.jsonl").read_bytes().count(b"\n")
+    runs = (folder / "comparison" / name / "runs.jsonl").read_bytes().count(b"\n")
     return (
-        "" if process.returncode == 0 and runs >= 16 else f"lost: {process.returncode}, {runs} runs, {errors[-300:]!r}"
+        ""
+        if process.returncode == 0 and runs >= least
+        else f"lost: {process.returncode}, {runs} runs, {errors[-300:]!r}"
     )
 
 
