@@ -63,7 +63,7 @@ def safety_of(
     return {
         "fixed": np.array([0.0, *np.full(bounds, span)]) if settings.as_published else None,
         "sign": -1.0,
-        "safe": np.array(np.broadcast_to(own, (len(frame.weights), own.shape[-1]))),
+        "safe": np.array(np.broadcast_to(own, (len(frame.weights), own.shape[-1])), order="C"),
         "slack": np.full(bounds, np.nan) if settings.slack is None else scaled_slack(settings.slack, simulator, frame),
         "share": share if settings.share is None else float(settings.share),
         "share_by_slack": share_by_slack if settings.share is None else 0.0,
