@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from inbounds.errors import InvalidInput
+from inbounds.errors import InvalidInput, Stopped
 from inbounds.exact.moving_bound import frontier
 from inbounds.formats.atomic import naming, replaced
 from inbounds.inputs import whole_number
@@ -49,7 +49,8 @@ def report(
     progress : callable, optional
         Called with (curves finished, curves in all), the optimum as the first.
     time_limit : float, optional
-        Seconds: curves that are not finished then have fewer points, or are left out.
+        Seconds: curves that are not finished then have fewer points, or are left out, and if the proof is not, so is
+        it. `Stopped` is raised, and nothing written, while no policy in bounds is known.
 
     Examples
     --------
@@ -82,7 +83,10 @@ def report(
         left = None if ends is None else ends - time.monotonic()
         if left is not None and left <= 0.0:
             break
-        curve = frontier(cmdp, k, number, time_limit=left)
+        try:
+            curve = frontier(cmdp, k, number, time_limit=left)
+        except Stopped:
+            break
         if len(curve.bounds):
             curves.append(Curve(k, curve.bounds, curve.solutions))
         told(2 + k)

@@ -128,9 +128,11 @@ def command(
     from inbounds.errors import Infeasible, InvalidInput
     from inbounds.inputs import named
     from inbounds.studies.regret import episode_optimum, play, plays_online
-    from inbounds.studies.safe import check_on_model
+    from inbounds.studies.safe import check_on_model, takes_safe
 
-    cmdp = problem_from(problem, parameters, discounted_for="learn", horizons=True)
+    cmdp = problem_from(
+        problem, parameters, discounted_for="learn --certified" if certified else "learn", horizons=not certified
+    )
     if unconstrained:
         cmdp = cmdp.unconstrained()
     if mixture and (not certified or algorithm is not None):
@@ -152,6 +154,11 @@ def command(
         raise InvalidInput(
             f"{settings_class.algorithm.name} knows no constraints, and {problem} has {cmdp.n_constraints}; "
             f"add --unconstrained to drop them"
+        )
+    if takes_safe(settings_class) and safe is None and cmdp.constraints:
+        raise InvalidInput(
+            f"{settings_class.algorithm.name} needs a policy that is known to be in bounds: add --safe half, for one "
+            f"that the model gives, or --safe FILE"
         )
     settings = (settings_class.practical if preset == "practical" else settings_class)(**given)
     check_on_model(settings, cmdp)

@@ -37,9 +37,10 @@ def value_text(value: float, problem: Any, digits: int = 6) -> str:
 
 
 @contextmanager
-def progress_bar(what: str, total: int | None, quiet: bool) -> Iterator[Callable[..., None]]:
+def progress_bar(what: str, total: int | None, quiet: bool, first: str = "") -> Iterator[Callable[..., None]]:
     """A progress bar on stderr, when that is a terminal: call what it yields with (done) or (done, total).
 
+    While nothing is done it says what comes `first`.
     It shows how many are done of how many, how many a second since the bar appeared, and the time left at that rate.
     """
     from rich.console import Console
@@ -48,10 +49,11 @@ def progress_bar(what: str, total: int | None, quiet: bool) -> Iterator[Callable
     console, started = Console(stderr=True), time.perf_counter()
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[pace]}"))
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task(what, total=total, pace="")
+        task = bar.add_task(what, total=total, pace=first)
 
         def show(done: int, total: int | None = total) -> None:
-            bar.update(task, completed=done, total=total, pace=pace_text(done, total, time.perf_counter() - started))
+            pace = pace_text(done, total, time.perf_counter() - started) or first
+            bar.update(task, completed=done, total=total, pace=pace)
 
         yield show
 

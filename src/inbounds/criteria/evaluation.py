@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,11 +17,14 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
+from inbounds.errors import Stopped
+from inbounds.numerics.sweeps import is_over
 from inbounds.pictures import occupancy_figure, written
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.mixture import Mixture, members_of
 from inbounds.problem.pairs import Pairs
+from inbounds.problem.pieces import seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.tables import html_card, html_table, text_table
 
@@ -109,12 +113,14 @@ def occupancy(cmdp: CMDP, policy: Policy | Mixture) -> Floats:
     return freeze(_entries(cmdp, policy).reshape(cmdp.shape))
 
 
-def evaluate(cmdp: CMDP, policy: Policy | Mixture) -> Evaluation:
+def evaluate(cmdp: CMDP, policy: Policy | Mixture, *, time_limit: float | None = None) -> Evaluation:
     """The exact reward and margins of a policy, or of a `Mixture` of policies, in the user's units.
 
     Values are discounted averages per step, normalised by (1 - discount); sums over a finite horizon; or long-run
     averages per step: as the criterion of the problem says. A policy of another model is matched by the labels of
     states and actions, in whatever order they are; it is refused where they are not the same.
+
+    After `time_limit` seconds `Stopped` is raised. It is looked at between the policies of a mixture: one is one step.
 
     Examples
     --------
@@ -130,15 +136,20 @@ def evaluate(cmdp: CMDP, policy: Policy | Mixture) -> Evaluation:
     >>> uniform
     Evaluation(reward -8.254211791, in bounds, up to rounding)
     """
-    return Evaluation(**values_of(cmdp, _entries(cmdp, policy)))
+    limit = seconds_or_none(time_limit)
+    return Evaluation(**values_of(cmdp, _entries(cmdp, policy, None if limit is None else time.monotonic() + limit)))
 
 
-def _entries(cmdp: CMDP, policy: Policy | Mixture) -> Floats:
+def _entries(cmdp: CMDP, policy: Policy | Mixture, deadline: float | None = None) -> Floats:
     """The occupancy of a policy, or the weighted mean of those of a mixture, stage by stage [N]."""
     require_model(cmdp, "the evaluation of a policy")
     criterion, (weights, policies) = criterion_of(cmdp), members_of(cmdp, policy)
-    shares = (criterion.time_at_entries(criterion.follow(member.probabilities.ravel())) for member in policies)
-    return sum(weight * share for weight, share in zip(weights, shares, strict=True))
+    spent = np.zeros(criterion.n_entries)
+    for weight, member in zip(weights, policies, strict=True):
+        if is_over(deadline):
+            raise Stopped("time limit")
+        spent += weight * criterion.time_at_entries(criterion.follow(member.probabilities.ravel()))
+    return spent
 
 
 def values_of(cmdp: CMDP, spent: Floats) -> dict[str, Any]:

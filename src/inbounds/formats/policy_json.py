@@ -109,7 +109,9 @@ def fields_of(found: Any) -> dict[str, Any]:
 def require_policy(found: Any) -> None:
     """That an object, or a header, is of a policy in a version that is known."""
     if not isinstance(found, dict) or found.get("kind") != KIND:
-        raise InvalidInput(f'is not a policy: a policy has "kind": "{KIND}" (a mixture: ib.Mixture.load)')
+        kind = found.get("kind") if isinstance(found, dict) else None
+        other = f"; this is the kind {shown(kind)} (a mixture: ib.Mixture.load)" if isinstance(kind, str) else ""
+        raise InvalidInput(f'is not a policy: a policy has "kind": "{KIND}"{other}')
     if found.get("version") != VERSION or isinstance(found["version"], bool):
         raise InvalidInput(f"has the format version {shown(found.get('version'))}; this version reads {VERSION}")
 

@@ -443,9 +443,11 @@ def _over_pairs(values: Any, horizon: int | None, pairs: Pairs, what: str) -> Fl
             f"{what} must have {n_pairs} entries, one per pair, "
             f"or shape [H, n] = ({horizon}, {n_pairs}), found shape {array.shape}"
         )
-    for stage, row in enumerate(array):
+    finite = np.isfinite(array).all(axis=1)
+    if not finite.all():
+        stage = int(np.argmin(finite))
         try:
-            require_finite(row, what, pairs)
+            require_finite(array[stage], what, pairs)
         except InvalidInput as error:
             raise InvalidInput(f"stage {stage}, {error}") from None
     return freeze(array)
