@@ -1,10 +1,14 @@
 """A user's step function of a millisecond: worker processes and vectorised steps against one call at a time.
 
-Ratios within one run. The step waits for the processor, as a real simulator does, so two workers need two cores.
+    python benchmarks/slow_steps.py [--sleep]
+
+Ratios within one run. The step keeps a processor busy, as a real simulator does, so two workers need two idle cores;
+with --sleep it waits instead, which shows the same on a machine that has other work.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 
 import numpy as np
@@ -17,6 +21,11 @@ STEP = 1e-3
 def moves(state: int, action: int, rng: np.random.Generator) -> tuple[int, float, list[float]]:
     after = min(max(state + int(rng.integers(-1, 2)) + action, 0), 9)
     return after, after / 9.0, [float(action)]
+
+
+def asleep(state: int, action: int, rng: np.random.Generator) -> tuple[int, float, list[float]]:
+    time.sleep(STEP)
+    return moves(state, action, rng)
 
 
 def slow(state: int, action: int, rng: np.random.Generator) -> tuple[int, float, list[float]]:
@@ -56,13 +65,14 @@ def seconds(simulator: ib.Simulator, algorithm: object, samples: int) -> float:
 
 
 def main(samples: int = 10_000) -> None:
+    step = asleep if "--sleep" in sys.argv else slow
     print(f"{samples:,} samples of a step of {1e3 * STEP:g} ms, seconds, and as a share of one call at a time")
     for algorithm in (ib.ModelBased(), ib.CSPDA(slater=0.3), ib.CRPO()):
-        alone = seconds(walk(slow), algorithm, samples)
+        alone = seconds(walk(step), algorithm, samples)
         row = [f"alone {alone:6.2f}"]
         for name, simulator in (
-            ("jobs=1", walk(slow, jobs=1)),
-            ("jobs=2", walk(slow, jobs=2)),
+            ("jobs=1", walk(step, jobs=1)),
+            ("jobs=2", walk(step, jobs=2)),
             ("vectorised", walk(many, vectorised=True)),
         ):
             taken = seconds(simulator, algorithm, samples)

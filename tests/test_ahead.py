@@ -47,9 +47,9 @@ def test_outcomes_depend_on_key_pair_and_number_alone() -> None:
     shared = random.keys() & in_turn.keys()
     assert len(shared) > 400 and all(random[each] == in_turn[each] for each in shared)
     key, number = np.random.default_rng(7).integers(1, 2**63, size=2, dtype=np.uint64), 0
-    for block in range(20):  # of pair 3: blocks of an eighth of what came before, at least 1
+    for block in range(50):  # of pair 3: blocks of a 32nd of what came before, at least 1
         stream = np.random.default_rng([int(key[0]), int(key[1]), 3, block])
-        for _ in range(max(number // 8, 1)):
+        for _ in range(max(number // 32, 1)):
             assert in_turn[3, number] == drift(1, 1, stream)
             number += 1
 

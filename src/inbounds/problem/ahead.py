@@ -6,8 +6,8 @@ the pair and of j alone**. So a run has the same bits whatever the number of wor
 vain.
 
 Outcomes come in blocks. Block b of a pair has a generator of its own, seeded with the key, the pair and b; the key is
-drawn from the run's generator at the first draw. A block is an eighth of what was drawn of its pair before it, so that
-what is drawn in vain stays an eighth of what is used for each worker, and at least 1 and at most `_LARGEST`. Vectorised
+drawn from the run's generator at the first draw. A block is a 32nd of what was drawn of its pair before it, so that
+what is drawn in vain stays a 32nd of what is used for each worker, and at least 1 and at most `_LARGEST`. Vectorised
 steps cost little an outcome: there, blocks double.
 
 When a block of a pair is begun, its next ones are asked for, one for each worker. Where pairs are drawn in turn, those
@@ -32,8 +32,11 @@ from inbounds.arrays import Ints
 from inbounds.errors import InvalidInput
 from inbounds.workers import WorkerLost, begin_worker
 
-_LARGEST = 64
-"""Outcomes in a block: enough that a step of a tenth of a millisecond is worth sending."""
+_LARGEST = 16
+"""Outcomes in a block: enough that a step of a tenth of a millisecond is worth sending, and few that are in vain."""
+
+_SHARE = 32
+"""What has been drawn of a pair is so many times as much as its next block."""
 
 _VECTOR = 1024
 """The same for a vectorised step."""
@@ -51,7 +54,7 @@ class Source:
 
     def size_after(self, drawn: int) -> int:
         """The size of the block that follows `drawn` outcomes of a pair."""
-        return min(max(drawn, 1), _VECTOR) if self.vectorised else min(max(drawn // 8, 1), _LARGEST)
+        return min(max(drawn, 1), _VECTOR) if self.vectorised else min(max(drawn // _SHARE, 1), _LARGEST)
 
     def ask(self, block: tuple[Any, ...]) -> Future[list[Any]] | None:
         """Have a block drawn by a worker; None without workers."""

@@ -112,9 +112,9 @@ class Simulator:
     **Slow steps.** A learner asks for one outcome at a time. With `jobs`, or a vectorised step, outcomes are drawn
     ahead, which only a generative model allows: what follows a pair must not depend on what was asked before. Each
     block of outcomes has a generator of its own, so a run has the same bits whatever the number of jobs; it has others
-    than without `jobs`, where all draws come from the run's one generator. For each job `step` is called for up to an
-    eighth more than what is counted as samples. Workers are started at the first draw, and live as long as the
-    simulator.
+    than without `jobs`, where all draws come from the run's one generator. For each job `step` is called for up to a
+    32nd more than what is counted as samples, or one more of each pair. Workers are started at the first draw, and live
+    as long as the simulator.
 
     Attributes
     ----------
