@@ -572,12 +572,12 @@ def check_values(model, certificate):
 
 
 def rounded(m, e):
-    extra = abs(m).bit_length() - 53
+    extra = m.bit_length() - 53
     if extra <= 0:
         return m, e
-    kept, rest = divmod(m, 1 << extra)
-    half = 1 << (extra - 1)
-    return kept + (rest > half or (rest == half and kept % 2 == 1)), e + extra
+    kept, half = m >> extra, 1 << (extra - 1)
+    rest = m - (kept << extra)
+    return kept + (rest > half or (rest == half and kept & 1 == 1)), e + extra
 
 
 def plus(a, b):
