@@ -611,7 +611,8 @@ def root(a):
 
 
 def below(a, b):
-    return minus(a, b)[0] < 0  # rounding keeps the sign
+    (m, e), (n, f) = a, b
+    return m << (e - f) < n if e >= f else m < n << (f - e)
 
 
 def least_of(a, b):
