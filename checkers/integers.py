@@ -582,12 +582,12 @@ def check_values(model, certificate):
 
 
 def rounded(m, e):
-    extra = abs(m).bit_length() - 53
+    extra = m.bit_length() - 53
     if extra <= 0:
         return m, e
-    kept, rest = divmod(m, 1 << extra)
-    half = 1 << (extra - 1)
-    return kept + (rest > half or (rest == half and kept % 2 == 1)), e + extra
+    kept, half = m >> extra, 1 << (extra - 1)
+    rest = m - (kept << extra)
+    return kept + (rest > half or (rest == half and kept & 1 == 1)), e + extra
 
 
 def plus(a, b):
@@ -621,7 +621,8 @@ def root(a):
 
 
 def below(a, b):
-    return minus(a, b)[0] < 0  # rounding keeps the sign
+    (m, e), (n, f) = a, b
+    return m << (e - f) < n if e >= f else m < n << (f - e)
 
 
 def least_of(a, b):

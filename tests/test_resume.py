@@ -15,7 +15,7 @@ import inbounds as ib
 from inbounds.algorithms import ALGORITHMS, certified
 from inbounds.problem import pieces
 from inbounds.problem.pieces import Draws, Pace, kept
-from inbounds.proofs.betting import Played, make_stakes, new_book
+from inbounds.proofs.betting import Book, Played, make_stakes
 from inbounds.proofs.evidence import Evidence, counted, new_log
 from inbounds.proofs.samples import Proved
 from naive_cspda import ragged
@@ -437,14 +437,14 @@ def test_the_number_of_samples_follows_the_formula() -> None:
         cmdp, _ = coin(bias, discount=0.0)
         simulator = cmdp.simulator()
         evidence = Evidence(simulator)
-        evidence.add_starts(Draws(0), 1000)
-        evidence.try_pairs(Draws(1), np.full(2, 10))
-        unknown, least = np.full(2, 0.04), np.full(2, -1.0)
-        stakes = make_stakes(least, np.full(2, mean), unknown, 0.01, samples, 0.0)
-        nothing, book = counted(new_log(simulator, 0)), new_book(stakes)
-        played = Played(stakes, book, np.full(2, -1.0), np.ones(2))
+        evidence.add_starts(Draws(0), 10**6)
+        evidence.try_pairs(Draws(1), np.full(2, 10**6))
+        variance, least = np.full(2, 0.04), np.full(2, -1.0)
+        stakes = make_stakes(least, np.full(2, mean), variance, 0.01, samples, 0.0)
+        nothing, many = counted(new_log(simulator, 0)), Book(np.zeros((10**6, 2)), np.arange(10**6))
+        played = Played(stakes, many, np.full(2, -1.0), np.ones(2))
         means, none = np.array([0.5, mean]), np.zeros(2, dtype=bool)
-        proved = Proved(np.full(2, -0.1), means, 100, False, nothing, unknown, none, played)
+        proved = Proved(np.full(2, -0.1), means, 100, False, nothing, variance, none, played)
         return certified._enough(proved, evidence, 1000)
 
     def number(text: str) -> int:
@@ -452,8 +452,8 @@ def test_the_number_of_samples_follows_the_formula() -> None:
         assert found is not None
         return int(found[1].replace(",", ""))
 
-    # z = 2.33 and a standard error to spare: (3.33 * .2 / .005)^2 walks, and 1.5 / (.005) for the range.
-    assert number(said(0.0, mean=0.005)) == pytest.approx(((3.33 * 0.2 / 0.005) ** 2) / 2, rel=0.1)
+    # z = 2.33 and two standard errors to spare, of a mean less its standard error, .0002.
+    assert number(said(0.0, mean=0.0102)) == pytest.approx(((4.33 * 0.2 / 0.01) ** 2) / 1.6, rel=0.1)
     assert number(said(0.0, mean=0.4)) == 2000  # no less than twice
     assert number(said(1.0, mean=0.0001)) == 2000  # the model says that a margin of 1 can be had
-    assert said(0.0, mean=-0.1).startswith("more samples will probably not do")
+    assert said(0.0, mean=-0.1).startswith("how many would do cannot be told")

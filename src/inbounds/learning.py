@@ -155,7 +155,8 @@ def learn_certified(
     simulator : Simulator
         ``cmdp.simulator()``, or around the user's own step function, whose declared ranges are relied upon.
     samples : int
-        The budget for everything, in transitions; what is not needed is not spent. Starts are free.
+        The budget for everything, in transitions. After a proof, what is left goes to a bolder candidate as long as
+        one has more reward on the model; what is not needed is not spent. Starts are free.
     confidence : float in (0, 1)
     seed : int
         The same seed gives the same run.
@@ -173,7 +174,7 @@ def learn_certified(
     mixture : bool
         Return an `ib.Mixture` instead of a policy: of a bold policy and a safe one, of which one is drawn at the start
         of an episode. The proof finds how little of the safe one will do, so it has more reward: about a third less is
-        lost. Where no mixture is proved and a single policy is, it is the mixture of that one.
+        lost. Where a single policy is proved to be as good, it is that policy.
 
     Examples
     --------

@@ -43,10 +43,11 @@ A bolder candidate is planned with all walks so far as evidence, to be settled w
 tried if it has more reward than the one that is proved, on the same model.
 
 **How many samples would probably do.** When nothing was proved, take the last attempt: with F times the samples its
-walks would be F times as many, and the margin to be had is the mean m of the walks, or, if it is more, that which the
-empirical model says some policy keeps in every constraint at once (its Slater constant), for a later candidate can be
-more careful. The least F >= 2 for which w plus a standard error is no more than that is named, times the samples given.
-Where neither is above zero, no number is: as far as the samples show, there is no margin to prove.
+walks would be F times as many, and .8 of them count: the aim. The margin to be had is that which the empirical model
+says some policy keeps in every constraint at once (its Slater constant), for a later candidate can be more careful; or,
+if it is more, the mean of the walks; either less a standard error, for it was looked for. The least F >= 2 for which w
+and 2 standard errors, of the walks and of the model, are no more than that is named, times the samples given. Where the
+margin is not above zero, no number is: as far as the samples show, there may be none to prove.
 
 **A mixture instead** (``mixture=True``). A single candidate has to predict the margin that its proof can afford. Take
 two instead, after the same exploration: a bold one and a safe one, walked in blocks that serve all their mixtures
@@ -79,7 +80,7 @@ from inbounds.algorithms.conservative import (
     conservative,
     margin_needed,
 )
-from inbounds.algorithms.exploring import filled_up, optimism, worth_trying
+from inbounds.algorithms.exploring import filled_up, model_error, optimism, worth_trying
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.criteria.evaluation import occupancy
@@ -107,6 +108,7 @@ _RUN = 0.65  # of the samples left: for an algorithm, when one was given; its co
 _PILOT = 0.05  # of the samples left: walks of its policy, to guess their values
 _STARTS = 100_000  # free draws of a start, and three for each sample, for the empirical initial distribution,
 _MOST_STARTS = 3_000_000  # but no more
+_TO_SPARE = 2.0  # standard errors, by which the number of samples that would probably do is to suffice
 _OF_MIXTURE = 0.9  # of the error probability, for the proof of a mixture; the rest is for policies, if it fails,
 _RESERVE = 0.15  # and so much of the samples left
 
@@ -296,15 +298,20 @@ def within_reach(proved: Proved) -> Floats:
 def _enough(proved: Proved, evidence: Evidence, samples: int) -> str:
     """How many samples would probably do, by the formula of the module, in words."""
     assert proved.bets is not None
-    stakes, available = proved.bets.stakes, slater(evidence.model()).value
-    unsettled = proved.means[1:] - within_reach(proved) > 0.0
-    margins = np.maximum(proved.means[1:], available)[unsettled]
+    stakes, model = proved.bets.stakes, evidence.model()
+    most = slater(model)
+    guess = guess_from_model(model, most.policy, evidence.signal_variance)
+    of_model = model_error(evidence, model, most.policy, guess)
+    of_walks = proved.variances / max(len(proved.bets.book.drawn), 1)
+    unsettled = settleable(stakes.level, -stakes.least, proved.variances, stakes.planned)[1:] > 0.0
+    margins = np.maximum(proved.means - np.sqrt(of_walks), most.value - np.sqrt(of_model))[1:][unsettled]
     if np.any(margins <= 0.0):
-        return "more samples will probably not do: as far as they show, no policy has a margin to prove"
+        return "how many would do cannot be told: as far as they show, there may be no margin to prove"
     factor = 2.0
     while factor < 1e9:
-        bets = factor * stakes.planned
-        needed = settleable(stakes.level, -stakes.least, proved.variances, bets) + np.sqrt(proved.variances / bets)
+        bets = factor * _PROOF * stakes.planned
+        spread = np.sqrt(proved.variances / bets + of_model / factor)
+        needed = settleable(stakes.level, -stakes.least, proved.variances, bets) + _TO_SPARE * spread
         if np.all(needed[1:][unsettled] <= margins):
             break
         factor *= 1.05
