@@ -105,7 +105,7 @@ def epidemic(name: str, most: int, discount: float) -> CMDP:
         catch = np.minimum(0.05 + 1.2 * contact * ill / most * (1.0 - ill / most), 0.95)
         heal = 0.1 + 0.3 * ill / most
         for more, fewer, chance in two_coins(catch, heal):
-            np.add.at(transition, (place, action, np.clip(ill + 2 * more - fewer, 0, most)), chance)
+            transition[place, action, np.clip(ill + 2 * more - fewer, 0, most)] += chance
     reward = np.outer(1.0 - 0.2 * ill / most, [1.0, 0.6, 0.1])
     signals = {"healthy": of_state(1.0 - ill / most, 3), "at home": of_action(most + 1, [0.0, 0.3, 1.0])}
     return bounded(name, transition, reward, signals, most // 3, discount)
@@ -122,7 +122,7 @@ def reservoir(name: str, levels: int, discount: float) -> CMDP:
             chance = np.where(wet == 1, wet_chance, dry_chance)
             for changes in (0, 1):
                 after = np.minimum(left + inflow, levels - 1) * 2 + (wet ^ changes)
-                np.add.at(transition, (np.arange(n_states), action, after), chance * (0.1 if changes else 0.9))
+                transition[np.arange(n_states), action, after] += chance * (0.1 if changes else 0.9)
     power = np.minimum(water[:, None], release) / 3.0 * (0.4 + 0.6 * water / (levels - 1))[:, None]
     signals = {
         "no flood": of_state(water < levels - 2, 3),
@@ -140,7 +140,7 @@ def courier(name: str, side: int, discount: float) -> CMDP:
         there = np.clip(row + down, 0, side - 1) * side + np.clip(column + right, 0, side - 1)
         for goes, chance in ((there, 0.85), (cell, 0.15)):
             carries = np.where(goes == side * side - 1, 1, np.where(goes == 0, 0, loaded))
-            np.add.at(transition, (np.arange(n_states), action, goes * 2 + carries), chance)
+            transition[np.arange(n_states), action, goes * 2 + carries] += chance
     delivers = transition[:, :, 0] * (loaded == 1)[:, None]  # arrives in the first cell, with a parcel
     middle = (np.abs(row - (side - 1) / 2) < 1) & (np.abs(column - (side - 1) / 2) < 1)
     signals = {"allowed": of_state(~middle, 5), "parked": of_action(n_states, [0.0, 0.0, 0.0, 0.0, 1.0])}
@@ -155,7 +155,7 @@ def rotation(name: str, fertility: int, discount: float) -> CMDP:
     for action, (change, spread) in enumerate(((-1, 0.6), (-2, 0.1), (1, 0.3), (1, 0.5))):
         for works, spreads, chance in two_coins(0.7, spread):
             after = np.clip(soil + change * works, 0, fertility - 1) * 3
-            np.add.at(transition, (place, action, after + np.clip(weeds + 2 * spreads - 1, 0, 2)), chance)
+            transition[place, action, after + np.clip(weeds + 2 * spreads - 1, 0, 2)] += chance
     yields = soil / (fertility - 1)
     reward = np.column_stack([yields * (1.0 - 0.4 * weeds), yields * (1.0 - 0.1 * weeds), 0.25 * yields, 0.0 * yields])
     signals = {"clean": of_action(n_states, [1.0, 0.0, 1.0, 1.0]), "soil": of_state(yields, 4)}
@@ -173,7 +173,7 @@ def trainee(name: str, skills: int, energy: int, discount: float) -> CMDP:
         for step, chance in ((1, learns), (-1, forgets), (0, 1.0 - learns - forgets)):
             for drift, share in ((-1, tires), (1, recovers), (0, 1.0 - tires - recovers)):
                 after = np.clip(skill + step, 0, skills - 1) * energy + np.clip(fresh + drift, 0, energy - 1)
-                np.add.at(transition, (place, action, after), chance * share)
+                transition[place, action, after] += chance * share
     reward = np.outer(skill / (skills - 1) * (0.3 + 0.7 * fresh / (energy - 1)), [1.0, 0.0, 0.0])
     signals = {"fresh": of_state(fresh / (energy - 1), 3), "learning": of_action(n_states, [0.0, 1.0, 0.0])}
     return bounded(name, transition, reward, signals, energy - 1, discount)
@@ -188,7 +188,7 @@ def windy(name: str, side: int, constraints: int, discount: float, seed: int) ->
     for action, (down, right) in enumerate(((1, 0), (-1, 0), (0, 1), (0, -1))):
         for blown, chance in ((1, 0.6 * wind), (0, 1.0 - 0.6 * wind)):
             after = (row + down + blown) % side * side + (column + right) % side
-            np.add.at(transition, (place, action, after), chance)
+            transition[place, action, after] += chance
 
     def wave() -> Floats:
         turns, phase = rng.integers(1, 3, 2), 2.0 * np.pi * rng.random()
