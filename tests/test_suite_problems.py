@@ -23,18 +23,18 @@ TUNING = {
     "stock20": 0.9175,
 }
 UNTOUCHED = {
-    "wear12": 0.7119,
-    "ageing15": 0.7565,
-    "gate": 0.3404,
-    "ring40": 0.3402,
-    "traps30": 0.1495,
-    "layers8": 0.2174,
-    "blocks6": 0.3865,
-    "fishery24": 0.1231,
-    "battery10": 0.2342,
-    "routing6": 0.6758,
-    "ward6": 0.7672,
-    "garnet90": 0.5526,
+    "wear18": 0.7176,
+    "gate12": 0.3331,
+    "ring25": 0.5722,
+    "blocks8": 0.3509,
+    "tandem6": 0.8102,
+    "epidemic24": 0.5672,
+    "dam12": 0.2819,
+    "courier4": 0.0299,
+    "field8": 0.5055,
+    "trainee6": 0.1613,
+    "windy9": 0.7864,
+    "garnet120": 0.6636,
 }
 PROBLEMS = ib.zoo.suite("all")
 

@@ -61,7 +61,7 @@ def suite(half: str = "tuning") -> dict[str, CMDP]:
     >>> import inbounds as ib
     >>> list(ib.zoo.suite())[:3]
     ['tiny', 'coin', 'small']
-    >>> ib.zoo.suite("untouched")["gate"]
-    CMDP(gate: 63 states, 123 pairs, 2 constraints, discount 0.95)
+    >>> ib.zoo.suite("untouched")["gate12"]
+    CMDP(gate12: 39 states, 75 pairs, 2 constraints, discount 0.92)
     """
     return {name: make_one() for name, make_one in named(half, HALVES, "half of the suite").items()}
