@@ -394,6 +394,21 @@ def test_an_infeasible_problem_is_no_error() -> None:
         assert not ib.evaluate(cmdp, run.policy).in_bounds
 
 
+@pytest.mark.parametrize("settings", [ib.OptCMDP, ib.OptCMDPBonus, ib.UCCFH, ib.CONRL, ib.OptimisticGMBL])
+def test_where_no_policy_is_in_bounds_the_least_out_of_them_is_played(settings: Any) -> None:
+    """One step, two actions that miss the bound by 1/2 and by 1: the second is tried last, and is not kept for it."""
+    cmdp = ib.CMDP(
+        offsets=[0, 2],
+        transition=[[1], [1]],
+        reward=[0, 1],
+        constraints=[ib.Constraint([-0.5, -1.0], at_least=0.0)],
+        initial=[1],
+        horizon=1,
+    )
+    run = ib.learn(cmdp.simulator(), settings.practical(), samples=100, seed=0)
+    np.testing.assert_array_equal(run.policy.probabilities, [[1.0, 0.0]])
+
+
 # ---- bad input
 
 

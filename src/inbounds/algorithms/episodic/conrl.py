@@ -22,9 +22,9 @@ Guarantee
 With probability 1 - delta, regret and violation of O~( H^2.5 S sqrt(A) / sqrt(k) ) per episode after k (from memory).
 
 Departures: it plans when a count has doubled; a pair never tried ends the episode with the largest values.
-Practical preset: b = .1 span / sqrt(n), where the span is that of the current policy's values to go; the mixture of the
-second half. With .03 one run in twenty never recovers, with .3 it loses twice as much. Its bonus falls more slowly than
-that of the others, and so does its violation.
+Practical preset: b = span (.03 / sqrt(n) + N / 2n) after N successors were seen, where the span is that of the current
+policy's values to go; the mixture of the second half. The part of 1 / n makes it try every pair more than once: without
+it one run in twenty never recovers from an unlucky first visit. The root is what it is out of bounds by in the end.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class CONRL(PlanningSettings):
     True
     """
 
-    preset: ClassVar = PRACTICAL
+    preset: ClassVar = PRACTICAL | dict(root=0.03)
 
 
 def prepare(settings: CONRL, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
@@ -71,11 +71,14 @@ def prepare(settings: CONRL, simulator: Simulator, samples: int, rng: np.random.
     episodes = max(samples // horizon, 1)
     outcomes = 8.0 * pairs.n_pairs * horizon * (1 + simulator.n_constraints) * episodes**2 / settings.delta
     needed = 100.0 * horizon**3 * pairs.n_states * pairs.n_pairs
+    confidence = settings.confidence(hoeffding(2.0 * math.log(outcomes), most=1.0), by_visits=True)
+    if not settings.as_published:
+        confidence = confidence._replace(linear=float(settings.linear or 0), of_box=0.5)
     return start(
         settings,
         simulator,
         samples,
-        settings.confidence(hoeffding(2.0 * math.log(outcomes), most=1.0), by_visits=True),
+        confidence,
         settings.gaps(simulator, needed, episodes, "episodes", A_TENTH),
         f"the paper's, for regret and violation, with probability {1.0 - settings.delta:g}: from memory",
         extended=False,

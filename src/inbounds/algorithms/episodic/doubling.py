@@ -5,8 +5,13 @@
     play the episode, count
 
 They differ in how the model is made hopeful: signals with a bonus, or the whole box of models; in the sign of the bonus
-of margins; in what is played where no policy of the model is in bounds: the one before, or a safe one. The papers plan
-before every episode. That costs thirty to sixty times as much and gains little: `growth`.
+of margins; in what is played where no policy of the model is in bounds: a safe one, or the one that is least out of
+them. The papers plan before every episode. That costs thirty to sixty times as much and gains little: `growth`.
+
+Why the least. A problem in bounds whose hopeful model has none means that some pair was unlucky, and is thought too
+little of. The policy before need not visit it: then no count ever says otherwise, and the run is lost. The least out of
+bounds takes, of what is known, whatever may help the margins most, until its counts either show a policy in bounds or
+are certain that there is none; and where a problem has none, it is what one would want.
 """
 
 from __future__ import annotations
@@ -278,9 +283,11 @@ def replan(state: State, constants: Constants) -> None:
         for i in range(n_signals - 1):
             certain = certain and sums[i + 1] > 0.5 * slack_of(state, constants, i)
     policy, prices = np.empty(play.policy.shape), state.prices.copy()
-    if certain and constrained_plan(signals, counts, model, frame, constants.extended, prices, policy) > 0:
+    tried = constrained_plan(signals, counts, model, frame, constants.extended, prices, policy) if certain else 0
+    if tried > 0 or not with_safe:
         play.policy[:, :] = policy
-        state.prices[:] = prices
+        if tried > 0:  # those of a plan out of bounds are the cost of what is missing
+            state.prices[:] = prices
         state.marks[2] = 0
         play.place[POLICY] += 1
     elif with_safe and state.marks[2] == 0:

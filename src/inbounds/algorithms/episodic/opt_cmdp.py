@@ -13,7 +13,7 @@ Before an episode, with n visits of a pair, its empirical chances p and means rh
 
     pi = argmax over policies and models |P' - p| <= b  of  J_r~   with   J_g~i >= 0,     r~ = rh + c, g~ = gh + c
 
-an extended linear program, here by column generation (`planning`). Where none is in bounds the policy stays.
+an extended linear program, here by column generation (`planning`).
 
 Names
 -----
@@ -32,7 +32,7 @@ Departures, with their reasons
 ------------------------------
 * It plans when a count has doubled (`growth`), not before every episode; counts are pooled where stages are alike.
 * A pair never tried ends the episode with the largest values, instead of leading anywhere with equal chance: then the
-  first programs are in bounds.
+  first programs are in bounds. Where none is, the policy is the one least out of bounds (`doubling`).
 
 Practical preset
 ----------------
