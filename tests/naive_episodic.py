@@ -71,9 +71,14 @@ class Seen:
         return np.mean([values[s] for s in self.starts], axis=0)
 
 
-def half_width(visits: float, row: np.ndarray, root: float = 0.1, linear: float = 1.0) -> float:
-    """Half the sum of the practical radii over the next states seen."""
-    return 0.5 * sum(root * math.sqrt(p * (1 - p) / visits) + linear / visits for p in row if p > 0)
+def half_width(visits: float, row: np.ndarray, unseen: int = 0) -> float:
+    """Half the sum of the practical radii over the next states seen, and so many that were not, if there are any."""
+    seen = sum(0.1 * math.sqrt(p * (1 - p) / visits) + 1.0 / visits for p in row if p > 0)
+    return 0.5 * (seen + min(unseen, np.sum(row == 0)) / visits)
+
+
+def wider(visits: float, row: np.ndarray) -> float:
+    return half_width(visits, row, unseen=1)
 
 
 def swept(seen: Seen, spans: np.ndarray, width: Any, choose: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -134,7 +139,7 @@ def greedy(known: Known, slater: np.ndarray | None = None, queued: bool = False)
         def best(h: int, pairs: Any, Q: np.ndarray, u: np.ndarray = u) -> np.ndarray:
             return np.eye(len(pairs))[np.argmax(Q[:, 0] + Q[:, 1:] @ u)]
 
-        _, V, policy = swept(seen, spans, half_width, best)
+        _, V, policy = swept(seen, spans, half_width if queued else wider, best)
         if seen.episodes:
             spans = spans_of(seen, V)
         g = seen.first(V[0])[1:] if queued else sober(seen, policy)
@@ -155,6 +160,7 @@ def softmax(known: Known, c: float, step: float, tau: float = 0.0, late: bool = 
     seen, spans, theta = Seen(known), widest(known), 1.0 / known.episodes if late else 0.0
     policy = np.concatenate([np.full(len(pairs), 1.0 / len(pairs)) for pairs in known.states()])
     policy = np.repeat(policy[None], len(known.weights), axis=0)
+    kept = np.zeros_like(policy)  # logarithms of the policy, against its best action
     u, G, g, ahead = (np.full(len(known.low) - 1, first) for first in (0.0, 0.01, 0.0, 0.0))
     k = 0
 
@@ -176,18 +182,20 @@ def softmax(known: Known, c: float, step: float, tau: float = 0.0, late: bool = 
             def same(h: int, pairs: Any, Q: np.ndarray, policy: np.ndarray = policy) -> np.ndarray:
                 return policy[h, pairs]
 
-            Q, V, _ = swept(seen, spans, half_width, same)
+            Q, V, _ = swept(seen, spans, wider, same)
             spans, g = spans_of(seen, V), sober(seen, policy)
             to_go = entropy_to_go(seen, policy)
             new = np.empty_like(policy)
             for h in range(len(known.weights)):
                 for pairs in known.states():
-                    mixed = (1 - theta) * policy[h, pairs] + theta / len(pairs)
+                    if late:
+                        kept[h, pairs] = np.log((1 - theta) * policy[h, pairs] + theta / len(pairs))
                     target = Q[h, pairs, 0] + Q[h, pairs, 1:] @ ahead + temperature * to_go[h, pairs]
-                    logs = (1 - eta * temperature) * np.log(mixed) + eta * target
+                    logs = (1 - eta * temperature) * kept[h, pairs] + eta * target
                     weights = np.exp(logs - logs.max())
                     new[h, pairs] = weights / weights.sum()
-            policy = np.maximum(new, 1e-80)  # so that logarithms exist; the floor of the library is e^-200
+                    kept[h, pairs] = np.maximum(logs - logs.max(), -10.0)
+            policy = np.maximum(new, 1e-300)  # so that logarithms exist
             if not late:
                 G = G + g**2
                 u, ahead = stepped(u, G, temperature)

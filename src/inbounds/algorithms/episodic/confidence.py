@@ -3,10 +3,10 @@
 A radius of a chance p after n visits is  min( root sqrt(p (1 - p) / n) + linear / (n - less),  flat / sqrt(n) ).
 
 The bonus of a value is span * width, where the width of a row is `of_box` times the sum of its radii (over the
-successors seen, or over all states), plus `of_visits` / sqrt(n + ridge), and `most` at most. The papers take H for the
-span. Practical presets take that of the current policy's values to go, which is what lets one setting do for every
-problem, and radii without logarithms, c = (.1, 1). The linear part matters more than the root: it also widens the box
-towards successors never seen, without which one run in ten gives up a good action for ever.
+successors seen, and `unseen` of the others), plus `of_visits` / sqrt(n + ridge), and `most` at most. The papers take H
+for the span. Practical presets take that of the current policy's values to go, which is what lets one setting do for
+every problem, and radii without logarithms, c = (.1, 1). The linear part matters more than the root: it also widens the
+box towards successors never seen, without which one run in ten gives up a good action for ever.
 
 L is the papers' logarithm. "Code": read in the authors' or in a re-implementer's code; "memory": not checked.
 """
@@ -27,7 +27,7 @@ class Confidence(NamedTuple):
     flat: float = math.inf
     less: float = 0.0
     of_box: float = 0.0
-    all_states: bool = False
+    unseen: float = 0.0
     of_visits: float = 0.0
     ridge: float = 0.0
     most: float = math.inf
@@ -48,7 +48,7 @@ def bernstein(log: float, signal_log: float = 0.0) -> Confidence:
         root=2.0 * math.sqrt(log),
         linear=14.0 * log / 3.0,
         of_box=1.0,
-        all_states=True,
+        unseen=math.inf,
         signal_root=math.sqrt(signal_log),
     )
 

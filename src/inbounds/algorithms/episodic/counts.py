@@ -112,8 +112,8 @@ def refresh(model: Model, counts: Counts, confidence: Confidence, row: int) -> N
         model.upper[row, place] = min(chance + off, 1.0)
         within += off
     model.beyond[row] = min(radius(confidence, 0.0, n), 1.0)
-    if confidence.all_states:
-        within += (counts.starts.shape[0] - length) * model.beyond[row]
+    if length < counts.starts.shape[0]:
+        within += min(confidence.unseen, counts.starts.shape[0] - length) * model.beyond[row]
     width = confidence.of_box * within + confidence.of_visits / math.sqrt(n + confidence.ridge)
     model.width[row] = min(width, confidence.most)
 
