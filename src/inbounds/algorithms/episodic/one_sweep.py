@@ -35,7 +35,7 @@ from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared
 from inbounds.algorithms.episodic.confidence import Confidence
 from inbounds.algorithms.episodic.counts import Counts, Model, fill_signals, fill_spans, new_counts, new_model, refresh
 from inbounds.algorithms.episodic.doubling import OptimisticSettings
-from inbounds.algorithms.episodic.frame import Frame, frame_of, said_of, scaled_slack
+from inbounds.algorithms.episodic.frame import Frame, said_of, scaled_slack
 from inbounds.algorithms.episodic.judging import NOBODY, Judge
 from inbounds.algorithms.episodic.playing import (
     EPISODE,

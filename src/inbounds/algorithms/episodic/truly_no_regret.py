@@ -5,7 +5,8 @@ ICML 2024.
 
 Problem: that of `opt_cmdp`: every episode counts for itself (a "strong" regret).
 
-Updates, from pi uniform and u = 0, after each of K episodes, with Q and V as in `opt_primal_dual` and E the entropy to go of pi:
+Updates, from pi uniform and u = 0, after each of K episodes, with Q and V as in `opt_primal_dual`, and E the entropy to
+go of pi:
 
     pi <- pi^(1 - eta tau) exp( eta (Q_r + sum_i u_i Q_gi + tau E) ), normalised
     u_i <- min( max( 0, (1 - eta tau) u_i - eta V_gi,0 ), H / slack )
