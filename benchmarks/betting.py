@@ -80,7 +80,7 @@ def plain_samples(policy: ib.Policy, simulator: ib.Simulator, alpha: float, budg
     unknown = guess.variance(simulator.discount)
     least, discount = design.low - 1e-9, simulator.discount
     stakes = make_stakes(least, guess.mean, unknown, alpha, budget, discount, hurry=True)
-    fortune, book = new_fortune(stakes, design.low, budget), new_book(stakes)
+    fortune, book = new_fortune(design.low), new_book(stakes)
     world = simulator.open()
     return plain(design, stakes, fortune, book, world, np.random.default_rng(seed), np.empty(rows), budget)
 

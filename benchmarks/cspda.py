@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 import inbounds as ib
-from inbounds.algorithms.cspda import CSPDA, advance
+from inbounds.algorithms.cspda import CSPDA
+from inbounds.algorithms.cspda_steps import advance
 
 
 def transcription(problem: ib.CMDP, steps: int, seed: int, slater: float = 0.2, delta: float = 0.1) -> np.ndarray:

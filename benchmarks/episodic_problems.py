@@ -22,6 +22,7 @@ import scipy.sparse as sp
 
 import inbounds as ib
 from inbounds.algorithms import ALGORITHMS
+from inbounds.studies.safe import safe_policy, takes_safe
 
 PRICES = ((0.1, 0.3), (0.3, 0.8), (0.8, 2.0), (2.0, 5.0))
 """In the units that learners see."""
@@ -73,24 +74,16 @@ def _bounded(cmdp: ib.CMDP, rng: np.random.Generator) -> ib.CMDP:
     return cmdp.tightened(best + rng.uniform(0.2, 0.9) * (ib.evaluate(cmdp, cautious).margins - best))
 
 
-def safe_policy(cmdp: ib.CMDP) -> tuple[ib.Policy, float]:
-    """The optimum with every scaled margin tightened by half the scaled Slater constant; and that half."""
-    half = 0.5 * slater(cmdp)
-    return ib.solve(cmdp.tightened(half * cmdp.margin_scales)).policy, half
-
-
-def slater(cmdp: ib.CMDP) -> float:
-    """The Slater constant in scaled units."""
-    return ib.slater(cmdp.simulator().scaling.model(cmdp)).value
-
-
 def settings_for(name: str, cmdp: ib.CMDP) -> object:
     """The preset of an algorithm; with a safe policy where it starts from one, and the Slater constant for OptPess."""
     settings = ALGORITHMS[name]
-    if "safe" in settings.__dataclass_fields__:
-        policy, slack = safe_policy(cmdp)
-        return settings.practical(safe=policy, slack=slack * (1.0 - 1e-9))
-    return settings.practical(**({"slater": slater(cmdp)} if name == "optpess-primal-dual" else {}))
+    if takes_safe(settings):
+        safe = safe_policy(cmdp)
+        margins = ib.evaluate(cmdp, safe).margins / cmdp.margin_scales
+        return settings.practical(safe=safe, slack=float(margins.min()) * (1.0 - 1e-9))
+    return settings.practical(
+        **({"slater": ib.slater(cmdp, scaled=True).value} if name == "optpess-primal-dual" else {})
+    )
 
 
 def loss(cmdp: ib.CMDP, policy: ib.Policy) -> float:
@@ -113,7 +106,7 @@ def main() -> None:
         actions, price = cmdp.n_pairs // cmdp.n_states, prices_of_learners(cmdp).max()
         print(f"| {number} | {cmdp.n_states} | {actions} | {cmdp.horizon} | {cmdp.n_constraints} | {price:.2f} |")
     print("\n| loss | " + " | ".join(map(str, NUMBERS)) + " | median | worst |\n" + "|---" * (len(NUMBERS) + 3) + "|")
-    print("| safe policy | " + _row([loss(cmdp, safe_policy(cmdp)[0]) for cmdp in problems]))
+    print("| safe policy | " + _row([loss(cmdp, safe_policy(cmdp)) for cmdp in problems]))
     for name in asked.algorithms.split(","):
         began, losses = time.perf_counter(), []
         for cmdp in problems:

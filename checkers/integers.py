@@ -26,7 +26,7 @@ from array import array
 BITS = 1074  # a unit is 2^-1074
 ONE = 1 << BITS
 LONGEST_HORIZON = 100_000
-WIDEST_STATE, WIDEST_SUM = 1 << 15, 1 << 22
+WIDEST = 1 << 15
 
 WHOLE = {"<i8": "q", "<i4": "i", "|i1": "b"}  # types, and what Python's struct and array call them
 DOUBLE = {"<f8": "Q"}  # its 64 bits
@@ -358,17 +358,17 @@ class Model:
         summed = sum(p * y for p, y in zip(self.initial, vector, strict=False))
         return (self.start * summed << twos, odd)
 
-    def bound(self, vector, by_stage, unit):
-        """start <rho, vector> + the sum over stages / down, in units of 2^-unit, which are those of the sum."""
-        numerator, denominator = added(by_stage)
-        began, odd = self.from_start(vector)
-        return added([(began << (unit - 2 * BITS), odd), (numerator, denominator * self.down)])
+    def joined(self, began, by_stage):
+        """start <rho, vector>, a fraction in units of 2^-2148, + the sum over stages / down, in units of 2^-3222."""
+        (numerator, denominator), (top, odd) = by_stage, began
+        return added([(top << BITS, odd), (numerator, denominator * self.down)])
 
 
 def lower_bound(model, policy, value_at, vector, members):
-    """C1: what the signal, reward or margin `value_at(stage, pair)` is worth at least; in units of 2^-3222.
+    """C1: what the signal, reward or margin `value_at(stage, pair)` is worth at least, in the two parts of `joined`.
 
-    The policy is one of so many `members` of a mixture, over which the widths of the sums add up.
+    The policy is one of so many `members` of a mixture, over which the widths of the sums add up. Where they get too
+    wide, the least of each stage is rounded down.
     """
     vector = vector + [0] * model.n_states
     least_of_stages, widths = [], 0
@@ -385,7 +385,7 @@ def lower_bound(model, policy, value_at, vector, members):
                     numerator, odd = model.residual(value, vector, stage, state, pair)
                     by_sum[odd] = by_sum.get(odd, 0) + probability * numerator
             width = sum(odd.bit_length() for odd in by_sum) + policy_odd.bit_length()
-            require(width <= WIDEST_STATE, "the sums of the rows of a state are too wide")
+            require(width <= WIDEST, "the sums of the rows of a state are too wide")
             numerator, denominator = added((numerator, odd) for odd, numerator in by_sum.items())
             mean = (numerator << twos, denominator * policy_odd)
             if least is None or smaller(mean, least):
@@ -393,29 +393,39 @@ def lower_bound(model, policy, value_at, vector, members):
             widest = max(widest, width)
         least_of_stages.append(least)
         widths += widest
-    require(widths * members <= WIDEST_SUM, "the sums of the rows of all stages are too wide")
-    return model.bound(vector, least_of_stages, 3 * BITS)
+    if widths * members > WIDEST:
+        least_of_stages = [(numerator // denominator, 1) for numerator, denominator in least_of_stages]
+    return model.from_start(vector), added(least_of_stages)
 
 
 def upper_bound(model, prices, vector, with_reward):
-    """C2 and C3: what any policy gets of the reward, if it counts, plus the priced signals; in units of 2^-2148."""
+    """C2 and C3: what any policy gets of the reward, if it counts, plus the priced signals; in units of 2^-3222.
+
+    Where the sum over stages gets too wide, the most of each is rounded up.
+    """
+
+    def of_signals(stage, pair):
+        signals = (model.signal_at(constraint, stage, pair) for constraint in range(len(prices)))
+        return sum(price * sense * signal for price, sense, signal in zip(prices, model.senses, signals, strict=True))
+
+    by_pair = None if model.signal_step else [of_signals(0, pair) for pair in range(model.n_pairs)]
     vector = vector + [0] * model.n_states
     most_of_stages, widths = [], 0
     for stage in range(model.stages):
         most, widest = None, 0
         for state in range(model.n_states):
             for pair in range(model.offsets[state], model.offsets[state + 1]):
-                value = model.reward_at(stage, pair) << BITS if with_reward else 0
-                for constraint, (price, sense) in enumerate(zip(prices, model.senses, strict=True)):
-                    value += price * sense * model.signal_at(constraint, stage, pair)
+                value = of_signals(stage, pair) if by_pair is None else by_pair[pair]
+                value += model.reward_at(stage, pair) << BITS if with_reward else 0
                 found = model.residual(value, vector, stage, state, pair)
                 if most is None or smaller(most, found):
                     most = found
                 widest = max(widest, found[1].bit_length())
-        most_of_stages.append(most)
+        most_of_stages.append((most[0] << BITS, most[1]))
         widths += widest
-    require(widths <= WIDEST_SUM, "the sums of the rows of all stages are too wide")
-    return model.bound(vector, most_of_stages, 2 * BITS)
+    if widths > WIDEST:
+        most_of_stages = [(-(-numerator // denominator), 1) for numerator, denominator in most_of_stages]
+    return model.joined(model.from_start(vector), added(most_of_stages))
 
 
 # ---------------------------------------------------------------------------------------------------------- certificate
@@ -526,12 +536,12 @@ def members_of(model, certificate):
 
 def mixed_bound(model, members, value_at, vectors):
     """The weighted mean of what the vectors prove of each member; in units of 2^-3222."""
-    bounds = [
-        lower_bound(model, member.policy, value_at, vector, len(members))
-        for member, vector in zip(members, vectors, strict=True)
-    ]
-    weighted = [(member.weight * top, below) for member, (top, below) in zip(members, bounds, strict=True)]
-    numerator, denominator = added(weighted)
+    began, by_stage = [], []
+    for member, vector in zip(members, vectors, strict=True):
+        (top, odd), (numerator, denominator) = lower_bound(model, member.policy, value_at, vector, len(members))
+        began.append(member.weight * top)
+        by_stage.append((member.weight * numerator, denominator))
+    numerator, denominator = model.joined((sum(began), odd), added(by_stage))
     return numerator, denominator * sum(member.weight for member in members)
 
 
@@ -657,6 +667,8 @@ class Bets:
             "together",
             "hurry",
             "planned",
+            "aim",
+            "budget",
             "least",
             "low",
             "capitals",
@@ -664,14 +676,15 @@ class Bets:
             "goals",
             "expected",
             "drawn",
-            "deadlines",
         }
         require(isinstance(entry, dict) and entry.keys() == keys | {"bets"}, "an attempt has other keys")
         self.together, self.hurry, self.drawn = entry["together"], entry["hurry"], entry["drawn"]
         require(is_whole(self.together) and 1 <= self.together < 2**53, "together is wrong")
         require(is_whole(self.hurry) and 0 <= self.hurry <= 1, "hurry is wrong")
         require(whole_list(self.drawn) and all(x >= self.together for x in self.drawn), "drawn is wrong")
-        require(sum(self.drawn) < 2**53, "drawn is too much")
+        self.aim, self.budget = entry["aim"], entry["budget"]
+        require(whole_list([self.aim, self.budget]) and 0 < self.aim <= self.budget < 2**53, "aim or budget is wrong")
+        require(sum(self.drawn) <= self.budget, "more was drawn than the budget")
         self.least, self.low, self.reference, self.goals = (
             pairs_of(entry[key], rows, key) for key in ("least", "low", "reference", "goals")
         )
@@ -693,17 +706,6 @@ class Bets:
         self.bets = [[(x, -30) for x in row] for row in lists]
         for row, least in zip(self.bets, self.least, strict=True):
             require(not row or not below(min(row), least), "a bet is below the least")
-        changes = entry["deadlines"]
-        require(isinstance(changes, list) and all(whole_list(c) and len(c) == 2 for c in changes), "deadlines")
-        self.deadlines = []
-        for first, deadline in changes:
-            begins = first == 0 if not self.deadlines else first > self.changed
-            require(begins and first < len(self.drawn) and 0 < deadline < 2**53, "deadlines do not follow each other")
-            self.deadlines += self.deadlines[-1:] * (first - len(self.deadlines)) + [deadline]
-            self.changed = first
-        if self.drawn:
-            require(bool(self.deadlines), "there is no deadline")
-            self.deadlines += [self.deadlines[-1]] * (len(self.drawn) - len(self.deadlines))
 
     def seen(self, k):
         """Before each bet of row k: its number, the mean of those before, the variance with what was expected."""
@@ -725,7 +727,8 @@ class Bets:
             if below(held, RUINED):
                 break
             bold = boldness(times(held, level))
-            left = times(integer(self.deadlines[i] - drawn), minus((1, 0), discount))
+            deadline = self.aim if drawn < self.aim else self.budget
+            left = times(integer(deadline - drawn), minus((1, 0), discount))
             left = most_of(divided(left, integer(self.together)), (1, 0))
             stake = divided(bold, root(times(left, variance)))
             counted = plus(trust, integer(i))
@@ -788,7 +791,8 @@ def check_bets(certificate):
         require(abs(constraint["sense"]) == 1, "a sense is wrong")
         bits_of(constraint["bound"], "a bound")
     rows = 1 + len(constraints)
-    keys = {"staked", "bankroll", "discount", "reward_range", "margin_scales", "bounds", "attempts"}
+    keys = {"staked", "bankroll", "discount", "reward_range", "signal_ranges", "margin_scales", "bounds"}
+    keys |= {"apart", "attempts", "about"}
     keys |= {"policy"} if statement == "policy" else {"weights", "policies", "blocks"}
     require(isinstance(bets, dict) and bets.keys() == keys, "the bets have other keys")
     require(type(certificate["confidence"]) is Decimal, "the confidence is not a number between 0 and 1")
@@ -817,11 +821,12 @@ def check_bets(certificate):
         stated = zip(attempt.capitals, ends, strict=True)
         require(all(minus(claim, held)[0] == 0 for claim, (held, _) in stated), "the capitals are others")
         settled = all(done for _, done in ends)
-        require(settled == (position == len(bets["attempts"])), "not the last attempt settles every margin")
+        require(settled or position < len(bets["attempts"]), "the last attempt does not settle every margin")
         least = (1, 0)
         for held, _ in ends:
             least = least_of(least, held)
         bankroll = times(bankroll, plus(minus((1, 0), staked), times(staked, least)))
+    check_subject(certificate, by_blocks is not None)
     low, span = pairs_of(bets["reward_range"], 2, "the range of the reward")
     scales = pairs_of(bets["margin_scales"], rows - 1, "the scales")
     bounds = pairs_of(bets["bounds"], rows, "the bounds")
@@ -838,7 +843,44 @@ def check_bets(certificate):
         else:
             given = not below(attempt.low[0] if k == 0 else (0, 0), bound)
             require(given or attempt.reject(k, share_of(alpha, rows, k), bound), "a bound is not proved by the bets")
+    require(isinstance(certificate["methods"], list) and len(certificate["methods"]) == rows - 1, "methods are missing")
+    for k, method in enumerate(certificate["methods"], 1):
+        raised = bounds[k][0] == 0 and attempt.low[k][0] < 0 if by_blocks is None else by_blocks[k][0] < 0
+        wanted = "betting for all margins" if raised else "betting for all bounds"
+        require(type(method) is str and method == wanted, "a method is not that of its bound")
     return [f"the {statement} is in bounds, with the stated confidence, if the bets are on walks of it"]
+
+
+def check_subject(certificate, by_blocks):
+    """That the bets are about what is stated: its ranges, its samples, and by their hash all that is said of it."""
+    bets, constraints = certificate["bets"], certificate["constraints"]
+    scales = pairs_of(bets["margin_scales"], len(constraints), "the scales")
+    ranges = bets["signal_ranges"]
+    require(isinstance(ranges, list) and len(ranges) == len(constraints), "there is not a range of each signal")
+    lows = [pairs_of(entry["low"], 1 + len(constraints), "low") for entry in bets["attempts"]]
+    require(all(low[0][0] == 0 for low in lows), "the least reward is not 0 in its units")
+    for k, (constraint, ends, scale) in enumerate(zip(constraints, ranges, scales, strict=True), 1):
+        bound, least = pair_of(constraint["bound"], "a bound"), (0, 0)
+        require(scale[0] > 0, "a scale is not above 0")
+        for end in pairs_of(ends, 2, "the range of a signal"):
+            m, e = minus(end, bound)
+            margin = divided((constraint["sense"] * m, e), scale)
+            size = abs(margin[0]), margin[1]
+            require(not below(plus((1, 0), literal("0.000000001")), size), "a scale is not that of the range")
+            least = least_of(least, margin)
+        require(all(minus(low[k], least)[0] == 0 for low in lows), "the least margin is not that of the range")
+    listed = bets["attempts"] if by_blocks else bets["attempts"][-1:]
+    require(whole_list([bets["apart"], certificate["samples"]]) and bets["apart"] >= 0, "the samples are wrong")
+    drawn = sum(sum(entry["drawn"]) for entry in listed)
+    require(certificate["samples"] == drawn + bets["apart"], "the samples are not those that were drawn")
+    said = {key: bets[key] for key in bets if key not in ("about", "apart", "bounds", "attempts", "blocks")}
+    rules = [
+        {key: entry[key] for key in entry if key not in ("capitals", "drawn", "bets")} for entry in bets["attempts"]
+    ]
+    order = bets["blocks"]["order"] if by_blocks else None
+    whole = [certificate["statement"], str(certificate["confidence"]), constraints, said, rules, order]
+    text = json.dumps(whole, sort_keys=True, separators=(",", ":"))
+    require(bets["about"] == hashlib.sha256(text.encode()).hexdigest(), "the bets are about something else")
 
 
 def share_of(alpha, rows, k):
@@ -853,16 +895,16 @@ def share_of(alpha, rows, k):
 def check_blocks(bets, rows, level, alpha, discount):
     """The bounds of a mixture of two policies whose weights were found by bets on blocks: four of one, one of both."""
     blocks, entries = bets["blocks"], bets["attempts"]
-    keys = {"order", "aim", "budget", "bounds", "capitals"}
+    keys = {"order", "bounds", "capitals"}
     require(isinstance(blocks, dict) and blocks.keys() == keys, "blocks has other keys")
     require(len(entries) == 2 and len(bets["policies"]) == 2, "blocks are of two policies")
     bold, safe = Bets(entries[0], rows), Bets(entries[1], rows)
     number = len(safe.drawn)
     require(len(bold.drawn) == 4 * number and bold.together == safe.together, "a block is not of four bets and one")
+    aim, budget = safe.aim, safe.budget
+    require(bold.aim == aim and bold.budget == budget, "the deadlines of blocks are wrong")
     for one, other in zip(bold.low, safe.low, strict=True):
         require(minus(one, other)[0] == 0, "the policies are of different problems")
-    aim, budget = blocks["aim"], blocks["budget"]
-    require(is_whole(aim) and is_whole(budget) and 0 < aim <= budget < 2**53, "the deadlines of blocks are wrong")
     require(isinstance(blocks["order"], list), "there is no order")
     order = pairs_of(blocks["order"], len(blocks["order"]), "the order")
     require(all(t[0] >= 0 and not below((1, 0), t) for t in order), "a share is out of range")
@@ -936,7 +978,7 @@ def require_upper(model, certificate, claim, with_reward):
     vector = numbers(certificate["value_function"], model.stages * model.n_states, "the value function")
     proved = upper_bound(model, prices, vector, with_reward)
     priced = sum(price * s * bound for price, s, bound in zip(prices, model.senses, model.bounds, strict=True))
-    require(not smaller(((claim << BITS) + priced, 1), proved), "the upper bound is not proved")
+    require(not smaller(((claim << BITS) + priced << BITS, 1), proved), "the upper bound is not proved")
 
 
 def main(arguments):

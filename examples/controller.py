@@ -2,6 +2,8 @@
 
 python examples/controller.py policy.json '["dry", 3]'        a state, as JSON
 python examples/controller.py policy.json '["dry", 3]' 7      with a finite horizon: and the stage
+
+Of a mixture, `load` draws one of the policies. Load it once when an episode begins, and keep to it until its end.
 """
 
 import json
@@ -9,10 +11,12 @@ import random
 import sys
 
 
-def load(path):
+def load(path, rng=random):
     """The rules of a policy: for each state a list of (action, probability); with stages, one such list a stage."""
     with open(path, encoding="utf-8") as stream:
         policy = json.load(stream)
+    if policy["kind"] == "mixture":
+        policy = rng.choices(policy["policies"], policy["weights"])[0]
     if policy["kind"] != "policy" or policy["version"] != 1:
         raise ValueError(f"{path} is not a policy of version 1")
     return {label(entry["state"]): entry["choose"] for entry in policy["states"]}

@@ -29,9 +29,9 @@ def stakes_of(
     )
 
 
-def played(stakes: betting.Stakes, walks: Any, aim: int = 40) -> tuple[betting.Fortune, betting.Book]:
+def played(stakes: betting.Stakes, walks: Any) -> tuple[betting.Fortune, betting.Book]:
     """The bets on walks [N, K + 1], of one sample each."""
-    fortune, book = betting.new_fortune(stakes, np.full(len(stakes.least), -1.0), aim), betting.new_book(stakes)
+    fortune, book = betting.new_fortune(np.full(len(stakes.least), -1.0)), betting.new_book(stakes)
     for i, walk in enumerate(np.asarray(walks, dtype=float)):
         betting.bet_on(stakes, fortune, book, np.atleast_1d(walk), i + 1)
     return fortune, book
@@ -48,7 +48,7 @@ def histories(
 def exact_capital(stakes: betting.Stakes, walks: tuple[float, ...], peek: bool = False) -> Fraction:
     """W against "J <= 0" of row 1 in rationals, with the stakes that the real bets choose; 0 is staked once settled."""
     capital = Fraction(1)
-    fortune, book = betting.new_fortune(stakes, np.full(2, -1.0), 40), betting.new_book(stakes)
+    fortune, book = betting.new_fortune(np.full(2, -1.0)), betting.new_book(stakes)
     for i, x in enumerate(walks):
         mean, squares = fortune.moments[1]
         number = i
@@ -86,7 +86,7 @@ def test_a_gambler_who_peeks_at_the_walk_is_caught() -> None:
 def test_a_margin_of_zero_is_settled_no_more_often_than_the_level(level: float) -> None:
     """The exact probability of ever being settled within 12 walks; and that it happens."""
     stakes = stakes_of(least=LOW, level=level, samples=12)
-    settled = sum(p for walks, p in histories(12) if played(stakes, [(x, x) for x in walks], 12)[0].settled[1])
+    settled = sum(p for walks, p in histories(12) if played(stakes, [(x, x) for x in walks])[0].settled[1])
     assert 0 < settled <= Fraction(level)
 
 
@@ -99,7 +99,7 @@ def test_attempts_as_a_bankroll_are_wrong_no_more_often_than_alpha() -> None:
             return Fraction(0)
         stakes, total = stakes_of(least=LOW, level=staked * alpha * bankroll, samples=5), Fraction(0)
         for walks, p in histories(5):
-            fortune, _ = played(stakes, [(x, x) for x in walks], 5)
+            fortune, _ = played(stakes, [(x, x) for x in walks])
             if fortune.settled[1]:
                 total += p
             elif attempts > 1:
@@ -111,6 +111,23 @@ def test_attempts_as_a_bankroll_are_wrong_no_more_often_than_alpha() -> None:
     assert once < twice <= Fraction(alpha)  # a second attempt is worth something, and is paid for
 
 
+def test_after_a_proof_the_whole_bankroll_is_there_for_the_next() -> None:
+    """A candidate in bounds, then one with a margin of exactly 0: the exact probability that the second is proved."""
+    alpha, staked, good = 0.5, 0.85, (Fraction(1, 5), Fraction(4, 5))
+    wrong, after_success = Fraction(0), Fraction(0)
+    for walks, p in histories(5, good):
+        stakes = stakes_of(least=LOW, level=staked * alpha, samples=5)
+        fortune, book = played(stakes, [(x, x) for x in walks])
+        left = betting.Played(stakes, book, np.full(2, -1.0), fortune.capital).left
+        bankroll = (1.0 - staked) + staked * left
+        assert not fortune.settled[1] or bankroll == 1.0
+        after = stakes_of(least=LOW, level=staked * alpha * bankroll, samples=5)
+        second = sum(q for more, q in histories(5) if played(after, [(x, x) for x in more])[0].settled[1])
+        wrong += p * second
+        after_success += p * second * int(fortune.settled[1])
+    assert 0 < after_success < wrong <= Fraction(alpha)
+
+
 @pytest.mark.parametrize(("row", "claim"), [(0, 0.25), (0, 0.0), (1, -0.25), (1, 0.05)])
 def test_bounds_reject_a_true_claim_no_more_often_than_their_share(row: int, claim: float) -> None:
     """The exact probability that "J <= claim", with J = claim, is ever rejected within 12 walks of two values."""
@@ -118,7 +135,7 @@ def test_bounds_reject_a_true_claim_no_more_often_than_their_share(row: int, cla
     chance = Fraction(claim - LOW) / Fraction(HIGH - LOW)
     wrong = Fraction(0)
     for walks, p in histories(12, (1 - chance, chance)):
-        _, book = played(stakes, [(x, x) for x in walks], 12)
+        _, book = played(stakes, [(x, x) for x in walks])
         chosen = np.empty(12)
         betting.stakes_of_bounds(stakes, book, 12, row, chosen)
         wrong += p * betting.rejected(stakes, book, row, chosen, claim)
@@ -129,7 +146,7 @@ def test_bounds_reject_a_true_claim_no_more_often_than_their_share(row: int, cla
 def test_the_bound_is_the_largest_claim_that_is_rejected() -> None:
     stakes = stakes_of(variance=0.05, samples=400)._replace(reference=np.full(2, 0.3))
     rng = np.random.default_rng(3)
-    _, book = played(stakes, rng.normal(0.3, 0.2, size=(400, 2)).clip(-1.5), 400)
+    _, book = played(stakes, rng.normal(0.3, 0.2, size=(400, 2)).clip(-1.5))
     bounds, chosen = np.full(2, -1.0), np.empty(400)
     betting.raise_bounds(stakes, book, 400, bounds)
     for k in range(2):
@@ -168,7 +185,7 @@ def test_deadline_bets_settle_gaussian_walks_about_as_often_as_can_be() -> None:
     stakes, settled = stakes_of(least=-1.0, variance=spread**2, level=0.01, samples=n), 0
     for _ in range(300):
         walks = rng.normal(drift, spread, size=n).clip(-1.0)
-        fortune, _ = played(stakes, np.column_stack([walks, walks]), n)
+        fortune, _ = played(stakes, np.column_stack([walks, walks]))
         settled += int(fortune.settled[1])
     assert 0.68 <= settled / 300 <= 0.8 + 3 * math.sqrt(0.16 / 300)
 
@@ -179,7 +196,7 @@ def test_prospects_are_those_that_come_true() -> None:
     stakes = stakes_of(least=-2.0, variance=0.04, level=0.01, samples=n)
     for _ in range(400):
         walks = rng.normal(0.035, 0.2, size=(n, 1)).clip(-2.0).repeat(2, axis=1)
-        fortune, book = betting.new_fortune(stakes, np.full(2, -1.0), n), betting.new_book(stakes)
+        fortune, book = betting.new_fortune(np.full(2, -1.0)), betting.new_book(stakes)
         for i in range(n):
             if i == n // 2:
                 predicted.append(betting.prospects(stakes, fortune, float(n - i)))
@@ -193,8 +210,8 @@ def test_prospects_are_those_that_come_true() -> None:
 def test_the_interpreted_twin_places_the_same_bets() -> None:
     stakes, rng = stakes_of(rows=3, variance=0.05, samples=60, hurry=True), np.random.default_rng(2)
     walks = rng.normal(0.1, 0.3, size=(60, 3)).clip(-1.5)
-    compiled, _ = played(stakes, walks, 60)
-    fortune, book = betting.new_fortune(stakes, np.full(3, -1.0), 60), betting.new_book(stakes)
+    compiled, _ = played(stakes, walks)
+    fortune, book = betting.new_fortune(np.full(3, -1.0)), betting.new_book(stakes)
     for i, walk in enumerate(walks):
         interpreted(betting.bet_on)(stakes, fortune, book, walk, i + 1)
     for ours, theirs in zip(compiled, fortune, strict=True):
@@ -207,7 +224,7 @@ def test_many_walks_are_bet_on_together(monkeypatch: pytest.MonkeyPatch) -> None
     assert stakes.together == 3 and stakes.planned == 20.0
     np.testing.assert_allclose(stakes.prior[:, 1:], [[0.05 / 3, 100 / 3]] * 2)
     walks = np.random.default_rng(2).normal(0.1, 0.3, size=(62, 2)).clip(-1.5)
-    fortune, book = played(stakes, walks, 60)
+    fortune, book = played(stakes, walks)
     assert fortune.counts[:2].tolist() == [20, 2]  # the last two wait for a third
     np.testing.assert_allclose(book.bets[:20], walks[:60].reshape(20, 3, 2).mean(axis=1), atol=betting.GRID)
     assert np.all(book.bets[:20] <= walks[:60].reshape(20, 3, 2).mean(axis=1) + 1e-15)
@@ -216,7 +233,7 @@ def test_many_walks_are_bet_on_together(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_who_is_ruined_bets_no_more() -> None:
     stakes = stakes_of(variance=0.05, samples=5000)
-    fortune, book = played(stakes, np.full((5000, 2), -1.5), 5000)
+    fortune, book = played(stakes, np.full((5000, 2), -1.5))
     assert 0.0 < fortune.capital[1] < 2.0**-500 and fortune.capital[1] > 2.0**-600
     bounds = np.full(2, -1.0)
     betting.raise_bounds(stakes, book, 5000, bounds)

@@ -295,3 +295,32 @@ def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         progress=lambda *counts: told.append(counts),
     )  # fmt: skip
     assert told == [(state, min(state + 1, 10)) for state in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("what", "given", "message"),
+    [
+        (
+            "reward",
+            1,
+            r"reward must be a function, reward\(state, action\) or reward\(state, action, next_state\), found 1",
+        ),
+        ("reward", lambda state: 1.0, r"is called as reward\(state, action\) .* found one that takes \(state\)"),
+        ("actions", ["x"], r"actions must be a function, actions\(state\), found \['x'\]"),
+        ("actions", lambda: ["x"], r"is called as actions\(state\), found one that takes \(\)"),
+        ("transitions", {0: 1.0}, r"transitions must be a function, transitions\(state, action\), found"),
+        (
+            "constraints",
+            [ib.Constraint(lambda state: 1.0, at_most=1.0, name="c")],
+            r"the signal of constraint 'c' must be a function that is called as",
+        ),
+    ],
+)
+def test_what_a_model_is_built_from_is_refused_by_name(what, given, message):
+    rules = {
+        "actions": lambda state: ["x"],
+        "transitions": lambda state, action: {state: 1.0},
+        "reward": lambda state, action: 1.0,
+    }
+    with pytest.raises(ib.InvalidInput, match=message):
+        ib.build(0, **rules | {what: given}, discount=0.5)

@@ -86,15 +86,18 @@ def test_wrong_limits_are_exit_code_2() -> None:
 def test_how_many_states_randomise_and_how_far_the_prices_hold() -> None:
     shown = run("solve", "queue")
     assert shown.exit_code == 0 and "The policy randomises in 2 of 6 states." in shown.output
-    table = shown.output[shown.output.index("Prices stay what they are") :].splitlines()
-    assert table[1].split() == ["constraint", "bound", "price", "from", "to"]
-    assert table[3].split() == ["service", ">=", "0", "0.0969197", "-0.0543038", "0.403894"]
-    assert max(map(len, table[:5])) <= 80
+    table = shown.output[shown.output.index("its own price is another:") :].splitlines()
+    assert table[1].split() == ["constraint", "bound", "price", "from", "to", "below", "above"]
+    assert table[3].split() == ["service", ">=", "0", "0.0969197", "-0.0543038", "0.403894", "0.0968", "0.09704"]
     facts = json.loads(run("solve", "queue", "--json").output)
     assert facts["coins"] == 2
     assert [(round(c["from"], 7), round(c["to"], 7)) for c in facts["constraints"]] == [
         (-0.0543038, 0.4038936),
         (-0.0625739, 0.0807169),
+    ]
+    assert [(round(c["price_below"], 6), round(c["price_above"], 6)) for c in facts["constraints"]] == [
+        (0.096796, 0.097042),
+        (0.134805, 0.135987),
     ]
 
 

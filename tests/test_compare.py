@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import inbounds as ib
 from inbounds.algorithms import ALGORITHMS
+from inbounds.cli import main
 from inbounds.reports.comparison import (
     comparison_csv,
     comparison_figure,
@@ -326,3 +328,19 @@ def test_a_safe_policy_that_is_not_is_refused_at_once() -> None:
         ib.compare(media, ["dope"], safe=other, **SMALL)
     tight = ib.compare(ib.zoo.media(fast_actions=0.0), ["dope"], samples=1_000, seeds=1, workers=1)
     assert "needs safe=" in tight.entries[0].refusal and tight.safe_gap is None
+
+
+def test_a_comparison_in_which_nothing_ran_writes_nothing(tmp_path, monkeypatch):
+    """Exit code 2 with every reason; 5 where the time was over first."""
+
+    def refused(*_, **__):
+        raise ib.InvalidInput("not this one")
+
+    monkeypatch.setattr("inbounds.studies.runs.learn", refused)
+    command = ["compare", "queue", "--algorithm", "crpo", "--algorithm", "cspda", "--seeds", "2", "--samples", "1000"]
+    command += ["--jobs", "1", "--output", str(tmp_path)]
+    ended = CliRunner().invoke(main, command)
+    assert ended.exit_code == 2 and "no algorithm ran. crpo: not this one; cspda: not this one" in ended.stderr
+    late = CliRunner().invoke(main, [*command, "--fresh", "--time-limit", "1e-9"])
+    assert late.exit_code == 5 and "time limit" in late.stderr
+    assert {path.name for path in tmp_path.iterdir()} <= {"runs.jsonl"}

@@ -103,7 +103,7 @@ def test_kernels_release_the_lock_and_are_exact() -> None:
 
 SCRIPT = """
 import inbounds as ib
-from inbounds.algorithms.cspda import advance
+from inbounds.algorithms.cspda_steps import advance
 run = ib.learn(ib.zoo.queue().simulator(), ib.CSPDA(slater=0.2), samples=400)
 print(sum(advance.stats.cache_hits.values()), sum(advance.stats.cache_misses.values()), run.policy.probabilities.sum())
 """

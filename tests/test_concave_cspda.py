@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 import inbounds as ib
 from inbounds.algorithms.concave_cspda import Constants, advance, prepare, take_slopes
-from inbounds.algorithms.cspda import State
+from inbounds.algorithms.cspda_steps import State
 from inbounds.numerics.compiled import interpreted
 from naive_cspda import dense, ragged
 from uniforms import Uniforms

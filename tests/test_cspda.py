@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.algorithms.cspda import Constants, State, advance, average_occupancy, formulas, new_stage, prepare
+from inbounds.algorithms.cspda import formulas, prepare
+from inbounds.algorithms.cspda_steps import Constants, State, advance, average_occupancy, new_stage
 from inbounds.algorithms.kernels import average_values
 from inbounds.numerics.compiled import interpreted
 from naive_cspda import cspda, dense, gradients, ragged, stage
@@ -362,17 +363,17 @@ def test_a_stage_is_what_its_module_says(cmdp: ib.CMDP, kappa: float) -> None:
     n, steps = cmdp.n_pairs, 300
     lam, u, v = rng.random(n), rng.random(cmdp.n_constraints), rng.normal(size=cmdp.n_states)
     kappas = kappa * np.arange(1, cmdp.n_constraints + 1)
-    part = new_stage(cmdp.simulator(), "stage", steps, lam / lam.sum(), u.copy(), v.copy(), (0.2, 0.05), kappas)
-    advance(part.state, part.constants, cmdp.simulator().open(), np.random.default_rng(3), 0, steps)
+    state, constants = new_stage(cmdp.simulator(), steps, lam / lam.sum(), u.copy(), v.copy(), (0.2, 0.05), kappas)
+    advance(state, constants, cmdp.simulator().open(), np.random.default_rng(3), 0, steps)
     averages, last = stage(
         cmdp, np.random.default_rng(3), steps, lam=lam.copy(), u=u, v=v, radii=(0.2, 0.05), kappa=kappas
     )
-    np.testing.assert_allclose(part.state.tree[:n] / part.state.tree[:n].sum(), last.lam, rtol=1e-9)
-    np.testing.assert_allclose(part.state.prices, last.u, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(part.state.values[:, 0], last.v, rtol=1e-9)
-    np.testing.assert_allclose(average_occupancy(part.state), averages.lam, rtol=1e-9)
-    np.testing.assert_allclose(average_prices(part.state), averages.u, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(average_values(part.state), averages.v, rtol=1e-9)
+    np.testing.assert_allclose(state.tree[:n] / state.tree[:n].sum(), last.lam, rtol=1e-9)
+    np.testing.assert_allclose(state.prices, last.u, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(state.values[:, 0], last.v, rtol=1e-9)
+    np.testing.assert_allclose(average_occupancy(state), averages.lam, rtol=1e-9)
+    np.testing.assert_allclose(average_prices(state), averages.u, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(average_values(state), averages.v, rtol=1e-9)
     assert not np.allclose(last.v, v) and (cmdp.n_constraints == 0 or not np.allclose(last.u, u))
 
 
@@ -380,11 +381,11 @@ def test_a_stage_compiled_equals_interpreted_bit_for_bit() -> None:
     cmdp = ragged(2)
     n, ends = cmdp.n_pairs, []
     for kernel in (advance, interpreted(advance)):
-        part = new_stage(
-            cmdp.simulator(), "stage", 500, np.full(n, 1.0 / n), np.zeros(2), np.zeros(5), (0.1, 0.1), np.zeros(2)
+        state, constants = new_stage(
+            cmdp.simulator(), 500, np.full(n, 1.0 / n), np.zeros(2), np.zeros(5), (0.1, 0.1), np.zeros(2)
         )
-        kernel(part.state, part.constants, cmdp.simulator().open(), np.random.default_rng(3), 0, 500)
-        ends.append(part.state)
+        kernel(state, constants, cmdp.simulator().open(), np.random.default_rng(3), 0, 500)
+        ends.append(state)
     for name, one, other in zip(State._fields, *ends, strict=True):
         np.testing.assert_array_equal(one, other, err_msg=name)
 
@@ -404,11 +405,11 @@ def test_a_stage_finds_the_scale_of_the_values() -> None:
     cmdp = ib.CMDP.from_dense(transition, reward=reward, constraints=[], initial=initial, discount=0.95)
     best, n = ib.solve(cmdp), cmdp.n_pairs
     assert (best.value_function / 0.05).std() > 2.0
-    part = new_stage(
-        cmdp.simulator(), "stage", 300_000, np.full(n, 1.0 / n), np.zeros(0), np.zeros(states), (0.1, 0.1), np.zeros(0)
+    state, constants = new_stage(
+        cmdp.simulator(), 300_000, np.full(n, 1.0 / n), np.zeros(0), np.zeros(states), (0.1, 0.1), np.zeros(0)
     )
-    advance(part.state, part.constants, cmdp.simulator().open(), np.random.default_rng(0), 0, 300_000)
-    found = ib.evaluate(cmdp, ib.Policy.from_occupancy(cmdp, average_occupancy(part.state)))
+    advance(state, constants, cmdp.simulator().open(), np.random.default_rng(0), 0, 300_000)
+    found = ib.evaluate(cmdp, ib.Policy.from_occupancy(cmdp, average_occupancy(state)))
     assert found.reward > 0.97 * best.reward
 
 

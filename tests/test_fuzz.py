@@ -15,14 +15,14 @@ import pytest
 import inbounds as ib
 import naive
 import reference
-from fuzz import extremes, false_certificates, metamorphic, rational, rationals, workers
+from fuzz import extremes, false_certificates, inputs, metamorphic, questions, rational, rationals, workers
 from fuzz.__main__ import attacks, main
 from fuzz.judge import judge
 from fuzz.models import CRITERIA, random_model, shrunk
 from fuzz.simplex import maximum
 
 KEPT = sorted(workers.REGRESSIONS.glob("*.npz"))
-JUDGES = {"rational": rational.verdict, "extremes": extremes.verdict, "metamorphic": metamorphic.verdict}
+JUDGES = {attack.__name__.split(".")[-1]: attack.verdict for attack in (extremes, metamorphic, questions, rational)}
 
 
 # What the attacks rest on
@@ -140,6 +140,17 @@ def test_a_failing_model_is_made_small() -> None:
 @pytest.mark.parametrize("index", range(12))
 def test_rational(index: int) -> None:
     assert rational.verdict(*rational.draw(0, index)).complaints == []
+
+
+@pytest.mark.parametrize("index", range(9))
+def test_questions(index: int) -> None:
+    assert questions.verdict(*questions.draw(0, index)).complaints == []
+
+
+def test_inputs() -> None:
+    found = inputs.run(160, 0, 60.0)
+    assert found["failures"] == [] and not found["stopped"], found
+    assert found["tried"]["bets accepted"] + found["tried"]["bets rejected"] > 10
 
 
 @pytest.mark.parametrize("index", range(2 * len(metamorphic.RELATIONS)))

@@ -7,7 +7,8 @@ import pytest
 
 import inbounds as ib
 from inbounds.algorithms import loop
-from inbounds.algorithms.cspda import advance, prepare
+from inbounds.algorithms.cspda import prepare
+from inbounds.algorithms.cspda_steps import advance
 from naive_cspda import ragged
 
 QUEUE = ib.zoo.queue()

@@ -10,10 +10,17 @@ import numpy as np
 import pytest
 
 import inbounds as ib
+from inbounds.algorithms.algorithm import record_of
+from inbounds.criteria import criterion_of
 from inbounds.criteria.discounted import Discounted
 from inbounds.exact.feasibility import infeasible
 from inbounds.exact.limits import Partial
 from inbounds.proofs.known_model import certify_infeasible
+from inbounds.reports.reproduction import summary_rows, verdicts
+from inbounds.reports.theorems import theorem_verdicts
+from inbounds.studies import reproduction, theorems
+from inbounds.studies.parallel import run_jobs
+from inbounds.studies.runs import run_arms
 
 
 def garnet():
@@ -292,3 +299,152 @@ def test_progress_of_the_proof_counts_to_the_end():
     ib.solve(ib.zoo.garnet(states=150, seed=1), proof_progress=lambda done, total: seen.append((done, total)))
     assert seen[-1][0] == seen[-1][1] and len(seen) >= 7
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def endless(**options):
+    """A rule whose states never end."""
+    return ib.build(
+        0, lambda state: ["on"], lambda state, action: {state + 1: 1.0}, reward=lambda *_: 0.0, discount=0.9, **options
+    )
+
+
+def test_building_stops_at_its_limit_with_what_was_found():
+    with pytest.raises(ib.Stopped, match="time limit reached after 1 states were explored and 2 found") as caught:
+        ib.build(
+            0,
+            lambda state: ["on"],
+            lambda state, action: time.sleep(0.05) or {state + 1: 1.0},
+            reward=lambda *_: 0.0,
+            discount=0.9,
+            time_limit=0.04,
+        )
+    assert caught.value.status == "time limit" and caught.value.partial.states == (0, 1)
+    with pytest.raises(ib.InvalidInput, match="more than 5 states"):
+        endless(max_states=5, time_limit=600.0)
+    with pytest.raises(ib.InvalidInput, match="time_limit must be a number of seconds above 0"):
+        endless(time_limit=0)
+
+
+def test_an_evaluation_looks_at_its_limit_between_the_policies_of_a_mixture():
+    queue = ib.zoo.queue()
+    two = ib.Mixture([0.5, 0.5], [ib.Policy.uniform(queue), ib.slater(queue).policy])
+    with pytest.raises(ib.Stopped, match="time limit reached before anything was known"):
+        ib.evaluate(queue, two, time_limit=1e-9)
+    assert ib.evaluate(queue, two, time_limit=60.0).reward == ib.evaluate(queue, two).reward
+
+
+@pytest.mark.parametrize("stages_swept", [0, 1, 3, 6])
+def test_a_sweep_over_a_horizon_is_cut_between_stages_and_its_bracket_holds(stages_swept, monkeypatch):
+    """Against the optimum, and against the value of the policy that it returns, whose first stages were passed over."""
+    media = ib.zoo.garnet(states=20, actions=3, constraints=0, discount=0.9, seed=2)
+    rewards = np.random.default_rng(1).normal(size=(6, media.n_pairs))
+    problem = ib.CMDP(
+        offsets=media.offsets,
+        transition=media.transition,
+        reward=rewards,
+        constraints=(),
+        initial=media.initial,
+        horizon=6,
+    )
+    criterion, looks = criterion_of(problem), iter(range(100))
+    optimum = criterion.solve(problem.reward.ravel(), 0.0)
+    monkeypatch.setattr("inbounds.criteria.horizon._LOOK", 1)
+    monkeypatch.setattr("inbounds.criteria.horizon.is_over", lambda deadline: next(looks) >= stages_swept)
+    found = criterion.solve(problem.reward.ravel(), 0.0, deadline=0.0, keep_backups=True)
+    assert found.lower <= optimum.lower and optimum.upper <= found.upper
+    assert criterion.upper_bound(problem.reward.ravel(), found.value_function) <= found.upper
+    probabilities = np.zeros(criterion.n_entries)
+    probabilities[found.chosen] = 1.0
+    policy = ib.Policy(problem.pairs, probabilities.reshape(problem.shape))
+    assert found.lower <= ib.evaluate(problem, policy).reward <= found.upper
+    assert (found.upper - found.lower < 1e-12) is (stages_swept == 6)
+    assert np.all(np.isfinite(found.backups))
+
+
+def test_a_simulation_within_its_limit_has_the_first_runs():
+    queue = ib.zoo.queue()
+    uniform = ib.Policy.uniform(queue)
+    whole, some = (ib.simulate(queue, uniform, runs=300, steps=50, seed=3, time_limit=limit) for limit in (60.0, 1e-9))
+    assert (whole.status, some.status) == ("done", "time limit") and 1 <= some.runs < whole.runs == 300
+    assert np.array_equal(some.states, whole.states[: some.runs])
+    assert np.array_equal(some.signals, whole.signals[:, : some.runs])
+
+
+def test_the_limit_of_a_surface_holds_from_its_first_curve_on():
+    with pytest.raises(ib.Stopped, match="time limit"):
+        ib.surface(ib.zoo.queue(), 0, 1, points=4, time_limit=1e-9)
+
+
+def test_a_page_at_its_limit_is_written_with_what_is_known(tmp_path, monkeypatch):
+    """Without the proof, when that is not finished; without curves, when none is; and not at all without a policy."""
+    queue = ib.zoo.queue()
+    unproved = ib.solve(queue, certificate=False)
+    monkeypatch.setattr("inbounds.reporting.solve", lambda *_, **__: unproved)
+
+    def late(*_, **__):
+        raise ib.Stopped("time limit")
+
+    monkeypatch.setattr("inbounds.reporting.frontier", late)
+    written = ib.report(queue, tmp_path / "page.html", points=3, beside=True, time_limit=60.0)
+    assert [path.name for path in written] == ["page.html", "page.npz", "page-policy.json"]
+    monkeypatch.setattr("inbounds.reporting.solve", late)
+    with pytest.raises(ib.Stopped):
+        ib.report(queue, tmp_path / "other.html", time_limit=60.0)
+    assert not (tmp_path / "other.html").exists()
+
+
+def test_the_paper_s_experiment_within_a_limit_has_as_many_seeds_for_every_arm(monkeypatch):
+    """Whatever is cut: as many runs of each arm, the first ones, and a status; refused where there are fewer than 2."""
+    whole = reproduction.reproduce_queue(seeds=4, samples=1_000, workers=1)
+
+    def cut(*arguments, time_limit, **options):
+        runs, resumed = run_arms(*arguments, **options)
+        kept = next(lengths)
+        return [own[: kept + (place % 2)] for place, own in enumerate(runs)], resumed
+
+    monkeypatch.setattr(reproduction, "run_arms", cut)
+    for figures, sweep in ((3, 0), (3, 2)):
+        lengths = iter((figures, sweep))
+        some = reproduction.reproduce_queue(seeds=4, samples=1_000, workers=1, time_limit=60.0)
+        assert some.status == "time limit" and some.seeds == figures and len(some.sweep) == (24 if sweep else 0)
+        for arm, other in zip(some.arms, whole.arms, strict=True):
+            assert np.array_equal(arm.rewards, other.rewards[:figures])
+        assert summary_rows(some) and verdicts(some)
+    lengths = iter((1, 1))
+    with pytest.raises(ib.Stopped, match="time limit"):
+        reproduction.reproduce_queue(seeds=4, samples=1_000, workers=1, time_limit=60.0)
+
+
+def test_the_theorems_within_a_limit_have_the_points_that_are_finished(monkeypatch):
+    """Whatever the machine: runs above 1,000 samples are given up here."""
+    whole, judged = theorems.study_theorems(seeds=2, samples=10_000, workers=1), theorems.judged_averages_run
+    monkeypatch.setattr(theorems, "judged_averages_run", lambda *job: judged(*job) if job[2] == 1_000 else None)
+    some = theorems.study_theorems(seeds=2, samples=10_000, workers=1, time_limit=60.0)
+    for one, other in zip(some, whole, strict=True):
+        assert (one.status, other.status) == ("time limit", "done")
+        assert [point.samples for point in one.points] == [1_000, 1_000]
+        same = [point for point in other.points if point.samples == 1_000]
+        assert [point.checks for point in one.points] == [point.checks for point in same]
+    assert theorem_verdicts(some)
+    with pytest.raises(ib.Stopped, match="time limit"):
+        theorems.study_theorems(seeds=2, samples=10_000, workers=1, time_limit=1e-9)
+
+
+def test_runs_are_made_seed_by_seed_so_that_a_limit_is_fair():
+    """In which order they are finished is all that a limit can cut."""
+    queue, seen = ib.zoo.queue(), []
+
+    def jobs(function, waiting, *, finished, **options):
+        seen.extend((record_of(task.settings).name, seed) for task, _, _, seed, _ in waiting)
+        return run_jobs(function, waiting, finished=finished, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("inbounds.studies.runs.run_jobs", jobs)
+        run_arms(
+            [(queue, ib.CRPO.practical()), (queue, ib.CSPDA.practical())],
+            samples=1_000,
+            checkpoints=[1_000],
+            seeds=3,
+            workers=1,
+        )
+    assert seen == [("CRPO", 1), ("CSPDA", 1), ("CRPO", 2), ("CSPDA", 2)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import pickle
 from fractions import Fraction
 
@@ -19,7 +20,7 @@ import strategies
 from fuzz.certificates import Files, opinion
 from inbounds.problem.mixture import members_of
 from inbounds.proofs.certificate import MixtureProof
-from inbounds.proofs.files import load_certificate, save_certificate
+from inbounds.proofs.files import load_certificate, save_certificate, sealed
 from naive_proofs import CRITERIA, proof_of_a_mixture
 from test_known_model import random_policy
 from test_policy import machine
@@ -216,20 +217,54 @@ def test_it_is_refused_where_a_policy_is_needed(queue, mixture):
 # --- files ---
 
 
+@pytest.mark.parametrize("suffix", ["npz", "json"])
 @pytest.mark.parametrize("make", [machine, ib.zoo.queue, ib.zoo.media])
-def test_files_keep_every_bit(tmp_path, make):
+def test_files_keep_every_bit(tmp_path, make, suffix):
     cmdp = make()
     saved = ib.Mixture([0.1, 0.2, 0.7], [randomised(cmdp, seed) for seed in range(3)])
-    for name in ("one.npz", "other.npz"):
-        saved.save(tmp_path / name)
-    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "other.npz").read_bytes()
-    loaded = ib.Mixture.load(tmp_path / "one.npz")
+    for name in ("one", "other"):
+        saved.save(tmp_path / f"{name}.{suffix}")
+    assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"other.{suffix}").read_bytes()
+    loaded = ib.Mixture.load(tmp_path / f"one.{suffix}")
     assert np.array_equal(loaded.weights, saved.weights)
     assert all(np.array_equal(*(m.probabilities for m in p)) for p in zip(loaded.policies, saved.policies, strict=True))
     assert loaded.pairs.state_labels == saved.pairs.state_labels
     assert loaded.pairs.action_labels == saved.pairs.action_labels
+    if suffix == "json":
+        assert [set(member) for member in json.loads((tmp_path / "one.json").read_text())["policies"]] == 3 * [
+            {"kind", "version", "stages", "actions", "states"}
+        ]
+        return
     with np.load(tmp_path / "one.npz", allow_pickle=False) as arrays:
         assert list(arrays) == ["header", "offsets", "actions", "weights", "probabilities"]
+
+
+def test_texts_that_are_wrong_are_named(tmp_path, mixture):
+    path = tmp_path / "mixture.json"
+    mixture.save(path)
+    whole = json.loads(path.read_text())
+    first, second = whole["policies"]
+
+    def refused(message, text=None, **changes):
+        path.write_text(json.dumps(whole | changes) if text is None else text)
+        with pytest.raises(ib.InvalidInput, match=f"mixture.json: .*{message}"):
+            ib.Mixture.load(path)
+
+    refused("is not JSON text", "{")
+    refused('a mixture has "kind": "mixture"', "[]")
+    refused('a mixture has "kind": "mixture"', kind="policy")
+    refused("format version 2", version=2)
+    refused("format version True", version=True)
+    refused("must be >= 0 and sum to 1", weights=[0.5, 0.6])
+    refused("must have 2 entries", weights=[1.0])
+    refused("numbers", weights=["a", "b"])
+    refused("must be lists", weights=1.0)
+    refused("at least one policy", policies=[])
+    refused("policy 1: is not a policy", policies=[first, {}])
+    refused("policy 1 has other states", policies=[first, second | {"states": second["states"][::-1]}])
+    mixture.save(path)
+    with pytest.raises(ib.InvalidInput, match=r"mixture\.json: is not a policy.*ib\.Mixture"):
+        ib.Policy.load(path)
 
 
 def test_files_that_are_wrong_are_named(tmp_path, queue, mixture):
@@ -246,19 +281,22 @@ def test_files_that_are_wrong_are_named(tmp_path, queue, mixture):
     refused("must be >= 0 and sum to 1", weights=np.array([0.5, 0.6]))
     refused("must have the shape", weights=np.array([1.0]))
     refused("probabilities sum to", probabilities=0.5 * whole["probabilities"])
-    refused("has no member 'weights.npy'; a mixture has the members", weights=None)
+    refused("has no member 'offsets.npy'; a mixture has the members", offsets=None)
+    refused("holds a policy, where a mixture is wanted", weights=None)
     refused("must rise from 0", offsets=whole["offsets"][::-1].copy())
     refused("no states, no pairs or no policies", weights=np.empty(0), probabilities=np.empty((0, queue.n_pairs)))
     refused("of the kind 'cmdp'", header=np.frombuffer(b'{"kind": "cmdp", "version": 2}', np.uint8))
     refused("format version 7", header=np.frombuffer(b'{"kind": "mixture", "version": 7}', np.uint8))
     refused("not JSON", header=np.frombuffer(b"{", np.uint8))
     queue.save(tmp_path / "queue.npz")
-    with pytest.raises(ib.InvalidInput, match=r"queue\.npz: has no member 'weights\.npy'"):
+    with pytest.raises(ib.InvalidInput, match=r"queue\.npz: holds a model, where a mixture is wanted"):
         ib.Mixture.load(tmp_path / "queue.npz")
     mixture.save(path)
-    with pytest.raises(ib.InvalidInput, match=r"mixture\.npz: has no member 'indptr\.npy'; a model has the members"):
+    with pytest.raises(ib.InvalidInput, match=r"mixture\.npz: holds a mixture, where a model is wanted"):
         ib.load(path)
-    with pytest.raises(ib.InvalidInput, match=r"the suffix '\.toml' is not a mixture format; it must be \.npz"):
+    with pytest.raises(
+        ib.InvalidInput, match=r"the suffix '\.toml' is not a mixture format; it must be \.json or \.npz"
+    ):
         mixture.save(tmp_path / "mixture.toml")
 
 
@@ -362,17 +400,16 @@ def test_structures_that_are_wrong_are_rejected(tmp_path, criterion):
 
 
 def test_widths_add_up_over_members(tmp_path, monkeypatch):
-    """What the sums of a mixture may take is shared by its members, in both checkers."""
+    """What the exact sums of a mixture may take is shared by its members; rounded, they prove the same doubles."""
     from fuzz import certificates
-    from inbounds.proofs.verify import WIDEST
+    from inbounds.proofs import verify
 
     files = Files(tmp_path, *proof_of_a_mixture({"horizon": 3}, 0, weights=(0.25,) * 4))
-    assert files.verify()[0]
-    for limit, wanted in ((12_000, True), (6_000, False)):
-        monkeypatch.setitem(WIDEST, "sum", limit)
-        monkeypatch.setattr(certificates.second, "WIDEST_SUM", limit)
+    for limit in (12_000, 3_000):  # of bits; with the second, the bounds of the members are rounded
+        monkeypatch.setattr(verify, "WIDEST", limit)
+        monkeypatch.setattr(certificates.second, "WIDEST", limit)
         code, lines = opinion(files.model, files.certificate)
-        assert (code == 0) == wanted, lines
+        assert code == 0, lines
 
 
 # --- proofs from samples ---
@@ -438,3 +475,11 @@ def test_a_mixture_on_the_edge_is_rarely_certified():
     )
     assert wrong / runs <= 0.1 + 3 * np.sqrt(0.09 / runs)
     assert wrong > 0  # the bets do bet
+
+
+@pytest.mark.parametrize("weights", [[0.5, 0.6], [-0.5, 1.5]])
+def test_a_certificate_with_weights_that_are_none_is_not_loaded(tmp_path, weights):
+    files = Files(tmp_path, *proof_of_a_mixture({"discount": 0.5}, 0, weights=(0.5, 0.5)))
+    files.certificate.write_bytes(sealed(files.claim | {"weights": [float(weight).hex() for weight in weights]}))
+    with pytest.raises(ib.InvalidInput, match="weights of a mixture must be >= 0 and sum to 1"):
+        load_certificate(files.certificate)

@@ -98,6 +98,9 @@ def test_every_criterion_has_a_page(name, tmp_path) -> None:
     problem = ib.zoo.make(name)
     (path,) = ib.report(problem, tmp_path / "page.html", points=2)
     assert data_of(path)["layers"] == problem.layers
+    text = path.read_text()
+    assert "inbounds verify page.npz page-certificate.json" in text and "MODEL" not in text and "--beside" in text
+    assert text.count("<td>") and ("How prices move" in text)
     (bare,) = ib.report(problem.unconstrained(), tmp_path / "bare.html")
     assert data_of(bare)["frontiers"] == [] and "<table>" not in bare.read_text()
 

@@ -433,3 +433,11 @@ def test_in_bounds_allows_rounding_and_no_more():
     for over, expected in ((0.0, True), (0.5e-9 * scale, True), (2e-9 * scale, False), (-0.1, True), (0.1, False)):
         share = 0.25 + over
         assert ib.evaluate(cmdp, ib.Policy(cmdp.pairs, [share, 1.0 - share])).in_bounds is expected
+
+
+@pytest.mark.parametrize("stage", [-1, 10, None, 1.5, True, "0"])
+def test_a_stage_that_is_none_is_refused(stage):
+    policy = ib.Policy.uniform(ib.zoo.media())
+    for question in (policy.at, lambda stage: policy.act(next(iter(policy)), np.random.default_rng(0), stage)):
+        with pytest.raises(ib.InvalidInput, match=r"has 10 stages: give stage=, a whole number in 0\.\.9, found"):
+            question(stage)

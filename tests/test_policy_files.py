@@ -18,7 +18,10 @@ from hypothesis import strategies as st
 
 import inbounds as ib
 from inbounds import frames
+from inbounds.formats import mixture_npz, npz, policy_npz
+from inbounds.formats.npz import OTHERS
 from inbounds.problem.pairs import Pairs
+from inbounds.proofs.files import save_certificate
 
 ROOT = Path(__file__).parents[1]
 SUFFIXES = ("json", "npz", "csv")
@@ -231,11 +234,12 @@ def test_how_the_files_look(tmp_path) -> None:
     )
     rooms(2).save(tmp_path / "rooms.csv")
     lines = (tmp_path / "rooms.csv").read_text().splitlines()
-    assert lines[:3] == ["stage,state 1,state 2,action,probability", "0,dry,1,pump,0.5", "0,dry,1,wait,0.5"]
+    heading = "stage,state 1,state 2,action,probability,rows left"
+    assert lines[:3] == [heading, "0,dry,1,pump,0.5,9", "0,dry,1,wait,0.5,8"]
     assert len(lines) == 11
     text = ib.Policy(Pairs.create([0, 1, 2], [0, 0], ["12", "x"], [(1, "a")]), [1.0, 1.0])
     text.save(tmp_path / "text.csv")
-    assert (tmp_path / "text.csv").read_text().splitlines()[0] == "state:text,action 1,action 2,probability"
+    assert (tmp_path / "text.csv").read_text().splitlines()[0] == "state:text,action 1,action 2,probability,rows left"
 
 
 def test_a_spreadsheet_may_sort_and_mark(tmp_path) -> None:
@@ -261,15 +265,6 @@ def test_suffixes(tmp_path) -> None:
         ib.Policy.load(tmp_path / "none.json")
 
 
-def test_a_model_is_no_policy(tmp_path) -> None:
-    ib.zoo.queue().save(tmp_path / "queue.npz")
-    with pytest.raises(ib.InvalidInput, match="a policy has only the members"):
-        ib.Policy.load(tmp_path / "queue.npz")
-    rooms().save(tmp_path / "rooms.npz")
-    with pytest.raises(ib.InvalidInput, match=r"has no member 'indptr\.npy'"):
-        ib.load(tmp_path / "rooms.npz")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -280,7 +275,7 @@ def test_a_model_is_no_policy(tmp_path) -> None:
             '{"kind": "policy", "version": 1, "stages": 0, "actions": [], "states": []}',
             "stages must be null or a whole",
         ),
-        ('{"kind": "policy", "version": 1, "actions": [], "states": []}', "the file has no 'stages'"),
+        ('{"kind": "policy", "version": 1, "actions": [], "states": []}', "the policy has no 'stages'"),
         ('{"kind": "policy", "version": 1, "stages": null, "actions": [], "states": []}', "no states"),
         ('{"kind": "policy", "version": 1, "stages": null, "actions": ["a"], "states": [7]}', "state 0 has no 'state'"),
         ("STATE" + '{"state": 5}', "state 5 has no 'choose'"),
@@ -444,6 +439,19 @@ def test_the_controller_draws_what_the_policy_says(tmp_path) -> None:
     assert namespace["act"](staged, ("dry", 2), 1) == "call"
 
 
+def test_the_controller_throws_the_coin_of_a_mixture_when_it_loads(tmp_path) -> None:
+    namespace = runpy.run_path(str(ROOT / "examples" / "controller.py"))
+    other = ib.Policy.from_rule(Problem(ROOMS), lambda room: "wait" if room[0] == "dry" else "pump")
+    ib.Mixture([0.3, 0.7], [rooms(), other]).save(tmp_path / "nights.json")
+    episodes, rng, first = 2_000, Random(1), 0
+    for _ in range(episodes):
+        rules = namespace["load"](tmp_path / "nights.json", rng)
+        drawn = {state: dict(map(tuple, choices)) for state, choices in rules.items()}
+        assert drawn in (rooms().by_label(0.0), other.by_label(0.0))
+        first += drawn == rooms().by_label(0.0)
+    assert abs(first / episodes - 0.3) < 5 * np.sqrt(0.3 * 0.7 / episodes)
+
+
 def test_the_controller_runs_alone(tmp_path) -> None:
     rooms().save(tmp_path / "rooms.json")
     state = json.dumps(["wet", 1])
@@ -464,4 +472,42 @@ def test_spreadsheets_read_the_table(tmp_path) -> None:
     rooms().save(tmp_path / "rooms.csv")
     with open(tmp_path / "rooms.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert rows[0] == {"state 1": "dry", "state 2": "1", "action": "pump", "probability": "0.25"}
+    assert rows[0] == {"state 1": "dry", "state 2": "1", "action": "pump", "probability": "0.25", "rows left": "4"}
+
+
+def test_a_table_that_lost_rows_is_noticed(tmp_path):
+    """Wherever it was cut between two rows; rows in another order are all there; a table of one's own has no count."""
+    for policy in (ib.Policy.uniform(ib.zoo.queue()), ib.Policy.uniform(ib.zoo.media())):
+        path = tmp_path / "policy.csv"
+        policy.save(path)
+        heading, *rows = path.read_text().splitlines()
+        for kept in range(1, len(rows)):
+            path.write_text("\n".join([heading, *rows[:kept]]))
+            with pytest.raises(ib.InvalidInput, match="rows were lost or added"):
+                ib.Policy.load(path)
+        path.write_text("\n".join([heading, *rows[::-1]]))
+        assert len(ib.Policy.load(path)) == len(policy)
+        own = [row.rpartition(",")[0] for row in (heading, *rows)]
+        path.write_text("\n".join(own))
+        assert np.array_equal(ib.Policy.load(path).probabilities, policy.probabilities)
+
+
+def test_a_file_of_another_kind_says_what_it_is(tmp_path):
+    queue = ib.zoo.queue()
+    uniform = ib.Policy.uniform(queue)
+    kinds = {"model": (queue, ib.load), "policy": (uniform, ib.Policy.load)}
+    kinds["mixture"] = (ib.Mixture([1.0], [uniform]), ib.Mixture.load)
+    for kind, (record, load) in kinds.items():
+        record.save(tmp_path / f"{kind}.npz")
+        assert OTHERS[f"a {kind}"][0] == list({"model": npz, "policy": policy_npz, "mixture": mixture_npz}[kind].LAYOUT)
+        for other, (_, load_other) in kinds.items():
+            if other != kind:
+                with pytest.raises(ib.InvalidInput, match=f"holds a {kind}, where a {other} is wanted; {_name(load)}"):
+                    load_other(tmp_path / f"{kind}.npz")
+    save_certificate(ib.certify(ib.slater(queue).policy, queue), tmp_path / "certificate.json")
+    with pytest.raises(ib.InvalidInput, match=r"is not a policy.* this is the kind 'inbounds certificate'"):
+        ib.Policy.load(tmp_path / "certificate.json")
+
+
+def _name(load):
+    return f"ib.{load.__qualname__}"

@@ -125,3 +125,23 @@ def test_workers_end_with_their_parent_and_a_lost_one_is_one_sentence(victim: st
     while any(alive(worker) for worker in workers) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(alive(worker) for worker in workers)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_comparison_that_is_told_to_end_says_one_line(number: signal.Signals, tmp_path: Path) -> None:
+    """With workers, whose library would complain about what they leave behind."""
+    command = ["compare", "queue", "--algorithm", "cspda", "--seeds", "1000", "--samples", "1000000", "--jobs", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *command, "--output", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    journal, deadline = tmp_path / "runs.jsonl", time.monotonic() + 120
+    while time.monotonic() < deadline and (not journal.exists() or journal.read_bytes().count(b"\n") < 4):
+        time.sleep(0.1)  # until workers have finished some
+    process.send_signal(number)
+    said, complaint = process.communicate(timeout=30)
+    assert (process.returncode, said, complaint) == (128 + number, "", "inbounds: interrupted\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from fractions import Fraction
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -448,8 +449,8 @@ def test_everything_within_the_ranges_is_accepted(share):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"step": 3}, "step must be a function, found 3"),
-        ({"start": "off"}, "start must be a function, found 'off'"),
+        ({"step": 3}, "step must be a function, .*, found 3"),
+        ({"start": "off"}, "start must be a function, .*, found 'off'"),
         ({"states": []}, "the problem has no states"),
         ({"states": 0}, "the problem has no states"),
         ({"states": None}, "states must be a list of states or their number, found None"),
@@ -611,3 +612,75 @@ def test_an_error_in_a_step_or_a_start_says_where() -> None:
         ib.Policy.from_rule("x", {})
     with pytest.raises(ib.InvalidInput, match=r"x\.zzz: a picture is a file \.png, \.svg or \.pdf"):
         ib.Policy.uniform(ib.zoo.queue()).plot("x.zzz")
+
+
+def simulator_of(step=lambda state, action, rng: (state, 0.0, [0.0]), **changes):
+    given = {
+        "start": lambda rng: 0,
+        "states": 2,
+        "actions": ["a", "b"],
+        "discount": 0.5,
+        "reward_range": (0, 1),
+        "constraints": [ib.Constraint(at_most=1.0, name="c")],
+        "signal_ranges": [(0, 1)],
+    }
+    return ib.Simulator(step, **given | changes)
+
+
+@pytest.mark.parametrize(
+    ("step", "changes", "message"),
+    [
+        (
+            lambda state, action: (state, 0.0, [0.0]),
+            {},
+            r"called as step\(state, action, rng\), found .* \(state, action\)",
+        ),
+        (lambda *_: (0, 0.0, [0.0]), {"start": lambda: 0}, r"start must be a function that is called as start\(rng\)"),
+        (lambda *_: (0, 0.0, [0.0]), {"start": 0}, r"start must be a function, start\(rng\), found 0"),
+        (
+            lambda *_: (0, 0.0, [0.0]),
+            {"actions": lambda: "ab"},
+            r"called as actions\(state\), found one that takes \(\)",
+        ),
+        (lambda *_: (0, 0.0, [0.0]), {"signal_ranges": None}, "for each of the 1 constraints, found None"),
+        (
+            lambda *_: (0, 0.0, [0.0]),
+            {"constraints": [ib.Constraint([1.0, 2.0], at_most=1.0, name="c")]},
+            "'c' has a signal of its own, and a simulator's step reports it",
+        ),
+    ],
+)
+def test_what_a_simulator_is_made_of_is_refused_by_name(step, changes, message):
+    with pytest.raises(ib.InvalidInput, match=message):
+        simulator_of(step, **changes)
+
+
+def test_a_wrong_vectorised_flag_is_said():
+    learn = partial(ib.learn, algorithm=ib.CRPO.practical(), samples=20, seed=0)
+    with pytest.raises(ib.InvalidInput, match=r"found 1, no list, 1 .* leave vectorised=True out"):
+        learn(simulator_of(vectorised=True))
+    with pytest.raises(TypeError) as caught:
+        learn(simulator_of(lambda states, actions, rng: (list(states), [0.0 for _ in states], [[0.0] for _ in states])))
+    assert "one that takes lists needs vectorised=True" in caught.value.__notes__[-1]
+
+
+def test_an_online_learner_needs_no_simulator_that_can_be_set() -> None:
+    """It begins anew or goes on from where it is: so the README says."""
+    asked: list[tuple[int, int]] = []  # the state that is given, and the one that the simulator is in
+    at = [0]
+
+    def start(rng: np.random.Generator) -> int:
+        at[0] = 0
+        return 0
+
+    def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float, list[float]]:
+        asked.append((state, at[0]))
+        at[0] = int(rng.random() < 0.5)
+        return at[0], float(action), [float(at[0])]
+
+    simulator = ib.Simulator(
+        step, start, states=2, actions=[0, 1], horizon=5, reward_range=(0, 1), signal_ranges=[(0, 1)],
+        constraints=[ib.Constraint(at_most=3.0, name="late")],
+    )  # fmt: skip
+    ib.learn(simulator, ib.OptCMDP.practical(), samples=100, seed=0)
+    assert len(asked) == 100 and all(given == true for given, true in asked)

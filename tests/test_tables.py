@@ -10,14 +10,25 @@ ROWS = [("[red]service[/red]", "at least 0", "+0.25"), (":queue:" + 150 * " long
 """What looks like markup, a row wider than any terminal, an empty cell."""
 
 
-def test_words_are_left_numbers_right_and_nothing_is_cut_or_left_hanging() -> None:
-    lines = text_table(("name", "bound", "margin"), ROWS).split("\n")
-    assert len(lines) == 4 and not any(line != line.rstrip() for line in lines)
-    name = len(ROWS[1][0])
-    assert lines[0] == f"{'name':<{name}}  bound         margin"
-    assert lines[1] == f"{'-' * name}  ----------  --------"
-    assert lines[2] == f"{ROWS[0][0]:<{name}}  at least 0     +0.25"
-    assert lines[3] == f"{ROWS[1][0]}              -1,000.5"
+def test_words_are_left_and_numbers_right() -> None:
+    rows = [("[red]service[/red]", "at least 0", "+0.25"), (":queue:", "", "-1,000.5")]
+    assert text_table(("name", "bound", "margin"), rows).split("\n") == [
+        "name                bound         margin",
+        "------------------  ----------  --------",
+        "[red]service[/red]  at least 0     +0.25",
+        ":queue:                         -1,000.5",
+    ]
+
+
+def test_what_is_too_wide_goes_on_below_and_nothing_is_cut() -> None:
+    table = text_table(("name", "bound", "margin"), ROWS)
+    lines = table.split("\n")
+    assert max(map(len, lines)) == 80 and not any(line != line.rstrip() for line in lines)
+    assert table.count("long") == 150 and sum("-1,000.5" in line for line in lines) == 1
+    header = ("algorithm", *(f"a number {k}" for k in range(9)))
+    several = text_table(header, [("one", *(f"{k}.123456789" for k in range(9)))])
+    assert max(map(len, several.split("\n"))) <= 80 and several.count("one") == several.count("algorithm") == 2
+    assert all(f"{k}.123456789" in several for k in range(9))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +64,7 @@ def test_answers_are_printed_and_shown() -> None:
     best = ib.solve(queue)
     lines = str(best).splitlines()
     assert lines[0].startswith("reward 2.322429124, at most") and "randomises in 2" in lines[0]
-    assert lines[2].split() == ["constraint", "margin", "price"] and lines[4].startswith("service")
+    assert lines[2].split() == ["constraint", "bound", "margin", "price"] and lines[4].startswith("service")
     assert lines[-1] == best.certificate.verdict
     assert "<table>" in best._repr_html_() and best.certificate.verdict in best._repr_html_()
     assert "rounding bounded" in best.certificate._repr_html_()

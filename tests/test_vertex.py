@@ -305,3 +305,50 @@ def test_probabilities_of_a_vertex_are_whole_elsewhere():
         prices=np.zeros(3),
     )
     assert vertex.probabilities(6) == pytest.approx([0.25, 0.25, 0.5, 0.0, 1.0, 0.0])
+
+
+@pytest.mark.parametrize("criterion", [{"discount": 0.9}, {"horizon": 4}, {"average": True}], ids=str)
+def test_the_price_beyond_a_range_is_that_of_the_next_piece(criterion: dict) -> None:
+    """Solved again just beyond: the same price, in the next range, which begins where this one ends."""
+    checked = 0
+    for seed in range(8):
+        cmdp = over(criterion, seed)
+        best = ib.solve(cmdp)
+        assert best.ranges is not None and best.prices_beyond is not None
+        for k, constraint in enumerate(cmdp.constraints):
+            for side in (0, 1):
+                end, price = best.ranges[k, side], best.prices_beyond[k, side]
+                tighter = (side == 1) == (constraint.at_least is not None)
+                if not np.isfinite(end):
+                    assert np.isnan(price)
+                    continue
+                assert np.isinf(price) or (
+                    price >= best.prices[k] - 1e-9 if tighter else price <= best.prices[k] + 1e-9
+                )
+                step = 1e-7 * max(1.0, abs(end)) * (1.0 if side else -1.0)
+                moved = [*cmdp.constraints]
+                moved[k] = constraint.with_bound(end + step)
+                other = dataclasses.replace(cmdp, constraints=moved)
+                if np.isinf(price):
+                    with pytest.raises(ib.Infeasible):
+                        ib.solve(other)
+                    continue
+                again = ib.solve(other, tolerance=1e-10)
+                assert again.ranges is not None
+                assert again.prices[k] == pytest.approx(price, abs=1e-7), (seed, k, side)
+                assert again.ranges[k, 1 - side] == pytest.approx(end, abs=1e-6)
+                checked += 1
+    assert checked >= 20
+
+
+def test_sensitivities_are_a_table() -> None:
+    queue = ib.zoo.queue()
+    told = ib.solve(queue).sensitivities
+    assert told is not None and len(told.to_frame()) == 2
+    assert (
+        "no policy" not in str(told)
+        and "<table>" in told._repr_html_()
+        and repr(told) == "Sensitivities(service, flow)"
+    )
+    assert max(map(len, str(told).splitlines())) <= 80
+    assert ib.solve(queue, coins="any", method="bundle").sensitivities is None

@@ -117,7 +117,8 @@ class Stopped(Exception):
         of deterministic policies, that none is in bounds, or that none was found.
     partial : Partial
         What is known: bounds on the optimum, the policy closest to being in bounds with its margins, and how many
-        unconstrained problems were solved. ``ib.solve(problem, resume=error.partial)`` goes on from there.
+        unconstrained problems were solved. ``ib.solve(problem, resume=error.partial)`` goes on from there. Of
+        ``ib.build``: the states that were found. None where a step that is one piece was not over in time.
 
     Examples
     --------
@@ -145,9 +146,4 @@ class Stopped(Exception):
             )
         if self.status.startswith("no deterministic"):
             return f"{self.status}, but one that randomises is: leave deterministic out, or relax the bounds a little"
-        if known is None or not known.unconstrained_solves:
-            return f"{self.status} reached before anything was known; allow more"
-        return (
-            f"{self.status} reached after {known.unconstrained_solves} unconstrained solves, before a policy in bounds "
-            f"was known; the optimum, if there is one, is at most {known.upper:.6g}"
-        )
+        return f"{self.status} reached {getattr(known, 'so_far', '') or 'before anything was known; allow more'}"

@@ -95,6 +95,27 @@ def required_arguments(rule: Any) -> int:
     return sum(each.kind in by_position and each.default is inspect.Parameter.empty for each in parameters)
 
 
+def function_of(rule: Any, what: str, *forms: str) -> None:
+    """That `rule` is a function that can be called in one of some `forms`, such as "state, action"."""
+    listed = " or ".join(f"{what}({form})" for form in forms)
+    if not callable(rule):
+        shown = repr(rule)
+        raise InvalidInput(
+            f"{what} must be a function, {listed}, found {shown if len(shown) <= 100 else shown[:97] + '...'}"
+        )
+    try:
+        signature = inspect.signature(rule)
+    except (TypeError, ValueError):  # there is no telling
+        return
+    for form in forms:
+        try:
+            signature.bind(*form.split(", "))
+            return
+        except TypeError:
+            continue
+    raise InvalidInput(f"{what} must be a function that is called as {listed}, found one that takes {signature}")
+
+
 def asked(rule: Callable[..., Any], arguments: tuple[Any, ...], what: str, where: str) -> Any:
     """What a user's rule gives; an error in it says where it was."""
     try:

@@ -1,4 +1,4 @@
-"""Ctrl-C on the command line: one line and exit code 130, at any moment.
+"""Ctrl-C on the command line: one line and exit code 130, at any moment; SIGTERM, in a command, likewise, and 143.
 
 Before a command runs there is nothing to lose, and `leave` ends the process on the spot: an exception raised in the
 middle of an import is turned into another, or swallowed. While one runs, Ctrl-C raises KeyboardInterrupt as usual, so
@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
-EXIT_INTERRUPTED = 130
-"""128 + SIGINT, as shells have it."""
+EXIT_SIGNAL = 128
+"""To which the number of the signal is added, as shells have it."""
 
 
 def leave(signal_number: int = signal.SIGINT, frame: FrameType | None = None) -> NoReturn:
     """End now, with one line and without cleaning up."""
     os.write(2, b"inbounds: interrupted\n")
-    os._exit(EXIT_INTERRUPTED)
+    os._exit(EXIT_SIGNAL + signal_number)
 
 
 def leave_on_interrupt() -> None:
@@ -35,26 +35,26 @@ def leave_on_interrupt() -> None:
 class Interrupted(Exception):
     """Ctrl-C was pressed, and this came of it: `known` is what the interrupted call knew so far, or None."""
 
-    def __init__(self, known: Any) -> None:
+    def __init__(self, known: Any, exit_code: int) -> None:
         super().__init__(known)
-        self.known = known
+        self.known, self.exit_code = known, exit_code
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Within, Ctrl-C raises; what then comes out, whatever it is, becomes `Interrupted`. A second Ctrl-C leaves."""
-    happened = False
+    happened = 0
 
     def interrupt(signal_number: int, frame: FrameType | None) -> None:
         nonlocal happened
         if happened:
-            leave()
-        happened = True
+            leave(happened)
+        happened = signal_number
         raise KeyboardInterrupt
 
     def swallowed(unraisable: Any) -> None:
         if happened:  # raised where nothing can be: in a finaliser
-            leave()
+            leave(happened)
         reported(unraisable)
 
     previous, reported = signal.getsignal(signal.SIGINT), sys.unraisablehook
@@ -62,14 +62,18 @@ def interruptible() -> Iterator[None]:
         yield
         return
     signal.signal(signal.SIGINT, interrupt)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # so that workers are told, and nothing of theirs is left
+        signal.signal(signal.SIGTERM, interrupt)
     sys.unraisablehook = swallowed
     try:
         yield
     except BaseException as error:
         if not happened:
             raise
-        raise Interrupted(getattr(error, "partial", None)) from error
+        raise Interrupted(getattr(error, "partial", None), EXIT_SIGNAL + happened) from error
     finally:
         signal.signal(signal.SIGINT, leave)
+        if signal.getsignal(signal.SIGTERM) is interrupt:
+            signal.signal(signal.SIGTERM, leave if happened else signal.SIG_DFL)
         # What an interrupted call leaves half made complains when it is cleared away.
         sys.unraisablehook = (lambda unraisable: None) if happened else reported

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from inbounds.errors import InvalidInput
+from inbounds.errors import InvalidInput, Stopped
 from inbounds.exact.moving_bound import frontier
 from inbounds.formats.atomic import naming, replaced
 from inbounds.inputs import whole_number
@@ -49,7 +49,8 @@ def report(
     progress : callable, optional
         Called with (curves finished, curves in all), the optimum as the first.
     time_limit : float, optional
-        Seconds: curves that are not finished then have fewer points, or are left out.
+        Seconds: curves that are not finished then have fewer points, or are left out, and if the proof is not, so is
+        it. `Stopped` is raised, and nothing written, while no policy in bounds is known.
 
     Examples
     --------
@@ -82,20 +83,22 @@ def report(
         left = None if ends is None else ends - time.monotonic()
         if left is not None and left <= 0.0:
             break
-        curve = frontier(cmdp, k, number, time_limit=left)
+        try:
+            curve = frontier(cmdp, k, number, time_limit=left)
+        except Stopped:
+            break
         if len(curve.bounds):
             curves.append(Curve(k, curve.bounds, curve.solutions))
         told(2 + k)
-    written = []
+    kind = ".npz" if cmdp.n_states > _LARGE else ".json"
+    saved: dict[str, Callable[[Path], None]] = {f"{target.stem}.npz": cmdp.save}
+    if best.certificate is not None:  # at the time limit there is none
+        saved[f"{target.stem}-certificate.json"] = partial(save_certificate, best.certificate)
+    saved[f"{target.stem}-policy{kind}"] = best.policy.save
     if beside:
-        stem, kind = target.with_suffix(""), ".npz" if cmdp.n_states > _LARGE else ".json"
-        saved: dict[str, Callable[[Path], None]] = {f"{stem.name}.npz": cmdp.save}
-        saved[f"{stem.name}-certificate.json"] = partial(save_certificate, best.certificate)
-        saved[f"{stem.name}-policy{kind}"] = best.policy.save
         for name, save in saved.items():
             save(target.with_name(name))
-            written.append(target.with_name(name))
-    text = page(cmdp, best, curves, cmdp.name or "A constrained decision problem", [file.name for file in written])
+    text = page(cmdp, best, curves, cmdp.name or "A constrained decision problem", [*saved], beside)
     with naming(target, "written"), replaced(target) as stream:
         stream.write(text.encode("utf-8"))
-    return [target, *written]
+    return [target, *(target.with_name(name) for name in saved if beside)]

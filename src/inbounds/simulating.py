@@ -23,7 +23,7 @@ from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import draw_next, draw_pair, draw_start, fitted, observed
 from inbounds.problem.pairs import Pairs
-from inbounds.problem.pieces import Pace
+from inbounds.problem.pieces import Pace, seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
 from inbounds.tables import text_table
@@ -56,6 +56,8 @@ class Trajectories:
         Student's 95 % intervals of the means, each for itself. Those of discounted values are of what the steps show: a
         share discount^T of the time lies behind them.
     bounds : tuple of (name, "at_least" or "at_most", bound), length K
+    status : str
+        "done"; or "time limit": then these are the runs that were finished.
     """
 
     states: Ints
@@ -68,6 +70,7 @@ class Trajectories:
     intervals: Floats
     bounds: tuple[tuple[str, str, float], ...]
     _layout: Pairs
+    status: str = "done"
 
     @property
     def runs(self) -> int:
@@ -119,6 +122,7 @@ def simulate(
     runs: int = 20,
     seed: int | np.random.SeedSequence = 0,
     progress: Callable[[int], None] | None = None,
+    time_limit: float | None = None,
 ) -> Trajectories:
     """Follow a policy: trajectories, and what they come to with intervals.
 
@@ -138,6 +142,8 @@ def simulate(
         The same seed gives the same trajectories.
     progress : callable, optional
         Called with the steps taken so far in all, about four times a second.
+    time_limit : float, optional
+        Seconds, after which the runs that are finished come back, at least one; ``status`` is then "time limit".
 
     Examples
     --------
@@ -158,9 +164,9 @@ def simulate(
     own = for_problem(simulator, policy)
     horizon, discount = simulator.criterion.get("horizon"), simulator.criterion.get("discount")
     length = _length(steps, horizon, discount)
-    number, rng = whole_number(runs, "runs"), np.random.default_rng(random_seed(seed))
-    shape = number, length
-    states, pairs = np.zeros((number, length + 1), dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    wanted, rng = whole_number(runs, "runs"), np.random.default_rng(random_seed(seed))
+    shape = wanted, length
+    states, pairs = np.zeros((wanted, length + 1), dtype=np.int64), np.zeros(shape, dtype=np.int64)
     seen, world = np.zeros((1 + simulator.n_constraints, *shape)), simulator.open()
     rule = own.probabilities.ravel()
     follow = fitted(_follow, world)
@@ -169,7 +175,9 @@ def simulate(
         follow(world, rule, rng, states, pairs, seen, done, until)
         return until
 
-    Pace(None, progress and (lambda done: progress(done * length))).pieces(some, lambda done: None, 0, number)
+    pace = Pace(seconds_or_none(time_limit), progress and (lambda done: progress(done * length)))
+    number = pace.pieces(some, lambda done: None, 0, wanted)
+    states, pairs, seen = states[:number], pairs[:number], seen[:, :number]
     scaling = simulator.scaling
     seen[0] = scaling.reward_low + scaling.reward_span * seen[0]
     for k, constraint in enumerate(simulator.constraints):  # margins, as learners see them, back to signals
@@ -193,6 +201,7 @@ def simulate(
         intervals=freeze(np.stack([means - wide, means + wide], axis=1)),
         bounds=tuple((c.name, c.side, c.bound) for c in simulator.constraints),
         _layout=own.pairs,
+        status="done" if number == wanted else "time limit",
     )
 
 

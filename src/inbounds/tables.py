@@ -5,9 +5,18 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
+WIDTH = 80
+"""Columns of a terminal that nobody has widened: no line of a table, or of a command's sentences, is longer."""
+
+_BETWEEN = 2
+"""Blanks between two columns."""
+
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest entry, whatever the terminal: words to the left, columns of numbers to the right.
+    """Columns side by side, within 80 characters whatever the terminal: words to the left, numbers to the right.
+
+    Where that is too narrow, words and headings go on in the next line; where it still is, the last columns follow as a
+    table of their own, with the first column again.
 
     Examples
     --------
@@ -17,6 +26,32 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     service       +0.5
     flow         -1.25
     """
+    from rich.cells import cell_len
+
+    columns = [[header[place], *(row[place] for row in rows)] for place in range(len(header))]
+    right = [all(cell[:1] in "0123456789+-<>" for cell in column[1:]) for column in columns]
+
+    def longest(texts: Sequence[str]) -> int:
+        return max(map(cell_len, texts), default=0)
+
+    # The least width keeps numbers whole, and words.
+    least = [
+        max(longest(column[0].split()), longest(column[1:]) if numbers else longest(" ".join(column).split()))
+        for column, numbers in zip(columns, right, strict=True)
+    ]
+    fit = next((n for n in range(len(columns), 2, -1) if sum(least[:n]) + _BETWEEN * (n - 1) <= WIDTH), 2)
+    if fit < len(columns):
+        places = [0, *range(fit, len(columns))]
+        rest = text_table([header[k] for k in places], [[row[k] for k in places] for row in rows])
+        return text_table(header[:fit], [row[:fit] for row in rows]) + "\n\n" + rest
+    widths = [longest(column) for column in columns]
+    while sum(widths) + _BETWEEN * (len(widths) - 1) > WIDTH and any(w > n for w, n in zip(widths, least, strict=True)):
+        widths[max((k for k, n in enumerate(least) if widths[k] > n), key=lambda k: widths[k])] -= 1
+    return _rendered(columns, widths, right)
+
+
+def _rendered(columns: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]) -> str:
+    """Columns of given widths, the heading and a line below it first."""
     import io
 
     from rich.console import Console
@@ -24,12 +59,12 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    for column in range(len(header)):
-        numbers = all(row[column][:1] in "0123456789+-<>" for row in rows)
-        table.add_column(justify="right" if numbers else "left", no_wrap=True)
-    table.add_row(*(Text(cell) for cell in header))  # a Text, so that brackets in a name are not taken for markup
-    table.add_row(*(Rule(characters="-", style="") for _ in header))
+    table = Table(box=None, padding=(0, _BETWEEN, 0, 0), pad_edge=False, show_header=False)
+    for width, numbers in zip(widths, right, strict=True):
+        table.add_column(justify="right" if numbers else "left", width=width, overflow="fold")
+    first, *rows = zip(*columns, strict=True)
+    table.add_row(*(Text(cell) for cell in first))  # a Text, so that brackets in a name are not taken for markup
+    table.add_row(*(Rule(characters="-", style="") for _ in first))
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     # Neither the terminal, its colours nor a notebook may change what is returned.

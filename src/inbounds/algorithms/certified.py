@@ -3,14 +3,19 @@
     explore     try every pair equally often, then three times: solve the empirical model, and try what matters most
                 and is known least
     candidate   the best policy of the empirical model whose margins all reach kappa
-    proof       bet on fresh walks of the candidate (`inbounds.proofs.samples`); return it if every margin is settled
+    proof       bet on fresh walks of the candidate (`inbounds.proofs.samples`); it is proved if every margin is settled
     or else     add the walks of the failed proof to the evidence, ask for more margin, and try again
+    and then    with the samples left, the same once more for a bolder candidate; the last that is proved is returned
 
-**Theorem.** With probability at least 1 - alpha no policy that is out of bounds is returned, whatever the learner did.
-What is assumed is that draws are independent, and that rewards and signals stay in their declared ranges.
+Where exploration's samples go is in `inbounds.algorithms.exploring`, how much margin is asked for, and which policies
+are mixed, in `inbounds.algorithms.conservative`; what is here is the theorem, and who does what when.
+
+**Theorem.** With probability at least 1 - alpha no policy that is out of bounds is ever proved, hence none returned,
+whatever the learner did. What is assumed is that draws are independent, and that rewards and signals stay in their
+declared ranges.
 
 *Attempts are a bankroll.* B_1 = 1. Candidate j, the guess of its values and its level s alpha B_j, s = .85, are fixed
-before the walks of its proof are drawn. If its proof fails, with the capitals W_k of the margins at the end,
+before the walks of its proof are drawn. With the capitals W_k of the margins at its end, whether it failed or not,
 
     B_{j+1} = B_j ((1 - s) + s min(1, min_k W_k)).
 
@@ -18,36 +23,24 @@ before the walks of its proof are drawn. If its proof fails, with the capitals W
 walk to walk (`inbounds.proofs.betting`): given everything before the attempt, a nonnegative supermartingale that begins
 at 1, because the candidate was fixed before. So is M, the product over all attempts of (1 - s) + s W, with factor 1
 where a candidate is in bounds: what was decided between two attempts decides which factor comes next, never its mean.
-B_j <= M at the start of attempt j, for each factor of B is at most that of M. A wrong return at attempt j needs W >=
-1 / (s alpha B_j), hence M >= B_j s W >= 1 / alpha. By Ville's inequality M ever gets there with probability at most
-alpha. (An attempt that another follows ends between two walks, so that nothing depends on a walk that was cut.)
-Nothing was assumed of how a candidate was found: a bad learner costs reward, or returns nothing, but never safety.
+B_j <= M at the start of attempt j, for each factor of B is at most that of M. To prove a candidate that is out of
+bounds, at attempt j, takes W >= 1 / (s alpha B_j), hence M >= B_j s W >= 1 / alpha. By Ville's inequality M ever gets
+there with probability at most alpha. (An attempt that another follows ends between two walks, so that nothing depends
+on a walk that was cut.) Nothing was assumed of how a candidate was found: a bad learner costs reward, or returns
+nothing, but never safety.
+
+*After a proof nothing is lost.* All its capitals are above 1, so the bankroll stays as it was: to try a bolder
+candidate costs no error probability, and if its proof fails, the one before stands. For if the first was in bounds,
+all is as if it had never been tried; and if it was not, the error has happened already.
 
 *What may adapt to what.* Fixed before the first walk of a proof: policy, guess, floor, least value, level. From walk to
 walk: stakes, variances, the deadline, when to give up. Whenever one likes: the next candidate, its guess, where to
 explore, kappa, the bias; they decide how much reward is lost, not whether the proof holds.
 
-**Where exploration's samples go.** A model's margin of a policy with occupancy mu has the variance sum over pairs of
-(mu / (1 - g))^2 var / visits, where var is the variance of (1 - g) m + g v(s'). That is least with visits in
-proportion to mu sd. So in each round a pair should come to have the share 0.25 / n + 0.75 of mu sd, normalised; counts
-are filled up towards it. sd^2 is that of the Lagrangian, reward + u . margins, plus u_k^2 times that of each margin,
-and mu the occupancy of half the plan's policy, half one that still doubts: probabilities in proportion to
-exp(-gap^2 / (2 * 9 * (se^2 + se_policy^2))), gap the action's disadvantage in the Lagrangian, se its standard error.
-
-**How much margin to ask for.** Just what the proof can settle. With the level a, n walks by the aim of the proof, L =
-log(1/a), R = -least, the variance s2 of a walk, and e2 that of the model's own margin (above; and of its starts),
-
-    w = max( z_a sqrt(s2/n) + L R / (3 n),  L R / (0.9 n) ),      kappa = w + max( z sqrt(s2/n + e2),  bias ),
-
-with z = .5, 1, 1.5, 2 by attempt. (The first attempts are cheap: a candidate without prospects is given up after a
-tenth of its samples, and most of the bankroll comes back.) The best policy of an empirical model looks better on it
-than it is, on sparse models by several standard errors. That bias is measured by cross-fitting: exploration is kept in
-two halves, and the best policy of either is evaluated on both; .6 of the difference is left with all samples, and half
-of that after the first attempt, when walks have joined the evidence that the plan did not choose.
-These are predictions; where they are wrong, an attempt fails.
-
 **A proof** aims at .8 of the samples that are left. It is given up as soon as, at a tenth of the way, all samples left
 would settle it with a probability below .25; when the aim is reached it goes on to all that is left if that is .7.
+A bolder candidate is planned with all walks so far as evidence, to be settled with the rest by half of all proofs, and
+tried if it has more reward than the one that is proved, on the same model.
 
 **How many samples would probably do.** When nothing was proved, take the last attempt: with F times the samples its
 walks would be F times as many, and the margin to be had is the mean m of the walks, or, if it is more, that which the
@@ -57,22 +50,15 @@ Where neither is above zero, no number is: as far as the samples show, there is 
 
 **A mixture instead** (``mixture=True``). A single candidate has to predict the margin that its proof can afford. Take
 two instead, after the same exploration: a bold one and a safe one, walked in blocks that serve all their mixtures
-(`inbounds.proofs.blocks`), and let the proof find how little of the safe one it needs.
-
-    bold        the best policy of the model with margins of max(bias - z sqrt(s2 / n), 0): with a share that is small
-                its walks would have shown if it is out of bounds by more; z is the normal quantile of the level
-    safe        the best with margins of f w + bias, w what bold walks alone could settle, for f = 1.5, 2.5, 4 or 7
-    order       from the share t of the safe one with the most standard errors to spare on the model, in steps of 1/40
-                down to 0; a pair that has less than 2 to spare there is not tried. Of the others, that f is taken for
-                which the last share with half a standard error to spare, on the way down, has the most reward
-    budget      85 % of the samples left, all of them once the first share is settled; the rest for single candidates
+(`inbounds.proofs.blocks`), and let the proof find how little of the safe one it needs: with 85 % of the samples left,
+with all of them once the first share is settled. Otherwise the rest is for single candidates.
 
 *Theorem.* A mixture or a policy that is out of bounds is returned with probability at most alpha. *Proof.* Given the
 exploration, which fixes both policies, the order and whether the mixture is tried at all: if it is not, what follows is
-as above. If it is, it has the level .8 alpha, at which a mixture out of bounds is taken with at most that probability
+as above. If it is, it has the level .9 alpha, at which a mixture out of bounds is taken with at most that probability
 (Theorem 2 of `inbounds.proofs.blocks`). The single candidates that follow a failure are made of what is known by then,
-and have walks of their own and a bankroll that begins with .2: by the argument above, given all before, one that is out
-of bounds is returned with probability at most .2 alpha. The two add up to alpha.
+and have walks of their own and a bankroll that begins with .1: by the argument above, given all before, one that is out
+of bounds is returned with probability at most .1 alpha. The two add up to alpha.
 """
 
 from __future__ import annotations
@@ -83,42 +69,37 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from scipy.special import ndtri
 
 from inbounds.algorithms.algorithm import Run
-from inbounds.algorithms.empirical import best_of
+from inbounds.algorithms.conservative import (
+    BoldAndSafe,
+    NoCandidate,
+    best_with,
+    bold_and_safe,
+    conservative,
+    margin_needed,
+)
+from inbounds.algorithms.exploring import filled_up, optimism, worth_trying
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.criteria.evaluation import occupancy
-from inbounds.errors import Infeasible
 from inbounds.exact.feasibility import slater
-from inbounds.problem.cmdp import CMDP
 from inbounds.problem.mixture import Mixture
 from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, Progress, attach, kept
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.betting import GRID, settleable
-from inbounds.proofs.blocks import (
-    BOLD_WALKS,
-    BlockBets,
-    ProvedShare,
-    prove_share,
-    settleable_share,
-    what_blocks_show,
-)
+from inbounds.proofs.blocks import BlockBets, ProvedShare, prove_share, what_blocks_show
 from inbounds.proofs.certificate import FOR_ALL_BOUNDS, FOR_ALL_MARGINS, Certificate, Wagers
 from inbounds.proofs.evidence import Evidence
 from inbounds.proofs.samples import Bets, Proved, as_certificate, prove, so_far, wagers_on
-from inbounds.proofs.walks import Guess, guess_from_model, make_design, step_noise, walk_for_evidence
+from inbounds.proofs.walks import Guess, guess_from_model, walk_for_evidence
 
 _ATTEMPTS = 4
 _STAKED = 0.85  # of the bankroll, on each attempt
 _EXPLORE = 0.25  # of the samples; at least one of each pair, at most half
 _EVENLY = 0.35  # of exploration: every pair equally often
 _ROUNDS = 3  # of exploration after that, each where the plan of the one before is least sure
-_ANY = 0.25  # of the samples of a round, evenly: plans may be wrong
-_DOUBT = 3.0  # standard errors by which an action may look worse and still be tried
-_OF_HALF = 0.6  # of the optimism of plans on half the samples is left with all
 _PROOF = 0.8  # of the samples left: the aim of the next proof, except that the last takes all
 _WORTH = 0.02  # of all samples: with less left there is no further attempt,
 _FEWEST_WALKS = 5  # nor with fewer walks
@@ -126,6 +107,8 @@ _RUN = 0.65  # of the samples left: for an algorithm, when one was given; its co
 _PILOT = 0.05  # of the samples left: walks of its policy, to guess their values
 _STARTS = 100_000  # free draws of a start, and three for each sample, for the empirical initial distribution,
 _MOST_STARTS = 3_000_000  # but no more
+_OF_MIXTURE = 0.9  # of the error probability, for the proof of a mixture; the rest is for policies, if it fails,
+_RESERVE = 0.15  # and so much of the samples left
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,8 +118,8 @@ class CertifiedRun:
     Attributes
     ----------
     policy : Policy, Mixture or None
-        In bounds with the probability that was asked for; a mixture if one was asked for. None when no candidate could
-        be proved to be.
+        In bounds with the probability that was asked for; a mixture if one was asked for and is better than a policy.
+        None when no candidate could be proved to be.
     certificate : Certificate or None
         Of `policy`; without one, of the last candidate, if there was any.
     samples : int
@@ -144,12 +127,13 @@ class CertifiedRun:
     reason : str
         What happened, in words.
     attempts : tuple of Certificate
-        Of every candidate in turn; all but the last have failed.
+        Of every candidate in turn. The last that was proved is the one of `policy`; any after it was bolder, and
+        failed.
     candidate : Policy, Mixture or None
         The last that was tried. It is NOT proved to be in bounds, unless it is `policy`.
     status : "done", "time limit" or "interrupted"
         Why it stopped. Unless it is done, ``resume=`` takes the run to go on; "interrupted" is the `partial` of an
-        exception. The certificate is then of the proof under way, if there was one.
+        exception. Unless there is a policy, the certificate is then of the proof under way, if there was one.
     paused
         What ``resume=`` goes on from, the evidence included; None when it is done.
     """
@@ -172,10 +156,6 @@ class Candidate(NamedTuple):
 
     policy: Policy
     guess: Guess  # in scaled units
-
-
-class NoCandidate(Exception):
-    """There is nothing to prove; the message says why."""
 
 
 def search(
@@ -205,13 +185,15 @@ def search(
         source = AlgorithmSource(evidence, draws, learner, seen_by_learner)
     attempts: list[Certificate] = []
     policy: Policy | Mixture | None = None
+    certificate: Certificate | None = None  # of the policy
     candidate: Policy | Mixture | None = None
     plan: BoldAndSafe | None = None
     earlier: Wagers | None = None
     proved, reason, bankroll, first_bankroll, first, alpha = None, "", 1.0, 1.0, 0, 1.0 - confidence
 
     def broken_off(status: str) -> CertifiedRun:
-        begun, under_way = draws.paused.begun, None
+        what = "no policy" if policy is None else "no bolder policy"
+        begun, under_way = None if policy is not None else draws.paused.begun, certificate
         if begun is not None and isinstance(begun.state, Bets) and candidate is not None:
             shown = so_far(draws, simulator, confidence, candidate, earlier, _STAKED, first_bankroll)
             under_way = replace(shown, paused=None)
@@ -219,10 +201,10 @@ def search(
             of_blocks = what_blocks_show(kept(begun.state), begun.drawn)
             under_way = certificate_of_share(of_blocks, plan, simulator, confidence)
         return CertifiedRun(
-            policy=None,
+            policy=policy,
             certificate=under_way or (attempts[-1] if attempts else None),
             samples=draws.samples,
-            reason=f"no policy yet: {status} after {draws.samples:,} samples of {samples:,}; resume= goes on",
+            reason=f"{what} yet: {status} after {draws.samples:,} samples of {samples:,}; resume= goes on",
             attempts=tuple(attempts),
             candidate=candidate,
             status=status,
@@ -236,11 +218,12 @@ def search(
             plan = source.bold_and_safe(samples - draws.passed_samples, level)
             if plan is not None:
                 left = samples - draws.passed_samples
-                candidate, aim = plan.mixture(plan.order[0]), math.ceil((1.0 - _RESERVE) * left)
+                candidate, aim = plan.mixed(plan.order[0]), math.ceil((1.0 - _RESERVE) * left)
                 found = prove_share(*plan, simulator, level, alpha, left, draws, aim)
                 attempts.append(certificate_of_share(found, plan, simulator, confidence))
                 if found.share is not None:
-                    candidate = policy = plan.mixture(found.share)
+                    policy, certificate = plan.mixed(found.share), attempts[-1]
+                    candidate = policy
                 evidence.add(found.seen)
                 first, bankroll = 1, 1.0 - _OF_MIXTURE
         first_bankroll = bankroll
@@ -248,7 +231,10 @@ def search(
             if attempt > 0 and not source.worth_another(samples - draws.passed_samples, samples):
                 break
             level = _STAKED * bankroll * alpha
-            candidate, guess = source.propose(attempt, samples - draws.passed_samples, level)
+            proposed = source.propose(attempt, samples - draws.passed_samples, level, policy)
+            if proposed is None:
+                break
+            candidate, guess = proposed
             left = samples - draws.passed_samples
             proved = prove(
                 candidate,
@@ -267,13 +253,13 @@ def search(
             attempts.append(made)
             earlier = made.wagers
             if proved.in_bounds:
-                policy = Mixture(np.ones(1), [candidate]) if mixture else candidate
-                break
+                policy, certificate = candidate, made
             assert proved.bets is not None
             bankroll *= (1.0 - _STAKED) + _STAKED * proved.bets.left
             evidence.add(proved.seen)
-            source.failed(within_reach(proved))
-        reason = _in_words(attempts, draws.samples, "mixture" if isinstance(policy, Mixture) else "policy")
+            if policy is None:
+                source.failed(within_reach(proved))
+        reason = _in_words(attempts, certificate, draws.samples, isinstance(policy, Mixture))
         if policy is None and proved is not None:
             reason += f"; {_enough(proved, evidence, samples)}"
     except NoCandidate as refusal:
@@ -285,7 +271,7 @@ def search(
         raise
     return CertifiedRun(
         policy=policy,
-        certificate=attempts[-1] if attempts else None,
+        certificate=certificate or (attempts[-1] if attempts else None),
         samples=draws.samples,
         reason=reason,
         attempts=tuple(attempts),
@@ -293,10 +279,10 @@ def search(
     )
 
 
-def _in_words(attempts: list[Certificate], spent: int, what: str) -> str:
+def _in_words(attempts: list[Certificate], certificate: Certificate | None, spent: int, mixed: bool) -> str:
     tries = "1 attempt" if len(attempts) == 1 else f"{len(attempts)} attempts"
-    if attempts[-1].in_bounds:
-        return f"a {what} {attempts[-1].verdict}; {spent:,} samples in all, {tries}"
+    if certificate is not None:
+        return f"a {'mixture' if mixed else 'policy'} {certificate.verdict}; {spent:,} samples in all, {tries}"
     return f"no policy: the {spent:,} samples did not suffice in {tries}; the last candidate is {attempts[-1].verdict}"
 
 
@@ -348,15 +334,29 @@ class ModelSource:
         planned = self.draws.once(lambda: (bold_and_safe(self.evidence, level, aim, self.bias), 0))
         return cast("BoldAndSafe | None", planned)
 
-    def propose(self, attempt: int, left: int, level: float) -> Candidate:
+    def propose(self, attempt: int, left: int, level: float, proved: Any = None) -> Candidate | None:
+        """The next candidate; after one that was `proved` a bolder one, or None if there is none with more reward."""
         if not self.explored:
             left -= self._explore(left, level)
         else:
             self.evidence.add_starts(self.draws, self.starts)  # they are free, and may have been what misled the plan
         bias = self.bias if attempt == 0 else 0.5 * self.bias  # the walks since then are no choice of the plan's
-        aim, z = aim_of(attempt, left), 0.5 + 0.5 * attempt
-        planned = self.draws.once(lambda: (conservative(self.evidence, level, aim, z, bias), 0))
-        return Candidate(*planned)
+        aim, z = aim_of(attempt, left), 0.5 + 0.5 * attempt if proved is None else 0.0
+
+        def plan() -> tuple[Candidate | None, int]:
+            try:
+                found = Candidate(*conservative(self.evidence, level, aim, z, bias))
+            except NoCandidate:
+                if proved is None:
+                    raise
+                return None, 0
+            if proved is not None:
+                model = self.evidence.model()
+                if model.n_constraints == 0 or not found.guess.mean[0] > model.reward @ occupancy(model, proved):
+                    return None, 0
+            return found, 0
+
+        return cast("Candidate | None", self.draws.once(plan))
 
     def worth_another(self, left: int, samples: int) -> bool:
         walks = left * (1.0 - self.evidence.simulator.discount)
@@ -394,12 +394,12 @@ class ModelSource:
     def _next(self, number: int, kappa: Floats, level: float, aim: int) -> tuple[Ints, Floats]:
         """How often to try each pair in the next round, and the margin that the plan of the one after should keep."""
         model = self.evidence.model()
-        policy, prices = _best_with(model, kappa)
+        policy, prices = best_with(model, kappa)
         guess = guess_from_model(model, policy, self.evidence.signal_variance)
         times = filled_up(
             self.evidence.totals.visits, worth_trying(self.evidence, model, policy, prices, guess), number
         )
-        return times, _margin_needed(self.evidence, model, policy, guess, level, aim, 1.0, np.zeros(len(kappa)))
+        return times, margin_needed(self.evidence, model, policy, guess, level, aim, 1.0, np.zeros(len(kappa)))
 
     def failed(self, within_reach: Floats) -> None:
         """The evidence has grown, and the next attempt asks for more; there is nothing else to remember."""
@@ -415,7 +415,10 @@ class AlgorithmSource:
     def worth_another(self, left: int, samples: int) -> bool:
         return left >= _WORTH * samples
 
-    def propose(self, attempt: int, left: int, level: float) -> Candidate:
+    def propose(self, attempt: int, left: int, level: float, proved: Any = None) -> Candidate | None:
+        """What the algorithm finds next; it is not run again after one that was `proved`."""
+        if proved is not None:
+            return None
         self.evidence.add_starts(self.draws, _STARTS)
         learning, pilot = int(_RUN * left), int(_PILOT * left)
         if learning < 1:
@@ -437,209 +440,6 @@ class AlgorithmSource:
             units = self.evidence.simulator.scaling.margin_scales / self.simulator.scaling.margin_scales
             short = max(-float(np.min(within_reach * units)), 0.0)
             self.settings = replace(self.settings, kappa=min(self.kappa + 1.5 * short, 1.0))
-
-
-def conservative(evidence: Evidence, level: float, proof_samples: int, z: float, bias: Floats) -> tuple[Policy, Guess]:
-    """The best policy of the empirical model with the margin that a proof by `proof_samples` is predicted to need.
-
-    What is needed depends on the policy: it is taken from the best policy without margin, and once more from the policy
-    that this gives. Where no policy of the model has so much margin, the one that comes closest is taken.
-    """
-    model = evidence.model()
-    kappa = np.zeros(model.n_constraints)
-    for _ in range(3):
-        policy, _ = _best_with(model, kappa)
-        guess = guess_from_model(model, policy, evidence.signal_variance)
-        kappa = _margin_needed(evidence, model, policy, guess, level, proof_samples, z, bias)
-    return policy, guess
-
-
-def _best_with(model: CMDP, kappa: Floats) -> tuple[Policy, Floats]:
-    """The best policy of the model with margins of kappa [K], or with the most of it; and the prices [K]."""
-    try:
-        best = best_of(model.tightened(kappa))
-        return best.policy, best.prices
-    except Infeasible as infeasible:
-        if not np.any(kappa):
-            raise NoCandidate(
-                f"no policy: as far as the samples show, none keeps {' and '.join(map(repr, infeasible.conflict))}; "
-                f"relax a bound, or give more samples if the problem is known to have one"
-            ) from None
-    # The policy that keeps the largest share of kappa in every constraint at once.
-    shares = tuple(
-        replace(constraint, signal=constraint.signal / share)
-        for constraint, share in zip(model.constraints, kappa / kappa.max(), strict=True)
-    )
-    most = slater(replace(model, constraints=shares))
-    return most.policy, most.prices
-
-
-def optimism(one: Evidence, other: Evidence) -> Floats:
-    """By how much [K] margins of a plan on the evidence of both look larger on it than they are: cross-fitting.
-
-    A plan on either half is evaluated on both halves; the difference is what planning on half the samples flatters
-    itself with. It falls faster than the square root of the samples.
-    """
-    models = one.model(), other.model()
-    differences = []
-    for mine, foreign in (models, models[::-1]):
-        try:
-            policy = best_of(mine).policy
-        except Infeasible:
-            policy = slater(mine).policy
-        values = [model.margins @ occupancy(model, policy) for model in (mine, foreign)]
-        differences.append(values[0] - values[1])
-    return _OF_HALF * np.maximum(np.mean(differences, axis=0), 0.0)
-
-
-def worth_trying(evidence: Evidence, model: CMDP, policy: Policy, prices: Floats, guess: Guess) -> Floats:
-    """The share [n] of all samples that each pair should have in the end, by the formula of the module."""
-    pairs, visits, weights = model.pairs, np.maximum(evidence.totals.visits, 1.0), np.concatenate([[1.0], prices])
-    values = np.column_stack([guess.state_values @ weights, guess.state_values[:, 1:]])
-    seen = evidence.signal_variance
-    noise = smoothed_noise(evidence, model, values, np.column_stack([seen @ weights**2, seen[:, 1:]]))
-    q = guess.pair_values @ weights
-    gap = np.maximum.reduceat(q, pairs.offsets[:-1])[pairs.states] - q
-    error = noise[:, 0] / visits
-    of_policy = np.add.reduceat(policy.probabilities * error, pairs.offsets[:-1])[pairs.states]
-    doubt = np.exp(-(gap**2) / (2.0 * _DOUBT**2 * np.maximum(error + of_policy, 1e-300)))
-    doubting = Policy(pairs, doubt / np.add.reduceat(doubt, pairs.offsets[:-1])[pairs.states])
-    spent = 0.5 * (occupancy(model, policy) + occupancy(model, doubting))
-    wanted = spent * np.sqrt(noise[:, 0] + noise[:, 1:] @ prices**2)
-    if not np.any(wanted):
-        wanted = np.ones(len(wanted))
-    return freeze(_ANY / len(wanted) + (1.0 - _ANY) * wanted / wanted.sum())
-
-
-def filled_up(visits: Ints, weights: Floats, number: int) -> Ints:
-    """How often [n] to try each pair, `number` in all, so that in the end visits are as proportional as can be.
-
-    Like water: what is poured in rises to one level, visits / weight, above which no pair gets any.
-
-    >>> filled_up(np.array([5, 0, 0]), np.array([0.5, 0.25, 0.25]), 5).tolist()
-    [0, 3, 2]
-    """
-    order = np.argsort(visits / weights)
-    filled, weight = np.cumsum(visits[order]), np.cumsum(weights[order])
-    levels = (number + filled) / weight  # if the first so many get some
-    used = int(np.flatnonzero(levels * weights[order] >= visits[order])[-1])
-    exact = np.maximum(levels[used] * weights - visits, 0.0)
-    times = np.floor(exact).astype(np.int64)
-    last = np.argsort(times - exact, kind="stable")[: number - int(times.sum())]
-    times[last] += 1
-    return times
-
-
-def smoothed_noise(evidence: Evidence, model: CMDP, values: Floats, signal_variance: Floats) -> Floats:
-    """The variance of a step at each pair [n, R], for values [S, R], with one more sample of any state.
-
-    So that a pair tried once does not pass for one without noise.
-    """
-    visits = evidence.totals.visits[:, None]
-    noise = step_noise(model, values, signal_variance)
-    return (visits * noise + model.discount**2 * values.var(axis=0)) / (visits + 1.0)
-
-
-def _margin_needed(
-    evidence: Evidence,
-    model: CMDP,
-    policy: Policy,
-    guess: Guess,
-    level: float,
-    proof_samples: int,
-    z: float,
-    bias: Floats,
-) -> Floats:
-    """kappa [K] of the module's formula, in scaled units."""
-    discount = model.discount
-    walks, variance = max(proof_samples * (1.0 - discount), 1.0), guess.variance(discount)
-    width = settleable(level, -make_design(evidence.simulator, policy, guess).least, variance, walks)
-    error = np.sqrt(variance / walks + model_error(evidence, model, policy, guess))
-    return width[1:] + np.maximum(z * error[1:], bias)
-
-
-def model_error(evidence: Evidence, model: CMDP, policy: Policy, guess: Guess) -> Floats:
-    """The variance [K + 1] of the values of a policy on the empirical model."""
-    visits = evidence.totals.visits[:, None]
-    noise = smoothed_noise(evidence, model, guess.state_values, evidence.signal_variance)
-    weights = (occupancy(model, policy) / (1.0 - model.discount)) ** 2
-    return weights @ (noise / np.maximum(visits, 1.0)) + guess.start_variance / evidence.totals.starts.sum()
-
-
-_OF_MIXTURE = 0.8  # of the error probability, for the proof of a mixture; the rest is for policies, if it fails,
-_RESERVE = 0.15  # and so much of the samples left
-_STEPS = 40  # between no and all of the safe policy
-_ALL_SHARES = np.arange(_STEPS + 1) / _STEPS
-_SAFETY = (1.5, 2.5, 4.0, 7.0)  # times the margin that can be settled, for the safe policy to keep
-_SURE = 2.0  # standard errors to spare that a mixture must have on the model to be tried
-_LIKELY = 0.5  # the same, down to which shares are expected to pass
-
-
-class BoldAndSafe(NamedTuple):
-    """Two policies to mix, with guesses of their values, and the shares of the safe one in the order of their tests."""
-
-    policies: tuple[Policy, Policy]
-    guesses: tuple[Guess, Guess]
-    order: Floats  # [M]
-
-    def mixture(self, share: float) -> Mixture:
-        """With so much of the safe policy; without what is never drawn."""
-        members = [(weight, policy) for weight, policy in zip((1.0 - share, share), self.policies, strict=True)]
-        weights, policies = zip(*(member for member in members if member[0] > 0.0), strict=True)
-        return Mixture(np.array(weights), policies)
-
-
-class _Planned(NamedTuple):
-    """A policy, and what the empirical model says of its values [K + 1] and of a proof of them."""
-
-    policy: Policy
-    guess: Guess
-    variance: Floats  # of a walk
-    least: Floats  # of a walk
-    error: Floats  # standard error of the model
-
-
-def bold_and_safe(evidence: Evidence, level: float, proof_samples: int, bias: Floats) -> BoldAndSafe | None:
-    """The pair of policies whose provable mixture is predicted to have the most reward, by the rule of the module."""
-    model, simulator = evidence.model(), evidence.simulator
-    walks = max(proof_samples * (1.0 - model.discount), 1.0)
-
-    def planned(kappa: Floats) -> _Planned:
-        policy, _ = _best_with(model, kappa)
-        guess = guess_from_model(model, policy, evidence.signal_variance)
-        error = np.sqrt(model_error(evidence, model, policy, guess))
-        least = make_design(simulator, policy, guess).least
-        return _Planned(policy, guess, guess.variance(model.discount), least, error)
-
-    bold = planned(np.zeros(model.n_constraints))
-    noise = np.sqrt(bold.variance[1:] / (walks * BOLD_WALKS / (BOLD_WALKS + 1)))
-    short = np.maximum(bias + ndtri(level) * noise, 0.0)
-    if np.any(short):
-        bold = planned(short)
-    best, found = -np.inf, None
-    for factor in _SAFETY:
-        width, _ = settleable_share(0.0, level, np.array([bold.least] * 2), np.array([bold.variance] * 2), walks)
-        safe = planned(factor * width[1:] + bias)
-        spare = np.array([_to_spare(bold, safe, share, level, walks, bias) for share in _ALL_SHARES])
-        start = int(np.argmax(spare))
-        if spare[start] < _SURE:
-            continue
-        unlikely = np.flatnonzero(spare[:start] < _LIKELY)
-        share = _ALL_SHARES[unlikely[-1] + 1 if len(unlikely) else 0]
-        reward = (1.0 - share) * bold.guess.mean[0] + share * safe.guess.mean[0]
-        if reward > best:
-            order = freeze(_ALL_SHARES[start::-1].copy())
-            best, found = reward, BoldAndSafe((bold.policy, safe.policy), (bold.guess, safe.guess), order)
-    return found
-
-
-def _to_spare(bold: _Planned, safe: _Planned, share: float, level: float, walks: float, bias: Floats) -> float:
-    """By how many standard errors the margins of a mixture are expected to exceed what a proof can settle."""
-    least, variance = np.array([bold.least, safe.least]), np.array([bold.variance, safe.variance])
-    width, of_mean = settleable_share(share, level, least, variance, walks)
-    margins = ((1.0 - share) * bold.guess.mean + share * safe.guess.mean)[1:] - bias
-    error = ((1.0 - share) * bold.error + share * safe.error)[1:]  # of one model: they go together
-    return float(np.min((margins - width[1:]) / np.maximum(np.sqrt(of_mean[1:] + error**2), 1e-300)))
 
 
 def certificate_of_share(found: ProvedShare, plan: BoldAndSafe, simulator: Simulator, confidence: float) -> Certificate:

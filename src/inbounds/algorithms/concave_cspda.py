@@ -65,10 +65,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms import checks, cspda
+from inbounds.algorithms import checks, cspda, cspda_steps
 from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared
-from inbounds.algorithms.cspda import CSPDA, State
-from inbounds.algorithms.cspda import advance as take_steps
+from inbounds.algorithms.cspda import CSPDA
+from inbounds.algorithms.cspda_steps import State
+from inbounds.algorithms.cspda_steps import advance as take_steps
 from inbounds.algorithms.kernels import average_values
 from inbounds.algorithms.settings import require
 from inbounds.algorithms.utility import Utility, checked_gradient, checked_value, require_concave
@@ -130,7 +131,7 @@ class ConcaveCSPDA(CSPDA):
 
 
 class Constants(NamedTuple):
-    steps: cspda.Constants
+    steps: cspda_steps.Constants
     utility: Utility | None
     constraints: tuple[Utility, ...]
     refresh: int
@@ -181,7 +182,7 @@ def take_slopes(state: State, constants: Constants) -> None:
 
 
 def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
-    policy, prices, averages, _ = cspda.extract(state, constants.steps, simulator)
+    policy, prices, averages, _ = cspda_steps.extract(state, constants.steps, simulator)
     prices, values = prices[: simulator.n_constraints], average_values(state)
     if constants.utility is not None:
         # The loop turns scaled reward into the user's: a utility was divided by its Lipschitz constant instead.

@@ -7,9 +7,9 @@ test shows (`inbounds.algorithms.repair`, which says why the test is asymptotic,
     learners        pilot .10 of the samples, every pair in turn: an empirical model, its Slater constant, and the
                     policy of that, the safest; learner .70; trial of its policy .15; trial of the safest .05
     those that      learner .68; trial of its plan without a kappa for the model's error .12; trial of a second plan on
-    plan on a       the same model with the kappa that the first trial asks for (`repair.next_kappa`) .12; trial of the
-    model           safest .08
-    CSPDA           has its own parts: see its module
+    plan on a       the same model .12, tightened by its error on the first, as the trial showed it, and by 2 z standard
+    model           errors, at most half its Slater constant (`moved`); trial of the safest .08
+    CSPDA           has its own parts: `cspda_stages`
 
 The answer is the best mixture of all policies tested by then; before the first test is over, the learner's own. What a
 part that is left out would have drawn goes to those that follow, in proportion. A part is left out when
@@ -38,8 +38,20 @@ from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared, Report
 from inbounds.algorithms.empirical import advance as draw_in_turn
 from inbounds.algorithms.empirical import log_in_turn, model_of
-from inbounds.algorithms.repair import ENOUGH, LEVEL, Outcome, Repaired, new_trial, next_kappa, outcome, repair, walk
+from inbounds.algorithms.repair import (
+    ENOUGH,
+    LEVEL,
+    Outcome,
+    Repaired,
+    new_trial,
+    outcome,
+    repair,
+    walk,
+    wanted_margins,
+)
 from inbounds.algorithms.settings import Settings
+from inbounds.arrays import Floats
+from inbounds.criteria.evaluation import evaluate
 from inbounds.exact.feasibility import slater
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import World, fitted
@@ -81,6 +93,11 @@ class Survey(NamedTuple):
     slater: float  # the largest margin that a policy keeps in every constraint at once; 0 without constraints
     safest: Policy  # that policy
     more: Any = None  # what else a preset finds there
+
+    @property
+    def room(self) -> float:
+        """What margins can be asked for."""
+        return max(self.slater, 0.0)
 
 
 class Frame(NamedTuple):
@@ -233,12 +250,20 @@ def next_of_planner(frame: Frame, state: State, rng: np.random.Generator) -> Par
         return trial(frame, state, "trial of first plan", answer, frame.share(state, shares), own=True)
     if len(parts) == 2:
         found = state.surveys[0]
-        kappa = next_kappa(outcome_of(parts[1]), frame.kappa, 0.5 * max(found.slater, 0.0)) - frame.kappa
-        answer = plan(found.model.tightened(kappa), constants, int(log.visits.min()))
+        test = outcome_of(parts[1])
+        kappa = wanted_margins(test, frame.kappa, 2.0, 0.5 * found.room)
+        answer = plan(moved(found.model, test, kappa - frame.kappa), constants, int(log.visits.min()))
         own = bool(np.all(np.isfinite(answer.prices)))
         part = trial(frame, state, "trial of second plan", answer, frame.share(state, shares), own=own)
-        return part._replace(settings=second_kappa(frame.kappa + kappa))
+        return part._replace(settings=second_kappa(kappa))
     return trial_of_safest(frame, state)
+
+
+def moved(model: CMDP, test: Outcome, margins: Floats) -> CMDP:
+    """A model tightened so that plans on it have the margins [K]: by them, and by its error on the policy tested."""
+    if not np.all(np.isfinite(test.errors)):
+        return model.tightened(margins)
+    return model.tightened(margins + evaluate(model, test.policy).margins - test.means[1:])
 
 
 def bold(settings: Any) -> Any:

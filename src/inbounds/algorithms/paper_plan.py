@@ -71,17 +71,14 @@ class PaperPlan:
         return {name: getattr(self, name) for name in ("statement", "proof", "corollary", "experiment")}
 
     def __str__(self) -> str:
-        readings = self.readings
+        names = ("kappa", "alpha", "beta", "shift")
         rows = [
-            ("constant c~1", *(f"{settings.constant:g}" for settings in readings.values())),
-            ("samples T", *(f"{settings.samples:,}" for settings in readings.values())),
-            *(
-                (label, *(f"{getattr(settings, name):.6g}" for settings in readings.values()))
-                for label, name in (("kappa", "kappa"), ("alpha", "alpha"), ("beta", "beta"), ("M", "shift"))
-            ),
+            (reading, f"{own.constant:g}", f"{own.samples:,}", *(f"{getattr(own, name):.4g}" for name in names))
+            for reading, own in self.readings.items()
         ]
-        promises = [f"{name}: {settings.promise}" for name, settings in readings.items()]
-        return "\n".join([text_table(("", *readings), rows), *promises])
+        header = ("reading", "constant c~1", "samples T", "kappa", "alpha", "beta", "M")
+        promises = [f"{name}: {settings.promise}" for name, settings in self.readings.items()]
+        return "\n".join([text_table(header, rows), *promises])
 
 
 def paper_plan(sizes: Sizes, epsilon: float, slater: float) -> PaperPlan:

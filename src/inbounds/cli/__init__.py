@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
-from inbounds.interruption import EXIT_INTERRUPTED, Interrupted, interruptible
+from inbounds.interruption import Interrupted, interruptible
 
 COMMANDS = (
     "algorithms",
@@ -54,7 +54,7 @@ class _Cli(click.Group):
                 return super().invoke(ctx)
         except Interrupted as error:
             known = "" if error.known is None else f"; known so far: {error.known!r}"
-            _fail(f"interrupted{known}", EXIT_INTERRUPTED)
+            _fail(f"interrupted{known}", error.exit_code)
         except (click.exceptions.Exit, click.Abort, BrokenPipeError):  # not failures; the last is of `| head`
             raise
         except InvalidInput as error:

@@ -66,9 +66,10 @@ def command(name: str | None, table1: bool, as_json: bool) -> None:
             header = ("algorithm", *(_HEADERS.get(column, column) for column in columns))
             print_table(header, [(key, *(str(fact[column]) for column in columns)) for key, fact in facts.items()])
             click.echo()
-        click.echo(
+        print_wrapped(
             "Access: online, it acts from the state that it is in; generative, it may ask for any pair.\n"
-            "Explain one: `inbounds algorithms NAME`. Run one: `inbounds learn queue --algorithm NAME`.\n"
+            "Explain one: `inbounds algorithms NAME`.\n"
+            "Run one: `inbounds learn queue --algorithm NAME`.\n"
             "Run all: `inbounds compare queue`; those for problems with a horizon: `inbounds compare media`."
         )
     else:
@@ -125,13 +126,14 @@ def _print_table1(name: str | None, as_json: bool) -> None:
             ],
         )
         click.echo()
-        facts = ("source", "violation", "generative")
         print_table(
-            ("row", "own bound", "of order, O~", *facts),
-            [
-                (key, row.own_is, str(row.own), *(str(getattr(row, fact)) for fact in facts))
-                for key, row in rows.items()
-            ],
+            ("row", "own bound", "of order, O~", "source"),
+            [(key, row.own_is, str(row.own), row.source) for key, row in rows.items()],
+        )
+        click.echo()
+        print_table(
+            ("row", "violation", "generative"),
+            [(key, row.violation, str(row.generative)) for key, row in rows.items()],
         )
     episodic = {key: row for key, row in shown.items() if readings(row)}
     if episodic:

@@ -68,7 +68,7 @@ policy_option = click.option("--policy", "show_policy", is_flag=True, help="Also
 save_policy_option = click.option(
     "--save-policy",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Save the policy with its labels: .json, .npz or .csv.",
+    help="Save the policy with its labels: .json, .npz or .csv (not of a mixture).",
 )
 time_limit_option = click.option(
     "--time-limit", type=float, help="Seconds, after which what is known so far is printed (exit code 5)."

@@ -32,6 +32,8 @@ from inbounds.cli.printing import (
     progress_bar,
 )
 
+_COMPILING = "the first run of each algorithm compiles it, which may take a minute once"
+
 
 @click.command("compare")
 @problem_or_none_argument
@@ -114,7 +116,7 @@ def command(
     if output is None:
         output = Path("comparison") / Path(problem).stem
     journal = _journal(output, fresh)
-    with progress_bar("runs", None, quiet=as_json) as advance_to:
+    with progress_bar("runs", None, as_json, _COMPILING) as advance_to:
         done = ib.compare(
             cmdp,
             names or None,
@@ -129,6 +131,11 @@ def command(
             time_limit=time_limit,
         )
 
+    _require_runs(
+        [entry for entry in done.entries if not entry.refusal],
+        {entry.name: entry.refusal for entry in done.entries},
+        done.status,
+    )
     from inbounds.reports.comparison import summary_rows, write_comparison
 
     written = write_comparison(done, output)
@@ -145,7 +152,7 @@ def command(
         sys.exit(EXIT_STOPPED if done.status != "done" else 0)
     click.echo(repr(cmdp))
     what = "totals (discounted sums)" if cmdp.horizon is None else "sums over the horizon"
-    click.echo(
+    print_wrapped(
         f"{seeds} run{'s' * (seeds != 1)} of {samples:,} samples each, {preset} settings"
         f"{'' if scale else ', units as given'}; {what}, means over runs, judged on the model"
     )
@@ -172,6 +179,18 @@ def command(
     if done.status != "done":
         click.echo(f"{done.status.upper()}: runs are missing; the same command goes on from {journal}")
         sys.exit(EXIT_STOPPED)
+
+
+def _require_runs(ran: list[Any], refusals: dict[str, str], status: str) -> None:
+    """Refuse where no algorithm ran: there is nothing to show, and nothing is written."""
+    from inbounds.errors import InvalidInput, Stopped
+
+    if ran:
+        return
+    if status != "done":
+        raise Stopped(status)
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in refusals.items())
+    raise InvalidInput(f"no algorithm ran. {reasons}")
 
 
 def _journal(output: Path, fresh: bool) -> Path:
@@ -201,7 +220,7 @@ def _on_suite(
 
     output = Path("comparison") / f"suite-{suite}" if output is None else output
     journal = _journal(output, fresh)
-    with progress_bar("runs", None, quiet=as_json) as advance_to:
+    with progress_bar("runs", None, as_json, _COMPILING) as advance_to:
         done = ib.compare_suite(
             suite,
             names or None,
@@ -215,6 +234,11 @@ def _on_suite(
             time_limit=time_limit,
         )
 
+    _require_runs(
+        [score for score in done.scores if score.runs],
+        {score.algorithm: refusal for score in done.scores for refusal in score.refusals.values()},
+        done.status,
+    )
     from inbounds.reports.suite import suite_rows, suite_table, write_suite
 
     written = write_suite(done, output)
@@ -228,7 +252,7 @@ def _on_suite(
             files=[str(path) for path in written],
         )
         sys.exit(EXIT_STOPPED if done.status != "done" else 0)
-    click.echo(
+    print_wrapped(
         f"{done.name}: {len(done.problems)} problems, {done.seeds} run{'s' * (done.seeds != 1)} on each, "
         f"{preset} settings{'' if scale else ', units as given'}"
     )

@@ -24,7 +24,6 @@ from inbounds.cli.arguments import (
     time_limit_option,
 )
 from inbounds.cli.printing import (
-    bound_text,
     policy_facts,
     print_json,
     print_policy,
@@ -129,9 +128,11 @@ def command(
     from inbounds.errors import Infeasible, InvalidInput
     from inbounds.inputs import named
     from inbounds.studies.regret import episode_optimum, play, plays_online
-    from inbounds.studies.safe import check_on_model
+    from inbounds.studies.safe import check_on_model, takes_safe
 
-    cmdp = problem_from(problem, parameters, discounted_for="learn", horizons=True)
+    cmdp = problem_from(
+        problem, parameters, discounted_for="learn --certified" if certified else "learn", horizons=not certified
+    )
     if unconstrained:
         cmdp = cmdp.unconstrained()
     if mixture and (not certified or algorithm is not None):
@@ -153,6 +154,11 @@ def command(
         raise InvalidInput(
             f"{settings_class.algorithm.name} knows no constraints, and {problem} has {cmdp.n_constraints}; "
             f"add --unconstrained to drop them"
+        )
+    if takes_safe(settings_class) and safe is None and cmdp.constraints:
+        raise InvalidInput(
+            f"{settings_class.algorithm.name} needs a policy that is known to be in bounds: add --safe half, for one "
+            f"that the model gives, or --safe FILE"
         )
     settings = (settings_class.practical if preset == "practical" else settings_class)(**given)
     check_on_model(settings, cmdp)
@@ -202,7 +208,7 @@ def command(
         )
         sys.exit(0 if run.status == "done" else EXIT_STOPPED)
     click.echo(repr(cmdp))
-    click.echo(
+    print_wrapped(
         f"{settings_class.algorithm.name}, {preset} settings{'' if scale else ', units as given'}, "
         f"{run.samples[-1]:,} samples, seed {seed}, {run.seconds:.2f} s"
     )
@@ -211,19 +217,19 @@ def command(
     for name, value in shown.items():
         if len(value) >= _LONG:
             print_wrapped(f"{name}: {value}")
-    click.echo(reward_text(judged, best, cmdp))
+    print_wrapped(reward_text(judged, best, cmdp))
     exact = [nan] * cmdp.n_constraints if best is None else best.prices
     if cmdp.constraints:
         print_table(
             ("constraint", "bound", "margin", "price, learned", "price, exact"),
             [
-                (c.name, bound_text(c), f"{m:+.6g}", *("none" if isnan(price) else f"{price:.4g}" for price in prices))
+                (c.name, c.in_words, f"{m:+.6g}", *("none" if isnan(price) else f"{price:.4g}" for price in prices))
                 for c, m, *prices in zip(cmdp.constraints, judged.margins, run.prices, exact, strict=True)
             ],
         )
         click.echo("IN BOUNDS" if judged.in_bounds else "OUT OF BOUNDS: a margin is negative")
     if best is None:
-        click.echo(why)
+        print_wrapped(why)
     if cost:
         print_wrapped(_cost_text({name: sums[-1] for name, sums in cost.items()}))
     print_wrapped(f"guarantee {run.guarantee}")
@@ -282,14 +288,14 @@ def _learn_certified(
     else:
         click.echo(repr(cmdp))
         if run.certificate is not None:
-            click.echo(str(run.certificate))
-        click.echo(run.reason)
+            print_wrapped(str(run.certificate))
+        print_wrapped(run.reason)
         if judged is None:
             click.echo("NO POLICY: nothing could be proved to be in bounds")
         else:
             best = ib.solve(cmdp)
             margins = [f", margin of {c.name} {m:+.4g}" for c, m in zip(cmdp.constraints, judged.margins, strict=True)]
-            click.echo(f"On the model: {reward_text(judged, best, cmdp)}{''.join(margins)}")
+            print_wrapped(f"On the model: {reward_text(judged, best, cmdp)}{''.join(margins)}")
             if show_policy:
                 print_policy(run.policy)
     if run.status != "done":

@@ -75,7 +75,7 @@ def command(
                 conventions=converted.conventions,
             )
         else:
-            click.echo(
+            print_wrapped(
                 f"{converted.row.name}, within {epsilon:g} of the optimum per step, in scaled units\n{converted}"
             )
         return
@@ -93,7 +93,7 @@ def command(
         f"discount {found.sizes.discount:g}; Slater constant {found.slater:.6g}; "
         f"expected reward within {epsilon:g} of the optimum"
     )
-    click.echo(str(found))
+    print_wrapped(str(found))
     print_wrapped(
         f"At 10 million samples a second the proof's takes {duration(found.proof.samples / 1e7)}; the experiment's has "
         f"{found.proof.samples / found.experiment.samples:.2g} times fewer samples."

@@ -37,9 +37,10 @@ def value_text(value: float, problem: Any, digits: int = 6) -> str:
 
 
 @contextmanager
-def progress_bar(what: str, total: int | None, quiet: bool) -> Iterator[Callable[..., None]]:
+def progress_bar(what: str, total: int | None, quiet: bool, first: str = "") -> Iterator[Callable[..., None]]:
     """A progress bar on stderr, when that is a terminal: call what it yields with (done) or (done, total).
 
+    While nothing is done it says what comes `first`.
     It shows how many are done of how many, how many a second since the bar appeared, and the time left at that rate.
     """
     from rich.console import Console
@@ -48,10 +49,11 @@ def progress_bar(what: str, total: int | None, quiet: bool) -> Iterator[Callable
     console, started = Console(stderr=True), time.perf_counter()
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[pace]}"))
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task(what, total=total, pace="")
+        task = bar.add_task(what, total=total, pace=first)
 
         def show(done: int, total: int | None = total) -> None:
-            bar.update(task, completed=done, total=total, pace=pace_text(done, total, time.perf_counter() - started))
+            pace = pace_text(done, total, time.perf_counter() - started) or first
+            bar.update(task, completed=done, total=total, pace=pace)
 
         yield show
 
@@ -101,8 +103,12 @@ def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 
 
 def print_wrapped(text: str) -> None:
-    """A sentence on lines of at most 100 columns; names stay whole."""
-    click.echo(textwrap.fill(text, 100, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))
+    """Sentences on lines as wide as a table; names stay whole, and lines that fit as they are."""
+    from inbounds.tables import WIDTH
+
+    whole = textwrap.TextWrapper(WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    for line in text.split("\n"):
+        click.echo(whole.fill(line))
 
 
 def policy_facts(policy: Any) -> Any:
@@ -135,10 +141,6 @@ def print_files(directory: Path, written: list[Path]) -> None:
     several = sum(path.suffix == ".svg" for path in written) > 1
     click.echo(f"The picture{'s are' if several else ' is'} in {directory.resolve()}:")
     print_wrapped("    " + ", ".join(path.name for path in written))
-
-
-def bound_text(constraint: Any) -> str:
-    return f"{'>=' if constraint.at_least is not None else '<='} {constraint.bound:g}"
 
 
 def tidy(margin: float, scale: float) -> float:

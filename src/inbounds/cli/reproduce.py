@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
-from inbounds.cli.arguments import WHOLE_NUMBER, jobs_option, json_option, output_option
+from inbounds.cli import EXIT_STOPPED
+from inbounds.cli.arguments import WHOLE_NUMBER, jobs_option, json_option, output_option, time_limit_option
 from inbounds.cli.printing import print_files, print_json, print_table, print_wrapped, progress_bar
 
 
@@ -16,8 +18,17 @@ from inbounds.cli.printing import print_files, print_json, print_table, print_wr
 @click.option("--samples", type=WHOLE_NUMBER, default=100_000, show_default=True, help="Samples of each run.")
 @jobs_option
 @output_option("the figures and the CSV", "reproduction/EXPERIMENT")
+@time_limit_option
 @json_option
-def command(experiment: str, seeds: int, samples: int, jobs: int | None, output: Path | None, as_json: bool) -> None:
+def command(
+    experiment: str,
+    seeds: int,
+    samples: int,
+    jobs: int | None,
+    output: Path | None,
+    time_limit: float | None,
+    as_json: bool,
+) -> None:
     """The paper's experiment: figures, tables and verdict.
 
     200 seeds x {kappa = 0, kappa > 0} x 100,000 samples under three readings of the paper: its costs as printed, its
@@ -34,7 +45,7 @@ def command(experiment: str, seeds: int, samples: int, jobs: int | None, output:
     from inbounds.studies.reproduction import STANDARD_ERRORS, reproduce_queue
 
     with progress_bar("runs", None, quiet=as_json) as advance_to:
-        done = reproduce_queue(seeds=seeds, samples=samples, workers=jobs, progress=advance_to)
+        done = reproduce_queue(seeds=seeds, samples=samples, workers=jobs, progress=advance_to, time_limit=time_limit)
 
     from inbounds.reports.reproduction import summary_rows, verdict_rows, verdicts, write_reproduction
 
@@ -44,16 +55,19 @@ def command(experiment: str, seeds: int, samples: int, jobs: int | None, output:
     if as_json:
         print_json(
             arms=rows,
-            seeds=seeds,
+            seeds=done.seeds,
             samples=samples,
+            status=done.status,
             optimum=done.optimum,
             conservative_optima=dict(done.conservative_optima),
             claims=claims,
             verdicts=verdicts(done),
             files=[str(path) for path in written],
         )
-        return
-    click.echo(f"CSPDA on the paper's queue: {seeds} runs of {samples:,} samples; totals, mean (standard deviation)")
+        sys.exit(EXIT_STOPPED if done.status != "done" else 0)
+    print_wrapped(
+        f"CSPDA on the paper's queue: {done.seeds} runs of {samples:,} samples; totals, mean (standard deviation)"
+    )
     print_table(
         ("reading", "kappa", "delta", "reward", *done.constraint_names, "out of bounds"),
         [
@@ -97,3 +111,8 @@ def command(experiment: str, seeds: int, samples: int, jobs: int | None, output:
     for line in verdicts(done):
         print_wrapped(line)
     print_files(output, written)
+    if done.status != "done":
+        click.echo(
+            f"{done.status.upper()}: {done.seeds} of {seeds} runs{'' if done.sweep else ', no sweep over delta'}"
+        )
+        sys.exit(EXIT_STOPPED)

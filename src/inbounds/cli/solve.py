@@ -12,12 +12,12 @@ import click
 from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED
 from inbounds.cli.arguments import json_option, policy_option, problem_argument, problem_from, save_policy_option
 from inbounds.cli.printing import (
-    bound_text,
     facts_of,
     gap_status,
     print_json,
     print_policy,
     print_table,
+    print_wrapped,
     problem_facts,
     tidy,
     value_text,
@@ -97,49 +97,44 @@ def command(
             coins=best.policy.coins,
             certificate=None if proof is None else proof.to_dict(),
             constraints=[
-                {"name": c.name, "bound": c.bound, "margin": float(m), "price": float(p), "from": low, "to": high}
-                for c, m, p, (low, high) in zip(
-                    loaded.constraints, best.margins, best.prices, _ranges(best), strict=True
-                )
+                {"name": c.name, "bound": c.bound, "margin": float(m), "price": float(p), **moving}
+                for c, m, p, moving in zip(loaded.constraints, best.margins, best.prices, _moving(best), strict=True)
             ],
             policy=best.policy.probabilities.tolist(),
         )
         _leave(best)
         return
     click.echo(repr(loaded))
-    click.echo(f"optimum   {value_text(best.reward, loaded, digits=12)} (gap {best.gap:.1e}, by {best.method})")
+    print_wrapped(f"optimum   {value_text(best.reward, loaded, digits=12)} (gap {best.gap:.1e}, by {best.method})")
     if loaded.constraints:
         print_table(
             ("constraint", "bound", "margin", "price"),
             [
-                (c.name, bound_text(c), f"{tidy(m, s):.6g}", f"{p:.6g}")
+                (c.name, c.in_words, f"{tidy(m, s):.6g}", f"{p:.6g}")
                 for c, m, s, p in zip(loaded.constraints, best.margins, loaded.margin_scales, best.prices, strict=True)
             ],
         )
-        click.echo("The price is the reward gained per unit of bound relaxed; 0 where the bound does not matter.")
+        print_wrapped("The price is the reward gained per unit of bound relaxed; 0 where the bound does not matter.")
     click.echo(_coins_text(best.policy))
-    if best.ranges is not None:
-        click.echo("Prices stay what they are while one bound moves, and the others do not:")
-        print_table(
-            ("constraint", "bound", "price", "from", "to"),
-            [
-                (c.name, bound_text(c), f"{p:.6g}", f"{low:.6g}", f"{high:.6g}")
-                for c, p, (low, high) in zip(loaded.constraints, best.prices, best.ranges, strict=True)
-            ],
+    if best.sensitivities is not None and loaded.constraints:
+        print_wrapped(
+            "As one bound moves, and the others do not, all prices stay from ... to ...; below and above that its own "
+            "price is another:"
         )
+        print_table(*best.sensitivities.table)
     if options["deterministic"]:
-        click.echo(
-            f"Without coins {best.price_of_determinism:.3g} of reward is lost. To find the best such policy is NP-hard;"
+        print_wrapped(
+            f"Without coins {best.price_of_determinism:.3g} of reward is lost. To find the best such policy is "
+            f"NP-hard; this one is at most {best.gap:.1e} below it."
         )
-        click.echo(f"this one is at most {best.gap:.1e} below it.")
     if best.linked:
-        click.echo(
+        print_wrapped(
             f"The best occupancy falls into {best.linked} classes of states that do not meet; the policy links them, "
             f"and its gap says what that costs. Changes of class are rare: short runs do not show the average."
         )
     if best.status not in ("optimal", "best found"):
-        click.echo(f"{best.status}: the gap is not as small as was asked for")
-    click.echo("not certified: there was no time left" if proof is None else proof.verdict)
+        print_wrapped(f"{best.status}: the gap is not as small as was asked for")
+    print_wrapped("not certified: there was no time left" if proof is None else proof.verdict)
     if show_policy:
         print_policy(best.policy)
     _leave(best)
@@ -153,11 +148,13 @@ def _coins_text(policy: Any) -> str:
     return f"The policy randomises in {policy.coins:,} of {policy.pairs.n_states:,} states{stages}."
 
 
-def _ranges(best: Any) -> list[list[float | None]]:
-    """The ranges of an answer for JSON, which knows no infinity; None where nothing is known either."""
+def _moving(best: Any) -> list[dict[str, float | None]]:
+    """The range of each price, and the prices beyond, for JSON, which knows no infinity: null, as what is not known."""
     if best.ranges is None:
-        return [[None, None] for _ in best.prices]
-    return [[end if math.isfinite(end) else None for end in ends] for ends in best.ranges.tolist()]
+        return [dict.fromkeys(("from", "to", "price_below", "price_above")) for _ in best.prices]
+    numbers = [(*ends, *beyond) for ends, beyond in zip(best.ranges.tolist(), best.prices_beyond.tolist(), strict=True)]
+    finite = [[number if math.isfinite(number) else None for number in own] for own in numbers]
+    return [dict(zip(("from", "to", "price_below", "price_above"), own, strict=True)) for own in finite]
 
 
 def _save(proof: Any, path: Path) -> None:

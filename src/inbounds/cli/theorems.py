@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from inbounds.cli.arguments import WHOLE_NUMBER, jobs_option, json_option, output_option
+from inbounds.cli import EXIT_STOPPED
+from inbounds.cli.arguments import WHOLE_NUMBER, jobs_option, json_option, output_option, time_limit_option
 from inbounds.cli.printing import print_files, print_json, print_table, print_wrapped, progress_bar
 
 _TABLES = (("kappa", "conservative_gap", "duality_gap"), ("flow_residual", "policy_gap", "policy_margin"))
-"""Columns that go side by side in a hundred characters."""
+"""Columns that go side by side."""
 
 
 @click.command("theorems")
@@ -19,8 +21,11 @@ _TABLES = (("kappa", "conservative_gap", "duality_gap"), ("flow_residual", "poli
 @click.option("--samples", type=WHOLE_NUMBER, default=100_000_000, show_default=True, help="The largest T.")
 @jobs_option
 @output_option("the figure and the CSV", "reproduction/theorems")
+@time_limit_option
 @json_option
-def command(seeds: int, samples: int, jobs: int | None, output: Path | None, as_json: bool) -> None:
+def command(
+    seeds: int, samples: int, jobs: int | None, output: Path | None, time_limit: float | None, as_json: bool
+) -> None:
     """The paper's theorems against runs at growing T.
 
     Runs CSPDA by the paper's formulas on its queue, and on a problem small enough for the theorem's own T, and judges
@@ -35,15 +40,17 @@ def command(seeds: int, samples: int, jobs: int | None, output: Path | None, as_
     from inbounds.studies.theorems import study_theorems
 
     with progress_bar("runs", None, quiet=as_json) as advance_to:
-        done = study_theorems(seeds=seeds, samples=samples, workers=jobs, progress=advance_to)
+        done = study_theorems(seeds=seeds, samples=samples, workers=jobs, progress=advance_to, time_limit=time_limit)
 
     from inbounds.reports.theorems import theorem_rows, theorem_verdicts, write_theorems
 
     output = output or Path("reproduction") / "theorems"
     written, rows = write_theorems(done, output), theorem_rows(done)
+    late = any(study.status != "done" for study in done) or len(done) < 2
     if as_json:
-        print_json(points=rows, verdicts=theorem_verdicts(done), files=[str(path) for path in written])
-        return
+        status = "time limit" if late else "done"
+        print_json(points=rows, status=status, verdicts=theorem_verdicts(done), files=[str(path) for path in written])
+        sys.exit(EXIT_STOPPED if late else 0)
     click.echo(f"measured, mean of {seeds} runs, and proved; scaled units")
     for problem in dict.fromkeys(row["problem"] for row in rows):
         for columns in _TABLES:
@@ -60,6 +67,9 @@ def command(seeds: int, samples: int, jobs: int | None, output: Path | None, as_
     for line in theorem_verdicts(done):
         print_wrapped(line)
     print_files(output, written)
+    if late:
+        click.echo("TIME LIMIT: points are missing, those with the most samples")
+        sys.exit(EXIT_STOPPED)
 
 
 def _shown(row: dict[str, Any], name: str) -> str:

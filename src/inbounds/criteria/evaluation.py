@@ -6,23 +6,33 @@ time; every value is a product with it: reward = <occupancy, reward>.
 
 from __future__ import annotations
 
+import html
+import os
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
+from inbounds.errors import Stopped
+from inbounds.numerics.sweeps import is_over
+from inbounds.pictures import occupancy_figure, written
 from inbounds.problem.cmdp import CMDP, require_model
+from inbounds.problem.constraint import Constraint
 from inbounds.problem.mixture import Mixture, members_of
+from inbounds.problem.pairs import Pairs
+from inbounds.problem.pieces import seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
+from inbounds.tables import html_card, html_table, text_table
 
 ROUNDING = 1e-9
 """How far below zero a margin may be, relative to the largest it can be, before it counts as out of bounds."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """The exact values of a policy on a known model, in the user's units.
 
@@ -37,11 +47,47 @@ class Evaluation:
     total_margins: Floats  # [K]
     occupancy: Floats  # [n], or [H, n]
     margin_scales: Floats  # [K], a bound on each absolute margin
+    constraints: tuple[Constraint, ...]  # K, without their signals
+    pairs: Pairs  # the numbering of states and actions
 
     @property
     def in_bounds(self) -> bool:
         """Every margin >= 0, up to the rounding of floating point (1e-9 of the largest margin there can be)."""
         return within_rounding(self.margins, self.margin_scales)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Where the policy spends its time, drawn as `Policy.plot` draws what it does; with `path` also a file."""
+        labels = [self.pairs.state_label(state) for state in range(self.pairs.n_states)]
+        return written(occupancy_figure(labels, np.atleast_2d(self.pairs.sum_by_state(self.occupancy))), path)
+
+    def __str__(self) -> str:
+        table = f"\n\n{text_table(*self._table)}\n\n" if self.constraints else "\n"
+        return f"{self._lead}{table}{self._verdict}"
+
+    def _repr_html_(self) -> str:
+        table = html_table(*self._table) if self.constraints else ""
+        return html_card(self._lead, table, f"<p>{html.escape(self._verdict)}</p>")
+
+    @property
+    def _lead(self) -> str:
+        return f"reward {self.reward:.10g}"
+
+    @property
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        rows: list[tuple[str, ...]]
+        rows = [(c.name, c.in_words, f"{m:.6g}") for c, m in zip(self.constraints, self.margins, strict=True)]
+        return ("constraint", "bound", "margin"), rows
+
+    @property
+    def _verdict(self) -> str:
+        if self.in_bounds:
+            return "in bounds, up to rounding"
+        below = zip(self.constraints, self.margins, self.margin_scales, strict=True)
+        out = [f"{c.name} by {-margin:.4g}" for c, margin, scale in below if margin < -ROUNDING * scale]
+        return f"OUT OF BOUNDS: {', '.join(out)}"
+
+    def __repr__(self) -> str:
+        return f"Evaluation(reward {self.reward:.10g}, {self._verdict})"
 
 
 def within_rounding(margins: Floats, scales: Floats) -> bool:
@@ -67,12 +113,14 @@ def occupancy(cmdp: CMDP, policy: Policy | Mixture) -> Floats:
     return freeze(_entries(cmdp, policy).reshape(cmdp.shape))
 
 
-def evaluate(cmdp: CMDP, policy: Policy | Mixture) -> Evaluation:
+def evaluate(cmdp: CMDP, policy: Policy | Mixture, *, time_limit: float | None = None) -> Evaluation:
     """The exact reward and margins of a policy, or of a `Mixture` of policies, in the user's units.
 
     Values are discounted averages per step, normalised by (1 - discount); sums over a finite horizon; or long-run
     averages per step: as the criterion of the problem says. A policy of another model is matched by the labels of
     states and actions, in whatever order they are; it is refused where they are not the same.
+
+    After `time_limit` seconds `Stopped` is raised. It is looked at between the policies of a mixture: one is one step.
 
     Examples
     --------
@@ -85,16 +133,23 @@ def evaluate(cmdp: CMDP, policy: Policy | Mixture) -> Evaluation:
     >>> uniform = ib.evaluate(media, ib.Policy.uniform(media))
     >>> round(uniform.reward, 6), abs(float(uniform.margins[0])) < 1e-12, uniform.occupancy.shape
     (-8.254212, True, (10, 20))
+    >>> uniform
+    Evaluation(reward -8.254211791, in bounds, up to rounding)
     """
-    return Evaluation(**values_of(cmdp, _entries(cmdp, policy)))
+    limit = seconds_or_none(time_limit)
+    return Evaluation(**values_of(cmdp, _entries(cmdp, policy, None if limit is None else time.monotonic() + limit)))
 
 
-def _entries(cmdp: CMDP, policy: Policy | Mixture) -> Floats:
+def _entries(cmdp: CMDP, policy: Policy | Mixture, deadline: float | None = None) -> Floats:
     """The occupancy of a policy, or the weighted mean of those of a mixture, stage by stage [N]."""
     require_model(cmdp, "the evaluation of a policy")
     criterion, (weights, policies) = criterion_of(cmdp), members_of(cmdp, policy)
-    shares = (criterion.time_at_entries(criterion.follow(member.probabilities.ravel())) for member in policies)
-    return sum(weight * share for weight, share in zip(weights, shares, strict=True))
+    spent = np.zeros(criterion.n_entries)
+    for weight, member in zip(weights, policies, strict=True):
+        if is_over(deadline):
+            raise Stopped("time limit")
+        spent += weight * criterion.time_at_entries(criterion.follow(member.probabilities.ravel()))
+    return spent
 
 
 def values_of(cmdp: CMDP, spent: Floats) -> dict[str, Any]:
@@ -111,6 +166,8 @@ def values_of(cmdp: CMDP, spent: Floats) -> dict[str, Any]:
         "total_margins": freeze(np.array(criterion.total(margins))),
         "occupancy": freeze(spent.reshape(cmdp.shape)),
         "margin_scales": cmdp.margin_scales,
+        "constraints": tuple(replace(constraint, signal=None) for constraint in cmdp.constraints),
+        "pairs": cmdp.pairs,
     }
 
 

@@ -213,6 +213,8 @@ class _Search:
         binary = keep[several]
         most = np.ones(n_places)
         for place in np.unique(criterion.places[binary]):
+            if self.limits.over:  # 1 is true of any place
+                break
             here = np.where(criterion.places == place, 1.0, 0.0)
             most[place] = min(max(criterion.solve(here, 1e-9).upper, 0.0) + 1e-9, 1.0)
         size = n_places / criterion.unit  # so that occupancies are about 1

@@ -94,6 +94,16 @@ class Partial:
         """upper - lower."""
         return self.upper - self.lower
 
+    @property
+    def so_far(self) -> str:
+        """How far it came, in words; empty if nowhere."""
+        if not self.unconstrained_solves:
+            return ""
+        return (
+            f"after {self.unconstrained_solves} unconstrained solves, before a policy in bounds was known; the "
+            f"optimum, if there is one, is at most {self.upper:.6g}"
+        )
+
 
 def state_to_resume(resume: Any, asked: tuple[Any, ...]) -> Any:
     """The state of a `Partial` from outside, which must belong to the same question."""

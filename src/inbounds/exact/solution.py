@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +12,9 @@ from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import Evaluation, values_of
 from inbounds.exact.optimum import OPTIMAL, Optimum, flat_margins
 from inbounds.exact.reachable import well_scaled
-from inbounds.pictures import occupancy_figure, written
+from inbounds.exact.sensitivity import Sensitivities
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
-from inbounds.tables import html_card, html_table, text_table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,6 +60,8 @@ class Solution(Evaluation):
         Between which bounds each constraint can be moved, the others as they are, while all prices stay what they are
         (sensitivity ranges of the right-hand sides): exact within, and no word on what is beyond. None where the policy
         is not known to be a vertex of the occupancy program, as with ``coins="any"``.
+    prices_beyond : array [K, 2], optional
+        The price of each constraint just below and just above that range; `sensitivities` is the table of both.
     price_of_determinism : float
         Of a deterministic policy that was asked for: how much more the best policy that may randomise has. 0 otherwise.
     """
@@ -79,6 +78,7 @@ class Solution(Evaluation):
     status: str = OPTIMAL
     partial: Any = None
     ranges: Floats | None = None
+    prices_beyond: Floats | None = None
     price_of_determinism: float = 0.0
 
     @property
@@ -91,22 +91,12 @@ class Solution(Evaluation):
         """How far the policy can be from optimal: upper_bound - reward, 0 where rounding makes it negative."""
         return max(self.upper_bound - self.reward, 0.0)
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Where the policy spends its time, drawn as `Policy.plot` draws what it does; with `path` also a file."""
-        pairs = self.policy.pairs
-        labels = [pairs.state_label(state) for state in range(pairs.n_states)]
-        return written(occupancy_figure(labels, np.atleast_2d(pairs.sum_by_state(self.occupancy))), path)
-
-    def __str__(self) -> str:
-        return (
-            f"{self._lead}\n\n{text_table(*self._table)}\n\n{self._verdict}"
-            if len(self.margins)
-            else (f"{self._lead}\n{self._verdict}")
-        )
-
-    def _repr_html_(self) -> str:
-        table = html_table(*self._table) if len(self.margins) else ""
-        return html_card(self._lead, table, f"<p>{html.escape(self._verdict)}</p>")
+    @property
+    def sensitivities(self) -> Sensitivities | None:
+        """How each price moves as its bound moves: a table to print, and a data frame; None where `ranges` is."""
+        if self.ranges is None or self.prices_beyond is None:
+            return None
+        return Sensitivities(self.constraints, self.prices, self.ranges, self.prices_beyond)
 
     @property
     def _lead(self) -> str:
@@ -114,11 +104,8 @@ class Solution(Evaluation):
 
     @property
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        constraints = None if self.certificate is None else self.certificate.constraints
-        names = [f"constraint {k}" if constraints is None else constraints[k].name for k in range(len(self.margins))]
-        rows: list[tuple[str, ...]]
-        rows = [(name, f"{m:.6g}", f"{p:.6g}") for name, m, p in zip(names, self.margins, self.prices, strict=True)]
-        return ("constraint", "margin", "price"), rows
+        header, rows = super()._table
+        return (*header, "price"), [(*row, f"{price:.6g}") for row, price in zip(rows, self.prices, strict=True)]
 
     @property
     def _verdict(self) -> str:
@@ -152,13 +139,21 @@ def taken_by(problem: CMDP, found: Optimum) -> Floats:
     return policy_of(problem, found.occupancy, found.prices, found.value_function)
 
 
-def ranges_of(problem: CMDP, found: Optimum) -> Floats | None:
-    """The bounds [K, 2] between which the prices stay, of a mixture that is a vertex."""
+def moving_prices(problem: CMDP, found: Optimum) -> dict[str, Any]:
+    """`ranges` and `prices_beyond` of a solution whose mixture is a vertex; nothing of any other."""
     if found.corner is None:
-        return None
+        return {}
+    units, beyond = found.corner.units, found.corner.prices_beyond()
     moved = np.asarray(found.corner.vertex.ranges()) * well_scaled(problem).margin_scales[:, None]
-    bounds = [c.bound + c.outward * moved[k] for k, c in enumerate(problem.constraints)]
-    return freeze(np.sort(np.array(bounds), axis=1))
+    outward = np.array([c.outward for c in problem.constraints])
+    ranges = np.array([c.bound for c in problem.constraints])[:, None] + outward[:, None] * moved
+    prices = np.stack([units.prices(beyond[:, side]) for side in (0, 1)], axis=1)
+    # From looser and tighter to below and above.
+    upright = outward[:, None] > 0.0
+    return {
+        "ranges": freeze(np.where(upright, ranges, ranges[:, ::-1])),
+        "prices_beyond": freeze(np.where(upright, prices, prices[:, ::-1])),
+    }
 
 
 def assemble(problem: CMDP, found: Optimum, *, method: str) -> Solution:
@@ -177,5 +172,5 @@ def assemble(problem: CMDP, found: Optimum, *, method: str) -> Solution:
         unconstrained_solves=found.unconstrained_solves,
         linked=found.linked,
         status=found.status,
-        ranges=ranges_of(problem, found),
+        **moving_prices(problem, found),
     )

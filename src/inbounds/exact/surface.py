@@ -78,7 +78,8 @@ def surface(
     progress : callable, optional
         Called as ``progress(rows done, rows)``.
     time_limit : float, optional
-        Seconds; then the rows that are finished are returned.
+        Seconds; then the rows that are finished are returned. `Stopped` is raised where it is not even known from where
+        to where the bounds go.
 
     Examples
     --------
@@ -93,20 +94,23 @@ def surface(
         raise InvalidInput(f"surface takes two constraints, found {cmdp.constraints[chosen[0]].name!r} twice")
     number, tolerance = whole_number(points, "points", least=2), positive(tolerance, "tolerance")
     limit, own = seconds_or_none(time_limit), [cmdp.constraints[k] for k in chosen]
-    grids = []
+    begun, grids = time.monotonic(), []
+
+    def seconds_left() -> float | None:
+        return None if limit is None else max(limit - (time.monotonic() - begun), 1e-9)
+
     for place in (0, 1):  # each without the other
         alone = cmdp.asking(constraints=[c for k, c in enumerate(cmdp.constraints) if k != chosen[1 - place]])
-        grids.append(frontier(alone, own[place].name, number, tolerance=tolerance).bounds)
+        curve = frontier(alone, own[place].name, number, tolerance=tolerance, time_limit=seconds_left())
+        if "limit" in curve.status:
+            raise Stopped(curve.status)
+        grids.append(curve.bounds)
     rewards, prices = np.full((number, number), np.nan), np.full((2, number, number), np.nan)
-    begun, status = time.monotonic(), "optimal"
+    status = "optimal"
     for row, bound in enumerate(grids[0]):
-        left = None if limit is None else limit - (time.monotonic() - begun)
-        if left is not None and left <= 0.0:
-            status = "time limit"
-            break
         there = cmdp.with_bound(chosen[0], **{own[0].side: float(bound)})
         try:
-            curve = frontier(there, chosen[1], bounds=grids[1].tolist(), tolerance=tolerance, time_limit=left)
+            curve = frontier(there, chosen[1], bounds=grids[1].tolist(), tolerance=tolerance, time_limit=seconds_left())
         except Infeasible:
             continue  # and so is every tighter one; the rows stay nan
         except Stopped:

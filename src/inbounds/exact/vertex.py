@@ -133,21 +133,31 @@ class Vertex(NamedTuple):
         As a bound moves, amounts, what the base keeps, and the margins of constraints that do not bind change along
         straight lines. The basis stays optimal, for the prices do not change, until the first of them is zero.
         """
-        n_constraints = len(self.levels) - 1
-        slack = np.setdiff1d(np.arange(n_constraints), self.binding)
-        left = np.concatenate([self.amounts, self.kept, self.levels[1 + slack]])
-        result = np.empty((n_constraints, 2))
-        for k in range(n_constraints):
-            if k in slack:
-                rates = np.append(np.zeros(2 * len(self.extras)), np.where(slack == k, -1.0, 0.0))
-            else:
-                more = np.linalg.solve(self.effects[1 + self.binding], (self.binding == k).astype(float))
-                lost = np.sum(self.displaced * more, axis=1)
-                rates = np.concatenate([more, -lost, np.sum(self.effects[1 + slack] * more, axis=1)])
+        result = np.empty((len(self.levels) - 1, 2))
+        for k in range(len(result)):
+            left, rates = self.rates(k)
             falls, rises = rates < 0.0, rates > 0.0
             result[k, 0] = np.max(-left[rises] / rates[rises], initial=-np.inf)
             result[k, 1] = np.min(-left[falls] / rates[falls], initial=np.inf)
         return result
+
+    @property
+    def slack(self) -> Ints:
+        """The constraints that do not bind."""
+        return np.setdiff1d(np.arange(len(self.levels) - 1), self.binding)
+
+    def rates(self, k: int) -> tuple[Floats, Floats]:
+        """What must not become less than zero, and how fast it grows as bound k is tightened.
+
+        The amounts of the extras, what the base keeps at their places, and the margins that are not zero.
+        """
+        slack = self.slack
+        left = np.concatenate([self.amounts, self.kept, self.levels[1 + slack]])
+        if k in slack:
+            return left, np.append(np.zeros(2 * len(self.extras)), np.where(slack == k, -1.0, 0.0))
+        more = np.linalg.solve(self.effects[1 + self.binding], (self.binding == k).astype(float))
+        lost = np.sum(self.displaced * more, axis=1)
+        return left, np.concatenate([more, -lost, np.sum(self.effects[1 + slack] * more, axis=1)])
 
 
 class Corner(NamedTuple):
@@ -198,10 +208,53 @@ class Corner(NamedTuple):
         vertex = self.vertex.moved(missing)
         if vertex is not None:
             return self._replace(vertex=vertex)
-        columns = [*map(int, self.vertex.extras)]
-        columns += [-1 - k for k in range(self.corners.size) if k not in self.vertex.binding]
-        placed = self.corners.settle(self.base, columns, self.vertex.prices, margins, _PIVOTS, NO_LIMITS)
+        placed = self.corners.settle(self.base, self._columns, self.vertex.prices, margins, _PIVOTS, NO_LIMITS)
         return None if placed is None else self._replace(base=placed[0], vertex=placed[1])
+
+    @property
+    def _columns(self) -> list[int]:
+        """The columns of the vertex, as `Corners.settle` takes them."""
+        return [*map(int, self.vertex.extras), *(-1 - int(k) for k in self.vertex.slack)]
+
+    def prices_beyond(self) -> Floats:
+        """The price of each constraint where its bound leaves the range at constant prices, looser and tighter: [K, 2].
+
+        At the end of a range one column of the basis is down to nothing. It leaves, another enters by the ratio test,
+        and the next basis has the price: no evaluation is needed, but where it is the base that has nothing left at the
+        place of a column. Infinite where nothing can enter, as no policy keeps a tighter bound; not a number where the
+        range has no end on that side, or several columns are down to nothing at once and rounding decides.
+        """
+        return np.array([[self._price_beyond(k, -1.0), self._price_beyond(k, 1.0)] for k in range(self.corners.size)])
+
+    def _price_beyond(self, k: int, side: float) -> float:
+        corners, columns, base, n_extras = self.corners, self._columns, self.base, len(self.vertex.extras)
+        left, rates = self.vertex.rates(k)
+        falls = np.flatnonzero(side * rates < 0.0)
+        if not len(falls):
+            return np.nan
+        first = int(falls[np.argmin(left[falls] / np.abs(rates[falls]))])
+        leaving = first if first < n_extras else first - n_extras
+        if n_extras <= first < 2 * n_extras:  # the same basis, but what was an extra is the base now
+            entry = columns[leaving]
+            columns[leaving] = int(base.chosen[corners.criterion.places[entry]])
+            exchanged = corners.exchanged(base, entry, followed=False)
+            if exchanged is None:
+                return np.nan
+            base = exchanged
+        elif first >= 2 * n_extras:
+            leaving = first - n_extras  # slacks are behind the extras
+        system = corners.system(base, columns, self.vertex.prices)
+        if system is None:
+            return np.nan
+        inverse, at = system
+        entering = corners.entering(base, columns, corners.eligible(base), at, inverse[leaving], -1.0)
+        if entering is None:
+            return np.inf if side > 0.0 else np.nan
+        columns[leaving] = entering
+        system = corners.system(base, columns, self.vertex.prices)
+        price = np.nan if system is None else float(system[1][k])
+        # The optimum is concave in the bound. What is not is rounding.
+        return max(price, 0.0) if side * (price - self.vertex.prices[k]) >= -_GOAL * abs(price) else np.nan
 
 
 class Corners:
@@ -409,10 +462,11 @@ class Corners:
             row[:] = self._excess(own, y, base.chosen[places]) - self._excess(own, y, extras)
         return base.time[places], displaced
 
-    def exchanged(self, base: Base, entry: int) -> Base | None:
+    def exchanged(self, base: Base, entry: int, followed: bool = True) -> Base | None:
         """The base that takes `entry` instead of its own at that place; None where it has no one average.
 
-        Its vectors follow from those of the base and the vector w of what that has there: y_i + a_i w is level on all
+        Without `followed` its time and its levels are those of the base still, and only its advantages are new. Its
+        vectors follow from those of the base and the vector w of what that has there: y_i + a_i w is level on all
         entries of the new base for one number a_i. So one time per place is to be found instead of 1 + K vectors more.
         """
         criterion, place = self.criterion, int(self.criterion.places[entry])
@@ -424,22 +478,24 @@ class Corners:
         displacing = excess - mark - own[criterion.places]
         if not -displacing[entry] > _DISPLACED:
             return self.evaluate(chosen, base)
+        shares = -base.advantages[:, entry] / displacing[entry]
+        new = base._replace(
+            chosen=chosen,
+            values=base.values + shares[:, None] * w,
+            gains=base.gains + shares * own[0],
+            advantages=base.advantages + shares[:, None] * displacing,
+        )
+        if not followed:
+            return new
         taken = np.zeros(criterion.n_entries)
         taken[chosen] = 1.0
         try:
-            followed = criterion.follow(taken, base.time)
+            follows = criterion.follow(taken, base.time)
         except InvalidInput:
             return None
-        time, shares = np.maximum(followed.time, 0.0), -base.advantages[:, entry] / displacing[entry]
-        return Base(
-            chosen=chosen,
-            time=time,
-            values=base.values + shares[:, None] * w,
-            gains=base.gains + shares * own[0],
-            levels=np.array([np.sum(signal[chosen] * time) for signal in self.signals]),
-            advantages=base.advantages + shares[:, None] * displacing,
-            followed=followed,
-        )
+        time = np.maximum(follows.time, 0.0)
+        levels = np.array([np.sum(signal[chosen] * time) for signal in self.signals])
+        return new._replace(time=time, levels=levels, followed=follows)
 
     def _excess(self, marked: int, y: Floats, entries: Ints) -> Floats:
         """m - E y at some entries, where m is 1 at the entry `marked` and 0 elsewhere."""
@@ -573,29 +629,22 @@ class Corners:
         size, columns = self.size, list(columns)
         if len(columns) != size:
             return None
-        eligible = self._eligible(base) if most else np.empty(0, dtype=np.int64)
+        eligible = self.eligible(base) if most else np.empty(0, dtype=np.int64)
         for left in range(most, -1, -1):
             if limits.over:
                 break
-            matrix, cost = np.zeros((size, size)), np.zeros(size)
-            for j, column in enumerate(columns):
-                if column >= 0:
-                    matrix[:, j], cost[j] = base.advantages[1:, column], base.advantages[0, column]
-                else:
-                    kind, k = divmod(-1 - column, size)
-                    matrix[k, j], cost[j] = (1.0, -prices[k]) if kind else (-1.0, 0.0)
-            try:
-                inverse: Floats = np.linalg.inv(matrix).astype(np.float64)
-            except np.linalg.LinAlgError:
+            system = self.system(base, columns, prices)
+            if system is None:
                 return None
-            amounts, at = -inverse @ (base.levels[1:] - aim), -cost @ inverse
+            inverse, at = system
+            amounts = -inverse @ (base.levels[1:] - aim)
             wrong = np.where([-1 - column >= size for column in columns], np.abs(amounts), -amounts)
             if not np.all(np.isfinite(wrong)):
                 return None
             if wrong.max() > _ROUNDING:
                 leaving = int(np.argmax(wrong))
                 sign = float(np.sign(amounts[leaving]))
-                entering = self._entering(base, columns, eligible, at, inverse[leaving], sign) if left else None
+                entering = self.entering(base, columns, eligible, at, inverse[leaving], sign) if left else None
                 if entering is None:
                     return None
                 columns[leaving] = entering
@@ -611,8 +660,24 @@ class Corners:
             again = self.exchanged(base, over) if left else None
             if again is None:
                 return None
-            base, eligible = again, self._eligible(again)
+            base, eligible = again, self.eligible(again)
         return None
+
+    def system(self, base: Base, columns: list[int], prices: Floats) -> tuple[Floats, Floats] | None:
+        """The inverse [K, K] of the matrix of some columns, and their prices [K]; None where it has none."""
+        size = self.size
+        matrix, cost = np.zeros((size, size)), np.zeros(size)
+        for j, column in enumerate(columns):
+            if column >= 0:
+                matrix[:, j], cost[j] = base.advantages[1:, column], base.advantages[0, column]
+            else:
+                kind, k = divmod(-1 - column, size)
+                matrix[k, j], cost[j] = (1.0, -prices[k]) if kind else (-1.0, 0.0)
+        try:
+            inverse: Floats = np.linalg.inv(matrix).astype(np.float64)
+        except np.linalg.LinAlgError:
+            return None
+        return inverse, -cost @ inverse
 
     def _without_artificial(
         self, base: Base, columns: list[int], eligible: Ints, prices: Floats, inverse: Floats
@@ -621,18 +686,18 @@ class Corners:
         for j, column in enumerate(columns):
             if -1 - column >= self.size:
                 for sign in (1.0, -1.0):
-                    entering = self._entering(base, columns, eligible, prices, inverse[j], sign)
+                    entering = self.entering(base, columns, eligible, prices, inverse[j], sign)
                     if entering is not None:
                         return [*columns[:j], entering, *columns[j + 1 :]]
         return None
 
-    def _eligible(self, base: Base) -> Ints:
+    def eligible(self, base: Base) -> Ints:
         """Entries that can enter a basis: those of which something can be told."""
         sizes = np.max(np.abs(base.advantages[1:]), axis=0) * base.time[self.criterion.places]
         sizes[base.chosen] = 0.0
         return np.flatnonzero(sizes > _LEAST)
 
-    def _entering(
+    def entering(
         self, base: Base, columns: list[int], eligible: Ints, prices: Floats, row: Floats, sign: float
     ) -> int | None:
         """The column that enters for one that leaves with the `row` [K] of the inverse: by the ratio test."""

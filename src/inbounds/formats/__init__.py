@@ -30,7 +30,9 @@ The fields, for S states, n pairs and, if there is one, a horizon H:
 Those of a policy: offsets, actions, state_labels, action_labels, and its probabilities [n], with a horizon [H, n]. All
 three formats keep them to the last bit, and which state and action they belong to.
 
-A mixture of policies has a file of its own, .npz only: formats/mixtures.py.
+A mixture of policies:
+    .npz    for many states                                                formats/mixture_npz.py
+    .json   for controllers; its policies are as in the .json of a policy  formats/mixture_json.py
 """
 
 from __future__ import annotations
@@ -40,11 +42,11 @@ from pathlib import Path
 from typing import Any
 
 from inbounds.errors import InvalidInput
-from inbounds.formats import mixtures, npz, policy_csv, policy_json, policy_npz, toml
+from inbounds.formats import mixture_json, mixture_npz, npz, policy_csv, policy_json, policy_npz, toml
 from inbounds.formats.atomic import naming, replaced, require_regular
 
 FORMATS: dict[str, Any] = {".npz": npz, ".toml": toml}
-MIXTURE_FORMATS: dict[str, Any] = {".npz": mixtures}
+MIXTURE_FORMATS: dict[str, Any] = {".json": mixture_json, ".npz": mixture_npz}
 
 POLICY_FORMATS: dict[str, Any] = {".json": policy_json, ".npz": policy_npz, ".csv": policy_csv}
 
@@ -77,12 +79,12 @@ def write_policy(policy: Any, path: str | os.PathLike[str]) -> None:
 
 
 def read_mixture(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a file ``.npz`` has of a mixture of policies; ``ib.Mixture.load`` makes the mixture."""
+    """What a file ``.json`` or ``.npz`` has of a mixture of policies; ``ib.Mixture.load`` makes the mixture."""
     return _read(path, MIXTURE_FORMATS, "mixture")
 
 
 def write_mixture(mixture: Any, path: str | os.PathLike[str]) -> None:
-    """Write a mixture to a file ``.npz``, whole or not at all; the same as ``mixture.save(path)``."""
+    """Write a mixture to a file, whole or not at all; the same as ``mixture.save(path)``."""
     _write(mixture, path, MIXTURE_FORMATS, "mixture")
 
 

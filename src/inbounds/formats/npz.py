@@ -357,8 +357,18 @@ _UNREADABLE = 1 | 8  # flags of a member: encrypted; sizes that stand after it
 _ZIP_ERRORS = (zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, OverflowError, struct.error, zlib.error)
 
 
+OTHERS = {  # what else may be in an .npz, by its members, and what reads it
+    "a model": ([*LAYOUT], "ib.load"),
+    "a policy": (["header", "offsets", "actions", "probabilities"], "ib.Policy.load"),
+    "a mixture": (["header", "offsets", "actions", "weights", "probabilities"], "ib.Mixture.load"),
+}
+
+
 def _require_members(found: list[str], layout: Layout, what: str) -> None:
     wanted = [f"{name}.npy" for name in layout]
+    for other, (names, loads) in OTHERS.items():
+        if other != what and set(found) == {f"{name}.npy" for name in names}:
+            raise InvalidInput(f"holds {other}, where {what} is wanted; {loads} reads it")
     for name in wanted:
         if name not in found:
             raise InvalidInput(f"has no member {name!r}; {what} has the members {', '.join(wanted)}")

@@ -6,7 +6,8 @@
 
 Labels that are tuples of the same length have a column for each part. A cell is a whole number, a decimal one, true or
 false, or text; where that would be read as something else than the label was (the text "12", say), the heading of the
-column ends in ``:text``, or in ``:json`` for a column of several kinds. Rows may be in any order.
+column ends in ``:text``, or in ``:json`` for a column of several kinds. Rows may be in any order. A last column, "rows
+left", counts down to 0, so that a file that lost its end is noticed; where it is missing nothing is.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from inbounds.formats.criterion import LONGEST
 from inbounds.formats.labels import label_columns, plain, shown
 from inbounds.formats.policy_json import policy_fields
 
+_LEFT = "rows left"
+
 
 def write(policy: Any, stream: BinaryIO) -> None:
     """Write a policy, anything with the attributes of one, to a stream."""
@@ -36,6 +39,7 @@ def write(policy: Any, stream: BinaryIO) -> None:
         else:
             kind, cells = _cells([plain(value, f"a {name}") for value in values])
             columns[f"{name}{kind}"] = cells
+    columns[_LEFT] = [str(left) for left in reversed(range(policy.probabilities.size))]
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(columns)
@@ -71,6 +75,11 @@ def read(path: Path) -> dict[str, Any]:
     columns = dict(zip(heading, zip(*cells, strict=True), strict=True))
     if len(columns) != len(heading):
         raise InvalidInput("two columns have the same heading")
+    if _LEFT in columns and sorted(columns[_LEFT]) != sorted(map(str, range(len(cells)))):
+        raise InvalidInput(
+            f"the column {_LEFT!r} does not count the {len(cells):,} rows from {len(cells) - 1:,} down to 0: rows were "
+            "lost or added. Take a whole copy; or, if the rows are meant so, delete the column"
+        )
     states, actions = _labels(columns, "state"), _labels(columns, "action")
     shares = [_share(cell, number + 2) for number, cell in enumerate(_column(columns, "probability"))]
     stages = [_stage(cell, number + 2) for number, cell in enumerate(columns["stage"])] if "stage" in columns else None

@@ -63,12 +63,21 @@ def _action(pairs: Any, number: int) -> Any:
 
 def read(path: Path) -> dict[str, Any]:
     """The fields of the policy in the file at `path`; messages do not name the file."""
+    return fields_of(text_of(path))
+
+
+def text_of(path: Path) -> Any:
+    """What the JSON text in a file says."""
     try:
-        found = json.loads(path.read_bytes().decode("utf-8"))
+        return json.loads(path.read_bytes().decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"is not JSON text in UTF-8 ({error})") from error
+
+
+def fields_of(found: Any) -> dict[str, Any]:
+    """The fields of the policy that an object stands for."""
     require_policy(found)
-    horizon, labels, states = (_entry(found, key, "the file") for key in ("stages", "actions", "states"))
+    horizon, labels, states = (_entry(found, key, "the policy") for key in ("stages", "actions", "states"))
     if horizon is not None and (not is_whole(horizon, 1) or horizon > LONGEST):
         raise InvalidInput(f"stages must be null or a whole number in 1..{LONGEST:,}, found {shown(horizon)}")
     if not isinstance(labels, list) or not isinstance(states, list):
@@ -100,7 +109,9 @@ def read(path: Path) -> dict[str, Any]:
 def require_policy(found: Any) -> None:
     """That an object, or a header, is of a policy in a version that is known."""
     if not isinstance(found, dict) or found.get("kind") != KIND:
-        raise InvalidInput(f'is not a policy: a policy has "kind": "{KIND}"')
+        kind = found.get("kind") if isinstance(found, dict) else None
+        other = f"; this is the kind {shown(kind)} (a mixture: ib.Mixture.load)" if isinstance(kind, str) else ""
+        raise InvalidInput(f'is not a policy: a policy has "kind": "{KIND}"{other}')
     if found.get("version") != VERSION or isinstance(found["version"], bool):
         raise InvalidInput(f"has the format version {shown(found.get('version'))}; this version reads {VERSION}")
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -80,11 +80,13 @@ def _drawn(
             f"a vectorised step must return (next_states, rewards, signals), found {type(found).__name__} for "
             f"{size} times state {state!r}, action {action!r}"
         )
-    columns = [list(part) for part in found]
-    if any(len(column) != size for column in columns):
+    columns = [list(part) if isinstance(part, Iterable) else None for part in found]
+    if any(column is None or len(column) != size for column in columns):
+        counts = ", ".join("no list" if column is None else str(len(column)) for column in columns)
         raise InvalidInput(
             f"a vectorised step must return as many next states, rewards and lists of signals as it was given states, "
-            f"{size}; found {', '.join(str(len(column)) for column in columns)} for state {state!r}, action {action!r}"
+            f"{size}; found {counts} for state {state!r}, action {action!r}. One that takes a single state is not "
+            "vectorised: leave vectorised=True out"
         )
     return list(zip(*columns, strict=True))
 

@@ -391,7 +391,7 @@ class CMDP:
         return [self.offsets, self.actions, self.initial, *rows, self.reward, *self.signals]
 
     def _repr_html_(self) -> str:
-        rows = [(c.name, f"{'>=' if c.at_least is not None else '<='} {c.bound:g}") for c in self.constraints]
+        rows = [(c.name, c.in_words) for c in self.constraints]
         return html_card(repr(self), html_table(("constraint", "bound"), rows) if rows else "")
 
     def __repr__(self) -> str:
@@ -443,9 +443,11 @@ def _over_pairs(values: Any, horizon: int | None, pairs: Pairs, what: str) -> Fl
             f"{what} must have {n_pairs} entries, one per pair, "
             f"or shape [H, n] = ({horizon}, {n_pairs}), found shape {array.shape}"
         )
-    for stage, row in enumerate(array):
+    finite = np.isfinite(array).all(axis=1)
+    if not finite.all():
+        stage = int(np.argmin(finite))
         try:
-            require_finite(row, what, pairs)
+            require_finite(array[stage], what, pairs)
         except InvalidInput as error:
             raise InvalidInput(f"stage {stage}, {error}") from None
     return freeze(array)

@@ -66,6 +66,11 @@ class Constraint:
         """The sign of the signal in the margin: 1 for ``at_least``, -1 for ``at_most``."""
         return 1.0 if self.at_least is not None else -1.0
 
+    @property
+    def in_words(self) -> str:
+        """The bound and its side, as in a table: ">= 0.5"."""
+        return f"{'>=' if self.at_least is not None else '<='} {self.bound:g}"
+
     def margin(self, signal: Any) -> Any:
         """How far `signal` is on the right side of the bound."""
         return signal - self.bound if self.at_least is not None else self.bound - signal

@@ -102,7 +102,10 @@ class Mixture:
         return self.policies[int(np.searchsorted(ends, rng.random() * ends[-1], side="right"))]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the mixture, with the labels of its problem, to a file ``.npz``; whole or not at all."""
+        """Write the mixture, with the labels of its problem, to a file, whole or not at all.
+
+        ``.json`` to read and for controllers, ``.npz`` for many states.
+        """
         write_mixture(self, path)
 
     @classmethod

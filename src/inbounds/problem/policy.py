@@ -177,8 +177,8 @@ class Policy:
         return int(np.count_nonzero(surest < 1.0))
 
     def at(self, stage: int) -> Policy:
-        """The rule of one stage, as a stationary policy."""
-        return Policy(self.pairs, np.atleast_2d(self.probabilities)[stage])
+        """The rule of one stage, 0..H-1, as a stationary policy; of one that is stationary, itself."""
+        return self if self.horizon is None else Policy(self.pairs, self._rule(stage))
 
     def table(self) -> Floats:
         """The probabilities as a dense table [S, A], or [H, S, A]; 0 where a state does not have an action."""

@@ -5,18 +5,33 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from inbounds.arrays import Floats
-from inbounds.errors import InvalidInput
-from inbounds.inputs import asked, reported_number, required_arguments, whole_number
+from inbounds.errors import InvalidInput, Stopped
+from inbounds.inputs import asked, function_of, reported_number, required_arguments, whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint, constraint_list, named_constraints
 from inbounds.problem.marginal import mean_over
 from inbounds.problem.pairs import numbered
+from inbounds.problem.pieces import Pace, seconds_or_none
+
+
+class Explored(NamedTuple):
+    """How far `build` came when its time was over."""
+
+    states: tuple[Any, ...]  # all that were found, in the order in which they were
+    explored: int  # how many of them, the first
+
+    @property
+    def so_far(self) -> str:
+        return (
+            f"after {self.explored:,} states were explored and {len(self.states):,} found; close the state space, or "
+            "allow more"
+        )
 
 
 def build(
@@ -32,6 +47,7 @@ def build(
     max_states: int = 1_000_000,
     name: str = "",
     progress: Callable[[int, int], None] | None = None,
+    time_limit: float | None = None,
 ) -> CMDP:
     """A constrained Markov decision process (CMDP) from Python rules over any hashable states, explored from the start.
 
@@ -59,6 +75,9 @@ def build(
         Exploration stops with an error beyond this many states.
     progress : callable, optional
         Called with (states explored, states found so far), about four times a second.
+    time_limit : float, optional
+        Seconds, after which `Stopped` is raised, with the states that were found as its ``partial``. It is looked at
+        between states.
 
     Examples
     --------
@@ -83,6 +102,9 @@ def build(
     (2.1339, [7.0842])
     """
     constraints, max_states = constraint_list(constraints), whole_number(max_states, "max_states")
+    function_of(actions, "actions", "state")
+    function_of(transitions, "transitions", "state, action")
+    function_of(reward, "reward", "state, action", "state, action, next_state")
     number, initial = start_states(start)
     action_number: dict[Hashable, int] = {}
     offsets, pair_actions = [0], []
@@ -97,16 +119,21 @@ def build(
                 f"constraint {position} is {constraint!r}"
             )
     constraints = named_constraints(constraints, lambda constraint: constraint.signal)
+    for constraint in constraints:
+        what = f"the signal of constraint {constraint.name!r}"
+        function_of(constraint.signal, what, "state, action", "state, action, next_state")
 
     rules = [("the reward", reward)]
     rules += [(f"the signal of constraint {constraint.name!r}", constraint.signal) for constraint in constraints]
     of_next = [required_arguments(rule) == 3 for _, rule in rules]
     values: list[list[float]] = [[] for _ in rules]
-    frontier, told = list(number), time.monotonic()
+    pace, frontier, told = Pace(seconds_or_none(time_limit)), list(number), time.monotonic()
     for explored, state in enumerate(frontier):
         if progress is not None and time.monotonic() - told > _TELL_EVERY:
             told = time.monotonic()
             progress(explored, len(number))
+        if pace.over:
+            raise Stopped("time limit", Explored(tuple(frontier), explored))
         listed = asked(actions, (state,), "actions", f"state {state!r}")
         for action, column in numbered(listed, state, action_number, f"actions({state!r})"):
             where = f"state {state!r}, action {action!r}"

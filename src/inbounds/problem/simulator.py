@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
 from inbounds.inputs import asked as called
-from inbounds.inputs import reported_number, whole_number
+from inbounds.inputs import function_of, reported_number, whole_number
 from inbounds.problem.ahead import Outcomes, Source
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
@@ -173,16 +173,18 @@ class Simulator:
         vectorised: bool = False,
         scale: bool = True,
     ) -> None:
-        for what, rule in (("step", step), ("start", start)):
-            if not callable(rule):
-                raise InvalidInput(f"{what} must be a function, found {rule!r}")
+        function_of(step, "step", "states, actions, rng" if vectorised is True else "state, action, rng")
+        function_of(start, "start", "rng")
+        if callable(actions):
+            function_of(actions, "actions", "state")
         self.pairs = _user_pairs(states, actions)
         self.criterion = valid_criterion(discount, horizon, average)
-        self.constraints = named_constraints(constraints, lambda constraint: None)
-        if len(signal_ranges) != len(self.constraints):
+        self.constraints = named_constraints(constraints, _no_signal)
+        if not isinstance(signal_ranges, Sequence | np.ndarray) or len(signal_ranges) != len(self.constraints):
+            found = len(signal_ranges) if isinstance(signal_ranges, Sequence | np.ndarray) else repr(signal_ranges)
             raise InvalidInput(
                 f"signal_ranges must give (lowest, highest) for each of the {len(self.constraints)} constraints, "
-                f"found {len(signal_ranges)}"
+                f"found {found}"
             )
         if not isinstance(vectorised, bool):
             raise InvalidInput(f"vectorised must be True or False, found {vectorised!r}")
@@ -210,6 +212,7 @@ class Simulator:
         low, high = float(cmdp.reward.min()), float(cmdp.reward.max())
         everywhere = tuple(range(1, cmdp.margins.ndim))  # over stages too
         ends = np.stack([cmdp.margins.min(axis=everywhere), cmdp.margins.max(axis=everywhere)], axis=1)
+        self._signal_ranges = [(float(c.signal.min()), float(c.signal.max())) for c in cmdp.constraints]
         self._table = _tabular_world(cmdp)
         self._of_theory = Scaling.from_ranges(low, high, cmdp.margin_scales)
         self._set_units(np.array([low, high]), ends, scale)
@@ -251,6 +254,11 @@ class Simulator:
     @property
     def n_constraints(self) -> int:
         return len(self.constraints)
+
+    @property
+    def signal_ranges(self) -> Floats:
+        """The least and the largest signal of each constraint, [K, 2], in the user's units."""
+        return freeze(np.array(self._signal_ranges, dtype=np.float64).reshape(-1, 2))
 
     @property
     def discount(self) -> float:
@@ -329,7 +337,11 @@ class AskedWorld:
         elif 0 <= self.walk[0] < self.stages[0]:
             where = f"stage {self.walk[0]}: {where}"
         if self.outcomes is None:
-            outcome = called(asked._step, (state, action, rng), "step", where)
+            try:
+                outcome = called(asked._step, (state, action, rng), "step", where)
+            except TypeError as error:
+                error.add_note("step is given one state and one action; one that takes lists needs vectorised=True")
+                raise
         else:
             outcome = called(self.outcomes.take, (int(pair), rng), "step", where)
         if not isinstance(outcome, tuple | list) or len(outcome) != 3:
@@ -362,6 +374,14 @@ class AskedWorld:
             return self.number[label]
         except (KeyError, TypeError):
             raise InvalidInput(f"{where} gave the state {label!r}, which is not one of `states`") from None
+
+
+def _no_signal(constraint: Constraint) -> None:
+    if constraint.signal is not None:
+        raise InvalidInput(
+            f"constraint {constraint.name!r} has a signal of its own, and a simulator's step reports it: leave the "
+            "signal out, and return it from step"
+        )
 
 
 def _user_pairs(

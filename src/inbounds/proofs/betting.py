@@ -15,8 +15,8 @@ It holds at any stopping time, under any peeking, and also at times that look ah
 is dropped, and the capital has not been where it never was.
 
 What is fixed before the first walk: the policy, the guess of its values, the floor, `least`, the level. What may change
-from walk to walk: stakes, running variances, the deadline, when to stop or give up. What may use everything, always:
-the next candidate and all that leads to it.
+from walk to walk: stakes, running variances, when to stop, give up or go on past the aim. What may use everything,
+always: the next candidate and all that leads to it.
 
 **In bounds, every margin at the full level.** The claim is one: *all* margins are >= 0, made when the capital of every
 row 1..K against "J_k <= 0" has reached 1 / level. If it is false, some J_k <= 0, and for that one row alone to be
@@ -26,9 +26,9 @@ settled has probability at most `level`. So no constraint has to share the level
 increments of variance s2 with tau walks left, the stake that does so with the largest probability, whatever the drift,
 is phi(z) / (p sqrt(tau s2)), where p = W level and z = Phi^-1(p) (Kulldorff 1993; Browne 1999). Here p is divided by
 1.03, which pays for the overshoot of the last step; s2 is the variance expected, counted as 100 walks, with that of the
-walks seen; tau is (deadline - samples drawn) (1 - discount). At most 0.9 / -least is staked, and nothing once a row is
-settled. In the place of phi(z) / p stands a formula that is within 7 % of it from p = .9 down to 1e-20, which costs
-less than half a per cent of the growth:
+walks seen; tau is (deadline - samples drawn) (1 - discount). The deadline is the aim of the proof, and its budget from
+there on. At most 0.9 / -least is staked, and nothing once a row is settled. In the place of phi(z) / p stands a formula
+that is within 7 % of it from p = .9 down to 1e-20, which costs less than half a per cent of the growth:
 
     q sqrt(1.386 / (q + 1.4)),    q = -log2 p, with straight lines between powers of two.
 
@@ -87,6 +87,8 @@ class Stakes(NamedTuple):
     reference: Floats  # [K + 1], the value expected, for which bounds may be stated: in [0, 1]
     prior: Floats  # [K + 1, 3], mean and variance expected of a bet, and how many bets that is trusted like
     planned: float  # bets that the budget allows for
+    aim: int  # samples by which it should be settled
+    budget: int  # samples that it may draw, where there is hope beyond the aim
     discount: float
     together: int  # walks whose mean is one bet
     hurry: int  # 1: to settle soon counts, and nothing is given up; 0: to settle in time
@@ -100,9 +102,10 @@ def make_stakes(
     samples: int,
     discount: float,
     level: float | None = None,
+    aim: int | None = None,
     hurry: bool = False,
 ) -> Stakes:
-    """For a budget of `samples`; bounds hold at once but for a probability `alpha`, in bounds but for `level` (alpha).
+    """For a budget of `samples`, also the aim without one; bounds hold but for `alpha`, in bounds but for `level`.
 
     No walk is below `least`, which the proofs rely on. The `mean` and `variance` expected of a walk only decide how
     well the bets do; NaN where nothing is known. All are [K + 1].
@@ -124,6 +127,8 @@ def make_stakes(
         reference=reference,
         prior=np.column_stack([np.where(known, mean, 0.0), expected / together, trust]),
         planned=walks / together,
+        aim=samples if aim is None else aim,
+        budget=samples,
         discount=discount,
         together=together,
         hurry=int(hurry),
@@ -151,8 +156,7 @@ class Fortune(NamedTuple):
     settled: Ints  # [K + 1], 1 once it has reached 1 / level, or where there is nothing to prove
     moments: Floats  # [K + 1, 2], mean and sum of squared deviations of the bets
     group: Floats  # [K + 1], the sum of the walks for the next bet
-    counts: Ints  # [5]: bets, walks for the next bet, samples by the last bet, looks, 1 if given up
-    deadline: Ints  # [1], in samples
+    counts: Ints  # [6]: bets, walks for the next bet, samples by the last bet, looks, 1 if given up, 1 beyond the aim
 
 
 class Book(NamedTuple):
@@ -160,7 +164,6 @@ class Book(NamedTuple):
 
     bets: Floats  # [room, K + 1]
     drawn: Ints  # [room], samples by the end of each
-    deadlines: Ints  # [room], for which it was staked
 
     def kept(self) -> Book:
         """The lists only grow, and are shared."""
@@ -185,13 +188,11 @@ class BlockRules(NamedTuple):
     """What is fixed before bets on blocks of walks of two policies, and the bounds of either (`proofs.blocks`)."""
 
     order: Floats  # [M], shares of the safe policy, in the order of their tests
-    aim: int  # samples by which the first share should be settled, or the proof ends
-    budget: int  # samples that it may draw once that is so
     bounds: Floats  # [2, K + 1], scaled lower bounds, all at once
     capitals: Floats  # [m, K], what the bets for the first m shares came to: those up to the one that was taken
 
 
-def new_fortune(stakes: Stakes, low: Floats, deadline: int) -> Fortune:
+def new_fortune(low: Floats) -> Fortune:
     """Before the first bet, when no more is known of J than that it is at least `low` [K + 1]."""
     rows = len(low)
     settled = (low >= 0.0).astype(np.int64)
@@ -201,15 +202,14 @@ def new_fortune(stakes: Stakes, low: Floats, deadline: int) -> Fortune:
         settled=settled,
         moments=np.zeros((rows, 2)),
         group=np.zeros(rows),
-        counts=np.zeros(5, dtype=np.int64),
-        deadline=np.array([deadline]),
+        counts=np.zeros(6, dtype=np.int64),
     )
 
 
 def new_book(stakes: Stakes) -> Book:
     """With twice the room that is expected to be used; a proof that fills it ends there."""
     room = 2 * math.ceil(stakes.planned) + 100
-    return Book(np.empty((room, len(stakes.least))), np.empty(room, np.int64), np.empty(room, np.int64))
+    return Book(np.empty((room, len(stakes.least))), np.empty(room, np.int64))
 
 
 @compiled
@@ -258,7 +258,6 @@ def bet_on(stakes: Stakes, fortune: Fortune, book: Book, totals: Floats, drawn: 
         book.bets[counts[0], k] = np.floor(fortune.group[k] / stakes.together / GRID) * GRID
         fortune.group[k] = 0.0
     book.drawn[counts[0]] = drawn
-    book.deadlines[counts[0]] = fortune.deadline[0]
     counts[1] = 0
     return place_bets(stakes, fortune, book)
 
@@ -268,7 +267,7 @@ def place_bets(stakes: Stakes, fortune: Fortune, book: Book) -> bool:
     """Bet on the next entry of the book in every row; whether all is settled. Stakes are chosen before it is read."""
     rows, counts = stakes.least.shape[0], fortune.counts
     bets = counts[0]
-    left = float(book.deadlines[bets] - counts[2])
+    left = float((stakes.aim if counts[2] < stakes.aim else stakes.budget) - counts[2])
     all_settled = rows > 1
     for k in range(rows):
         x = book.bets[bets, k]
@@ -325,16 +324,15 @@ def prospects(stakes: Stakes, fortune: Fortune, left: float) -> float:
 
 
 @compiled
-def look(stakes: Stakes, fortune: Fortune, aim: int, budget: int) -> None:
-    """Between two bets: give up where there is no hope, ten times until `aim`; there, end, or go on to `budget`.
+def look(stakes: Stakes, fortune: Fortune) -> None:
+    """Between two bets: give up where there is no hope, ten times until the aim; there, end, or go on to the budget.
 
     Where the aim is all of the budget there is nothing to save, and nothing is given up.
     """
-    counts, drawn = fortune.counts, fortune.counts[2]
-    if drawn >= fortune.deadline[0] and drawn < budget:
-        if prospects(stakes, fortune, float(budget - drawn)) >= _GO_ON:
-            fortune.deadline[0] = budget
-        else:
+    counts, drawn, aim, budget = fortune.counts, fortune.counts[2], stakes.aim, stakes.budget
+    if aim <= drawn < budget and counts[5] == 0:
+        counts[5] = 1
+        if prospects(stakes, fortune, float(budget - drawn)) < _GO_ON:
             counts[4] = 1
     elif aim < budget and drawn * LOOKS >= aim * (counts[3] + 1):
         counts[3] = drawn * LOOKS // aim

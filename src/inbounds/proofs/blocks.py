@@ -175,7 +175,7 @@ def prove_share(
         as_samples = math.ceil(part / (BOLD_WALKS + 1) * samples / together)  # if each bet were a walk
         variance = guess.variance(discount) / together
         own = make_stakes(design.least, guess.mean, variance, 0.5 * alpha, as_samples, discount, level)
-        of_policies.append(own._replace(together=together))
+        of_policies.append(own._replace(together=together, aim=aim, budget=samples))
     stakes = BlockStakes(
         level=level,
         order=order,
@@ -222,8 +222,7 @@ def what_blocks_show(bets: BlockBets, drawn: int) -> ProvedShare:
     bounds, bets_on = np.array([bets.low, bets.low]), []
     for policy, drawn_by in enumerate((spent[:, :BOLD_WALKS], spent[:, BOLD_WALKS:])):
         taken = freeze(np.ascontiguousarray(listed[policy][:number].reshape(-1, len(bets.low))))
-        deadlines = freeze(np.full(len(taken), stakes.budget))
-        book, nothing = Book(taken, freeze(np.cumsum(drawn_by)), deadlines), freeze(np.ones(len(bets.low)))
+        book, nothing = Book(taken, freeze(np.cumsum(drawn_by))), freeze(np.ones(len(bets.low)))
         played = Played(bets.of_policies[policy], book, bets.low, nothing)
         raise_bounds(played.stakes, played.book, len(taken), bounds[policy])
         bets_on.append(played)
@@ -236,8 +235,6 @@ def what_blocks_show(bets: BlockBets, drawn: int) -> ProvedShare:
         bets=tuple(bets_on),
         rules=BlockRules(
             order=freeze(stakes.order.copy()),
-            aim=stakes.aim,
-            budget=stakes.budget,
             bounds=freeze(bounds),
             capitals=freeze(fortune.capital[: max(count, 1), 1:].copy()),
         ),

@@ -98,6 +98,8 @@ class Wagers:
         The policy that the last attempt bet on, or the policies of the mixture.
     reward_range : (float, float)
         Least reward and span in the user's units; bets are in scaled units, rewards in [0, 1], margins in [-1, 1].
+    signal_ranges : array [K, 2]
+        The least and the largest signal of each constraint that was declared, in the user's units.
     margin_scales : array [K]
         The largest margin of each constraint in the user's units.
     bounds : array [K + 1]
@@ -117,6 +119,7 @@ class Wagers:
     discount: float
     probabilities: Floats
     reward_range: tuple[float, float]
+    signal_ranges: Floats
     margin_scales: Floats
     bounds: Floats
     attempts: tuple[Played, ...]

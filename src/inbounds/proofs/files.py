@@ -77,7 +77,7 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
             "value_function": proof and _hexes(proof.value_function),
         }
         if certificate.wagers is not None:
-            content["bets"] = _written_bets(certificate.wagers)
+            content["bets"] = _written_bets(certificate.wagers, certificate.samples)
     constraints = [
         {"name": c.name, "bound": float(c.bound).hex(), "sense": 1 if c.at_least is not None else -1}
         for c in certificate.constraints
@@ -87,9 +87,23 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
         model = certificate.model if digested else npz.digest(certificate.model)
     except InvalidInput as error:
         raise InvalidInput(f"{path}: cannot be written, because its model could not be saved: {error}") from error
-    document = {"kind": KIND, "version": VERSION, "model": model, "constraints": constraints} | content
+    document: dict[str, Any] = {"kind": KIND, "version": VERSION, "model": model, "constraints": constraints} | content
+    if "bets" in document:
+        document["bets"]["about"] = what_bets_are_about(document)
     with naming(path, "written"), replaced(Path(path)) as stream:
         stream.write(sealed(document))
+
+
+def what_bets_are_about(document: dict[str, Any]) -> str:
+    """One SHA-256 of all that the bets of a file are about and were placed by, and of nothing that they came to."""
+    bets = document["bets"]
+    rest = {key: value for key, value in bets.items() if key not in ("about", "apart", "bounds", "attempts", "blocks")}
+    rules = [
+        {k: v for k, v in attempt.items() if k not in ("capitals", "drawn", "bets")} for attempt in bets["attempts"]
+    ]
+    order = bets["blocks"]["order"] if bets.get("blocks") else None
+    parts = [document["statement"], repr(document["confidence"]), document["constraints"], rest, rules, order]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
 def _is_of_a_mixture(certificate: Certificate) -> bool:
@@ -146,7 +160,10 @@ def _seal(head: bytes) -> bytes:
 
 
 def load_certificate(path: str | os.PathLike[str]) -> Certificate | InfeasibilityCertificate:
-    """The certificate in a JSON file. Its form and its seal are checked; checking the proof is the work of `verify`."""
+    """The certificate in a JSON file.
+
+    Its form, its seal, its weights and what its bets are about are checked; checking the proof is the work of `verify`.
+    """
     with naming(path, "read"):
         require_regular(path)
         content = Path(path).read_bytes()
@@ -216,13 +233,20 @@ def _certificate(document: dict[str, Any]) -> Certificate | InfeasibilityCertifi
         confidence=float(document["confidence"]),
         samples=int(document["samples"]),
         proof=proof,
-        wagers=_wagers(document["bets"], document["confidence"], n_constraints) if "bets" in document else None,
+        wagers=_wagers(document, n_constraints) if "bets" in document else None,
         **common,
     )
 
 
+def _weights(written: Any, length: int) -> Floats:
+    weights = _vector(written, length)
+    if not np.all(weights >= 0.0) or not abs(math.fsum(weights) - 1.0) <= 1e-9:
+        raise ValueError(f"the weights of a mixture must be >= 0 and sum to 1, found {weights.tolist()}")
+    return weights
+
+
 def _mixture_proof(document: Any, n_constraints: int) -> MixtureProof:
-    weights = _vector(document["weights"])
+    weights = _weights(document["weights"], len(document["policies"]))
     listed = [document[plural] for plural in MEMBERS.values()]
     if len(weights) == 0 or any(len(entries) != len(weights) for entries in listed):
         raise ValueError("a mixture must have a policy, and vectors, for each of its weights")
@@ -256,31 +280,29 @@ def _priced(document: Any, n_constraints: int, length: int) -> tuple[Floats | No
     return _vector(document["prices"], n_constraints), _vector(document["value_function"], length)
 
 
-def _written_bets(wagers: Wagers) -> dict[str, Any]:
+def _written_bets(wagers: Wagers, samples: int) -> dict[str, Any]:
     """What the checkers go through again; bets are whole numbers of 2^-30, the samples of each are counted."""
-    attempts = []
+    attempts, counted = [], wagers.attempts if wagers.blocks is not None else wagers.attempts[-1:]
     for stakes, book, low, capital in wagers.attempts:
-        changed = np.flatnonzero(np.diff(book.deadlines, prepend=-1))
         attempts.append(
             {
                 "hurry": int(stakes.hurry),
                 "together": int(stakes.together),
                 "planned": _hex(stakes.planned),
+                "aim": int(stakes.aim),
+                "budget": int(stakes.budget),
                 "least": _hexes(stakes.least),
                 "low": _hexes(low),
                 "capitals": _hexes(capital[1:]),
                 "reference": _hexes(stakes.reference),
                 "goals": _hexes(stakes.goals),
                 "expected": [_hexes(row) for row in stakes.prior],
-                "deadlines": [[int(first), int(book.deadlines[first])] for first in changed],
                 "drawn": np.diff(book.drawn, prepend=0).tolist(),
                 "bets": [[int(x) for x in row / GRID] for row in book.bets.T],
             }
         )
     blocks = wagers.blocks and {
         "order": _hexes(wagers.blocks.order),
-        "aim": int(wagers.blocks.aim),
-        "budget": int(wagers.blocks.budget),
         "bounds": [_hexes(row) for row in wagers.blocks.bounds],
         "capitals": [_hexes(row) for row in wagers.blocks.capitals],
     }
@@ -295,21 +317,23 @@ def _written_bets(wagers: Wagers) -> dict[str, Any]:
         "discount": _hex(wagers.discount),
         **({"policy": _hexes(wagers.probabilities)} if wagers.weights is None else mixed),
         "reward_range": [_hex(x) for x in wagers.reward_range],
+        "signal_ranges": [_hexes(row) for row in wagers.signal_ranges],
         "margin_scales": _hexes(wagers.margin_scales),
         "bounds": _hexes(wagers.bounds),
+        "apart": samples - sum(int(played.book.drawn[-1]) for played in counted if len(played.book.drawn)),
         "attempts": attempts,
     }
 
 
-def _wagers(written: Any, confidence: float, n_constraints: int) -> Wagers:
+def _wagers(document: Any, n_constraints: int) -> Wagers:
+    written, confidence = document["bets"], document["confidence"]
+    if written["about"] != what_bets_are_about(document):
+        raise ValueError("its bets are about something else than it says: `about` is not the hash of that")
     rows, bankroll, attempts = 1 + n_constraints, float.fromhex(written["bankroll"]), []
     of_bounds = (0.5 if written.get("blocks") else 1.0) * (1.0 - confidence)
     staked, discount = float.fromhex(written["staked"]), float.fromhex(written["discount"])
     for attempt in written["attempts"]:
         drawn = np.cumsum(attempt["drawn"], dtype=np.int64)
-        deadlines = np.zeros(len(drawn), dtype=np.int64)
-        for first, deadline in attempt["deadlines"]:
-            deadlines[first:] = deadline
         bets = np.array(attempt["bets"], dtype=np.float64).reshape(rows, len(drawn)).T * GRID
         stakes = Stakes(
             least=_vector(attempt["least"], rows),
@@ -319,11 +343,13 @@ def _wagers(written: Any, confidence: float, n_constraints: int) -> Wagers:
             reference=_vector(attempt["reference"], rows),
             prior=freeze(np.array([_vector(row, 3) for row in attempt["expected"]]).reshape(rows, 3)),
             planned=float.fromhex(attempt["planned"]),
+            aim=int(attempt["aim"]),
+            budget=int(attempt["budget"]),
             discount=discount,
             together=int(attempt["together"]),
             hurry=int(attempt["hurry"]),
         )
-        book = Book(freeze(np.ascontiguousarray(bets)), freeze(drawn), freeze(deadlines))
+        book = Book(freeze(np.ascontiguousarray(bets)), freeze(drawn))
         capital = np.concatenate([[1.0], _vector(attempt["capitals"], n_constraints)])
         attempts.append(Played(stakes, book, _vector(attempt["low"], rows), freeze(capital)))
         if not written.get("blocks"):
@@ -331,7 +357,7 @@ def _wagers(written: Any, confidence: float, n_constraints: int) -> Wagers:
     mixed = "weights" in written
     return Wagers(
         bankroll=float.fromhex(written["bankroll"]),
-        weights=_vector(written["weights"], len(written["policies"])) if mixed else None,
+        weights=_weights(written["weights"], len(written["policies"])) if mixed else None,
         blocks=_block_rules(written["blocks"], rows) if mixed and written["blocks"] is not None else None,
         staked=staked,
         discount=discount,
@@ -339,6 +365,7 @@ def _wagers(written: Any, confidence: float, n_constraints: int) -> Wagers:
         if mixed
         else _vector(written["policy"]),
         reward_range=(float.fromhex(written["reward_range"][0]), float.fromhex(written["reward_range"][1])),
+        signal_ranges=freeze(np.array([_vector(row, 2) for row in written["signal_ranges"]]).reshape(n_constraints, 2)),
         margin_scales=_vector(written["margin_scales"], n_constraints),
         bounds=_vector(written["bounds"], rows),
         attempts=tuple(attempts),
@@ -348,7 +375,7 @@ def _wagers(written: Any, confidence: float, n_constraints: int) -> Wagers:
 def _block_rules(written: Any, rows: int) -> BlockRules:
     bounds = freeze(np.array([_vector(row, rows) for row in written["bounds"]]).reshape(2, rows))
     capitals = freeze(np.array([_vector(row, rows - 1) for row in written["capitals"]]).reshape(-1, rows - 1))
-    return BlockRules(_vector(written["order"]), int(written["aim"]), int(written["budget"]), bounds, capitals)
+    return BlockRules(_vector(written["order"]), bounds, capitals)
 
 
 def _written_criterion(criterion: dict[str, Any]) -> dict[str, Any]:

@@ -168,14 +168,13 @@ def prove_walks(
     goes on to all of `samples` where there is. Without one, `samples` is the aim, and a proof may come sooner.
     """
     stakes = make_stakes(
-        walker.least, walker.mean, walker.variance, alpha, samples, simulator.discount, level, hurry=aim is None
+        walker.least, walker.mean, walker.variance, alpha, samples, simulator.discount, level, aim, hurry=aim is None
     )
-    aim, low = samples if aim is None else aim, walker.designs[0].low
-    fortune = new_fortune(stakes, low, aim)
-    bets = Bets(stakes, fortune, new_book(stakes), new_log(simulator, room), low)
+    low = walker.designs[0].low
+    bets = Bets(stakes, new_fortune(low), new_book(stakes), new_log(simulator, room), low)
 
     def advance(bets: Bets, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
-        return int(fitted(walk_and_bet, world)(walker, *bets[:4], world, rng, drawn, until, aim, samples))
+        return int(fitted(walk_and_bet, world)(walker, *bets[:4], world, rng, drawn, until))
 
     def over(bets: Bets) -> bool:
         settled = simulator.n_constraints > 0 and bool(np.all(bets.fortune.settled == 1))
@@ -249,20 +248,18 @@ def walk_and_bet(
     rng: np.random.Generator,
     drawn: int,
     until: int,
-    aim: int,
-    budget: int,
 ) -> int:
-    """Walk and bet until all is settled or given up, or `until` samples are drawn; never more than `budget`."""
+    """Walk and bet until all is settled or given up, or `until` samples are drawn; never more than the budget."""
     rows = stakes.least.shape[0]
     totals, active = np.empty(rows), np.empty(rows, dtype=np.int64)
     while drawn < until:
-        drawn, complete = draw_mixed_walk(walker, world, rng, log, drawn, budget, totals, active)
+        drawn, complete = draw_mixed_walk(walker, world, rng, log, drawn, stakes.budget, totals, active)
         if complete:
             if bet_on(stakes, fortune, book, totals, drawn):
                 break
             if fortune.counts[1] == 0:
                 if stakes.hurry == 0:
-                    look(stakes, fortune, aim, budget)
+                    look(stakes, fortune)
                 if fortune.counts[0] == book.drawn.shape[0]:
                     fortune.counts[4] = 1
                 if fortune.counts[4] == 1:
@@ -311,6 +308,7 @@ def wagers_on(
         probabilities=freeze(probabilities if mixed else probabilities[0]),
         weights=policy.weights if isinstance(policy, Mixture) else None,
         reward_range=(scaling.reward_low, scaling.reward_span),
+        signal_ranges=simulator.signal_ranges,
         margin_scales=scaling.margin_scales,
         bounds=bounds,
         attempts=attempts,

@@ -44,7 +44,8 @@ a file whether walks were drawn as they should be.
 
 A fraction is a pair (numerator, denominator). Numbers are multiples of one power of two each, hence integers; only the
 sums of probabilities remain as denominators, odd numbers after their powers of two are taken out. Integers stay short:
-their widths are limited, see WIDEST, and the time is that of one pass over the transitions for each bound.
+their widths are limited, see WIDEST: what is wider in a state is refused, and before a sum over stages or policies gets
+wider, its terms are rounded against the claim, to multiples of 2^-GRID. So each bound is one pass over the transitions.
 """
 
 import json
@@ -82,7 +83,8 @@ OF_BETS = (
 ANOTHER = 'the model file is not the one it is about (SHA-256 differs); make that by ib.load("m.toml").save("m.npz")'
 FROM_SAMPLES = "it rests on samples: check its bets, without a model"
 LONGEST = 10**5  # stages
-WIDEST = {"state": 2**15, "sum": 2**22}  # bits of the denominator of a state, and of the sum over stages and policies
+WIDEST = 2**15  # bits of the denominator of a state, and of an exact sum over stages and policies
+GRID = 3 * 1074  # what a wider sum is rounded to, bits behind the point
 
 Ratio = tuple[int, int]
 Progress = Callable[[int, int], object]
@@ -124,10 +126,16 @@ class Model(NamedTuple):
     step: Callable[[int], None]  # to be called with a number of pairs that were looked at
 
 
-def bound(model: Model, gain: list[int], y: list[int], policy: list[Shares] | None, of: int = 1) -> Ratio:
-    """(C1), what a vector y proves about the value of `gain` under a policy, one `of` several; or, without, (C2)."""
+def bound(
+    model: Model, places: int, gain: list[int], y: list[int], policy: list[Shares] | None, of: int = 1, most: int = 0
+) -> tuple[int, Ratio]:
+    """(C1), what a vector y proves about the value of `gain` under a policy, one `of` several; or, without, (C2).
+
+    Gain and vector are in units of 2^-places; `most` is the largest of the powers of two in the policies' sums. The
+    bound is the first number over `model.initial.total`, plus the fraction over down * 2^(twos + most); see `joined`.
+    """
     (own, start, up, down), rows, n_states, n_pairs = model.weights, model.rows, len(model.pairs), model.pairs[-1].stop
-    twos, policy_twos = model.twos, max((chosen.twos for chosen in policy or ()), default=0)
+    twos = model.twos
     extremes, widths = list[Ratio](), 0
     for stage in range(model.stages):
         extreme, widest = None, 0
@@ -148,9 +156,9 @@ def bound(model: Model, gain: list[int], y: list[int], policy: list[Shares] | No
                     found[row.odd] = max(found.get(row.odd, left), left)
             if chosen is not None:
                 width = sum(map(int.bit_length, found)) + chosen.odd.bit_length()
-                require(width <= WIDEST["state"], f"too many bits are needed in state {state}: {width:,}")
+                require(width <= WIDEST, f"too many bits are needed in state {state}: {width:,}")
                 numerator, denominator = total((left, odd) for odd, left in found.items())
-                mean = (numerator << policy_twos - chosen.twos, denominator * chosen.odd)
+                mean = (numerator << most - chosen.twos, denominator * chosen.odd)
                 extreme = mean if extreme is None or less(mean, extreme) else extreme
             else:
                 width = max(map(int.bit_length, found))
@@ -160,10 +168,17 @@ def bound(model: Model, gain: list[int], y: list[int], policy: list[Shares] | No
             model.step(len(pairs))
         extremes.append(extreme or (0, 1))
         widths += widest
-    require(widths * of <= WIDEST["sum"], f"too many bits are needed: {widths:,}")
-    numerator, denominator = total(extremes)
-    at_start = start * sum(map(mul, model.initial.weights, y))
-    return total([(at_start, model.initial.total), (numerator, denominator * down << twos + policy_twos)])
+    if widths * of > WIDEST:
+        left = GRID - places - twos - most
+        rounded = [(n << left) // d if policy is not None else -((-n << left) // d) for n, d in extremes]
+        extremes = [(sum(rounded), 1 << left)]
+    return start * sum(map(mul, model.initial.weights, y)), total(extremes)
+
+
+def joined(model: Model, at_start: int, ratio: Ratio, most: int) -> Ratio:
+    """The bound whose parts `bound` gave, or weighted sums of them."""
+    numerator, denominator = ratio
+    return total([(at_start, model.initial.total), (numerator, denominator * model.weights[3] << model.twos + most)])
 
 
 def total(ratios: Iterable[Ratio]) -> Ratio:
@@ -218,8 +233,11 @@ def check(model: Model, claim: Any) -> list[str]:
 
     def lower(what: str, gain: Sequence[float], ys: list[list[float]], offset: float, claimed: float) -> None:
         unit, (m, *integers) = whole(gain, *ys)
-        found = [bound(model, m, y, policy, of=len(ys)) for y, policy in zip(integers, policies, strict=True)]
-        mixed = total((w * a, b * unit * coin.total) for w, (a, b) in zip(coin.weights, found, strict=True))
+        places, of = unit.bit_length() - 1, len(ys)
+        found = [bound(model, places, m, y, policy, of, most) for y, policy in zip(integers, policies, strict=True)]
+        at_start = sum(w * begun for w, (begun, _) in zip(coin.weights, found, strict=True))
+        by_stage = total((w * a, b) for w, (_, (a, b)) in zip(coin.weights, found, strict=True))
+        mixed = over(joined(model, at_start, by_stage, most), unit * coin.total)
         proved = total([mixed, offset.as_integer_ratio()])
         require(not less(proved, claimed.as_integer_ratio()), f"{what} is only proved to be >= {near(proved)}")
         lines.append(f"{what} is >= {claimed!r}")
@@ -229,9 +247,13 @@ def check(model: Model, claim: Any) -> list[str]:
         require(all(price >= 0 for price in prices), "a price is negative")
         unit, (u, b) = whole(prices, bounds)
         scale, (reward, integers, *signals) = whole(model.reward, y, *model.signals)
-        priced = [(reward_weight * unit, reward), *zip(map(mul, u, senses), signals, strict=True)]
-        gain = [sum(w * x[e % len(x)] for w, x in priced) for e in range(max(len(x) for _, x in priced))]
-        found = over(bound(model, gain, [unit * v for v in integers], None), unit * scale)
+        priced = [0] * len(signals[0]) if signals else [0]  # for each pair, or for each at each stage
+        for w, signal in zip(map(mul, u, senses), signals, strict=True):
+            priced = [x + w * g for x, g in zip(priced, signal, strict=True)]
+        size = max(len(reward), len(priced))
+        gain = [reward_weight * unit * reward[e % len(reward)] + priced[e % len(priced)] for e in range(size)]
+        places = (unit * scale).bit_length() - 1
+        found = over(joined(model, *bound(model, places, gain, [unit * v for v in integers], None), 0), unit * scale)
         proved = total([found, (-sum(map(mul, map(mul, u, senses), b)), unit * unit)])
         require(not less(claimed.as_integer_ratio(), proved), f"{what} only proved to be <= {near(proved)}")
         lines.append(f"{what} <= {claimed!r}")
@@ -261,6 +283,7 @@ def check(model: Model, claim: Any) -> list[str]:
     for rule in rules:
         chosen = doubles(rule, n_entries)
         policies.append([shares(chosen[first:last], "the policy") for first, last in rows])
+    most = max(chosen.twos for policy in policies for chosen in policy)
     margins = doubles(claim["margins_lower"], K)
     require(all(margin >= 0 for margin in margins), "a margin is only claimed to be at least a negative number")
     one_each = all(isinstance(vectors, list) and len(vectors) == K for vectors in margin_vectors)
@@ -284,6 +307,8 @@ class Attempt(NamedTuple):
     together: int  # walks whose mean is a bet
     hurry: int  # 1: to settle soon counts
     planned: float  # bets
+    aim: int  # samples: the deadline
+    budget: int  # samples: that from the aim on
     least: list[float]  # of a bet
     low: list[float]  # of a value
     capitals: list[float]  # what the bets of each margin come to
@@ -291,26 +316,22 @@ class Attempt(NamedTuple):
     goals: list[float]  # of the bounds, for their stakes
     expected: list[list[float]]  # mean and variance of a bet, and how many bets these count for
     drawn: list[int]  # samples of each bet
-    deadlines: list[int]  # in samples, for each bet
     bets: list[list[float]]
 
 
 def attempt_of(entry: Any, rows: int) -> Attempt:
-    keys = "together hurry planned least low capitals reference goals expected drawn deadlines bets"
+    keys = "together hurry planned aim budget least low capitals reference goals expected drawn bets"
     require(isinstance(entry, dict) and set(entry) == set(keys.split()), "an attempt has other entries")
-    together, hurry, drawn, lists = (entry[key] for key in ("together", "hurry", "drawn", "bets"))
+    together, hurry, aim, budget = (entry[key] for key in ("together", "hurry", "aim", "budget"))
+    drawn, lists = entry["drawn"], entry["bets"]
     require(type(together) is int and together >= 1 and type(hurry) is int and hurry in (0, 1), "an attempt is wrong")
     require(is_whole(drawn) and min(drawn, default=together) >= together, "the samples of a bet are wrong")
     require(sum(drawn) < 2**53 and together < 2**53, "there are too many samples")
     require(isinstance(lists, list) and len(lists) == rows, "there are not bets for each margin, and the reward")
     require(all(is_whole(row) and len(row) == len(drawn) for row in lists), "a list of bets is wrong")
     require(all(abs(x) < 2**53 for row in lists for x in row), "a bet is too large")
-    changes = entry["deadlines"]
-    require(isinstance(changes, list) and all(is_whole(c) and len(c) == 2 for c in changes), "a deadline is wrong")
-    firsts = [first for first, _ in changes]
-    rising = all(x < y for x, y in pairwise([-1, *firsts, len(drawn)])) and firsts[:1] == [0] * bool(drawn)
-    require(rising and all(0 < deadline < 2**53 for _, deadline in changes), "deadlines do not follow each other")
-    deadlines = [changes[i][1] for i, (x, y) in enumerate(pairwise([*firsts, len(drawn)])) for _ in range(x, y)]
+    require(is_whole([aim, budget]) and 0 < aim <= budget < 2**53, "the aim, or the budget, is wrong")
+    require(sum(drawn) <= budget, "more samples were drawn than the budget allows")
     least, low, reference, goals = (doubles(entry[key], rows) for key in ("least", "low", "reference", "goals"))
     capitals = doubles(entry["capitals"], rows - 1)
     require(isinstance(entry["expected"], list) and len(entry["expected"]) == rows, "what was expected is wrong")
@@ -322,7 +343,8 @@ def attempt_of(entry: Any, rows: int) -> Attempt:
     unit = 2.0**-30
     bets = [[x * unit for x in row] for row in lists]
     require(all(min(row, default=x) >= x for row, x in zip(bets, least, strict=True)), "a bet is below the least")
-    return Attempt(together, hurry, planned, least, low, capitals, reference, goals, expected, drawn, deadlines, bets)
+    numbers = planned, aim, budget, least, low, capitals, reference, goals, expected
+    return Attempt(together, hurry, *numbers, drawn, bets)
 
 
 def is_whole(numbers: Any) -> bool:
@@ -354,7 +376,8 @@ def capital(attempt: Attempt, k: int, level: float, discount: float) -> tuple[fl
         if held < 2.0**-500:
             break
         bold = boldness(held * level / 1.03)
-        left = max((attempt.deadlines[i] - drawn) * (1.0 - discount) / attempt.together, 1.0)
+        deadline = attempt.aim if drawn < attempt.aim else attempt.budget
+        left = max((deadline - drawn) * (1.0 - discount) / attempt.together, 1.0)
         stake = bold / math.sqrt(left * variance)
         if attempt.hurry and trust + i >= 10.0:
             lower = (trust * prior + i * mean) / (trust + i) - math.sqrt(variance / (trust + i))
@@ -390,15 +413,16 @@ def share_of(alpha: float, K: int, k: int) -> float:
 def check_blocks(bets: Any, rows: int, level: float, alpha: float, discount: float) -> list[float]:
     """(C5): the bounds of a mixture, the share of whose second policy was found by bets on blocks of walks of both."""
     blocks, entries = bets["blocks"], bets["attempts"]
-    right = isinstance(blocks, dict) and set(blocks) == {"order", "aim", "budget", "bounds", "capitals"}
+    right = isinstance(blocks, dict) and set(blocks) == {"order", "bounds", "capitals"}
     require(right and len(entries) == len(bets["policies"]) == 2, "the blocks have other entries")
     bold, safe = (attempt_of(entry, rows) for entry in entries)
     number, together, low = len(safe.drawn), safe.together, safe.low
     alike = len(bold.drawn) == 4 * number and bold.together == together and bold.low == low
-    require(alike, "a block is not one of four bets and one")
-    require(isinstance(blocks["order"], list) and is_whole([blocks["aim"], blocks["budget"]]), "the order is wrong")
-    order, aim, budget = doubles(blocks["order"], len(blocks["order"])), blocks["aim"], blocks["budget"]
-    require(all(0.0 <= t <= 1.0 for t in order) and 0 < aim <= budget < 2**53, "the order is wrong")
+    aim, budget = safe.aim, safe.budget
+    require(alike and (bold.aim, bold.budget) == (aim, budget), "a block is not one of four bets and one")
+    require(isinstance(blocks["order"], list), "the order is wrong")
+    order = doubles(blocks["order"], len(blocks["order"]))
+    require(all(0.0 <= t <= 1.0 for t in order), "the order is wrong")
     first, taken = doubles(bets["weights"], 2)
     require(taken in order and first == 1.0 - taken, "the weights are none of the order")
     before = [0]
@@ -451,11 +475,11 @@ def check_bets(claim: Any) -> list[str]:
     require(listed and all(set(c) == {"name", "bound", "sense"} for c in constraints), "a constraint is wrong")
     senses = [c["sense"] for c in constraints]
     require(all(same(sense, 1) or same(sense, -1) for sense in senses), "a sense is wrong")
-    require(all(type(c["name"]) is str and bool(double(c["bound"]).hex()) for c in constraints), "a name is wrong")
-    K = len(constraints)
+    require(all(type(c["name"]) is str for c in constraints), "a name is wrong")
+    limits, K = [double(c["bound"]) for c in constraints], len(constraints)
     require(type(confidence) is float and 0.0 < confidence < 1.0, "the confidence is not between 0 and 1")
     mixed = claim["statement"] == "mixture"
-    keys = "staked bankroll discount reward_range margin_scales bounds attempts "
+    keys = "staked bankroll discount reward_range signal_ranges margin_scales bounds apart attempts about "
     keys += "weights policies blocks" if mixed else "policy"
     require(isinstance(bets, dict) and set(bets) == set(keys.split()), "the bets have other entries")
     staked, bankroll, discount = (double(bets[key]) for key in ("staked", "bankroll", "discount"))
@@ -477,11 +501,22 @@ def check_bets(claim: Any) -> list[str]:
         rows = [(1.0, True) if attempt.low[k] >= 0.0 else capital(attempt, k, level, discount) for k in range(1, K + 1)]
         require([held for held, _ in rows] == attempt.capitals, "the bets do not come to the capitals that are stated")
         settled = all(done for _, done in rows)
-        require(
-            settled == (entry is bets["attempts"][-1]), "the last attempt, and no other, has to settle every margin"
-        )
+        require(settled or entry is not bets["attempts"][-1], "the last attempt does not settle every margin")
         bankroll *= (1.0 - staked) + staked * min([1.0, *(held for held, _ in rows)])
+    require(bets["about"] == what_they_are_about(claim), "the bets are about something else: another hash")
+    counted = bets["attempts"][-1:] if found is None else bets["attempts"]
+    apart, drawn = bets["apart"], sum(sum(entry["drawn"]) for entry in counted)
+    right = is_whole([apart, claim["samples"]]) and apart >= 0
+    require(right and claim["samples"] == drawn + apart, "the samples are not those of the bets, and those apart")
     (low, span), scales = doubles(bets["reward_range"], 2), doubles(bets["margin_scales"], K)
+    require(isinstance(bets["signal_ranges"], list) and len(bets["signal_ranges"]) == K, "the ranges are wrong")
+    ranges = [doubles(ends, 2) for ends in bets["signal_ranges"]]
+    lows = [doubles(entry["low"], K + 1) for entry in bets["attempts"]]
+    for k, (limit, sense, ends, scale) in enumerate(zip(limits, senses, ranges, scales, strict=True), 1):
+        within = [sense * (end - limit) / scale if scale > 0.0 else math.inf for end in sorted(ends)]
+        require(max(map(abs, within)) <= 1.0 + 1e-9, f"the scale of margin {k} is not that of its range")
+        require(all(own[k] == min(0.0, *within) for own in lows), f"the least margin {k} is not that of its range")
+    require(all(own[0] == 0.0 for own in lows), "the least reward is not 0 in its units")
     bounds, margins, reward = doubles(bets["bounds"], K + 1), doubles(claim["margins_lower"], K), claim["reward_lower"]
     require(double(reward) == low + span * bounds[0], "the bound of the reward is not that of the bets")
     require(
@@ -496,12 +531,30 @@ def check_bets(claim: Any) -> list[str]:
         else:
             proved = bound <= (attempt.low[k] if k == 0 else 0.0) or rejects(attempt, k, share_of(alpha, K, k), bound)
         require(proved, f"bound number {k} is not proved by the bets")
-    lines = [f"the margin of {c['name']!r} is >= {m!r}" for c, m in zip(constraints, margins, strict=True)]
+    zeros = [x == 0.0 > y for x, y in zip(bounds[1:], lows[-1][1:], strict=True)]
+    raised = zeros if found is None else [x < 0.0 for x in found[1:]]
+    methods = [f"betting for all {'margins' if zero else 'bounds'}" for zero in raised]
+    require(claim["methods"] == methods, "the methods are not those of the bounds")
+    lines = [
+        f"the margin of {c['name']!r} is >= {m!r}, if its signal is within {ends}"
+        for c, m, ends in zip(constraints, margins, ranges, strict=True)
+    ]
     number = sum(len(entry["drawn"]) for entry in bets["attempts"])
     how = (
         f"with confidence {confidence!r}, if these {number:,} bets are on walks of it that were drawn as they should be"
     )
-    return [f"the {claim['statement']} is in bounds, {how}", *lines, f"the reward is >= {double(reward)!r}"]
+    reward = f"the reward is >= {double(reward)!r}, if no reward is below {low!r}"
+    return [f"the {claim['statement']} is in bounds, {how}", *lines, reward]
+
+
+def what_they_are_about(claim: Any) -> str:
+    """The hash of all that the bets are about and were placed by; of nothing that they came to."""
+    bets, outcomes = claim["bets"], {"capitals", "drawn", "bets"}
+    rest = {key: bets[key] for key in set(bets) - {"about", "apart", "bounds", "attempts", "blocks"}}
+    rules = [{key: entry[key] for key in set(entry) - outcomes} for entry in bets["attempts"]]
+    order = bets["blocks"] and bets["blocks"]["order"] if "blocks" in bets else None
+    parts = [claim["statement"], repr(claim["confidence"]), claim["constraints"], rest, rules, order]
+    return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def over(ratio: Ratio, unit: int) -> Ratio:

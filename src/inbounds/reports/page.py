@@ -35,8 +35,11 @@ class Curve(NamedTuple):
     solutions: Sequence[Any]
 
 
-def page(cmdp: CMDP, best: Any, curves: Sequence[Curve], title: str, files_beside: Sequence[str] = ()) -> str:
-    """The page as text, for `best` with its certificate and the curves of some constraints."""
+def page(cmdp: CMDP, best: Any, curves: Sequence[Curve], title: str, names: Sequence[str], beside: bool) -> str:
+    """The page as text, for `best` with its certificate and the curves of some constraints.
+
+    `names` are those of the files of model, certificate and policy, which are `beside` the page, or could be.
+    """
     layers, pairs = len(best.policy.probabilities) if cmdp.horizon else 1, cmdp.pairs
     labels = [pairs.state_label(state) for state in range(pairs.n_states)]
     actions = [str(label) for label in (pairs.action_labels or range(pairs.n_actions))]
@@ -46,7 +49,7 @@ def page(cmdp: CMDP, best: Any, curves: Sequence[Curve], title: str, files_besid
         frontiers.append(
             {
                 "name": constraint.name,
-                "sign": ">=" if constraint.at_least is not None else "<=",
+                "sign": constraint.in_words[:2],
                 "present": constraint.bound,
                 "bounds": [float(bound) for bound in curve.bounds],
                 "rewards": [found.reward for found in curve.solutions],
@@ -70,7 +73,7 @@ def page(cmdp: CMDP, best: Any, curves: Sequence[Curve], title: str, files_besid
     parts = {
         "TITLE": html.escape(title),
         "HEAD": _head(cmdp, best, title),
-        "TAIL": _tail(best, files_beside),
+        "TAIL": _tail(best, names, beside),
         "DATA": written,
     }
     text = files("inbounds.reports").joinpath("page.html").read_text("utf-8")
@@ -136,37 +139,44 @@ def _view(cmdp: CMDP, solution: Any) -> dict[str, Any]:
 
 
 _PRICES = "<p class=soft>A price is the reward gained per unit of bound relaxed (its Lagrange multiplier).</p>"
+_MOVING = (
+    "<h3>How prices move</h3><p class=soft>As one bound moves, and the others do not, all prices stay from ... to ...; "
+    "just below and just above that its own price is another.</p>"
+)
 
 
 def _head(cmdp: CMDP, best: Any, title: str) -> str:
     criterion = criterion_of(cmdp)
     facts = [f"{cmdp.n_states:,} states", f"{cmdp.n_pairs:,} pairs of a state and an action"]
     proved = best.certificate.verdict if best.certificate is not None else "no certificate"
-    ranges = getattr(best, "ranges", None)
-    rows = []
-    for k, c in enumerate(cmdp.constraints):
-        sign = ">=" if c.at_least is not None else "<="
-        stays = "" if ranges is None else f"{ranges[k][0]:.5g} to {ranges[k][1]:.5g}"
-        rows.append((c.name, f"{sign} {c.bound:.6g}", f"{best.margins[k]:.6g}", f"{best.prices[k]:.6g}", stays))
-    header = ("constraint", "bound", "margin", "price", "which stays so for bounds")
-    table = html_table(header[: 4 + (ranges is not None)], [row[: 4 + (ranges is not None)] for row in rows])
+    told = zip(cmdp.constraints, best.margins, best.prices, strict=True)
+    rows = [(c.name, c.in_words, f"{margin:.6g}", f"{price:.6g}") for c, margin, price in told]
+    table = html_table(("constraint", "bound", "margin", "price"), rows)
+    moving = _MOVING + html_table(*best.sensitivities.table) if rows and best.sensitivities is not None else ""
     return (
         f"<h1>{html.escape(title)}</h1><p class=soft>{html.escape(', '.join(facts))}; a value is "
         f"{html.escape(criterion.value_in_words)}.</p>"
         f"<section><h2>The optimum</h2><p>Reward <b>{best.reward:.10g}</b>; no policy in bounds has more than "
         f"{best.upper_bound:.10g}. The policy is {html.escape(proved)}.</p>{table if rows else ''}"
-        f"{_PRICES if rows else ''}</section>"
+        f"{_PRICES if rows else ''}{moving}</section>"
     )
 
 
-def _tail(best: Any, files_beside: Sequence[str]) -> str:
+def _tail(best: Any, names: Sequence[str], beside: bool) -> str:
     if best.certificate is None:
         return ""
-    beside = "".join(f"<li>{html.escape(name)}</li>" for name in files_beside)
-    saved = f"<p>Beside this page:</p><ul>{beside}</ul>" if beside else ""
-    model, certificate = ("MODEL", "CERTIFICATE") if len(files_beside) < 2 else (files_beside[0], files_beside[1])
+    model, certificate, policy = map(html.escape, names)
+    files = f"the model <b>{model}</b>, the proof <b>{certificate}</b> and the policy <b>{policy}</b>"
+    where = (
+        f"<p>Beside this page are {files}.</p>"
+        if beside
+        else "<p>The files are not beside this page. Written once more, by <code>inbounds report</code> with "
+        f"<code>--beside</code> or by <code>ib.report</code> with <code>beside=True</code>, it comes with {files}.</p>"
+    )
     return (
-        f"<section><h2>The proof</h2><pre>{html.escape(str(best.certificate))}</pre>{saved}"
-        f"<p>To check it with the standard library of Python alone:</p>"
-        f"<pre>inbounds verify {html.escape(model)} {html.escape(certificate)}</pre></section>"
+        f"<section><h2>The proof</h2><pre>{html.escape(str(best.certificate))}</pre>{where}"
+        "<p>To check the proof against the model, in exact arithmetic:</p>"
+        f"<pre>inbounds verify {model} {certificate}</pre>"
+        "<p class=soft>The checker is one file of the standard library, inbounds/proofs/verify.py: copied anywhere, it "
+        f"runs without the rest, <code>python verify.py {model} {certificate}</code>.</p></section>"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -44,10 +45,14 @@ def run_jobs(
     )
     results: list[Any] = [None] * len(jobs)
     try:
-        for position, result in parallel(delayed(_numbered)(place, function, job) for place, job in enumerate(jobs)):
-            results[position] = result
-            if finished is not None:
-                finished(position, result)
+        with warnings.catch_warnings():  # joblib counts what an interruption cost, which is said in one line elsewhere
+            warnings.filterwarnings("ignore", r"\d+ tasks which were still being processed", UserWarning)
+            for position, result in parallel(
+                delayed(_numbered)(place, function, job) for place, job in enumerate(jobs)
+            ):
+                results[position] = result
+                if finished is not None:
+                    finished(position, result)
     except BrokenProcessPool as error:
         done = sum(result is not None for result in results)
         raise WorkerLost(

@@ -24,8 +24,10 @@ import numpy as np
 
 from inbounds.algorithms.cspda import CSPDA
 from inbounds.arrays import Floats
+from inbounds.errors import Stopped
 from inbounds.exact.methods import solve_uncertified
 from inbounds.inputs import whole_number
+from inbounds.problem.pieces import Pace, seconds_or_none
 from inbounds.studies.runs import Curves, Task, curves, run_arms
 from inbounds.zoo.single_server_queue import queue
 
@@ -117,8 +119,9 @@ class Reproduction:
     sweep: tuple[Arm, ...]  # with other deltas; only the end of each run
     optimum: float
     conservative_optima: Mapping[str, float]  # by reading: of the problem tightened by kappa, in the learner's units
-    seeds: int
+    seeds: int  # of each arm of the figures
     samples: int
+    status: str = "done"  # or "time limit": then there are fewer seeds than were asked for, or no sweep
 
     @property
     def readings(self) -> tuple[str, ...]:
@@ -171,8 +174,12 @@ def reproduce_queue(
     samples: int = PAPER_SAMPLES,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    time_limit: float | None = None,
 ) -> Reproduction:
     """Run the paper's experiment; `progress` is called with (runs finished, runs in all).
+
+    After `time_limit` seconds what comes back has as many seeds as every setting has finished, and no sweep over delta
+    if that is fewer than two; `Stopped` is raised where the figures have fewer than two.
 
     Run number `seed` of an arm is ``ib.learn(queue.simulator(scale), settings, samples=samples, seed=seed)``: any of
     them can be had again on its own, and the result does not depend on the number of workers.
@@ -187,7 +194,7 @@ def reproduce_queue(
     [0.03, 0.04, 0.05, 0.1, 0.2]
     """
     seeds, samples = whole_number(seeds, "seeds", least=2), whole_number(samples, "samples", least=1_000)
-    problem = queue()
+    problem, pace = queue(), Pace(seconds_or_none(time_limit))
     variants = [
         (reading, replace(reading.algorithm, exploration=delta, kappa=None if conservative else 0.0))
         for delta in (DELTA, *OTHER_DELTAS)
@@ -196,6 +203,7 @@ def reproduce_queue(
     ]
     in_figures = 2 * len(READINGS)
     arms: list[Arm] = []
+    status = "done"
     for own, checkpoints in ((variants[:in_figures], _checkpoints(samples)), (variants[in_figures:], [samples])):
         before = len(arms) * seeds
 
@@ -211,16 +219,23 @@ def reproduce_queue(
             workers=workers,
             progress=report,
             together=TOGETHER,
+            time_limit=pace.left,
         )
+        common = min(map(len, runs))
+        if common < 2 and not arms:
+            raise Stopped("time limit")
+        if common < seeds:
+            status = "time limit"
         arms += [
             Arm(
                 reading=reading.name,
                 kappa=float(judged[0].settings["kappa"]),
                 delta=algorithm.exploration,
                 average_from=samples // 2 if algorithm.average == "second half" else 0,
-                **curves(problem, judged),
+                **curves(problem, judged[:common]),
             )
             for (reading, algorithm), judged in zip(own, runs, strict=True)
+            if common >= 2
         ]
     kappas = {arm.reading: arm.kappa for arm in arms if arm.conservative}
     tightenings = {one.name: kappas[one.name] * problem.simulator(one.scale).scaling.margin_scales for one in READINGS}
@@ -233,8 +248,9 @@ def reproduce_queue(
             name: solve_uncertified(problem.tightened(tightening)).total_reward
             for name, tightening in tightenings.items()
         },
-        seeds=seeds,
+        seeds=len(arms[0].rewards),
         samples=samples,
+        status=status,
     )
 
 

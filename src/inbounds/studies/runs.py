@@ -138,7 +138,8 @@ def run_arms(
     report()
     # One run of each algorithm here, before the workers start: it compiles the kernels, which they find on disk.
     here = {type(jobs[position][0].settings): position for position in reversed(missing)}.values()
-    there = [position for position in missing if position not in here]
+    # Seed by seed: when the time is over, no arm has many more runs than another.
+    there = sorted((position for position in missing if position not in here), key=lambda position: position % seeds)
     for position in sorted(here):
         finish(position, judged_run(*jobs[position], ends))
     waiting = [(*jobs[position], ends) for position in there]

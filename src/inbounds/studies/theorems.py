@@ -11,6 +11,7 @@ proof), and a small one, made so that it is not.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,11 +24,13 @@ from inbounds.algorithms.paper_plan import Bounds, Sizes, paper_plan, proved_bou
 from inbounds.algorithms.saddle_point import judge_averages
 from inbounds.arrays import Floats
 from inbounds.criteria.evaluation import evaluate
+from inbounds.errors import Stopped
 from inbounds.exact.methods import solve_uncertified
 from inbounds.inputs import whole_number
 from inbounds.learning import learn
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
+from inbounds.problem.pieces import seconds_or_none
 from inbounds.studies.parallel import run_jobs
 from inbounds.zoo.single_server_queue import queue
 
@@ -90,6 +93,7 @@ class TheoremStudy:
     points: tuple[TheoremPoint, ...]
     price_sums: tuple[float, float]  # Lemma 1: the largest sum of best prices at any kappa here, and its bound
     value_sizes: tuple[float, float]  # Lemma 1: the largest best value of a state, and its bound
+    status: str = "done"  # or "time limit": then points are missing
 
 
 def small_problem() -> CMDP:
@@ -115,12 +119,16 @@ def study_theorems(
     samples: int = MOST_SAMPLES,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    time_limit: float | None = None,
 ) -> tuple[TheoremStudy, ...]:
     """Run CSPDA by the paper's formulas at growing T, up to `samples`, on both problems, and judge its averages.
 
     At T = 1,000, 10,000, ... 10 million with kappa = 0 and with the kappa of the experiment's constant; and at the
     least T of Theorem 2 itself, where `samples` allows it, with kappa = 0 and with the theorem's kappa. `progress` is
     called with (runs finished, runs in all). The result does not depend on the number of workers.
+
+    After `time_limit` seconds the points whose runs are all finished come back, and the problems that have one;
+    `Stopped` is raised where none has.
 
     Examples
     --------
@@ -133,28 +141,40 @@ def study_theorems(
     True
     """
     seeds, samples = whole_number(seeds, "seeds", least=2), whole_number(samples, "samples", least=_TENS[0])
+    limit = seconds_or_none(time_limit)
+    ends = None if limit is None else time.time() + limit
     problems = [queue(), small_problem()]
     facts = [_facts(problem) for problem in problems]
     arms = [(place, *arm) for place, (_, slater, own) in enumerate(facts) for arm in _arms(slater, own, samples)]
-    jobs = [(problems[place], settings, count, seed) for place, _, settings, count in arms for seed in range(seeds)]
+    jobs = [
+        (problems[place], settings, count, seed, ends) for place, _, settings, count in arms for seed in range(seeds)
+    ]
     done: list[int] = []
 
     def finished(position: int, found: Any) -> None:
+        if found is None:
+            return
         done.append(position)
         if progress is not None:
             progress(len(done), len(jobs))
 
-    # The first here, so that the workers find the kernel compiled; then the longest first, so that none waits for one.
+    # The first here, so that the workers find the kernel compiled; then the longest first, so that none waits for one;
+    # unless they may not come to an end.
     first = judged_averages_run(*jobs[0])
     finished(0, first)
-    order = sorted(range(1, len(jobs)), key=lambda position: -jobs[position][2])
+    order = sorted(range(1, len(jobs)), key=lambda position: jobs[position][2], reverse=ends is None)
     later = run_jobs(judged_averages_run, [jobs[position] for position in order], workers=workers, finished=finished)
     found = {0: first} | dict(zip(order, later, strict=True))
-    rows = [np.array([found[place * seeds + seed] for seed in range(seeds)]) for place in range(len(arms))]
-    return tuple(
-        _study(problem, *facts[place], [(arm[1:], own) for arm, own in zip(arms, rows, strict=True) if arm[0] == place])
-        for place, problem in enumerate(problems)
-    )
+    rows = [[found[place * seeds + seed] for seed in range(seeds)] for place in range(len(arms))]
+    studies = []
+    for place, problem in enumerate(problems):
+        own = [(arm[1:], of_arm) for arm, of_arm in zip(arms, rows, strict=True) if arm[0] == place]
+        whole = [(arm, np.array(of_arm)) for arm, of_arm in own if all(run is not None for run in of_arm)]
+        if whole and whole[0][0] == own[0][0]:  # what the others are measured by
+            studies.append(_study(problem, *facts[place], whole, "done" if len(whole) == len(own) else "time limit"))
+    if not studies:
+        raise Stopped("time limit")
+    return tuple(studies)
 
 
 def _facts(problem: CMDP) -> tuple[Sizes, float, int]:
@@ -176,9 +196,19 @@ def _arms(slater: float, own: int, samples: int) -> list[tuple[str, CSPDA, int]]
     ]
 
 
-def judged_averages_run(cmdp: CMDP, settings: CSPDA, samples: int, seed: int) -> list[float]:
-    """One run: kappa, gap, residual, reward and margins of the averages, reward and margins of the policy."""
-    run = learn(cmdp.simulator(), settings, samples=samples, seed=seed)
+def judged_averages_run(
+    cmdp: CMDP, settings: CSPDA, samples: int, seed: int, ends: float | None = None
+) -> list[float] | None:
+    """One run: kappa, gap, residual, reward and margins of the averages, reward and margins of the policy.
+
+    None if ``time.time()`` `ends` it.
+    """
+    left = None if ends is None else ends - time.time()
+    if left is not None and left <= 0.0:
+        return None
+    run = learn(cmdp.simulator(), settings, samples=samples, seed=seed, time_limit=left)
+    if run.status != "done":
+        return None
     averages, policy = judge_averages(run, cmdp), evaluate(cmdp, run.policy)
     assert averages.duality_gap is not None
     return [
@@ -193,7 +223,7 @@ def judged_averages_run(cmdp: CMDP, settings: CSPDA, samples: int, seed: int) ->
 
 
 def _study(
-    problem: CMDP, sizes: Sizes, slater: float, own: int, runs: list[tuple[tuple[str, CSPDA, int], Floats]]
+    problem: CMDP, sizes: Sizes, slater: float, own: int, runs: list[tuple[tuple[str, CSPDA, int], Floats]], status: str
 ) -> TheoremStudy:
     scaling, scaled = in_scaled_units(problem)
     n_constraints, optimum = problem.n_constraints, solve_uncertified(scaled).reward
@@ -227,4 +257,5 @@ def _study(
         points=tuple(points),
         price_sums=(max(price_sums), price_radius(slater) / 2.0),
         value_sizes=(max(value_sizes), value_radius(slater, sizes.discount) / 2.0),
+        status=status,
     )

@@ -1,4 +1,4 @@
-"""The loop of the learners that plan with constraints: when a count has doubled, on all that was seen.
+"""The loop of the learners that plan with constraints: when a count has doubled, on all that was
 
     at the start of an episode, if some row has twice the visits that the model knows of (or any, the first time):
         bring the model up to the counts, choose a policy that is best in bounds for it
@@ -134,19 +134,19 @@ class Constants(NamedTuple):
     confidence: Confidence
     judge: Judge
     state_of: Ints  # [n]
-    extended: bool  # plan over the box, or on the empirical model
-    adaptive: bool  # the span of the bonus follows the policy, or stays as it is
-    sign: float  # of the bonus of margins
     growth: float
-    least: float  # visits, that a row must have gained before the model knows them
-    singly: bool  # the model learns of a row when that row has doubled, or of all
-    share: float  # of what the bonus takes from margins, that goes to the reward: share + share_by_slack / slack
-    share_by_slack: float
-    warm_up: float  # episodes of the safe policy before others, times slack^2,
-    first: int  # or as they are
-    half: bool  # the safe policy is played until half its slack is certain
-    safe: Floats  # [H, n], or empty
-    slack: Floats  # [I], of the safe policy; nan: what its episodes showed
+    adaptive: bool  # the span of the bonus follows the policy, or stays as it is
+    extended: bool = False  # plan over the box, or on the empirical model
+    least: float = 1.0  # visits, that a row must have gained before the model knows them
+    singly: bool = False  # the model learns of a row when that row has doubled, or of all
+    sign: float = 1.0  # of the bonus of margins
+    share: float = 0.0  # of what the bonus takes from margins, that goes to the reward: share + share_by_slack / slack
+    share_by_slack: float = 0.0
+    warm_up: float = 0.0  # episodes of the safe policy before others, times slack^2,
+    first: int = 0  # or as they are
+    half: bool = False  # the safe policy is played until half its slack is certain
+    safe: Floats = np.zeros((0, 1))  # [H, n], or empty
+    slack: Floats = np.zeros(0)  # [I], of the safe policy; nan: what its episodes showed
 
 
 class State(NamedTuple):
@@ -167,50 +167,26 @@ def start(
     gaps: Mapping[str, bool],
     theorem: str,
     *,
-    extended: bool,
-    fixed: Any = None,
-    least: float = 1.0,
-    singly: bool = False,
-    said: Mapping[str, float | str] | None = None,
-    **safety: Any,
+    fixed: Any,
+    **how: Any,
 ) -> Prepared:
     """The state before the first episode; `fixed` spans of the bonus [X] are the paper's, None: they are adaptive.
 
-    `gaps` and `theorem` make the guarantee, as in `guarantee_unless`; `said` are further settings to show.
+    `gaps` and `theorem` make the guarantee, as in `guarantee_unless`; `how` are further constants.
     """
     frame = frame_of(settings, simulator, samples)
-    horizon, signals = len(frame.weights), len(frame.low)
-    counts = new_counts(frame, samples)
+    counts, none = new_counts(frame, samples), np.zeros(simulator.n_constraints)
     spans = frame.rest[:, None] * (frame.high - frame.low)
     if fixed is not None:
         spans[:] = fixed
-    none: dict[str, Any] = {"sign": 1.0, "share": 0.0, "share_by_slack": 0.0, "warm_up": 0.0, "first": 0, "half": False}
-    none |= {"safe": np.zeros((0, 1)), "slack": np.zeros(0)}
-    constants = Constants(
-        frame=frame,
-        confidence=confidence,
-        judge=NOBODY,
-        state_of=simulator.pairs.states,
-        extended=extended,
-        adaptive=fixed is None,
-        growth=float(settings.growth),
-        least=float(least),
-        singly=singly,
-        **(none | safety),
-    )
-    state = State(
-        play=new_play(frame),
-        counts=counts,
-        model=new_model(counts),
-        spans=spans,
-        prices=np.zeros(signals - 1),
-        marks=np.array([1, 0, 0, 0], dtype=np.int64),
-        shown=np.zeros(signals - 1),
-    )
-    assert state.play.policy.shape == (horizon, simulator.pairs.n_pairs)
+    states, growth = simulator.pairs.states, float(settings.growth)
+    constants = Constants(frame, confidence, NOBODY, states, growth, fixed is None, **how)
+    marks = np.array([1, 0, 0, 0])
+    state = State(new_play(frame), counts, new_model(counts), spans, none, marks, none.copy())
     used = {name: getattr(confidence, name) for name in ("root", "linear", "of_visits") if getattr(confidence, name)}
-    settled = said_of(settings, simulator, frame) | used | {"growth": settings.growth} | dict(said or {})
-    return Prepared(state, constants, 0, settled, guarantee_unless(gaps, theorem))
+    said = said_of(settings, simulator, frame) | used | {"growth": settings.growth}
+    chance = f", with probability {1.0 - settings.delta:g}"
+    return Prepared(state, constants, 0, said, guarantee_unless(gaps, theorem + chance))
 
 
 @compiled
@@ -307,3 +283,14 @@ def slack_of(state: State, constants: Constants, i: int) -> float:
 def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
     policy = mixed_policy(state.play, constants.frame, simulator)
     return answer(policy, state.prices.copy(), state.play, constants.frame, simulator)
+
+
+PLAYED: dict[str, Any] = dict(
+    setting="episodes, online",
+    output="mixture of the policies played",
+    criterion="finite-horizon",
+    access="online",
+    advance=advance,
+    extract=extract,
+)
+"""What is the same in the records of these learners."""

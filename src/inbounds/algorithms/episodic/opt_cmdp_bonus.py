@@ -2,16 +2,17 @@
 
 Yonathan Efroni, Shie Mannor, Matteo Pirotta. "Exploration-Exploitation in Constrained MDPs", 2020 (arXiv 2003.02189).
 
-Problem, names, guarantee (from memory) and departures are those of OptCMDP, the same paper's first algorithm, with a
-factor of H more at most. In the place of the box, with its radii b(s, a, s') and those of the signals, c:
+Problem, guarantee (from memory) and departures are those of OptCMDP, the same paper's first algorithm, with a factor of
+H more at most. In the place of the box, with its radii b(s, a, s') and those of the signals, c:
 
     r~ = rh + c + H sum_s' b,   g~_i = gh_i + c + H sum_s' b,   pi = argmax J_r~  with  J_g~i >= 0,  for the chances p
 
 The margins are hopeful too, so nearly every episode is a little out of bounds: more than with OptCMDP; with less
 regret, in half the time. H is W, the most that a value can be.
 
-Practical preset: bonuses of half the sum of the radii .1 sqrt(p (1-p) / n) + 1 / n of the successors seen, times the
-span of the current policy's values to go instead of H; the mixture of the second half.
+Practical preset: bonuses of half the sum of the radii .03 sqrt(p (1-p) / n) + 1 / n of the successors seen, times the
+span of the current policy's values to go instead of H; the mixture of the second half. A bonus, unlike a box, is added
+whether or not the model has room for it: with .1 it loses up to half as much again.
 """
 
 from __future__ import annotations
@@ -22,21 +23,12 @@ from typing import ClassVar
 import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Prepared
-from inbounds.algorithms.episodic.doubling import (
-    PRACTICAL,
-    PlanningSettings,
-    advance,
-    efroni,
-    efroni_gaps,
-    extract,
-    start,
-    value_bound,
-)
+from inbounds.algorithms.episodic import doubling
 from inbounds.problem.simulator import Simulator
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class OptCMDPBonus(PlanningSettings):
+class OptCMDPBonus(doubling.PlanningSettings):
     """Settings of OptCMDP-bonus; the defaults are the paper's bonus. See the module for the algorithm.
 
     Examples
@@ -48,34 +40,24 @@ class OptCMDPBonus(PlanningSettings):
     True
     """
 
-    preset: ClassVar = PRACTICAL
+    preset: ClassVar = doubling.PRACTICAL | dict(root=0.03)
 
 
 def prepare(settings: OptCMDPBonus, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    return start(
-        settings,
-        simulator,
-        samples,
-        settings.confidence(efroni(settings, simulator, samples)),
-        efroni_gaps(settings, simulator, samples),
-        f"the paper's, for strong regret and violation, with probability {1.0 - settings.delta:g}: from memory",
-        extended=False,
-        fixed=value_bound(settings, simulator) if settings.as_published else None,
-    )
+    confidence = settings.confidence(doubling.efroni(settings, simulator, samples))
+    gaps = doubling.efroni_gaps(settings, simulator, samples)
+    fixed = doubling.value_bound(settings, simulator) if settings.as_published else None
+    theorem = "the paper's (from memory), for strong regret and violation"
+    return doubling.start(settings, simulator, samples, confidence, gaps, theorem, fixed=fixed)
 
 
 OptCMDPBonus.algorithm = Algorithm(
     name="Opt-CMDP-bonus",
     paper="Efroni, Mannor, Pirotta (2020)",
-    setting="episodes, online",
     needs="nothing",
-    output="mixture of the policies played",
     sample_complexity="S^2 A / ((1-γ)^3 ε^2)",
     violation="O(ε)",
     constants="from code (radii of chances), from memory (of signals, theorem)",
-    criterion="finite-horizon",
-    access="online",
     prepare=prepare,
-    advance=advance,
-    extract=extract,
+    **doubling.PLAYED,
 )

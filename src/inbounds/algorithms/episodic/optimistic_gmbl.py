@@ -3,26 +3,23 @@
 Aria HasanzadeZonuz, Archana Bura, Dileep Kalathil, Srinivas Shakkottai. "Learning with Safety Constraints: Sample
 Complexity of Reinforcement Learning for Constrained MDPs", AAAI 2021: their algorithm for a generative model.
 
-Problem
--------
-Episodes of H steps; transitions unknown, reward and margins known; any pair may be sampled. It is NOT online: the
-learner asks for pairs as it likes, and plays no episode.
+Problem: episodes of H steps; transitions unknown, reward and margins known; any pair may be sampled. It is NOT online:
+the learner asks for pairs as it likes, and plays no episode.
 
-Updates
--------
-    n = 256 / eps^2 S H^3 log(12 (I+2) S A H / delta)   samples of every pair;  then, with l = log(4 / delta_P),
+Updates: n = 256 / eps^2 S H^3 log(12 (I+2) S A H / delta) samples of every pair; then, with l = log(4 / delta_P) and
+delta_P = delta / (12 (I+2) S^2 A H),
+
     pi = argmax J_r  with  J_gi >= 0   over policies and models of the box
     |P' - p| <= min( sqrt(2 p (1-p) l / n) + 2 l / (3n), sqrt(l / 2n) )
 
-and delta_P = delta / (12 (I+2) S^2 A H); all from the algorithm box of the paper.
+all from the algorithm box of the paper.
 
-Guarantee
----------
-With probability 1 - delta, eps-optimal and eps-feasible, from that n, which is 10^7 and more for the smallest problems.
+Guarantee: with probability 1 - delta, eps-optimal and eps-feasible, from that n: 10^7 and more for small problems.
 
 Departures: n is what the budget allows. Where stages differ, every pair is sampled at every stage. Where no policy is
 in bounds, the policy is the least out of them, and there are no prices. Practical preset: radii .1 sqrt(p (1-p) / n) +
-1 / n; with none at all it does about as well, for hope buys nothing where samples are uniform."""
+1 / n; with none at all it does about as well, for hope buys nothing where samples are uniform.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ from inbounds.algorithms.episodic.counts import (
     new_model,
     refresh_all,
 )
-from inbounds.algorithms.episodic.doubling import PlanningSettings
+from inbounds.algorithms.episodic.doubling import OptimisticSettings
 from inbounds.algorithms.episodic.frame import Frame, frame_of, horizon_of, said_of
 from inbounds.algorithms.episodic.planning import constrained_plan
 from inbounds.algorithms.kernels import FIRST_STARTS
@@ -58,10 +55,10 @@ from inbounds.problem.simulator import Simulator
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class OptimisticGMBL(PlanningSettings):
+class OptimisticGMBL(OptimisticSettings):
     """Settings of Optimistic-GMBL; the defaults are the paper's radii. See the module for the algorithm.
 
-    It plans once, at the end: `growth` and `average` change nothing.
+    It plans once, at the end: `average` changes nothing.
 
     Parameters
     ----------
@@ -100,25 +97,14 @@ def prepare(settings: OptimisticGMBL, simulator: Simulator, samples: int, rng: n
     outcomes = 12.0 * (simulator.n_constraints + 2) * pairs.n_pairs * horizon / settings.delta
     needed = 256.0 / (settings.accuracy * horizon) ** 2 * pairs.n_states * horizon**3 * math.log(outcomes)
     confidence = settings.confidence(bennett(math.log(4.0 * outcomes * pairs.n_states), 2.0 / 3.0))
-    constants = Constants(frame, Confidence(*confidence), queries)
+    of_each, target = samples // queries, f"accuracy {settings.accuracy:g} of the horizon"
+    gaps = settings.gaps(simulator, needed, of_each, "samples of every pair", f"an {target}")
+    theorem = f"the paper's, with {target} and probability {1.0 - settings.delta:g}"
     said = said_of(settings, simulator, frame)
     said = {name: said[name] for name in ("truncated", "epsilon") if name in said}
-    return Prepared(
-        new_counts(frame, samples),
-        constants,
-        0,
-        said | {"root": confidence.root, "linear": confidence.linear, "samples of a pair": samples // queries},
-        guarantee_unless(
-            settings.gaps(
-                simulator,
-                needed,
-                samples // queries,
-                "samples of every pair",
-                f"an accuracy of {settings.accuracy:g} of the horizon",
-            ),
-            f"the paper's, with accuracy {settings.accuracy:g} of the horizon and probability {1.0 - settings.delta:g}",
-        ),
-    )
+    said |= {"root": confidence.root, "linear": confidence.linear, "samples of a pair": of_each}
+    constants = Constants(frame, confidence, queries)
+    return Prepared(new_counts(frame, samples), constants, 0, said, guarantee_unless(gaps, theorem))
 
 
 @compiled
@@ -144,12 +130,9 @@ def extract(counts: Counts, constants: Constants, simulator: Simulator) -> Answe
     frame, model = constants.frame, new_model(counts)
     horizon, n_signals, n_pairs = len(frame.weights), len(frame.low), simulator.pairs.n_pairs
     refresh_all(model, counts, constants.confidence)
-    signals, policy, prices = (
-        np.empty((horizon, n_pairs, n_signals)),
-        np.empty((horizon, n_pairs)),
-        np.zeros(n_signals - 1),
-    )
-    fill_signals(signals, counts, model, frame, constants.confidence, np.zeros((horizon + 1, n_signals)), 1.0, 0.0)
+    signals, policy = np.empty((horizon, n_pairs, n_signals)), np.empty((horizon, n_pairs))
+    prices, spans = np.zeros(n_signals - 1), np.zeros((horizon + 1, n_signals))
+    fill_signals(signals, counts, model, frame, constants.confidence, spans, 1.0, 0.0)
     if constrained_plan(signals, counts, model, frame, True, prices, policy) < 0:
         prices[:] = np.nan
     chosen, prices = Policy(simulator.pairs, policy), prices * frame.factors[1:]

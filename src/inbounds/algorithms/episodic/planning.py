@@ -35,36 +35,6 @@ ARTIFICIAL, SLACK, POLICY = 0, 1, 2
 
 
 @compiled
-def invert(matrix: Floats, inverse: Floats) -> bool:
-    """The inverse of a small matrix [m, m], which is destroyed, by elimination with pivots; False if there is none."""
-    m = matrix.shape[0]
-    for i in range(m):
-        for j in range(m):
-            inverse[i, j] = 1.0 if i == j else 0.0
-    for column in range(m):
-        pivot = column
-        for i in range(column + 1, m):
-            if abs(matrix[i, column]) > abs(matrix[pivot, column]):
-                pivot = i
-        divisor = matrix[pivot, column]
-        if abs(divisor) < 1e-14:
-            return False
-        for j in range(m):
-            matrix[column, j], matrix[pivot, j] = matrix[pivot, j], matrix[column, j]
-            inverse[column, j], inverse[pivot, j] = inverse[pivot, j], inverse[column, j]
-        for j in range(m):
-            matrix[column, j] /= divisor
-            inverse[column, j] /= divisor
-        for i in range(m):
-            factor = matrix[i, column]
-            if i != column and factor != 0.0:
-                for j in range(m):
-                    matrix[i, j] -= factor * matrix[column, j]
-                    inverse[i, j] -= factor * inverse[column, j]
-    return True
-
-
-@compiled
 def best_policy(
     signals: Floats,
     prices: Floats,
@@ -99,37 +69,29 @@ def constrained_plan(
     then the policy is one that is out of them as little as can be, in sum.
     """
     horizon, n_pairs, n_signals = signals.shape
-    m, n_states = n_signals, frame.offsets.shape[0] - 1  # rows: the margins, and last that shares sum to 1
-    bounds = m - 1
+    m, bounds, n_states = n_signals, n_signals - 1, frame.offsets.shape[0] - 1  # a row for each bound; shares sum to 1
     swept = new_sweep(horizon, n_states, n_pairs, 1)
     priced, occupancy, sums = np.empty((horizon, n_pairs, 1)), np.empty((horizon, n_pairs)), np.empty(n_signals)
     kept = np.zeros((m, horizon, n_pairs))  # occupancies, and
     acts = np.zeros((m, horizon, n_states), dtype=np.int64)  # choices of the policies in the basis
-    kind = np.full(m, ARTIFICIAL)
-    columns, costs = np.zeros((m, m)), np.zeros(m)  # of the basis: columns[:, b] and its cost
-    matrix, inverse = np.empty((m, m)), np.empty((m, m))
-    shares, duals, entering, change = np.zeros(m), np.zeros(m), np.empty(m), np.empty(m)
-    now = np.empty(bounds)
-    tried, warm = 0, False
-    for i in range(bounds):
-        warm = warm or prices[i] > 0.0
-        now[i] = WARM[0] * prices[i]
+    kind, costs, inverse = (
+        np.full(m, ARTIFICIAL),
+        np.zeros(m),
+        np.zeros((m, m)),
+    )  # of the basis; its last column: shares
+    duals, entering, change, now = np.zeros(m), np.empty(m), np.empty(m), WARM[0] * prices
     best_policy(signals, now, counts, model, frame, extended, priced, swept, occupancy, sums)
-    tried = 1
+    tried, warm = 1, bool(np.any(prices > 0.0))
     for i in range(bounds):
         met = sums[i + 1] >= 0.0
         kind[i] = SLACK if met else ARTIFICIAL
-        columns[i, i] = -1.0 if met else 1.0
         costs[i] = 0.0 if met else -NOT_MET * frame.rest[0]
-        columns[i, bounds] = sums[i + 1]
-    kind[bounds], columns[bounds, bounds], costs[bounds] = POLICY, 1.0, sums[0]
+        inverse[i, i] = -1.0 if met else 1.0
+        inverse[i, bounds] = abs(sums[i + 1])
+    kind[bounds], costs[bounds], inverse[bounds, bounds] = POLICY, sums[0], 1.0
     kept[bounds], acts[bounds] = occupancy, swept.chosen
     for turn in range(100 + 60 * m * m):  # far more than it takes; against cycling
-        matrix[:, :] = columns
-        if not invert(matrix, inverse):
-            break
         for b in range(m):
-            shares[b] = max(inverse[b, bounds], 0.0)
             duals[b] = 0.0
             for c in range(m):
                 duals[b] += costs[c] * inverse[c, b]
@@ -143,9 +105,7 @@ def constrained_plan(
                 entering[i] = -1.0 if i == slack else 0.0
         else:
             for i in range(bounds):
-                now[i] = max(-duals[i], 0.0)
-                if turn == 0 and warm:
-                    now[i] = WARM[1] * prices[i]
+                now[i] = WARM[1] * prices[i] if turn == 0 and warm else max(-duals[i], 0.0)
             best_policy(signals, now, counts, model, frame, extended, priced, swept, occupancy, sums)
             tried += 1
             cost, new = sums[0], POLICY
@@ -166,15 +126,20 @@ def constrained_plan(
             for c in range(m):
                 change[b] += inverse[b, c] * entering[c]
             if change[b] > 1e-12:
-                ratio = shares[b] / change[b]
+                ratio = max(inverse[b, bounds], 0.0) / change[b]
                 if ratio < least or (ratio == least and kind[b] == ARTIFICIAL):
                     leaving, least = b, ratio
         if leaving < 0:
             break
         kind[leaving], costs[leaving] = new, cost
-        columns[:, leaving] = entering
+        for c in range(m):
+            inverse[leaving, c] /= change[leaving]
+            for b in range(m):
+                if b != leaving:
+                    inverse[b, c] -= change[b] * inverse[leaving, c]
         if new == POLICY:
             kept[leaving], acts[leaving] = occupancy, swept.chosen
+    shares = np.maximum(inverse[:, bounds], 0.0)
     heaviest, missing = -1, 0.0
     for b in range(m):
         if kind[b] == ARTIFICIAL:
@@ -182,7 +147,7 @@ def constrained_plan(
         elif kind[b] == POLICY and (heaviest < 0 or shares[b] > shares[heaviest]):
             heaviest = b
     for i in range(bounds):
-        prices[i] = -duals[i] if duals[i] < 0.0 else 0.0
+        prices[i] = -duals[i] if duals[i] < 0.0 else 0.0  # never -0
     mix_columns(kept, acts[heaviest], kind, shares, frame.offsets, policy)
     return tried if missing <= IN_BOUNDS else -tried
 

@@ -44,10 +44,15 @@ class SafeSettings(PlanningSettings):
     share: float | None = field(default=None, metadata=checks.NOT_NEGATIVE)
 
 
-def safety_of(settings: Any, simulator: Simulator, samples: int) -> dict[str, Any]:
-    """The settings above as constants of the loop; refuses a problem without bounds, and settings without `safe`."""
-    name = settings.algorithm.name
-    if simulator.n_constraints == 0:
+def safety_of(
+    settings: Any, simulator: Simulator, samples: int, span: float, share: float, share_by_slack: float
+) -> dict[str, Any]:
+    """How `doubling` is to start, where the paper has this span of the margins' bonus and these shares.
+
+    Refuses a problem without bounds, and settings without `safe`.
+    """
+    name, bounds = settings.algorithm.name, simulator.n_constraints
+    if bounds == 0:
         raise InvalidInput(f"{name} is for problems with a bound to keep, and this one has none: use another algorithm")
     if settings.safe is None:
         raise InvalidInput(
@@ -55,27 +60,30 @@ def safety_of(settings: Any, simulator: Simulator, samples: int) -> dict[str, An
             f"ib.solve(cmdp.tightened(0.1)).policy where the model is known"
         )
     frame, own = frame_of(settings, simulator, samples), for_problem(simulator, settings.safe).probabilities
-    slack = np.full(simulator.n_constraints, np.nan)
-    if settings.slack is not None:
-        slack = scaled_slack(settings.slack, simulator, frame)
-    safe = np.ascontiguousarray(np.broadcast_to(own, (len(frame.weights), simulator.pairs.n_pairs))).copy()
-    return {"sign": -1.0, "safe": safe, "slack": slack}
+    return {
+        "fixed": np.array([0.0, *np.full(bounds, span)]) if settings.as_published else None,
+        "sign": -1.0,
+        "safe": np.array(np.broadcast_to(own, (len(frame.weights), own.shape[-1]))),
+        "slack": np.full(bounds, np.nan) if settings.slack is None else scaled_slack(settings.slack, simulator, frame),
+        "share": share if settings.share is None else float(settings.share),
+        "share_by_slack": share_by_slack if settings.share is None else 0.0,
+    }
 
 
 def check(settings: Any, cmdp: CMDP) -> None:
     """Refuse a `safe` policy that is out of bounds, and a slack that it does not have: which bound, and by how much."""
-    if settings.safe is None:
+    if settings.safe is None or cmdp.n_constraints == 0:
         return  # refused by the learner
-    found = evaluate(cmdp, settings.safe)
-    worst = int(np.argmin(found.margins / cmdp.margin_scales)) if cmdp.n_constraints else 0
+    found, name = evaluate(cmdp, settings.safe), settings.algorithm.name
+    scaled = found.margins / cmdp.margin_scales
+    worst = int(np.argmin(scaled))
     if not found.in_bounds:
         raise InvalidInput(
-            f"{settings.algorithm.name}: safe= is not safe: it misses the bound of {cmdp.constraints[worst].name!r} by "
+            f"{name}: safe= is not safe: it misses the bound of {cmdp.constraints[worst].name!r} by "
             f"{-found.margins[worst]:.6g}"
         )
-    scaled = float(np.min(found.margins / cmdp.margin_scales)) if cmdp.n_constraints else 1.0
-    if settings.slack is not None and settings.slack > scaled * (1.0 + 1e-9):
+    if settings.slack is not None and settings.slack > scaled[worst] * (1.0 + 1e-9):
         raise InvalidInput(
-            f"{settings.algorithm.name}: slack must be at most what safe= keeps of every bound, {scaled:.6g} in scaled "
-            f"units, found {settings.slack!r}"
+            f"{name}: slack must be at most what safe= keeps of every bound, {scaled[worst]:.6g} in scaled units, "
+            f"found {settings.slack!r}"
         )

@@ -3,14 +3,10 @@
 Krishna C. Kalagarla, Rahul Jain, Pierluigi Nuzzo. "A Sample-Efficient Algorithm for Episodic Finite-Horizon MDP with
 Constraints", AAAI 2021 (arXiv 2009.11348). It extends UCFH (Dann and Brunskill 2015) by constraints.
 
-Problem
--------
-Episodes of H steps; transitions unknown, alike at every stage; reward and margins known. PAC: all but few episodes are
-to be eps-optimal and eps-feasible.
+Problem: episodes of H steps; transitions unknown, alike at every stage; reward and margins known. PAC: all but few
+episodes are to be eps-optimal and eps-feasible.
 
-Updates
--------
-Phases. In each, the extended linear program over the box is solved once and its policy played until, for some pair,
+Updates, in phases: the extended linear program over the box is solved once, and its policy played until, for some pair,
 
     visits since the model was last told  >=  max( m w_min, visits that the model knows )
 
@@ -21,10 +17,8 @@ then the model is told of that pair, alone. The box, with l = ln(6 / delta_1):
 with w_min = eps / (4 H S), U = S A log2(S H / w_min), delta_1 = delta / (2 U S) and m = 512 (log2 log2 H)^2 S H^2 /
 eps^2 ln^2(8 H^2 S^2 / eps) ln(6 / delta_1): UCFH's, from code; those of UC-CFH differ by constants, from memory.
 
-Guarantee
----------
-With probability 1 - delta all but O~( S A C^2 H^2 / eps^2 ) episodes are eps-optimal and eps-feasible, C <= S
-successors (its abstract). m w_min is so large that no run of practical length updates the model even once.
+Guarantee: with probability 1 - delta all but O~( S A C^2 H^2 / eps^2 ) episodes are eps-optimal and eps-feasible,
+C <= S successors (its abstract). m w_min is so large that no run of practical length updates the model even once.
 
 Departures: a pair never tried ends the episode with the largest values. Signals are learned as they are seen, and have
 no radius unless they differ. Practical preset: pure doubling (m w_min = 1), radii .1 sqrt(p (1-p) / n) + 1 / n, the
@@ -41,14 +35,14 @@ import numpy as np
 
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Prepared
+from inbounds.algorithms.episodic import doubling
 from inbounds.algorithms.episodic.confidence import bennett
-from inbounds.algorithms.episodic.doubling import PRACTICAL, PlanningSettings, advance, extract, start
 from inbounds.algorithms.episodic.frame import horizon_of
 from inbounds.problem.simulator import Simulator
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class UCCFH(PlanningSettings):
+class UCCFH(doubling.PlanningSettings):
     """Settings of UC-CFH; the defaults are the paper's formulas. See the module for the algorithm.
 
     Parameters
@@ -70,7 +64,7 @@ class UCCFH(PlanningSettings):
     accuracy: float = field(default=0.1, metadata=checks.SHARE | {"what": "a number in (0, 1]"})
     least: float | None = field(default=None, metadata=checks.a_number("of at least 1", lambda value: value >= 1.0))
 
-    preset: ClassVar = PRACTICAL | dict(least=1.0)
+    preset: ClassVar = doubling.PRACTICAL | dict(least=1.0)
 
 
 def formulas(settings: UCCFH, simulator: Simulator) -> tuple[float, float]:
@@ -88,34 +82,23 @@ def formulas(settings: UCCFH, simulator: Simulator) -> tuple[float, float]:
 def prepare(settings: UCCFH, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     asked, log = formulas(settings, simulator)
     least = asked if settings.least is None else settings.least
-    return start(
-        settings,
-        simulator,
-        samples,
-        settings.confidence(bennett(log, 7.0 / 3.0, less=1.0)),
-        settings.gaps(simulator, asked, samples, "samples", "the first update of its model, visits of one pair,")
-        | {"updates of the model sooner than it asks for": least < asked},
-        f"the paper's, with accuracy {settings.accuracy:g} of the horizon and probability {1.0 - settings.delta:g}",
-        extended=True,
-        fixed=0.0,
-        least=least,
-        singly=True,
-        said={"least": least, "accuracy": settings.accuracy},
-    )
+    confidence = settings.confidence(bennett(log, 7.0 / 3.0, less=1.0))
+    first = "the first update of its model, visits of one pair,"
+    gaps = settings.gaps(simulator, asked, samples, "samples", first)
+    gaps["updates of the model sooner than it asks for"] = least < asked
+    theorem = f"the paper's, with accuracy {settings.accuracy:g} of the horizon"
+    how = {"fixed": 0.0, "extended": True, "least": float(least), "singly": True}
+    begun = doubling.start(settings, simulator, samples, confidence, gaps, theorem, **how)
+    return begun._replace(settings=dict(begun.settings) | {"least": least, "accuracy": settings.accuracy})
 
 
 UCCFH.algorithm = Algorithm(
     name="UC-CFH",
     paper="Kalagarla, Jain, Nuzzo (AAAI 2021)",
-    setting="episodes, online",
     needs="nothing",
-    output="mixture of the policies played",
     sample_complexity="S^3 A / ((1-γ)^3 ε^2)",
     violation="O(ε)",
     constants="from code (radii), from memory (m)",
-    criterion="finite-horizon",
-    access="online",
     prepare=prepare,
-    advance=advance,
-    extract=extract,
+    **doubling.PLAYED,
 )

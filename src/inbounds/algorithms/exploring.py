@@ -1,0 +1,105 @@
+"""Where exploration's samples go, and how sure an empirical model is.
+
+A model's margin of a policy with occupancy mu has the variance sum over pairs of
+(mu / (1 - g))^2 var / visits, where var is the variance of (1 - g) m + g v(s'). That is least with visits in
+proportion to mu sd. So in each round a pair should come to have the share 0.25 / n + 0.75 of mu sd, normalised; counts
+are filled up towards it. sd^2 is that of the Lagrangian, reward + u . margins, plus u_k^2 times that of each margin,
+and mu the occupancy of half the plan's policy, half one that still doubts: probabilities in proportion to
+exp(-gap^2 / (2 * 9 * (se^2 + se_policy^2))), gap the action's disadvantage in the Lagrangian, se its standard error.
+
+**Optimism.** The best policy of an empirical model looks better on it than it is, on sparse models by several standard
+errors. That bias is measured by cross-fitting: exploration is kept in two halves, and the best policy of either is
+evaluated on both; .6 of the difference is left with all samples.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inbounds.algorithms.empirical import best_of
+from inbounds.arrays import Floats, Ints, freeze
+from inbounds.criteria.evaluation import occupancy
+from inbounds.errors import Infeasible
+from inbounds.exact.feasibility import slater
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.policy import Policy
+from inbounds.proofs.evidence import Evidence
+from inbounds.proofs.walks import Guess, step_noise
+
+_ANY = 0.25  # of the samples of a round, evenly: plans may be wrong
+_DOUBT = 3.0  # standard errors by which an action may look worse and still be tried
+_OF_HALF = 0.6  # of the optimism of plans on half the samples is left with all
+
+
+def optimism(one: Evidence, other: Evidence) -> Floats:
+    """By how much [K] margins of a plan on the evidence of both look larger on it than they are: cross-fitting.
+
+    A plan on either half is evaluated on both halves; the difference is what planning on half the samples flatters
+    itself with. It falls faster than the square root of the samples.
+    """
+    models = one.model(), other.model()
+    differences = []
+    for mine, foreign in (models, models[::-1]):
+        try:
+            policy = best_of(mine).policy
+        except Infeasible:
+            policy = slater(mine).policy
+        values = [model.margins @ occupancy(model, policy) for model in (mine, foreign)]
+        differences.append(values[0] - values[1])
+    return _OF_HALF * np.maximum(np.mean(differences, axis=0), 0.0)
+
+
+def worth_trying(evidence: Evidence, model: CMDP, policy: Policy, prices: Floats, guess: Guess) -> Floats:
+    """The share [n] of all samples that each pair should have in the end, by the formula of the module."""
+    pairs, visits, weights = model.pairs, np.maximum(evidence.totals.visits, 1.0), np.concatenate([[1.0], prices])
+    values = np.column_stack([guess.state_values @ weights, guess.state_values[:, 1:]])
+    seen = evidence.signal_variance
+    noise = smoothed_noise(evidence, model, values, np.column_stack([seen @ weights**2, seen[:, 1:]]))
+    q = guess.pair_values @ weights
+    gap = np.maximum.reduceat(q, pairs.offsets[:-1])[pairs.states] - q
+    error = noise[:, 0] / visits
+    of_policy = np.add.reduceat(policy.probabilities * error, pairs.offsets[:-1])[pairs.states]
+    doubt = np.exp(-(gap**2) / (2.0 * _DOUBT**2 * np.maximum(error + of_policy, 1e-300)))
+    doubting = Policy(pairs, doubt / np.add.reduceat(doubt, pairs.offsets[:-1])[pairs.states])
+    spent = 0.5 * (occupancy(model, policy) + occupancy(model, doubting))
+    wanted = spent * np.sqrt(noise[:, 0] + noise[:, 1:] @ prices**2)
+    if not np.any(wanted):
+        wanted = np.ones(len(wanted))
+    return freeze(_ANY / len(wanted) + (1.0 - _ANY) * wanted / wanted.sum())
+
+
+def filled_up(visits: Ints, weights: Floats, number: int) -> Ints:
+    """How often [n] to try each pair, `number` in all, so that in the end visits are as proportional as can be.
+
+    Like water: what is poured in rises to one level, visits / weight, above which no pair gets any.
+
+    >>> filled_up(np.array([5, 0, 0]), np.array([0.5, 0.25, 0.25]), 5).tolist()
+    [0, 3, 2]
+    """
+    order = np.argsort(visits / weights)
+    filled, weight = np.cumsum(visits[order]), np.cumsum(weights[order])
+    levels = (number + filled) / weight  # if the first so many get some
+    used = int(np.flatnonzero(levels * weights[order] >= visits[order])[-1])
+    exact = np.maximum(levels[used] * weights - visits, 0.0)
+    times = np.floor(exact).astype(np.int64)
+    last = np.argsort(times - exact, kind="stable")[: number - int(times.sum())]
+    times[last] += 1
+    return times
+
+
+def smoothed_noise(evidence: Evidence, model: CMDP, values: Floats, signal_variance: Floats) -> Floats:
+    """The variance of a step at each pair [n, R], for values [S, R], with one more sample of any state.
+
+    So that a pair tried once does not pass for one without noise.
+    """
+    visits = evidence.totals.visits[:, None]
+    noise = step_noise(model, values, signal_variance)
+    return (visits * noise + model.discount**2 * values.var(axis=0)) / (visits + 1.0)
+
+
+def model_error(evidence: Evidence, model: CMDP, policy: Policy, guess: Guess) -> Floats:
+    """The variance [K + 1] of the values of a policy on the empirical model."""
+    visits = evidence.totals.visits[:, None]
+    noise = smoothed_noise(evidence, model, guess.state_values, evidence.signal_variance)
+    weights = (occupancy(model, policy) / (1.0 - model.discount)) ** 2
+    return weights @ (noise / np.maximum(visits, 1.0)) + guess.start_variance / evidence.totals.starts.sum()
