@@ -256,7 +256,7 @@ def triple_q(known: Known, published: bool = False) -> Learner:
                 tables[:], tries[:] = W, 0
             else:
                 G = G + mean**2
-                u = np.maximum(u - 0.3 * np.maximum(u, 1) * mean / np.sqrt(G), 0)
+                u = np.maximum(u - 0.3 * mean / np.sqrt(G), 0)
         yield policy, u
 
 

@@ -307,7 +307,7 @@ def step_prices(state: State, constants: Constants, tau: float, k: float) -> Non
     for i in range(levels.shape[0]):
         margin, rate = state.margins[1 + i], falling(rule.price_step, rule.price_power, k)
         if rule.adaptive:
-            rate = adaptive_step(state.squares, i, margin, rate, 0.0 if rule.queued else levels[i])
+            rate = adaptive_step(state.squares, i, margin, rate if rule.queued else rate * max(levels[i], 1.0))
         if rule.queued:
             levels[i] = max(levels[i] - margin + pessimism(state, constants, i, k), 0.0)
             state.prices[i] = levels[i] * rate

@@ -1,9 +1,9 @@
-"""The price step of the practical presets: AdaGrad, in the units of the price itself. It needs no scale of the problem.
+"""The price step of the practical presets: AdaGrad, which needs no scale of the problem.
 
-    G_i <- G_i + g_i^2   (from .01),     s_i = c max(1, u_i) / sqrt(G_i),     u_i <- max(0, u_i - s_i g_i)
+    G_i <- G_i + g_i^2   (from .01),     u_i <- max(0, u_i - c g_i / sqrt(G_i)),     g_i: the value of margin i
 
-where g_i is the value of margin i. The papers' fixed steps, of order 1 / (H sqrt K), fail where prices are above 3 or
-margins small against H. So does c / sqrt(G_i): it goes c sqrt(k) far in k episodes, too slowly where a price is 4.
+The papers' fixed steps, of order 1 / (H sqrt K), fail where prices are above 3 or margins small against H. Where g_i is
+a value of the model, c is relative to the price, c max(1, u_i): otherwise it takes all of 10^4 episodes to get to 4.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FIRST_SQUARE = 0.01
 
 
 @compiled
-def adaptive_step(squares: Floats, i: int, margin: float, rate: float, price: float) -> float:
-    """The step s of price i for the value of its margin; squares [I] are the G of the module, rate its c."""
+def adaptive_step(squares: Floats, i: int, margin: float, rate: float) -> float:
+    """The step of price i for the value of its margin; squares [I] are the G of the module, rate its c."""
     squares[i] += margin * margin
-    return rate * max(price, 1.0) / math.sqrt(squares[i])
+    return rate / math.sqrt(squares[i])

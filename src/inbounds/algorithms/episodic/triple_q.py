@@ -241,7 +241,7 @@ def end_frame(state: State, constants: Constants) -> None:
             state.queues[i] = max(state.queues[i] + 0.5 * horizon + constants.eps - mean, 0.0)
             state.prices[i] = state.queues[i] * constants.price_step
         else:
-            rate = adaptive_step(state.queues, i, mean, constants.price_step, state.prices[i])
+            rate = adaptive_step(state.queues, i, mean, constants.price_step)
             state.prices[i] = max(state.prices[i] - rate * mean, 0.0)
     if constants.published:
         state.tries[:] = 0.0
