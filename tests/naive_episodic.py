@@ -71,14 +71,9 @@ class Seen:
         return np.mean([values[s] for s in self.starts], axis=0)
 
 
-def half_width(visits: float, row: np.ndarray, unseen: int = 0) -> float:
-    """Half the sum of the practical radii over the next states seen, and so many that were not, if there are any."""
-    seen = sum(0.1 * math.sqrt(p * (1 - p) / visits) + 1.0 / visits for p in row if p > 0)
-    return 0.5 * (seen + min(unseen, np.sum(row == 0)) / visits)
-
-
-def wider(visits: float, row: np.ndarray) -> float:
-    return half_width(visits, row, unseen=1)
+def half_width(visits: float, row: np.ndarray) -> float:
+    """Half the sum of the practical radii over the next states seen."""
+    return 0.5 * sum(0.1 * math.sqrt(p * (1 - p) / visits) + 1.0 / visits for p in row if p > 0)
 
 
 def swept(seen: Seen, spans: np.ndarray, width: Any, choose: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -139,7 +134,7 @@ def greedy(known: Known, slater: np.ndarray | None = None, queued: bool = False)
         def best(h: int, pairs: Any, Q: np.ndarray, u: np.ndarray = u) -> np.ndarray:
             return np.eye(len(pairs))[np.argmax(Q[:, 0] + Q[:, 1:] @ u)]
 
-        _, V, policy = swept(seen, spans, half_width if queued else wider, best)
+        _, V, policy = swept(seen, spans, half_width, best)
         if seen.episodes:
             spans = spans_of(seen, V)
         g = seen.first(V[0])[1:] if queued else sober(seen, policy)
@@ -182,7 +177,7 @@ def softmax(known: Known, c: float, step: float, tau: float = 0.0, late: bool = 
             def same(h: int, pairs: Any, Q: np.ndarray, policy: np.ndarray = policy) -> np.ndarray:
                 return policy[h, pairs]
 
-            Q, V, _ = swept(seen, spans, wider, same)
+            Q, V, _ = swept(seen, spans, half_width, same)
             spans, g = spans_of(seen, V), sober(seen, policy)
             to_go = entropy_to_go(seen, policy)
             new = np.empty_like(policy)

@@ -8,7 +8,7 @@ Before episode k, on the model of what was seen, with bonuses, every value withi
     u_i <- (1 - s tau) u_i - s g_i, in [0, bound],     s: the paper's, or the preset's (`prices`)
 
 A `Rule` has all that they differ in. The first policy is uniform, or greedy where nothing is known: the first actions.
-The presets depart from the papers in three things more.
+The presets depart from the papers in two things more, both in what the prices see.
 
 * The bonus is for trying things out: it belongs into the plan. Prices that step by values with a bonus let the policy
   miss its bounds by just that much, in every episode. They step by g_i WITHOUT it, of the same policy, from a forward
@@ -16,8 +16,6 @@ The presets depart from the papers in three things more.
 * Where the policy moves by steps, too, it lags behind the prices, and both swing like a pendulum: pi adds up u, and u
   adds up g. The plan takes the prices that sqrt(k) more episodes like the last would lead to, max(0, u - sqrt(k) s g):
   friction, as the quadratic term of an augmented Lagrangian is. Then the last policy settles, and so does the mixture.
-* The sum of the radii, half of which is the bonus, counts one successor that was not seen yet. Without it a pair tried
-  once, whose chances may be off by all, has half the bonus that this takes, and is given up if it was unlucky.
 """
 
 from __future__ import annotations
@@ -180,8 +178,6 @@ def start(
     horizon, n_states, n_pairs = len(frame.weights), simulator.pairs.n_states, simulator.pairs.n_pairs
     n_signals, none = len(frame.low), np.zeros(simulator.n_constraints)
     confidence, counts = settings.confidence(radii), new_counts(frame, frame.episodes * horizon)
-    if not settings.as_published and not rule.queued:
-        confidence = confidence._replace(unseen=1.0)
     spans = frame.rest[:, None] * (frame.high - frame.low)
     if settings.as_published:
         spans[:] = span
