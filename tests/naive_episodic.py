@@ -71,13 +71,9 @@ class Seen:
         return np.mean([values[s] for s in self.starts], axis=0)
 
 
-def half_width(visits: float, row: np.ndarray, root: float = 0.1, linear: float = 1.0) -> float:
+def half_width(visits: float, row: np.ndarray) -> float:
     """Half the sum of the practical radii over the next states seen."""
-    return 0.5 * sum(root * math.sqrt(p * (1 - p) / visits) + linear / visits for p in row if p > 0)
-
-
-def root_width(visits: float, row: np.ndarray) -> float:
-    return 0.1 / math.sqrt(visits)
+    return 0.5 * sum(0.1 * math.sqrt(p * (1 - p) / visits) + 1.0 / visits for p in row if p > 0)
 
 
 def swept(seen: Seen, spans: np.ndarray, width: Any, choose: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -98,6 +94,17 @@ def swept(seen: Seen, spans: np.ndarray, width: Any, choose: Any) -> tuple[np.nd
             policy[h, pairs] = choose(h, pairs, Q[h, pairs])
             V[h, s] = policy[h, pairs] @ Q[h, pairs]
     return Q, V, policy
+
+
+def sober(seen: Seen, policy: np.ndarray) -> np.ndarray:
+    """The margins [I] of a policy [H, n] without any bonus; a pair never tried still ends the episode with the most."""
+    known, (visits, chances, means) = seen.known, seen.model()
+    V = np.zeros((len(known.offsets) - 1, len(known.low)))
+    for h in reversed(range(len(policy))):
+        Q = known.weights[h] * means[h] + chances[h] @ V
+        Q[visits[h] == 0] = known.left[h] * known.high
+        V = np.array([policy[h, pairs] @ Q[pairs] for pairs in known.states()])
+    return seen.first(V)[1:]
 
 
 def spans_of(seen: Seen, V: np.ndarray) -> np.ndarray:
@@ -130,7 +137,7 @@ def greedy(known: Known, slater: np.ndarray | None = None, queued: bool = False)
         _, V, policy = swept(seen, spans, half_width, best)
         if seen.episodes:
             spans = spans_of(seen, V)
-        g = seen.first(V[0])[1:]
+        g = seen.first(V[0])[1:] if queued else sober(seen, policy)
         G = G + g**2
         if queued:
             spread = np.std([V[0, s, 1:] for s in seen.starts], axis=0)
@@ -138,47 +145,55 @@ def greedy(known: Known, slater: np.ndarray | None = None, queued: bool = False)
             queue = np.maximum(queue - g + eps, 0)
             u = queue / np.sqrt(G)
         else:
-            u = np.maximum(u - g / np.sqrt(G), 0)
+            u = np.maximum(u - np.maximum(u, 1) * g / np.sqrt(G), 0)
         seen.episodes.append((yield policy, u))
         start = yield policy, u
 
 
-def softmax(known: Known, c: float, tau: float = 0.0, late: bool = False, width: Any = half_width) -> Learner:
-    """OptPrimalDual; late, with `root_width` and a share of the uniform policy: OPDOP; with tau: Mueller et al."""
+def softmax(known: Known, c: float, step: float, tau: float = 0.0, late: bool = False) -> Learner:
+    """OptPrimalDual; late, with a share of the uniform policy: OPDOP; with tau: Mueller et al."""
     seen, spans, theta = Seen(known), widest(known), 1.0 / known.episodes if late else 0.0
     policy = np.concatenate([np.full(len(pairs), 1.0 / len(pairs)) for pairs in known.states()])
     policy = np.repeat(policy[None], len(known.weights), axis=0)
-    u, G, g = (np.full(len(known.low) - 1, first) for first in (0.0, 0.01, 0.0))
+    kept = np.zeros_like(policy)  # logarithms of the policy, against its best action
+    u, G, g, ahead = (np.full(len(known.low) - 1, first) for first in (0.0, 0.01, 0.0, 0.0))
     k = 0
+
+    def stepped(u: np.ndarray, G: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+        s = c * np.maximum(u, 1) / np.sqrt(G)
+        u = np.maximum((1 - s * temperature) * u - s * g, 0)
+        return u, np.maximum(u - math.sqrt(k) * s * g, 0)
+
     start = yield np.zeros(0), u
     while True:
         seen.starts.append(start)
         if seen.episodes:
             k += 1
-            temperature, eta = tau * k**-0.4, 100.0 / (known.left[0] * math.sqrt(k))
+            temperature, eta = tau * k**-0.4, step / (known.left[0] * math.sqrt(k))
             if late:
                 G = G + g**2
-                u = np.maximum(u - c * g / np.sqrt(G), 0)
+                u, ahead = stepped(u, G, temperature)
 
             def same(h: int, pairs: Any, Q: np.ndarray, policy: np.ndarray = policy) -> np.ndarray:
                 return policy[h, pairs]
 
-            Q, V, _ = swept(seen, spans, width, same)
-            spans, g = spans_of(seen, V), seen.first(V[0])[1:]
+            Q, V, _ = swept(seen, spans, half_width, same)
+            spans, g = spans_of(seen, V), sober(seen, policy)
             to_go = entropy_to_go(seen, policy)
             new = np.empty_like(policy)
             for h in range(len(known.weights)):
                 for pairs in known.states():
-                    mixed = (1 - theta) * policy[h, pairs] + theta / len(pairs)
-                    target = Q[h, pairs, 0] + Q[h, pairs, 1:] @ u + temperature * to_go[h, pairs]
-                    logs = (1 - eta * temperature) * np.log(mixed) + eta * target
+                    if late:
+                        kept[h, pairs] = np.log((1 - theta) * policy[h, pairs] + theta / len(pairs))
+                    target = Q[h, pairs, 0] + Q[h, pairs, 1:] @ ahead + temperature * to_go[h, pairs]
+                    logs = (1 - eta * temperature) * kept[h, pairs] + eta * target
                     weights = np.exp(logs - logs.max())
                     new[h, pairs] = weights / weights.sum()
-            policy = np.maximum(new, 1e-80)  # so that logarithms exist; the floor of the library is e^-200
+                    kept[h, pairs] = np.maximum(logs - logs.max(), -10.0)
+            policy = np.maximum(new, 1e-300)  # so that logarithms exist
             if not late:
                 G = G + g**2
-                s = c / np.sqrt(G)
-                u = np.maximum((1 - s * temperature) * u - s * g, 0)
+                u, ahead = stepped(u, G, temperature)
         seen.episodes.append((yield policy, u))
         start = yield policy, u
 

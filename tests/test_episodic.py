@@ -23,11 +23,12 @@ from inbounds.algorithms.episodic.counts import (
     refresh_all,
 )
 from inbounds.algorithms.episodic.frame import Frame, frame_of
-from inbounds.algorithms.episodic.judging import exact_values, judge_for, judged_values
+from inbounds.algorithms.episodic.judging import judge_episode
 from inbounds.algorithms.episodic.planning import constrained_plan
 from inbounds.algorithms.episodic.playing import block_begins, new_play, played
 from inbounds.algorithms.episodic.sweeps import new_sweep, start_values, sweep
 from inbounds.algorithms.loop import run_on_samples
+from inbounds.studies.regret import judge_for, judged_values
 from inbounds.studies.runs import run_arms
 from inbounds.studies.safe import safe_policy
 from naive_cspda import ragged
@@ -276,9 +277,8 @@ def test_the_mixture_as_one_policy_has_the_mean_of_the_values() -> None:
     policies = [ib.Policy.from_occupancy(cmdp, rng.random(cmdp.shape)) for _ in range(6)]
     mixed = ib.Policy.from_occupancy(cmdp, np.mean([ib.occupancy(cmdp, policy) for policy in policies], axis=0))
     means = np.mean([[e.reward, *e.margins] for e in (ib.evaluate(cmdp, policy) for policy in policies)], axis=0)
-    judge, frame, found = judge_for(cmdp, ib.OptCMDP(), 4), frame_of(ib.OptCMDP(), cmdp.simulator(), 4), np.empty(3)
-    exact_values(judge, frame, mixed.probabilities, found)
-    judge.values[0] = found
+    judge, frame = judge_for(cmdp, ib.OptCMDP(), 4), frame_of(ib.OptCMDP(), cmdp.simulator(), 4)
+    judge_episode(judge, frame, mixed.probabilities, 0, 0)
     np.testing.assert_allclose(judged_values(judge, cmdp.simulator(), ib.OptCMDP(), 4)[0], means, rtol=0.0, atol=1e-12)
 
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 import inbounds as ib
 from inbounds.algorithms import ALGORITHMS
-from inbounds.algorithms.episodic.judging import judge_for, judged_values
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.studies.journal import Journal
-from inbounds.studies.regret import MEASURES, OUT_OF_BOUNDS, episode_optimum, play, summed
+from inbounds.studies.regret import MEASURES, OUT_OF_BOUNDS, episode_optimum, judge_for, judged_values, play, summed
 from inbounds.studies.runs import run_arms
 from inbounds.studies.safe import safe_policy, takes_safe
 

@@ -52,7 +52,7 @@ def run_on_samples(
 ) -> Run:
     """The run of ``ib.learn``, whose arguments these are, checked.
 
-    `judge` is filled by a learner that plays episodes, which does not read it: `inbounds.algorithms.episodic.judging`.
+    `judge` is filled by a learner that plays episodes, which does not read it: `inbounds.studies.regret`.
     """
     pace, record = Pace(time_limit, progress), record_of(algorithm)
     refuse(record, simulator, "cmdp.unconstrained().simulator()")

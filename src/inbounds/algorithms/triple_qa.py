@@ -414,7 +414,7 @@ def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
 TripleQA.algorithm = Algorithm(
     name="Triple-QA",
     paper="Wei, Liu, Ying (AAAI 2022)",
-    setting="average reward, online; here discounted",
+    setting="average reward, one trajectory; here discounted",
     needs="slack above eps",
     output="average over the steps",
     sample_complexity="(SA)^2.5 / ((1-γ)^18.5 ε^5), Triple-Q",

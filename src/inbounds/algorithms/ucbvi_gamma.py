@@ -322,7 +322,7 @@ def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
 UCBVIGamma.algorithm = Algorithm(
     name="UCBVI-gamma",
     paper="He, Zhou, Gu (NeurIPS 2021)",
-    setting="discounted, online: one trajectory",
+    setting="discounted, one trajectory",
     output="greedy policy of the last values",
     sample_complexity="SA / ((1-γ)^3 ε^2)",
     violation="no constraints",

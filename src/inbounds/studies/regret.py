@@ -18,16 +18,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from inbounds.algorithms.algorithm import Run, record_of
-from inbounds.algorithms.episodic.frame import TRUNCATED, horizon_of
-from inbounds.algorithms.episodic.judging import judge_for, judged_values
+from inbounds.algorithms.episodic.frame import TRUNCATED, frame_of, horizon_of, sums_in_user_units
+from inbounds.algorithms.episodic.judging import Judge
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
 from inbounds.exact.methods import solve_uncertified
 from inbounds.exact.truncation import truncate
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.simulator import Simulator
 
 MEASURES = ("regret", "plain_regret", "violation", "plain_violation", "out_of_bounds")
 
@@ -46,6 +48,39 @@ def episode_optimum(cmdp: CMDP, settings: Any) -> float:
     if "discount" in cmdp.criterion:
         cmdp = truncate(cmdp, TRUNCATED if settings.epsilon is None else settings.epsilon).problem
     return solve_uncertified(cmdp).total_reward
+
+
+def judge_for(cmdp: CMDP, settings: Any, samples: int, episodes: Sequence[int] | None = None) -> Judge:
+    """The judge of a run on the simulator of `cmdp`, for all its episodes or those listed, from 0."""
+    simulator = cmdp.simulator()
+    frame = frame_of(settings, simulator, samples)
+    scaled = simulator.scaling.model(cmdp)
+    rows = sp.vstack(scaled.transitions if frame.row_step else scaled.transitions[:1], format="csr")
+    length = np.diff(rows.indptr)
+    listed = np.arange(length.max()) < length[:, None]
+    successors, chances = np.zeros(listed.shape, dtype=np.int64), np.zeros(listed.shape)
+    successors[listed], chances[listed] = rows.indices, rows.data
+    reward, margins = np.atleast_2d(scaled.reward), scaled.margins.reshape(-1, cmdp.layers, cmdp.n_pairs)
+    kept = slice(0, None if frame.signal_step else 1)
+    signals = np.vstack([reward[kept].reshape(1, -1), margins[:, kept].reshape(cmdp.n_constraints, reward[kept].size)])
+    judged = np.arange(frame.episodes) if episodes is None else np.unique(np.asarray(episodes, dtype=np.int64))
+    return Judge(
+        initial=np.array(cmdp.initial),
+        length=length.astype(np.int64),
+        successors=successors,
+        chances=chances,
+        signals=np.ascontiguousarray((frame.factors[:, None] * signals).T),
+        exits=np.zeros((0, 0, 0)),
+        episodes=judged,
+        values=np.full((len(judged), len(frame.factors)), np.nan),
+        last=np.zeros(len(frame.factors)),
+        stamp=np.full(1, -1),
+    )
+
+
+def judged_values(judge: Judge, simulator: Simulator, settings: Any, samples: int) -> Floats:
+    """The exact values [J, X] of the judged policies, in the user's units: the reward, then the margins."""
+    return sums_in_user_units(judge.values, simulator, frame_of(settings, simulator, samples))
 
 
 def play(

@@ -9,6 +9,6 @@ The parts, one file each:
 * `sweeps`: one backward sweep for all signals, and the forward pass
 * `planning`: the best policy in bounds, by column generation around the sweeps
 * `doubling`: the loop of those that plan when a count has doubled
-* `prices`: the step of the prices of those that do not
+* `one_sweep`, `prices`: the loop of those that do not, and the step of their prices
 * `judging`: a hook for what no learner may compute
 """

@@ -5,9 +5,17 @@ Before episode k, on the model of what was seen, with bonuses, every value withi
     greedy     pi_k = argmax of Q_r + sum_i u_i Q_gi, backwards; then the prices step by the values g_i of its margins
     softmax    evaluate pi_k-1:  Q_r, Q_gi, g_i;   pi_k ~ pi_k-1 exp( eta (Q_r + sum_i u_i Q_gi) );   then the prices
 
-    u_i <- (1 - s tau) u_i - s g_i, in [0, bound],     s: fixed, or AdaGrad's c / sqrt(G_i) (`prices`)
+    u_i <- (1 - s tau) u_i - s g_i, in [0, bound],     s: the paper's, or the preset's (`prices`)
 
 A `Rule` has all that they differ in. The first policy is uniform, or greedy where nothing is known: the first actions.
+The presets depart from the papers in two things more, both in what the prices see.
+
+* The bonus is for trying things out: it belongs into the plan. Prices that step by values with a bonus let the policy
+  miss its bounds by just that much, in every episode. They step by g_i WITHOUT it, of the same policy, from a forward
+  pass. What was never tried is still worth the most that it can be. (Not where prices are queues: these have a margin.)
+* Where the policy moves by steps, too, it lags behind the prices, and both swing like a pendulum: pi adds up u, and u
+  adds up g. The plan takes the prices that sqrt(k) more episodes like the last would lead to, max(0, u - sqrt(k) s g):
+  friction, as the quadratic term of an augmented Lagrangian is. Then the last policy settles, and so does the mixture.
 """
 
 from __future__ import annotations
@@ -25,7 +33,7 @@ from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared
 from inbounds.algorithms.episodic.confidence import Confidence
 from inbounds.algorithms.episodic.counts import Counts, Model, fill_signals, fill_spans, new_counts, new_model, refresh
 from inbounds.algorithms.episodic.doubling import OptimisticSettings
-from inbounds.algorithms.episodic.frame import Frame, frame_of, said_of, scaled_slack
+from inbounds.algorithms.episodic.frame import Frame, said_of, scaled_slack
 from inbounds.algorithms.episodic.judging import NOBODY, Judge
 from inbounds.algorithms.episodic.playing import (
     EPISODE,
@@ -41,15 +49,16 @@ from inbounds.algorithms.episodic.playing import (
     step,
 )
 from inbounds.algorithms.episodic.prices import FIRST_SQUARE, adaptive_step
-from inbounds.algorithms.episodic.sweeps import Swept, new_sweep, start_values, sweep
+from inbounds.algorithms.episodic.sweeps import Swept, follow, new_sweep, start_values, sweep
 from inbounds.algorithms.kernels import softmax_row
 from inbounds.algorithms.settings import guarantee_unless
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.simulator import Simulator
 
-LOWEST_LOG = -200.0
-"""Of a chance, against that of the best action: so far it can come back within a run."""
+LOWEST_LOG = -10.0
+"""Of a chance, against that of the best action. Lower is no better, but takes longer to come back from: with -200, a
+price that was too high for a while decided about the rest of a run."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -59,7 +68,7 @@ class SweepSettings(OptimisticSettings):
     Parameters
     ----------
     price_step : float, optional
-        c of AdaGrad's price step, c / sqrt(sum of squared margins). Default: the paper's step.
+        c of the preset's price step, relative to the price and to the margins so far. Default: the paper's step.
     slater : float, optional
         The Slater constant, or a lower bound of it, in scaled units; what the paper's constants are made of. Default:
         1, the most that it can be.
@@ -72,13 +81,11 @@ class SweepSettings(OptimisticSettings):
         steps = (getattr(self, name, None) for name in ("price_step", "policy_step", "tau"))
         return super().gaps(*found) | {"steps that are not its own": any(step is not None for step in steps)}
 
-    def price_rule(self, paper: float) -> dict[str, Any]:
-        """The paper's price step, or AdaGrad's."""
-        return (
-            dict(price_step=paper)
-            if self.price_step is None
-            else dict(price_step=float(self.price_step), adaptive=True)
-        )
+    def price_rule(self, paper: float, bound: float = math.inf) -> dict[str, Any]:
+        """The paper's price step and bound, or the preset's step."""
+        if self.price_step is None:
+            return dict(price_step=paper, price_bound=bound)
+        return dict(price_step=float(self.price_step), adaptive=True)
 
     def slack(self, simulator: Simulator, frame: Frame) -> float:
         """The least value of a margin that the Slater constant stands for, as a sum over an episode."""
@@ -116,7 +123,7 @@ class Rule(NamedTuple):
 
     price_step: float
     price_power: float = 0.0
-    adaptive: bool = False  # AdaGrad
+    adaptive: bool = False  # the preset's
     price_bound: float = math.inf
     late: bool = False  # prices step by the values before this evaluation
     queued: bool = False  # prices are queues times the step: queue <- max(0, queue - g + pessimism), see `pessimism`
@@ -151,56 +158,47 @@ class State(NamedTuple):
     logs: Floats  # [H, n], of the policy, up to a constant in each state
     prices: Floats  # [I]
     squares: Floats  # [I], AdaGrad's
-    queues: Floats  # [I]
-    margins: Floats  # [1 + I], values of the policy swept last, with bonuses
+    levels: Floats  # [I]: u, or the queues; prices are what the plan takes: ahead of u, or queues times a step
+    margins: Floats  # [1 + I], values of the policy swept last, that prices step by
 
 
 def start(
     settings: SweepSettings,
     simulator: Simulator,
-    samples: int,
+    frame: Frame,
     radii: Confidence,
     rule: Rule,
     gaps: Mapping[str, bool],
     theorem: str,
     *,
     span: float = 0.0,
-    by_visits: bool = False,
     pessimism: Any = 0.0,
 ) -> Prepared:
     """The state before the first episode; `radii` and the `span` of the bonus are the paper's."""
-    frame = frame_of(settings, simulator, samples)
     horizon, n_states, n_pairs = len(frame.weights), simulator.pairs.n_states, simulator.pairs.n_pairs
-    n_constraints, counts, play = simulator.n_constraints, new_counts(frame, samples), new_play(frame)
+    n_signals, none = len(frame.low), np.zeros(simulator.n_constraints)
+    confidence, counts = settings.confidence(radii), new_counts(frame, frame.episodes * horizon)
     spans = frame.rest[:, None] * (frame.high - frame.low)
     if settings.as_published:
         spans[:] = span
-    confidence = settings.confidence(radii, by_visits)
-    constants = Constants(
-        frame=frame,
-        confidence=confidence,
-        judge=NOBODY,
-        state_of=simulator.pairs.states,
-        rule=rule,
-        spanned=not settings.as_published,
-        pessimism=np.zeros(n_constraints) + pessimism,
-    )
+    states, spanned = simulator.pairs.states, not settings.as_published
+    constants = Constants(frame, confidence, NOBODY, states, rule, spanned, none + pessimism)
     state = State(
-        play=play,
+        play=new_play(frame),
         counts=counts,
         model=new_model(counts),
         spans=spans,
-        signals=np.zeros((horizon, n_pairs, 1 + n_constraints)),
-        swept=new_sweep(horizon, n_states, n_pairs, 1 + n_constraints),
+        signals=np.zeros((horizon, n_pairs, n_signals)),
+        swept=new_sweep(horizon, n_states, n_pairs, n_signals),
         chaos=new_sweep(horizon if rule.tau > 0.0 else 0, n_states, n_pairs, 1),
         logs=np.zeros((horizon, n_pairs)),
-        prices=np.zeros(n_constraints),
-        squares=np.full(n_constraints, FIRST_SQUARE),
-        queues=np.zeros(n_constraints),
-        margins=np.zeros(1 + n_constraints),
+        prices=none.copy(),
+        squares=none + FIRST_SQUARE,
+        levels=none.copy(),
+        margins=np.zeros(n_signals),
     )
     said = {name: value for name, value in rule._asdict().items() if value not in (False, 0.0, math.inf)}
-    parts = {name: value for name, value in confidence._asdict().items() if name in ("root", "linear", "of_visits")}
+    parts = {name: getattr(confidence, name) for name in ("root", "linear", "of_visits")}
     settled = said_of(settings, simulator, frame) | {name: float(value) for name, value in (said | parts).items()}
     return Prepared(state, constants, 0, settled, guarantee_unless(gaps, theorem))
 
@@ -236,14 +234,18 @@ def next_policy(state: State, constants: Constants) -> None:
     sweep(signals, state.prices, play.policy, counts, model, frame, rule.greedy, rule.extended, True, swept)
     if constants.spanned and episodes > 0:
         fill_spans(state.spans, swept.values, counts.acted, frame, False)
-    start_values(counts, swept.values, state.margins)
     if rule.greedy:
         for h in range(play.policy.shape[0]):
             for pair in range(play.policy.shape[1]):
                 play.policy[h, pair] = 0.0
             for s in range(swept.chosen.shape[1]):
                 play.policy[h, swept.chosen[h, s]] = 1.0
+    if rule.adaptive and not rule.queued:
+        known = (counts.starts, model.length, counts.successors, model.chances, counts.means, signals)
+        follow(play.policy, frame, *known, state.margins)
     else:
+        start_values(counts, swept.values, state.margins)
+    if not rule.greedy:
         step_policy(state, constants, tau, k)
     if not rule.late:
         step_prices(state, constants, tau, k)
@@ -297,16 +299,18 @@ def sweep_entropy(state: State, frame: Frame) -> None:
 @compiled
 def step_prices(state: State, constants: Constants, tau: float, k: float) -> None:
     """By the values of the margins that were swept last."""
-    rule, prices = constants.rule, state.prices
-    for i in range(prices.shape[0]):
+    rule, levels = constants.rule, state.levels
+    for i in range(levels.shape[0]):
         margin, rate = state.margins[1 + i], falling(rule.price_step, rule.price_power, k)
         if rule.adaptive:
-            rate = adaptive_step(state.squares, i, margin, rate)
+            rate = adaptive_step(state.squares, i, margin, rate if rule.queued else rate * max(levels[i], 1.0))
         if rule.queued:
-            state.queues[i] = max(state.queues[i] - margin + pessimism(state, constants, i, k), 0.0)
-            prices[i] = state.queues[i] * rate
+            levels[i] = max(levels[i] - margin + pessimism(state, constants, i, k), 0.0)
+            state.prices[i] = levels[i] * rate
         else:
-            prices[i] = min(max((1.0 - rate * tau) * prices[i] - rate * margin, 0.0), rule.price_bound)
+            levels[i] = min(max((1.0 - rate * tau) * levels[i] - rate * margin, 0.0), rule.price_bound)
+            ahead = math.sqrt(k) if rule.adaptive and not rule.greedy else 0.0
+            state.prices[i] = max(levels[i] - ahead * rate * margin, 0.0)
 
 
 @compiled
@@ -329,7 +333,8 @@ def pessimism(state: State, constants: Constants, i: int, k: float) -> float:
 def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
     """The mixture of the policies played; the last one of those whose entropy counts, which is what these are for."""
     policy = (last_policy if constants.rule.tau > 0.0 else mixed_policy)(state.play, constants.frame, simulator)
-    return answer(policy, state.prices.copy(), state.play, constants.frame, simulator)
+    prices = state.prices if constants.rule.queued else state.levels
+    return answer(policy, prices.copy(), state.play, constants.frame, simulator)
 
 
 learner = partial(

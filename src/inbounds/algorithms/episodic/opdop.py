@@ -5,9 +5,7 @@ Primal-Dual Policy Optimization", AISTATS 2021. (The paper is for linear kernels
 
 Problem: that of `opt_dual`.
 
-Updates
--------
-From pi uniform, u = 0 and V_g = 0, after each of K episodes (Algorithm 3, Theorem 2), with n visits of a pair:
+Updates, from pi uniform, u = 0 and V_g = 0, after each of K episodes (Algorithm 3, Theorem 2), with n visits of a pair:
 
     u_i <- min( max( 0, u_i - eta V_gi,0 ), chi ),                  of the evaluation before; eta = 1 / sqrt(K)
     Q_x,h = x + p V_x,h+1 + 2 beta / sqrt(n + 1) within [(H-h) low_x, (H-h) high_x],         chi = 2 H / slack
@@ -23,8 +21,8 @@ Guarantee: regret and violation of O~( S sqrt(A H^5 T) ), T = H K, of the mixtur
 Departures: those of `opt_dual`. Means are over n visits, not n + 1; the bonus is larger than what that takes away.
 Margins may be negative, so that values are cut off below where those of utilities are not.
 
-Practical preset: bonus .1 span / sqrt(n); AdaGrad's price step with c = .3, without a bound; the policy's step is
-100 / (H sqrt(k)) in episode k; the mixture of the second half.
+Practical preset: that of `opt_primal_dual`, but with twice its policy step, of which theta takes a part back. The bonus
+is the same: one of .1 span / sqrt(n) alone lets a pair go for ever that was unlucky the first time.
 """
 
 from __future__ import annotations
@@ -37,6 +35,7 @@ import numpy as np
 
 from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.episodic.confidence import Confidence
+from inbounds.algorithms.episodic.doubling import PRACTICAL
 from inbounds.algorithms.episodic.frame import frame_of
 from inbounds.algorithms.episodic.one_sweep import Rule, SoftmaxSettings, learner, start
 from inbounds.problem.simulator import Simulator
@@ -55,7 +54,7 @@ class OPDOP(SoftmaxSettings):
     True
     """
 
-    preset: ClassVar = dict(root=0.1, linear=1.0, price_step=0.3, policy_step=100.0, average="second half")
+    preset: ClassVar = PRACTICAL | dict(price_step=0.1, policy_step=200.0)
 
 
 def prepare(settings: OPDOP, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
@@ -64,15 +63,12 @@ def prepare(settings: OPDOP, simulator: Simulator, samples: int, rng: np.random.
     n_actions, horizon, episodes = int(np.diff(frame.offsets).max()), frame.rest[0], frame.episodes
     beta = horizon * math.sqrt(n_states * math.log(n_pairs * len(frame.weights) * episodes / settings.delta))
     alpha = math.sqrt(math.log(n_actions) / episodes) / horizon**2
-    rule = Rule(1.0 / math.sqrt(episodes), price_bound=2.0 * horizon / settings.slack(simulator, frame))
-    if settings.price_step is not None:
-        rule = Rule(float(settings.price_step), adaptive=True)
-    rule = rule._replace(late=True, uniform=1.0 / episodes, **settings.policy_rule(alpha, frame))
+    prices = settings.price_rule(episodes**-0.5, 2.0 * horizon / settings.slack(simulator, frame))
+    rule = Rule(**prices, **settings.policy_rule(alpha, frame), late=True, uniform=1.0 / episodes)
     needed = 100.0 * n_states**2 * n_actions * horizon**4
     gaps = settings.gaps(simulator, needed, episodes, "episodes", "the order of its regret at a tenth of H in each")
-    theorem = "Theorem 2 of the paper, for regret and violation that may cancel, of the mixture of all"
-    radii = Confidence(of_visits=2.0 * beta, ridge=1.0)
-    return start(settings, simulator, samples, radii, rule, gaps, theorem, span=1.0, by_visits=True)
+    radii, theorem = Confidence(of_visits=2.0 * beta, ridge=1.0), "Theorem 2 of the paper, of the mixture of all"
+    return start(settings, simulator, frame, radii, rule, gaps, theorem, span=1.0)
 
 
 OPDOP.algorithm = learner(
@@ -81,6 +77,5 @@ OPDOP.algorithm = learner(
     sample_complexity="S^2 A / ((1-γ)^4 ε^2)",
     violation="O(ε)",
     constants="paper (Theorem 2, Lemma 3)",
-    oscillates=True,
     prepare=prepare,
 )

@@ -4,9 +4,7 @@ Yonathan Efroni, Shie Mannor, Matteo Pirotta. "Exploration-Exploitation in Const
 
 Problem: that of `opt_cmdp`, but what one episode gains may make up for what another loses.
 
-Updates
--------
-From u = 0, in each of K episodes, with the radii and means of `opt_cmdp`:
+Updates, from u = 0, in each of K episodes, with the radii and means of `opt_cmdp`:
 
     pi = argmax over policies and models in the box of  J_r~ + sum_i u_i J_g~i,      g_i = J_g~i(pi) in that model
     u_i <- max( 0, u_i - s g_i ),      s = rho / (H sqrt(I K)),      rho = H / slack bounds the prices
@@ -20,7 +18,7 @@ by .0002.
 Departures: a pair never tried ends the episode with the largest values; counts are pooled where stages are alike.
 
 Practical preset: a bonus in the place of the box, half the sum of practical radii times the span of the values to go;
-AdaGrad's price step with c = 1, because the paper's fails where prices are above 3; the mixture of the second half.
+the price step of `prices` with c = 1, by values without the bonus (`one_sweep`); the mixture of the second half.
 """
 
 from __future__ import annotations
@@ -54,11 +52,11 @@ class OptDual(SweepSettings):
 
 
 def prepare(settings: OptDual, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    step = efroni_price_step(settings, simulator, frame_of(settings, simulator, samples))
-    rule = Rule(**settings.price_rule(step), greedy=True, extended=settings.as_published)
+    frame = frame_of(settings, simulator, samples)
+    prices = settings.price_rule(efroni_price_step(settings, simulator, frame))
+    rule = Rule(**prices, greedy=True, extended=settings.as_published)
     radii, gaps = efroni(settings, simulator, samples), efroni_gaps(settings, simulator, samples)
-    theorem = "the paper's, for regret and violation that may cancel, of the mixture of all: from memory"
-    return start(settings, simulator, samples, radii, rule, gaps, theorem)
+    return start(settings, simulator, frame, radii, rule, gaps, "the paper's, of the mixture of all: from memory")
 
 
 OptDual.algorithm = learner(

@@ -5,9 +5,8 @@ Violation for Constrained MDPs", NeurIPS 2021.
 
 Problem: that of `opt_dual`, with a violation in sum that does not grow.
 
-Updates
--------
-From lambda = 0, in episode k, with n visits of a pair and bonus (1 + H S) sqrt(Z / n), Z = log(16 S^2 A H K / delta):
+Updates, from lambda = 0, in episode k, with n visits of a pair and a bonus of (1 + H S) sqrt(Z / n), where
+Z = log(16 S^2 A H K / delta):
 
     pi = argmax of J_r~ + sum_i lambda_i / eta_k J_g~i on the empirical model,       g_i = J_g~i(pi) there
     lambda_i <- max( 0, lambda_i - g_i + eps_k ),                                    eta_k = slack H sqrt(k)
@@ -20,9 +19,10 @@ is above the slack no policy can do what is asked, and the margin alone is maxim
 
 Departures: those of `opt_dual`; several constraints have a queue each; values are cut off in planning too.
 
-Practical preset: bonus of `opt_dual`'s; the price is c lambda_i / sqrt(G_i), AdaGrad's G, c = 1. With `slater`, eps_k
-is (slack_i + d_i) / sqrt(k), where d_i is the standard deviation of g_i over the starts seen, for what is not known of
-starts (derived here); without it, 2 sqrt(G_i) / k. The mixture of the second half.
+Practical preset: half the sum of practical radii times the span for a bonus; the price is c lambda_i / sqrt(G_i), the G
+of `prices`, c = 1. With `slater`, eps_k is (slack_i + d_i) / sqrt(k), where d_i is the standard deviation of g_i over
+the starts seen, for what is not known of starts (derived here); without it, 2 sqrt(G_i) / k. The mixture of the second
+half.
 """
 
 from __future__ import annotations
@@ -79,10 +79,11 @@ def prepare(settings: OptPessPrimalDual, simulator: Simulator, samples: int, rng
         pessimism = 0.0 if settings.slater is None else scaled_slack(settings.slater, simulator, frame)
     bonus = (1.0 + horizon * n_states) * math.sqrt(math.log(outcomes * frame.episodes))
     gaps = settings.gaps(simulator, needed, frame.episodes, "episodes", f"a tightening below the slack, {slack:.3g},")
-    theorem = "the paper's, for the mixture of all episodes, if the Slater constant is right: from memory"
-    return start(
-        settings, simulator, samples, Confidence(of_visits=bonus), rule, gaps, theorem, span=1.0, pessimism=pessimism
+    radii, theorem = (
+        Confidence(of_visits=bonus),
+        "the paper's, of the mixture of all, if the slack is right: from memory",
     )
+    return start(settings, simulator, frame, radii, rule, gaps, theorem, span=1.0, pessimism=pessimism)
 
 
 OptPessPrimalDual.algorithm = learner(

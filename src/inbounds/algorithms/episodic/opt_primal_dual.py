@@ -4,13 +4,12 @@ Yonathan Efroni, Shie Mannor, Matteo Pirotta. "Exploration-Exploitation in Const
 
 Problem: that of `opt_dual`.
 
-Updates
--------
-From pi uniform and u = 0, after each of K episodes, with the radii of `opt_cmdp` and the bonus of `opt_cmdp_bonus`:
+Updates, from pi uniform and u = 0, after each of K episodes, with the radii of `opt_cmdp`, the bonus of
+`opt_cmdp_bonus`, and s, rho as in `opt_dual`:
 
     Q_x,h = x~ + p V_x,h+1 within [(H-h) low_x, (H-h) high_x],   V_x,h = <pi_h, Q_x,h>,   for x = r, g_1 .. g_I
     pi <- pi exp( t (Q_r + sum_i u_i Q_gi) ), normalised,       t = sqrt( 2 log A / (H^2 (1 + I rho)^2 K) )
-    u_i <- max( 0, u_i - s V_gi,0 ),                            s, rho as in `opt_dual`
+    u_i <- max( 0, u_i - s V_gi,0 )
 
     code    policy_step, price_step      paper    t_K, 1 / t_lambda
 
@@ -19,8 +18,9 @@ from memory.
 
 Departures: those of `opt_dual`; costs become rewards, so that values are cut off above and below.
 
-Practical preset: bonus and price step of `opt_dual`'s; the policy's step is 100 / (H sqrt(k)) in episode k, which is
-10^3 to 10^4 times the paper's, with which 10^4 episodes leave the policy uniform; the mixture of the second half.
+Practical preset: bonus of `opt_dual`'s; the price step of `prices` with c = .1, by values without the bonus, and prices
+that look ahead (`one_sweep`); the policy's step is 100 / (H sqrt(k)) in episode k, 10^3 to 10^4 times the paper's, with
+which 10^4 episodes leave the policy uniform; the mixture of the second half.
 """
 
 from __future__ import annotations
@@ -51,18 +51,19 @@ class OptPrimalDual(SoftmaxSettings):
     True
     """
 
-    preset: ClassVar = PRACTICAL | dict(price_step=1.0, policy_step=100.0)
+    preset: ClassVar = PRACTICAL | dict(price_step=0.1, policy_step=100.0)
 
 
 def prepare(settings: OptPrimalDual, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     frame = frame_of(settings, simulator, samples)
-    most = frame.rest[0] * (1.0 + simulator.n_constraints * frame.rest[0] / settings.slack(simulator, frame))
-    paper = math.sqrt(2.0 * math.log(np.diff(frame.offsets).max()) / frame.episodes) / most
-    step = efroni_price_step(settings, simulator, frame)
-    rule = Rule(**settings.price_rule(step), **settings.policy_rule(paper, frame))
-    theorem = "the paper's, for regret and violation that may cancel, of the mixture of all: from memory"
+    horizon, n_actions = frame.rest[0], np.diff(frame.offsets).max()
+    most = horizon * (1.0 + simulator.n_constraints * horizon / settings.slack(simulator, frame))
+    paper = math.sqrt(2.0 * math.log(n_actions) / frame.episodes) / most
+    prices = settings.price_rule(efroni_price_step(settings, simulator, frame))
+    rule = Rule(**prices, **settings.policy_rule(paper, frame))
     radii, gaps = efroni(settings, simulator, samples), efroni_gaps(settings, simulator, samples)
-    return start(settings, simulator, samples, radii, rule, gaps, theorem, span=frame.rest[0])
+    theorem = "the paper's, of the mixture of all: from memory"
+    return start(settings, simulator, frame, radii, rule, gaps, theorem, span=horizon)
 
 
 OptPrimalDual.algorithm = learner(

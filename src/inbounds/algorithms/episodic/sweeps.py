@@ -207,3 +207,47 @@ def start_values(counts: Counts, values: Floats, sums: Floats) -> None:
         sums[x] = 0.0
         for s in range(counts.starts.shape[0]):
             sums[x] += counts.starts[s] / total * values[0, s, x]
+
+
+@compiled
+def follow(
+    policy: Floats,
+    frame: Frame,
+    starts: Floats,
+    length: Ints,
+    successors: Ints,
+    chances: Floats,
+    means: Floats,
+    exits: Floats,
+    sums: Floats,
+) -> None:
+    """What a policy [H, n] is worth: the weighted means [Q, X] of its signals over an episode, into `sums` [X].
+
+    It begins by `starts` [S], in any unit; row r leads to its first `length` [R] successors [R, L] with their chances.
+    A row that leads nowhere was never tried, and ends the episode with all that its `exits` [H, n, X] say.
+    """
+    n_states, n_signals, total = starts.shape[0], sums.shape[0], 0.0
+    here, after = np.zeros(n_states), np.zeros(n_states)
+    for s in range(n_states):
+        total += starts[s]
+    for s in range(n_states):
+        here[s] = starts[s] / total
+    for x in range(n_signals):
+        sums[x] = 0.0
+    for h in range(policy.shape[0]):
+        for s in range(n_states):
+            after[s] = 0.0
+        for s in range(n_states):
+            if here[s] == 0.0:
+                continue
+            for pair in range(frame.offsets[s], frame.offsets[s + 1]):
+                mass = here[s] * policy[h, pair]
+                if mass == 0.0:
+                    continue
+                heard, row = pair + h * frame.signal_step, pair + h * frame.row_step
+                for x in range(n_signals):
+                    own = exits[h, pair, x] if length[row] == 0 else frame.weights[h] * means[heard, x]
+                    sums[x] += mass * own
+                for place in range(length[row]):
+                    after[successors[row, place]] += mass * chances[row, place]
+        here, after = after, here

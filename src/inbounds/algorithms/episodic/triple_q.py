@@ -5,9 +5,7 @@ Regret and Zero Constraint Violation", AISTATS 2022. (`triple_qa` is their algor
 
 Problem: that of `opt_dual`, in O(A) a step. A utility w_i = (1 + g_i) / 2 in [0, 1] stands for each margin g_i.
 
-Updates
--------
-From all tables at H and Z = 0, in each of K episodes (Algorithm 1):
+Updates, from all tables at H and Z = 0, in each of K episodes (Algorithm 1):
 
     a_h = argmax Q_h(s_h, .) + sum_i Z_i / eta C_i,h(s_h,.),  al = (chi + 1) / (chi + visits),   b = H/4 sqrt( iota al )
     Q_h(s_h, a_h)   <- (1 - al) Q_h(s_h, a_h)   + al ( r   + Q_h+1(s_h+1, a_h+1)   + b )
@@ -27,7 +25,7 @@ Departures: several constraints have a table and a queue each; ties are broken a
 
 Practical preset (derived here): chi = H, no bonus but a random action with probability 1 / sqrt(k) at every step of
 episode k; tables start at what is left of H, and are kept, as visits are; frames of K^.25 episodes, after which
-AdaGrad's step with c = .3 moves the prices by the mean of the margins OBSERVED in the frame; the mixture of the second
+the step of `prices` with c = .3 moves them by the mean of the margins OBSERVED in the frame; the mixture of the second
 half. An order of magnitude slower in samples than those that keep a model.
 """
 
@@ -71,7 +69,7 @@ class TripleQ(EpisodicSettings):
     Parameters
     ----------
     price_step : float, optional
-        c of AdaGrad's price step; with it all is as in the practical preset. Default: the paper's queues and tables.
+        c of the step of `prices`; with it all is as in the practical preset. Default: the paper's queues and tables.
     exploration : float
         Of the preset: in episode k an action is drawn at random with probability exploration / sqrt(k).
     frame_exponent : float in [0, 1]
@@ -120,11 +118,8 @@ class State(NamedTuple):
 
 
 def prepare(settings: TripleQ, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    frame, n_pairs, published = (
-        frame_of(settings, simulator, samples),
-        simulator.pairs.n_pairs,
-        settings.price_step is None,
-    )
+    frame = frame_of(settings, simulator, samples)
+    n_pairs, published = simulator.pairs.n_pairs, settings.price_step is None
     horizon, episodes, n_constraints = float(frame.rest[0]), frame.episodes, simulator.n_constraints
     iota = 128.0 * math.log(math.sqrt(2.0 * n_pairs * len(frame.weights)) * episodes)
     root, size = episodes**0.2, math.sqrt(n_pairs * horizon**6 * iota**3)
@@ -159,9 +154,8 @@ def prepare(settings: TripleQ, simulator: Simulator, samples: int, rng: np.rando
         f"{episodes:,} episodes: no violation takes {needed:.1e} of them": episodes < needed,
     }
     settled = said_of(settings, simulator, frame) | resolved(constants, *Constants._fields[4:])
-    return Prepared(
-        state, constants, 0, settled, guarantee_unless(gaps, "Theorem 1 of the paper, of the mixture of all")
-    )
+    guarantee = guarantee_unless(gaps, "Theorem 1 of the paper, of the mixture of all")
+    return Prepared(state, constants, 0, settled, guarantee)
 
 
 @compiled

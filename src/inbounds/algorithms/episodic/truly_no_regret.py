@@ -5,9 +5,8 @@ ICML 2024.
 
 Problem: that of `opt_cmdp`: every episode counts for itself (a "strong" regret).
 
-Updates
--------
-From pi uniform and u = 0, after each of K episodes, with Q and V as in `opt_primal_dual` and E the entropy to go of pi:
+Updates, from pi uniform and u = 0, after each of K episodes, with Q and V as in `opt_primal_dual`, and E the entropy to
+go of pi:
 
     pi <- pi^(1 - eta tau) exp( eta (Q_r + sum_i u_i Q_gi + tau E) ), normalised
     u_i <- min( max( 0, (1 - eta tau) u_i - eta V_gi,0 ), H / slack )
@@ -20,9 +19,9 @@ Guarantee: strong regret and strong violation of O~( K^.93 ) (abstract), of the 
 
 Departures: those of `opt_dual`; the entropy of pairs never tried is 0 from there on, and has no bonus.
 
-Practical preset: bonus of `opt_dual`'s; tau = .1 k^-.4 and a policy step of 100 / (H sqrt(k)) in episode k; AdaGrad's
-price step with c = .03, because with 1 the last iterate swings. Two limits: the bias of the entropy, and the swing that
-comes back as tau falls (ring of three states: a loss of .0005 after 10^4 episodes, .022 after 10^5).
+Practical preset: that of `opt_primal_dual`, with tau = .1 k^-.4 in episode k, and the last policy. What makes it settle
+is that prices look ahead (`one_sweep`): with the entropy alone it swings, unless the prices are so slow that they do
+not reach 4 in 10^4 episodes. What remains is the bias of the entropy.
 """
 
 from __future__ import annotations
@@ -60,22 +59,19 @@ class TrulyNoRegret(SoftmaxSettings):
 
     tau: float | None = field(default=None, metadata=checks.NOT_NEGATIVE)
 
-    preset: ClassVar = PRACTICAL | dict(price_step=0.03, policy_step=100.0, tau=0.1)
+    preset: ClassVar = PRACTICAL | dict(price_step=0.1, policy_step=100.0, tau=0.1)
 
 
 def prepare(settings: TrulyNoRegret, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     frame = frame_of(settings, simulator, samples)
     horizon, episodes = frame.rest[0], frame.episodes
     eta = episodes ** (-5.0 / 7.0) / (horizon**2 * max(simulator.n_constraints, 1))
-    rule = Rule(eta, price_bound=horizon / settings.slack(simulator, frame))
-    if settings.price_step is not None:
-        rule = Rule(float(settings.price_step), adaptive=True)
-    tau = (episodes ** (-1.0 / 7.0), 0.0) if settings.tau is None else (settings.tau, 0.4)
-    rule = rule._replace(tau=float(tau[0]), tau_power=tau[1], **settings.policy_rule(eta, frame))
+    prices = settings.price_rule(eta, horizon / settings.slack(simulator, frame))
+    tau, power = (episodes ** (-1.0 / 7.0), 0.0) if settings.tau is None else (float(settings.tau), 0.4)
+    rule = Rule(**prices, **settings.policy_rule(eta, frame), tau=tau, tau_power=power)
     gaps = settings.gaps(simulator, 1e14, episodes, "episodes", "a tenth of the first regret, at K^(-1/14) in each,")
-    theorem = "the paper's, for strong regret and violation: from memory"
-    radii = efroni(settings, simulator, samples)
-    return start(settings, simulator, samples, radii, rule, gaps, theorem, span=horizon)
+    radii, theorem = efroni(settings, simulator, samples), "the paper's, for strong regret and violation: from memory"
+    return start(settings, simulator, frame, radii, rule, gaps, theorem, span=horizon)
 
 
 TrulyNoRegret.algorithm = learner(
