@@ -72,6 +72,21 @@ def test_only_what_can_be_reached_is_there():
     assert built(start="b").state_labels == ("b", "c")
 
 
+def test_what_has_no_chance_to_happen_is_no_state():
+    """So a rule may write "one more, with probability 0" at the edge of its states, and the space stays closed."""
+    edge = 4
+    line = ib.build(
+        start=0,
+        actions=lambda here: ["go"],
+        transitions=lambda here, go: [(here + 1, 0.5 if here < edge else 0.0), (here, 0.5 if here < edge else 1.0)],
+        reward=lambda here, go, then: float(then),
+        constraints=[],
+        discount=0.9,
+        max_states=10,
+    )
+    assert line.state_labels == tuple(range(edge + 1)) and line.transition.nnz == 2 * edge + 1
+
+
 def test_repeated_successors_are_summed():
     pairs = [("a", 0.25), ("b", 0.5), ("a", 0.25)]
     cmdp = built(transitions=lambda state, action: pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import runpy
 import sys
@@ -39,3 +40,17 @@ def test_the_inventory_and_what_the_page_on_deployment_says_of_it(tmp_path, monk
     rules = controller["load"](tmp_path / "orders.json")
     assert len(rules) == 4_760 and controller["act"](rules, (35, 35)) in ("nothing", "tea", "rice", "both")
     assert "4,760 can come about" in (ROOT / "examples" / "inventory.py").read_text()
+
+
+def test_a_small_fleet(monkeypatch) -> None:
+    """The example itself takes a minute: here is its model with fewer vans, parts, orders and weeks."""
+    spec = importlib.util.spec_from_file_location("fleet", ROOT / "examples" / "fleet.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (module.VANS + 1) * (module.PARTS + 1) * module.LEVELS * module.WEEKS == 103_360
+    for name, value in {"VANS": 8, "PARTS": 5, "LEVELS": 4, "WEEKS": 2}.items():
+        monkeypatch.setattr(module, name, value)
+    small = module.fleet()
+    assert small.n_states == 9 * 6 * 4 * 2
+    best, today = ib.solve(small), ib.evaluate(small, ib.Policy.from_rule(small, module.rule_of_thumb))
+    assert best.certificate.in_bounds and (best.reward > today.reward or not today.in_bounds)

@@ -61,6 +61,8 @@ def reported_number(value: Any, what: str) -> float:
 
     Text, complex numbers, arrays of any length, and whole numbers too large for a float are none; `what` names it.
     """
+    if type(value) is float:  # nearly always, and this is called millions of times
+        return value
     single = not isinstance(value, str | bytes | bytearray | complex | np.complexfloating)
     try:
         if single and not np.ndim(value):

@@ -63,7 +63,7 @@ def build(
         ``actions(state)`` lists the actions that the state has.
     transitions
         ``transitions(state, action)`` gives ``{next_state: probability}``, or pairs ``(next_state, probability)``,
-        in which a repeated state counts with the sum.
+        in which a repeated state counts with the sum, and one with probability 0 is left out.
     reward
         ``reward(state, action)``, maximised; or ``reward(state, action, next_state)``, which is averaged over the next
         state. The number of arguments that it must be given tells them apart.
@@ -145,6 +145,9 @@ def build(
                     place = number.get(successor)
                 except TypeError as error:
                     raise InvalidInput(f"{where}: next state {successor!r} must be hashable") from error
+                share = reported_number(probability, f"{where}: a probability")
+                if share == 0.0:  # never happens: what it leads to need not be a state
+                    continue
                 if place is None:
                     if len(number) >= max_states:
                         raise InvalidInput(
@@ -152,7 +155,7 @@ def build(
                         )
                     place = number[successor] = len(number)
                     frontier.append(successor)
-                row[place] = row.get(place, 0.0) + reported_number(probability, f"{where}: a probability")
+                row[place] = row.get(place, 0.0) + share
             columns.extend(row)
             probabilities.extend(row.values())
             row_ends.append(len(columns))
