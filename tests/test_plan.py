@@ -80,11 +80,11 @@ def test_one_pair_needs_one_sample() -> None:
 
 def test_the_table_shows_which_constant_each_promise_needs() -> None:
     lines = str(ib.plan(QUEUE, epsilon=0.1)).splitlines()
-    assert lines[0].split() == ["statement", "proof", "corollary", "experiment"]
-    assert lines[2].split() == ["constant", "c~1", "1195.5", "1195.5", "1195.5", "0.02"]
-    assert [line.split()[0] for line in lines[4:8]] == ["kappa", "alpha", "beta", "M"]
-    assert len({len(line) for line in lines[:8]}) == 1
-    assert lines[8:] == [
+    assert lines[0].split() == ["reading", "constant", "c~1", "samples", "T", "kappa", "alpha", "beta", "M"]
+    assert [line.split()[0] for line in lines[2:6]] == ["statement", "proof", "corollary", "experiment"]
+    assert [line.split()[1] for line in lines[2:6]] == ["1195.5", "1195.5", "1195.5", "0.02"]
+    assert len({len(line) for line in lines[:6]}) == 1 and len(lines[0]) <= 80
+    assert lines[6:] == [
         "statement: Theorem 3 prints a reward within 0.1; its proof gives 0.4, and margins >= 0",
         "proof: Theorem 3: reward within 0.1, and margins >= 0",
         "corollary: Corollary 2: reward within 0.1, and margins >= -0.02",

@@ -228,9 +228,11 @@ class Corner(NamedTuple):
         if not len(vertex.extras):
             return self.base.values
         places, first, group = np.unique(vertex.places, return_index=True, return_inverse=True)
-        total = vertex.kept[first] + np.bincount(group, vertex.amounts)
-        shares = np.where(group == np.arange(len(places))[:, None], vertex.amounts / total[group], 0.0)  # [J places, J]
-        matrix = np.diag(vertex.kept[first] / total) + np.sum(shares[:, None, :] * vertex.displaced[first], axis=2)
+        kept, amounts = vertex.kept[first], vertex.amounts
+        total = kept + np.bincount(group, amounts)
+        kept, total = np.where(total > 0.0, (kept, total), 1.0)  # where it never comes, the policy is the base
+        shares = np.where(group == np.arange(len(places))[:, None], amounts / total[group], 0.0)  # [J places, J]
+        matrix = np.diag(kept / total) + np.sum(shares[:, None, :] * vertex.displaced[first], axis=2)
         weights = np.linalg.solve(matrix, np.sum(shares[:, None, :] * vertex.effects, axis=2))
         return self.base.values + np.einsum("ji,jm->im", weights, self.corners.marks(self.base, places))
 

@@ -99,7 +99,7 @@ UNDERFLOW = 1e-300
 _INTERPRETED_ENTRIES = 100
 """Up to this many the kernels are run by Python: a millisecond, where compiling them takes seconds."""
 
-_AIM = 3e-13
+_AIM = 1e-13
 """Where a margin that binds is put first, relative to the largest: about ten times what rounding takes of it."""
 
 _COMFORTABLE = 1e-9
