@@ -356,7 +356,10 @@ def test_what_a_run_says_of_itself() -> None:
     run = ib.learn(QUEUE.simulator(), settings, samples=100)
     assert run.settings["utility"] == "state entropy" and run.settings["constraints"] == "state entropy >= 1"
     assert run.settings["refresh"] == 96 and run.prices.shape == (2,)
-    assert run.guarantee == "none: the constants of the theorem for concave functions are not known here"
+    assert run.guarantee == (
+        "none: the constants of the theorem for concave functions are not known here; in bounds not shown, as no walks "
+        "test it"
+    )
     # kappa for three constraints: the simulator's two and one function
     assert run.settings["kappa"] == pytest.approx(2 * 0.02 / 0.5 * math.sqrt(3 * 96 * math.log(96) / 100))
     covered = {"slater": 0.2, "constant": 1195.5}

@@ -147,12 +147,15 @@ def prepare(settings: ConcaveCSPDA, simulator: Simulator, samples: int, rng: np.
     resolved: dict[str, float | str] = {"utility": "reward" if utility is None else utility.name, "refresh": refresh}
     if constraints:
         resolved["constraints"] = ", ".join(function.name for function in constraints)
+    guarantee = "none: the constants of the theorem for concave functions are not known here"
+    if not curved:
+        guarantee = begun.guarantee
+    if guarantee.startswith("none") and simulator.n_constraints + len(constraints) > 0:
+        guarantee += "; in bounds not shown, as no walks test it"
     return begun._replace(
         constants=Constants(begun.constants, utility, constraints, refresh),
         settings={**begun.settings, **resolved},
-        guarantee="none: the constants of the theorem for concave functions are not known here"
-        if curved
-        else begun.guarantee,
+        guarantee=guarantee,
     )
 
 
