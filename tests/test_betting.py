@@ -238,3 +238,13 @@ def test_who_is_ruined_bets_no_more() -> None:
     bounds = np.full(2, -1.0)
     betting.raise_bounds(stakes, book, 5000, bounds)
     assert bounds.tolist() == [-1.0, -1.0]
+
+
+@pytest.mark.parametrize("drawn", [1, 79, 80, 81, 99, 100])
+def test_a_look_may_fall_on_any_sample_the_last_included(drawn: int) -> None:
+    """With nothing left there is nothing to decide: once, the last look divided by it."""
+    stakes = betting.make_stakes(np.array([-1.0, -1.0]), np.array([0.5, 0.1]), np.full(2, 0.1), 0.05, 100, 0.5, aim=80)
+    fortune = betting.new_fortune(np.array([0.0, -1.0]))
+    fortune.counts[0], fortune.counts[2], fortune.counts[5] = 10, drawn, drawn > 80
+    betting.look(stakes, fortune)
+    assert fortune.counts[4] in (0, 1) and (drawn < 100 or fortune.counts[4] == 0)
