@@ -327,8 +327,8 @@ def prospects(stakes: Stakes, fortune: Fortune, left: float) -> float:
 def look(stakes: Stakes, fortune: Fortune) -> None:
     """Between two bets: give up where there is no hope, ten times until the aim; there, end, or go on to the budget.
 
-    After it, as often. Where the aim is all of the budget, or the budget is spent, there is nothing to save, and nothing
-    is given up.
+    After it, as often. Where the aim is all of the budget, or the budget is spent, there is nothing to save, and
+    nothing is given up.
     """
     counts, drawn, aim, budget = fortune.counts, fortune.counts[2], stakes.aim, stakes.budget
     if aim <= drawn < budget and counts[5] == 0:
