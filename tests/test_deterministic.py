@@ -168,3 +168,40 @@ def test_a_deterministic_search_keeps_its_time():
     except ib.Stopped as stopped:
         assert stopped.status == "time limit"
     assert time.monotonic() - begin < 20.0  # HiGHS and one evaluation end when they can, on a busy machine too
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_averages_where_one_may_stay_anywhere(seed: int) -> None:
+    """On a ring where each state can stay or go on, choices may make several classes, whose mixture is no average.
+
+    A policy ends in ONE cycle from the start: enumerated.
+    """
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(2, 6))
+    transition = np.zeros((2 * size, size))
+    transition[np.arange(0, 2 * size, 2), np.arange(size)] = 1.0
+    transition[np.arange(1, 2 * size, 2), (np.arange(size) + 1) % size] = 1.0
+    reward, signal = rng.integers(-2, 3, 2 * size).astype(float), rng.integers(0, 2, 2 * size).astype(float)
+    bound = float(rng.choice([0.1, 0.4, 0.5, 0.7]))
+    ring = ib.CMDP(
+        offsets=np.arange(0, 2 * size + 1, 2),
+        transition=transition,
+        reward=reward,
+        constraints=[ib.Constraint(signal, at_least=bound, name="a")],
+        initial=np.eye(size)[0],
+        average=True,
+    )
+    best = -np.inf
+    for goes in itertools.product((0, 1), repeat=size):
+        state, path = 0, []
+        while state not in path:
+            path.append(state)
+            state = (state + goes[state]) % size
+        pairs = [2 * s + goes[s] for s in path[path.index(state) :]]
+        if np.mean(signal[pairs]) >= bound:
+            best = max(best, np.mean(reward[pairs]))
+    try:
+        found = ib.solve(ring, deterministic=True).reward
+    except (ib.Infeasible, ib.Stopped):
+        found = -np.inf
+    assert found == best or abs(found - best) <= 1e-9

@@ -389,3 +389,19 @@ def test_proofs_at_discounts_next_to_one():
             with pytest.raises(ib.Infeasible) as refused:
                 ib.solve(problem.tightened(0.5))
         assert certify_infeasible(refused.value, problem.tightened(0.5)).infeasible
+
+
+@pytest.mark.parametrize("size", [1e8, 1e12])
+@pytest.mark.parametrize("method", ["lp", "bundle"])
+def test_costs_that_cancel_where_nothing_leads_take_no_digit(size: float, method: str) -> None:
+    """At a price of 1 the reward and the priced signal there add up to nothing, but their rounding errors do not."""
+    cmdp = ib.CMDP(
+        offsets=[0, 2, 4],
+        transition=[[1, 0], [1, 0], [0, 1], [0, 1]],
+        reward=[0, 1, size, -size],
+        constraints=[ib.Constraint([0, 1, size, -size], at_most=0.3, name="c")],
+        initial=[1, 0],
+        discount=0.9,
+    )
+    best = ib.solve(cmdp, method=method)
+    assert best.certificate.in_bounds and best.upper_bound - best.reward < 1e-12

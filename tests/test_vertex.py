@@ -321,6 +321,7 @@ def test_the_price_beyond_a_range_is_that_of_the_next_piece(criterion: dict) -> 
                 tighter = (side == 1) == (constraint.at_least is not None)
                 if not np.isfinite(end):
                     assert np.isnan(price)
+                if np.isnan(price):  # the range has no end, or it is not told
                     continue
                 assert np.isinf(price) or (
                     price >= best.prices[k] - 1e-9 if tighter else price <= best.prices[k] + 1e-9
@@ -352,3 +353,37 @@ def test_sensitivities_are_a_table() -> None:
     )
     assert max(map(len, str(told).splitlines())) <= 80
     assert ib.solve(queue, coins="any", method="bundle").sensitivities is None
+
+
+def test_what_is_not_known_of_prices_beyond_is_not_told() -> None:
+    """Re-solved just beyond, the price is 0.28, 0.311 and 1: each hinges on a place or a column with nothing in it."""
+    moves = [[1, 0], [0, 1], [0, 1], [0, 1]]
+    for reward, signal in (([1, 0, 0.9, 0.8], [1, 0, 0.9, 0]), ([1, 0, 1, 0.8], [1, 1, 1, 0])):
+        cmdp = ib.CMDP(
+            offsets=[0, 2, 4],
+            transition=moves,
+            reward=reward,
+            constraints=[ib.Constraint(signal, at_most=2.0, name="c")],
+            initial=[1, 0],
+            discount=0.9,
+        )
+        for method in ("auto", "bundle"):
+            assert np.all(np.isnan(ib.solve(cmdp, method=method).prices_beyond))
+    constraints = [ib.Constraint([0, 1, 0], at_most=0.0, name="a"), ib.Constraint([0, 1, 1], at_least=-1.0, name="b")]
+    cmdp = ib.CMDP(offsets=[0, 3], transition=np.ones((3, 1)), reward=[0, -0.1, -1], constraints=constraints,
+                   initial=[1], discount=0.5)  # fmt: skip
+    assert np.isnan(ib.solve(cmdp).prices_beyond[1, 1])
+
+
+def test_a_bound_that_nothing_keeps_where_it_is_may_not_move() -> None:
+    """Two bounds meet in one policy: at a >= .75 the optimum is 1.25, where a price of .7813 would promise 1.3047."""
+    constraints = [
+        ib.Constraint([1.0, 0.0], at_least=0.5, name="a"),
+        ib.Constraint([-0.3, 0.1], at_most=-0.1, name="b"),
+    ]
+    cmdp = ib.CMDP(offsets=[0, 2], transition=np.ones((2, 1)), reward=[1.0, 2.0], constraints=constraints,
+                   initial=[1], discount=0.5)  # fmt: skip
+    best = ib.solve(cmdp, method="bundle")
+    for end in best.ranges[0]:
+        reward = ib.solve(cmdp.with_bound("a", at_least=float(end))).reward
+        assert reward == pytest.approx(best.reward - best.prices[0] * (end - 0.5), abs=1e-9)

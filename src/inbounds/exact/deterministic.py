@@ -19,11 +19,13 @@ Durfee 2005) goes to HiGHS, whose word the bound it returns is; d(u) alone is a 
 
 from __future__ import annotations
 
+import time
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import Stopped
@@ -38,6 +40,9 @@ FOUND = "best found"
 """The status of a deterministic policy that is not proved to be the best."""
 
 NONE, NONE_FOUND = "no deterministic policy is in bounds", "no deterministic policy in bounds was found"
+
+_CUTS = 200
+"""Choices that make several classes, which a proof may have to exclude one by one."""
 
 PROVED_PLACES = 300
 """Up to this many a proof is tried: on garnets of 300 states it takes ten seconds, of 1,000 HiGHS ends no node."""
@@ -218,27 +223,59 @@ class _Search:
             here = np.where(criterion.places == place, 1.0, 0.0)
             most[place] = min(max(criterion.solve(here, 1e-9).upper, 0.0) + 1e-9, 1.0)
         size = n_places / criterion.unit  # so that occupancies are about 1
-        columns, lower, upper = self._program(keep, binary, most, size)
         cost = np.append(-corners.signals[0, keep], np.zeros(len(binary)))
-        seconds = self.limits.seconds_left
-        answer = minimise_whole(
-            columns,
-            cost,
-            lower,
-            upper,
-            np.append(np.full(len(keep), INFINITE), np.ones(len(binary))),
-            np.append(np.zeros(len(keep), dtype=bool), np.ones(len(binary), dtype=bool)),
-            gap=0.1 * self.allowed * size,
-            time_limit=_PROOF_SECONDS if seconds is None else seconds,
-        )
-        if answer.x is not None:
+        ends, cuts = time.monotonic() + _PROOF_SECONDS, list[Ints]()
+        while True:
+            columns, lower, upper = self._program(keep, binary, most, size, cuts)
+            seconds = self.limits.seconds_left
+            answer = minimise_whole(
+                columns,
+                cost,
+                lower,
+                upper,
+                np.append(np.full(len(keep), INFINITE), np.ones(len(binary))),
+                np.append(np.zeros(len(keep), dtype=bool), np.ones(len(binary), dtype=bool)),
+                gap=0.1 * self.allowed * size,
+                time_limit=max(ends - time.monotonic(), 1e-3) if seconds is None else seconds,
+            )
+            if answer.x is None:
+                break
             again = self._policy_of(keep, binary, answer.x)
             if again is not None and (best is None or again.reward > best.reward):
                 best = again
+            apart = self._apart(keep, binary, answer.x)
+            if len(apart) == 0 or len(cuts) == _CUTS or self.limits.over or time.monotonic() > ends:
+                break
+            cuts.append(apart)
         bound = self.upper if answer.infeasible else min(self.upper, -answer.bound / size)
         if answer.infeasible and best is not None:  # nothing is better than the best by more than a hair
             bound = best.reward
-        return best, bound if best is None else max(bound, best.reward), answer.complete
+        # Where a policy is in bounds for HiGHS but not for us, it is not known that none is.
+        complete = answer.complete and (answer.infeasible or best is not None)
+        return best, bound if best is None else max(bound, best.reward), complete
+
+    def _apart(self, keep: Ints, binary: Ints, x: Floats) -> Ints:
+        """Which of the choices [B] of a solution make classes that do not meet; none, if there is one class.
+
+        Long-run averages only: what is mixed there is no average of the policy, which has to make do with one class.
+        """
+        criterion = self.corners.criterion
+        chosen = binary[x[len(keep) :] > 0.5]
+        spent = np.zeros(criterion.n_entries)
+        spent[keep] = np.maximum(x[: len(keep)], 0.0)
+        support = spent > 1e-9 * float(spent.sum())
+        if not criterion.mass_row:
+            return np.empty(0, dtype=np.int64)
+        entries = np.flatnonzero(support)
+        places = criterion.places[entries]
+        moves = sp.csr_array(criterion.layers[0].transition)[entries][:, np.unique(places)]
+        order = np.argsort(places, kind="stable")
+        if len(np.unique(places)) < len(places):  # a choice that rounding has shared
+            return np.empty(0, dtype=np.int64)
+        number, _ = connected_components(moves[order], directed=False)
+        if number == 1:
+            return np.empty(0, dtype=np.int64)
+        return np.flatnonzero(np.isin(binary, chosen[support[chosen]]))
 
     def _not_excluded(self, best: Pure | None) -> Any:
         """The entries, bool [N], that a policy better than `best` can take where it goes."""
@@ -268,8 +305,13 @@ class _Search:
             left[entry] = criterion.solve(forced, 0.05 * max(bound - best.reward, self.allowed)).upper >= best.reward
         return left
 
-    def _program(self, keep: Ints, binary: Ints, most: Floats, size: float) -> tuple[Columns, Floats, Floats]:
-        """Occupancies of the entries `keep` [J], and a choice among those of each place that are `binary` [B]."""
+    def _program(
+        self, keep: Ints, binary: Ints, most: Floats, size: float, cuts: list[Ints]
+    ) -> tuple[Columns, Floats, Floats]:
+        """Occupancies of the entries `keep` [J], and a choice among those of each place that are `binary` [B].
+
+        Not all choices of a cut are made at once.
+        """
         corners, criterion = self.corners, self.corners.criterion
         flow, right = criterion.flow
         n_keep, n_binary, n_constraints = len(keep), len(binary), corners.size
@@ -293,6 +335,11 @@ class _Search:
             blocks.append([sp.csr_array(np.ones((1, n_keep))), None])
             lower.append(np.array([size]))
             upper.append(np.array([size]))
+        if cuts:
+            together = np.array([np.isin(np.arange(n_binary), cut) for cut in cuts], dtype=float)
+            blocks.append([None, sp.csr_array(together)])
+            lower.append(np.full(len(cuts), -INFINITE))
+            upper.append(np.array([len(cut) - 1.0 for cut in cuts]))
         table = sp.csc_array(sp.block_array(blocks))
         return Columns(table.indptr, table.indices, table.data), np.concatenate(lower), np.concatenate(upper)
 

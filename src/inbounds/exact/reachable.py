@@ -59,8 +59,10 @@ def raised(problem: CMDP, asked: CMDP, prices: Floats, value_function: Floats, r
     if asked is problem:
         return value_function
     criterion = criterion_of(problem)
-    priced = reward_weight * problem.reward.ravel() + np.einsum("k,kn->n", prices, flat_margins(problem))
-    size = float(np.abs(priced).max()) * problem.layers
+    reward, margins = reward_weight * problem.reward.ravel(), flat_margins(problem)
+    priced = reward + np.einsum("k,kn->n", prices, margins)
+    # Of what is added up, not of the sum: where they cancel, rounding does not.
+    size = float(np.max(np.abs(reward) + np.einsum("k,kn->n", np.abs(prices), np.abs(margins)))) * problem.layers
     true = criterion.solve(priced, 0.1 * _RAISED * size).value_function
     outside = np.tile(~criterion.reached, problem.layers)
     lift = criterion.level(_RAISED * size)

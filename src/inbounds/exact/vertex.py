@@ -73,6 +73,9 @@ _TIME = 1e-12
 _DISPLACED = 1e-2
 """Where one unit of an entry takes less than this from the base at its place, the next base is evaluated afresh."""
 
+_DEGENERATE = 1e-11
+"""Scaled amounts, and worths of entries, that may as well be zero: what hinges on them is not told."""
+
 _LEVEL = 1e-6
 """m - E y must be the same at all entries of a base, up to this: it is not where an average has several classes."""
 
@@ -109,6 +112,7 @@ class Vertex(NamedTuple):
     kept: Floats  # [J], by the base, at the places of the extras
     levels: Floats  # [1 + K], the value of the objective, and the margins
     prices: Floats  # [K]
+    pinned: bool = False  # a margin is exactly 0, has a price, and nothing in the basis keeps it so: no bound may move
 
     def probabilities(self, n_entries: int) -> Floats:
         """Of all entries, [N]: 1 or 0 but at the places of the extras."""
@@ -140,8 +144,8 @@ class Vertex(NamedTuple):
         As a bound moves, amounts, what the base keeps, and the margins of constraints that do not bind change along
         straight lines. The basis stays optimal, for the prices do not change, until the first of them is zero.
         """
-        result = np.empty((len(self.levels) - 1, 2))
-        for k in range(len(result)):
+        result = np.zeros((len(self.levels) - 1, 2))
+        for k in range(0 if self.pinned else len(result)):
             left, rates = self.rates(k)
             falls, rises = rates < 0.0, rates > 0.0
             result[k, 0] = np.max(-left[rises] / rates[rises], initial=-np.inf)
@@ -246,8 +250,9 @@ class Corner(NamedTuple):
 
         At the end of a range one column of the basis is down to nothing. It leaves, another enters by the ratio test,
         and the next basis has the price: no evaluation is needed, but where it is the base that has nothing left at the
-        place of a column. Infinite where nothing can enter, as no policy keeps a tighter bound; not a number where the
-        range has no end on that side, or several columns are down to nothing at once and rounding decides.
+        place of a column. Infinite where nothing can enter, as no policy keeps a tighter bound. Not a number where the
+        range has no end on that side; where several columns are down to nothing at once; and where what the base does
+        at places that it never visits would not be best at the new prices.
         """
         eligible = self.corners.eligible(self.base)
         sides = (-1.0, 1.0)
@@ -260,6 +265,9 @@ class Corner(NamedTuple):
         if not len(falls):
             return np.nan
         first = int(falls[np.argmin(left[falls] / np.abs(rates[falls]))])
+        then = left + side * rates * (left[first] / abs(rates[first]))
+        if self.vertex.pinned or np.count_nonzero(then <= _DEGENERATE) > 1:
+            return np.nan
         leaving = first if first < n_extras else first - n_extras
         if n_extras <= first < 2 * n_extras:  # the same basis, but what was an extra is the base now
             entry = columns[leaving]
@@ -275,11 +283,15 @@ class Corner(NamedTuple):
             return np.nan
         inverse, at = system
         entering = corners.entering(base, columns, eligible, at, inverse[leaving], -1.0)
-        if entering is None:
-            return np.inf if side > 0.0 else np.nan
+        if entering is None:  # nowhere, or where the base never comes
+            return np.inf if side > 0.0 and np.all(base.time > 0.0) else np.nan
         columns[leaving] = entering
         system = corners.system(base, columns, self.vertex.prices)
-        price = np.nan if system is None else float(system[1][k])
+        if (
+            system is None or np.max(corners.worth(base, system[1])) > _DEGENERATE
+        ):  # it would act otherwise where it never is
+            return np.nan
+        price = float(system[1][k])
         # The optimum is concave in the bound. What is not is rounding.
         return max(price, 0.0) if side * (price - self.vertex.prices[k]) >= -_GOAL * abs(price) else np.nan
 
@@ -805,6 +817,9 @@ class Corners:
             kept=kept,
             levels=base.levels + np.sum(effects * shares, axis=1),
             prices=prices,
+            pinned=any(
+                -1 - column >= self.size and prices[(-1 - column) % self.size] > _ROUNDING for column in columns
+            ),
         )
         over = np.flatnonzero(kept < 0.0)
         return vertex, int(extras[over[0]]) if len(over) else None
