@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from click.testing import CliRunner
 
 import inbounds as ib
+from inbounds.cli import main
 
 KINDS = {"u1": "<u1", "u2": "<u2", "u4": "<u4"}
 
@@ -88,9 +90,9 @@ def test_it_needs_nothing_from_elsewhere_and_escapes_what_it_shows(shelf) -> Non
     assert text.count("</script>") == 2 and "<b>none" not in text
     assert "shelf &amp; stock" in text and "orders &lt;&amp;&gt;" in text
     assert sorted(path.name for path in shelf.parent.iterdir()) == [
-        "shelf-certificate.json", "shelf-policy.json", "shelf.html", "shelf.npz",
+        "shelf-certificate.json", "shelf-model.npz", "shelf-policy.json", "shelf.html",
     ]  # fmt: skip
-    assert "inbounds verify shelf.npz shelf-certificate.json" in text
+    assert "inbounds verify shelf-model.npz shelf-certificate.json" in text
 
 
 @pytest.mark.parametrize("name", ["queue", "media", "admission"])
@@ -99,7 +101,7 @@ def test_every_criterion_has_a_page(name, tmp_path) -> None:
     (path,) = ib.report(problem, tmp_path / "page.html", points=2)
     assert data_of(path)["layers"] == problem.layers
     text = path.read_text()
-    assert "inbounds verify page.npz page-certificate.json" in text and "MODEL" not in text and "--beside" in text
+    assert "inbounds verify page-model.npz page-certificate.json" in text and "MODEL" not in text and "--beside" in text
     assert text.count("<td>") and ("How prices move" in text)
     (bare,) = ib.report(problem.unconstrained(), tmp_path / "bare.html")
     assert data_of(bare)["frontiers"] == [] and "<table>" not in bare.read_text()
@@ -116,6 +118,26 @@ def test_every_criterion_has_a_page(name, tmp_path) -> None:
 def test_bad_input_is_named(tmp_path, path, more, message) -> None:
     with pytest.raises(ib.InvalidInput, match=message):
         ib.report(ib.zoo.queue(), tmp_path / path, **more)
+
+
+def test_the_model_that_was_read_stays_as_it_was(tmp_path, monkeypatch) -> None:
+    """The files beside never have its name of themselves; where they would, nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    problem = ib.zoo.queue()
+    for name, more, code in (
+        ("s.npz", [], 0),
+        ("t-model.npz", ["--output", "t.html"], 2),
+        ("t-model.npz", ["--output", str(tmp_path / "t.html")], 2),
+        ("t-model.npz", ["--output", "u.html"], 0),
+    ):
+        problem.save(name)
+        before = Path(name).read_bytes()
+        words = ["report", name, "--bound", "service=0.1", "--points", "0", "--beside", *more]
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == code and Path(name).read_bytes() == before
+        assert code == 0 or "--beside would overwrite t-model.npz, the model itself" in result.output
+    assert not Path("t.html").exists()
+    assert ib.load("s-model.npz").constraints[0].bound == 0.1
 
 
 def test_infeasible_problems_have_no_page(tmp_path) -> None:
