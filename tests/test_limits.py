@@ -386,7 +386,7 @@ def test_a_page_at_its_limit_is_written_with_what_is_known(tmp_path, monkeypatch
 
     monkeypatch.setattr("inbounds.reporting.frontier", late)
     written = ib.report(queue, tmp_path / "page.html", points=3, beside=True, time_limit=60.0)
-    assert [path.name for path in written] == ["page.html", "page.npz", "page-policy.json"]
+    assert [path.name for path in written] == ["page.html", "page-model.npz", "page-policy.json"]
     monkeypatch.setattr("inbounds.reporting.solve", late)
     with pytest.raises(ib.Stopped):
         ib.report(queue, tmp_path / "other.html", time_limit=60.0)

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from click.testing import CliRunner
 
 import inbounds as ib
+from inbounds.cli import main
 
-KINDS = {"u1": "<u1", "u2": "<u2", "u4": "<u4"}
+KINDS = {"u1": "<u1", "u2": "<u2", "u4": "<u4", "f8": "<f8"}
 
 
 def stock() -> ib.CMDP:
@@ -67,17 +69,24 @@ def test_the_page_has_the_policy_of_every_bound(shelf) -> None:
     assert data["states"] == 49 and data["layers"] == 1 and len(curve["bounds"]) == 5 and len(data["views"]) == 6
     columns = [np.array(column["words"])[unpacked(column["places"])].tolist() for column in data["columns"]]
     assert list(zip(*columns, strict=True)) == [(str(a), str(b)) for a, b in problem.state_labels]
-    policies = [best.policy, *(found.policy for found in ib.frontier(problem, 0, 5).solutions)]
+    found = ib.frontier(problem, 0, 5).solutions[::-1]  # from the loosest at_most bound on, so downwards
+    policies = [best.policy, *(solution.policy for solution in found)]
     for view, policy in zip(data["views"], policies, strict=True):
-        chosen, sure = unpacked(view["does"]), unpacked(view["sure"])
+        chosen, coins = unpacked(view["does"]), {}
+        for state, action, chance in zip(
+            *(unpacked(view["coins"][name]) for name in ("at", "does", "with")), strict=True
+        ):
+            coins.setdefault(state, {})[problem.action_labels[action]] = chance
+        assert len(coins) == policy.coins
         for state, label in enumerate(policy):
-            own = policy[label]
+            own = {action: chance for action, chance in policy[label].items() if chance}
             assert own[problem.action_labels[chosen[state]]] == max(own.values())
-            assert (sure[state] == 255) == (max(own.values()) > 1 - 1e-9)
+            assert own == coins.get(state, {problem.action_labels[chosen[state]]: 1.0})  # to the last bit
     time = unpacked(data["views"][0]["time"]).astype(float)
     shown = np.where(time > 0, 10 ** ((time - 65535) / 65534 * data["decades"]) * data["most"], 0.0)
     np.testing.assert_allclose(shown, problem.pairs.sum_by_state(best.occupancy), rtol=3e-4, atol=1e-9)
-    assert curve["rewards"] == [found.reward for found in ib.frontier(problem, 0, 5).solutions]
+    assert curve["rewards"] == [solution.reward for solution in found]
+    assert curve["bounds"] == sorted(curve["bounds"])
 
 
 def test_it_needs_nothing_from_elsewhere_and_escapes_what_it_shows(shelf) -> None:
@@ -88,9 +97,9 @@ def test_it_needs_nothing_from_elsewhere_and_escapes_what_it_shows(shelf) -> Non
     assert text.count("</script>") == 2 and "<b>none" not in text
     assert "shelf &amp; stock" in text and "orders &lt;&amp;&gt;" in text
     assert sorted(path.name for path in shelf.parent.iterdir()) == [
-        "shelf-certificate.json", "shelf-policy.json", "shelf.html", "shelf.npz",
+        "shelf-certificate.json", "shelf-model.npz", "shelf-policy.json", "shelf.html",
     ]  # fmt: skip
-    assert "inbounds verify shelf.npz shelf-certificate.json" in text
+    assert "inbounds verify shelf-model.npz shelf-certificate.json" in text
 
 
 @pytest.mark.parametrize("name", ["queue", "media", "admission"])
@@ -99,7 +108,9 @@ def test_every_criterion_has_a_page(name, tmp_path) -> None:
     (path,) = ib.report(problem, tmp_path / "page.html", points=2)
     assert data_of(path)["layers"] == problem.layers
     text = path.read_text()
-    assert "inbounds verify page.npz page-certificate.json" in text and "MODEL" not in text and "--beside" in text
+    criterion = {"queue": "discount 0.5;", "media": "horizon 10;", "admission": "an action; a value is a long-run"}
+    assert criterion[name] in text
+    assert "inbounds verify page-model.npz page-certificate.json" in text and "MODEL" not in text and "--beside" in text
     assert text.count("<td>") and ("How prices move" in text)
     (bare,) = ib.report(problem.unconstrained(), tmp_path / "bare.html")
     assert data_of(bare)["frontiers"] == [] and "<table>" not in bare.read_text()
@@ -116,6 +127,26 @@ def test_every_criterion_has_a_page(name, tmp_path) -> None:
 def test_bad_input_is_named(tmp_path, path, more, message) -> None:
     with pytest.raises(ib.InvalidInput, match=message):
         ib.report(ib.zoo.queue(), tmp_path / path, **more)
+
+
+def test_the_model_that_was_read_stays_as_it_was(tmp_path, monkeypatch) -> None:
+    """The files beside never have its name of themselves; where they would, nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    problem = ib.zoo.queue()
+    for name, more, code in (
+        ("s.npz", [], 0),
+        ("t-model.npz", ["--output", "t.html"], 2),
+        ("t-model.npz", ["--output", str(tmp_path / "t.html")], 2),
+        ("t-model.npz", ["--output", "u.html"], 0),
+    ):
+        problem.save(name)
+        before = Path(name).read_bytes()
+        words = ["report", name, "--bound", "service=0.1", "--points", "0", "--beside", *more]
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == code and Path(name).read_bytes() == before
+        assert code == 0 or "--beside would overwrite t-model.npz, the model itself" in result.output
+    assert not Path("t.html").exists()
+    assert ib.load("s-model.npz").constraints[0].bound == 0.1
 
 
 def test_infeasible_problems_have_no_page(tmp_path) -> None:
@@ -173,25 +204,76 @@ def test_filter_sort_and_slider_in_a_browser(browser, shelf) -> None:
     policy = ib.solve(stock()).policy
     assert typed(browser, "") == "49 of 49 states"
     assert typed(browser, "state1=3") == "7 of 49 states" and {row[0] for row in rows(browser)} == {"3"}
-    takes_tea = sum(max(policy[state], key=policy[state].get) == "tea" for state in policy)
+    takes_tea = sum(policy[state].get("tea", 0.0) > 0.0 for state in policy)
     assert typed(browser, "does=tea") == f"{takes_tea} of 49 states"
-    assert typed(browser, "nowhere") == "0 of 49 states" and rows(browser) == []
+    assert typed(browser, "nowhere") == "0 of 49 states; no state has nowhere" and rows(browser) == []
+    assert typed(browser, "state9=3 tea").startswith("0 of 49 states; no column state9 (there are state1, state2, does")
     typed(browser, "")
     for _ in range(2):  # once up, twice down
         browser.execute_script("document.querySelector('[data-column=\"1\"]').click()")
     assert [row[1] for row in rows(browser)][:7] == ["6"] * 7
     before = rows(browser)
-    for value, words in ((4, "Shown below: orders <&> <="), (-1, "Shown below: the bounds as they are.")):
+    here = sum(bound < 0.5 for bound in data_of(shelf)["frontiers"][0]["bounds"])
+    assert browser.execute_script("return +document.querySelector('#curves input').value") == here
+    for value, words in ((0, "Shown below: orders <&> <="), (here, "Shown below: the bounds as they are.")):
         browser.execute_async_script(
             "const s = document.querySelector('#curves input'), done = arguments[1]; s.value = arguments[0];"
             "s.oninput().then(() => done());",
             value,
         )
         assert browser.find_element("id", "now").text.startswith(words)
-        assert (rows(browser) == before) == (value == -1)
+        assert (rows(browser) == before) == (value == here)
     painted = "const c = document.getElementById('canvas'); return c.getContext('2d').getImageData(3, 3, 1, 1).data[3]"
     assert browser.execute_script(painted) > 0
     assert browser.get_log("browser") == []
+
+
+def test_coins_are_shown_whole_in_a_browser(browser, tmp_path) -> None:
+    """Every action of a coin, with its probability to three digits: in the table, over the map, and when asked for."""
+    problem = ib.zoo.queue()
+    (path,) = ib.report(problem, tmp_path / "queue.html", points=0)
+    opened(browser, path)
+    policy = ib.solve(problem).policy
+    coins = {state: own for state in policy if max((own := policy[state]).values()) < 1.0}
+    assert typed(browser, "randomises") == f"{len(coins)} of 6 states" and len(coins) == policy.coins == 2
+    for state, does, _ in rows(browser):
+        own = {action: chance for action, chance in coins[int(state)].items() if chance}
+        shown = re.findall(r"(\(.*?\)) ([\d.e-]+) %", does)
+        assert [name for name, _ in shown] == [str(action) for action in sorted(own, key=own.get, reverse=True)]
+        for name, percent in shown:
+            chance = own[next(action for action in own if str(action) == name)]
+            assert abs(float(percent) / 100 - chance) <= 0.5e-2 * min(chance, 1 - chance)
+        over = (
+            "const c = document.getElementById('canvas'), b = c.getBoundingClientRect();"
+            "c.onmousemove({clientX: b.left + (arguments[0] + .5) * b.width / 6, clientY: b.top + b.height / 2});"
+            "return document.getElementById('under').textContent"
+        )
+        assert f"does: {does}," in browser.execute_script(over, int(state))
+    for chance, text in ((0.554321, "55.4 %"), (0.999995, "99.9995 %"), (0.000005, "0.0005 %"), (0.5, "50 %")):
+        assert browser.execute_script("return chance(arguments[0])", chance) == text
+    action = next(iter(coins.values()))
+    name = str(max(action, key=action.get))  # a tuple, so with a blank
+    assert ", " in name
+    takes = sum(own.get(max(action, key=action.get), 0.0) > 0.0 for own in map(policy.__getitem__, policy))
+    for term in (f"does={name}", f'"does={name}"', f'does="{name}"', f"does={name.replace(' ', '')}", name):
+        assert typed(browser, term) == f"{takes} of 6 states"
+    assert browser.get_log("browser") == []
+
+
+def test_the_slider_runs_as_the_curve_does(browser, shelf, tmp_path) -> None:
+    """Its right end is the right end of the curve, whether the bound is at_most or at_least."""
+    queue = tmp_path / "queue.html"
+    ib.report(ib.zoo.queue(), queue, points=4)
+    for path, points in ((shelf, 5), (queue, 4)):
+        opened(browser, path)
+        script = (
+            "const s = document.querySelector('#curves input'), done = arguments[1]; s.value = arguments[0];"
+            "const of = name => s.mark.getAttribute(name);"
+            "s.oninput().then(() => done(of('visibility') === 'visible' ? +of('cx') : null))"
+        )
+        places = [browser.execute_async_script(script, value) for value in range(points + 1)]
+        marked = [place for place in places if place is not None]
+        assert len(marked) == points and marked == sorted(marked) and marked[0] < marked[-1]
 
 
 def test_stages_in_a_browser(browser, tmp_path) -> None:
@@ -205,7 +287,9 @@ def test_stages_in_a_browser(browser, tmp_path) -> None:
             stage,
         )
         own = policy.at(stage)
-        assert [row[1] for row in rows(browser)] == [max(own[state], key=own[state].get) for state in own]
+        assert [re.sub(r" \d.*", "", row[1]) for row in rows(browser)] == [
+            max(own[state], key=own[state].get) for state in own
+        ]
     assert browser.get_log("browser") == []
 
 

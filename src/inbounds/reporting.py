@@ -45,7 +45,8 @@ def report(
     points : int
         Bounds of each constraint that the slider has, 2 or more; 0 leaves them out.
     beside : bool
-        Also write the model (.npz), the certificate (.json) and the policy (.json, or .npz if it is large) beside it.
+        Also write beside page.html the model, page-model.npz, its proof, page-certificate.json, and the policy,
+        page-policy.json (.npz if it is large). What has these names is overwritten.
     progress : callable, optional
         Called with (curves finished, curves in all), the optimum as the first.
     time_limit : float, optional
@@ -90,15 +91,25 @@ def report(
         if len(curve.bounds):
             curves.append(Curve(k, curve.bounds, curve.solutions))
         told(2 + k)
-    kind = ".npz" if cmdp.n_states > _LARGE else ".json"
-    saved: dict[str, Callable[[Path], None]] = {f"{target.stem}.npz": cmdp.save}
+    model, certificate, policy = paths_beside(cmdp, target)
+    saved: dict[Path, Callable[[Path], None]] = {model: cmdp.save}
     if best.certificate is not None:  # at the time limit there is none
-        saved[f"{target.stem}-certificate.json"] = partial(save_certificate, best.certificate)
-    saved[f"{target.stem}-policy{kind}"] = best.policy.save
+        saved[certificate] = partial(save_certificate, best.certificate)
+    saved[policy] = best.policy.save
     if beside:
-        for name, save in saved.items():
-            save(target.with_name(name))
-    text = page(cmdp, best, curves, cmdp.name or "A constrained decision problem", [*saved], beside)
+        for file, save in saved.items():
+            save(file)
+    names = [file.name for file in saved]
+    text = page(cmdp, best, curves, cmdp.name or "A constrained decision problem", names, beside)
     with naming(target, "written"), replaced(target) as stream:
         stream.write(text.encode("utf-8"))
-    return [target, *(target.with_name(name) for name in saved if beside)]
+    return [target, *(file for file in saved if beside)]
+
+
+def paths_beside(cmdp: CMDP, target: Path) -> tuple[Path, Path, Path]:
+    """Where the model, the certificate and the policy go that are beside a page."""
+    kind = ".npz" if cmdp.n_states > _LARGE else ".json"
+    model, certificate, policy = (
+        target.with_name(target.stem + end) for end in ("-model.npz", "-certificate.json", f"-policy{kind}")
+    )
+    return model, certificate, policy

@@ -29,7 +29,8 @@ def command(
     """Write one self-contained page: optimum, policy, prices, proof.
 
     Solves PROBLEM and writes an HTML page that loads nothing from anywhere: the policy to filter, sort and see as a
-    map, the optimum as each bound moves, with a slider that moves the policy, and how to check the proof.
+    map, the optimum as each bound moves, with a slider that moves the policy, and how to check the proof. With --beside
+    page.html comes with page-model.npz, page-certificate.json and page-policy.json (.npz if it is large).
 
     \b
     Examples
@@ -37,12 +38,17 @@ def command(
       inbounds report model.npz --output page.html --beside
     """
     import inbounds as ib
+    from inbounds.reporting import paths_beside
 
     cmdp = problem_from(problem, parameters)
+    target = output or Path(f"{Path(problem).stem}.html")
+    for path in paths_beside(cmdp, target) if beside and Path(problem).exists() else ():
+        if path.exists() and path.samefile(problem):
+            raise ib.InvalidInput(f"--beside would overwrite {problem}, the model itself; give another --output")
     with progress_bar("curves", None, quiet=as_json) as advance_to:
         written = ib.report(
             cmdp,
-            output or Path(f"{Path(problem).stem}.html"),
+            target,
             points=points,
             beside=beside,
             progress=advance_to,

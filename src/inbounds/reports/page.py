@@ -1,8 +1,8 @@
 """One self-contained page: a problem, its optimum, the policy to browse, what bounds cost, and the proof.
 
 Nothing is loaded from anywhere. What the page shows of every state is in it as arrays, compressed: the likeliest
-action, its probability in 255 steps, and the share of time in 65,534 steps of a logarithmic scale; the exact policy is
-in its own file (`policy.save`). `page.html` is the frame, in which the words and numbers that need no script are put.
+action, every action with its probability where the policy randomises, and the share of time in 65,534 steps of a
+logarithmic scale. `page.html` is the frame, in which the words and numbers that need no script are put.
 """
 
 from __future__ import annotations
@@ -46,18 +46,20 @@ def page(cmdp: CMDP, best: Any, curves: Sequence[Curve], title: str, names: Sequ
     views, frontiers = [_view(cmdp, best)], []
     for curve in curves:
         constraint = cmdp.constraints[curve.constraint]
+        upwards = np.argsort(curve.bounds)  # as the axis of the curve and the slider under it run, on either side
+        solutions = [curve.solutions[place] for place in upwards]
         frontiers.append(
             {
                 "name": constraint.name,
                 "sign": constraint.in_words[:2],
                 "present": constraint.bound,
-                "bounds": [float(bound) for bound in curve.bounds],
-                "rewards": [found.reward for found in curve.solutions],
-                "prices": [float(found.prices[curve.constraint]) for found in curve.solutions],
-                "views": list(range(len(views), len(views) + len(curve.solutions))),
+                "bounds": [float(bound) for bound in curve.bounds[upwards]],
+                "rewards": [found.reward for found in solutions],
+                "prices": [float(found.prices[curve.constraint]) for found in solutions],
+                "views": list(range(len(views), len(views) + len(solutions))),
             }
         )
-        views += [_view(cmdp, found) for found in curve.solutions]
+        views += [_view(cmdp, found) for found in solutions]
     data = {
         "states": pairs.n_states,
         "layers": layers,
@@ -123,15 +125,18 @@ def _view(cmdp: CMDP, solution: Any) -> dict[str, Any]:
     pairs, rules = cmdp.pairs, np.atleast_2d(solution.policy.probabilities)
     chosen = np.array([pairs.best(rule)[1] for rule in rules])
     surest = np.take_along_axis(rules, chosen, axis=1)
-    steps = np.floor(255.0 * surest)  # certain only where it is
-    steps[surest > 1.0 - 1e-9] = 255.0
+    layer, pair = np.nonzero((surest < 1.0)[:, pairs.states] & (rules > 0.0))  # few: an optimum has few coins
     time = _time(cmdp, solution)
     share = np.maximum(time / _most_time(cmdp, solution), 1e-300)
     level = np.where(share > 10.0**-_DECADES, np.clip(np.rint(65535 + 65534 * np.log10(share) / _DECADES), 1, 65535), 0)
     return {
         "does": _packed(_narrow(pairs.actions[chosen], pairs.n_actions)),
-        "sure": _packed(steps.astype(np.uint8)),
         "time": _packed(level.astype(np.uint16)),
+        "coins": {
+            "at": _packed(_narrow(layer * pairs.n_states + pairs.states[pair], surest.size)),
+            "does": _packed(_narrow(pairs.actions[pair], pairs.n_actions)),
+            "with": _packed(rules[layer, pair]),
+        },
     }
 
 
@@ -148,6 +153,7 @@ _MOVING = (
 def _head(cmdp: CMDP, best: Any, title: str) -> str:
     criterion = criterion_of(cmdp)
     facts = [f"{cmdp.n_states:,} states", f"{cmdp.n_pairs:,} pairs of a state and an action"]
+    facts += [f"{name} {value:,}" for name, value in cmdp.criterion.items() if name != "average"]
     proved = best.certificate.verdict if best.certificate is not None else "no certificate"
     told = zip(cmdp.constraints, best.margins, best.prices, strict=True)
     rows = [(c.name, c.in_words, f"{margin:.6g}", f"{price:.6g}") for c, margin, price in told]
