@@ -1,10 +1,8 @@
 """A controller that needs nothing but Python: it reads a policy in JSON and draws an action for each state.
 
-python examples/controller.py policy.json '["dry", 3]'        a state, as JSON
-python examples/controller.py policy.json '["dry", 3]' 7      with a finite horizon: and the stage
+python examples/controller.py policy.json '["dry", 3]' 7      the state, as JSON; with a finite horizon, and the stage
 
-Of a mixture, `load` draws one of the policies. Load it once when an episode begins, and keep to it until its end.
-"""
+Of a mixture, `load` draws one of the policies. Load it once when an episode begins, and keep to it until its end."""
 
 import json
 import random
@@ -28,10 +26,16 @@ def label(written):
 
 
 def act(rules, state, stage=None, rng=random):
-    """Draw an action in a state, by its label."""
-    choices = rules[state] if stage is None else rules[state][stage]
+    """Draw an action in a state, by its label; with a finite horizon, at a stage 0, 1, ..."""
+    if state not in rules:
+        raise ValueError(f"the policy has no state {state!r}")
+    stages = range(len(rules[state])) if isinstance(rules[state][0][-1], list) else ()
+    if stage not in (stages or [None]):
+        raise ValueError(f"the policy has {len(stages) or 'no'} stages, counted from 0; found stage {stage}")
+    choices = rules[state][stage] if stages else rules[state]
     return label(rng.choices([action for action, _ in choices], [share for _, share in choices])[0])
 
 
 if __name__ == "__main__":
+    sys.tracebacklimit = 0  # of what is wrong, its one sentence
     print(act(load(sys.argv[1]), label(json.loads(sys.argv[2])), *map(int, sys.argv[3:])))

@@ -339,3 +339,28 @@ def test_what_a_model_is_built_from_is_refused_by_name(what, given, message):
     }
     with pytest.raises(ib.InvalidInput, match=message):
         ib.build(0, **rules | {what: given}, discount=0.5)
+
+
+def test_probabilities_in_single_precision_are_normalised():
+    third = np.float32(1 / 3)
+    assert abs(3 * float(third) - 1.0) > 1e-9  # refused in double precision
+    model = built(
+        start={state: third for state in "abc"},
+        transitions=lambda state, action: {"a": third, "b": third, "c": third},
+        reward=lambda state, action, after: 3.0 * (after == "a"),
+    )
+    assert np.all(np.abs(np.append(model.transition.data, model.initial) - 1 / 3) <= 2.0**-53)
+    assert np.all(np.abs(model.reward - 1.0) <= 2.0**-51)
+    mixed = built(transitions=lambda state, action: [("a", third), ("b", np.array(third)), ("a", 1 / 3)])
+    np.testing.assert_allclose(mixed.transition.toarray().sum(axis=1), 1.0, atol=1e-15)
+    halves = built(transitions=lambda state, action: {"a": np.float16(0.5), "b": 0.5})
+    assert halves.transition.data.tolist() == [0.5] * 4
+    for wrong in (np.float32(0.3333), np.float16(1 / 3)):  # off by 1e-4 and by 2e-4
+        with refused("sum to 0.999"):
+            built(transitions=lambda state, action, wrong=wrong: {"a": wrong, "b": wrong, "c": wrong})
+    with refused("state 'a', action 'go': .* sum to 1.0000000298"):  # a row of doubles, beside one of singles
+        built(
+            transitions=lambda state, action: (
+                {s: float(third) for s in "abc"} if state == "a" else {s: third for s in "abc"}
+            )
+        )

@@ -267,3 +267,30 @@ def test_what_no_policy_keeps_is_blank() -> None:
     from inbounds.reports.frontier import surface_csv, surface_figure
 
     assert surface_csv(found).count("\n") == 37 and surface_figure(found) is not None
+
+
+@pytest.mark.parametrize("points", [2, 5, 12, 30])
+def test_the_picture_holds_every_price_but_outliers(points: int) -> None:
+    from dataclasses import replace
+
+    from inbounds.reports.frontier import frontier_figure
+
+    queue = ib.zoo.queue()
+    curve = ib.frontier(queue, "service", bounds=np.linspace(-1.0, 0.9, points))
+    names = [constraint.name for constraint in queue.constraints]
+
+    def shown(prices):
+        points = [
+            replace(found, prices=np.array([price, 0.0])) for found, price in zip(curve.solutions, prices, strict=True)
+        ]
+        panel = frontier_figure(replace(curve, solutions=tuple(points)), names).axes[1]
+        (low, high), said = panel.get_ylim(), [text.get_text() for text in panel.texts]
+        return [bool(low < price < high) for price in prices], said
+
+    steep = np.arange(1.0, points + 1.0)
+    steep[-1] *= 3.0  # the tightest bound has by far the largest price, within ten medians
+    assert shown(steep) == ([True] * points, [])
+    assert shown(np.zeros(points)) == ([True] * points, [])
+    if points > 2:
+        steep[-1] = 20.0 * points
+        assert shown(steep) == ([True] * (points - 1) + [False], [f"1 above, up to {20 * points:.4g} "])

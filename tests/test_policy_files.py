@@ -364,6 +364,25 @@ def test_without_either_library_one_sentence(monkeypatch) -> None:
         rooms().to_frame()
 
 
+# ---- equality
+
+
+def test_policies_are_equal_by_value(tmp_path) -> None:
+    for policy in (rooms(), rooms(3), ib.Policy.uniform(ib.zoo.queue())):
+        for suffix in ("json", "npz"):
+            policy.save(tmp_path / f"same.{suffix}")
+            again = ib.Policy.load(tmp_path / f"same.{suffix}")
+            assert again == policy and hash(again) == hash(policy) and len({again, policy}) == 1
+    renamed = Pairs.create(ROOMS.offsets, ROOMS.actions, ROOMS.state_labels, ["a", "b", "c"])
+    others = (
+        ib.Policy(ROOMS, [0.25 + 1e-15, 0.75, 1.0, 0.0, 1.0]),  # less than what is normalised away
+        ib.Policy(renamed, rooms().probabilities),
+        rooms(1),
+        "rooms",
+    )
+    assert all(other != rooms() for other in others)
+
+
 # ---- differences
 
 
@@ -377,8 +396,13 @@ def test_where_two_policies_differ() -> None:
     assert repr(found) == "Difference(20.00% of the time, 2 states)"
     alike = rooms().compare(other)
     assert alike.states.tolist() == [2, 0] and alike.share == pytest.approx((0.25 + 1.0) / 3)
+    lines = str(alike).splitlines()
+    assert lines[0] == "They act differently in 41.67% of the states." and repr(alike).count("of the states") == 1
+    assert lines[2].split() == ["state", "share", "differ", "this", "other"] and "time" not in str(alike)
+    assert "in 41.67% of the states." in alike._repr_html_() and "<th>share</th>" in alike._repr_html_()
     table = str(found).splitlines()
     assert table[0] == "They act differently 20.00% of the time." and all(len(line) <= 80 for line in table)
+    assert table[2].split() == ["state", "time", "differ", "this", "other"] and "<th>time</th>" in found._repr_html_()
     assert list(found.to_frame()["other"]) == ["pump 0.5, wait 0.5", "wait"]
 
 
@@ -450,6 +474,25 @@ def test_the_controller_throws_the_coin_of_a_mixture_when_it_loads(tmp_path) -> 
         assert drawn in (rooms().by_label(0.0), other.by_label(0.0))
         first += drawn == rooms().by_label(0.0)
     assert abs(first / episodes - 0.3) < 5 * np.sqrt(0.3 * 0.7 / episodes)
+
+
+def test_the_controller_says_what_is_wrong_in_one_sentence(tmp_path) -> None:
+    act, load = map(runpy.run_path(str(ROOT / "examples" / "controller.py")).get, ("act", "load"))
+    rooms().save(tmp_path / "rooms.json")
+    rooms(3).save(tmp_path / "staged.json")
+    plain, staged = load(tmp_path / "rooms.json"), load(tmp_path / "staged.json")
+    for rules, arguments, message in (
+        (plain, (("dry", 9),), r"the policy has no state \('dry', 9\)"),
+        (staged, (("dry", 1),), "the policy has 3 stages, counted from 0; found stage None"),
+        (staged, (("dry", 1), 3), "the policy has 3 stages, counted from 0; found stage 3"),
+        (staged, (("dry", 1), -1), "found stage -1"),
+        (plain, (("dry", 1), 0), "the policy has no stages, counted from 0; found stage 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            act(rules, *arguments)
+    command = [sys.executable, "-I", "-S", str(ROOT / "examples" / "controller.py"), str(tmp_path / "rooms.json"), "7"]
+    found = subprocess.run(command, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+    assert found.returncode == 1 and found.stderr == "ValueError: the policy has no state 7\n"
 
 
 def test_the_controller_runs_alone(tmp_path) -> None:

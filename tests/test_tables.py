@@ -59,13 +59,26 @@ def test_what_notebooks_show_is_escaped_and_short() -> None:
     assert "64 states in all" in large and len(large) < 20_000
 
 
+def test_runs_mixtures_and_frontiers_are_shown() -> None:
+    queue = ib.zoo.queue()
+    uniform = ib.Policy.uniform(queue)
+    seen = ib.simulate(queue, uniform, steps=3, runs=2)._repr_html_()
+    assert "<b>Trajectories(2 runs of 3 steps)</b>" in seen and "<td>service</td>" in seen and "95 % interval" in seen
+    coin = ib.Mixture([0.75, 0.25], [uniform, uniform])._repr_html_()
+    assert "<td>0.75</td><td>Policy(6 states, randomises in 6)</td>" in coin
+    curve = ib.frontier(queue, "service", points=3)
+    assert curve._repr_html_().count("<tr>") == 4 and "price of flow" in curve._repr_html_()
+    assert "Frontier(" in ib.frontier(queue, 0, bounds=[4.0])._repr_html_()  # no point at all
+
+
 def test_answers_are_printed_and_shown() -> None:
     queue = ib.zoo.queue()
     best = ib.solve(queue)
     lines = str(best).splitlines()
-    assert lines[0].startswith("reward 2.322429124, at most") and "randomises in 2" in lines[0]
-    assert lines[2].split() == ["constraint", "bound", "margin", "price"] and lines[4].startswith("service")
-    assert lines[-1] == best.certificate.verdict
+    assert lines[0].startswith("reward 2.322429124, at most") and "randomises in 2" in " ".join(lines[:2])
+    assert lines[3].split() == ["constraint", "bound", "margin", "price"] and lines[5].startswith("service")
+    assert len(best.certificate.verdict) > 80 and max(map(len, lines)) <= 80
+    assert " ".join(lines[-2:]) == best.certificate.verdict
     assert "<table>" in best._repr_html_() and best.certificate.verdict in best._repr_html_()
     assert "rounding bounded" in best.certificate._repr_html_()
     assert "<table>" not in ib.solve(queue.unconstrained())._repr_html_()

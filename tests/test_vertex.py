@@ -352,6 +352,9 @@ def test_sensitivities_are_a_table() -> None:
         and repr(told) == "Sensitivities(service, flow)"
     )
     assert max(map(len, str(told).splitlines())) <= 80
+    rows = told.table[1]
+    for row, price, beyond in zip(rows, told.prices, told.beyond, strict=True):
+        assert row[2] == f"{price:.6g}" and row[5:] == tuple(f"{own:.6g}" for own in beyond)
     assert ib.solve(queue, coins="any", method="bundle").sensitivities is None
 
 

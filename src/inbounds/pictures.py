@@ -25,8 +25,8 @@ _PANELS = 6
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#999999")
 """Distinct for every kind of colour vision (Okabe and Ito 2008)."""
 
-_MARKS = 2_500
-"""Cells in a panel up to which those that randomise are marked one by one."""
+_MARKS, _FEW = 2_500, 200
+"""Cells in a panel up to which those that randomise are marked one by one; and how many marks any panel can bear."""
 
 
 class Grid(NamedTuple):
@@ -38,24 +38,29 @@ class Grid(NamedTuple):
     column: Ints  # [S]
     rows: list[Any]  # what the rows stand for; one of them, where there is one axis
     columns: list[Any]
+    axes: tuple[str, str]  # the names of what rows and columns are, as in tables; no name where there is one row
 
 
 def grid_of(labels: Sequence[Any]) -> Grid:
     """The places of states by their labels [S]."""
-    axes = [_axis(values) for values in label_columns(labels, "state").values()]
+    named = label_columns(labels, "state")
+    axes, titles = [_axis(values) for values in named.values()], [*named]
     columns, column = axes[0]
+    across = (titles[1] if len(titles) > 1 else "", titles[0])
     rows, row = axes[1] if len(axes) > 1 else ([""], np.zeros(len(labels), dtype=np.int64))
     if len(axes) <= 2:
-        return Grid([""], np.zeros(len(labels), dtype=np.int64), row, column, rows, columns)
+        return Grid([""], np.zeros(len(labels), dtype=np.int64), row, column, rows, columns, across)
     # Of the other parts of the labels every combination that there is could have a panel; some do, evenly chosen.
     others = np.stack([places for _, places in axes[2:]], axis=1)
     kinds, which = np.unique(others, axis=0, return_inverse=True)
     shown = np.unique(np.linspace(0, len(kinds) - 1, min(len(kinds), _PANELS)).round().astype(np.int64))
     place = np.full(len(kinds), -1)
     place[shown] = np.arange(len(shown))
-    parts = [[str(values[part]) for part in kinds[shown, place]] for place, (values, _) in enumerate(axes[2:])]
-    names = [", ".join(own) for own in zip(*parts, strict=True)]
-    return Grid([f"({name})" for name in names], place[which.ravel()], row, column, rows, columns)
+    names = [
+        ", ".join(f"{title} = {values[k]}" for title, (values, _), k in zip(titles[2:], axes[2:], kind, strict=True))
+        for kind in kinds[shown]
+    ]
+    return Grid(names, place[which.ravel()], row, column, rows, columns, across)
 
 
 def _axis(values: list[Any]) -> tuple[list[Any], Ints]:
@@ -86,16 +91,18 @@ def policy_figure(labels: Sequence[Any], actions: Sequence[Any], chosen: Ints, s
         values = np.array([float(actions[a]) for a in used])[places] if by_size else places.astype(float)
         colours, limits = "viridis", (float(values.min()), float(values.max()))
     figure, panels, scale = _panels(labels, values, colours, limits, "what it does")
+    marked = False
     for panel, cells in panels.items():
         mixed = surest.ravel()[cells.entries] < 1.0 - 1e-9
-        if np.any(mixed) and len(cells.entries) <= _MARKS:
+        if np.any(mixed) and (len(cells.entries) <= _MARKS or np.count_nonzero(mixed) <= _FEW):
             panel.plot(cells.column[mixed], cells.row[mixed], "k.", markersize=3)
+            marked = True
     if few:
         legend: list[Any] = [Patch(color=_COLOURS[k], label=str(actions[a])) for k, a in enumerate(used)]
     else:
         legend = []
         figure.colorbar(scale, ax=list(panels), label="action" if by_size else "action, by number", shrink=0.8)
-    if np.any(surest < 1.0 - 1e-9):
+    if marked:
         legend.append(Line2D([], [], color="black", marker=".", linestyle="", label="randomises"))
     if legend:
         figure.legend(handles=legend, loc="outside lower center", ncols=min(len(legend), 5), fontsize=8, frameon=False)
@@ -129,7 +136,7 @@ def _panels(
     from matplotlib.figure import Figure
 
     grid, (stages, n_states) = grid_of(labels), values.shape
-    rows, upright = grid.rows, ""
+    rows, (upright, level) = grid.rows, grid.axes
     if stages > 1 and len(rows) == 1:  # on one axis: the stages are the other
         everywhere = np.arange(stages * n_states)
         views = [("", _Cells(everywhere, everywhere // n_states, np.tile(grid.column, stages)))]
@@ -140,8 +147,8 @@ def _panels(
         views = []
         for stage, panel in of_slice:
             own = np.flatnonzero(grid.panel == panel)
-            name = f"stage {stage} " * (stages > 1) + grid.panels[panel]
-            views.append((name, _Cells(stage * n_states + own, grid.row[own], grid.column[own])))
+            parts = [f"stage {stage}"] * (stages > 1) + [grid.panels[panel]] * bool(grid.panels[panel])
+            views.append((", ".join(parts), _Cells(stage * n_states + own, grid.row[own], grid.column[own])))
     across = math.ceil(math.sqrt(len(views)))
     down = math.ceil(len(views) / across)
     wide, high = max(3.0, 9.0 / across), 1.1 if len(rows) == 1 else max(2.4, 5.0 / down)
@@ -156,6 +163,7 @@ def _panels(
         picture[cells.row, cells.column] = values.ravel()[cells.entries]
         image = panel.imshow(picture, origin="lower", aspect="auto", cmap=colours, interpolation="nearest", **norm)
         panel.set_title(name, fontsize=9)
+        panel.set_xlabel(level, fontsize=8)
         panel.set_ylabel(upright, fontsize=8)
         _ticks(panel.xaxis, grid.columns)
         _ticks(panel.yaxis, rows if len(rows) > 1 else [])

@@ -26,7 +26,7 @@ from inbounds.problem.pairs import Pairs
 from inbounds.problem.pieces import Pace, seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
-from inbounds.tables import text_table
+from inbounds.tables import html_card, html_table, text_table
 
 _NEGLIGIBLE = 1e-3
 """What is left of a discounted sum after the steps that are taken when the user names no number."""
@@ -105,13 +105,21 @@ class Trajectories:
         return f"Trajectories({self.runs:,} {'run' if self.runs == 1 else 'runs'} of {self.steps:,} steps)"
 
     def __str__(self) -> str:
-        rows = []
+        return f"{self!r}\n\n{text_table(*self._table)}"
+
+    def _repr_html_(self) -> str:
+        return html_card(repr(self), html_table(*self._table))
+
+    @property
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows, as texts."""
+        rows: list[tuple[str, ...]] = []
         for place, (name, side, bound) in enumerate((("reward", "", 0.0), *self.bounds)):
             low, high = self.intervals[place]
             interval = f"{low:.6g} to {high:.6g}" if math.isfinite(low) else "-"
             wanted = f"{'>=' if side == 'at_least' else '<='} {bound:g}" if side else ""
             rows.append((name, f"{self.means[place]:.6g}", interval, wanted))
-        return f"{self!r}\n\n{text_table(('', 'mean', '95 % interval', 'bound'), rows)}"
+        return ("", "mean", "95 % interval", "bound"), rows
 
 
 def simulate(
@@ -127,7 +135,8 @@ def simulate(
     """Follow a policy: trajectories, and what they come to with intervals.
 
     Values are discounted averages per step, normalised by (1 - discount), sums over a finite horizon, or averages per
-    step, as the criterion says.
+    step, as the criterion says. Of a reward or signal that depends on the next state a model keeps the mean over it, so
+    the trajectories of a model show that mean, not what was earned in that step.
 
     Parameters
     ----------

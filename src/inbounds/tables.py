@@ -73,6 +73,17 @@ def _rendered(columns: Sequence[Sequence[str]], widths: Sequence[int], right: Se
     return "\n".join(line.rstrip() for line in page.getvalue().splitlines())
 
 
+def wrapped(text: str, indent: str = "") -> str:
+    """Sentences on lines as wide as a table; names stay whole, and lines that fit as they are.
+
+    `indent` stands before the lines that go on.
+    """
+    import textwrap
+
+    whole = textwrap.TextWrapper(WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(map(whole.fill, text.split("\n")))
+
+
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
     """A table whose first `words` columns are texts, the others numbers, in HTML; every text is escaped.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -103,12 +102,10 @@ def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 
 
 def print_wrapped(text: str) -> None:
-    """Sentences on lines as wide as a table; names stay whole, and lines that fit as they are."""
-    from inbounds.tables import WIDTH
+    """Sentences on lines as wide as a table."""
+    from inbounds.tables import wrapped
 
-    whole = textwrap.TextWrapper(WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
-    for line in text.split("\n"):
-        click.echo(whole.fill(line))
+    click.echo(wrapped(text, indent="    "))
 
 
 def policy_facts(policy: Any) -> Any:

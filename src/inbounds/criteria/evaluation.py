@@ -26,7 +26,7 @@ from inbounds.problem.mixture import Mixture, members_of
 from inbounds.problem.pairs import Pairs
 from inbounds.problem.pieces import seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
-from inbounds.tables import html_card, html_table, text_table
+from inbounds.tables import html_card, html_table, text_table, wrapped
 
 ROUNDING = 1e-9
 """How far below zero a margin may be, relative to the largest it can be, before it counts as out of bounds."""
@@ -62,7 +62,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         table = f"\n\n{text_table(*self._table)}\n\n" if self.constraints else "\n"
-        return f"{self._lead}{table}{self._verdict}"
+        return f"{wrapped(self._lead)}{table}{wrapped(self._verdict)}"
 
     def _repr_html_(self) -> str:
         table = html_table(*self._table) if self.constraints else ""

@@ -30,6 +30,7 @@ from inbounds.exact.reachable import require_sizes, well_scaled
 from inbounds.exact.solution import Solution, assemble, policy_of
 from inbounds.inputs import float_array, positive, whole_number
 from inbounds.problem.cmdp import CMDP
+from inbounds.tables import html_card, html_table
 
 _FLAT_SHARE = 0.15
 """The share of the points, at most, that show where the bound does not matter yet."""
@@ -99,6 +100,13 @@ class Frontier:
         return np.array([solution.prices for solution in self.solutions]).reshape(
             len(self.solutions), self.n_constraints
         )
+
+    def _repr_html_(self) -> str:
+        names = [c.name for c in self.solutions[0].constraints] if self.solutions else []
+        points = zip(self.bounds, self.rewards, self.prices, strict=True)
+        rows = [tuple(f"{number:.6g}" for number in (bound, reward, *prices)) for bound, reward, prices in points]
+        header = ("bound", "optimum", *(f"price of {name}" for name in names))
+        return html_card(repr(self), html_table(header, rows, words=0))
 
     def __repr__(self) -> str:
         side = "at_least" if self.at_least else "at_most"

@@ -62,7 +62,7 @@ class Sensitivities:
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Header and rows, as texts."""
         rows: list[tuple[str, ...]] = [
-            (c.name, c.in_words, _number(price, 6), *(_number(end, 6) for end in ends), *map(_price, beyond))
+            (c.name, c.in_words, _number(price), *map(_number, ends), *map(_price, beyond))
             for c, price, ends, beyond in zip(self.constraints, self.prices, self.ranges, self.beyond, strict=True)
         ]
         return ("constraint", "bound", "price", "from", "to", "below", "above"), rows
@@ -78,9 +78,9 @@ class Sensitivities:
         return f"Sensitivities({names})"
 
 
-def _number(value: float, digits: int) -> str:
-    return "-" if math.isnan(value) else f"{value:.{digits}g}"
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.6g}"
 
 
 def _price(price: float) -> str:
-    return "no policy" if math.isinf(price) else _number(price, 4)
+    return "no policy" if math.isinf(price) else _number(price)

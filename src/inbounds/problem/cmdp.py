@@ -191,7 +191,7 @@ class CMDP:
         criterion = valid_criterion(discount, horizon, average)
         stages = criterion.get("horizon")
         dense = float_array(transition, "transition")
-        if getattr(transition, "dtype", None) == np.float32:  # sums are judged by the precision that they came in
+        if is_single(transition):  # sums are judged by the precision that they came in
             dense = dense.astype(np.float32)
         staged = stages is not None and dense.ndim == 4
         if dense.ndim - staged != 3 or dense.shape[-3] != dense.shape[-1] or 0 in dense.shape:
@@ -505,9 +505,14 @@ def _valid_transitions(transition: Any, horizon: int | None, pairs: Pairs) -> An
     return tuple(checked[id(matrix)] for matrix in transition)
 
 
+def is_single(numbers: Any) -> bool:
+    """Whether an array, or a number, is of single precision or less."""
+    return getattr(numbers, "dtype", None) in (np.float32, np.float16)
+
+
 def valid_transition(transition: Any, pairs: Pairs) -> Any:
     n_pairs, n_states = pairs.n_pairs, pairs.n_states
-    single = getattr(transition, "dtype", None) in (np.float32, np.float16)
+    tolerance = SINGLE_TOLERANCE if is_single(transition) else SUM_TOLERANCE
     try:
         matrix = sp.csr_array(transition, dtype=np.float64, copy=True)
     except (TypeError, ValueError) as error:
@@ -529,7 +534,7 @@ def valid_transition(transition: Any, pairs: Pairs) -> Any:
     matrix.eliminate_zeros()
     with np.errstate(over="ignore"):  # an infinite sum is reported like any other wrong one
         sums = np.asarray(matrix.sum(axis=1)).ravel()
-    bad = ~(np.abs(sums - 1.0) <= (SINGLE_TOLERANCE if single else SUM_TOLERANCE))
+    bad = ~(np.abs(sums - 1.0) <= tolerance)
     if np.any(bad):
         pair = int(np.argmax(bad))
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Where two policies differ, and how much: state by state, weighted by the time that is spent there."""
+"""Where two policies differ, and how much: state by state, weighted by the time spent there where that is known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inbounds.errors import InvalidInput
 from inbounds.formats.labels import label_columns
 from inbounds.frames import frame
 from inbounds.inputs import float_array
-from inbounds.tables import text_table
+from inbounds.tables import html_card, html_table, text_table
 
 _SHOWN = 10
 """States that a printed difference lists."""
@@ -29,7 +29,8 @@ class Difference:
     Attributes
     ----------
     share : float
-        Of the time, how much they act differently: the sum over states of weight times distance. In 0..1.
+        Of the time, how much they act differently, or of the states, if no occupancy was given: the sum over states of
+        weight times distance. In 0..1.
     states : int array [D]
         The states in which they differ by more than 1e-9, those of the largest weight times distance first.
     stages : int array [D], or None
@@ -47,6 +48,7 @@ class Difference:
     weights: Floats
     distances: Floats
     _policies: tuple[Any, Any]
+    _timed: bool  # whether the weights are shares of time
 
     def __len__(self) -> int:
         return len(self.states)
@@ -68,13 +70,38 @@ class Difference:
         return rule[rule.pairs.state_label(int(self.states[place]))]
 
     def __repr__(self) -> str:
-        return f"Difference({self.share:.2%} of the time, {len(self):,} {'state' if len(self) == 1 else 'states'})"
+        count = "1 state" if len(self) == 1 else f"{len(self):,} states"
+        return f"Difference({self.share:.2%} of the {self._whole}, {count})"
 
     def __str__(self) -> str:
+        return f"{self._lead}\n\n{text_table(*self._table)}\n{self._more}".rstrip() if len(self) else self._lead
+
+    def _repr_html_(self) -> str:
+        if not len(self):
+            return html_card(self._lead)
+        header, rows = self._table
+        return html_card(self._lead, html_table(header, rows, words=len(header)), f"<p>{self._more}</p>")
+
+    @property
+    def _whole(self) -> str:
+        """What the share is of."""
+        return "time" if self._timed else "states" if self.stages is None else "states at their stages"
+
+    @property
+    def _lead(self) -> str:
         if not len(self):
             return "The two policies do the same in every state."
+        return f"They act differently {'' if self._timed else 'in '}{self.share:.2%} of the {self._whole}."
+
+    @property
+    def _more(self) -> str:
+        return f"... and {len(self) - _SHOWN:,} more: to_frame() has all." if len(self) > _SHOWN else ""
+
+    @property
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows, as texts, of the states that weigh most."""
         shown, labels = range(min(len(self), _SHOWN)), self._labels()
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (
                 *(() if self.stages is None else (str(self.stages[place]),)),
                 str(labels[place]),
@@ -84,9 +111,8 @@ class Difference:
             )
             for place in shown
         ]
-        header = (*(() if self.stages is None else ("stage",)), "state", "time", "differ", "this", "other")
-        more = f"\n... and {len(self) - _SHOWN:,} more: to_frame() has all." if len(self) > _SHOWN else ""
-        return f"They act differently {self.share:.2%} of the time.\n\n{text_table(header, rows)}{more}"
+        weight = "time" if self._timed else "share"
+        return (*(() if self.stages is None else ("stage",)), "state", weight, "differ", "this", "other"), rows
 
 
 def choices_in_words(choices: dict[Hashable, float], longest: int = 200) -> str:
@@ -119,4 +145,5 @@ def difference(policy: Any, other: Any, occupancy: Any) -> Difference:
         weights=freeze(weights.ravel()[places]),
         distances=freeze(distances.ravel()[places]),
         _policies=(policy, other),
+        _timed=occupancy is not None,
     )

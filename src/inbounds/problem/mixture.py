@@ -25,6 +25,10 @@ from inbounds.formats import read_mixture, write_mixture
 from inbounds.inputs import float_vector
 from inbounds.problem.pairs import Pairs
 from inbounds.problem.policy import Policy, for_problem
+from inbounds.tables import html_card, html_table
+
+_SHOWN = 12
+"""Policies that a notebook shows of a mixture."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,6 +137,11 @@ class Mixture:
         if hasattr(Policy, name) or name in Policy.__dataclass_fields__:
             raise AttributeError(f"a Mixture has no {name!r} of its own{self.instead}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _repr_html_(self) -> str:
+        members = zip(self.weights[:_SHOWN], self.policies, strict=False)
+        rows = [(f"{weight:.6g}", repr(policy)) for weight, policy in members]
+        return html_card(repr(self), html_table(("weight", "policy"), rows, words=2))
 
     def __repr__(self) -> str:
         shown = [f"{weight:.6g}" for weight in self.weights[:5]] + ["..."] * (len(self.weights) > 5)

@@ -289,7 +289,7 @@ class Policy:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     uniform.save(f"{folder}/uniform.json")
         ...     again = ib.Policy.load(f"{folder}/uniform.json")
-        >>> again, again[5] == uniform[5]
+        >>> again, again == uniform
         (Policy(6 states, randomises in 6), True)
         """
         fields = read_policy(path)
@@ -317,6 +317,23 @@ class Policy:
         Labels that are tuples of the same length have a column for each part.
         """
         return frame(policy_columns(self))
+
+    def __eq__(self, other: object) -> bool:
+        """The same rule: the same numbers and labels, in the same order."""
+        if not isinstance(other, Policy):
+            return NotImplemented
+        own, theirs = ((each.pairs.offsets, each.pairs.actions, each.probabilities) for each in (self, other))
+        return self is other or (
+            self._facts == other._facts and all(np.array_equal(*both) for both in zip(own, theirs, strict=True))
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._facts)
+
+    @property
+    def _facts(self) -> tuple[Any, ...]:
+        """What is not in arrays."""
+        return self.pairs.state_labels, self.pairs.action_labels, self.shape
 
     def _repr_html_(self) -> str:
         first, rows = list(self)[:_SHOWN], []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput, Stopped
 from inbounds.inputs import asked, function_of, reported_number, required_arguments, whole_number
-from inbounds.problem.cmdp import CMDP
+from inbounds.problem.cmdp import CMDP, SINGLE_TOLERANCE, is_single
 from inbounds.problem.constraint import Constraint, constraint_list, named_constraints
 from inbounds.problem.marginal import mean_over
 from inbounds.problem.pairs import numbered
@@ -63,7 +64,8 @@ def build(
         ``actions(state)`` lists the actions that the state has.
     transitions
         ``transitions(state, action)`` gives ``{next_state: probability}``, or pairs ``(next_state, probability)``,
-        in which a repeated state counts with the sum, and one with probability 0 is left out.
+        in which a repeated state counts with the sum, and one with probability 0 is left out. They sum to 1 within
+        1e-9; within 1e-5, if there are numbers of single precision (np.float32) among them.
     reward
         ``reward(state, action)``, maximised; or ``reward(state, action, next_state)``, which is averaged over the next
         state. The number of arguments that it must be given tells them apart.
@@ -139,6 +141,7 @@ def build(
             where = f"state {state!r}, action {action!r}"
             pair_actions.append(column)
             row: dict[int, float] = {}
+            single = False
             outcomes = _outcomes(asked(transitions, (state, action), "transitions", where), where)
             for successor, probability in outcomes:
                 try:
@@ -156,8 +159,9 @@ def build(
                     place = number[successor] = len(number)
                     frontier.append(successor)
                 row[place] = row.get(place, 0.0) + share
+                single = single or (type(probability) is not float and is_single(probability))
             columns.extend(row)
-            probabilities.extend(row.values())
+            probabilities.extend(_doubled(list(row.values())) if single else row.values())
             row_ends.append(len(columns))
             for (what, rule), next_too, found in zip(rules, of_next, values, strict=True):
                 if next_too:  # an entry per transition, averaged in the end
@@ -197,6 +201,12 @@ _TELL_EVERY = 0.25
 """Seconds between two calls of `progress`."""
 
 
+def _doubled(shares: list[float]) -> list[float]:
+    """Probabilities of single precision: of sum 1, if they had it within its tolerance; else the model refuses them."""
+    total = math.fsum(shares)
+    return [share / total for share in shares] if abs(total - 1.0) <= SINGLE_TOLERANCE else shares
+
+
 def _averaged(probabilities: Floats, entries: list[float], row_ends: Any) -> Floats:
     """The mean over the next state for each pair, [n]; 0 where there is none, which the model refuses."""
     means, some = np.zeros(len(row_ends) - 1), np.diff(row_ends) > 0
@@ -227,6 +237,8 @@ def start_states(start: Any) -> tuple[dict[Any, int], list[float]]:
     initial = [
         reported_number(weight, f"start: the probability of state {state!r}") for state, weight in weights.items()
     ]
+    if any(map(is_single, weights.values())):
+        initial = _doubled(initial)
     return {state: position for position, state in enumerate(weights)}, initial
 
 

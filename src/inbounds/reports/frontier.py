@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from inbounds.arrays import Floats
 from inbounds.exact.moving_bound import Frontier
 from inbounds.exact.surface import Surface
 from inbounds.reports.figures import BLUE, ORANGE, csv_text, note, tidy_panel, write_report
+
+_OUTLYING = 10.0
+"""How many times the median of the positive prices one may be before the picture leaves it out, and says so."""
 
 
 def write_frontier(frontier: Frontier, constraint_names: list[str], directory: Path) -> list[Path]:
@@ -28,9 +32,11 @@ def frontier_figure(frontier: Frontier, constraint_names: list[str]) -> Figure:
     prices = frontier.prices[:, constraint_names.index(frontier.constraint)]
     price.plot(frontier.bounds, prices, color=ORANGE, marker="o", markersize=2.5, linewidth=1.4)
     price.set_ylabel("price of the bound\n(slope of the optimum)")
-    # Close to the end the price may grow without limit; the rest of the curve should stay readable.
-    inner = prices[: max(int(0.95 * len(prices)), 2)]
-    price.set_ylim(-0.05 * inner.max() if inner.max() > 0.0 else -0.05, 1.3 * inner.max() if inner.max() > 0.0 else 1.0)
+    top = _highest_shown(prices)
+    price.set_ylim(-0.05 * top, 1.15 * top)
+    above = int(np.count_nonzero(prices > top))
+    if above:
+        note(price, f"{above} above, up to {prices.max():.4g} ", frontier.possible_to, 0.88, "right")
     price.set_xlabel(f"bound: {frontier.constraint} {'at least' if frontier.at_least else 'at most'}")
     for panel in (optimum, price):
         _mark(panel, frontier)
@@ -38,6 +44,15 @@ def frontier_figure(frontier: Frontier, constraint_names: list[str]) -> Figure:
         price.invert_xaxis()
     optimum.set_title(f"The price of safety: {frontier.constraint}, from loose to tight", fontsize=11)
     return figure
+
+
+def _highest_shown(prices: Floats) -> float:
+    """The highest price that the panel must hold: all but outliers, those above ten times the median of the positive.
+
+    Close to the end the price may grow without limit; the rest of the curve should stay readable.
+    """
+    positive = prices[(prices > 0.0) & np.isfinite(prices)]
+    return float(positive[positive <= _OUTLYING * np.median(positive)].max()) if len(positive) else 1.0
 
 
 def write_surface(surface: Surface, directory: Path) -> list[Path]:
