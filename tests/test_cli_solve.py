@@ -139,3 +139,8 @@ def test_no_policy_without_coins_is_one_line_and_exit_code_5(tmp_path: Path) -> 
     assert result.exit_code == 5
     assert result.stderr.startswith("inbounds: no deterministic policy is in bounds, but one that randomises is")
     assert result.stderr.count("\n") == 1
+
+
+def test_a_problem_beyond_any_memory_is_one_line() -> None:
+    result = run("solve", "queue", "--set", "buffer=1e9")
+    assert result.exit_code == 2 and "does not fit into memory" in result.output and "Traceback" not in result.output

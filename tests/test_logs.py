@@ -119,3 +119,13 @@ def test_the_widths_hold_as_often_as_they_say() -> None:
 def test_what_is_wrong_is_named(log, more, message) -> None:
     with pytest.raises(ib.InvalidInput, match=message):
         ib.from_counts(log, start="a", discount=0.5, **more)
+
+
+def test_sums_beyond_doubles_are_refused_without_a_warning() -> None:
+    with pytest.raises(ib.InvalidInput, match="reward"):
+        ib.from_counts(
+            [("a", "x", "a", 1.7e308, [0.0])] * 3,
+            start="a",
+            constraints=[ib.Constraint(at_most=1.0, name="c")],
+            discount=0.9,
+        )

@@ -105,3 +105,9 @@ def test_bad_input_is_named(arguments, message) -> None:
     asked = {"problem": media, "policy": ib.Policy.uniform(media)} | arguments
     with pytest.raises(ib.InvalidInput, match=message):
         ib.simulate(asked.pop("problem"), asked.pop("policy"), **asked)
+
+
+def test_more_than_fits_is_refused_by_name() -> None:
+    queue = ib.zoo.queue()
+    with pytest.raises(ib.InvalidInput, match="1,000,000 runs of 1,000,000,000 steps do not fit into memory"):
+        ib.simulate(queue, ib.Policy.uniform(queue), steps=10**9, runs=10**6, time_limit=1.0)

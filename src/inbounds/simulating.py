@@ -175,8 +175,13 @@ def simulate(
     length = _length(steps, horizon, discount)
     wanted, rng = whole_number(runs, "runs"), np.random.default_rng(random_seed(seed))
     shape = wanted, length
-    states, pairs = np.zeros((wanted, length + 1), dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    seen, world = np.zeros((1 + simulator.n_constraints, *shape)), simulator.open()
+    try:
+        states, pairs = np.zeros((wanted, length + 1), dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        seen = np.zeros((1 + simulator.n_constraints, *shape))
+    except (MemoryError, ValueError) as error:
+        message = f"{wanted:,} runs of {length:,} steps do not fit into memory; simulate fewer at a time"
+        raise InvalidInput(message) from error
+    world = simulator.open()
     rule = own.probabilities.ravel()
     follow = fitted(_follow, world)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from pathlib import Path
 
 import click
 
+from inbounds.cli import EXIT_STOPPED
 from inbounds.cli.arguments import json_option, problem_argument, problem_from
 from inbounds.cli.printing import print_json, problem_facts, progress_bar
 
@@ -45,6 +48,7 @@ def command(
     for path in paths_beside(cmdp, target) if beside and Path(problem).exists() else ():
         if path.exists() and path.samefile(problem):
             raise ib.InvalidInput(f"--beside would overwrite {problem}, the model itself; give another --output")
+    begun = time.monotonic()
     with progress_bar("curves", None, quiet=as_json) as advance_to:
         written = ib.report(
             cmdp,
@@ -54,8 +58,13 @@ def command(
             progress=advance_to,
             time_limit=time_limit,
         )
+    late = time_limit is not None and time.monotonic() - begun >= time_limit
     if as_json:
-        print_json(problem=problem_facts(cmdp), files=[str(path) for path in written])
-        return
+        status = "time limit" if late else "done"
+        print_json(problem=problem_facts(cmdp), status=status, files=[str(path) for path in written])
+        sys.exit(EXIT_STOPPED if late else 0)
     for path in written:
         click.echo(f"{path}  {path.stat().st_size / 1e6:.2f} MB")
+    if late:
+        click.echo("TIME LIMIT: curves, or the proof, may be missing from the page")
+        sys.exit(EXIT_STOPPED)

@@ -147,7 +147,8 @@ def from_counts(
                 )
         seen = after.setdefault(pair, {})
         seen[arrived] = seen.get(arrived, 0.0) + 1.0
-        sums[pair] = sums[pair] + values if pair in sums else values
+        with np.errstate(over="ignore"):  # what is infinite then, the model refuses
+            sums[pair] = sums[pair] + values if pair in sums else values
     if not after:
         raise InvalidInput("the log has no transitions")
     _leave(after, sums, number, action_number, unseen, len(constraints))

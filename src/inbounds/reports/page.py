@@ -154,7 +154,7 @@ def _head(cmdp: CMDP, best: Any, title: str) -> str:
     criterion = criterion_of(cmdp)
     facts = [f"{cmdp.n_states:,} states", f"{cmdp.n_pairs:,} pairs of a state and an action"]
     facts += [f"{name} {value:,}" for name, value in cmdp.criterion.items() if name != "average"]
-    proved = best.certificate.verdict if best.certificate is not None else "no certificate"
+    proved = best.certificate.verdict if best.certificate is not None else "not proved in the time that was given"
     told = zip(cmdp.constraints, best.margins, best.prices, strict=True)
     rows = [(c.name, c.in_words, f"{margin:.6g}", f"{price:.6g}") for c, margin, price in told]
     table = html_table(("constraint", "bound", "margin", "price"), rows)

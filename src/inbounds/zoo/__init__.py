@@ -40,7 +40,13 @@ def names() -> tuple[str, ...]:
 
 def make(name: str, **parameters: Any) -> CMDP:
     """The problem called `name`, with `parameters` in place of its defaults."""
-    return named(name, PROBLEMS, "problem")(**parameters)
+    problem = named(name, PROBLEMS, "problem")
+    try:
+        return problem(**parameters)
+    except ValueError as error:  # NumPy's word for a table beyond any memory; what is wrong besides is refused before
+        if "array is too big" not in str(error) and "Maximum allowed dimension" not in str(error):
+            raise
+        raise MemoryError(f"{name} with {parameters}") from error
 
 
 HALVES = {"tuning": TUNING, "untouched": UNTOUCHED, "all": TUNING | UNTOUCHED}
