@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -512,3 +514,15 @@ def test_1e4_is_a_whole_number():
     assert run.samples[-1] == 1_000 and isinstance(run.samples[-1].item(), int)
     with refused("samples must be a whole number of at least 1, found 10.5"):
         ib.learn(ib.zoo.queue().simulator(), ib.CRPO.practical(), samples=10.5)
+
+
+def test_a_bound_is_a_double_of_its_own() -> None:
+    """Whatever kind of number it was: it prints, is saved, and does not change when what it came from does."""
+    given = np.array(0.3)
+    bounds = (Decimal("0.3"), Fraction(3, 10), given, np.longdouble("0.3"), np.float64(0.3))
+    constraints = [ib.Constraint([1.0, 2.0], at_most=bound, name="c") for bound in bounds]
+    given[...] = 0.9
+    assert [type(constraint.bound) for constraint in constraints] == [float] * 5
+    assert {str(constraint) for constraint in constraints} == {"Constraint('c', at_most=0.3)"}
+    with pytest.raises(ib.InvalidInput, match="name of a constraint must be text, found 5"):
+        ib.Constraint([1.0], at_most=1.0, name=5)

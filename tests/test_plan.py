@@ -158,3 +158,9 @@ def test_only_discounted_problems_are_planned_for():
     for problem in (ib.zoo.media(), ib.zoo.media().simulator(), ib.zoo.admission()):
         with pytest.raises(ib.InvalidInput, match="plan is for discounted problems, and this one is"):
             ib.plan(problem, epsilon=0.1)
+
+
+@pytest.mark.parametrize("algorithm", ["conrl", "npg-pd", "crpo"])
+def test_more_samples_than_can_be_counted_are_refused(algorithm: str) -> None:
+    with pytest.raises(ib.InvalidInput, match="takes more samples than a double can count"):
+        ib.plan(QUEUE, epsilon=1e-200, algorithm=algorithm)

@@ -6,6 +6,7 @@ compare papers on one problem and promise nothing; the theorems themselves ask f
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from inbounds.algorithms.conversions import Order, expected_gap, failure_for_mean
@@ -72,8 +73,13 @@ def converted_plan(
     steps, total = derive(row), epsilon * length
     sizes = {"S": n_states, "A": n_pairs / n_states, "H": length, "effective": length, "accuracy": 1.0 / total}
     samples = 1.0
-    for name, size in sizes.items():
-        samples *= size ** float(getattr(steps[-1][1], name))
+    try:
+        for name, size in sizes.items():
+            samples *= size ** float(getattr(steps[-1][1], name))
+    except OverflowError:
+        samples = math.inf
+    if not samples < math.inf:
+        raise InvalidInput(f"epsilon = {epsilon:g} takes more samples than a double can count; give a larger one")
     discount = 1.0 - 1.0 / length
     failure = failure_for_mean(total, discount)
     return ConvertedPlan(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from inbounds.errors import InvalidInput
+from inbounds.inputs import reported_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +44,15 @@ class Constraint:
     def __post_init__(self) -> None:
         if (self.at_least is None) == (self.at_most is None):
             raise InvalidInput(f"constraint {self.name!r} needs exactly one of at_least= and at_most=")
+        if not isinstance(self.name, str):
+            raise InvalidInput(f"the name of a constraint must be text, found {self.name!r}")
         try:
-            finite = math.isfinite(self.bound)
-        except (TypeError, OverflowError):
-            finite = False
-        if not finite:
+            bound = reported_number(self.bound, "a bound")
+        except InvalidInput:
+            bound = math.nan
+        if not math.isfinite(bound):
             raise InvalidInput(f"constraint {self.name!r} has the bound {self.bound!r}; it must be a finite number")
+        object.__setattr__(self, self.side, bound)  # a double of its own, whatever kind of number was given
 
     @property
     def bound(self) -> float:
