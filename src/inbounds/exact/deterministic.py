@@ -260,12 +260,12 @@ class _Search:
         Long-run averages only: what is mixed there is no average of the policy, which has to make do with one class.
         """
         criterion = self.corners.criterion
+        if not criterion.mass_row:
+            return np.empty(0, dtype=np.int64)
         chosen = binary[x[len(keep) :] > 0.5]
         spent = np.zeros(criterion.n_entries)
         spent[keep] = np.maximum(x[: len(keep)], 0.0)
         support = spent > 1e-9 * float(spent.sum())
-        if not criterion.mass_row:
-            return np.empty(0, dtype=np.int64)
         entries = np.flatnonzero(support)
         places = criterion.places[entries]
         moves = sp.csr_array(criterion.layers[0].transition)[entries][:, np.unique(places)]
