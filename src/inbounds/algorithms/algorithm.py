@@ -18,6 +18,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
+from inbounds.inputs import shown
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Scaling, Simulator
@@ -217,5 +218,5 @@ def record_of(algorithm: Any) -> Algorithm:
     """The record of an algorithm's settings."""
     record = getattr(algorithm, "algorithm", None)
     if not isinstance(record, Algorithm) or isinstance(algorithm, type):  # a class without its () is no settings
-        raise InvalidInput(f"algorithm must be settings such as ib.CSPDA(), found {algorithm!r}")
+        raise InvalidInput(f"algorithm must be settings such as ib.CSPDA(), found {shown(algorithm)}")
     return getattr(algorithm, "record", record)

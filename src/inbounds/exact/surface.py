@@ -11,7 +11,7 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import Infeasible, InvalidInput, Stopped
 from inbounds.exact.moving_bound import frontier
-from inbounds.inputs import positive, whole_number
+from inbounds.inputs import callback, positive, whole_number
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.pieces import seconds_or_none
 
@@ -92,7 +92,8 @@ def surface(
     chosen = cmdp.constraint_number(first), cmdp.constraint_number(second)
     if chosen[0] == chosen[1]:
         raise InvalidInput(f"surface takes two constraints, found {cmdp.constraints[chosen[0]].name!r} twice")
-    number, tolerance = whole_number(points, "points", least=2), positive(tolerance, "tolerance")
+    number, tolerance = whole_number(points, "points", 2, 1_000), positive(tolerance, "tolerance")
+    progress = callback(progress)
     limit, own = seconds_or_none(time_limit), [cmdp.constraints[k] for k in chosen]
     begun, grids = time.monotonic(), []
 
