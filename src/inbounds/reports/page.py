@@ -19,7 +19,7 @@ import numpy as np
 
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
-from inbounds.formats.labels import label_columns
+from inbounds.formats.labels import in_words, state_columns
 from inbounds.problem.cmdp import CMDP
 from inbounds.tables import html_table
 
@@ -42,7 +42,7 @@ def page(cmdp: CMDP, best: Any, curves: Sequence[Curve], title: str, names: Sequ
     """
     layers, pairs = len(best.policy.probabilities) if cmdp.horizon else 1, cmdp.pairs
     labels = [pairs.state_label(state) for state in range(pairs.n_states)]
-    actions = [str(label) for label in (pairs.action_labels or range(pairs.n_actions))]
+    actions = [in_words(label) for label in (pairs.action_labels or range(pairs.n_actions))]
     views, frontiers = [_view(cmdp, best)], []
     for curve in curves:
         constraint = cmdp.constraints[curve.constraint]
@@ -63,7 +63,7 @@ def page(cmdp: CMDP, best: Any, curves: Sequence[Curve], title: str, names: Sequ
     data = {
         "states": pairs.n_states,
         "layers": layers,
-        "columns": [_column(name, values) for name, values in label_columns(labels, "state").items()],
+        "columns": [_column(name, values) for name, values in state_columns(labels).items()],
         "actions": actions,
         "decades": _DECADES,
         "most": _most_time(cmdp, best),
