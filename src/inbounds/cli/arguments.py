@@ -132,7 +132,7 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
 
 
 def _bounded(cmdp: Any, given: str, moved: set[int]) -> Any:
-    """The problem with one bound as the user gave it, NAME=VALUE; those that were `moved` before are not moved again."""
+    """The problem with one bound as the user gave it, NAME=VALUE; none is `moved` twice."""
     from inbounds.errors import InvalidInput
 
     name, equals, text = given.rpartition("=")

@@ -63,11 +63,11 @@ class Evaluation:
 
     def __str__(self) -> str:
         table = f"\n\n{text_table(*self._table)}\n\n" if self.constraints else "\n"
-        return f"{wrapped(self._lead)}{table}{wrapped(self._verdict)}"
+        return f"{wrapped(self._lead)}{table}{wrapped(self.verdict)}"
 
     def _repr_html_(self) -> str:
         table = html_table(*self._table) if self.constraints else ""
-        return html_card(self._lead, table, f"<p>{html.escape(self._verdict)}</p>")
+        return html_card(self._lead, table, f"<p>{html.escape(self.verdict)}</p>")
 
     @property
     def _lead(self) -> str:
@@ -80,7 +80,8 @@ class Evaluation:
         return ("constraint", "bound", "margin"), rows
 
     @property
-    def _verdict(self) -> str:
+    def verdict(self) -> str:
+        """Whether it is in bounds, in words; if not, which bounds it misses, and by how much."""
         if self.in_bounds:
             return "in bounds, up to rounding"
         below = zip(self.constraints, self.margins, self.margin_scales, strict=True)
@@ -88,7 +89,7 @@ class Evaluation:
         return f"OUT OF BOUNDS: {', '.join(out)}"
 
     def __repr__(self) -> str:
-        return f"Evaluation(reward {self.reward:.10g}, {self._verdict})"
+        return f"Evaluation(reward {self.reward:.10g}, {self.verdict})"
 
 
 def within_rounding(margins: Floats, scales: Floats) -> bool:
