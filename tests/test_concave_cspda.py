@@ -144,7 +144,7 @@ def test_gradients_are_exact_in_the_mean(with_utility: bool) -> None:
     before.tree[16:24] = np.append([before.tree[:8].sum(), before.tree[8:16].sum()], np.zeros(6))
     before.values[:, 0] = rng.uniform(-1.0, 1.0, cmdp.n_states)
     before.prices[:] = u = np.array([0.7, 1.9])
-    v, M = before.values[:, 0].copy(), constants.steps.shift
+    v, M = before.values[:, 0].copy(), constants.cspda.steps.shift
 
     objective = utility.gradient(lam) / utility.lipschitz if with_utility else d.r
     slope, height = function.gradient(lam) / function.lipschitz, function.value(lam) / function.lipschitz

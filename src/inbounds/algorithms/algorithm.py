@@ -22,6 +22,7 @@ from inbounds.inputs import shown
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Scaling, Simulator
+from inbounds.tables import wrapped
 
 
 class Prepared(NamedTuple):
@@ -212,6 +213,12 @@ class Run:
         status = "" if self.status == "done" else f", {self.status}"
         points = "1 checkpoint" if len(self.policies) == 1 else f"{len(self.policies)} checkpoints"
         return f"Run({int(counted[-1]):,} {what}, {points}, {self.seconds:.2f} s{status})"
+
+    def __str__(self) -> str:
+        """With what the settings became, in a column, and the guarantee."""
+        became = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in self.settings.items()}
+        facts = became | ({"guarantee": self.guarantee} if self.guarantee else {})
+        return "\n".join([repr(self), *(wrapped(f"{name}: {value}", "    ") for name, value in facts.items())])
 
 
 def record_of(algorithm: Any) -> Algorithm:

@@ -166,7 +166,7 @@ def next_of_curved(frame: Frame, state: FrameState, rng: np.random.Generator) ->
 
 
 class Constants(NamedTuple):
-    steps: cspda_steps.Constants
+    cspda: cspda_steps.Constants
     utility: Utility | None
     constraints: tuple[Utility, ...]
     refresh: int
@@ -203,7 +203,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
             if since == 0:
                 take_slopes(state, constants)
             stop = min(until, drawn + constants.refresh - since)
-        drawn = take_steps(state, constants.steps, world, rng, drawn, stop)
+        drawn = take_steps(state, constants.cspda, world, rng, drawn, stop)
     return drawn
 
 
@@ -220,7 +220,7 @@ def take_slopes(state: State, constants: Constants) -> None:
 
 
 def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
-    policy, prices, averages, _ = cspda_steps.extract(state, constants.steps, simulator)
+    policy, prices, averages, _ = cspda_steps.extract(state, constants.cspda, simulator)
     prices, values = prices[: simulator.n_constraints], average_values(state)
     if constants.utility is not None:
         # The loop turns scaled reward into the user's: a utility was divided by its Lipschitz constant instead.

@@ -363,8 +363,12 @@ def guarantee(frame: Frame, state: State, found: Repaired) -> str:
         text += "; the budget is too small for a pilot: there is no safest policy to mix with"
     if frame.simulator.n_constraints == 0:
         return text
-    what = "that it is in bounds" if frame.kappa == 0.0 else "that every margin reaches kappa"
-    few = f" ({found.walks:,} walks are too few for it)" if found.walks < ENOUGH else ""
-    test = f"by a test by walks, asymptotic and no proof, at level {LEVEL:g}{few}"
+    what = "in bounds" if frame.kappa == 0.0 else "every margin at least kappa"
+    why = "" if found.shown else " (more samples may show it)"
+    if found.walks < ENOUGH:
+        enough = float(f"{frame.samples * ENOUGH / max(found.walks, 1):.1e}")
+        why = f" ({found.walks:,} walks are too few for it: about {enough:,.0f} samples make {ENOUGH})"
+    shown = "shown" if found.shown else "not shown"
+    test = f"{shown} by a test by walks at level {LEVEL:g}, asymptotic and no proof{why}"
     margins = f"tested margins (standard errors): {in_words(frame.simulator, found.margins, found.errors)}"
-    return f"{text}; {'shown' if found.shown else 'not shown'} {test}: {what}; {margins}"
+    return f"{text}; {what}: {test}; {margins}"

@@ -76,6 +76,17 @@ class Formulas(NamedTuple):
     kappa: float = 0.0
 
 
+class Steps(NamedTuple):
+    """What `StepSettings` became for a problem and a number of steps."""
+
+    alpha: float
+    beta: float
+    shift: float  # used when baseline_rate is 0
+    baseline_rate: float
+    exploration: float
+    restart: int  # the step at which averages start anew
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class StepSettings(Settings):
     """Of primal-dual methods with multiplicative steps, exp( step * (signal - M) ), that sample step by step.
@@ -98,27 +109,27 @@ class StepSettings(Settings):
     alpha_multiplier: float = field(default=1.0, metadata=checks.POSITIVE)
     beta_multiplier: float = field(default=1.0, metadata=checks.POSITIVE)
 
-    def constants(self, paper: Formulas, n_pairs: int, steps: int) -> dict[str, Any]:
-        """By name, what these became for a number of steps."""
+    def steps(self, paper: Formulas, n_pairs: int, number: int) -> Steps:
+        """What these became for a number of steps."""
         alpha = paper.alpha * self.alpha_multiplier if self.alpha is None else self.alpha
         beta = paper.beta * self.beta_multiplier if self.beta is None else self.beta
         baseline = self.shift == "baseline"
         if baseline and self.beta is None:
             beta = min(beta, 1.0 / n_pairs)  # beyond about 2 / n the weights diverge
         shift = paper.shift if self.shift is None else self.shift
-        return {
-            "alpha": float(alpha),
-            "beta": float(beta),
-            "shift": 0.0 if baseline else float(shift),
-            "baseline_rate": BASELINE_RATE if baseline else 0.0,
-            "exploration": float(self.exploration),
-            "restart": restart_of(self, steps),
-        }
+        return Steps(
+            alpha=float(alpha),
+            beta=float(beta),
+            shift=0.0 if baseline else float(shift),
+            baseline_rate=BASELINE_RATE if baseline else 0.0,
+            exploration=float(self.exploration),
+            restart=restart_of(self, number),
+        )
 
-    def shown(self, constants: Any) -> dict[str, float | str]:
+    def shown(self, steps: Steps) -> dict[str, float | str]:
         """The same for the record of the run."""
         shift = {"shift": "baseline"} if self.shift == "baseline" else {}
-        return resolved(constants, "alpha", "beta", "shift", "exploration") | shift | {"average": self.average}
+        return resolved(steps, "alpha", "beta", "shift", "exploration") | shift | {"average": self.average}
 
 
 def resolved(constants: Any, *names: str) -> dict[str, float | str]:
