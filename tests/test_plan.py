@@ -57,8 +57,12 @@ def test_the_guarantee_covers_the_proof_s_settings_and_not_the_experiment_s(epsi
             np.random.default_rng(0),
         )
         assert start.guarantee.startswith("none") != covered
-        resolved = start.constants.kappa[0], start.constants.alpha, start.constants.beta, start.constants.shift
-        assert resolved == (settings.kappa, settings.alpha, settings.beta, settings.shift)
+        assert (start.constants.kappa[0], *start.constants.steps[:3]) == (
+            settings.kappa,
+            settings.alpha,
+            settings.beta,
+            settings.shift,
+        )
 
 
 def test_a_model_a_simulator_and_sizes_give_the_same_plan() -> None:

@@ -18,7 +18,7 @@ from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats.labels import label_columns
 from inbounds.frames import frame
-from inbounds.inputs import random_seed, whole_number
+from inbounds.inputs import callback, random_seed, whole_number
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import draw_next, draw_pair, draw_start, fitted, observed
@@ -199,6 +199,7 @@ def simulate(
         follow(world, rule, rng, states, pairs, seen, done, until)
         return until
 
+    callback(progress)
     pace = Pace(seconds_or_none(time_limit), progress and (lambda done: progress(done * length)))
     number = pace.pieces(some, lambda done: None, 0, wanted)
     states, pairs, seen = states[:number], pairs[:number], seen[:, :number]

@@ -108,7 +108,8 @@ class Solution(Evaluation):
         return (*header, "price"), [(*row, f"{price:.6g}") for row, price in zip(rows, self.prices, strict=True)]
 
     @property
-    def _verdict(self) -> str:
+    def verdict(self) -> str:
+        """What is proved of it, in words; without a certificate, how the search ended."""
         return f"status: {self.status}" if self.certificate is None else str(self.certificate.verdict)
 
     def __repr__(self) -> str:

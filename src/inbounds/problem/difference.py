@@ -74,12 +74,12 @@ class Difference:
         return f"Difference({self.share:.2%} of the {self._whole}, {count})"
 
     def __str__(self) -> str:
-        return f"{self._lead}\n\n{text_table(*self._table)}\n{self._more}".rstrip() if len(self) else self._lead
+        return f"{self._lead}\n\n{text_table(*self.table)}\n{self._more}".rstrip() if len(self) else self._lead
 
     def _repr_html_(self) -> str:
         if not len(self):
             return html_card(self._lead)
-        header, rows = self._table
+        header, rows = self.table
         return html_card(self._lead, html_table(header, rows, words=len(header)), f"<p>{self._more}</p>")
 
     @property
@@ -98,7 +98,7 @@ class Difference:
         return f"... and {len(self) - _SHOWN:,} more: to_frame() has all." if len(self) > _SHOWN else ""
 
     @property
-    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Header and rows, as texts, of the states that weigh most."""
         shown, labels = range(min(len(self), _SHOWN)), self._labels()
         rows: list[tuple[str, ...]] = [
