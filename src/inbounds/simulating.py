@@ -125,10 +125,10 @@ class Trajectories:
 def simulate(
     problem: CMDP | Simulator,
     policy: Policy,
-    *,
     steps: int | None = None,
-    runs: int = 20,
     seed: int | np.random.SeedSequence = 0,
+    *,
+    runs: int = 20,
     progress: Callable[[int], None] | None = None,
     time_limit: float | None = None,
 ) -> Trajectories:
@@ -145,10 +145,10 @@ def simulate(
     steps : int, optional
         Of each run. Default: the horizon; so many that a thousandth of a discounted sum is left; 1,000 for averages.
         With a horizon it cannot be more.
-    runs : int
-        How many trajectories, each from a start of its own.
     seed : int
         The same seed gives the same trajectories.
+    runs : int
+        How many trajectories, each from a start of its own.
     progress : callable, optional
         Called with the steps taken so far in all, about four times a second.
     time_limit : float, optional

@@ -4,7 +4,8 @@
     0,run,1.0                                   0,3,dry,wait,1.0
     1,run,0.25                                  0,3,dry,order,0.0
 
-Labels that are tuples of the same length have a column for each part. A cell is a whole number, a decimal one, true or
+Labels that are tuples of the same length have a column for each part, called by its name if it has one: ``state tea``,
+``state rice``. A cell is a whole number, a decimal one, true or
 false, or text; where that would be read as something else than the label was (the text "12", say), the heading of the
 column ends in ``:text``, or in ``:json`` for a column of several kinds. Rows may be in any order. A last column, "rows
 left", counts down to 0, so that a file that lost its end is noticed; where it is missing nothing is.
@@ -24,7 +25,7 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import LONGEST
-from inbounds.formats.labels import label_columns, plain, shown
+from inbounds.formats.labels import label_columns, plain, shown, with_parts
 from inbounds.formats.policy_json import policy_fields
 
 _LEFT = "rows left"
@@ -125,19 +126,25 @@ def _column(columns: dict[str, Any], name: str) -> Any:
 
 def _labels(columns: dict[str, Any], what: str) -> list[Any]:
     """The labels of states or actions, one a row, from the columns that are called so."""
-    parts = {}
+    parts: dict[str, list[Any]] = {}
     for heading, cells in columns.items():
-        match = re.fullmatch(rf"{what}(?: (\d{{1,9}}))?(:text|:json)?", heading)
+        match = re.fullmatch(rf"{what}(?: (\S+?))?(:text|:json)?", heading)
         if match:
-            place = int(match[1] or 0)
-            if place in parts or (place == 0) != (not match[1]):
-                raise InvalidInput(f"two columns are for part {place} of the {what}")
-            parts[place] = [_value(cell, match[2] or "", f"column {heading!r}") for cell in cells]
-    if list(parts) == [0]:
-        return parts[0]
-    if not parts or sorted(parts) != list(range(1, len(parts) + 1)):
-        raise InvalidInput(f"must have a column {what!r}, or '{what} 1', '{what} 2', ... for the parts of a tuple")
-    return list(zip(*(parts[place] for place in sorted(parts)), strict=True))
+            part = match[1] or ""
+            if part in parts:
+                raise InvalidInput(f"two columns are for part {part} of the {what}")
+            parts[part] = [_value(cell, match[2] or "", f"column {heading!r}") for cell in cells]
+    if list(parts) == [""]:
+        return parts[""]
+    numbers = [str(place) for place in range(1, len(parts) + 1)]
+    if sorted(parts) == sorted(numbers) and parts:
+        return list(zip(*(parts[number] for number in numbers), strict=True))
+    if not parts or any(part == "" or part.isdigit() for part in parts):
+        raise InvalidInput(
+            f"must have a column {what!r}, or '{what} 1', '{what} 2', ... for the parts of a tuple, or one for each part "
+            f"that is called {what!r} and its name"
+        )
+    return list(with_parts(tuple(zip(*parts.values(), strict=True)), [*parts], what) or ())
 
 
 def _cells(values: list[Any]) -> tuple[str, list[str]]:

@@ -78,6 +78,8 @@ class Mixture:
             raise InvalidInput(f"the policies of a mixture must be a list, found {type(self.policies).__name__}")
         if not self.policies:
             raise InvalidInput("a mixture needs at least one policy")
+        if isinstance(self.weights, Sequence) and any(isinstance(weight, Policy) for weight in self.weights):
+            raise InvalidInput("a mixture is given its weights first: ib.Mixture([0.75, 0.25], [one, other])")
         weights = float_vector(self.weights, len(self.policies), "the weights of a mixture")
         if not np.all(weights >= 0.0) or not abs(weights.sum() - 1.0) <= 1e-9:
             raise InvalidInput(f"the weights of a mixture must be >= 0 and sum to 1, found {weights.tolist()}")

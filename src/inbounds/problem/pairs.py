@@ -16,6 +16,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
+from inbounds.formats.labels import parts_of
 from inbounds.numerics.classes import first_largest
 
 
@@ -126,6 +127,11 @@ class Pairs:
     def state_numbers(self) -> dict[Hashable, int]:
         """The number of each state, by its label."""
         return {self.state_label(state): state for state in range(self.n_states)}
+
+    @cached_property
+    def parts(self) -> dict[str, tuple[str, ...] | None]:
+        """The names of the parts of "state" and "action" labels, where these are named tuples."""
+        return {"state": parts_of(self.state_labels), "action": parts_of(self.action_labels)}
 
     def state_number(self, label: Any) -> int:
         """The number of the state that the user calls `label`."""

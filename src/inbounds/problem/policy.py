@@ -19,6 +19,7 @@ from inbounds.arrays import Floats, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_policy, write_policy
 from inbounds.formats.atomic import naming
+from inbounds.formats.labels import in_words
 from inbounds.formats.policy_csv import policy_columns
 from inbounds.frames import frame
 from inbounds.inputs import float_array, is_whole
@@ -340,7 +341,7 @@ class Policy:
         for stage in range(self.horizon or 1):
             rule = self if self.horizon is None else self.at(stage)
             at_stage = () if self.horizon is None else (str(stage),)
-            rows += [(*at_stage, str(state), choices_in_words(rule[state])) for state in first]
+            rows += [(*at_stage, in_words(state), choices_in_words(rule[state])) for state in first]
         header = (*(() if self.horizon is None else ("stage",)), "state", "does")
         more = f"<p>... {len(self):,} states in all</p>" if len(self) > _SHOWN else ""
         return html_card(repr(self), html_table(header, rows[: 10 * _SHOWN], words=3), more)
@@ -375,15 +376,19 @@ def _order(problem: Any, policy: Policy) -> Any:
     pairs, theirs = problem.pairs, policy.pairs
     if theirs is pairs:
         return None
+
+    def refused(why: str) -> InvalidInput:
+        return InvalidInput(f"the policy {policy!r} does not belong to this problem ({problem!r}): {why}")
+
+    for what, parts in pairs.parts.items():
+        if None not in (parts, theirs.parts[what]) and parts != theirs.parts[what]:
+            raise refused(f"a label of a {what} has the parts {parts}, and in the policy {theirs.parts[what]}")
     states, names = (pairs.state_labels, theirs.state_labels), (pairs.action_labels, theirs.action_labels)
     by_label = None not in states
     by_position = names.count(None) == 1  # numbers are names where there are no others
     alike = np.array_equal(pairs.offsets, theirs.offsets) and (not by_label or states[0] == states[1])
     if alike and (by_position or (names[0] == names[1] and np.array_equal(pairs.actions, theirs.actions))):
         return None
-
-    def refused(why: str) -> InvalidInput:
-        return InvalidInput(f"the policy {policy!r} does not belong to this problem ({problem!r}): {why}")
 
     def actions(each: Pairs, state: int) -> dict[Hashable, int]:
         """The name of every action of a state, and its pair."""

@@ -21,7 +21,7 @@ from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import ROUNDING, Evaluation
 from inbounds.exact.moving_bound import Frontier
 from inbounds.exact.solution import Solution
-from inbounds.formats.labels import label_columns
+from inbounds.formats.labels import in_words, state_columns
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.policy import Policy
@@ -49,7 +49,7 @@ def page(
     """
     layers, pairs = len(best.policy.probabilities) if cmdp.horizon else 1, cmdp.pairs
     labels = [pairs.state_label(state) for state in range(pairs.n_states)]
-    actions = [str(label) for label in (pairs.action_labels or range(pairs.n_actions))]
+    actions = [in_words(label) for label in (pairs.action_labels or range(pairs.n_actions))]
     views, frontiers = [_view(cmdp, best.policy, best)], []
     if other is not None:
         views.append(_view(cmdp, *other))
@@ -76,7 +76,7 @@ def page(
     data = {
         "states": pairs.n_states,
         "layers": layers,
-        "columns": [_column(name, values) for name, values in label_columns(labels, "state").items()],
+        "columns": [_column(name, values) for name, values in state_columns(labels).items()],
         "actions": actions,
         "decades": _DECADES,
         "views": views,
@@ -200,7 +200,7 @@ def _other(best: Solution, policy: Policy, judged: Evaluation) -> str:
     apart = best.policy.compare(policy, best)
     header, most = apart.table
     where = (
-        f"<h3>Where they differ</h3><p>In {len(apart):,} state{'s' * (len(apart) > 1)}, and for {apart.share:.2%} of the "
+        f"<h3>Where they differ</h3><p>In {len(apart):,} state{'s' * (len(apart) > 1)}, for {apart.share:.2%} of the "
         "time of the best. The filter <code>differs</code> below has all of them; these weigh most:</p>"
         f"{html_table((*header[:-2], 'the best', 'the other'), most, words=len(header))}"
     )
