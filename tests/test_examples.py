@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib.util
 import re
 import runpy
+import shutil
 import sys
 from pathlib import Path
+
+import pytest
 
 import inbounds as ib
 
@@ -40,6 +43,27 @@ def test_the_inventory_and_what_the_page_on_deployment_says_of_it(tmp_path, monk
     rules = controller["load"](tmp_path / "orders.json")
     assert len(rules) == 4_760 and controller["act"](rules, (35, 35)) in ("nothing", "tea", "rice", "both")
     assert "4,760 can come about" in (ROOT / "examples" / "inventory.py").read_text()
+
+
+def test_the_page_on_deployment_runs(tmp_path, monkeypatch) -> None:
+    """Every block, one after the other, in an empty folder with the two files that it says to copy; fewer states."""
+    pytest.importorskip("pandas")
+    for name in ("controller", "ward"):
+        shutil.copy(ROOT / "examples" / f"{name}.py", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    text, names = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8"), {"__name__": "page"}
+    for block in re.findall(r"^```python\n(.*?)^```", text.replace("FULL = 70", "FULL = 20"), re.S | re.M):
+        exec(compile(block, "deploy.md", "exec"), names)
+    assert names["best"].certificate.in_bounds and names["order"] in names["LOTS"] and names["choice"] == "all"
+    assert names["problem"].n_states < 1_000 and [*names["table"]][:2] == ["state tea", "state rice"]
+    example = runpy.run_path(str(ROOT / "examples" / "inventory.py"))
+    names["FULL"] = example["FULL"]
+    for order in example["LOTS"]:  # the same rules
+        given = example["Stock"](35, 50), order
+        assert names["next_day"](*given) == example["next_day"](*given)
+        after = example["next_day"](*given)[4][0]
+        assert names["sales"](*given, after) == example["sales"](*given, after)
 
 
 def test_a_small_fleet(monkeypatch) -> None:

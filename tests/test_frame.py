@@ -14,11 +14,12 @@ from inbounds.algorithms.algorithm import record_of
 from inbounds.algorithms.frame import extract
 from inbounds.algorithms.repair import LEVEL
 from naive_cspda import ragged
-from test_contract import same, user_simulator
+from test_contract import EVEN, same, user_simulator
 
 QUEUE, RAGGED = ib.zoo.queue(), ragged(2)
 PRESETS = {
     "cspda": ib.CSPDA.practical(),
+    "concave-cspda": ib.ConcaveCSPDA.practical(utility=EVEN),
     "crpo": ib.CRPO.practical(),
     "npg-pd": ib.NPGPD.practical(),
     "pdsc": ib.PDSC.practical(),
@@ -41,7 +42,7 @@ def test_what_was_spent_tested_and_mixed_is_said(settings: Any) -> None:
     parts = spent(run)
     assert sum(parts.values()) == 20_000
     shares = {name: number / 20_000 for name, number in parts.items()}
-    if isinstance(settings, ib.CSPDA):
+    if type(settings) is ib.CSPDA:
         wanted = [0.10, 0.33, 0.13, 0.14, 0.13, 0.10, 0.05, 0.02]
     elif settings.algorithm.plan is not None:
         wanted = [0.68, 0.12, 0.12, 0.08]
@@ -93,7 +94,7 @@ def test_where_no_policy_is_in_bounds_it_starts_from_the_safest_and_shows_nothin
 def test_without_constraints_there_is_nothing_to_repair(settings: Any) -> None:
     free = ragged(0).simulator()
     run = ib.learn(free, settings, samples=3_000, seed=2)
-    if isinstance(settings, ib.CSPDA):
+    if type(settings) is ib.CSPDA:
         assert "trial of safest" not in spent(run) and "trial of plan" in spent(run)
         return
     bare = ib.learn(free, type(settings)(**{**vars(settings), "repair": False}), samples=3_000, seed=2)
@@ -204,8 +205,9 @@ def test_settings_of_the_bare_method_are_refused_in_the_frame_of_cspda() -> None
         with pytest.raises(ib.InvalidInput, match=r"CSPDA: \w+ is a setting of the bare method; give repair=False"):
             ib.CSPDA.practical(**given)
         assert not ib.CSPDA.practical(**given, repair=False).repair
-    with pytest.raises(ib.InvalidInput, match="ConcaveCSPDA: repair must be False: walks test no function"):
-        ib.ConcaveCSPDA(repair=True)
+    with pytest.raises(ib.InvalidInput, match="ConcaveCSPDA: alpha is a setting of the bare method"):
+        ib.ConcaveCSPDA.practical(alpha=0.1)
+    assert ib.ConcaveCSPDA.practical(utility=EVEN, alpha=0.1).repair  # the frame is around that method
     with pytest.raises(ib.InvalidInput, match="CRPO: repair must be True or False"):
         ib.CRPO(repair="yes")
 

@@ -194,7 +194,7 @@ def test_another_policy_is_beside_the_best(compared) -> None:
     assert f'<td>reward</td><td class="n">{best.reward:.6g}</td><td class="n">{judged.reward:.6g}</td>' in text
     assert f'<td class="n">{judged.margins[0]:.6g}</td>' in text
     apart = best.policy.compare(policy, best)
-    assert f"In {len(apart)} states, for {apart.share:.2%} of the time of the best." in text
+    assert f"In {len(apart)} states, and for {apart.share:.2%} of the time of the best." in text
     view = data["views"][data["other"]]
     assert [problem.action_labels[action] for action in unpacked(view["does"])] == [rule(label) for label in policy]
     assert data["frontiers"][0]["other"] == pytest.approx([0.5 - judged.margins[0], judged.reward])

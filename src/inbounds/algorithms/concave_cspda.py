@@ -50,8 +50,18 @@ Departures
 
 Practical preset
 ----------------
-`ConcaveCSPDA.practical()`: the bare one of CSPDA, ``repair=False``, and a look every n samples. No theorem covers it.
-There is no repair: walks test no function that is not linear in the occupancy.
+`ConcaveCSPDA.practical()`: without functions, that of CSPDA, bit for bit. With a utility, the frame of `frame` around
+the bare preset of CSPDA, ``repair=False``, with kappa = 0 and a look every n samples: a pilot, these steps, walks of
+what they found and of the pilot's safest policy, and the best mixture of the two. No theorem covers it. Margins are
+linear, and walks test them as they do those of any policy. Of f nothing is claimed, and it is not tested: f is known,
+and so are, from the walks, the times lam_i that the policies tested spend at each pair. Weights w are chosen for the
+most sum_i w_i f(lam_i) among the mixtures that the test shows in bounds; the answer has the occupancy sum_i w_i lam_i,
+and f is concave: f(sum_i w_i lam_i) >= sum_i w_i f(lam_i) (Jensen), so it is worth at least what was chosen.
+
+With `constraints` there is no repair, and the preset is the bare method. What walks estimate without bias, with a
+standard error, is the mean of a signal. h_j(lam) is none: at the time that walks found it is off by the curvature of
+h_j besides, of which nothing is known; and the safest policy would be that of a concave program. `guarantee` says
+that nothing was shown.
 
 Cost
 ----
@@ -60,8 +70,9 @@ O(log n + K + J) a sample, and O(n) a look with one call of every function.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -70,10 +81,12 @@ from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared
 from inbounds.algorithms.cspda import CSPDA
 from inbounds.algorithms.cspda_steps import State
 from inbounds.algorithms.cspda_steps import advance as take_steps
+from inbounds.algorithms.frame import Frame, Part, next_of_learner
+from inbounds.algorithms.frame import State as FrameState
 from inbounds.algorithms.kernels import average_values
 from inbounds.algorithms.settings import require
 from inbounds.algorithms.utility import Utility, checked_gradient, checked_value, require_concave
-from inbounds.arrays import freeze
+from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
 from inbounds.problem.draws import World
 from inbounds.problem.simulator import Simulator
@@ -101,13 +114,15 @@ class ConcaveCSPDA(CSPDA):
     >>> import inbounds as ib
     >>> queue = ib.zoo.queue()
     >>> entropy = ib.state_entropy(queue)
-    >>> settings = ib.ConcaveCSPDA.practical(utility=entropy, slater=0.2)
+    >>> settings = ib.ConcaveCSPDA.practical(utility=entropy)
     >>> settings.utility, settings.refresh
     (Utility('state entropy'), 'pairs')
     >>> run = ib.learn(queue.simulator(), settings, samples=200_000, seed=0)
     >>> judged = ib.evaluate(queue, run.policy)
-    >>> judged.in_bounds, entropy.value(judged.occupancy) > 1.77  # log 6 = 1.7918 is the most without bounds
+    >>> judged.in_bounds, "shown by a test" in run.guarantee
     (True, True)
+    >>> entropy.value(judged.occupancy) > 1.77  # log 6 = 1.7918 is the most without bounds
+    True
     """
 
     utility: Utility | None = field(
@@ -116,18 +131,38 @@ class ConcaveCSPDA(CSPDA):
     constraints: tuple[Utility, ...] = ()
     refresh: int | str = field(default=1, metadata=checks.WHOLE_OR_PAIRS)
 
-    preset: ClassVar = dict(CSPDA.preset, refresh="pairs", repair=False)
+    preset: ClassVar = dict(CSPDA.preset, refresh="pairs")
+
+    @classmethod
+    def practical(cls, **changes: Any) -> Self:
+        """The preset that the module describes; `changes` replace any of its settings."""
+        return super().practical(**{"repair": not changes.get("constraints"), **changes})
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        require(not self.repair, self, "repair", "False: walks test no function that is not linear in the occupancy")
         listed = isinstance(self.constraints, tuple | list) and all(isinstance(f, Utility) for f in self.constraints)
         require(listed, self, "constraints", "a list of ib.Utility")
         object.__setattr__(self, "constraints", tuple(self.constraints))
+        super().__post_init__()
+        what = "False with constraints: walks test no function that is not linear in the occupancy"
+        require(not (self.repair and self.constraints), self, "repair", what)
         if self.constraints and self.slater is None:
             raise InvalidInput(
                 "ConcaveCSPDA: slater must be given with constraints; it is estimated for the simulator's own only"
             )
+
+    @property
+    def following(self) -> Callable[[Frame, FrameState, np.random.Generator], Part]:
+        return next_of_curved if self.utility is not None or self.constraints else super().following
+
+    @property
+    def worth(self) -> Callable[[Floats], float] | None:
+        utility = self.utility
+        return None if utility is None else lambda occupancy: checked_value(utility, occupancy) / utility.lipschitz
+
+
+def next_of_curved(frame: Frame, state: FrameState, rng: np.random.Generator) -> Part:
+    """As of any learner, without the kappa that a formula sets: the test finds what it takes."""
+    return next_of_learner(frame._replace(settings=replace(frame.settings, kappa=frame.kappa)), state, rng)
 
 
 class Constants(NamedTuple):

@@ -140,7 +140,7 @@ class CSPDA(StepSettings, RepairSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for each in fields(self) if self.repair else ():
+        for each in fields(self) if self.repair and self.following is next_part else ():
             heeded = each.name in ("slater", "kappa", "repair")
             if not heeded and getattr(self, each.name) not in (each.default, self.preset.get(each.name, each.default)):
                 raise InvalidInput(

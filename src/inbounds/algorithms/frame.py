@@ -50,7 +50,7 @@ from inbounds.algorithms.repair import (
     wanted_margins,
 )
 from inbounds.algorithms.settings import Settings
-from inbounds.arrays import Floats
+from inbounds.arrays import Floats, freeze
 from inbounds.criteria.evaluation import evaluate
 from inbounds.exact.feasibility import slater
 from inbounds.problem.cmdp import CMDP
@@ -149,6 +149,11 @@ class RepairSettings(Settings):
     def following(self) -> Callable[[Frame, State, np.random.Generator], Part]:
         """What the parts of a run are: each by what was found before."""
         return next_of_learner if self.algorithm.plan is None else next_of_planner
+
+    @property
+    def worth(self) -> Callable[[Floats], float] | None:
+        """What to mix for, a concave function of the occupancy [n]; None: the reward."""
+        return None
 
 
 def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
@@ -304,14 +309,23 @@ def own_answer(state: State, frame: Frame) -> Answer:
     return Answer(Policy.uniform(frame.simulator), np.zeros(frame.simulator.n_constraints))
 
 
-def outcomes(state: State) -> list[Outcome]:
+def outcomes(state: State, frame: Frame) -> list[Outcome]:
     """Of the trials that are over."""
-    return [outcome_of(part) for part in state.parts if part.over]
+    return [valued(outcome_of(part), frame) for part in state.parts if part.over]
+
+
+def valued(test: Outcome, frame: Frame) -> Outcome:
+    """With something else to mix for, its value, at the time that the trial found, in the place of the reward."""
+    worth = frame.settings.worth
+    if worth is None:
+        return test
+    occupancy = freeze(test.shares[frame.simulator.pairs.states] * test.policy.probabilities)
+    return test._replace(means=np.array([worth(occupancy), *test.means[1:]]))
 
 
 def extract(state: State, frame: Frame, simulator: Simulator) -> Answer:
     """The best mixture of what is tested; before that, the learner's own."""
-    own, tests = own_answer(state, frame), outcomes(state)
+    own, tests = own_answer(state, frame), outcomes(state, frame)
     return own._replace(policy=repair(simulator, tests, frame.kappa).policy) if tests else own
 
 
@@ -323,7 +337,7 @@ def report_of(state: State, frame: Frame, simulator: Simulator) -> Report:
     if simulator.n_constraints == 0 and len(state.parts) == 1:
         return Report(settings, state.parts[0].guarantee)
     settings["spent"] = ", ".join(f"{part.name} {part.samples:,}" for part in state.parts)
-    tests = outcomes(state)
+    tests = outcomes(state, frame)
     if not tests:
         return Report(settings, UNTESTED)
     found = repair(simulator, tests, frame.kappa)

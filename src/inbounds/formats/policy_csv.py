@@ -141,8 +141,8 @@ def _labels(columns: dict[str, Any], what: str) -> list[Any]:
         return list(zip(*(parts[number] for number in numbers), strict=True))
     if not parts or any(part == "" or part.isdigit() for part in parts):
         raise InvalidInput(
-            f"must have a column {what!r}, or '{what} 1', '{what} 2', ... for the parts of a tuple, or one for each part "
-            f"that is called {what!r} and its name"
+            f"must have a column {what!r}, or '{what} 1', '{what} 2', ... for the parts of a tuple, or one for each "
+            f"part, called {what!r} and its name"
         )
     return list(with_parts(tuple(zip(*parts.values(), strict=True)), [*parts], what) or ())
 

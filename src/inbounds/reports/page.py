@@ -200,8 +200,8 @@ def _other(best: Solution, policy: Policy, judged: Evaluation) -> str:
     apart = best.policy.compare(policy, best)
     header, most = apart.table
     where = (
-        f"<h3>Where they differ</h3><p>In {len(apart):,} state{'s' * (len(apart) > 1)}, for {apart.share:.2%} of the "
-        "time of the best. The filter <code>differs</code> below has all of them; these weigh most:</p>"
+        f"<h3>Where they differ</h3><p>In {len(apart):,} state{'s' * (len(apart) > 1)}, and for {apart.share:.2%} of "
+        "the time of the best. The filter <code>differs</code> below has all of them; these weigh most:</p>"
         f"{html_table((*header[:-2], 'the best', 'the other'), most, words=len(header))}"
     )
     return (

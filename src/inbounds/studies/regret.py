@@ -22,7 +22,8 @@ import scipy.sparse as sp
 
 from inbounds.algorithms.algorithm import Run, record_of
 from inbounds.algorithms.episodic.frame import TRUNCATED, frame_of, horizon_of, sums_in_user_units
-from inbounds.algorithms.episodic.judging import Judge
+from inbounds.algorithms.episodic.model import new_model
+from inbounds.algorithms.episodic.playing import Judge, judge_of
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
@@ -61,21 +62,13 @@ def judge_for(cmdp: CMDP, settings: Any, samples: int, episodes: Sequence[int] |
     successors, chances = np.zeros(listed.shape, dtype=np.int64), np.zeros(listed.shape)
     successors[listed], chances[listed] = rows.indices, rows.data
     reward, margins = np.atleast_2d(scaled.reward), scaled.margins.reshape(-1, cmdp.layers, cmdp.n_pairs)
-    kept = slice(0, None if frame.signal_step else 1)
-    signals = np.vstack([reward[kept].reshape(1, -1), margins[:, kept].reshape(cmdp.n_constraints, reward[kept].size)])
-    judged = np.arange(frame.episodes) if episodes is None else np.unique(np.asarray(episodes, dtype=np.int64))
-    return Judge(
-        initial=np.array(cmdp.initial),
-        length=length.astype(np.int64),
-        successors=successors,
-        chances=chances,
-        signals=np.ascontiguousarray((frame.factors[:, None] * signals).T),
-        exits=np.zeros((0, 0, 0)),
-        episodes=judged,
-        values=np.full((len(judged), len(frame.factors)), np.nan),
-        last=np.zeros(len(frame.factors)),
-        stamp=np.full(1, -1),
+    signals = np.stack([np.broadcast_to(reward, margins.shape[1:]), *margins], axis=-1)
+    weighted = frame.weights[:, None, None] * (frame.factors * signals)
+    truth = new_model(frame, 0)._replace(
+        starts=np.array(cmdp.initial), length=length.astype(np.int64), successors=successors, chances=chances
     )
+    judged = np.arange(frame.episodes) if episodes is None else np.unique(np.asarray(episodes, dtype=np.int64))
+    return judge_of(truth, frame, np.ascontiguousarray(weighted), judged)
 
 
 def judged_values(judge: Judge, simulator: Simulator, settings: Any, samples: int) -> Floats:

@@ -20,7 +20,7 @@ from inbounds.numerics.compiled import compiled
 
 
 class Confidence(NamedTuple):
-    """The constants of the radii, of the bonus, and of the signals (times their range)."""
+    """The constants of the radii, of the bonus (none where `of_box` and `of_visits` are 0), and of the signals."""
 
     root: float = 0.0
     linear: float = 0.0
@@ -31,26 +31,20 @@ class Confidence(NamedTuple):
     of_visits: float = 0.0
     ridge: float = 0.0
     most: float = math.inf
-    signal_root: float = 0.0
+    signal_root: float = 0.0  # times the range of a signal
     signal_linear: float = 0.0
     always: bool = True  # False: signals have a radius only once two observations of a pair differed
 
 
-def practical(root: float, linear: float, by_visits: bool = False) -> Confidence:
-    """No logarithms (derived here). The width is half the sum of the radii of successors seen, or root / sqrt(n)."""
-    signals = Confidence(signal_root=root, signal_linear=linear, always=False)
-    return signals._replace(of_visits=root) if by_visits else signals._replace(root=root, linear=linear, of_box=0.5)
+def practical(root: float, linear: float) -> Confidence:
+    """No logarithms; the width is half the sum of the radii of successors seen (derived here)."""
+    return Confidence(root, linear, of_box=0.5, signal_root=root, signal_linear=linear, always=False)
 
 
 def bernstein(log: float, signal_log: float = 0.0) -> Confidence:
     """Efroni et al. 2020, and DOPE: 2 sqrt(p (1-p) L / n) + 14 L / (3 n) [code]; signals sqrt(L' / n) [memory]."""
-    return Confidence(
-        root=2.0 * math.sqrt(log),
-        linear=14.0 * log / 3.0,
-        of_box=1.0,
-        unseen=math.inf,
-        signal_root=math.sqrt(signal_log),
-    )
+    root, linear = 2.0 * math.sqrt(log), 14.0 * log / 3.0
+    return Confidence(root, linear, of_box=1.0, unseen=math.inf, signal_root=math.sqrt(signal_log))
 
 
 def bennett(log: float, linear: float, less: float = 0.0) -> Confidence:
@@ -58,7 +52,7 @@ def bennett(log: float, linear: float, less: float = 0.0) -> Confidence:
 
     UC-CFH: 7/3 and 1 [code for UCFH, which it extends]. Optimistic-GMBL: 2/3 and 0 [its algorithm box].
     """
-    return Confidence(root=math.sqrt(2.0 * log), linear=linear * log, flat=math.sqrt(0.5 * log), less=less)
+    return Confidence(math.sqrt(2.0 * log), linear * log, flat=math.sqrt(0.5 * log), less=less)
 
 
 def hoeffding(log: float, most: float = math.inf) -> Confidence:
