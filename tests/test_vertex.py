@@ -328,7 +328,7 @@ def test_the_queue():
 
 
 def test_coins_that_are_not_known():
-    with pytest.raises(ib.InvalidInput, match="coins must be one of few, any, found 'none'"):
+    with pytest.raises(ib.InvalidInput, match='coins must be "few" or "any", found \'none\''):
         ib.solve(ib.zoo.queue(), coins="none")
 
 
