@@ -186,9 +186,7 @@ def main() -> None:
 
     def show(name: str, losses: list[float]) -> None:
         cells = [f"{each:.3f}" for each in [*losses, np.median(losses), max(losses)]]
-        print(
-            f"| {name} | " + " | ".join(cells) + f" | {np.median((losses / oracle)[oracle > SURE]):.2f} |", flush=True
-        )
+        print(f"| {name} | " + " | ".join(cells) + f" | {np.median((losses / oracle)[oracle > SURE]):.2f} |", flush=True)
 
     show("oracle", list(oracle))
     show("first order", [first_order_loss(cmdp, asked.episodes) for cmdp in problems])
