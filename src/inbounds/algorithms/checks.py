@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from inbounds.inputs import finite_or_nan, is_whole
+from inbounds.inputs import MOST, finite_or_nan, is_whole
 
 Check = dict[str, Any]
 """What a setting has to be, as the metadata of its field. Where None is the default, it stands for a formula or a rule,
@@ -23,11 +23,16 @@ def a_number(what: str, holds: Callable[[float], bool]) -> Check:
 
 
 def one_of(*words: str) -> Check:
-    return check(lambda value: value in words, " or ".join(f'"{word}"' for word in words))
+    return check(lambda value: isinstance(value, str) and value in words, " or ".join(f'"{word}"' for word in words))
+
+
+def _is(word: str, value: Any) -> bool:
+    """An array compares entry by entry."""
+    return isinstance(value, str) and value == word
 
 
 def or_word(word: str, otherwise: Check) -> Check:
-    return check(lambda value: value == word or otherwise["holds"](value), f'{otherwise["what"]}, or "{word}"')
+    return check(lambda value: _is(word, value) or otherwise["holds"](value), f'{otherwise["what"]}, or "{word}"')
 
 
 POSITIVE = a_number("> 0", lambda value: value > 0.0)
@@ -36,9 +41,9 @@ SHARE = a_number("in (0, 1], in scaled units", lambda value: 0.0 < value <= 1.0)
 """Such as a Slater constant."""
 TIGHTENING = a_number("in [0, 1], in scaled units", lambda value: 0.0 <= value <= 1.0)
 """kappa, of every constraint."""
-WHOLE = check(lambda value: is_whole(value, 1), "a whole number of at least 1")
-COUNT = check(lambda value: is_whole(value, 0), "a whole number of at least 0")
-WHOLE_OR_PAIRS = check(lambda value: value == "pairs" or is_whole(value, 1), WHOLE["what"])
+WHOLE = check(lambda value: is_whole(value, 1) and value <= MOST, f"a whole number of at least 1, at most {MOST:,}")
+COUNT = check(lambda value: is_whole(value, 0) and value <= MOST, f"a whole number of at least 0, at most {MOST:,}")
+WHOLE_OR_PAIRS = or_word("pairs", WHOLE)
 SWITCH = check(lambda value: isinstance(value, bool), "True or False")
 AVERAGE = one_of("all", "second half")
 """Which steps, or iterations, the output averages."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, Self
@@ -11,12 +12,16 @@ from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm
 from inbounds.algorithms.kernels import BASELINE_RATE
 from inbounds.errors import InvalidInput
+from inbounds.inputs import plain, shown
+
+SMALLEST, LARGEST = 1e-100, 1e12
+"""Of settings: powers, inverses and exponentials of these are no accidents of floating point."""
 
 
 def require(holds: bool, settings: Any, name: str, what: str) -> None:
     """Refuse a setting, by its name, unless the condition holds; `what` completes "must be ..."."""
     if not holds:
-        raise InvalidInput(f"{type(settings).__name__}: {name} must be {what}, found {getattr(settings, name)!r}")
+        raise InvalidInput(f"{type(settings).__name__}: {name} must be {what}, found {shown(getattr(settings, name))}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,7 +42,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            value = getattr(self, each.name)
+            number = plain(given := getattr(self, each.name))
+            value = given if number is None else number
+            object.__setattr__(self, each.name, value)  # a float, whatever kind of number was given
+            if isinstance(value, float) and not (SMALLEST <= abs(value) <= LARGEST or value == 0.0):
+                require(not math.isfinite(value), self, each.name, f"0, or of a size from {SMALLEST:g} to {LARGEST:g}")
             if each.metadata and not (value is None and each.default is None):
                 require(each.metadata["holds"](value), self, each.name, each.metadata["what"])
 

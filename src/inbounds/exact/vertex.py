@@ -61,6 +61,12 @@ _PIVOTS = 400
 _WIDEN = 3.0
 """By this factor the prices may move further, while the best are at the edge of what they may be."""
 
+_MOST_COINS = 300
+"""Of a mixture whose vertex is looked for among what it takes: each costs a vector."""
+
+_STEP = 1e-6
+"""How far inside the bounds a basis is looked for that is one a hair's breadth inside: HiGHS has nine digits."""
+
 _GOAL = 1e-2
 """The share of the gap allowed at which a vertex is good enough. It is either at rounding or far away."""
 
@@ -210,17 +216,35 @@ class Corner(NamedTuple):
         """Between what is inside and what is the user's."""
         return self.corners.units
 
-    def tightened(self, margins: Floats) -> Corner | None:
+    def tightened(self, margins: Floats, spare: Floats | None = None) -> Corner | None:
         """The best vertex where the margins [K], scaled, must be so large; None if there is none, or none is found.
 
-        The same coins, other probabilities; or where a coin has no room left, the neighbour of the vertex.
+        The same coins, other probabilities; or where a coin has no room left, the neighbour of the vertex; or, given an
+        occupancy [N] with a margin to `spare`, one that goes where that goes and the vertex never does.
         """
+        if spare is not None:
+            placed = self._beside(spare, margins)
+            return None if placed is None else self._replace(base=placed[0], vertex=placed[1])
         missing = np.maximum(margins - self.vertex.levels[1:], 0.0)
         vertex = self.vertex.moved(missing)
         if vertex is not None:
             return self._replace(vertex=vertex)
         placed = self.corners.settle(self.base, self._columns, self.vertex.prices, margins, _PIVOTS, NO_LIMITS)
         return None if placed is None else self._replace(base=placed[0], vertex=placed[1])
+
+    def _beside(self, spare: Floats, margins: Floats) -> tuple[Base, Vertex] | None:
+        """The best vertex among what this one and another occupancy [N] take."""
+        corners, criterion = self.corners, self.corners.criterion
+        room = float(np.min(np.sum(corners.signals[1:] * spare, axis=1)))
+        if not room > _STEP:
+            return None
+        followed = criterion.follow(self.vertex.probabilities(criterion.n_entries), self.base.time)
+        both = (1.0 - _STEP / room) * criterion.time_at_entries(followed) + _STEP / room * spare
+        chosen, time = criterion.largest(both), np.bincount(criterion.places, both, criterion.n_places)
+        aims = np.maximum(margins, 0.5 * _STEP), margins
+        return corners.among(
+            both, np.where(time > 0.0, chosen, self.vertex.chosen), time, self.vertex.prices, aims, NO_LIMITS
+        )
 
     def vectors(self) -> Floats:
         """The vectors [1 + K, M] of the policy that the vertex is: those of the base, and of what it has at the coins.
@@ -361,7 +385,73 @@ class Corners:
             if again is None or np.array_equal(again.chosen, base.chosen):
                 break
             base = again
-        return best if best is not None and best.gap <= best.allowed else None
+        return best if best is not None and best.gap <= best.allowed else self._at(found, tolerance, limits)
+
+    def _at(self, found: Optimum, tolerance: float, limits: Limits) -> Corner | None:
+        """A vertex among what a mixture takes, as good as it is: where ties lead the search round in circles.
+
+        Where its own prices do not prove it, those of the mixture do: then it says nothing of how far they hold.
+        """
+        prices, nowhere = found.prices * self.scales / self.units.spread, np.zeros(self.size)
+        placed = self.among(found.occupancy, *self.mostly(found), prices, (nowhere, nowhere), limits)
+        if placed is None:
+            return None
+        corner = self._judged(*placed, tolerance, limits)
+        if corner.gap > corner.allowed:
+            upper = (found.upper_bound - self.units.centre) / self.units.spread
+            inside = (found.value_function - self.criterion.level(self.units.centre)) / self.units.spread
+            vertex, gap = corner.vertex._replace(prices=prices, pinned=True), upper - float(corner.vertex.levels[0])
+            corner = corner._replace(vertex=vertex, upper=upper, value_function=inside, gap=gap)
+        return corner if corner.gap <= corner.allowed else None
+
+    def among(
+        self,
+        occupancy: Floats,
+        chosen: Ints,
+        time: Floats,
+        prices: Floats,
+        aims: tuple[Floats, Floats],
+        limits: Limits,
+    ) -> tuple[Base, Vertex] | None:
+        """The best vertex that takes only what an `occupancy` [N] takes, most often `chosen` [M]; None if none is found.
+
+        With the amounts of all else that it takes as unknowns, the identity above is an exact program: a row for each
+        constraint, and one for each place with a coin, where the base must not keep less than nothing. At a corner of
+        it no more than K places have more than one entry that is not zero. The margins are to be at least the second
+        of the `aims`; what is basic there is found at the first, which may be larger, as far as HiGHS can tell.
+        """
+        base = self._evaluate_first(chosen, time)
+        if base is None:
+            return None
+        others = occupancy > _ROUNDING
+        others[base.chosen] = False
+        extras = np.flatnonzero(others)
+        if not 0 < len(extras) <= _MOST_COINS:
+            return None
+        size, (kept, displaced), effects = self.size, self._kept(base, extras), base.advantages[:, extras]
+        places, first, group = np.unique(self.criterion.places[extras], return_index=True, return_inverse=True)
+        unit = np.bincount(self.criterion.places, occupancy, self.criterion.n_places)[places]
+        table = np.vstack([effects[1:], displaced[first] / unit[:, None]]) * unit[group]
+        corner = basic_minimum(
+            Columns.dense(np.ascontiguousarray(table.T)),
+            -effects[0] * unit[group],
+            np.append(aims[0] - base.levels[1:], np.full(len(places), -INFINITE)),
+            np.append(np.full(size, INFINITE), kept[first] / unit),
+            np.full(len(extras), INFINITE),
+        )
+        if corner is None:
+            return None
+        switched, columns = base.chosen.copy(), [-1 - k for k in range(size) if corner.rows[k]]
+        rest = kept[first] / unit - table[size:] @ corner.x
+        for j, place in enumerate(places):
+            options = [(float(corner.x[e]), int(extras[e])) for e in np.flatnonzero((group == j) & corner.columns)]
+            options += [(float(rest[j]), int(base.chosen[place]))] * bool(corner.rows[size + j])
+            options.sort(key=lambda option: -option[0])
+            if options:
+                switched[place] = options[0][1]
+                columns += [entry for _, entry in options[1:]]
+        again = self.evaluate(switched, base)
+        return None if again is None else self.settle(again, columns, prices, aims[1], size, limits)
 
     def _evaluate_first(self, chosen: Ints, time: Floats, enough: float = 0.0) -> Base | None:
         """The policy that takes the entries `chosen` [M] and is at each place for `time` [M].
