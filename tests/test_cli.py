@@ -280,7 +280,7 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
         (("learn", "media", "--certified"), "`inbounds learn --certified` takes discounted problems"),
         (("plan", "three_cycle"), "three_cycle has a finite horizon; `inbounds plan` takes discounted problems"),
         (("plan",), "give a PROBLEM"),
-        (("plan", "queue", "--epsilon", "0"), "epsilon must be in (0, 1)"),
+        (("plan", "queue", "--epsilon", "0"), "epsilon must be a number in (0, 1)"),
         (
             ("frontier", "queue", "--constraint", "speed"),
             "there is no constraint 'speed'; the problem has: 'service', 'flow'",

@@ -8,7 +8,6 @@ tuples of the same fields keep the names of their parts, and come back as named 
 from __future__ import annotations
 
 import re
-import reprlib
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
 from dataclasses import is_dataclass
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from inbounds.errors import InvalidInput
+from inbounds.inputs import shown
 
 Label = str | int | float | bool | None | tuple["Label", ...]
 
@@ -72,19 +72,6 @@ def text(value: Any, what: str) -> str:
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")  # halves of characters, as in undecodable names of files
-
-
-def shown(value: Any) -> str:
-    """`repr`, cut short: what comes from a file may be long, or nest deep."""
-    try:
-        return _SHORT.repr(value)
-    except ValueError:  # a whole number of so many digits that Python refuses to write it
-        return f"a very long {type(value).__name__}"
-
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 60
-_SHORT.maxtuple = _SHORT.maxlist = 20
 
 
 def parts_of(labels: Iterable[Any] | None) -> tuple[str, ...] | None:
