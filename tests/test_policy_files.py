@@ -501,6 +501,8 @@ def test_a_policy_as_a_frame(library, monkeypatch) -> None:
     assert list(found["action"])[:3] == ["pump", "wait", "pump"] and list(found["stage"]) == [0] * 5 + [1] * 5
     mixed = ib.Policy(Pairs.create([0, 1, 2], [0, 0], ["a", 3]), [1.0, 1.0]).to_frame()
     assert list(map(str, mixed["state"])) == ["a", "3"]
+    nested = ib.Policy(Pairs.create([0, 1, 2], [0, 0], [Stock((0, 1), 2), Stock((1, 1), 2)]), [1.0, 1.0]).to_frame()
+    assert str(next(iter(nested["state"]))) == "Stock(tea=(0, 1), rice=2)"
 
 
 def test_without_either_library_one_sentence(monkeypatch) -> None:
