@@ -73,6 +73,7 @@ CASES: dict[str, dict[str, Any]] = {
     "concave-cspda": {
         "reward": ib.ConcaveCSPDA.practical(),
         "utility": ib.ConcaveCSPDA.practical(slater=0.2, utility=EVEN),
+        "bare": ib.ConcaveCSPDA.practical(slater=0.2, utility=EVEN, repair=False),
         "functions": ib.ConcaveCSPDA(slater=0.2, utility=EVEN, constraints=(EVEN.at_least(-0.3),), refresh=7),
     },
     "randomized-primal-dual": {

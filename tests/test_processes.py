@@ -82,6 +82,17 @@ def test_output_that_does_not_fit_is_one_line(arguments: list[str]) -> None:
     assert (ended.returncode, ended.stderr) == (2, "inbounds: [Errno 28] No space left on device\n")
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["solve", "--help"], ["zoo"], ["solve", "queue", "--json"]])
+def test_output_that_nobody_reads_ends_without_a_word(arguments: list[str]) -> None:
+    """As `inbounds ... | head -1` does, with the code of what SIGPIPE ends."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as nobody:
+        command = [sys.executable, "-c", SCRIPT, *arguments]
+        ended = subprocess.run(command, stdout=nobody, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (141, "")
+
+
 def waiting(marks: Path) -> list[int]:
     """The processes of the workers that are in the middle of a job."""
     deadline = time.monotonic() + 60
