@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import inbounds as ib
 from fuzz import arguments
 from inbounds.cli import main
-from inbounds.inputs import plain, shown, whole_number
+from inbounds.inputs import plain_number, shown, whole_number
 from inbounds.tables import WIDTH
 
 
@@ -48,7 +48,7 @@ from inbounds.tables import WIDTH
     ],
 )
 def test_one_reader_for_all_kinds_of_numbers(value: Any, number: Any) -> None:
-    found = plain(value)
+    found = plain_number(value)
     assert found == number and type(found) is type(number)
 
 
@@ -62,8 +62,8 @@ def test_whole_numbers_are_whole_and_no_larger_than_floats_can_count() -> None:
 
 
 def test_a_message_is_short_whatever_it_shows() -> None:
-    assert len(shown(10**400)) == 100
-    assert shown(10**5_000) == "a whole number of 16,610 bits"  # which Python does not print
+    assert len(shown(10**400)) <= 100 and len(shown(["x" * 1_000] * 1_000)) <= 2_000
+    assert shown(10**5_000) == "a very long int"  # which Python does not print
     assert shown("x") == "'x'"
 
 

@@ -150,7 +150,7 @@ def test_tightened_lowers_every_margin_and_nothing_else():
     assert np.array_equal(both.reward, cmdp.reward)
     with refused("what the problem is tightened by must have 2 entries"):
         cmdp.tightened([0.1, 0.2, 0.3])
-    with refused("constraint 'a' has the bound nan"):
+    with refused("constraint 'a': tightened by what must be a finite number, found nan"):
         cmdp.tightened(math.nan)
 
 

@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import os
+import reprlib
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from numbers import Integral, Real
@@ -20,17 +21,21 @@ from inbounds.errors import InvalidInput
 Value = TypeVar("Value")
 
 
-MOST = 2**53
+MOST_COUNTED = 2**53
 """The largest count: up to here whole numbers are floats too, and nothing that is counted goes further."""
 
 
 def shown(value: Any) -> str:
-    """`value` in an error message: its repr, of at most 100 characters."""
+    """`repr`, cut short, for a message: what comes from outside may be long, or nest deep."""
     try:
-        text = repr(value)
-    except ValueError:  # Python prints no whole number of more than 4,300 digits
-        text = f"a whole number of {value.bit_length():,} bits"
-    return text if len(text) <= 100 else text[:97] + "..."
+        return _SHORT.repr(value)
+    except ValueError:  # a whole number of so many digits that Python refuses to write it
+        return f"a very long {type(value).__name__}"
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
+_SHORT.maxtuple = _SHORT.maxlist = 20
 
 
 def is_whole(value: Any, least: int) -> bool:
@@ -38,7 +43,7 @@ def is_whole(value: Any, least: int) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64) and bool(value >= least)
 
 
-def plain(value: Any) -> int | float | None:
+def plain_number(value: Any) -> int | float | None:
     """One real number as Python's own int or float, whoever wrote it; None if it is none.
 
     Fractions, decimals, scalars of NumPy and arrays without axes are numbers. True and False, texts, complex numbers,
@@ -58,9 +63,9 @@ def plain(value: Any) -> int | float | None:
         return None
 
 
-def whole_number(value: Any, what: str, least: int = 1, most: int = MOST) -> int:
+def whole_number(value: Any, what: str, least: int = 1, most: int = MOST_COUNTED) -> int:
     """`value` as an int from `least` to `most`; `what` names it in the error message. 1e4 is a whole number too."""
-    number = plain(value)
+    number = plain_number(value)
     if number is None or not least <= number < math.inf or number != math.floor(number):
         raise InvalidInput(f"{what} must be a whole number of at least {least:,}, found {shown(value)}")
     if number > most:
@@ -69,8 +74,8 @@ def whole_number(value: Any, what: str, least: int = 1, most: int = MOST) -> int
 
 
 def finite_or_nan(value: Any) -> float:
-    """`value` as a float; nan, which no condition accepts, when it is not one finite number (see `plain`)."""
-    number = plain(value)
+    """`value` as a float; nan, which no condition accepts, when it is not one finite number (see `plain_number`)."""
+    number = plain_number(value)
     try:
         return float(number) if number is not None and math.isfinite(number) else math.nan
     except OverflowError:  # a whole number beyond all floats
@@ -79,7 +84,7 @@ def finite_or_nan(value: Any) -> float:
 
 def real_number(value: Any, what: str, which: str = "") -> float:
     """`value` as a float; `what` names it in the error message, and `which` says what it must be like."""
-    number = plain(value)
+    number = plain_number(value)
     try:
         if number is not None:
             return float(number)
@@ -88,15 +93,15 @@ def real_number(value: Any, what: str, which: str = "") -> float:
     raise InvalidInput(f"{what} must be a number{which and ' '}{which}, found {shown(value)}")
 
 
-def positive(value: Any, what: str) -> float:
-    """`value` as a finite float above 0; `what` names it in the error message."""
-    number = real_number(value, what, "above 0")
-    if not 0.0 < number < math.inf:
-        raise InvalidInput(f"{what} must be a number above 0, found {shown(value)}")
+def positive(value: Any, what: str, kind: str = "number") -> float:
+    """`value` as a finite float above 0; `what` names it in the error message, and `kind` says of what it is one."""
+    number = finite_or_nan(value)
+    if not number > 0.0:
+        raise InvalidInput(f"{what} must be a {kind} above 0, found {shown(value)}")
     return number
 
 
-def finite(value: Any, what: str) -> float:
+def finite_number(value: Any, what: str) -> float:
     """`value` as a finite float; `what` names it in the error message."""
     number = finite_or_nan(value)
     if math.isnan(number):
@@ -106,7 +111,7 @@ def finite(value: Any, what: str) -> float:
 
 def within(value: Any, what: str, size: float = 1e100) -> float:
     """`value` as a float whose size is one that can be reckoned with; `what` names it in the error message."""
-    number = finite(value, what)
+    number = finite_number(value, what)
     if abs(number) > size:
         raise InvalidInput(f"{what} must be a number between -{size:g} and {size:g}, found {shown(value)}")
     return number
@@ -130,7 +135,8 @@ def entries(values: Any, what: str) -> list[Any]:
 def a_word(value: Any, what: str, *words: str) -> str:
     """`value`, one of some words; `what` names it in the error message."""
     if not isinstance(value, str) or value not in words:
-        raise InvalidInput(f"{what} must be {' or '.join(map(json.dumps, words))}, found {shown(value)}")
+        listed = " or ".join(map(json.dumps, words)) if len(words) <= 2 else f"one of {', '.join(words)}"
+        raise InvalidInput(f"{what} must be {listed}, found {shown(value)}")
     return value
 
 

@@ -7,8 +7,8 @@ one whoever wrote it: a `Fraction`, a `Decimal`, a scalar of NumPy, and an array
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-import os
 import random
 import re
 import tempfile
@@ -396,15 +396,15 @@ def verdict(case: tuple[str, dict[str, str]]) -> Verdict:
     """Of one call."""
     if not _CALLS:
         folder = tempfile.TemporaryDirectory()
-        os.chdir(folder.name)  # "0.5" is a path too
         _CALLS.update(Calls(Path(folder.name)).all, folder=folder)
     name, odd = case
     call, good = _CALLS[name]
-    if set(odd.values()) & set(KINDS):
-        ((argument, kind),) = odd.items()
-        complaint, came = rewritten(call, good, argument, kind), "rewritten"
-    else:
-        came, complaint = judged(call, good, odd)
+    with contextlib.chdir(_CALLS["folder"].name):  # "0.5" is a path too
+        if set(odd.values()) & set(KINDS):
+            ((argument, kind),) = odd.items()
+            complaint, came = rewritten(call, good, argument, kind), "rewritten"
+        else:
+            came, complaint = judged(call, good, odd)
     return Verdict([f"{name}({odd}): {complaint}"] if complaint else [], {came: 1})
 
 

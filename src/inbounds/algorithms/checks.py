@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from inbounds.inputs import MOST, finite_or_nan, is_whole
+from inbounds.inputs import finite_or_nan, is_whole
 
 Check = dict[str, Any]
 """What a setting has to be, as the metadata of its field. Where None is the default, it stands for a formula or a rule,
@@ -41,8 +41,8 @@ SHARE = a_number("in (0, 1], in scaled units", lambda value: 0.0 < value <= 1.0)
 """Such as a Slater constant."""
 TIGHTENING = a_number("in [0, 1], in scaled units", lambda value: 0.0 <= value <= 1.0)
 """kappa, of every constraint."""
-WHOLE = check(lambda value: is_whole(value, 1) and value <= MOST, f"a whole number of at least 1, at most {MOST:,}")
-COUNT = check(lambda value: is_whole(value, 0) and value <= MOST, f"a whole number of at least 0, at most {MOST:,}")
+WHOLE = check(lambda value: is_whole(value, 1), "a whole number of at least 1")
+COUNT = check(lambda value: is_whole(value, 0), "a whole number of at least 0")
 WHOLE_OR_PAIRS = or_word("pairs", WHOLE)
 SWITCH = check(lambda value: isinstance(value, bool), "True or False")
 AVERAGE = one_of("all", "second half")

@@ -12,7 +12,7 @@ from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm
 from inbounds.algorithms.kernels import BASELINE_RATE
 from inbounds.errors import InvalidInput
-from inbounds.inputs import plain, shown
+from inbounds.inputs import plain_number, shown
 
 SMALLEST, LARGEST = 1e-100, 1e12
 """Of settings: powers, inverses and exponentials of these are no accidents of floating point."""
@@ -42,11 +42,12 @@ class Settings:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            number = plain(given := getattr(self, each.name))
+            number = plain_number(given := getattr(self, each.name))
             value = given if number is None else number
             object.__setattr__(self, each.name, value)  # a float, whatever kind of number was given
-            if isinstance(value, float) and not (SMALLEST <= abs(value) <= LARGEST or value == 0.0):
-                require(not math.isfinite(value), self, each.name, f"0, or of a size from {SMALLEST:g} to {LARGEST:g}")
+            infinite = isinstance(number, float) and not math.isfinite(number)  # which is refused for what it is
+            if number and not infinite and not SMALLEST <= abs(number) <= LARGEST:
+                require(False, self, each.name, f"0, or of a size from {SMALLEST:g} to {LARGEST:g}")
             if each.metadata and not (value is None and each.default is None):
                 require(each.metadata["holds"](value), self, each.name, each.metadata["what"])
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import finite, float_vector, positive, shown
+from inbounds.inputs import finite_number, finite_or_nan, float_vector, positive, shown
 from inbounds.problem.pairs import Pairs, pairs_of
 
 
@@ -76,7 +76,7 @@ class Utility:
 
     def at_least(self, bound: float) -> Utility:
         """The function minus `bound`: as a constraint, which has to be >= 0, "at least `bound`"."""
-        value, bound = self.value, finite(bound, "the bound of a utility")
+        value, bound = self.value, finite_number(bound, "the bound of a utility")
         return replace(self, value=lambda occupancy: value(occupancy) - bound, name=f"{self.name} >= {bound:g}")
 
     def __repr__(self) -> str:
@@ -203,9 +203,9 @@ def _smoothed(distribution: Floats, share: float, n_states: int | None = None) -
 
 
 def _share(smoothing: float) -> float:
-    share = finite(smoothing, "smoothing")
+    share = finite_or_nan(smoothing)
     if not 1e-100 < share < 1.0:  # logarithms of smaller ones might be infinite
-        raise InvalidInput(f"smoothing must be a number in (0, 1), and above 1e-100, found {smoothing!r}")
+        raise InvalidInput(f"smoothing must be a number in (0, 1), and above 1e-100, found {shown(smoothing)}")
     return share
 
 

@@ -25,8 +25,9 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import LONGEST
-from inbounds.formats.labels import label_columns, plain, shown, with_parts
+from inbounds.formats.labels import label_columns, plain, with_parts
 from inbounds.formats.policy_json import policy_fields
+from inbounds.inputs import shown
 
 _LEFT = "rows left"
 

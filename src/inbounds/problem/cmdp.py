@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_model, write_model
-from inbounds.inputs import float_array, float_vector, plain, shown
+from inbounds.inputs import float_array, float_vector, plain_number, shown
 from inbounds.problem.constraint import Constraint, constraint_list, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.marginal import marginal
@@ -354,7 +354,7 @@ class CMDP:
         names = [c.name for c in self.constraints]
         if isinstance(constraint, str) and constraint in names:
             return names.index(constraint)
-        place = plain(constraint)
+        place = plain_number(constraint)
         if place in range(len(names)):
             return int(place)  # type: ignore[arg-type]  # it is not None
         listed = ", ".join(map(repr, names)) or "none"

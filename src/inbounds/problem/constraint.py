@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from inbounds.errors import InvalidInput
-from inbounds.inputs import finite, finite_or_nan, float_array, shown
+from inbounds.inputs import finite_number, finite_or_nan, float_array, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class Constraint:
 
     def tightened(self, by: float) -> Constraint:
         """The same constraint with every margin smaller by `by`."""
-        by = finite(by, f"constraint {self.name!r}: tightened by what")
+        by = finite_number(by, f"constraint {self.name!r}: tightened by what")
         return self.with_bound(self.bound + by if self.at_least is not None else self.bound - by)
 
     def __repr__(self) -> str:

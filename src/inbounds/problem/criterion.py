@@ -36,9 +36,10 @@ def valid_criterion(discount: Any, horizon: Any, average: Any) -> dict[str, Any]
 
 
 def valid_horizon(horizon: Any) -> int:
-    stages = whole_number(horizon, "horizon", most=10**18)
+    stages = whole_number(horizon, "horizon", most=10**5_000)
     if stages > MOST_STAGES:
-        raise InvalidInput(f"a horizon of {stages:,} stages is too long: at most {MOST_STAGES:,}")
+        found = f"{stages:,}" if stages < 10**18 else "more than 10^18"
+        raise InvalidInput(f"a horizon of {found} stages is too long: at most {MOST_STAGES:,}")
     return stages
 
 

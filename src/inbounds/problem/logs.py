@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import a_word, entries, finite, real_number, reported_number, shown
+from inbounds.inputs import a_word, entries, finite_number, real_number, reported_number, shown
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.rules import start_states
@@ -118,7 +118,7 @@ def from_counts(
     ([100, 50], [1.0, 0.0], [0.331, 0.468])
     """
     constraints = named_constraints(constraints, lambda constraint: None)
-    confidence = finite(confidence, "confidence")
+    confidence = finite_number(confidence, "confidence")
     if not 0.0 < confidence < 1.0:
         raise InvalidInput(f"confidence must be a number in (0, 1), found {confidence!r}")
     smoothing = real_number(smoothing, "smoothing", ">= 0")

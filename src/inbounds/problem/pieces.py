@@ -94,7 +94,7 @@ class Pace:
 
 def seconds_or_none(time_limit: Any) -> float | None:
     """A time limit as it was given, checked."""
-    return None if time_limit is None else positive(time_limit, "time_limit")
+    return None if time_limit is None else positive(time_limit, "time_limit", "number of seconds")
 
 
 def kept(value: Any, whole: bool = False) -> Any:

@@ -22,7 +22,7 @@ from inbounds.formats.atomic import naming
 from inbounds.formats.labels import in_words
 from inbounds.formats.policy_csv import policy_columns
 from inbounds.frames import frame
-from inbounds.inputs import float_array, generator, plain, probability, shown
+from inbounds.inputs import float_array, generator, plain_number, probability, shown
 from inbounds.pictures import policy_figure, written
 from inbounds.problem.difference import Difference, choices_in_words, difference
 from inbounds.problem.pairs import Pairs, pairs_of
@@ -245,7 +245,7 @@ class Policy:
             if stage is not None:
                 raise InvalidInput(f"this policy is the same at every step: leave stage={shown(stage)} out")
             return self.probabilities
-        place = plain(stage)
+        place = plain_number(stage)
         if place not in range(self.horizon):
             raise InvalidInput(
                 f"this policy has {self.horizon} stages: give stage=, a whole number in 0..{self.horizon - 1}, "

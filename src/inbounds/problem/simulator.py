@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
 from inbounds.inputs import asked as called
-from inbounds.inputs import finite_or_nan, function_of, plain, reported_number, shown, switch, whole_number
+from inbounds.inputs import finite_or_nan, function_of, plain_number, reported_number, shown, switch, whole_number
 from inbounds.problem.ahead import Outcomes, Source
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
@@ -387,7 +387,7 @@ def _no_signal(constraint: Constraint) -> None:
 def _user_pairs(
     states: Sequence[Hashable] | int, actions: Callable[[Any], Iterable[Hashable]] | Sequence[Hashable]
 ) -> Pairs:
-    if plain(states) is not None:
+    if plain_number(states) is not None:
         states = range(whole_number(states, "states", least=0, most=MOST_STATES))
     if not isinstance(states, Iterable) or getattr(states, "ndim", 1) == 0:
         raise InvalidInput(f"states must be a list of states or their number, found {shown(states)}")
