@@ -118,9 +118,7 @@ class Trajectories:
         """What is missing in runs that are cut short."""
         if self.covered >= 1.0 - 2.0 * _NEGLIGIBLE:
             return ""
-        return (
-            f"So many steps have {self.covered:.0%} of what a value counts; what would follow is in none of the means."
-        )
+        return f"So many steps have {self.covered:.0%} of what a value counts; what would follow is in no mean."
 
     @property
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

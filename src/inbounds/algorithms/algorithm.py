@@ -143,9 +143,6 @@ class Algorithm(NamedTuple):
     """How it samples: "generative", any pair it likes; or "online", from the state that it is in."""
     oscillates: bool = False
     """Whether the single policies that it plays swing for ever, so that only their mixture means anything."""
-    check: Callable[[Any, CMDP], None] | None = None
-    """``check(settings, cmdp)``: refuses what settings claim of a problem and only its model can tell, such as that a
-    policy is safe. Learners see no model, so that whoever has one asks (`inbounds.comparing`, the command line)."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -83,13 +83,24 @@ def best_mixture(
         values = raised(problem, asked, found.prices, found.value_function.ravel(), reward_weight=0.0)
         proof = replace(found, value_function=freeze(values.reshape(found.value_function.shape)))
         raise infeasible(asked, proof, lambda other: attempt(other)[0])
-    wanted = coins == "few" and found.corner is None  # from a start it may be a vertex already
-    if wanted and problem.n_constraints and found.status == OPTIMAL and not found.linked:
-        corner = Corners(asked).find(found, tolerance, limits)
-        found = found if corner is None else corner.mixture(asked, found)
+    if coins == "few":
+        found = with_few_coins(asked, found, tolerance, limits)
+    return brought_back(problem, asked, found), by
+
+
+def with_few_coins(asked: CMDP, found: Optimum, tolerance: float, limits: Limits) -> Optimum:
+    """The vertex at or next to a mixture, where there is one; from a start it may be one already."""
+    if found.corner is not None or not asked.n_constraints or found.status != OPTIMAL or found.linked:
+        return found
+    corner = Corners(asked).find(found, tolerance, limits)
+    return found if corner is None else corner.mixture(asked, found)
+
+
+def brought_back(problem: CMDP, asked: CMDP, found: Optimum) -> Optimum:
+    """What was found for `asked`, the well scaled form of a problem, as an answer to the problem itself."""
     values = raised(problem, asked, found.prices, found.value_function)
     found = found._replace(occupancy=where_reached(problem, found.occupancy), value_function=values)
-    return _greedy_elsewhere(problem, found), by
+    return _greedy_elsewhere(problem, found)
 
 
 def _greedy_elsewhere(problem: CMDP, found: Optimum) -> Optimum:

@@ -14,7 +14,7 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import Infeasible, InvalidInput, Stopped
 from inbounds.exact.bound_figures import surface_figure
-from inbounds.exact.moving_bound import evenly, frontier, wanted_bounds
+from inbounds.exact.moving_bound import along_bounds, evenly, wanted_bounds
 from inbounds.frames import frame
 from inbounds.inputs import callback, positive, whole_number
 from inbounds.pictures import written
@@ -191,7 +191,7 @@ def surface(
             continue
         # Each without the other.
         alone = cmdp.asking(constraints=[c for k, c in enumerate(cmdp.constraints) if k != chosen[1 - place]])
-        curve = frontier(alone, own[place].name, number, tolerance=tolerance, time_limit=seconds_left())
+        curve = along_bounds(alone, own[place].name, number, tolerance=tolerance, time_limit=seconds_left())
         if "limit" in curve.status:
             raise Stopped(curve.status)
         grids.append(curve.bounds)
@@ -200,7 +200,9 @@ def surface(
     for row, bound in enumerate(grids[0]):
         there = cmdp.with_bound(chosen[0], **{own[0].side: float(bound)})
         try:
-            curve = frontier(there, chosen[1], bounds=grids[1].tolist(), tolerance=tolerance, time_limit=seconds_left())
+            curve = along_bounds(
+                there, chosen[1], number, bounds=grids[1].tolist(), tolerance=tolerance, time_limit=seconds_left()
+            )
         except Infeasible:
             continue  # and so is every tighter one; the rows stay nan
         except Stopped:

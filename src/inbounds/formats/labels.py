@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
+from dataclasses import is_dataclass
 from functools import lru_cache
 from keyword import iskeyword
 from typing import Any
@@ -56,7 +57,7 @@ def _plain(part: Any, whole: Any, what: str, depth: int) -> Label:
     inside = "" if part is whole else f", which contains {shown(part)}"
     raise InvalidInput(
         f"{what} has the label {shown(whole)}{inside} of type {type(part).__name__}; the label in a file is text, "
-        f"a number, true or false, None, or a tuple of these"
+        f"a number, true or false, None, or a tuple of these{'; make it a NamedTuple' if is_dataclass(part) else ''}"
     )
 
 
