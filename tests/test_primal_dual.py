@@ -10,7 +10,6 @@ import pytest
 
 import inbounds as ib
 from inbounds.algorithms.episodic.frame import frame_of
-from inbounds.algorithms.episodic.playing import EPISODE
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.studies.regret import judge_for, judged_values
 from naive_cspda import ragged
@@ -78,7 +77,7 @@ def test_equals_its_twin_episode_by_episode(name: str, problem: str) -> None:
         _, prices = twin.send((path[:, 0].copy(), path[:, 1].copy(), state.play.seen.copy()))
         if "triple" in name:
             np.testing.assert_allclose(state.prices, prices, rtol=1e-9, atol=1e-12)
-    assert state.play.place[EPISODE] == episodes and (problem != "staged" or state.prices.max() > 0.0)
+    assert state.play.episode[0] == episodes and (problem != "staged" or state.prices.max() > 0.0)
 
 
 def test_the_published_formulas() -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from inbounds.criteria.evaluation import evaluate
 from inbounds.errors import InvalidInput, Stopped
+from inbounds.exact.moving_bound import MOST_POINTS
 from inbounds.formats.atomic import naming, replaced
-from inbounds.inputs import whole_number
+from inbounds.inputs import callback, file_path, switch, whole_number
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.pieces import seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
@@ -70,10 +71,10 @@ def report(
     '<!doctype html>'
     """
     require_model(cmdp, "report")
-    target = Path(path)
+    target, beside, progress = file_path(path, "the path of a page"), switch(beside, "beside"), callback(progress)
     if target.suffix.lower() not in (".html", ".htm"):
-        raise InvalidInput(f"the page is a file .html, found {str(path)!r}")
-    number = whole_number(points, "points", least=0)
+        raise InvalidInput(f"the path of a page is a file .html, found {str(path)!r}")
+    number = whole_number(points, "points", 0, MOST_POINTS)
     if number == 1:
         raise InvalidInput("points must be 2 or more, or 0 for no curves")
     other = None if policy is None else for_problem(cmdp, policy)

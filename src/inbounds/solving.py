@@ -19,6 +19,7 @@ from inbounds.exact.moving_bound import Frontier, along_bounds
 from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum
 from inbounds.exact.reachable import well_scaled
 from inbounds.exact.solution import Solution, assemble
+from inbounds.inputs import callback, positive, switch
 from inbounds.problem.cmdp import CMDP
 from inbounds.proofs.known_model import certified
 
@@ -141,7 +142,10 @@ def solve(
     >>> again.in_bounds, again.status, again.unconstrained_solves < best.unconstrained_solves / 2
     (True, 'optimal', True)
     """
+    tolerance = positive(tolerance, "tolerance")
     asked, limits = (problem, method, tolerance), Limits.of(time_limit, iterations)
+    deterministic, certificate = switch(deterministic, "deterministic"), switch(certificate, "certificate")
+    progress, proof_progress = callback(progress), callback(proof_progress, "proof_progress")
     if resume is not None and start is not None:
         raise InvalidInput("give resume or start, not both: what is resumed has its own start")
     watch = Watch(*(state_to_resume(resume, asked) or (None, start)))

@@ -22,7 +22,7 @@ from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_r
 from inbounds.exact.solution import Solution, assemble
 from inbounds.exact.start import Start
 from inbounds.exact.vertex import Corners
-from inbounds.inputs import positive
+from inbounds.inputs import a_word, positive
 from inbounds.problem.cmdp import CMDP
 
 METHODS, COINS = ("auto", "bundle", "lp", "polish"), ("few", "any")
@@ -70,12 +70,9 @@ def best_mixture(
     The arguments are those of ``ib.solve``. With few coins it is a vertex, where one is found: see `Optimum.corner`. At
     a limit the status of the mixture says so; `Stopped` when none in bounds is known.
     """
-    if method not in METHODS:
-        raise InvalidInput(f"method must be one of {', '.join(METHODS)}, found {method!r}")
+    method, coins = a_word(method, "method", *METHODS), a_word(coins, "coins", *COINS)
     if not isinstance(problem, CMDP):
         raise InvalidInput(f"solve takes a CMDP, found {type(problem).__name__}")
-    if coins not in COINS:
-        raise InvalidInput(f"coins must be one of {', '.join(COINS)}, found {coins!r}")
     tolerance = positive(tolerance, "tolerance")
     asked = well_scaled(problem)
     require_sizes(asked)

@@ -33,7 +33,7 @@ from inbounds.exact.path import Path, Place
 from inbounds.exact.reachable import require_sizes, well_scaled
 from inbounds.exact.solution import Solution, assemble, policy_of
 from inbounds.frames import frame
-from inbounds.inputs import float_array, positive, whole_number
+from inbounds.inputs import callback, float_array, positive, whole_number
 from inbounds.pictures import written
 from inbounds.problem.cmdp import CMDP
 from inbounds.tables import html_card, html_table, text_table, wrapped
@@ -43,6 +43,9 @@ Prover = Callable[..., Solution]
 
 _FLAT_SHARE = 0.15
 """The share of the points, at most, that show where the bound does not matter yet."""
+
+MOST_POINTS = 100_000
+"""Each keeps a solution."""
 
 _EDGE = 1e-4
 """The frontier ends this share of its length before the last bound that can be met: there the price may be infinite."""
@@ -247,7 +250,8 @@ def along_bounds(
         raise InvalidInput(f"frontier takes a CMDP; found {type(cmdp).__name__}")
     if not cmdp.constraints:
         raise InvalidInput("the problem has no constraint whose bound could move")
-    k, points = cmdp.constraint_number(constraint), whole_number(points, "points", least=2)
+    k, points = cmdp.constraint_number(constraint), whole_number(points, "points", 2, MOST_POINTS)
+    progress = callback(progress)
     tolerance = positive(tolerance, "tolerance")
     wanted = wanted_bounds(bounds, between, points)
     asked, limits = (cmdp, k, points, tolerance, wanted, judge), Limits.of(time_limit, iterations)

@@ -16,7 +16,7 @@ from inbounds.errors import Infeasible, InvalidInput, Stopped
 from inbounds.exact.bound_figures import surface_figure
 from inbounds.exact.moving_bound import along_bounds, evenly, wanted_bounds
 from inbounds.frames import frame
-from inbounds.inputs import positive, whole_number
+from inbounds.inputs import callback, positive, whole_number
 from inbounds.pictures import written
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.constraint import Constraint
@@ -173,7 +173,8 @@ def surface(
     chosen = cmdp.constraint_number(first), cmdp.constraint_number(second)
     if chosen[0] == chosen[1]:
         raise InvalidInput(f"surface takes two constraints, found {cmdp.constraints[chosen[0]].name!r} twice")
-    number, tolerance = whole_number(points, "points", least=2), positive(tolerance, "tolerance")
+    number, tolerance = whole_number(points, "points", 2, 1_000), positive(tolerance, "tolerance")
+    progress = callback(progress)
     limit, own = seconds_or_none(time_limit), [cmdp.constraints[k] for k in chosen]
     wanted = [
         wanted_bounds(*both, number)

@@ -48,23 +48,6 @@ def new_sweep(horizon: int, n_states: int, n_pairs: int, n_signals: int, extende
 
 
 @compiled
-def sort_states(swept: Swept, prices: Floats, h: int) -> None:
-    """States by the priced value to go at stage h, the largest first, from the order of stage h + 1."""
-    order, values = swept.order, swept.values
-    worth = np.empty(values.shape[1])
-    for s in range(values.shape[1]):
-        worth[s] = values[h, s, 0]
-        for x in range(1, values.shape[2]):
-            worth[s] += prices[x - 1] * values[h, s, x]
-    for place in range(values.shape[1]):
-        s, j = order[min(h + 1, order.shape[0] - 1), place], place
-        while j > 0 and worth[order[h, j - 1]] < worth[s]:
-            order[h, j] = order[h, j - 1]
-            j -= 1
-        order[h, j] = s
-
-
-@compiled
 def spread(model: Model, first: int, wanted: Floats, swept: Swept, h: int) -> None:
     """Where the rows `first`, `first` + 1 ... of the pairs lead over the box, by the order of stage h.
 
@@ -92,63 +75,61 @@ def spread(model: Model, first: int, wanted: Floats, swept: Swept, h: int) -> No
 
 @compiled
 def sweep(
-    signals: Floats,
-    prices: Floats,
-    policy: Floats,
-    model: Model,
-    frame: Frame,
-    greedy: bool,
-    extended: bool,
-    clipped: bool,
-    swept: Swept,
+    signals: Floats, prices: Floats, policy: Floats, model: Model, frame: Frame, best: bool, clipped: bool, swept: Swept
 ) -> None:
     """Values to go of the signals [H, n, X] of a policy [H, n], from the last stage to the first.
 
-    `greedy`: the policy becomes the one that is best for the reward plus the priced margins, prices [X - 1]; of several
-    best pairs it takes the first. `clipped`: every value of a pair within the least and the most that is possible.
+    Extended, where `swept` has room for that. `best`: the policy becomes the one that is best for the reward plus the
+    priced margins, prices [X - 1]; of several best pairs it takes the first. `clipped`: every value of a pair within
+    the least and the most that is possible.
     """
     horizon, n_pairs, n_signals = signals.shape
-    values, worth, best = swept.values, np.empty(n_signals), np.empty(n_signals)
+    n_states, values, order = frame.offsets.shape[0] - 1, swept.values, swept.order
+    totals, worth = np.empty(n_states), np.empty((n_pairs, n_signals))
     length, successors, chances, apart = model.length, model.successors, model.chances, frame.row_step
+    extended, everything = swept.successors.shape[1] > 0, np.ones(n_pairs)
     if extended:
         length, successors, chances, apart = swept.length, swept.successors, swept.chances, 0
-    everything = np.ones(n_pairs)
     for h in range(horizon - 1, -1, -1):
         if extended:
-            sort_states(swept, prices, h + 1)
+            for s in range(n_states):
+                totals[s] = values[h + 1, s, 0]
+                for x in range(1, n_signals):
+                    totals[s] += prices[x - 1] * values[h + 1, s, x]
+            for place in range(n_states):
+                s, j = order[min(h + 2, horizon), place], place
+                while j > 0 and totals[order[h + 1, j - 1]] < totals[s]:
+                    order[h + 1, j] = order[h + 1, j - 1]
+                    j -= 1
+                order[h + 1, j] = s
             spread(model, h * frame.row_step, everything, swept, h + 1)
-        for s in range(frame.offsets.shape[0] - 1):
-            most, choice = -np.inf, frame.offsets[s]
-            for x in range(n_signals):
-                best[x] = 0.0
-            for pair in range(frame.offsets[s], frame.offsets[s + 1]):
+        for s in range(n_states):
+            first, last = frame.offsets[s], frame.offsets[s + 1]
+            most, choice = -np.inf, first
+            for pair in range(first, last):
                 row = pair + h * apart
                 for x in range(n_signals):
-                    worth[x] = signals[h, pair, x]
+                    worth[pair, x] = signals[h, pair, x]
                 for place in range(length[row]):
                     chance, after = chances[row, place], successors[row, place]
                     for x in range(n_signals):
-                        worth[x] += chance * values[h + 1, after, x]
-                if clipped:
-                    for x in range(n_signals):
-                        worth[x] = min(max(worth[x], frame.rest[h] * frame.low[x]), frame.rest[h] * frame.high[x])
-                total = worth[0]
-                for x in range(1, n_signals):
-                    total += prices[x - 1] * worth[x]
+                        worth[pair, x] += chance * values[h + 1, after, x]
+                total = 0.0
+                for x in range(n_signals):
+                    if clipped:
+                        low, high = frame.rest[h] * frame.low[x], frame.rest[h] * frame.high[x]
+                        worth[pair, x] = min(max(worth[pair, x], low), high)
+                    total += worth[pair, 0] if x == 0 else prices[x - 1] * worth[pair, x]
                 swept.combined[h, pair] = total
-                if not greedy:
-                    for x in range(n_signals):
-                        best[x] += policy[h, pair] * worth[x]
-                    continue
-                policy[h, pair] = 0.0
                 if total > most:
                     most, choice = total, pair
-                    for x in range(n_signals):
-                        best[x] = worth[x]
-            if greedy:
-                policy[h, choice] = 1.0
+            if best:
+                for pair in range(first, last):
+                    policy[h, pair] = 1.0 if pair == choice else 0.0
             for x in range(n_signals):
-                values[h, s, x] = best[x]
+                values[h, s, x] = 0.0
+                for pair in range(first, last):
+                    values[h, s, x] += policy[h, pair] * worth[pair, x]
 
 
 @compiled
@@ -179,12 +160,3 @@ def follow(
                 for place in range(length[row]):
                     after[successors[row, place]] += mass * chances[row, place]
         here, after = after, here
-
-
-@compiled
-def start_values(model: Model, values: Floats, sums: Floats) -> None:
-    """The values to go [H + 1, S, X] at the first stage, from the starts that were seen, into `sums` [X]."""
-    shares = model.starts / model.starts.sum()
-    sums[:] = 0.0
-    for s in range(shares.shape[0]):
-        sums += shares[s] * values[0, s]
