@@ -15,6 +15,7 @@ import numpy as np
 import inbounds as ib
 from inbounds.algorithms import ALGORITHMS
 
+from .arguments import compiled
 from .models import random_model
 from .workers import Report, Verdict, campaign, in_time
 
@@ -95,4 +96,5 @@ def counting(cmdp: ib.CMDP) -> tuple[ib.Simulator, list[int]]:
 
 
 def run(count: int, seed: int, seconds: float) -> Report:
+    compiled()
     return campaign(draw, verdict, count, seed, seconds, "learners")
