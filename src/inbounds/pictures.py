@@ -17,7 +17,7 @@ import numpy as np
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
 from inbounds.formats.atomic import naming, replaced
-from inbounds.formats.labels import in_words, state_columns
+from inbounds.formats.labels import label_in_words, state_columns
 
 _PANELS = 6
 """At most, in one figure: more would be too small to read."""
@@ -100,7 +100,7 @@ def policy_figure(labels: Sequence[Any], actions: Sequence[Any], chosen: Ints, s
             panel.plot(cells.column[mixed], cells.row[mixed], "k.", markersize=3)
             marked = True
     if few:
-        legend: list[Any] = [Patch(color=_COLOURS[k], label=in_words(actions[a])) for k, a in enumerate(used)]
+        legend: list[Any] = [Patch(color=_COLOURS[k], label=label_in_words(actions[a])) for k, a in enumerate(used)]
     else:
         legend = []
         figure.colorbar(scale, ax=list(panels), label="action" if by_size else "action, by number", shrink=0.8)

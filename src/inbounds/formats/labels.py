@@ -156,10 +156,10 @@ def label_columns(labels: Sequence[Any], what: str) -> dict[str, list[Any]]:
     return {f"{what} {name}": [label[place] for label in labels] for place, name in enumerate(names)}
 
 
-def in_words(label: Any) -> str:
+def label_in_words(label: Any) -> str:
     """A label in a table that people read.
 
-    >>> in_words((35, "dry")), in_words(named_label("state", ("tea", "rice"))(35, 40))
+    >>> label_in_words((35, "dry")), label_in_words(named_label("state", ("tea", "rice"))(35, 40))
     ("(35, 'dry')", 'tea 35, rice 40')
     """
     parts = parts_of((label,))
