@@ -39,6 +39,7 @@ SLOW = {
     "test_convergence.py",
     "test_crpo.py",
     "test_cspda.py",
+    "test_families.py",
     "test_frame.py",
     "test_learn_certified.py",
     "test_mixture.py",
