@@ -1,208 +1,224 @@
-"""Walks that serve several policies, of which the boldest that is proved is taken."""
+"""Hostile problems: extreme units, hardly any room, costs where nothing leads, margins of exactly zero."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.algorithms import certified
-from inbounds.numerics.compiled import interpreted
-from inbounds.problem.pieces import Draws
-from inbounds.proofs.evidence import new_log
-from inbounds.proofs.families import ProvedFamily, draw_family, prove_family, walks_of
+from families import FAMILIES, extreme_units, tiny_slater, unreachable_costs, zero_margins
+from inbounds.exact import bundle as bundle_module
 from inbounds.proofs.files import save_certificate
-from inbounds.proofs.walks import draw_walk, guess_from_array, guess_from_model, make_design
-from test_blocks import opinion, two_coins
-from test_resume import Broken, Fuse
-from test_samples import as_user_simulator
-
-QUEUE = ib.zoo.queue()
+from inbounds.proofs.known_model import certify_infeasible
+from inbounds.proofs.verify import verify
 
 
-def family_of(cmdp: ib.CMDP, *arrays: Any) -> tuple[list[ib.Policy], list[Any]]:
-    """Policies with these probabilities, and guesses of their values on the model, which is in scaled units."""
-    policies = [ib.Policy(cmdp.pairs, np.array(array, dtype=float)) for array in arrays]
-    return policies, [guess_from_model(cmdp, policy) for policy in policies]
-
-
-def one_walk(walks: Any, simulator: Any, rng: Any, members: int, budget: int = 10**6) -> Any:
-    rows = 1 + simulator.n_constraints
-    totals, active = np.empty((members, rows)), np.empty((members, rows), dtype=np.int64)
-    room = np.empty((members, 3), dtype=np.int64), np.empty(members)
-    log = new_log(simulator, 0)
-    drawn, complete = draw_family(
-        walks, simulator.open(), rng, log, 0, budget, np.arange(members), totals, active, *room
-    )
-    return totals, drawn, complete
-
-
-# --- Theorem 1 ---
-
-
-def test_a_family_of_one_walks_like_that_policy_alone() -> None:
-    """To the bit; and a family of equal policies does not part."""
-    cmdp = QUEUE.simulator().scaling.model(QUEUE)
-    simulator = QUEUE.simulator().scaled
-    policies, guesses = family_of(cmdp, ib.Policy.uniform(cmdp).probabilities)
-    design = make_design(simulator, policies[0], guesses[0])
-    totals, active = np.empty(len(design.low)), np.empty(len(design.low), dtype=np.int64)
+@pytest.mark.parametrize("method", ["auto", "bundle"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_member_is_solved_with_a_proof(family, method):
+    make, known = FAMILIES[family]
     for seed in range(20):
-        other = np.random.default_rng(seed)
-        drawn, _ = draw_walk(design, simulator.open(), other, new_log(simulator, 0), 0, 10**6, totals, active)
-        for members in (1, 3):
-            rng = np.random.default_rng(seed)
-            found, spent, complete = one_walk(walks_of([design] * members), simulator, rng, members)
-            assert complete and spent == drawn and np.all(found == totals)
+        cmdp = make(seed)
+        if known == "infeasible":
+            with pytest.raises(ib.Infeasible) as caught:
+                ib.solve(cmdp, method)
+            assert certify_infeasible(caught.value, cmdp).infeasible, seed
+            continue
+        best = ib.solve(cmdp, method)
+        assert best.certificate.in_bounds and best.in_bounds, (seed, best.certificate.verdict)
+        assert best.status in ("optimal", "stalled"), seed
+        assert best.certificate.reward_lower <= best.reward <= best.certificate.reward_upper, seed
+        assert np.all(best.margins >= best.certificate.margins_lower)
 
 
-def test_every_policy_sees_walks_of_its_own() -> None:
-    """Mean and variance of X of each policy are those of walks of it alone; a walk of all costs less than one of each.
-
-    4,000 walks: the means within four standard errors of the values, for any guess.
-    """
-    cmdp, _ = two_coins()
-    simulator, number = cmdp.simulator().scaled, 4000
-    arrays = [[p, 1.0 - p] * 2 for p in (0.1, 0.3, 0.5)]
-    policies = [ib.Policy(cmdp.pairs, np.array(array)) for array in arrays]
-    guesses = [guess_from_array(np.full((4, 2), 0.1), policy) for policy in policies]
-    designs = [
-        make_design(simulator, *member)._replace(floor=np.full(2, -np.inf))
-        for member in zip(policies, guesses, strict=True)
-    ]
-    walks, rng = walks_of(designs), np.random.default_rng(0)
-    drawn = [one_walk(walks, simulator, rng, 3) for _ in range(number)]
-    seen = np.array([totals for totals, _, _ in drawn])
-    truth = np.array([ib.evaluate(cmdp, policy).margins for policy in policies])
-    errors = seen[:, :, 1:].std(axis=0) / np.sqrt(number)
-    assert np.all(np.abs(seen[:, :, 1:].mean(axis=0) - truth) <= 4.0 * errors)
-    spent = np.mean([samples for _, samples, _ in drawn])
-    # A walk takes 2 steps. The first and the last policy differ in .4 of them; all parts are walks, and end like them.
-    assert 2.0 < spent < 0.8 * 3 * 2.0
-    alone = np.array([one_walk(walks_of(designs[2:]), simulator, rng, 1)[0][0] for _ in range(number)])
-    ratio = seen[:, 2, 1].var() / alone[:, 1].var()
-    assert abs(np.log(ratio)) < 0.3
+def test_slater_constants_down_to_a_billionth_are_proved():
+    """118 problems; the constant is what the family says, and the proof costs little where there is some room."""
+    constants = []
+    for seed in range(118):
+        cmdp = tiny_slater(seed)
+        best, room = ib.solve(cmdp), ib.slater(cmdp, scaled=True)
+        assert best.certificate.in_bounds, (seed, best.certificate.verdict)
+        assert best.gap <= 1e-8 * max(abs(best.reward), 1.0) or best.gap <= 2e-12 / room.value, seed
+        constants.append(room.value)
+    assert min(constants) < 4e-9 and max(constants) > 1e-2
 
 
-def test_interpreted_it_draws_the_same() -> None:
-    cmdp, _ = two_coins()
-    simulator = cmdp.simulator().scaled
-    policies, guesses = family_of(cmdp, [0.2, 0.8] * 2, [0.6, 0.4] * 2)
-    designs = [make_design(simulator, *member) for member in zip(policies, guesses, strict=True)]
-    room = np.empty((2, 2)), np.empty((2, 2), dtype=np.int64), np.empty((2, 3), dtype=np.int64), np.empty(2)
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        log = new_log(simulator, 0)
-        spent = interpreted(draw_family)(walks_of(designs), simulator.open(), rng, log, 0, 10**6, np.arange(2), *room)
-        found, drawn, complete = one_walk(walks_of(designs), simulator, np.random.default_rng(seed), 2)
-        assert spent == (drawn, complete) and np.array_equal(found, room[0])
+@pytest.mark.parametrize("make", [unreachable_costs, zero_margins])
+def test_the_checker_agrees(make, tmp_path):
+    """What is proved by vectors that are lowered where the policy never comes, holds in exact arithmetic."""
+    for seed in range(8):
+        cmdp = make(seed)
+        cmdp.save(tmp_path / "model.npz")
+        save_certificate(ib.solve(cmdp).certificate, tmp_path / "proof.json")
+        accepted, lines = verify(str(tmp_path / "model.npz"), str(tmp_path / "proof.json"))
+        assert accepted, (seed, lines)
 
 
-def test_a_walk_that_the_budget_cuts_is_dropped() -> None:
-    cmdp, _ = two_coins()
-    simulator = cmdp.simulator().scaled
-    policies, guesses = family_of(cmdp, [0.0, 1.0] * 2, [1.0, 0.0] * 2)
-    walks = walks_of([make_design(simulator, *member) for member in zip(policies, guesses, strict=True)])
-    cut = [one_walk(walks, simulator, np.random.default_rng(seed), 2, 1) for seed in range(10)]
-    assert all(drawn == 1 and not complete for _, drawn, complete in cut)  # the two part at once: it takes two samples
-
-
-# --- Theorem 2 ---
-
-
-def test_a_policy_on_the_edge_is_rarely_taken() -> None:
-    """The second of three has a margin of exactly zero: it, or the third, in at most 10 % of 1,000 runs."""
-    cmdp, _ = two_coins((0.25, 0.75))
-    simulator, runs = cmdp.simulator().scaled, 1000
-    arrays = [[p, 1.0 - p] * 2 for p in (0.0, 0.5, 0.8)]
-    policies = [ib.Policy(cmdp.pairs, np.array(array)) for array in arrays]
-    guesses = [guess_from_array(np.zeros((4, 2)), policy) for policy in policies]
-    assert ib.evaluate(cmdp, policies[1]).margins[0] == pytest.approx(0.0, abs=1e-15)
-    proved = [prove_family(policies, guesses, simulator, 0.1, 0.1, 400, Draws(seed), 350) for seed in range(runs)]
-    wrong = sum(found.taken is not None and found.taken >= 1 for found in proved)
-    assert wrong / runs <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / runs)
-    assert wrong > 0.002 * runs  # the bets on the edge do bet
-    assert sum(found.taken is not None for found in proved) > 0.4 * runs
-    truth = [ib.evaluate(cmdp, policy) for policy in policies]
-    values = [np.array([one.reward, *one.margins]) for one in truth]
-    false = sum(bool(np.any(found.proved.bounds > values[found.taken or 0] + 1e-12)) for found in proved)
-    assert false / runs <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / runs)  # the bounds of the one that is taken
-
-
-def test_the_last_before_the_first_that_fails_is_taken() -> None:
-    """With a wrong order, the boldest first, nothing is taken: none after one that fails counts."""
-    cmdp, _ = two_coins()
-    simulator = cmdp.simulator().scaled
-    safe, bold = ([0.0, 1.0] * 2, [1.0, 0.0] * 2)
-    found = prove_family(*family_of(cmdp, bold, safe), simulator, 0.1, 0.1, 5000, Draws(0), 4000)
-    assert found.taken is None and found.proved.samples < 4000 and not found.before  # given up
-    found = prove_family(*family_of(cmdp, safe, bold), simulator, 0.1, 0.1, 5000, Draws(0), 4000)
-    assert found.taken == 0 and found.proved.in_bounds and not found.before
-    half = [0.1, 0.9] * 2
-    found = prove_family(*family_of(cmdp, safe, half, bold), simulator, 0.1, 0.1, 5000, Draws(0), 4000)
-    assert found.taken == 1 and len(found.before) == 1
-    levels = [found.before[0].stakes.level, found.proved.bets.stakes.level]
-    assert levels == [0.1, 0.1] and found.before[0].left == 1.0
-
-
-# --- learning ---
-
-
-def test_what_is_learned_goes_with_the_bets_on_all_that_are_safer(tmp_path: Any) -> None:
-    """Both checkers go through them again; and the same seed gives the same."""
-    run = ib.learn_certified(QUEUE.simulator(), samples=20_000, seed=0)
-    again = ib.learn_certified(QUEUE.simulator(), samples=20_000, seed=0)
-    assert isinstance(run.policy, ib.Policy) and run.certificate is run.attempts[0]
-    assert np.array_equal(run.policy.probabilities, again.policy.probabilities)
-    wagers = run.certificate.wagers
-    assert len(wagers.attempts) > 1 and wagers.staked == 0.9 and wagers.bankroll == 1.0
-    assert {played.stakes.level for played in wagers.attempts} == {0.9 * (1.0 - 0.99)}
-    assert np.array_equal(wagers.probabilities, run.policy.probabilities)
-    save_certificate(run.certificate, tmp_path / "bets.json")
-    assert opinion(tmp_path / "bets.json")[0] == 0
-
-
-def test_a_failed_family_is_followed_by_single_policies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its level is not spent again: what follows has the rest."""
-    levels, proved = [], certified.prove
-
-    def failing(*arguments: Any) -> ProvedFamily:
-        found = prove_family(*[arguments[0][:1], arguments[1][:1], *arguments[2:]])
-        bounds = np.minimum(found.proved.bounds, -1e-6)
-        return ProvedFamily(None, certified.replace(found.proved, in_bounds=False, bounds=bounds), ())
-
-    def watched(*arguments: Any, level: float, **options: Any) -> Any:
-        levels.append(level)
-        return proved(*arguments, level=level, **options)
-
-    monkeypatch.setattr(certified, "prove_family", failing)
-    monkeypatch.setattr(certified, "prove", watched)
-    run = ib.learn_certified(QUEUE.simulator(), samples=20_000, confidence=0.9, seed=0)
-    assert levels[0] == pytest.approx(0.85 * 0.1 * 0.1) and len(run.attempts) > 1
-    assert not run.attempts[0].in_bounds and run.attempts[1].wagers.bankroll == pytest.approx(0.1)
-
-
-def test_it_is_resumed_from_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certified, "_STARTS", 200)
-    cmdp, _ = two_coins((0.45, 0.9))
-    arguments: dict[str, Any] = {"samples": 900, "confidence": 0.8}
-
-    def learned(fuse: Any, seed: int, resume: Any = None) -> Any:
-        return ib.learn_certified(as_user_simulator(cmdp, fuse), seed=seed, resume=resume, **arguments)
-
-    seed, unbroken = next(
-        (seed, run)
-        for seed, run in ((seed, learned(Fuse(None), seed)) for seed in range(20))
-        if run.policy is not None and len(run.attempts) == 1 and len(run.certificate.wagers.attempts) > 1
+def without_the_unreachable(cmdp):
+    """The same problem on the states that are reached: the first ones, by construction."""
+    reached = int(np.flatnonzero(np.diff(cmdp.offsets))[-1]) + 1
+    while abs(cmdp.reward[..., cmdp.offsets[reached - 1]]).max() > 1e3:
+        reached -= 1
+    pairs = int(cmdp.offsets[reached])
+    transitions = [matrix[:pairs, :reached] for matrix in cmdp.transitions]
+    return ib.CMDP(
+        offsets=cmdp.offsets[: reached + 1],
+        transition=tuple(transitions) if cmdp.horizon else transitions[0],
+        reward=cmdp.reward[..., :pairs],
+        constraints=[replace(c, signal=c.signal[..., :pairs]) for c in cmdp.constraints],
+        initial=cmdp.initial[:reached],
+        **cmdp.criterion,
     )
-    for first in (1, 200, 300, 500, unbroken.samples):
-        with pytest.raises(Broken) as caught:
-            learned(Fuse(first), seed)
-        partial = caught.value.partial
-        assert partial.status == "interrupted" and partial.policy is None
-        run = learned(Fuse(None), seed, partial)
-        assert np.array_equal(run.policy.probabilities, unbroken.policy.probabilities)
-        assert run.certificate.margins_lower.tobytes() == unbroken.certificate.margins_lower.tobytes()
-        assert run.samples == unbroken.samples and run.reason == unbroken.reason
+
+
+def test_states_that_nothing_leads_to_take_no_digit():
+    for seed in range(40):
+        cmdp = unreachable_costs(seed)
+        best, alone = ib.solve(cmdp), ib.solve(without_the_unreachable(cmdp))
+        assert best.reward == pytest.approx(alone.reward, abs=2e-8), seed
+        assert best.gap <= 2e-8 and best.upper_bound >= alone.reward
+        assert best.certificate.gap <= 2e-8
+        assert best.policy.probabilities.size == cmdp.reward.size
+        sums = cmdp.pairs.sum_by_state(best.policy.probabilities.reshape(-1, cmdp.n_pairs))
+        assert sums == pytest.approx(np.ones_like(sums))
+        # There too it is greedy, at the value function that comes with it.
+        if cmdp.discount is not None:
+            priced = cmdp.reward + best.prices @ cmdp.margins
+            backup = (1 - cmdp.discount) * priced + cmdp.discount * (cmdp.transition @ best.value_function)
+            for state in np.flatnonzero(cmdp.pairs.sum_by_state(np.asarray(best.occupancy)) == 0.0):
+                own = slice(cmdp.offsets[state], cmdp.offsets[state + 1])
+                assert backup[own][np.argmax(best.policy.probabilities[own])] == backup[own].max()
+
+
+def three_units(seed):
+    garnet = ib.zoo.garnet(states=20, constraints=3, seed=seed)
+    units = zip(garnet.constraints, (1e-8, 1.0, 1e8), strict=True)
+    return garnet, garnet.asking(
+        constraints=[replace(c, signal=c.signal * unit).with_bound(c.bound * unit) for c, unit in units]
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_three_constraints_in_units_of_sixteen_decades(seed):
+    plain, cmdp = three_units(seed)
+    best, same = ib.solve(plain, "bundle"), ib.solve(cmdp, "bundle")
+    assert same.certificate.in_bounds and same.reward == pytest.approx(best.reward, rel=2e-8)
+    room = ib.slater(cmdp)
+    assert room.status == "optimal" and room.upper_bound - 1e-9 * 1e-8 <= room.value <= room.upper_bound * (1 + 1e-12)
+    # What counts in the user's units is the first margin: the others have only to be kept.
+    alone = ib.solve(plain.asking(reward=plain.margins[0], constraints=plain.constraints[1:]), tolerance=1e-10)
+    assert room.value == pytest.approx(1e-8 * alone.reward, rel=1e-6)
+    assert ib.slater(cmdp, scaled=True).value == pytest.approx(ib.slater(plain, scaled=True).value, rel=1e-7)
+
+
+def test_slater_constants_and_conflicts_in_extreme_units():
+    for seed in range(30):
+        cmdp = extreme_units(seed)
+        room = ib.slater(cmdp)
+        assert room.status == "optimal" and room.value > 0.0
+        assert room.upper_bound - room.value <= 1e-8 * room.upper_bound + 1e-9 * cmdp.margin_scales.min(), seed
+        first = cmdp.constraints[0]
+        beyond = first.tightened(3.0 * cmdp.margin_scales[0])
+        with pytest.raises(ib.Infeasible) as caught:
+            ib.solve(cmdp.asking(constraints=[beyond, *cmdp.constraints[1:]]))
+        assert caught.value.conflict[0] == first.name
+
+
+def test_a_master_that_fails_ends_with_the_best_policy_and_its_gap(monkeypatch):
+    cmdp, minimise, calls = ib.zoo.garnet(states=60, constraints=2, seed=1), bundle_module.minimise, []
+
+    def failing(*arguments, **options):
+        calls.append(1)
+        return None if len(calls) == 6 else minimise(*arguments, **options)
+
+    optimum = ib.solve(cmdp)
+    monkeypatch.setattr(bundle_module, "minimise", failing)
+    best = ib.solve(cmdp, "bundle")
+    assert len(calls) >= 6 and best.upper_bound >= optimum.reward - 1e-12
+    assert best.status in ("stalled", "optimal")
+
+
+def small(signal, bound, discount=0.9, unit=1.0):
+    return ib.CMDP(
+        offsets=[0, 2, 4],
+        transition=[[1, 0], [0.5, 0.5], [0, 1], [0.3, 0.7]],
+        reward=np.array([0.0, 1.0, 0.5, 2.0]) * unit,
+        constraints=[ib.Constraint(signal, at_most=bound, name="c")],
+        initial=[1, 0],
+        discount=discount,
+    )
+
+
+def test_a_cost_that_may_never_be_paid():
+    best = ib.solve(small([0.0, 1.0, 0.0, 0.5], 0.0))
+    assert best.reward == 0.0 and best.certificate.margins_lower.tolist() == [0.0]
+    assert best.certificate.in_bounds and best.in_bounds and best.status == "optimal"
+
+
+def test_a_signal_that_is_its_bound_everywhere():
+    """0.1 - 0.1 is zero: nothing is rounded, and the margin is proved to be zero."""
+    best = ib.solve(small([0.1] * 4, 0.1))
+    assert best.certificate.in_bounds and best.certificate.margins_lower.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("by", [1e-11, 1e-13])
+def test_the_flag_follows_the_proof(by):
+    cmdp = small([0.0, 1.0, 0.0, 0.5], -by)  # the cost is at least 0
+    best = ib.solve(cmdp)
+    assert not best.certificate.in_bounds and not best.in_bounds and best.status == "not proved"
+    assert ib.evaluate(cmdp, best.policy).in_bounds  # up to rounding
+
+
+@pytest.mark.parametrize("size", [1e-311, 1e-320, 1e-200, 1e200])
+def test_units_without_room_are_refused_by_name(size):
+    signal = np.array([0.0, 1.0, 0.0, 0.5])
+    for question in (ib.solve, ib.slater, ib.frontier):
+        with pytest.raises(ib.InvalidInput, match=r"constraint 'c' has a size of .* give it in other units"):
+            question(small(signal * size, 0.3 * size))
+    with pytest.raises(ib.InvalidInput, match="the reward has a size of"):
+        ib.solve(small(signal, 0.3, unit=size))
+
+
+@pytest.mark.parametrize("size", [1e-130, 1e130])
+def test_units_within_are_as_good_as_any(size):
+    signal = np.array([0.0, 1.0, 0.0, 0.5])
+    plain = ib.solve(small(signal, 0.3))
+    for method in ("auto", "bundle"):
+        best = ib.solve(small(signal * size, 0.3 * size), method)
+        assert best.certificate.in_bounds and best.reward == pytest.approx(plain.reward, rel=2e-8)
+        assert best.prices * size == pytest.approx(plain.prices, rel=1e-6)
+
+
+def test_a_frontier_over_a_signal_that_never_changes():
+    cmdp = ib.CMDP(
+        offsets=[0, 3, 4],
+        transition=[[0.678, 0.322], [0.439, 0.561], [0.318, 0.682], [0.371, 0.629]],
+        reward=[0, -1, 0, 1],
+        constraints=[
+            ib.Constraint([0.0] * 4, at_most=0.21, name="a"),
+            ib.Constraint([-1, 1, 0, 0], at_most=0.326, name="b"),
+        ],
+        initial=[1, 0],
+        discount=0.999,
+    )
+    curve = ib.frontier(cmdp, "a", points=5)
+    assert len(curve.solutions) == 5 and np.ptp(curve.rewards) <= 2e-6
+
+
+def test_a_frontier_whose_changed_policies_fall_apart():
+    """Averages: small changes of a policy can leave two classes of states that never meet."""
+    cmdp = ib.load(Path(__file__).parent / "fuzz/regressions/extremes.units.frontier-of-classes-that-fall-apart.npz")
+    curve = ib.frontier(cmdp, 0, points=4)
+    assert len(curve.solutions) == 4 and all(solution.in_bounds for solution in curve.solutions)
+
+
+def test_a_policy_in_bounds_is_never_called_infeasible():
+    """At a discount this close to 1 a bound in plain floating point may be nonsense; the policy is there to see."""
+    cmdp = ib.load(Path(__file__).parent / "fuzz/regressions/extremes.near-one.infeasible-without-a-proof.npz")
+    room = ib.slater(cmdp)
+    assert room.value > 0.0 and not room.proves_infeasible(cmdp.margin_scales)
+    for method in ("auto", "bundle"):
+        ib.solve(cmdp, method)
