@@ -10,7 +10,7 @@ import shutil
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -250,6 +250,26 @@ def typed(browser, text: str) -> str:
         text,
     )
     return browser.find_element("id", "count").text
+
+
+def test_parts_that_have_names_are_filtered_by_them(browser, tmp_path) -> None:
+    class Stock(NamedTuple):
+        tea: int
+        rice: int
+
+    shop = ib.build(
+        Stock(0, 1),
+        lambda stock: ["order", "wait"],
+        lambda stock, action: [(Stock(tea, rice), 0.25) for tea in (0, 1) for rice in (1, 2)],
+        reward=lambda stock, action: float(stock.tea),
+        discount=0.9,
+    )
+    ib.report(shop, tmp_path / "shop.html")
+    opened(browser, tmp_path / "shop.html")
+    assert typed(browser, "rice=2") == "2 of 4 states" and {row[1] for row in rows(browser)} == {"2"}
+    assert typed(browser, "tea=1 rice=2") == "1 of 4 states"
+    heads = browser.execute_script("return [...document.querySelectorAll('#heads button')].map(b => b.textContent)")
+    assert heads[:2] == ["tea", "rice"]
 
 
 def test_filter_sort_and_slider_in_a_browser(browser, shelf) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
 from inbounds.formats.atomic import naming, replaced
 from inbounds.formats.labels import in_words, state_columns
+from inbounds.inputs import file_path
 
 _PANELS = 6
 """At most, in one figure: more would be too small to read."""
@@ -198,7 +198,7 @@ def note(panel: Any, text: str, x: float, height: float, side: str) -> None:
 def written(figure: Any, path: str | os.PathLike[str] | None) -> Any:
     """The figure; in a file too, if there is a path: PNG, SVG or PDF by its suffix, whole or not at all."""
     if path is not None:
-        file = Path(path)
+        file = file_path(path, "path")
         if file.suffix.lower() not in (".png", ".svg", ".pdf"):
             raise InvalidInput(f"{file}: a picture is a file .png, .svg or .pdf")
         with naming(file, "written"), replaced(file) as stream:

@@ -144,7 +144,7 @@ def main() -> None:
     Values are what the criterion of the problem says: discounted averages per step, normalised by
     (1 - discount), whose "total" is the discounted sum; sums over a finite horizon; long-run averages.
     Exit codes: 2 for wrong input, 3 when no policy is in bounds, 4 when none could be proved to be,
-    5 when a limit was reached first.
+    5 when a limit was reached first, 141 when what reads the output is gone (`| head`).
     """
 
 

@@ -53,6 +53,9 @@ _EDGE = 1e-4
 _ROUNDING = 1e-12
 """Of a bound, relative to the largest margin: one is tried that is so close to the last that can be kept."""
 
+_PROVED = 1e-8
+"""The relative gap to which a point is solved alone that is to be proved: from there few coins are quick to find."""
+
 _ROWS = 12
 """That a printed frontier has, at most."""
 
@@ -286,6 +289,7 @@ class _State(NamedTuple):
     last: Place | None  # approached, and not yet settled
     solutions: tuple[Solution, ...]
     solves: int
+    lost: bool = False  # whether small changes did not lead to a point
 
 
 class _Walk:
@@ -346,7 +350,7 @@ class _Walk:
                 raise Stopped(limit)
             path, last = self.state.path.kept(self.state.last)
             path.limits = self.limits._replace(iterations=None)
-            solutions, solves = self.state.solutions, self.state.solves
+            solutions, solves, lost = self.state.solutions, self.state.solves, self.state.lost
             bound = float(self.bounds[done])
             if done < first and solutions and self.judge is None:  # the same policy, and the same upper bound
                 values = values_of(self._at(self.cmdp, bound), solutions[0].occupancy.ravel())
@@ -354,16 +358,20 @@ class _Walk:
             elif done < first:
                 found, more = self._solution(bound, ends.free)
             elif done < inside:
-                place = last if last is not None else path.approach(amounts[done], self.tolerance)
-                last = path.approach(amounts[done + 1], self.tolerance) if done + 1 < inside else None
-                found, more = self._solution(bound, path.settle(place, self.tolerance))
+                settled = None
+                if not (lost and self.judge):  # points that are proved have to be solved well, which is as quick alone
+                    place = last if last is not None else path.approach(amounts[done], self.tolerance)
+                    last = path.approach(amounts[done + 1], self.tolerance) if done + 1 < inside else None
+                    settled = path.settle(place, self.tolerance)
+                lost = lost or settled is None
+                found, more = self._solution(bound, settled)
             elif (edge := self._at_the_edge(bound)) is not None:
                 found, more = edge
             else:  # and none that is tighter
                 self.bounds, lost = np.split(self.bounds, [done])
                 self.impossible = np.concatenate([lost, self.impossible])
                 break
-            self.state = _State(path, last, (*solutions, found), solves + more)
+            self.state = _State(path, last, (*solutions, found), solves + more, lost)
             yield
 
     def _ends(self) -> _Ends:
@@ -430,7 +438,8 @@ class _Walk:
         found = None if mixture is None else self._judged(bound, there, _linked(there, mixture, self.tolerance))
         if found is not None and found.in_bounds:
             return found, 0
-        alone, by = best_mixture(there, tolerance=self.tolerance, limits=limits)
+        coins, tolerance = ("any", self.tolerance) if self.judge is None else ("few", min(self.tolerance, _PROVED))
+        alone, by = best_mixture(there, tolerance=tolerance, limits=limits, coins=coins)
         if alone.status not in (OPTIMAL, STALLED):
             raise Stopped(alone.status)
         again = _brought_in(there, alone, by) if self.judge is None else self._judged(bound, there, alone, by)
@@ -439,7 +448,7 @@ class _Walk:
     def _judged(self, bound: float, there: CMDP, mixture: Optimum, by: str = "path") -> Solution:
         if self.judge is None:
             return assemble(there, mixture, method=by)
-        few = with_few_coins(there, mixture, self.tolerance, self.limits)
+        few = with_few_coins(there, mixture, self.tolerance, self.limits) if by == "path" else mixture
         given = self._at(self.given, bound)
         found = self.judge(given, brought_back(given, there, few), method=by)
         return found if found.in_bounds else replace(found, status=UNPROVED)

@@ -40,7 +40,7 @@ class CONRL(PlanningSettings):
         constants="from memory",
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         S, pairs, _, H, W, K, bounds = frame.size
         log = math.log(8.0 * pairs * H * (1 + bounds) * K**2 / self.delta)
         radii = self.radii(Radii(of_visits=math.sqrt(2.0 * log), most=1.0))

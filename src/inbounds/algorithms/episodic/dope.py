@@ -57,7 +57,7 @@ class DOPE(SafeSettings):
         constants="from code (radii, K0), from memory (theorem)",
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         size, radii = frame.size, self.radii(efroni(self.delta, frame.size)._replace(signal_root=0.0))
         if not self.as_published:
             radii = radii._replace(root=0.5 * radii.root, linear=0.5 * radii.linear, of_box=1.0, unseen=1.0)

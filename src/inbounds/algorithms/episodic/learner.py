@@ -86,7 +86,7 @@ class State(NamedTuple):
 def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     """The state before the first episode, what the settings became, and what the paper's theorem says of the run."""
     frame = frame_of(settings, simulator, samples)
-    paper, safe, size = settings.published(frame), np.zeros((0, 1)), frame.size
+    paper, safe, size = settings._published(frame), np.zeros((0, 1)), frame.size
     radii, planning, stepping = paper.radii, paper.planning, paper.stepping
     if getattr(settings, "safe", None) is not None:
         own = for_problem(simulator, settings.safe).probabilities
@@ -124,9 +124,9 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
             if state.due[0] == 1 and play.episode[0] < frame.episodes:
                 state.due[0] = 0
                 if rule.planned:
-                    plan(state, constants)
+                    by_plan(state, constants)
                 else:
-                    step(state, constants)
+                    by_step(state, constants)
             weigh(constants.judge, frame, play)
         drawn += play_on(play, frame, world, rng, until - drawn)
         if play.stage[0] == play.path.shape[0]:
@@ -162,7 +162,7 @@ online = partial(
 
 
 @compiled
-def plan(state: State, constants: Constants) -> None:
+def by_plan(state: State, constants: Constants) -> None:
     """The next policy by a plan for what was seen so far."""
     play, model, frame, rule = state.play, state.model, constants.frame, constants.planning
     radii, signals, spans, swept = constants.confidence, state.signals, state.spans, state.swept
@@ -194,7 +194,7 @@ def plan(state: State, constants: Constants) -> None:
 
 
 @compiled
-def step(state: State, constants: Constants) -> None:
+def by_step(state: State, constants: Constants) -> None:
     """The next policy and prices from one sweep over what was seen."""
     play, model, frame, rule = state.play, state.model, constants.frame, constants.stepping
     signals, swept, margins, episodes = state.signals, state.swept, state.margins, play.episode[0]

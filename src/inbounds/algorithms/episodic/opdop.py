@@ -45,7 +45,7 @@ class OPDOP(SoftmaxSettings):
         constants="paper (Theorem 2, Lemma 3)",
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         S, pairs, A, H, W, K, _ = frame.size
         beta, chi = W * math.sqrt(S * math.log(pairs * H * K / self.delta)), 2.0 * W / self.slack(frame)
         alpha, radii = math.sqrt(math.log(A) / K) / W**2, self.radii(Radii(of_visits=2.0 * beta, ridge=1.0))

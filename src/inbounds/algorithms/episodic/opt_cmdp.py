@@ -54,6 +54,6 @@ class OptCMDP(PlanningSettings):
     preset = PRACTICAL
     algorithm = online(name="Opt-CMDP", constants=SOURCES, **EFRONI)
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         radii = self.radii(efroni(self.delta, frame.size))._replace(of_box=0.0)
         return Published(THEOREM, efroni_episodes(frame.size), radii, planning=self.planning(extended=True))

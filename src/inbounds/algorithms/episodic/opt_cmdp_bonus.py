@@ -32,6 +32,6 @@ class OptCMDPBonus(PlanningSettings):
     preset = PRACTICAL | dict(root=0.03)
     algorithm = online(name="Opt-CMDP-bonus", constants=SOURCES, **EFRONI)
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         size, radii = frame.size, self.radii(efroni(self.delta, frame.size))
         return Published(THEOREM, efroni_episodes(size), radii, span=size.W, planning=self.planning())

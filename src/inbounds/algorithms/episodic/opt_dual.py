@@ -46,7 +46,7 @@ class OptDual(SweepSettings):
     preset = PRACTICAL | dict(price_step=1.0)
     algorithm = online(name="Opt-Dual", needs="Slater constant", constants=SOURCES, oscillates=True, **EFRONI)
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         radii = self.radii(efroni(self.delta, frame.size)._replace(of_box=0.0))
         steps = self.steps(frame, efroni_step(self.slack(frame), frame), greedy=True, extended=self.as_published)
         return Published(THEOREM, efroni_episodes(frame.size), radii, departs=self.departs, stepping=steps)

@@ -49,7 +49,7 @@ class OptPessLP(SafeSettings):
         constants="paper (its algorithm box)",
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         S, pairs, _, H, W, K, _ = frame.size
         wide, log = 1.0 + S * W, math.log(16.0 * S * pairs * H * K / self.delta)
         radii, departs = self.radii(Radii(of_visits=math.sqrt(log))), ("another share", self.share is not None)

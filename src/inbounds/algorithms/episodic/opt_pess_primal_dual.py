@@ -48,7 +48,7 @@ class OptPessPrimalDual(SweepSettings):
         oscillates=True,
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         S, pairs, _, H, W, K, _ = frame.size
         slack, outcomes = self.slack(frame), 16.0 * S * pairs * H / self.delta  # 1 / delta'
         paper, largest, needed = dict(price_power=0.5, log_scale=outcomes), 5.0 * W**2 * S * math.sqrt(pairs), 1.0

@@ -45,7 +45,7 @@ class OptPrimalDual(SoftmaxSettings):
         **EFRONI,
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         size, slack, radii = frame.size, self.slack(frame), self.radii(efroni(self.delta, frame.size))
         most = size.W * (1.0 + size.bounds * size.W / slack)
         step = math.sqrt(2.0 * math.log(size.A) / size.K) / most

@@ -110,7 +110,7 @@ class OptimisticGMBL(OptimisticSettings):
         extract=extract,
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         S, pairs, _, H, _, _, bounds = frame.size
         samples, queries = frame.samples, queries_of(frame)
         if samples < queries:

@@ -39,9 +39,12 @@ def best_policy(
 ) -> Floats:
     """The oracle: the best deterministic policy [H, n] at these prices [I]; the sums [X] of its signals."""
     priced, sums = np.empty((signals.shape[0], signals.shape[1], 1)), np.empty(signals.shape[2])
-    priced[:, :, 0] = signals[:, :, 0]
-    for x in range(1, signals.shape[2]):
-        priced[:, :, 0] += prices[x - 1] * signals[:, :, x]
+    for h in range(signals.shape[0]):
+        for pair in range(signals.shape[1]):
+            total = signals[h, pair, 0]
+            for x in range(1, signals.shape[2]):
+                total += prices[x - 1] * signals[h, pair, x]
+            priced[h, pair, 0] = total
     sweep(priced, prices[:0], policy, model, frame, True, False, swept)
     follow(policy, signals, model, frame, extended, swept, sums)
     return sums
@@ -73,9 +76,10 @@ def constrained_plan(
     kind[bounds], costs[bounds], inverse[bounds, bounds] = POLICY, sums[0], 1.0
     kept[bounds], acts[bounds] = swept.occupancy, policy
     for turn in range(100 + 60 * m * m):  # far more than it takes; against cycling
-        duals[:] = 0.0
         for b in range(m):
-            duals += costs[b] * inverse[b]
+            duals[b] = 0.0
+            for c in range(m):
+                duals[b] += costs[c] * inverse[c, b]
         slack, most = -1, IMPROVES
         for i in range(bounds):
             if duals[i] > most:
@@ -85,25 +89,27 @@ def constrained_plan(
             entering[:] = 0.0
             entering[slack] = -1.0
         else:
-            now[:] = WARM[1] * prices if turn == 0 and warm else np.maximum(-duals[:bounds], 0.0)
+            for i in range(bounds):
+                now[i] = WARM[1] * prices[i] if turn == 0 and warm else max(-duals[i], 0.0)
             sums = best_policy(signals, now, model, frame, extended, policy, swept)
             tried += 1
             cost, new = sums[0], POLICY
             gain, size = cost - duals[bounds], abs(cost) + abs(duals[bounds])
-            entering[:bounds], entering[bounds] = sums[1:], 1.0
             for i in range(bounds):
+                entering[i] = sums[i + 1]
                 gain -= duals[i] * sums[i + 1]
                 size += abs(duals[i] * sums[i + 1])
+            entering[bounds] = 1.0
             if gain <= IMPROVES * size:
                 if turn == 0 and warm:
                     warm = False  # the second guess gained nothing: go on with the prices of the basis
                     continue
                 break
         leaving, least = -1, np.inf
-        change[:] = 0.0
-        for c in range(m):
-            change += inverse[:, c] * entering[c]
         for b in range(m):
+            change[b] = 0.0
+            for c in range(m):
+                change[b] += inverse[b, c] * entering[c]
             if change[b] > 1e-12:
                 ratio = max(inverse[b, bounds], 0.0) / change[b]
                 if ratio < least or (ratio == least and kind[b] == ARTIFICIAL):
@@ -111,10 +117,11 @@ def constrained_plan(
         if leaving < 0:
             break
         kind[leaving], costs[leaving] = new, cost
-        inverse[leaving] /= change[leaving]
-        for b in range(m):
-            if b != leaving:
-                inverse[b] -= change[b] * inverse[leaving]
+        for c in range(m):
+            inverse[leaving, c] /= change[leaving]
+            for b in range(m):
+                if b != leaving:
+                    inverse[b, c] -= change[b] * inverse[leaving, c]
         if new == POLICY:
             kept[leaving], acts[leaving] = swept.occupancy, policy
     heaviest, missing, mixed = -1, 0.0, np.zeros((horizon, n_pairs))
@@ -126,7 +133,8 @@ def constrained_plan(
             mixed += share * kept[b]
             if heaviest < 0 or share > max(inverse[heaviest, bounds], 0.0):
                 heaviest = b
-    prices[:] = np.maximum(-duals[:bounds], 0.0) + 0.0  # never -0
+    for i in range(bounds):
+        prices[i] = -duals[i] if duals[i] < 0.0 else 0.0  # never -0
     for h in range(horizon):
         for s in range(n_states):  # of the mixed occupancy; where that is never, the choice of the heaviest column
             first, last, total = frame.offsets[s], frame.offsets[s + 1], 0.0

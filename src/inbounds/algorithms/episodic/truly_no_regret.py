@@ -57,7 +57,7 @@ class TrulyNoRegret(SoftmaxSettings):
         constants="from memory; the rate from the paper's abstract",
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         W, K, bounds = frame.size[4:]
         eta, radii = K ** (-5.0 / 7.0) / (W**2 * max(bounds, 1)), self.radii(efroni(self.delta, frame.size))
         tau, power = (K ** (-1.0 / 7.0), 0.0) if self.tau is None else (float(self.tau), 0.4)

@@ -56,7 +56,7 @@ class UCCFH(PlanningSettings):
         constants="from code (radii), from memory (m)",
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         S, pairs, _, H, *_ = frame.size
         eps = self.accuracy * H
         rarest = eps / (4.0 * H * S)
