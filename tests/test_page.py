@@ -123,7 +123,7 @@ def test_every_criterion_has_a_page(name, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("path", "more", "message"),
     [
-        ("page.txt", {}, "the page is a file .html, found"),
+        ("page.txt", {}, "the path of a page is a file .html, found"),
         ("page.html", {"points": 1}, "points must be 2 or more, or 0 for no curves"),
         ("none/page.html", {"points": 0}, "cannot be written: no such file"),
     ],
