@@ -387,6 +387,12 @@ def test_coins_are_shown_whole_in_a_browser(browser, tmp_path) -> None:
     assert browser.get_log("browser") == []
 
 
+def test_a_flat_curve_has_one_short_number(browser, shelf) -> None:
+    opened(browser, shelf)
+    for ends, found in (((1 / 3, 1 / 3), [0.333333]), ((1 / 3, 1 / 3 + 1e-13), [0.333333]), ((0, 1), [0, 0.5, 1])):
+        assert browser.execute_script("return round(arguments[0], arguments[1], 2)", *ends) == found
+
+
 def test_the_slider_runs_as_the_curve_does(browser, shelf, tmp_path) -> None:
     """Its right end is the right end of the curve, whether the bound is at_most or at_least."""
     queue = tmp_path / "queue.html"
