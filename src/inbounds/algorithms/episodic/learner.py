@@ -55,6 +55,7 @@ def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Ge
         margins=np.zeros(1 + size.bounds),
         marks=np.array([int(planning.planned or stepping.greedy), 0, 0]),
         shown=none.copy(),
+        around=none.copy(),
     )
     rules = {name: float(value) for name, value in stepping._asdict().items() if value not in (False, 0.0, math.inf)}
     parts = {name: getattr(radii, name) for name in ("root", "linear", "of_visits")}

@@ -14,7 +14,7 @@ L = log(6 S A H K / delta) from code that follows the paper, L' = 2 log(6 S A H 
 
 Guarantee: with probability 1 - delta, strong regret and violation of O~( sqrt(S N H^4 K) ), where a pair has N
 successors (from memory). With these radii 10^4 episodes teach it next to nothing, with ten states or with three.
-Departure: it plans when a count has doubled (`doubling`). Practical preset: radii .1 sqrt(p (1-p) / n) + 1 / n.
+Departure: it plans when a count has doubled (`doubling`). Practical preset: radii of 1 / n.
 """
 
 from __future__ import annotations

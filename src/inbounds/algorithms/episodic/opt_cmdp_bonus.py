@@ -8,9 +8,8 @@ first algorithm. In the place of the box, with its radii b(s, a, s') and those o
     r~ = rh + c + H sum_s' b,   g~_i = gh_i + c + H sum_s' b,   pi = argmax J_r~  with  J_g~i >= 0,  for the chances p
 
 The margins are hopeful too, so nearly every episode is a little out of bounds: more than with OptCMDP; with less
-regret, in half the time. Practical preset: half the sum of the radii .03 sqrt(p (1-p) / n) + 1 / n of the successors
-seen, times the span of the current policy's values to go instead of H. A bonus, unlike a box, is added whether or not
-the model has room for it: with .1 it loses up to half as much again.
+regret, in half the time. Practical preset: half the sum of the radii 1 / n of the successors seen, times the span of
+the current policy's values to go instead of H.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ class OptCMDPBonus(PlanningSettings):
     Examples
     --------
     >>> OptCMDPBonus.practical()
-    OptCMDPBonus(average='second half', root=0.03, linear=1.0)
+    OptCMDPBonus(average='second half', root=0.0, linear=1.0)
     """
 
-    preset = PRACTICAL | dict(root=0.03)
+    preset = PRACTICAL
     algorithm = online(
         name="Opt-CMDP-bonus",
         paper="Efroni, Mannor, Pirotta (2020)",

@@ -16,9 +16,9 @@ Guarantee: regret O~( H^3 sqrt(S^3 A K) / slack ), violation in sum O(1), of the
 is above the slack no policy can do what is asked, and the margin alone is maximised. Departures: several constraints
 have a queue each; values are cut off in planning too.
 
-Practical preset: the bonus of `opt_dual`'s; the price is c lambda_i / sqrt(G_i), the G of `one_sweep`, c = 1. With
-`slater`, eps_k is (slack_i + d_i) / sqrt(k), where d_i is the standard deviation of g_i over the starts seen, for what
-is not known of starts (derived here); without it, 2 sqrt(G_i) / k.
+Practical preset: the bonus of `opt_dual`'s; the price is c lambda_i / sqrt(G_i), the G of `one_sweep`, c = 1;
+eps_k is two standard errors of the mean of margin i over the episodes so far, as they were seen: what these cannot tell
+from 0 (derived here). It needs no slack; with `slater`, half the slack is the most.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class OptPessPrimalDual(SweepSettings):
     Examples
     --------
     >>> OptPessPrimalDual.practical(slater=0.1)
-    OptPessPrimalDual(average='second half', root=0.1, linear=1.0, price_step=1.0, slater=0.1)
+    OptPessPrimalDual(average='second half', root=0.0, linear=1.0, price_step=1.0, slater=0.1)
     """
 
     preset = PRACTICAL | dict(price_step=1.0)
@@ -62,7 +62,7 @@ class OptPessPrimalDual(SweepSettings):
             rule = Stepping(1.0 / (slack * W), 0.5, queued=True, log_scale=outcomes, greedy=True)
         else:
             rule = Stepping(float(self.price_step), adaptive=True, queued=True, greedy=True)
-        given = 0.0 if self.slater is None else frame.slack(self.slater)
+        most = math.inf if self.slater is None else 0.5 * frame.slack(self.slater)
         return Published(
             self.radii(Confidence(of_visits=(1.0 + W * S) * math.sqrt(math.log(outcomes * K)))),
             "the paper's, of the mixture of all, if the slack is right: from memory",
@@ -70,5 +70,5 @@ class OptPessPrimalDual(SweepSettings):
             f"a tightening below the slack, {slack:.3g},",
             departs=self.departs,
             stepping=rule,
-            spare=largest if self.price_step is None else given,
+            spare=largest if self.price_step is None else most,
         )

@@ -73,7 +73,7 @@ class Constants(NamedTuple):
     planning: Planning
     stepping: Stepping
     safe: Floats  # [H, n], or empty
-    spare: Floats  # [I], of each bound: that of the safe policy, nan: what its episodes showed; or the first pessimism
+    spare: Floats  # [I], of each bound: that of the safe policy, nan: what its episodes showed; or of pessimism
 
 
 class State(NamedTuple):
@@ -89,7 +89,8 @@ class State(NamedTuple):
     squares: Floats  # [I], AdaGrad's
     margins: Floats  # [1 + I], values of the policy swept last, that prices step by
     marks: Ints  # [3]: whether it is time for the next policy; whether the safe one is played; how often it was
-    shown: Floats  # [I], sums of the margins in these
+    shown: Floats  # [I], sums of the margins in these; where prices are queues in all,
+    around: Floats  # [I], and of the squares of their distances from the mean
 
 
 DUE, SAFE, TIMES = 0, 1, 2

@@ -20,8 +20,10 @@ from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
 
-PRACTICAL = dict(root=0.1, linear=1.0, average="second half")
-"""Of the optimistic presets: scanned on six problems, and on two that were kept apart."""
+PRACTICAL = dict(root=0.0, linear=1.0, average="second half")
+"""Of the optimistic presets. The part of 1 / n makes a learner try every pair more than once, and is soon gone. A root,
+c sqrt(p (1-p) / n), falls no faster than the error of the model, and is what a hopeful plan is out of bounds by in the
+end: with c = .1 OptCMDP loses 1.42 times what an oracle does on twenty-four generated problems, with 0 1.24 times."""
 CAUTIOUS = dict(root=1.0, linear=1.0, share=1.0, average="second half")
 """Of the safe presets: with root = .3 a fifth of the episodes was out of bounds on one problem of six."""
 
@@ -169,6 +171,10 @@ class SweepSettings(OptimisticSettings):
 
     price_step: float | None = field(default=None, metadata=checks.POSITIVE)
     slater: float | None = field(default=None, metadata=checks.SHARE)
+
+    def radii(self, paper: Confidence) -> Confidence:
+        """With one more, of a successor that was not seen (`one_sweep`)."""
+        return super().radii(paper)._replace(**({} if self.as_published else {"unseen": 1.0}))
 
     @property
     def departs(self) -> tuple[str, bool]:
