@@ -33,7 +33,7 @@ from episodic_problems import settings_for
 from inbounds.algorithms import ALGORITHMS
 from inbounds.algorithms.episodic.model import fill_signals
 from inbounds.algorithms.episodic.planning import constrained_plan
-from inbounds.algorithms.episodic.sweeps import follow, new_sweep, start_values, sweep
+from inbounds.algorithms.episodic.sweeps import follow, new_sweep, sweep
 from inbounds.exact.methods import solve_uncertified
 from inbounds.studies.runs import JudgedRun, run_arms
 from inbounds.tables import text_table
@@ -75,7 +75,8 @@ class Snapshot:
         frame, model = self.constants.frame, self.state.model
         self.horizon, self.n_pairs = self.state.play.policy.shape
         shape = self.horizon, self.n_pairs, len(frame.low)
-        self.signals, self.swept = np.empty(shape), new_sweep(self.horizon, len(model.starts), *shape[1:], True)
+        sizes = self.horizon, len(model.starts), *shape[1:]
+        self.signals, self.plain, self.extended = np.empty(shape), new_sweep(*sizes, False), new_sweep(*sizes, True)
         none = np.zeros_like(self.state.spans)
         fill_signals(self.signals, model, frame, self.constants.confidence, none, 1.0, 0.0)
         self.policy, self.prices = np.empty(shape[:2]), np.zeros(shape[2] - 1)
@@ -88,14 +89,14 @@ class Snapshot:
     def sweep(self) -> None:
         """One plain backward sweep, greedy, with its forward pass."""
         state, frame = self.state, self.constants.frame
-        sweep(self.signals, self.prices, self.policy, state.model, frame, True, False, False, self.swept)
-        follow(self.policy, self.signals, state.model, frame, False, self.swept, np.empty(self.signals.shape[2]))
+        sweep(self.signals, self.prices, self.policy, state.model, frame, True, False, self.plain)
+        follow(self.policy, self.signals, state.model, frame, False, self.plain, np.empty(self.signals.shape[2]))
 
     def dual_value(self) -> float:
         """The best reward plus priced margins over the box, at the prices of the plan: the optimum, by duality."""
-        state, frame, sums = self.state, self.constants.frame, np.empty(self.signals.shape[2])
-        sweep(self.signals, self.prices, self.policy, state.model, frame, True, True, False, self.swept)
-        start_values(state.model, self.swept.values, sums)
+        state, frame = self.state, self.constants.frame
+        sweep(self.signals, self.prices, self.policy, state.model, frame, True, False, self.extended)
+        sums = state.model.starts / state.model.starts.sum() @ self.extended.values[0]
         return float(sums[0] + self.prices @ sums[1:])
 
     def program(self) -> dict[str, Any]:

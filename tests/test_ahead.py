@@ -136,6 +136,7 @@ def test_messages_have_several_blocks_while_the_workers_are_busy(monkeypatch) ->
     for pair in [*range(10)] * 30:
         assert outcomes.take(pair, rng) == alone.take(pair, np.random.default_rng(0))
     assert messages[:4] == [1, 1, 1, 1] and sum(messages) > 2 * len(messages)
+    assert len(source._sent) < len(messages)  # what was answered is not kept
 
 
 def dying(state, action, rng):

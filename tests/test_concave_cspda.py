@@ -11,9 +11,9 @@ import pytest
 from scipy.optimize import minimize
 
 import inbounds as ib
-from inbounds.algorithms.concave_cspda import Constants, advance, next_of_curved, prepare, take_slopes
+from inbounds.algorithms.concave_cspda import Constants, advance, prepare, take_slopes
 from inbounds.algorithms.cspda_steps import State
-from inbounds.algorithms.frame import Frame, valued
+from inbounds.algorithms.frame import valued
 from inbounds.algorithms.repair import Outcome, repair
 from inbounds.numerics.compiled import interpreted
 from naive_cspda import dense, ragged
@@ -144,7 +144,7 @@ def test_gradients_are_exact_in_the_mean(with_utility: bool) -> None:
     before.tree[16:24] = np.append([before.tree[:8].sum(), before.tree[8:16].sum()], np.zeros(6))
     before.values[:, 0] = rng.uniform(-1.0, 1.0, cmdp.n_states)
     before.prices[:] = u = np.array([0.7, 1.9])
-    v, M = before.values[:, 0].copy(), constants.steps.shift
+    v, M = before.values[:, 0].copy(), constants.cspda.steps.shift
 
     objective = utility.gradient(lam) / utility.lipschitz if with_utility else d.r
     slope, height = function.gradient(lam) / function.lipschitz, function.value(lam) / function.lipschitz
@@ -335,9 +335,8 @@ def test_policies_tested_are_mixed_for_the_utility() -> None:
     """
     cmdp = ragged(1)
     entropy, n_states = ib.state_entropy(cmdp), cmdp.n_states
-    frame = Frame(
-        ib.ConcaveCSPDA.practical(utility=entropy), ib.ConcaveCSPDA.algorithm, cmdp.simulator(), 1, 0.0, next_of_curved
-    )
+    worth = ib.ConcaveCSPDA.practical(utility=entropy).worth
+    assert worth is not None and ib.CSPDA.practical().worth is ib.ConcaveCSPDA.practical().worth is None
     first = np.arange(cmdp.n_pairs) == cmdp.offsets[cmdp.pairs.states]
     one, even = ib.Policy(cmdp.pairs, 1.0 * first), ib.Policy.uniform(cmdp)
     times = np.eye(n_states)[0], np.full(n_states, 1.0 / n_states)
@@ -346,7 +345,7 @@ def test_policies_tested_are_mixed_for_the_utility() -> None:
     for margin, shown in ((0.3, True), (-0.2, True)):
         tests = [rewarded, spread._replace(means=np.array([0.0, margin]), low=np.array([margin - 0.1]))]
         assert repair(cmdp, tests).weights.tolist() == [1.0, 0.0]
-        tests = [valued(test, frame) for test in tests]
+        tests = [valued(test, worth, cmdp.pairs.states) for test in tests]
         occupancies = [times[i][cmdp.pairs.states] * policy.probabilities for i, policy in enumerate((one, even))]
         values = np.array([entropy.value(occupancy) for occupancy in occupancies])
         np.testing.assert_allclose([test.means[0] for test in tests], values / entropy.lipschitz, rtol=1e-14)

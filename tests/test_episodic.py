@@ -10,16 +10,16 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 import inbounds as ib
-from inbounds.algorithms.episodic import confidence as radii
+from inbounds.algorithms.episodic import model as radii
 from inbounds.algorithms.episodic.frame import Frame, frame_of
-from inbounds.algorithms.episodic.model import Model, count, fill_signals, fill_spans, new_model, refresh
+from inbounds.algorithms.episodic.model import Model, fill_signals, fill_spans, new_model, renew, see
 from inbounds.algorithms.episodic.planning import constrained_plan
-from inbounds.algorithms.episodic.playing import block_begins, judge_policy, new_play, played
-from inbounds.algorithms.episodic.sweeps import new_sweep, start_values, sweep
+from inbounds.algorithms.episodic.playing import block_begins, new_play, played, weigh
+from inbounds.algorithms.episodic.sweeps import new_sweep, sweep
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.studies.regret import judge_for, judged_values
 from inbounds.studies.runs import run_arms
-from inbounds.studies.safe import safe_policy
+from inbounds.studies.safe import check_on_model, safe_policy
 from naive_cspda import ragged
 
 
@@ -35,7 +35,7 @@ def episodes_of(n_constraints: int, horizon: int, seed: int = 0) -> ib.CMDP:
     )
 
 
-def learned(cmdp: ib.CMDP, draws: int, chosen: radii.Confidence, seed: int = 0) -> tuple[Frame, Model]:
+def learned(cmdp: ib.CMDP, draws: int, chosen: radii.Radii, seed: int = 0) -> tuple[Frame, Model]:
     """Counts of pairs drawn at random, some of them never, and the model that they make."""
     simulator, rng = cmdp.simulator(), np.random.default_rng(seed)
     frame, world = frame_of(ib.OptCMDP(), simulator, 1000), simulator.open()
@@ -45,13 +45,13 @@ def learned(cmdp: ib.CMDP, draws: int, chosen: radii.Confidence, seed: int = 0) 
         h = int(rng.integers(cmdp.layers))
         after, heard = int(world.draw_next(pair + h * frame.row_step, rng)), pair + h * frame.signal_step
         signals = frame.factors * np.array([world.reward[heard], *world.margins[heard]])
-        count(model, frame, h, np.array([[pair, after]]), signals[None])
+        see(model, frame, np.array([[pair, after, h]]), signals[None])
         model.starts[world.draw_start(rng)] += 1.0
-    refresh(model, chosen, 1.0, 1.0)
+    renew(model, chosen, 1.0, 1.0)
     return frame, model
 
 
-def signals_of(frame: Frame, model: Model, chosen: radii.Confidence) -> np.ndarray:
+def signals_of(frame: Frame, model: Model, chosen: radii.Radii) -> np.ndarray:
     horizon, n, n_signals = len(frame.weights), frame.offsets[-1], len(frame.low)
     signals = np.empty((horizon, n, n_signals))
     fill_signals(signals, model, frame, chosen, np.zeros((horizon + 1, n_signals)), 1.0, 0.0)
@@ -115,9 +115,9 @@ def planned(frame: Frame, model: Model, signals: np.ndarray, extended: bool) -> 
     horizon, n, n_signals = signals.shape
     prices, policy = np.zeros(n_signals - 1), np.empty((horizon, n))
     tried = constrained_plan(signals, model, frame, extended, prices, policy)
-    swept, sums = new_sweep(horizon, len(frame.offsets) - 1, n, n_signals, extended), np.empty(n_signals)
-    sweep(signals, prices, policy.copy(), model, frame, True, extended, False, swept)
-    start_values(model, swept.values, sums)
+    swept = new_sweep(horizon, len(frame.offsets) - 1, n, n_signals, extended)
+    sweep(signals, prices, policy.copy(), model, frame, True, False, swept)
+    sums = model.starts / model.starts.sum() @ swept.values[0]
     return tried, prices, policy, float(sums[0] + prices @ sums[1:])
 
 
@@ -195,7 +195,7 @@ def test_means_that_never_change_are_exact_and_those_that_do_are_noisy() -> None
     frame = frame_of(ib.OptCMDP(), episodes_of(1, 3).simulator(), 100)
     model = new_model(frame, 100)
     for k in range(1000):
-        count(model, frame, 0, np.array([[2, 0]]), np.array([[0.1, 0.3 if k < 999 else 0.5]]))
+        see(model, frame, np.array([[2, 0, 0]]), np.array([[0.1, 0.3 if k < 999 else 0.5]]))
     assert model.means[2, 0] == 0.1 and model.noisy.tolist() == [0, 1]
     assert model.means[2, 1] == pytest.approx(0.3002, rel=1e-12)
 
@@ -219,7 +219,7 @@ def test_blocks_of_the_mixture() -> None:
     play = new_play(frame)
     play.mixture[0], play.mixture[1] = 3.0, 5.0
     for done, sums in ((12, 3.0), (11, 8.0), (6, 3.0), (7, 8.0), (3, 3.0)):
-        play.place[0] = done
+        play.episode[0] = done
         assert np.all(played(play, frame) == sums)
 
 
@@ -266,7 +266,7 @@ def test_the_mixture_as_one_policy_has_the_mean_of_the_values() -> None:
     mixed = ib.Policy.from_occupancy(cmdp, np.mean([ib.occupancy(cmdp, policy) for policy in policies], axis=0))
     means = np.mean([[e.reward, *e.margins] for e in (ib.evaluate(cmdp, policy) for policy in policies)], axis=0)
     judge, frame = judge_for(cmdp, ib.OptCMDP(), 4), frame_of(ib.OptCMDP(), cmdp.simulator(), 4)
-    judge_policy(judge, frame, mixed.probabilities, np.zeros(4, dtype=np.int64))
+    weigh(judge, frame, new_play(frame)._replace(policy=np.array(mixed.probabilities)))
     np.testing.assert_allclose(judged_values(judge, cmdp.simulator(), ib.OptCMDP(), 4)[0], means, rtol=0.0, atol=1e-12)
 
 
@@ -295,7 +295,7 @@ def test_plans_with_the_papers_radii_are_optimistic(settings: Any) -> None:
         rng, record, simulator = np.random.default_rng(seed), settings.algorithm, cmdp.simulator()
         state, constants, *_ = record.prepare(settings, simulator, 600, rng)
         record.advance(state, constants, simulator.open(), rng, 0, 600)
-        refresh(state.model, constants.confidence, 1.0, 1.0)
+        renew(state.model, constants.confidence, 1.0, 1.0)
         signals = np.empty((6, 6, 2))
         fill_signals(signals, state.model, constants.frame, constants.confidence, state.spans, 1.0, 0.0)
         value = planned(constants.frame, state.model, signals, constants.planning.extended)[-1]
@@ -397,8 +397,8 @@ def test_dope_takes_from_the_margins_all_of_a_box_of_half_the_radii() -> None:
     settings = ib.DOPE.practical(safe=safe_policy(cmdp))
     begun = settings.algorithm.prepare(settings, cmdp.simulator(), 1_000, np.random.default_rng(0))
     model = begun.state.model
-    count(model, begun.constants.frame, 0, np.array([[3, 2]]), np.zeros((1, 2)))
-    refresh(model, begun.constants.confidence, 1.0, 1.0)
+    see(model, begun.constants.frame, np.array([[3, 2, 0]]), np.zeros((1, 2)))
+    renew(model, begun.constants.confidence, 1.0, 1.0)
     assert model.width[3] == 1.0 and model.beyond[3] == 0.5 and model.lower[3, 0] == 0.5
 
 
@@ -436,12 +436,12 @@ def test_what_the_safe_ones_refuse(kind: Any) -> None:
     for slack in (0.0, -1.0):
         with pytest.raises(ib.InvalidInput, match=r"slack must be a number in \(0, 1\]"):
             kind(slack=slack)
-    check, greedy = kind.algorithm.check, ib.solve(media.unconstrained()).policy
-    check(kind(safe=safe_policy(media), slack=0.5 * (1 - 1e-12)), media)
+    greedy = ib.solve(media.unconstrained()).policy
+    check_on_model(kind(safe=safe_policy(media), slack=0.5 * (1 - 1e-12)), media)
     with pytest.raises(ib.InvalidInput, match=r"safe= is not safe: it misses the bound of 'fast actions' by 4\.08"):
-        check(kind(safe=greedy), media)
+        check_on_model(kind(safe=greedy), media)
     with pytest.raises(ib.InvalidInput, match=r"slack must be at most what safe= keeps of every bound, 0\.5"):
-        check(kind(safe=safe_policy(media), slack=0.6), media)
+        check_on_model(kind(safe=safe_policy(media), slack=0.6), media)
 
 
 def test_what_settings_refuse() -> None:

@@ -7,7 +7,9 @@ import re
 import runpy
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -28,6 +30,15 @@ def test_the_ward(tmp_path, monkeypatch, capsys) -> None:
     assert best > today and all(len(line) <= 80 for line in shown.splitlines()[:-1])  # the last names a folder
     policy = ib.Policy.load(tmp_path / "ward.json")
     assert policy.horizon == 14 and ib.Policy.load(tmp_path / "ward.csv").compare(policy).share == 0.0
+    assert policy.pairs.parts["state"] == ("occupied", "waiting") and policy.coins == 1
+    controller = runpy.run_path(str(ROOT / "examples" / "controller.py"))
+    rules, by_day = controller["load"](tmp_path / "ward.json"), policy.by_label(0.0)
+    said = [{state: dict(map(tuple, days[day])) for state, days in rules.items()} for day in range(14)]
+    assert said == by_day
+    (place,) = ((day, state) for day in range(14) for state, choice in by_day[day].items() if len(choice) > 1)
+    drawn = Counter(controller["act"](rules, place[1], place[0], Random(seed)) for seed in range(2_000))
+    for choice, share in by_day[place[0]][place[1]].items():  # the coin of that day, within five standard errors
+        assert abs(drawn[choice] / 2_000 - share) < 5 * (share * (1 - share) / 2_000) ** 0.5
 
 
 def test_the_inventory_and_what_the_page_on_deployment_says_of_it(tmp_path, monkeypatch, capsys) -> None:

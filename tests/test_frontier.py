@@ -338,6 +338,18 @@ def test_points_where_the_bound_does_not_matter_have_their_own_bound() -> None:
         assert found.total_margins == pytest.approx(found.margins / 0.1)
 
 
+@pytest.mark.parametrize("name", ["queue", "media", "garnet"])
+def test_points_can_be_proved_with_few_coins(name: str) -> None:
+    problem = ib.zoo.garnet(states=60, seed=2) if name == "garnet" else ib.zoo.make(name)
+    plain, proved = ib.frontier(problem, 0, 6), ib.frontier(problem, 0, 6, certificate=True)
+    assert proved.bounds.tolist() == plain.bounds.tolist()
+    for bound, found, before in zip(proved.bounds, proved.solutions, plain.solutions, strict=True):
+        there = problem.with_bound(0, **{problem.constraints[0].side: float(bound)})
+        assert found.certificate.in_bounds and found.policy.coins <= problem.n_constraints
+        assert ib.certify(found.policy, there).in_bounds  # of the problem as it is there, and nothing else
+        assert found.reward == pytest.approx(before.reward, rel=3e-6) and found.constraints[0].bound == bound
+
+
 # ---- to be looked at
 
 

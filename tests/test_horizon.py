@@ -367,7 +367,7 @@ def test_degenerate_problems():
 
 
 def test_unknown_method():
-    with pytest.raises(ib.InvalidInput, match="method must be one of auto, bundle, lp"):
+    with pytest.raises(ib.InvalidInput, match='method must be "auto" or "bundle" or "lp"'):
         ib.solve(ib.zoo.factored(), method="simplex")
 
 

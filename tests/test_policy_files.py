@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import os
 import pickle
@@ -182,6 +183,14 @@ def test_names_that_are_none_are_not_written(tmp_path) -> None:
         for suffix in SUFFIXES:
             policy.save(tmp_path / f"odd.{suffix}")
             assert ib.Policy.load(tmp_path / f"odd.{suffix}").pairs.parts == {"state": None, "action": None}
+
+
+def test_a_record_that_no_file_keeps_says_what_to_do(tmp_path) -> None:
+    record = dataclasses.make_dataclass("Wear", ["worn"], frozen=True)
+    policy = ib.Policy(Pairs.create([0, 1, 2], state_labels=[record(0), record(1)]), [1.0, 1.0])
+    for suffix in SUFFIXES:
+        with pytest.raises(ib.InvalidInput, match=r"Wear\(worn=0\) of type Wear; .*; make it a NamedTuple$"):
+            policy.save(tmp_path / f"wear.{suffix}")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 
 import inbounds as ib
 from inbounds.algorithms.episodic.frame import frame_of
-from inbounds.algorithms.episodic.playing import EPISODE
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.studies.regret import judge_for, judged_values
 from naive_cspda import ragged
@@ -81,7 +80,7 @@ def test_equals_its_twin_episode_by_episode(name: str, problem: str) -> None:
             np.testing.assert_allclose(state.prices, prices, rtol=1e-9, atol=1e-12)
         highest = max(highest, state.prices.max())
     slack = problem == "discounted" or (problem == "staged" and "optpess" in name)  # as long as much is hoped for
-    assert state.play.place[EPISODE] == episodes and (highest > 0.0 or slack)
+    assert state.play.episode[0] == episodes and (highest > 0.0 or slack)
 
 
 def test_the_published_formulas() -> None:

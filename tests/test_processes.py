@@ -138,6 +138,30 @@ def test_workers_end_with_their_parent_and_a_lost_one_is_one_sentence(victim: st
     assert not any(alive(worker) for worker in workers)
 
 
+SLOW_IMPORT = """
+import sys, time
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "inbounds.cli":
+            print("ready", flush=True)
+            time.sleep(30)
+
+sys.meta_path.insert(0, Slow())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_during_the_imports_ends_with_its_own_code(number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW_IMPORT + SCRIPT, "zoo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (128 + number, "inbounds: interrupted\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_comparison_that_is_told_to_end_says_one_line(number: signal.Signals, tmp_path: Path) -> None:
     """With workers, whose library would complain about what they leave behind."""

@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from inbounds.criteria.evaluation import evaluate
-from inbounds.errors import Infeasible, InvalidInput, Stopped
-from inbounds.exact.moving_bound import Frontier, frontier
+from inbounds.errors import InvalidInput, Stopped
+from inbounds.exact.moving_bound import MOST_POINTS
 from inbounds.formats.atomic import naming, replaced
-from inbounds.inputs import whole_number
+from inbounds.inputs import callback, file_path, switch, whole_number
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.pieces import seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.proofs.files import save_certificate
 from inbounds.reports.page import BESIDE, page
-from inbounds.solving import solve
+from inbounds.solving import frontier, solve
 
 _LARGE = 20_000
 """States from which on the policy beside the page is an .npz: so large a text is for nobody to read."""
@@ -72,10 +71,10 @@ def report(
     '<!doctype html>'
     """
     require_model(cmdp, "report")
-    target = Path(path)
+    target, beside, progress = file_path(path, "the path of a page"), switch(beside, "beside"), callback(progress)
     if target.suffix.lower() not in (".html", ".htm"):
-        raise InvalidInput(f"the page is a file .html, found {str(path)!r}")
-    number = whole_number(points, "points", least=0)
+        raise InvalidInput(f"the path of a page is a file .html, found {str(path)!r}")
+    number = whole_number(points, "points", 0, MOST_POINTS)
     if number == 1:
         raise InvalidInput("points must be 2 or more, or 0 for no curves")
     other = None if policy is None else for_problem(cmdp, policy)
@@ -86,9 +85,6 @@ def report(
     ends = None if limit is None else time.monotonic() + limit
     total = 1 + cmdp.n_constraints * (number > 0)
 
-    def seconds_left() -> float | None:
-        return None if ends is None else ends - time.monotonic()
-
     def told(done: int) -> None:
         if progress is not None:
             progress(done, total)
@@ -98,15 +94,15 @@ def report(
     told(1)
     curves = []
     for k in range(cmdp.n_constraints if number else 0):
-        left = seconds_left()
+        left = None if ends is None else ends - time.monotonic()
         if left is not None and left <= 0.0:
             break
         try:
-            curve = frontier(cmdp, k, number, time_limit=left)
+            curve = frontier(cmdp, k, number, certificate=True, time_limit=left)
         except Stopped:
             break
         if len(curve.bounds):
-            curves.append(_proved(cmdp, curve, seconds_left))
+            curves.append(curve)
         told(2 + k)
     saved: dict[Path, Callable[[Path], None]] = {files[0]: cmdp.save}
     if best.certificate is not None:  # at the time limit there is none
@@ -120,22 +116,6 @@ def report(
     with naming(target, "written"), replaced(target) as stream:
         stream.write(text.encode("utf-8"))
     return [target, *(file for file in saved if beside)]
-
-
-def _proved(cmdp: CMDP, curve: Frontier, seconds_left: Callable[[], float | None]) -> Frontier:
-    """The points with few coins each, proved to be in bounds; as they were, where there is no time, or no proof."""
-    side, solutions = "at_least" if curve.at_least else "at_most", []
-    for bound, found in zip(curve.bounds, curve.solutions, strict=True):
-        left = seconds_left()
-        if left is None or left > 0.0:
-            try:
-                there = cmdp.with_bound(curve.constraint, **{side: float(bound)})
-                again = solve(there, start=found, time_limit=left)
-                found = again if again.in_bounds else found
-            except (Infeasible, Stopped):  # at the last bounds that can be kept, rounding decides
-                pass
-        solutions.append(found)
-    return replace(curve, solutions=tuple(solutions))
 
 
 def _require_own(files: Sequence[Path], target: Path) -> None:

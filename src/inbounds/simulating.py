@@ -18,7 +18,7 @@ from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats.labels import label_columns
 from inbounds.frames import frame
-from inbounds.inputs import random_seed, whole_number
+from inbounds.inputs import callback, random_seed, whole_number
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import draw_next, draw_pair, draw_start, fitted, observed
@@ -118,9 +118,7 @@ class Trajectories:
         """What is missing in runs that are cut short."""
         if self.covered >= 1.0 - 2.0 * _NEGLIGIBLE:
             return ""
-        return (
-            f"So many steps have {self.covered:.0%} of what a value counts; what would follow is in none of the means."
-        )
+        return f"So many steps have {self.covered:.0%} of what a value counts; what would follow is in no mean."
 
     @property
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -201,6 +199,7 @@ def simulate(
         follow(world, rule, rng, states, pairs, seen, done, until)
         return until
 
+    callback(progress)
     pace = Pace(seconds_or_none(time_limit), progress and (lambda done: progress(done * length)))
     number = pace.pieces(some, lambda done: None, 0, wanted)
     states, pairs, seen = states[:number], pairs[:number], seen[:, :number]

@@ -50,18 +50,16 @@ Departures
 
 Practical preset
 ----------------
-`ConcaveCSPDA.practical()`: without functions, that of CSPDA, bit for bit. With a utility, the frame of `frame` around
-the bare preset of CSPDA, ``repair=False``, with kappa = 0 and a look every n samples: a pilot, these steps, walks of
-what they found and of the pilot's safest policy, and the best mixture of the two. No theorem covers it. Margins are
-linear, and walks test them as they do those of any policy. Of f nothing is claimed, and it is not tested: f is known,
-and so are, from the walks, the times lam_i that the policies tested spend at each pair. Weights w are chosen for the
-most sum_i w_i f(lam_i) among the mixtures that the test shows in bounds; the answer has the occupancy sum_i w_i lam_i,
-and f is concave: f(sum_i w_i lam_i) >= sum_i w_i f(lam_i) (Jensen), so it is worth at least what was chosen.
+`ConcaveCSPDA.practical()`: without functions, that of CSPDA, bit for bit. With a utility, the frame of learners
+(`inbounds.algorithms.frame`) around the bare preset of CSPDA, with kappa = 0 and a look every n samples. No theorem
+covers it. Margins are linear, and walks test them as they do those of any policy. Of f nothing is claimed: it is known,
+and so are, from the walks, the occupancies lam_i of the policies tested. Weights w are chosen for the most sum_i w_i
+f(lam_i) among the mixtures that the test shows in bounds; the answer has the occupancy sum_i w_i lam_i, so it is worth
+at least that: f(sum_i w_i lam_i) >= sum_i w_i f(lam_i), as f is concave (Jensen).
 
-With `constraints` there is no repair, and the preset is the bare method. What walks estimate without bias, with a
-standard error, is the mean of a signal. h_j(lam) is none: at the time that walks found it is off by the curvature of
-h_j besides, of which nothing is known; and the safest policy would be that of a concave program. `guarantee` says
-that nothing was shown.
+With `constraints` there is no repair, and `guarantee` says that nothing was shown. What walks estimate without bias is
+the mean of a signal; h_j at the time that walks found is off by its curvature besides, of which nothing is known, and
+the safest policy would be that of a concave program.
 
 Cost
 ----
@@ -166,7 +164,7 @@ def next_of_curved(frame: Frame, state: FrameState, rng: np.random.Generator) ->
 
 
 class Constants(NamedTuple):
-    steps: cspda_steps.Constants
+    cspda: cspda_steps.Constants
     utility: Utility | None
     constraints: tuple[Utility, ...]
     refresh: int
@@ -203,7 +201,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
             if since == 0:
                 take_slopes(state, constants)
             stop = min(until, drawn + constants.refresh - since)
-        drawn = take_steps(state, constants.steps, world, rng, drawn, stop)
+        drawn = take_steps(state, constants.cspda, world, rng, drawn, stop)
     return drawn
 
 
@@ -220,7 +218,7 @@ def take_slopes(state: State, constants: Constants) -> None:
 
 
 def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
-    policy, prices, averages, _ = cspda_steps.extract(state, constants.steps, simulator)
+    policy, prices, averages, _ = cspda_steps.extract(state, constants.cspda, simulator)
     prices, values = prices[: simulator.n_constraints], average_values(state)
     if constants.utility is not None:
         # The loop turns scaled reward into the user's: a utility was divided by its Lipschitz constant instead.

@@ -22,30 +22,39 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
-from inbounds.criteria.evaluation import ROUNDING, values_of
+from inbounds.criteria.evaluation import ROUNDING, values_of, within_rounding
 from inbounds.errors import Infeasible, InvalidInput, Stopped
 from inbounds.exact.bound_figures import frontier_figure
 from inbounds.exact.feasibility import spare_occupancy
 from inbounds.exact.limits import Limits, Partial, state_to_resume
-from inbounds.exact.methods import best_mixture
+from inbounds.exact.methods import best_mixture, brought_back, with_few_coins
 from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum, flat_margins
 from inbounds.exact.path import Path, Place
 from inbounds.exact.reachable import require_sizes, well_scaled
 from inbounds.exact.solution import Solution, assemble, policy_of
 from inbounds.frames import frame
-from inbounds.inputs import float_array, positive, whole_number
+from inbounds.inputs import callback, float_array, positive, whole_number
 from inbounds.pictures import written
 from inbounds.problem.cmdp import CMDP
 from inbounds.tables import html_card, html_table, text_table, wrapped
 
+Prover = Callable[..., Solution]
+"""Called as ``judge(problem, mixture, method=...)``: what it is worth, moved to where that can be proved."""
+
 _FLAT_SHARE = 0.15
 """The share of the points, at most, that show where the bound does not matter yet."""
+
+MOST_POINTS = 100_000
+"""Each keeps a solution."""
 
 _EDGE = 1e-4
 """The frontier ends this share of its length before the last bound that can be met: there the price may be infinite."""
 
 _ROUNDING = 1e-12
 """Of a bound, relative to the largest margin: one is tried that is so close to the last that can be kept."""
+
+_PROVED = 1e-8
+"""The relative gap to which a point is solved alone that is to be proved: from there few coins are quick to find."""
 
 _ROWS = 12
 """That a printed frontier has, at most."""
@@ -222,88 +231,43 @@ def _inward(bound: float, at_least: bool, size: float) -> str:
     return text
 
 
-def frontier(
+def along_bounds(
     cmdp: CMDP,
-    constraint: int | str = 0,
-    points: int = 50,
+    constraint: int | str,
+    points: int,
     *,
     bounds: Sequence[float] | None = None,
     between: tuple[float, float] | None = None,
     tolerance: float = 1e-6,
+    judge: Prover | None = None,
     progress: Callable[[int, int], None] | None = None,
     time_limit: float | None = None,
     iterations: int | None = None,
     resume: Partial | None = None,
 ) -> Frontier:
-    """The optimum, its prices and its policy as one bound moves from loosest to tightest; the others stay.
-
-    Values are in the user's units: discounted averages per step, normalised by (1 - discount), sums over a finite
-    horizon, or long-run averages. (The Pareto frontier of reward and one constraint; its slope is the price, the
-    Lagrange multiplier of that constraint.)
-
-    Parameters
-    ----------
-    cmdp : CMDP
-    constraint : int or str
-        Which bound moves: its position, or its name. The bound that it has in `cmdp` plays no part.
-    points : int
-        How many bounds, evenly spaced between a little before the bound begins to matter and the tightest possible.
-    bounds : list of numbers, optional
-        These bounds instead, in any order. Those that no policy keeps are in ``curve.impossible``.
-    between : (number, number), optional
-        `points` bounds from one to the other instead.
-    tolerance : float
-        The relative gap of every point.
-    progress : callable, optional
-        Called as ``progress(done, points)`` when another point is finished.
-    time_limit : float, optional
-        Seconds for the whole call; then the points that are finished are returned.
-    iterations : int, optional
-        The same for the number of unconstrained solves along the path.
-    resume : Partial, optional
-        Of an earlier call with the same arguments: goes on from there, to the same bits. A KeyboardInterrupt has it as
-        ``partial`` too.
-
-    Raises
-    ------
-    Infeasible
-        When the other constraints already exclude each other.
-    Stopped
-        When a limit was reached before there was a point.
-
-    Examples
-    --------
-    >>> import inbounds as ib
-    >>> curve = ib.frontier(ib.zoo.queue(), constraint="service", points=5)
-    >>> round(curve.matters_from, 4), round(curve.possible_to, 4)
-    (-5.0, 1.0)
-    >>> bool(curve.rewards[0] > curve.rewards[-1]), curve.prices.shape
-    (True, (5, 2))
-    >>> some = ib.frontier(ib.zoo.queue(), "service", bounds=[2, 0.5, 0])
-    >>> some.bounds.tolist(), some.impossible.tolist(), some.present
-    ([0.0, 0.5], [2.0], 0.0)
-    """
+    """``ib.frontier``; with a `judge` every point has few coins and is what the judge makes of it."""
     if not isinstance(cmdp, CMDP):
         raise InvalidInput(f"frontier takes a CMDP; found {type(cmdp).__name__}")
     if not cmdp.constraints:
         raise InvalidInput("the problem has no constraint whose bound could move")
-    k, points = cmdp.constraint_number(constraint), whole_number(points, "points", least=2)
+    k, points = cmdp.constraint_number(constraint), whole_number(points, "points", 2, MOST_POINTS)
+    progress = callback(progress)
     tolerance = positive(tolerance, "tolerance")
     wanted = wanted_bounds(bounds, between, points)
-    asked, limits = (cmdp, k, points, tolerance, wanted), Limits.of(time_limit, iterations)
-    walk = _Walk(cmdp, k, points, tolerance, limits, wanted, state_to_resume(resume, asked))
+    asked, limits = (cmdp, k, points, tolerance, wanted, judge), Limits.of(time_limit, iterations)
+    way = _Walk(cmdp, k, points, tolerance, limits, wanted, judge, state_to_resume(resume, asked))
     try:
-        for _ in walk.go():
+        for _ in way.go():
             if progress is not None:
-                progress(len(walk.state.solutions), len(walk.bounds))
-        return walk.curve()
+                progress(len(way.state.solutions), len(way.bounds))
+        return way.curve()
     except Stopped as stopped:
-        partial = walk.known(stopped.status, asked)
+        partial = way.known(stopped.status, asked)
         if partial.points:
-            return walk.curve(stopped.status, partial)
+            return way.curve(stopped.status, partial)
         raise Stopped(stopped.status, partial) from None
     except KeyboardInterrupt as interrupted:
-        interrupted.partial = walk.known("interrupted", asked)  # type: ignore[attr-defined]
+        interrupted.partial = way.known("interrupted", asked)  # type: ignore[attr-defined]
         raise
 
 
@@ -325,6 +289,7 @@ class _State(NamedTuple):
     last: Place | None  # approached, and not yet settled
     solutions: tuple[Solution, ...]
     solves: int
+    lost: bool = False  # whether small changes did not lead to a point
 
 
 class _Walk:
@@ -342,9 +307,11 @@ class _Walk:
         tolerance: float,
         limits: Limits,
         wanted: tuple[float, ...] | None,
+        judge: Prover | None,
         resume: Any,
     ) -> None:
         self.k, self.points, self.tolerance, self.limits, self.wanted = k, points, tolerance, limits, wanted
+        self.given, self.judge = cmdp, judge
         self.present, asked = cmdp.constraints[k].bound, well_scaled(cmdp)
         signal = asked.constraints[k].signal
         least, most = (float(np.sum(ends)) for ends in (signal.min(axis=-1), signal.max(axis=-1)))
@@ -359,8 +326,8 @@ class _Walk:
             self.ends, self.state = resume
 
     def _at(self, problem: CMDP, bound: float) -> CMDP:
-        own = self.own.with_bound(bound)
-        return problem.asking(constraints=[own if j == self.k else c for j, c in enumerate(problem.constraints)])
+        moved = (c.with_bound(bound) if j == self.k else c for j, c in enumerate(problem.constraints))
+        return problem.asking(constraints=tuple(moved))
 
     def _amounts(self, amount: float) -> Floats:
         """How much tighter each bound is, [K], where that which moves is so by `amount`."""
@@ -383,23 +350,28 @@ class _Walk:
                 raise Stopped(limit)
             path, last = self.state.path.kept(self.state.last)
             path.limits = self.limits._replace(iterations=None)
-            solutions, solves = self.state.solutions, self.state.solves
-            there = self._at(self.cmdp, float(self.bounds[done]))
-            if done < first and solutions:  # the same policy, and the same upper bound
-                found, more = replace(solutions[0], **values_of(there, solutions[0].occupancy.ravel())), 0
+            solutions, solves, lost = self.state.solutions, self.state.solves, self.state.lost
+            bound = float(self.bounds[done])
+            if done < first and solutions and self.judge is None:  # the same policy, and the same upper bound
+                values = values_of(self._at(self.cmdp, bound), solutions[0].occupancy.ravel())
+                found, more = replace(solutions[0], **values), 0
             elif done < first:
-                found, more = self._solution(there, ends.free)
+                found, more = self._solution(bound, ends.free)
             elif done < inside:
-                place = last if last is not None else path.approach(amounts[done], self.tolerance)
-                last = path.approach(amounts[done + 1], self.tolerance) if done + 1 < inside else None
-                found, more = self._solution(there, path.settle(place, self.tolerance))
-            elif (edge := self._at_the_edge(there)) is not None:
+                settled = None
+                if not (lost and self.judge):  # points that are proved have to be solved well, which is as quick alone
+                    place = last if last is not None else path.approach(amounts[done], self.tolerance)
+                    last = path.approach(amounts[done + 1], self.tolerance) if done + 1 < inside else None
+                    settled = path.settle(place, self.tolerance)
+                lost = lost or settled is None
+                found, more = self._solution(bound, settled)
+            elif (edge := self._at_the_edge(bound)) is not None:
                 found, more = edge
             else:  # and none that is tighter
                 self.bounds, lost = np.split(self.bounds, [done])
                 self.impossible = np.concatenate([lost, self.impossible])
                 break
-            self.state = _State(path, last, (*solutions, found), solves + more)
+            self.state = _State(path, last, (*solutions, found), solves + more, lost)
             yield
 
     def _ends(self) -> _Ends:
@@ -450,25 +422,36 @@ class _Walk:
         self.bounds = own.bound + own.outward * tightened
         return tightened
 
-    def _at_the_edge(self, there: CMDP) -> tuple[Solution, int] | None:
+    def _at_the_edge(self, bound: float) -> tuple[Solution, int] | None:
         """At a bound between what a policy is known to keep and what none keeps: solved on its own, if it can be."""
         try:
-            found, more = self._solution(there, None)
+            found, more = self._solution(bound, None)
         except (Infeasible, Stopped) as error:
             if isinstance(error, Stopped) and error.status != STALLED:
                 raise
             return None
-        return (found, more) if found.in_bounds else None
+        return (found, more) if within_rounding(found.margins, found.margin_scales) else None
 
-    def _solution(self, there: CMDP, mixture: Optimum | None) -> tuple[Solution, int]:
-        """The answer to one problem: from the path, or solved on its own, and how many solves that took."""
-        found = None if mixture is None else _assembled(there, mixture, self.tolerance)
+    def _solution(self, bound: float, mixture: Optimum | None) -> tuple[Solution, int]:
+        """At a bound: from the path, or solved on its own, and how many solves that took."""
+        there, limits = self._at(self.cmdp, bound), self.limits._replace(iterations=None)
+        found = None if mixture is None else self._judged(bound, there, _linked(there, mixture, self.tolerance))
         if found is not None and found.in_bounds:
             return found, 0
-        alone, by = best_mixture(there, tolerance=self.tolerance, limits=self.limits._replace(iterations=None))
+        coins, tolerance = ("any", self.tolerance) if self.judge is None else ("few", min(self.tolerance, _PROVED))
+        alone, by = best_mixture(there, tolerance=tolerance, limits=limits, coins=coins)
         if alone.status not in (OPTIMAL, STALLED):
             raise Stopped(alone.status)
-        return _brought_in(there, alone, by), alone.unconstrained_solves
+        again = _brought_in(there, alone, by) if self.judge is None else self._judged(bound, there, alone, by)
+        return again, alone.unconstrained_solves
+
+    def _judged(self, bound: float, there: CMDP, mixture: Optimum, by: str = "path") -> Solution:
+        if self.judge is None:
+            return assemble(there, mixture, method=by)
+        few = with_few_coins(there, mixture, self.tolerance, self.limits) if by == "path" else mixture
+        given = self._at(self.given, bound)
+        found = self.judge(given, brought_back(given, there, few), method=by)
+        return found if found.in_bounds else replace(found, status=UNPROVED)
 
     def _whole(self, problem: CMDP) -> Optimum:
         found, _ = best_mixture(problem, tolerance=self.tolerance, limits=self.limits)
@@ -516,10 +499,11 @@ def _followed_value(problem: CMDP, mixture: Optimum, signal: Floats, tolerance: 
     return float(np.sum(criterion.time_at_entries(criterion.follow(taken)) * signal))
 
 
-def _assembled(problem: CMDP, mixture: Optimum, tolerance: float) -> Solution:
+def _linked(problem: CMDP, mixture: Optimum, tolerance: float) -> Optimum:
+    """With an occupancy that some policy has."""
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
     spent, linked = criterion_of(problem).linked(mixture.occupancy, lambda: None, tolerance, scaled)
-    return assemble(problem, mixture._replace(occupancy=spent, linked=linked), method="path")
+    return mixture._replace(occupancy=spent, linked=linked)
 
 
 def _brought_in(problem: CMDP, found: Optimum, method: str) -> Solution:

@@ -14,9 +14,9 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import Infeasible, InvalidInput, Stopped
 from inbounds.exact.bound_figures import surface_figure
-from inbounds.exact.moving_bound import evenly, frontier, wanted_bounds
+from inbounds.exact.moving_bound import along_bounds, evenly, wanted_bounds
 from inbounds.frames import frame
-from inbounds.inputs import positive, whole_number
+from inbounds.inputs import callback, positive, whole_number
 from inbounds.pictures import written
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.constraint import Constraint
@@ -164,8 +164,8 @@ def surface(
     <BLANKLINE>
     service >=       0     0.2     0.4
     ----------  ------  ------  ------
-             0  2.3224  2.2953  2.2626
-           0.5  2.2739  2.2489  2.2272
+             0  2.3224  2.2953   2.263
+           0.5   2.274  2.2468  2.2144
     <BLANKLINE>
     Now: service >= 0 and flow >= 0.
     """
@@ -173,7 +173,8 @@ def surface(
     chosen = cmdp.constraint_number(first), cmdp.constraint_number(second)
     if chosen[0] == chosen[1]:
         raise InvalidInput(f"surface takes two constraints, found {cmdp.constraints[chosen[0]].name!r} twice")
-    number, tolerance = whole_number(points, "points", least=2), positive(tolerance, "tolerance")
+    number, tolerance = whole_number(points, "points", 2, 1_000), positive(tolerance, "tolerance")
+    progress = callback(progress)
     limit, own = seconds_or_none(time_limit), [cmdp.constraints[k] for k in chosen]
     wanted = [
         wanted_bounds(*both, number)
@@ -190,7 +191,7 @@ def surface(
             continue
         # Each without the other.
         alone = cmdp.asking(constraints=[c for k, c in enumerate(cmdp.constraints) if k != chosen[1 - place]])
-        curve = frontier(alone, own[place].name, number, tolerance=tolerance, time_limit=seconds_left())
+        curve = along_bounds(alone, own[place].name, number, tolerance=tolerance, time_limit=seconds_left())
         if "limit" in curve.status:
             raise Stopped(curve.status)
         grids.append(curve.bounds)
@@ -199,7 +200,9 @@ def surface(
     for row, bound in enumerate(grids[0]):
         there = cmdp.with_bound(chosen[0], **{own[0].side: float(bound)})
         try:
-            curve = frontier(there, chosen[1], bounds=grids[1].tolist(), tolerance=tolerance, time_limit=seconds_left())
+            curve = along_bounds(
+                there, chosen[1], number, bounds=grids[1].tolist(), tolerance=tolerance, time_limit=seconds_left()
+            )
         except Infeasible:
             continue  # and so is every tighter one; the rows stay nan
         except Stopped:

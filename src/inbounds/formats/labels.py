@@ -8,9 +8,9 @@ tuples of the same fields keep the names of their parts, and come back as named 
 from __future__ import annotations
 
 import re
-import reprlib
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
+from dataclasses import is_dataclass
 from functools import lru_cache
 from keyword import iskeyword
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from inbounds.errors import InvalidInput
+from inbounds.inputs import shown
 
 Label = str | int | float | bool | None | tuple["Label", ...]
 
@@ -56,7 +57,7 @@ def _plain(part: Any, whole: Any, what: str, depth: int) -> Label:
     inside = "" if part is whole else f", which contains {shown(part)}"
     raise InvalidInput(
         f"{what} has the label {shown(whole)}{inside} of type {type(part).__name__}; the label in a file is text, "
-        f"a number, true or false, None, or a tuple of these"
+        f"a number, true or false, None, or a tuple of these{'; make it a NamedTuple' if is_dataclass(part) else ''}"
     )
 
 
@@ -71,19 +72,6 @@ def text(value: Any, what: str) -> str:
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")  # halves of characters, as in undecodable names of files
-
-
-def shown(value: Any) -> str:
-    """`repr`, cut short: what comes from a file may be long, or nest deep."""
-    try:
-        return _SHORT.repr(value)
-    except ValueError:  # a whole number of so many digits that Python refuses to write it
-        return f"a very long {type(value).__name__}"
-
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 60
-_SHORT.maxtuple = _SHORT.maxlist = 20
 
 
 def parts_of(labels: Iterable[Any] | None) -> tuple[str, ...] | None:

@@ -43,7 +43,8 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import KIND, criterion_in_file, once, require_kind, transitions_once
-from inbounds.formats.labels import parts_of, plain, shown, text, with_parts
+from inbounds.formats.labels import parts_of, plain, text, with_parts
+from inbounds.inputs import shown
 
 VERSION = 2
 

@@ -25,8 +25,9 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import LONGEST
-from inbounds.formats.labels import label_columns, plain, shown, with_parts
+from inbounds.formats.labels import label_columns, plain, with_parts
 from inbounds.formats.policy_json import policy_fields
+from inbounds.inputs import shown
 
 _LEFT = "rows left"
 
@@ -81,6 +82,10 @@ def read(path: Path) -> dict[str, Any]:
             f"the column {_LEFT!r} does not count the {len(cells):,} rows from {len(cells) - 1:,} down to 0: rows were "
             "lost or added. Take a whole copy; or, if the rows are meant so, delete the column"
         )
+    known = f"stage|probability|{_LEFT}|{_LABEL.replace('WHAT', '(?:state|action)')}"
+    for name in columns:
+        if not re.fullmatch(known, name):
+            raise InvalidInput(f"has a column {shown(name)}, which no policy has; delete it")
     states, actions = _labels(columns, "state"), _labels(columns, "action")
     shares = [_share(cell, number + 2) for number, cell in enumerate(_column(columns, "probability"))]
     stages = [_stage(cell, number + 2) for number, cell in enumerate(columns["stage"])] if "stage" in columns else None
@@ -124,11 +129,15 @@ def _column(columns: dict[str, Any], name: str) -> Any:
     return columns[name]
 
 
+_LABEL = r"WHAT(?: (\S+?))?(:text|:json)?"
+"""The heading of a column of labels, or of a part of them."""
+
+
 def _labels(columns: dict[str, Any], what: str) -> list[Any]:
     """The labels of states or actions, one a row, from the columns that are called so."""
     parts: dict[str, list[Any]] = {}
     for heading, cells in columns.items():
-        match = re.fullmatch(rf"{what}(?: (\S+?))?(:text|:json)?", heading)
+        match = re.fullmatch(_LABEL.replace("WHAT", what), heading)
         if match:
             part = match[1] or ""
             if part in parts:
@@ -167,8 +176,8 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-_WHOLE = re.compile(r"[+-]?\d{1,1200}")
-_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?|-?inf")
+_WHOLE = re.compile(r"[+-]?\d{1,1200}", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?|-?inf", re.ASCII)
 
 
 def _guessed(cell: str) -> Any:
@@ -190,13 +199,12 @@ def _value(cell: str, kind: str, where: str) -> Any:
 
 
 def _share(cell: str, row: int) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        raise InvalidInput(f"row {row}: the probability must be a number, found {shown(cell)}") from None
+    if not _DECIMAL.fullmatch(cell.strip()):  # float() would take 0.5_0, and digits of other scripts
+        raise InvalidInput(f"row {row}: the probability must be a number, found {shown(cell)}")
+    return float(cell)
 
 
 def _stage(cell: str, row: int) -> int:
-    if not re.fullmatch(r"\d{1,6}", cell) or int(cell) >= LONGEST:
+    if not re.fullmatch(r"[0-9]{1,6}", cell) or int(cell) >= LONGEST:
         raise InvalidInput(f"row {row}: the stage must be a whole number from 0 on, found {shown(cell)}")
     return int(cell)

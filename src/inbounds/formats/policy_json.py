@@ -27,8 +27,8 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import LONGEST
-from inbounds.formats.labels import parts_of, plain, shown, with_parts
-from inbounds.inputs import is_whole
+from inbounds.formats.labels import parts_of, plain, with_parts
+from inbounds.inputs import is_whole, shown
 
 KIND, VERSION = "policy", 1
 

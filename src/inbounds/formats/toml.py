@@ -38,8 +38,8 @@ import scipy.sparse as sp
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import CRITERIA, KIND, criterion_in_file, once, require_kind, transitions_once
-from inbounds.formats.labels import Label, parts_of, plain, shown, text, with_parts
-from inbounds.inputs import is_whole
+from inbounds.formats.labels import Label, parts_of, plain, text, with_parts
+from inbounds.inputs import is_whole, shown
 
 VERSION = 1
 

@@ -53,7 +53,7 @@ class Source:
     def __init__(self, step: Callable[..., Any], vectorised: bool, jobs: int | None) -> None:
         self.step, self.vectorised, self.jobs = step, vectorised, jobs
         self._pool: Any = None
-        self._sent: list[Future[list[Any]]] = []  # messages, of which some may be answered
+        self._sent: list[Future[list[Any]]] = []  # messages that were not answered when the last was sent, and that
 
     def size_after(self, drawn: int) -> int:
         """The size of the block that follows `drawn` outcomes of a pair."""
@@ -62,16 +62,16 @@ class Source:
     @property
     def busy(self) -> bool:
         """Whether every worker has a message at hand, and one that waits."""
-        self._sent = [message for message in self._sent if not message.done()]
-        return len(self._sent) >= 2 * (self.jobs or 0)
+        return sum(not message.done() for message in self._sent) >= 2 * (self.jobs or 0)
 
     def send(self, blocks: list[tuple[Any, ...]]) -> Future[list[Any]]:
         """Have blocks drawn by a worker."""
         if self._pool is None:
             step = self.step, self.vectorised
             self._pool = ProcessPoolExecutor(self.jobs, initializer=_begin, initargs=(os.getpid(), *step))
-        self._sent.append(self._pool.submit(_in_worker, blocks))
-        return self._sent[-1]
+        message: Future[list[Any]] = self._pool.submit(_in_worker, blocks)
+        self._sent = [*(sent for sent in self._sent if not sent.done()), message]
+        return message
 
     def draw(self, block: tuple[Any, ...]) -> list[Any]:
         """Draw a block here."""

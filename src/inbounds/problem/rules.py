@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput, Stopped
-from inbounds.inputs import asked, function_of, reported_number, required_arguments, whole_number
+from inbounds.inputs import asked, callback, function_of, reported_number, required_arguments, whole_number
 from inbounds.problem.cmdp import CMDP, SINGLE_TOLERANCE, is_single
 from inbounds.problem.constraint import Constraint, constraint_list, named_constraints
 from inbounds.problem.marginal import mean_over
@@ -104,6 +104,7 @@ def build(
     (2.1339, [7.0842])
     """
     constraints, max_states = constraint_list(constraints), whole_number(max_states, "max_states")
+    progress = callback(progress)
     function_of(actions, "actions", "state")
     function_of(transitions, "transitions", "state, action")
     function_of(reward, "reward", "state, action", "state, action, next_state")

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from inbounds.algorithms.algorithm import Run, record_of
-from inbounds.algorithms.episodic.frame import TRUNCATED, frame_of, horizon_of, sums_in_user_units
+from inbounds.algorithms.episodic.frame import TRUNCATED, frame_of, sums_in_user_units
 from inbounds.algorithms.episodic.model import new_model
 from inbounds.algorithms.episodic.playing import Judge, judge_of
 from inbounds.algorithms.loop import run_on_samples
@@ -47,7 +47,7 @@ def plays_online(settings: Any) -> bool:
 def episode_optimum(cmdp: CMDP, settings: Any) -> float:
     """The most that an episode can be worth in bounds: the optimum, of a discounted problem that of its truncation."""
     if "discount" in cmdp.criterion:
-        cmdp = truncate(cmdp, TRUNCATED if settings.epsilon is None else settings.epsilon).problem
+        cmdp = truncate(cmdp, settings.epsilon or TRUNCATED).problem
     return solve_uncertified(cmdp).total_reward
 
 
@@ -103,7 +103,7 @@ def play(
     judge = judge_for(cmdp, settings, samples)
     run = run_on_samples(cmdp.simulator(scale), settings, samples, seed, checkpoints, progress, time_limit, judge=judge)
     values = judged_values(judge, cmdp.simulator(), settings, samples)
-    length = horizon_of(settings, cmdp.simulator())
+    length = len(frame_of(settings, cmdp.simulator(), samples).weights)
     episodes = [int(count) // length for count in run.samples]
     scales = criterion_of(cmdp).total(cmdp.margin_scales)
     cost = summed(values[:, 0], values[:, 1:], optimum, scales, episodes)

@@ -1,16 +1,18 @@
 """Learners of finite-horizon problems, one file per published algorithm, and the parts that they share.
 
-Of what a learner may see, and in which units: `frame`. How it plays, and the policy of a run: `playing`. What it has
-seen, and the model that it makes of it: `model`, `confidence`. One backward sweep for all signals: `sweeps`; the best
-policy in bounds by column generation around it: `planning`. The next policy, by a plan or by a step: `doubling`,
-`one_sweep`. What algorithms differ in, as data: `rules`, `settings`. The loop: `learner`.
+* `frame`: what a learner knows beforehand, and its units
+* `playing`: an episode step by step, the policy of a run, and a hook for what no learner may compute
+* `model`: what was seen, the model that it makes, radii and bonuses
+* `sweeps`, `planning`: one backward sweep for all signals; the best policy in bounds by column generation around it
+* `rules`: what algorithms differ in, as data, and their settings; `learner`: the loop
 
-All of them depart from their papers in this. Counts are pooled where stages are alike. A pair never tried ends the
-episode with the largest values (or the least margins, of those that are wary), in the place of "leads anywhere with
-equal chance" or a bonus: then the first plans are in bounds. Means of signals are learned as they are seen. H is W, the
-most that a value can be, wherever a paper bounds values by it; S, A, H, K, I are its states, actions, steps, episodes
-and constraints, delta its failure probability, and a pair has n visits, chances p, means rh and gh.
+All depart from their papers in this. Counts are pooled where stages are alike. A pair never tried ends the episode with
+the largest values (for the wary ones the least margins), in the place of equal chances to lead anywhere: then the first
+plans are in bounds. Signals are learned as they are seen. H is W, the most that a value can be, wherever a paper bounds
+values by it. All practical presets take the mixture of the second half, radii without logarithms, and a radius of
+signals only where two observations of a pair differed.
 
-All practical presets take the mixture of the second half, radii without logarithms (`confidence`), and a radius of
-signals only where two observations differed.
+In the files, of a problem: S, A, H, I are its states, actions, steps and constraints; transitions, reward r and margins
+g_i are unknown unless they say otherwise. Of a run: K episodes; a pair has n visits, frequencies p of next states, and
+means rh, gh_i of its signals. J is the value of a policy, J_r~ that for a reward r~; delta how often a bound may fail.
 """

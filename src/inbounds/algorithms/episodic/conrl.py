@@ -1,17 +1,13 @@
 """CONRL: the best policy in bounds of the empirical model, with a bonus by visits alone.
 
-Kianté Brantley, Miro Dudik, Thodoris Lykouris, Sobhan Miryoosefi, Max Simchowitz, Aleksandrs Slivkins, Wen Sun.
-"Constrained episodic reinforcement learning in concave-convex and knapsack settings", NeurIPS 2020: the basic setting.
+Brantley, Dudik, Lykouris, Miryoosefi, Simchowitz, Slivkins, Sun: "Constrained episodic reinforcement learning in
+concave-convex and knapsack settings", NeurIPS 2020: the basic setting. As `opt_cmdp_bonus`, with one bonus for all,
 
-Problem: that of `opt_cmdp`. Updates: as `opt_cmdp_bonus`, with one bonus for all signals,
-
-    b = min( 2 H, 2 H sqrt( 2 ln(8 S A H (I+1) K^2 / delta) / n ) ),     r~ = rh + b,  g~_i = gh_i + b
+    r~ = rh + b,   g~_i = gh_i + b,     b = min( 2 H, 2 H sqrt( 2 ln(8 S A H (I+1) K^2 / delta) / n ) )
 
 from memory; the paper has the number of the episode in the place of K. The authors' code has .001 / sqrt(n), 1 for a
 pair never tried, and plans by ten steps on the prices, which gives a deterministic policy; here the linear program is
-solved, when a count has doubled.
-
-Guarantee: with probability 1 - delta, regret and violation of O~( H^2.5 S sqrt(A) / sqrt(k) ) per episode after k (from
+solved. With probability 1 - delta, regret and violation are O~( H^2.5 S sqrt(A) / sqrt(k) ) per episode after k (from
 memory). Practical preset: b = span (.01 / sqrt(n) + N / 2n) after N successors were seen, with the span of the current
 policy's values to go. The part of 1 / n makes it try every pair more than once: without it one run in twenty never
 recovers from an unlucky first visit. The root is what it is out of bounds by in the end.
@@ -21,11 +17,10 @@ from __future__ import annotations
 
 import math
 
-from inbounds.algorithms.episodic.confidence import hoeffding
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.rules import Published
-from inbounds.algorithms.episodic.settings import PRACTICAL, PlanningSettings
+from inbounds.algorithms.episodic.model import Radii
+from inbounds.algorithms.episodic.rules import PRACTICAL, PlanningSettings, Published
 
 
 class CONRL(PlanningSettings):
@@ -45,11 +40,11 @@ class CONRL(PlanningSettings):
         constants="from memory",
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         S, pairs, _, H, W, K, bounds = frame.size
-        outcomes = 8.0 * pairs * H * (1 + bounds) * K**2 / self.delta
-        radii = self.radii(hoeffding(2.0 * math.log(outcomes), most=1.0))
+        log = math.log(8.0 * pairs * H * (1 + bounds) * K**2 / self.delta)
+        radii = self.radii(Radii(of_visits=math.sqrt(2.0 * log), most=1.0))
         if not self.as_published:
             radii = radii._replace(root=0.0, of_visits=radii.root)
         theorem = "the paper's (from memory), for regret and violation"
-        return Published(radii, theorem, 100.0 * H**3 * S * pairs, span=2.0 * W, planning=self.planning())
+        return Published(theorem, 100.0 * H**3 * S * pairs, radii, span=2.0 * W, planning=self.planning())

@@ -1,20 +1,16 @@
 """DOPE: hopeful about model and reward, wary of the bounds, from a safe policy on.
 
-Archana Bura, Aria HasanzadeZonuz, Dileep Kalathil, Srinivas Shakkottai, Jean-Francois Chamberland. "DOPE: Doubly
-Optimistic and Pessimistic Exploration for Safe Reinforcement Learning", NeurIPS 2022.
-
-Problem and departures: those of `opt_pess_lp`; reward and margins known. Updates, with the radii b(s, a, s') and the L
-of `opt_cmdp`:
+Bura, HasanzadeZonuz, Kalathil, Shakkottai, Chamberland: "DOPE: Doubly Optimistic and Pessimistic Exploration for Safe
+Reinforcement Learning", NeurIPS 2022. Problem and departures of `opt_pess_lp`; reward and margins are known. With the
+radii b(s, a, s') of `opt_cmdp`:
 
     pi0 in the first K0 = S^2 A H^3 / slack^2 episodes; then, over policies and models of the box |P' - p| <= b,
     pi = argmax J_r~  with  J_g~i >= 0,     r~ = rh + H^2 / slack sum_s' b,     g~_i = gh_i - H sum_s' b
     and pi0 where no policy is in bounds
 
 all read in the authors' code, where K0 differs between two of three folders (S^3 H^3 / slack^2 in the other), as does
-whether the reward has its bonus.
-
-Guarantee: with probability 1 - delta no violation in any episode, and regret O~( S sqrt(A K) ) up to powers of H /
-slack (from memory). K0 is 430 for three states, 8,000 for ten, 10^7 for a queue of six.
+whether the reward has its bonus. With probability 1 - delta no violation in any episode, and regret O~( S sqrt(A K) ),
+up to powers of H / slack (from memory). K0 is 430 for three states, 8,000 for ten, 10^7 for a queue of six.
 
 Practical preset: no warm-up, since a program without a policy in bounds does its work; the radii of OptPess-LP's preset
 for the signals, with one more for all successors that were not seen, and half of them for the box: a plan on one side
@@ -31,8 +27,7 @@ from inbounds.algorithms import checks
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
 from inbounds.algorithms.episodic.opt_cmdp import efroni
-from inbounds.algorithms.episodic.rules import Published
-from inbounds.algorithms.episodic.settings import CAUTIOUS, SafeSettings, check
+from inbounds.algorithms.episodic.rules import CAUTIOUS, Published, SafeSettings
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -60,20 +55,16 @@ class DOPE(SafeSettings):
         sample_complexity="S^2 A / ((1-γ)^7 ε^2)",
         violation="zero, in every episode",
         constants="from code (radii, K0), from memory (theorem)",
-        check=check,
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         size, radii = frame.size, self.radii(efroni(self.delta, frame.size)._replace(signal_root=0.0))
         if not self.as_published:
             radii = radii._replace(root=0.5 * radii.root, linear=0.5 * radii.linear, of_box=1.0, unseen=1.0)
         squared = float(size.S * size.pairs) * size.W**3  # K0, times slack^2
         warm = {"warm_up": squared} if self.warm_up is None else {"first": self.warm_up}
-        return Published(
-            radii,
-            "the paper's (from memory): no violation in any episode",
-            squared / self.most_slack(frame) ** 2,
-            "its warm-up",
-            departs=("another share or warm-up", self.share is not None or self.warm_up is not None),
-            **self.guarded(frame, size.W, 0.0, size.W, extended=True, **warm),
-        )
+        guard = self.guarded(frame, size.W, 0.0, size.W, extended=True, **warm)
+        departs = "another share or warm-up", self.share is not None or self.warm_up is not None
+        theorem = "the paper's (from memory): no violation in any episode"
+        needed = squared / self.most_slack(frame) ** 2
+        return Published(theorem, needed, radii, "its warm-up", departs=departs, **guard)

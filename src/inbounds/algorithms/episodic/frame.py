@@ -4,13 +4,11 @@ It knows the states, the actions of each, the horizon H, the ranges of reward an
 whether transitions and signals differ by stage: where they do not, counts are pooled. (A user's step function is never
 told the stage: what depends on it has to be part of the state.)
 
-Units. Rewards are as the simulator shows them: in [0, 1]. The library scales a margin such that its sum over an episode
-is in [-1, 1]; the papers scale the step, and so do learners here: times one factor for each constraint, so that the
-largest margin of a step is 1. A value is a sum over the episode, at most W = sum of the stage weights, which is what
-stands for the papers' H wherever that bounds a value.
-
-A discounted problem is truncated: H is the least with discount^H <= epsilon, stage h weighs discount^h, counts are
-pooled, and the policy becomes ONE stationary policy through the discounted occupancy of the visits.
+Rewards are in [0, 1], as the simulator shows them. The library scales a margin such that its sum over an episode is in
+[-1, 1]; the papers scale the step, and so do learners: times one factor for each constraint, so that the largest margin
+of a step is 1. A value is a sum over the episode, at most W, the sum of the stage weights: the papers' H as a bound of
+values. A discounted problem is truncated: H is the least with discount^H <= epsilon, stage h weighs discount^h, and the
+policy becomes ONE stationary policy through the discounted occupancy of the visits.
 """
 
 from __future__ import annotations
@@ -52,6 +50,7 @@ class Frame(NamedTuple):
     factors: Floats  # [X], from the simulator's units to the learner's
     row_step: int  # how far apart the transitions of two stages lie: n, or 0 where they are pooled
     signal_step: int  # likewise the signals
+    samples: int
     episodes: int  # K
     second_half: bool  # whether the mixture is of the second half
     truncated: bool
@@ -70,60 +69,42 @@ class Frame(NamedTuple):
 
 def frame_of(settings: Any, simulator: Simulator, samples: int) -> Frame:
     """The frame of a run; refuses a budget of less than one episode, and `epsilon` where there is nothing to cut."""
-    horizon, truncated = horizon_of(settings, simulator), "discount" in simulator.criterion
-    if samples < horizon:
+    name, truncated = settings.algorithm.name, "discount" in simulator.criterion
+    if settings.epsilon is not None and not truncated:
         raise InvalidInput(
-            f"{settings.algorithm.name} learns from whole episodes: {samples:,} samples are less than one of "
-            f"{horizon:,} steps; give at least {horizon:,}"
+            f"{name}: epsilon says where to truncate a discounted problem, and this one has a horizon already: "
+            f"{simulator!r}"
         )
-    stages = np.arange(horizon, dtype=np.float64)
-    weights = simulator.discount**stages if truncated else np.ones(horizon)
+    horizon = stages_for(simulator.discount, settings.epsilon or TRUNCATED) if truncated else simulator.layers
+    if samples < horizon and settings.algorithm.access == "online":
+        raise InvalidInput(
+            f"{name} learns from whole episodes: {samples:,} samples are less than one of {horizon:,} steps; give at "
+            f"least {horizon:,}"
+        )
+    weights = (simulator.discount if truncated else 1.0) ** np.arange(horizon, dtype=np.float64)
     largest = np.abs(simulator.margin_ranges).max(axis=1, initial=0.0)
     scaled = simulator.scaled is simulator  # otherwise the user wants them as they are
     factors = np.where((largest > 0.0) & scaled, 1.0 / np.where(largest > 0.0, largest, 1.0), 1.0)
-    ranges = np.vstack([simulator.reward_range, factors[:, None] * simulator.margin_ranges])
-    _, row_step, signal_step = simulator.open().stages  # the horizon of a truncation is its own
-    return Frame(
-        offsets=simulator.pairs.offsets,
-        states=simulator.pairs.states,
-        weights=weights,
-        rest=np.concatenate([np.cumsum(weights[::-1])[::-1], [0.0]]),
-        low=ranges[:, 0].copy(),
-        high=ranges[:, 1].copy(),
-        factors=np.concatenate([[1.0], factors]),
-        row_step=int(row_step),
-        signal_step=int(signal_step),
-        episodes=samples // horizon,
-        second_half=settings.average == "second half",
-        truncated=truncated,
-    )
-
-
-def horizon_of(settings: Any, simulator: Simulator) -> int:
-    """Steps of an episode."""
-    if "discount" in simulator.criterion:
-        return stages_for(simulator.discount, TRUNCATED if settings.epsilon is None else settings.epsilon)
-    if settings.epsilon is not None:
-        raise InvalidInput(
-            f"{settings.algorithm.name}: epsilon says where to truncate a discounted problem, and this one has a "
-            f"horizon already: {simulator!r}"
-        )
-    return simulator.layers
+    low, high = np.vstack([simulator.reward_range, factors[:, None] * simulator.margin_ranges]).T.copy()
+    rest = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
+    known = simulator.pairs.offsets, simulator.pairs.states, weights, rest, low, high, np.append(1.0, factors)
+    row_step, signal_step = (int(step) for step in simulator.open().stages[1:])  # a truncation has its own horizon
+    second_half = settings.average == "second half"
+    return Frame(*known, row_step, signal_step, samples, samples // horizon, second_half, truncated)
 
 
 def said_of(settings: Any, frame: Frame) -> dict[str, float | str]:
     """What every run of an episodic learner says of itself in ``run.settings``."""
-    said: dict[str, float | str] = {"episodes": frame.episodes, "average": settings.average}
+    online = settings.algorithm.access == "online"
+    said: dict[str, float | str] = {"episodes": frame.episodes, "average": settings.average} if online else {}
     if frame.truncated:
-        epsilon = TRUNCATED if settings.epsilon is None else settings.epsilon
-        said |= {"truncated": f"after {len(frame.weights)} steps, to one stationary policy", "epsilon": epsilon}
+        said["truncated"] = f"after {len(frame.weights)} steps, to one stationary policy"
+        said["epsilon"] = settings.epsilon or TRUNCATED
     return said
 
 
 def sums_in_user_units(sums: Floats, simulator: Simulator, frame: Frame) -> Floats:
     """Sums of the reward and the margins over an episode [..., X], in the user's units."""
-    scaling = simulator.scaling
-    units = np.concatenate([[scaling.reward_span], scaling.margin_scales]) / frame.factors
-    shift = np.zeros(len(units))
+    scaling, shift = simulator.scaling, np.zeros(len(frame.factors))
     shift[0] = scaling.reward_low * frame.rest[0]
-    return np.asarray(sums * units + shift)
+    return np.asarray(sums * (np.append(scaling.reward_span, scaling.margin_scales) / frame.factors) + shift)

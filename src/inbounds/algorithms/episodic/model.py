@@ -1,19 +1,67 @@
-"""What a learner has seen: visits, successors in lists, means of signals; the model that it makes of them; its signals.
+"""What a learner has seen, the model that it makes of it, how far that may be off, and what it then plans with.
 
 A row is a pair, or a pair at a stage where transitions differ by stage; likewise for signals.
+
+Radii. That of a chance p after n visits is  min( root sqrt(p (1 - p) / n) + linear / (n - less),  flat / sqrt(n) ).
+The bonus of a value is span * width, where the width of a row is `of_box` times the sum of its radii (over the
+successors seen, and `unseen` of the others), plus `of_visits` / sqrt(n + ridge), and `most` at most. The papers take H
+for the span. Practical presets take that of the current policy's values to go, which is what lets one setting do for
+every problem, and radii without logarithms. The linear part matters more than the root: it also widens the
+box towards successors never seen, without which one run in ten gives up a good action for ever.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.episodic.confidence import Confidence, radius
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
+
+
+class Radii(NamedTuple):
+    """The constants of the radii, of the bonus (none where `of_box` and `of_visits` are 0), and of the signals."""
+
+    root: float = 0.0
+    linear: float = 0.0
+    flat: float = math.inf
+    less: float = 0.0
+    of_box: float = 0.0
+    unseen: float = 0.0
+    of_visits: float = 0.0
+    ridge: float = 0.0
+    most: float = math.inf
+    signal_root: float = 0.0  # times the range of a signal
+    signal_linear: float = 0.0
+    always: bool = True  # False: signals have a radius only once two observations of a pair differed
+
+
+def practical(root: float, linear: float) -> Radii:
+    """No logarithms; the width is half the sum of the radii of successors seen (derived here)."""
+    return Radii(root, linear, of_box=0.5, signal_root=root, signal_linear=linear, always=False)
+
+
+def bernstein(log: float, signal_log: float = 0.0) -> Radii:
+    """Of a paper's logarithm L: 2 sqrt(p (1-p) L / n) + 14 L / (3 n); signals sqrt(L' / n). Efroni et al., DOPE."""
+    root, linear = 2.0 * math.sqrt(log), 14.0 * log / 3.0
+    return Radii(root, linear, of_box=1.0, unseen=math.inf, signal_root=math.sqrt(signal_log))
+
+
+def bennett(log: float, linear: float, less: float = 0.0) -> Radii:
+    """min( sqrt(2 p (1-p) l / n) + linear l / (n - less), sqrt(l / 2n) ); signals are known. UC-CFH, GMBL."""
+    return Radii(math.sqrt(2.0 * log), linear * log, flat=math.sqrt(0.5 * log), less=less)
+
+
+@compiled
+def radius(confidence: Radii, chance: float, n: float) -> float:
+    """Of one successor's chance after n >= 1 visits; 1 where the formula says nothing yet."""
+    if n <= confidence.less:
+        return 1.0
+    linear = confidence.linear / (n - confidence.less)
+    return min(confidence.root * math.sqrt(chance * (1.0 - chance) / n) + linear, confidence.flat / math.sqrt(n))
 
 
 class Model(NamedTuple):
@@ -45,21 +93,20 @@ def new_model(frame: Frame, samples: int) -> Model:
     size = frame.size
     row, heard = ((size.pairs * (size.H if step else 1),) for step in (frame.row_step, frame.signal_step))
     lists, states, signals = (*row, min(size.S, samples)), (size.S,), (1 + size.bounds,)
-    floats = dict(visits=row, times=lists, heard=heard, means=heard + signals, starts=states, known=row)
-    floats |= dict(chances=lists, lower=lists, upper=lists, beyond=row, width=row)
+    shapes = dict(visits=row, times=lists, heard=heard, means=heard + signals, starts=states, known=row)
+    shapes |= dict(chances=lists, lower=lists, upper=lists, beyond=row, width=row)
     whole = dict(found=row, successors=lists, noisy=signals, acted=states, length=row)
-    return Model(
-        **{name: np.zeros(shape) for name, shape in floats.items()},
-        **{name: np.zeros(shape, dtype=np.int64) for name, shape in whole.items()},
-    )
+    arrays: dict[str, Any] = {name: np.zeros(shape) for name, shape in shapes.items()}
+    arrays |= {name: np.zeros(shape, dtype=np.int64) for name, shape in whole.items()}
+    return Model(**arrays)
 
 
 @compiled
-def count(model: Model, frame: Frame, first: int, path: Ints, signals: Floats) -> None:
-    """What was seen from stage `first` on: pairs and next states [T, 2], signals [T, X]."""
+def see(model: Model, frame: Frame, path: Ints, signals: Floats) -> None:
+    """What was seen: pairs, next states and stages [T, 3], signals [T, X]."""
     for t in range(path.shape[0]):
         pair, after, place = path[t, 0], path[t, 1], 0
-        row, heard = pair + (first + t) * frame.row_step, pair + (first + t) * frame.signal_step
+        row, heard = pair + path[t, 2] * frame.row_step, pair + path[t, 2] * frame.signal_step
         model.acted[frame.states[pair]] = 1
         model.visits[row] += 1.0
         while place < model.found[row] and model.successors[row, place] != after:
@@ -77,7 +124,7 @@ def count(model: Model, frame: Frame, first: int, path: Ints, signals: Floats) -
 
 
 @compiled
-def refresh(model: Model, confidence: Confidence, least: float, growth: float) -> None:
+def renew(model: Model, confidence: Radii, least: float, growth: float) -> None:
     """Bring rows up to the counts: those with `least` new visits, and `growth` times as many as the model knows of."""
     n_states = model.starts.shape[0]
     for row in range(model.visits.shape[0]):
@@ -130,7 +177,7 @@ def fill_means(signals: Floats, model: Model, frame: Frame, tried: bool) -> None
 
 @compiled
 def fill_signals(
-    signals: Floats, model: Model, frame: Frame, confidence: Confidence, spans: Floats, sign: float, share: float
+    signals: Floats, model: Model, frame: Frame, confidence: Radii, spans: Floats, sign: float, share: float
 ) -> None:
     """What planning takes for the signals of every pair at every stage, into `signals` [H, n, X].
 

@@ -1,10 +1,7 @@
 """OPDOP, tabular: one step of the policy and one of the prices (Lagrange multipliers) an episode, with a price bound.
 
-Dongsheng Ding, Xiaohan Wei, Zhuoran Yang, Zhaoran Wang, Mihailo Jovanovic. "Provably Efficient Safe Exploration via
-Primal-Dual Policy Optimization", AISTATS 2021. (The paper is for linear kernels; this is its tabular case.)
-
-Problem: that of `opt_dual`. Updates, from pi uniform, u = 0 and V_g = 0, after each of K episodes (Algorithm 3,
-Theorem 2):
+Ding, Wei, Yang, Wang, Jovanovic: "Provably Efficient Safe Exploration via Primal-Dual Policy Optimization", AISTATS
+2021, which is for linear kernels. From pi uniform, u = 0 and V_g = 0, after each of K episodes (Algorithm 3):
 
     u_i <- min( max( 0, u_i - eta V_gi,0 ), chi ),                  of the evaluation before; eta = 1 / sqrt(K)
     Q_x,h = x + p V_x,h+1 + 2 beta / sqrt(n + 1) within [(H-h) low_x, (H-h) high_x],         chi = 2 H / slack
@@ -13,25 +10,21 @@ Theorem 2):
 
     code    policy_step, price_step, price_bound, uniform      paper    alpha, eta, chi, theta
 
-alpha is that of the proof (Lemma 3). The theorems print K for sqrt(K), with which the regret would be linear.
-
-Guarantee: regret and violation of O~( S sqrt(A H^5 T) ), T = H K, of the mixture. Departures: means are over n visits,
-not n + 1; the bonus is larger than what that takes away. Margins may be negative, so that values are cut off below
-where those of utilities are not.
-
-Practical preset: that of `opt_primal_dual`, but with twice its policy step, of which theta takes a part back. The bonus
-is the same: one of .1 span / sqrt(n) alone lets a pair go for ever that was unlucky the first time.
+alpha is that of the proof (Lemma 3). The theorems print K for sqrt(K), with which the regret would be linear. Regret
+and violation are O~( S sqrt(A H^5 T) ), T = H K, of the mixture (Theorem 2). Departures: means are over n visits, not
+n + 1; the bonus is larger than what that takes away. Margins may be negative, so that values are cut off below where
+those of utilities are not. Practical preset: that of `opt_primal_dual`, but with twice its policy step, of which theta
+takes a part back. One of .1 span / sqrt(n) alone lets a pair go for ever that was unlucky the first time.
 """
 
 from __future__ import annotations
 
 import math
 
-from inbounds.algorithms.episodic.confidence import Confidence
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.rules import Published, Stepping
-from inbounds.algorithms.episodic.settings import PRACTICAL, SoftmaxSettings
+from inbounds.algorithms.episodic.model import Radii
+from inbounds.algorithms.episodic.rules import PRACTICAL, Published, SoftmaxSettings
 
 
 class OPDOP(SoftmaxSettings):
@@ -52,16 +45,11 @@ class OPDOP(SoftmaxSettings):
         constants="paper (Theorem 2, Lemma 3)",
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         S, pairs, A, H, W, K, _ = frame.size
-        beta = W * math.sqrt(S * math.log(pairs * H * K / self.delta))
-        prices = self.price_rule(K**-0.5, 2.0 * W / self.slack(frame))
-        policy = self.policy_rule(math.sqrt(math.log(A) / K) / W**2, frame)
-        return Published(
-            self.radii(Confidence(of_visits=2.0 * beta, ridge=1.0)),
-            "Theorem 2 of the paper, of the mixture of all",
-            100.0 * S**2 * A * W**4,
-            "the order of its regret at a tenth of H in each",
-            departs=self.departs,
-            stepping=Stepping(**prices, **policy, late=True, uniform=1.0 / K),
-        )
+        beta, chi = W * math.sqrt(S * math.log(pairs * H * K / self.delta)), 2.0 * W / self.slack(frame)
+        alpha, radii = math.sqrt(math.log(A) / K) / W**2, self.radii(Radii(of_visits=2.0 * beta, ridge=1.0))
+        steps = self.steps(frame, K**-0.5, chi, alpha, late=True, uniform=1.0 / K)
+        target = "the order of its regret at a tenth of H in each"
+        theorem = "Theorem 2 of the paper, of the mixture of all"
+        return Published(theorem, 100.0 * S**2 * A * W**4, radii, target, departs=self.departs, stepping=steps)

@@ -1,37 +1,36 @@
 """OptCMDP: the best policy in bounds over all models that what was seen allows.
 
-Yonathan Efroni, Shie Mannor, Matteo Pirotta. "Exploration-Exploitation in Constrained MDPs", 2020 (arXiv 2003.02189).
+Efroni, Mannor, Pirotta: "Exploration-Exploitation in Constrained MDPs", 2020 (arXiv 2003.02189).
 
-Problem: episodes of H steps; transitions, reward r and margins g_i unknown; the policies played, one an episode, are to
-lose little reward and little margin in sum, each episode for itself (no cancellation: a "strong" regret).
-
-Updates, before an episode, an extended linear program (`planning`):
+The policies played, one an episode, are to lose little reward and little margin in sum, each episode for itself (no
+cancellation: a "strong" regret). Before an episode, by an extended linear program (`planning`),
 
     pi = argmax over policies and models |P' - p| <= b  of  J_r~   with   J_g~i >= 0,     r~ = rh + c, g~_i = gh_i + c
-    b = 2 sqrt(p (1-p) L / n) + 14 L / (3 n),                               c = sqrt(L' / n) times the range of a signal
+    b = 2 sqrt(p (1-p) L / n) + 14 L / (3 n),     c = sqrt(L' / n) times the range of a signal
+    L = log(6 S A H K / delta), from code that follows the paper;   L' = 2 log(6 S A H (I+1) K / delta), from memory
 
-L = log(6 S A H K / delta) from code that follows the paper, L' = 2 log(6 S A H (I+1) K / delta) from memory.
-
-Guarantee: with probability 1 - delta, strong regret and violation of O~( sqrt(S N H^4 K) ), where a pair has N
-successors (from memory). With these radii 10^4 episodes teach it next to nothing, with ten states or with three.
-Departure: it plans when a count has doubled (`doubling`). Practical preset: radii of 1 / n.
+With probability 1 - delta, strong regret and violation are O~( sqrt(S N H^4 K) ), where a pair has N successors (from
+memory). With these radii 10^4 episodes teach it next to nothing, with ten states or with three. Departure: it plans
+when a count has doubled. Practical preset: b = 1 / n.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from inbounds.algorithms.episodic.confidence import Confidence, bernstein
 from inbounds.algorithms.episodic.frame import Frame, Size
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.rules import Published
-from inbounds.algorithms.episodic.settings import PRACTICAL, PlanningSettings
+from inbounds.algorithms.episodic.model import Radii, bernstein
+from inbounds.algorithms.episodic.rules import PRACTICAL, PlanningSettings, Published
 
+EFRONI: dict[str, Any] = dict(paper="Efroni, Mannor, Pirotta (2020)", sample_complexity="S^2 A / ((1-γ)^3 ε^2)")
+SOURCES = "from code (radii of chances), from memory (of signals, theorem)"
 THEOREM = "the paper's (from memory), for strong regret and violation"
 
 
-def efroni(delta: float, size: Size) -> Confidence:
-    """The radii of the paper."""
+def efroni(delta: float, size: Size) -> Radii:
+    """b and c."""
     outcomes = 6.0 * size.pairs * size.H * size.K / delta
     return bernstein(math.log(outcomes), 2.0 * math.log(outcomes * (1 + size.bounds)))
 
@@ -53,13 +52,8 @@ class OptCMDP(PlanningSettings):
     """
 
     preset = PRACTICAL
-    algorithm = online(
-        name="Opt-CMDP",
-        paper="Efroni, Mannor, Pirotta (2020)",
-        sample_complexity="S^2 A / ((1-γ)^3 ε^2)",
-        constants="from code (radii of chances), from memory (of signals, theorem)",
-    )
+    algorithm = online(name="Opt-CMDP", constants=SOURCES, **EFRONI)
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         radii = self.radii(efroni(self.delta, frame.size))._replace(of_box=0.0)
-        return Published(radii, THEOREM, efroni_episodes(frame.size), planning=self.planning(extended=True))
+        return Published(THEOREM, efroni_episodes(frame.size), radii, planning=self.planning(extended=True))

@@ -1,24 +1,22 @@
 """OptCMDP-bonus: the best policy in bounds of the empirical model, whose signals are raised by a bonus.
 
-Yonathan Efroni, Shie Mannor, Matteo Pirotta. "Exploration-Exploitation in Constrained MDPs", 2020 (arXiv 2003.02189).
+Efroni, Mannor, Pirotta: "Exploration-Exploitation in Constrained MDPs", 2020 (arXiv 2003.02189).
 
-Problem, guarantee (from memory; a factor of H more at most) and departures are those of `opt_cmdp`, the same paper's
-first algorithm. In the place of the box, with its radii b(s, a, s') and those of the signals, c:
+As `opt_cmdp`, of the same paper; in the place of the box, with its radii b(s, a, s') and those of the signals, c:
 
     r~ = rh + c + H sum_s' b,   g~_i = gh_i + c + H sum_s' b,   pi = argmax J_r~  with  J_g~i >= 0,  for the chances p
 
-The margins are hopeful too, so nearly every episode is a little out of bounds: more than with OptCMDP; with less
-regret, in half the time. Practical preset: half the sum of the radii 1 / n of the successors seen, times the span of
-the current policy's values to go instead of H.
+The guarantee has a factor of H more at most (from memory). The margins are hopeful too, so nearly every episode is a
+little out of bounds: more than with OptCMDP; with less regret, in half the time. Practical preset: half the sum of the
+radii 1 / n of the successors seen, times the span of the current policy's values to go.
 """
 
 from __future__ import annotations
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.opt_cmdp import THEOREM, efroni, efroni_episodes
-from inbounds.algorithms.episodic.rules import Published
-from inbounds.algorithms.episodic.settings import PRACTICAL, PlanningSettings
+from inbounds.algorithms.episodic.opt_cmdp import EFRONI, SOURCES, THEOREM, efroni, efroni_episodes
+from inbounds.algorithms.episodic.rules import PRACTICAL, PlanningSettings, Published
 
 
 class OptCMDPBonus(PlanningSettings):
@@ -31,13 +29,8 @@ class OptCMDPBonus(PlanningSettings):
     """
 
     preset = PRACTICAL
-    algorithm = online(
-        name="Opt-CMDP-bonus",
-        paper="Efroni, Mannor, Pirotta (2020)",
-        sample_complexity="S^2 A / ((1-γ)^3 ε^2)",
-        constants="from code (radii of chances), from memory (of signals, theorem)",
-    )
+    algorithm = online(name="Opt-CMDP-bonus", constants=SOURCES, **EFRONI)
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         size, radii = frame.size, self.radii(efroni(self.delta, frame.size))
-        return Published(radii, THEOREM, efroni_episodes(size), span=size.W, planning=self.planning())
+        return Published(THEOREM, efroni_episodes(size), radii, span=size.W, planning=self.planning())

@@ -1,20 +1,19 @@
 """OptDual-CMDP: the best policy for the prices (Lagrange multipliers) of the moment, then a step of the prices.
 
-Yonathan Efroni, Shie Mannor, Matteo Pirotta. "Exploration-Exploitation in Constrained MDPs", 2020 (arXiv 2003.02189).
+Efroni, Mannor, Pirotta: "Exploration-Exploitation in Constrained MDPs", 2020 (arXiv 2003.02189).
 
-Problem: that of `opt_cmdp`, but what one episode gains may make up for what another loses.
-
-Updates, from u = 0, in each of K episodes, with the radii and means of `opt_cmdp`:
+What one episode gains may make up for what another loses. From u = 0, in each of K episodes, with the radii and means
+of `opt_cmdp`:
 
     pi = argmax over policies and models in the box of  J_r~ + sum_i u_i J_g~i,      g_i = J_g~i(pi) in that model
     u_i <- max( 0, u_i - s g_i ),      s = rho / (H sqrt(I K)),      rho = H / slack bounds the prices
 
     code    prices, price_step        paper    lambda, 1 / t_lambda
 
-Guarantee: regret and violation of O~( sqrt(S N H^4 K) ), from memory, of the mixture only. A single policy is
-deterministic and jumps: on the ring of three states episodes go on losing .97 or violating by 1.46; the mixture is off
-by .0002. Practical preset: a bonus in the place of the box, half the sum of practical radii times the span of the
-values to go; the price step of `one_sweep` with c = 1, by values without the bonus.
+Regret and violation are O~( sqrt(S N H^4 K) ), from memory, of the mixture only. A single policy is deterministic and
+jumps: on the ring of three states episodes go on losing .97 or violating by 1.46; the mixture is off by .0002.
+Practical preset: a bonus in the place of the box, half the sum of practical radii times the span of the values to go;
+the price step of `learner` with c = 1.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ import math
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.opt_cmdp import efroni, efroni_episodes
-from inbounds.algorithms.episodic.rules import Published, Stepping
-from inbounds.algorithms.episodic.settings import PRACTICAL, SweepSettings
+from inbounds.algorithms.episodic.opt_cmdp import EFRONI, efroni, efroni_episodes
+from inbounds.algorithms.episodic.rules import PRACTICAL, Published, SweepSettings
 
+SOURCES = "from code (radii, price step), from memory (theorem)"
 THEOREM = "the paper's, of the mixture of all: from memory"
 
 
@@ -45,17 +44,9 @@ class OptDual(SweepSettings):
     """
 
     preset = PRACTICAL | dict(price_step=1.0)
-    algorithm = online(
-        name="Opt-Dual",
-        paper="Efroni, Mannor, Pirotta (2020)",
-        needs="Slater constant",
-        sample_complexity="S^2 A / ((1-γ)^3 ε^2)",
-        constants="from code (radii, price step), from memory (theorem)",
-        oscillates=True,
-    )
+    algorithm = online(name="Opt-Dual", needs="Slater constant", constants=SOURCES, oscillates=True, **EFRONI)
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         radii = self.radii(efroni(self.delta, frame.size)._replace(of_box=0.0))
-        prices = self.price_rule(efroni_step(self.slack(frame), frame))
-        rule = Stepping(**prices, greedy=True, extended=self.as_published)
-        return Published(radii, THEOREM, efroni_episodes(frame.size), departs=self.departs, stepping=rule)
+        steps = self.steps(frame, efroni_step(self.slack(frame), frame), greedy=True, extended=self.as_published)
+        return Published(THEOREM, efroni_episodes(frame.size), radii, departs=self.departs, stepping=steps)

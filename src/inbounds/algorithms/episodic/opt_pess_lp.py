@@ -1,23 +1,18 @@
 """OptPess-LP: hopeful about the reward, wary of the bounds, from a safe policy on.
 
-Tao Liu, Ruida Zhou, Dileep Kalathil, P. R. Kumar, Chao Tian. "Learning Policies with Zero or Bounded Constraint
-Violation for Constrained MDPs", NeurIPS 2021.
+Liu, Zhou, Kalathil, Kumar, Tian: "Learning Policies with Zero or Bounded Constraint Violation for Constrained MDPs",
+NeurIPS 2021. A policy pi0 is known whose margins are at least slack > 0, and no episode is to be out of bounds. Before
+an episode, with B = (1 + S H) sqrt(Z / n), Z = log(16 S^2 A H K / delta), on the empirical model:
 
-Problem: that of `opt_cmdp`; a policy pi0 is known whose margins are at least slack > 0, and no episode is to be out of
-bounds. Updates, before an episode, with B = (1 + S H) sqrt(Z / n), Z = log(16 S^2 A H K / delta):
-
-    r~ = rh + (1 + 4 H / slack) B,     g~_i = gh_i - B,     on the empirical model
+    r~ = rh + (1 + 4 H / slack) B,     g~_i = gh_i - B
     pi = pi0  while some J_g~i(pi0) is at most half its slack, or no policy is in bounds;
     otherwise  argmax J_r~  with  J_g~i >= 0
 
-Here the reward's bonus is that of its own values and `share` times what was taken from each margin.
-
-Guarantee: with probability 1 - delta no violation in any episode, and regret O~( H^3 / slack sqrt(S^3 A K) ) (its
-algorithm box and theorem). But pi0 is left only when every pair it visits has been seen Z (2 H (1 + S H) / slack)^2
-times: 10^5 for three states, 10^9 for a queue of six.
-
-Departures: it plans when a count has doubled. Each constraint has its slack; one that is not given is the mean of the
-margins that the episodes of pi0 showed, which count. The paper has one start, and no radius covers a random one: so
+With probability 1 - delta no violation in any episode, and regret O~( H^3 / slack sqrt(S^3 A K) ) (its algorithm box
+and theorem). But pi0 is left only when every pair it visits has been seen Z (2 H (1 + S H) / slack)^2 times: 10^5 for
+three states, 10^9 for a queue of six. Departures: it plans when a count has doubled. The reward's bonus is that of its
+own values and `share` times what was taken from each margin. Each constraint has its slack; one that is not given is
+the mean of the margins that the episodes of pi0 showed. The paper has one start, and no radius covers a random one: so
 1,000 starts, which are free, are watched before the first episode.
 
 Practical preset: B is half the sum of the radii sqrt(p (1-p) / n) + 1 / n of the successors seen, times the span of the
@@ -29,11 +24,10 @@ from __future__ import annotations
 
 import math
 
-from inbounds.algorithms.episodic.confidence import hoeffding
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.rules import Published
-from inbounds.algorithms.episodic.settings import CAUTIOUS, SafeSettings, check
+from inbounds.algorithms.episodic.model import Radii
+from inbounds.algorithms.episodic.rules import CAUTIOUS, Published, SafeSettings
 
 
 class OptPessLP(SafeSettings):
@@ -41,11 +35,8 @@ class OptPessLP(SafeSettings):
 
     Examples
     --------
-    >>> import inbounds as ib
-    >>> media = ib.zoo.media()
-    >>> settings = ib.OptPessLP.practical(safe=ib.solve(media.tightened(0.25)).policy)
-    >>> ib.evaluate(media, ib.learn(media.simulator(), settings, samples=20_000, seed=0).policy).in_bounds
-    True
+    >>> OptPessLP.practical(slack=0.25)
+    OptPessLP(average='second half', root=1.0, linear=1.0, slack=0.25, share=1.0)
     """
 
     preset = CAUTIOUS
@@ -56,18 +47,13 @@ class OptPessLP(SafeSettings):
         sample_complexity="S^3 A / ((1-γ)^4 ε^2)",
         violation="zero, in every episode",
         constants="paper (its algorithm box)",
-        check=check,
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         S, pairs, _, H, W, K, _ = frame.size
         wide, log = 1.0 + S * W, math.log(16.0 * S * pairs * H * K / self.delta)
-        return Published(
-            self.radii(hoeffding(log)),
-            "the paper's: no violation in any episode",
-            log * (2.0 * W * wide / self.most_slack(frame)) ** 2,
-            "leaving pi0, in visits of every pair,",
-            "samples",
-            departs=("another share", self.share is not None),
-            **self.guarded(frame, wide, float(self.as_published), 4.0 * W, half=True),
-        )
+        radii, departs = self.radii(Radii(of_visits=math.sqrt(log))), ("another share", self.share is not None)
+        guard = self.guarded(frame, wide, float(self.as_published), 4.0 * W, half=True)
+        needed = log * (2.0 * W * wide / self.most_slack(frame)) ** 2
+        theorem, target = "the paper's: no violation in any episode", "leaving pi0, in visits of every pair,"
+        return Published(theorem, needed, radii, target, "samples", frame.samples, departs, **guard)

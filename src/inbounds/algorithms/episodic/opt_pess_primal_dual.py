@@ -1,10 +1,8 @@
 """OptPess-PrimalDual: the best policy for the prices (Lagrange multipliers) of queues that ask for a little more.
 
-Tao Liu, Ruida Zhou, Dileep Kalathil, P. R. Kumar, Chao Tian. "Learning Policies with Zero or Bounded Constraint
-Violation for Constrained MDPs", NeurIPS 2021.
-
-Problem: that of `opt_dual`, with a violation in sum that does not grow. Updates, from lambda = 0, in episode k, with a
-bonus of (1 + H S) sqrt(Z / n), Z = log(16 S^2 A H K / delta):
+Liu, Zhou, Kalathil, Kumar, Tian: "Learning Policies with Zero or Bounded Constraint Violation for Constrained MDPs",
+NeurIPS 2021. The violation in sum is not to grow. From lambda = 0, in episode k, with a bonus of (1 + H S) sqrt(Z / n),
+Z = log(16 S^2 A H K / delta):
 
     pi = argmax of J_r~ + sum_i lambda_i / eta_k J_g~i on the empirical model,       g_i = J_g~i(pi) there
     lambda_i <- max( 0, lambda_i - g_i + eps_k ),                                    eta_k = slack H sqrt(k)
@@ -12,24 +10,22 @@ bonus of (1 + H S) sqrt(Z / n), Z = log(16 S^2 A H K / delta):
 
     code    queues, price_step k^-1/2, pessimism      paper    lambda, 1 / eta_k, eps_k      (eps_k, eta_k: from memory)
 
-Guarantee: regret O~( H^3 sqrt(S^3 A K) / slack ), violation in sum O(1), of the mixture (from memory). As long as eps_k
-is above the slack no policy can do what is asked, and the margin alone is maximised. Departures: several constraints
-have a queue each; values are cut off in planning too.
-
-Practical preset: the bonus of `opt_dual`'s; the price is c lambda_i / sqrt(G_i), the G of `one_sweep`, c = 1;
-eps_k is two standard errors of the mean of margin i over the episodes so far, as they were seen: what these cannot tell
-from 0 (derived here). It needs no slack; with `slater`, half the slack is the most.
+Regret is O~( H^3 sqrt(S^3 A K) / slack ), violation in sum O(1), of the mixture (memory). As long as eps_k is above the
+slack no policy can do what is asked, and the margin alone is maximised. Departures: several constraints have a
+queue each; values are cut off in planning too. Practical preset: the bonus of `opt_dual`'s; the price is
+c lambda_i / sqrt(G_i), the G of `learner`, c = 1; eps_k is two standard errors of the mean of margin i over the
+episodes so far, as they were seen: what these cannot tell from 0 (derived here). It needs no slack; with `slater`, half
+the slack is the most.
 """
 
 from __future__ import annotations
 
 import math
 
-from inbounds.algorithms.episodic.confidence import Confidence
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.rules import Published, Stepping
-from inbounds.algorithms.episodic.settings import PRACTICAL, SweepSettings
+from inbounds.algorithms.episodic.model import Radii
+from inbounds.algorithms.episodic.rules import PRACTICAL, Published, SweepSettings
 
 
 class OptPessPrimalDual(SweepSettings):
@@ -52,23 +48,16 @@ class OptPessPrimalDual(SweepSettings):
         oscillates=True,
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         S, pairs, _, H, W, K, _ = frame.size
         slack, outcomes = self.slack(frame), 16.0 * S * pairs * H / self.delta  # 1 / delta'
-        largest, needed = 5.0 * W**2 * S * math.sqrt(pairs), 1.0
+        paper, largest, needed = dict(price_power=0.5, log_scale=outcomes), 5.0 * W**2 * S * math.sqrt(pairs), 1.0
         while largest * (math.log(needed * outcomes) + 1.0) / math.sqrt(needed * math.log(needed * outcomes)) > slack:
             needed *= 2.0
-        if self.price_step is None:
-            rule = Stepping(1.0 / (slack * W), 0.5, queued=True, log_scale=outcomes, greedy=True)
-        else:
-            rule = Stepping(float(self.price_step), adaptive=True, queued=True, greedy=True)
         most = math.inf if self.slater is None else 0.5 * frame.slack(self.slater)
-        return Published(
-            self.radii(Confidence(of_visits=(1.0 + W * S) * math.sqrt(math.log(outcomes * K)))),
-            "the paper's, of the mixture of all, if the slack is right: from memory",
-            needed,
-            f"a tightening below the slack, {slack:.3g},",
-            departs=self.departs,
-            stepping=rule,
-            spare=largest if self.price_step is None else most,
-        )
+        spare, paper = (largest, paper) if self.price_step is None else (most, {})
+        steps = self.steps(frame, 1.0 / (slack * W), queued=True, greedy=True, **paper)
+        radii = self.radii(Radii(of_visits=(1.0 + W * S) * math.sqrt(math.log(outcomes * K))))
+        theorem = "the paper's, of the mixture of all, if the slack is right: from memory"
+        target = f"a tightening below the slack, {slack:.3g},"
+        return Published(theorem, needed, radii, target, departs=self.departs, stepping=steps, spare=spare)

@@ -1,9 +1,9 @@
 """OptPrimalDual-CMDP: one step of the policy and one of the prices (Lagrange multipliers) an episode.
 
-Yonathan Efroni, Shie Mannor, Matteo Pirotta. "Exploration-Exploitation in Constrained MDPs", 2020 (arXiv 2003.02189).
+Efroni, Mannor, Pirotta: "Exploration-Exploitation in Constrained MDPs", 2020 (arXiv 2003.02189).
 
-Problem: that of `opt_dual`. Updates, from pi uniform and u = 0, after each of K episodes, with the radii of `opt_cmdp`,
-the bonus of `opt_cmdp_bonus`, and s, rho as in `opt_dual`:
+From pi uniform and u = 0, after each of K episodes, with the radii of `opt_cmdp`, the bonus of `opt_cmdp_bonus`, and s,
+rho as in `opt_dual`:
 
     Q_x,h = x~ + p V_x,h+1 within [(H-h) low_x, (H-h) high_x],   V_x,h = <pi_h, Q_x,h>,   for x = r, g_1 .. g_I
     pi <- pi exp( t (Q_r + sum_i u_i Q_gi) ), normalised,       t = sqrt( 2 log A / (H^2 (1 + I rho)^2 K) )
@@ -11,12 +11,10 @@ the bonus of `opt_cmdp_bonus`, and s, rho as in `opt_dual`:
 
     code    policy_step, price_step      paper    t_K, 1 / t_lambda
 
-Guarantee: regret and violation of O~( sqrt(S N H^4 K) + sqrt(H^4 (1 + I rho)^2 K) ), which may cancel, of the mixture;
-from memory. Departure: costs become rewards, so that values are cut off above and below.
-
-Practical preset: bonus of `opt_dual`'s; the price step of `one_sweep` with c = .1, by values without the bonus, and
-prices that look ahead; the policy's step is 100 / (H sqrt(k)) in episode k, 10^3 to 10^4 times the paper's, with which
-10^4 episodes leave the policy uniform.
+Regret and violation, which may cancel, are O~( sqrt(S N H^4 K) + sqrt(H^4 (1 + I rho)^2 K) ), of the mixture; from
+memory. Departure: costs become rewards, so that values are cut off above and below. Practical preset: the bonus of
+`opt_dual`'s; the price step of `learner` with c = .1; the policy's is 100 / (H sqrt(k)) in episode k, 10^3 to 10^4
+times the paper's, with which 10^4 episodes leave the policy uniform.
 """
 
 from __future__ import annotations
@@ -25,10 +23,9 @@ import math
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.opt_cmdp import efroni, efroni_episodes
+from inbounds.algorithms.episodic.opt_cmdp import EFRONI, efroni, efroni_episodes
 from inbounds.algorithms.episodic.opt_dual import THEOREM, efroni_step
-from inbounds.algorithms.episodic.rules import Published, Stepping
-from inbounds.algorithms.episodic.settings import PRACTICAL, SoftmaxSettings
+from inbounds.algorithms.episodic.rules import PRACTICAL, Published, SoftmaxSettings
 
 
 class OptPrimalDual(SoftmaxSettings):
@@ -43,15 +40,14 @@ class OptPrimalDual(SoftmaxSettings):
     preset = PRACTICAL | dict(price_step=0.1, policy_step=100.0)
     algorithm = online(
         name="Opt-Primal-Dual",
-        paper="Efroni, Mannor, Pirotta (2020)",
         needs="Slater constant",
-        sample_complexity="S^2 A / ((1-γ)^3 ε^2)",
         constants="from code (radii, steps), from memory (theorem)",
+        **EFRONI,
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         size, slack, radii = frame.size, self.slack(frame), self.radii(efroni(self.delta, frame.size))
         most = size.W * (1.0 + size.bounds * size.W / slack)
-        policy = self.policy_rule(math.sqrt(2.0 * math.log(size.A) / size.K) / most, frame)
-        rule = Stepping(**self.price_rule(efroni_step(slack, frame)), **policy)
-        return Published(radii, THEOREM, efroni_episodes(size), departs=self.departs, span=size.W, stepping=rule)
+        step = math.sqrt(2.0 * math.log(size.A) / size.K) / most
+        steps, needed = self.steps(frame, efroni_step(slack, frame), policy=step), efroni_episodes(size)
+        return Published(THEOREM, needed, radii, departs=self.departs, span=size.W, stepping=steps)

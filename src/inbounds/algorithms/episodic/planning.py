@@ -5,12 +5,11 @@ of at most I + 1 deterministic policies. So a master program over policies is so
 
     max sum_j x_j J_r(j)   with   sum_j x_j J_gi(j) - slack_i = 0,   sum_j x_j = 1,   x, slack >= 0,
 
-whose basis has I + 1 columns, and whose next column is the answer of one backward sweep at the prices u of that basis:
-the policy of the largest J_r + u . J_g, with a forward pass for its values. It ends when no policy is better than the
-basis. An artificial column of cost 10^4 W stands for each constraint that is not met; where one is left, no policy of
-the model is in bounds. (Nor is one found that costs more reward than 10^4 W for each unit of margin.)
-
-The first two policies are those of .97 and 1.03 times the prices of the last plan.
+whose next column is the answer of one backward sweep at the prices u of its basis: the policy of the largest
+J_r + u . J_g, with a forward pass for its values. It ends when no policy is better than the basis. An artificial column
+of cost 10^4 W stands for each constraint that is not met; where one is left, no policy of the model is in bounds. (Nor
+is one found that costs more reward than 10^4 W for each unit of margin.) The first two policies are those of .97 and
+1.03 times the prices of the last plan.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def best_policy(
             for x in range(1, signals.shape[2]):
                 total += prices[x - 1] * signals[h, pair, x]
             priced[h, pair, 0] = total
-    sweep(priced, prices[:0], policy, model, frame, True, extended, False, swept)
+    sweep(priced, prices[:0], policy, model, frame, True, False, swept)
     follow(policy, signals, model, frame, extended, swept, sums)
     return sums
 

@@ -4,13 +4,10 @@ An online learner draws a start and then acts from the state that it is in. A ru
 state and the steps of the episode so far are part of its state, and learning happens at an episode's end only. What is
 left of the budget after the last whole episode is played with the last policy.
 
-The policy of a run is the mixture of those played: one of its episodes drawn at random, and that episode's policy
-followed throughout. As ONE Markov policy that is, by the occupancies q_k of the policies,
-
-    pi_h(a|s) = sum_k q_k,h(s, a) / sum_k q_k,h(s),      every value of which is the mean of theirs.
-
-A learner does not know q. It adds pi_k,h(.|s_h) at every (h, s_h) that it visits, which has the same expectation, and
-divides. On a truncated problem it adds over the stages too, with the weights discount^h: one stationary policy.
+The policy of a run is the mixture of those played: one of its episodes drawn at random, its policy followed throughout.
+As ONE Markov policy, by the occupancies q_k, that is  pi_h(a|s) = sum_k q_k,h(s, a) / sum_k q_k,h(s),  every value of
+which is the mean of theirs. A learner does not know q. It adds pi_k,h(.|s_h) at every (h, s_h) that it visits, which
+has the same expectation, and divides; on a truncated problem over the stages too, with the weights discount^h.
 """
 
 from __future__ import annotations
@@ -29,14 +26,15 @@ from inbounds.problem.draws import draw_next, draw_pair, draw_start, observed
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 
-EPISODE, STAGE, STATE, POLICY = 0, 1, 2, 3
-
 
 class Play(NamedTuple):
     """Where a learner is, and what it has played."""
 
-    place: Ints  # [4]: whole episodes; stage, -1 between two of them; state; how often the policy has changed
-    path: Ints  # [H, 2]: pairs and next states of this episode so far
+    episode: Ints  # [1], how many are over
+    stage: Ints  # [1], -1 between two episodes
+    state: Ints  # [1]
+    changes: Ints  # [1], of the policy so far
+    path: Ints  # [H, 3]: pairs and next states of this episode so far, stages
     seen: Floats  # [H, X]: signals, likewise
     policy: Floats  # [H, n], of this episode
     mixture: Floats  # [2, H, n]: sums of what was played where it was, in this block of episodes and in the one before
@@ -55,8 +53,7 @@ class Judge(NamedTuple):
     room: Swept
     episodes: Ints  # [J], which to judge, in increasing order, from 0
     values: Floats  # [J, X], of their policies: sums over an episode
-    last: Floats  # [X], of the policy judged last,
-    stamp: Ints  # [1], which was the policy after so many changes
+    stamp: Ints  # [1], after how many changes of the policy one was judged last
 
 
 def judge_of(truth: Model, frame: Frame, signals: Floats, episodes: Any) -> Judge:
@@ -64,62 +61,57 @@ def judge_of(truth: Model, frame: Frame, signals: Floats, episodes: Any) -> Judg
     size, listed = frame.size, np.array(episodes, dtype=np.int64)
     room = new_sweep(size.H if len(listed) else 0, size.S, size.pairs, 0, False)
     values = np.full((len(listed), 1 + size.bounds), np.nan)
-    return Judge(truth, signals, room, listed, values, np.zeros(1 + size.bounds), np.full(1, -1))
+    return Judge(truth, signals, room, listed, values, np.full(1, -1))
 
 
 def new_play(frame: Frame) -> Play:
     """Before the first episode, with the uniform policy."""
-    n_actions, horizon, signals = np.diff(frame.offsets), len(frame.weights), len(frame.low)
-    uniform = np.repeat(1.0 / n_actions, n_actions)
-    return Play(
-        place=np.array([0, -1, 0, 0], dtype=np.int64),
-        path=np.zeros((horizon, 2), dtype=np.int64),
-        seen=np.zeros((horizon, signals)),
-        policy=np.tile(uniform, (horizon, 1)),
-        mixture=np.zeros((2, horizon, len(uniform))),
-        sums=np.zeros((frame.episodes, signals)),
-    )
+    size, n_actions, stages = frame.size, np.diff(frame.offsets), np.arange(len(frame.weights))
+    zero, sums = np.zeros(1, dtype=np.int64), np.zeros((size.K, 1 + size.bounds))
+    path, seen = np.column_stack([0 * stages, 0 * stages, stages]), np.zeros((size.H, 1 + size.bounds))
+    policy = np.tile(np.repeat(1.0 / n_actions, n_actions), (size.H, 1))
+    mixture = np.zeros((2, *policy.shape))
+    return Play(zero, zero - 1, zero.copy(), zero.copy(), path, seen, policy, mixture, sums)
 
 
 @compiled
 def begin(play: Play, starts: Floats, world: Any, rng: np.random.Generator) -> None:
     """Draw a start, and count it [S]; the policy of the episode may still be changed."""
-    play.place[STAGE], play.place[STATE] = 0, draw_start(world, rng)
-    starts[play.place[STATE]] += 1.0
+    play.stage[0], play.state[0] = 0, draw_start(world, rng)
+    starts[play.state[0]] += 1.0
 
 
 @compiled
-def play_on(play: Play, frame: Frame, judge: Judge, world: Any, rng: np.random.Generator, most: int) -> int:
+def weigh(judge: Judge, frame: Frame, play: Play) -> None:
+    """Record what the policy of this episode is worth, if that is to be judged."""
+    found = np.searchsorted(judge.episodes, play.episode[0])
+    if found < judge.episodes.shape[0] and judge.episodes[found] == play.episode[0]:
+        if judge.stamp[0] == play.changes[0]:
+            judge.values[found] = judge.values[found - 1]
+        else:
+            follow(play.policy, judge.signals, judge.truth, frame, False, judge.room, judge.values[found])
+        judge.stamp[0] = play.changes[0]
+
+
+@compiled
+def play_on(play: Play, frame: Frame, world: Any, rng: np.random.Generator, most: int) -> int:
     """Samples of this episode, `most` at most, from the state that the learner is in; how many. Then `finish` it."""
-    first, horizon = play.place[STAGE], frame.weights.shape[0]
-    state, end = play.place[STATE], min(first + most, horizon)
-    if first == 0 and judge.episodes.shape[0] > 0:
-        judge_policy(judge, frame, play.policy, play.place)
+    first, state = play.stage[0], play.state[0]
+    end = min(first + most, play.path.shape[0])
     for h in range(first, end):
         pair = draw_pair(play.policy[h], frame.offsets, state, rng)
         state = draw_next(world, pair + h * frame.row_step, rng)
         for x in range(play.seen.shape[1]):
             play.seen[h, x] = frame.factors[x] * observed(world, pair + h * frame.signal_step, x)
         play.path[h, 0], play.path[h, 1] = pair, state
-        play.place[STAGE], play.place[STATE] = h + 1, state
-    return end - first
-
-
-@compiled
-def judge_policy(judge: Judge, frame: Frame, policy: Floats, place: Ints) -> None:
-    """Record what the policy [H, n] of this episode is worth, if that is to be judged."""
-    found = np.searchsorted(judge.episodes, place[EPISODE])
-    if found < judge.episodes.shape[0] and judge.episodes[found] == place[EPISODE]:
-        if judge.stamp[0] != place[POLICY]:
-            follow(policy, judge.signals, judge.truth, frame, False, judge.room, judge.last)
-            judge.stamp[0] = place[POLICY]
-        judge.values[found] = judge.last
+        play.stage[0], play.state[0] = h + 1, state
+    return int(end - first)
 
 
 @compiled
 def finish(play: Play, frame: Frame) -> None:
     """Keep of the episode that is over its sums, and what was played in it."""
-    episode, mixture, policy = play.place[EPISODE], play.mixture, play.policy
+    episode, mixture, policy = play.episode[0], play.mixture, play.policy
     if frame.second_half and block_begins(episode, frame.episodes):
         mixture[1] = mixture[0]
         mixture[0] = 0.0
@@ -129,7 +121,7 @@ def finish(play: Play, frame: Frame) -> None:
             play.sums[episode, x] += frame.weights[h] * play.seen[h, x]
         for pair in range(frame.offsets[s], frame.offsets[s + 1]):
             mixture[0, h, pair] += policy[h, pair]
-    play.place[EPISODE], play.place[STAGE] = episode + 1, -1
+    play.episode[0], play.stage[0] = episode + 1, -1
 
 
 @compiled
@@ -146,7 +138,7 @@ def played(play: Play, frame: Frame) -> Floats:
 
     At the end, and at a half, a quarter ... of it, that is exact; in between the block before counts too.
     """
-    done, ends = int(play.place[EPISODE]), frame.episodes
+    done, ends = int(play.episode[0]), frame.episodes
     while ends > done:
         ends >>= 1
     return np.asarray(play.mixture[0] if ends == done else play.mixture.sum(axis=0))
@@ -164,5 +156,5 @@ def answer(play: Play, prices: Floats, frame: Frame, simulator: Simulator, last:
         policy = Policy.from_occupancy(simulator, frame.weights @ sums, otherwise=policy.at(0))
     elif not last:
         policy = Policy.from_occupancy(simulator, sums, otherwise=policy)
-    seen = sums_in_user_units(play.sums[: int(play.place[EPISODE])], simulator, frame)
+    seen = sums_in_user_units(play.sums[: int(play.episode[0])], simulator, frame)
     return Answer(policy, prices * frame.factors[1:], episodes=seen)

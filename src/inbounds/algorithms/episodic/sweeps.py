@@ -19,21 +19,22 @@ from inbounds.numerics.compiled import compiled
 
 
 class Swept(NamedTuple):
-    """What a sweep or a forward pass leaves behind, and room for the box: where the rows of one stage lead."""
+    """What a sweep or a forward pass leaves behind; extended also where each pair led, in lists one after the other."""
 
     values: Floats  # [H + 1, S, X], to go; the last is 0
     combined: Floats  # [H, n], of pairs: the reward plus the priced margins, to go
     occupancy: Floats  # [H, n], of the policy followed last
     order: Ints  # [H + 1, S], states by what is maximised, the largest first
     room: Floats  # [S], between the ends of the box of one row; -1 where it was not seen, and between rows
-    length: Ints  # [n]
-    successors: Ints  # [n, 2 S], or empty where no sweep is extended
-    chances: Floats  # [n, 2 S]
+    place: Ints  # [H, n], where the list of a pair begins; empty where no sweep is extended
+    length: Ints  # [H, n]
+    successors: Ints  # [2 H n S], room for the longest
+    chances: Floats  # [2 H n S]
 
 
 @compiled
 def new_sweep(horizon: int, n_states: int, n_pairs: int, n_signals: int, extended: bool) -> Swept:
-    lists, order = (n_pairs, 2 * n_states if extended else 0), np.zeros((horizon + 1, n_states), dtype=np.int64)
+    order, boxed = np.zeros((horizon + 1, n_states), dtype=np.int64), (horizon, n_pairs) if extended else (0, 0)
     order[horizon] = np.arange(n_states)
     return Swept(
         np.zeros((horizon + 1, n_states, n_signals)),
@@ -41,94 +42,71 @@ def new_sweep(horizon: int, n_states: int, n_pairs: int, n_signals: int, extende
         np.zeros((horizon, n_pairs)),
         order,
         np.full(n_states, -1.0),
-        np.zeros(n_pairs, dtype=np.int64),
-        np.zeros(lists, dtype=np.int64),
-        np.zeros(lists),
+        np.zeros(boxed, dtype=np.int64),
+        np.zeros(boxed, dtype=np.int64),
+        np.empty(2 * boxed[0] * boxed[1] * n_states, dtype=np.int64),
+        np.empty(2 * boxed[0] * boxed[1] * n_states),
     )
 
 
 @compiled
-def sort_states(swept: Swept, prices: Floats, h: int) -> None:
-    """States by the priced value to go at stage h, the largest first, from the order of stage h + 1."""
-    order, values = swept.order, swept.values
-    worth = np.empty(values.shape[1])
-    for s in range(values.shape[1]):
-        worth[s] = values[h, s, 0]
-        for x in range(1, values.shape[2]):
-            worth[s] += prices[x - 1] * values[h, s, x]
-    for place in range(values.shape[1]):
-        s, j = order[min(h + 1, order.shape[0] - 1), place], place
-        while j > 0 and worth[order[h, j - 1]] < worth[s]:
-            order[h, j] = order[h, j - 1]
-            j -= 1
-        order[h, j] = s
-
-
-@compiled
-def spread(model: Model, first: int, wanted: Floats, swept: Swept, h: int) -> None:
-    """Where the rows `first`, `first` + 1 ... of the pairs lead over the box, by the order of stage h.
-
-    Only of pairs that are `wanted` [n]: not 0. (A call for each row would take several times as long.)
-    """
-    order, room, successors, chances = swept.order, swept.room, swept.successors, swept.chances
-    for pair in range(wanted.shape[0]):
-        row, left = first + pair, 1.0
-        size = model.length[row] if wanted[pair] != 0.0 else 0
-        for place in range(size):
-            s, least = model.successors[row, place], model.lower[row, place]
-            successors[pair, place], chances[pair, place] = s, least
-            room[s] = model.upper[row, place] - least
-            left -= least
-        seen, place = size, 0
-        while left > 0.0 and place < room.shape[0] and seen > 0:
-            s = order[h, place]
-            more = min(left, room[s] if room[s] >= 0.0 else model.beyond[row])
-            successors[pair, size], chances[pair, size] = s, more
-            left, place, size = left - more, place + 1, size + 1
-        for place in range(seen):
-            room[successors[pair, place]] = -1.0
-        swept.length[pair] = size
-
-
-@compiled
 def sweep(
-    signals: Floats,
-    prices: Floats,
-    policy: Floats,
-    model: Model,
-    frame: Frame,
-    greedy: bool,
-    extended: bool,
-    clipped: bool,
-    swept: Swept,
+    signals: Floats, prices: Floats, policy: Floats, model: Model, frame: Frame, best: bool, clipped: bool, swept: Swept
 ) -> None:
     """Values to go of the signals [H, n, X] of a policy [H, n], from the last stage to the first.
 
-    `greedy`: the policy becomes the one that is best for the reward plus the priced margins, prices [X - 1]; of several
-    best pairs it takes the first. `clipped`: every value of a pair within the least and the most that is possible.
+    Extended, where `swept` has room for that. `best`: the policy becomes the one that is best for the reward plus the
+    priced margins, prices [X - 1]; of several best pairs it takes the first. `clipped`: every value of a pair within
+    the least and the most that is possible.
     """
-    horizon, n_pairs, n_signals = signals.shape
-    values, worth, best = swept.values, np.empty(n_signals), np.empty(n_signals)
-    length, successors, chances, apart = model.length, model.successors, model.chances, frame.row_step
-    if extended:
-        length, successors, chances, apart = swept.length, swept.successors, swept.chances, 0
-    everything = np.ones(n_pairs)
+    horizon, n_signals = signals.shape[0], signals.shape[2]
+    n_states, values, order, room = frame.offsets.shape[0] - 1, swept.values, swept.order, swept.room
+    totals, worth, own = np.empty(n_states), np.empty(n_signals), np.empty(n_signals)
+    extended, top = swept.place.shape[0] > 0, 0
     for h in range(horizon - 1, -1, -1):
         if extended:
-            sort_states(swept, prices, h + 1)
-            spread(model, h * frame.row_step, everything, swept, h + 1)
-        for s in range(frame.offsets.shape[0] - 1):
+            for s in range(n_states):
+                totals[s] = values[h + 1, s, 0]
+                for x in range(1, n_signals):
+                    totals[s] += prices[x - 1] * values[h + 1, s, x]
+            for place in range(n_states):
+                s, j = order[min(h + 2, horizon), place], place
+                while j > 0 and totals[order[h + 1, j - 1]] < totals[s]:
+                    order[h + 1, j] = order[h + 1, j - 1]
+                    j -= 1
+                order[h + 1, j] = s
+        for s in range(n_states):
             most, choice = -np.inf, frame.offsets[s]
             for x in range(n_signals):
-                best[x] = 0.0
+                own[x] = 0.0
             for pair in range(frame.offsets[s], frame.offsets[s + 1]):
-                row = pair + h * apart
+                row = pair + h * frame.row_step
+                size, left = model.length[row], 1.0
                 for x in range(n_signals):
                     worth[x] = signals[h, pair, x]
-                for place in range(length[row]):
-                    chance, after = chances[row, place], successors[row, place]
-                    for x in range(n_signals):
-                        worth[x] += chance * values[h + 1, after, x]
+                if not extended:
+                    for k in range(size):
+                        chance, after = model.chances[row, k], model.successors[row, k]
+                        for x in range(n_signals):
+                            worth[x] += chance * values[h + 1, after, x]
+                else:
+                    swept.place[h, pair] = top
+                    for k in range(size + n_states if size > 0 else 0):
+                        if k < size:
+                            chance, after = model.lower[row, k], model.successors[row, k]
+                            room[after] = model.upper[row, k] - chance
+                        elif left > 0.0:
+                            after = order[h + 1, k - size]
+                            chance = min(left, room[after] if room[after] >= 0.0 else model.beyond[row])
+                        else:
+                            break
+                        swept.successors[top], swept.chances[top] = after, chance
+                        left, top = left - chance, top + 1
+                        for x in range(n_signals):
+                            worth[x] += chance * values[h + 1, after, x]
+                    for k in range(size):
+                        room[model.successors[row, k]] = -1.0
+                    swept.length[h, pair] = top - swept.place[h, pair]
                 if clipped:
                     for x in range(n_signals):
                         worth[x] = min(max(worth[x], frame.rest[h] * frame.low[x]), frame.rest[h] * frame.high[x])
@@ -136,19 +114,19 @@ def sweep(
                 for x in range(1, n_signals):
                     total += prices[x - 1] * worth[x]
                 swept.combined[h, pair] = total
-                if not greedy:
+                if not best:
                     for x in range(n_signals):
-                        best[x] += policy[h, pair] * worth[x]
+                        own[x] += policy[h, pair] * worth[x]
                     continue
                 policy[h, pair] = 0.0
                 if total > most:
                     most, choice = total, pair
                     for x in range(n_signals):
-                        best[x] = worth[x]
-            if greedy:
+                        own[x] = worth[x]
+            if best:
                 policy[h, choice] = 1.0
             for x in range(n_signals):
-                values[h, s, x] = best[x]
+                values[h, s, x] = own[x]
 
 
 @compiled
@@ -157,34 +135,25 @@ def follow(
 ) -> None:
     """How often a policy [H, n] is at each pair, into `occupancy`; the sums of its signals [H, n, X] into `sums` [X].
 
-    From the starts that were seen; `extended`: with the successors of the sweep before, whose policy it is.
+    From the starts that were seen; `extended`: to where the pairs led in the sweep before.
     """
     horizon, n_pairs, n_signals = signals.shape
     here, after, occupancy = model.starts / model.starts.sum(), np.zeros(model.starts.shape[0]), swept.occupancy
-    length, successors, chances, apart = model.length, model.successors, model.chances, frame.row_step
+    successors, chances = model.successors.reshape(-1), model.chances.reshape(-1)
     if extended:
-        length, successors, chances, apart = swept.length, swept.successors, swept.chances, 0
+        successors, chances = swept.successors, swept.chances
     sums[:] = 0.0
     for h in range(horizon):
-        for pair in range(n_pairs):
-            occupancy[h, pair] = here[frame.states[pair]] * policy[h, pair]
-        if extended:
-            spread(model, h * frame.row_step, occupancy[h], swept, h + 1)
         after[:] = 0.0
         for pair in range(n_pairs):
-            mass, row = occupancy[h, pair], pair + h * apart
+            mass, row = here[frame.states[pair]] * policy[h, pair], pair + h * frame.row_step
+            occupancy[h, pair] = mass
             if mass > 0.0:
+                first, size = row * model.successors.shape[1], model.length[row]
+                if extended:
+                    first, size = swept.place[h, pair], swept.length[h, pair]
                 for x in range(n_signals):
                     sums[x] += mass * signals[h, pair, x]
-                for place in range(length[row]):
-                    after[successors[row, place]] += mass * chances[row, place]
+                for k in range(first, first + size):
+                    after[successors[k]] += mass * chances[k]
         here, after = after, here
-
-
-@compiled
-def start_values(model: Model, values: Floats, sums: Floats) -> None:
-    """The values to go [H + 1, S, X] at the first stage, from the starts that were seen, into `sums` [X]."""
-    shares = model.starts / model.starts.sum()
-    sums[:] = 0.0
-    for s in range(shares.shape[0]):
-        sums += shares[s] * values[0, s]

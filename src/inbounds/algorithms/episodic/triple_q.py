@@ -24,7 +24,7 @@ Departures: several constraints have a table and a queue each; ties are broken a
 
 Practical preset (derived here): chi = H, no bonus but a random action with probability 1 / sqrt(k) at every step of
 episode k; tables start at what is left of H, and are kept, as visits are; frames of K^.25 episodes, after which AdaGrad
-with c = .3 (`one_sweep`) moves the prices by the mean of the margins OBSERVED in the frame. An order of magnitude
+with c = .3 (`learner`) moves the prices by the mean of the margins OBSERVED in the frame. An order of magnitude
 slower in samples than those that keep a model.
 """
 
@@ -39,26 +39,12 @@ import numpy as np
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Answer, Prepared
 from inbounds.algorithms.episodic.frame import Frame, frame_of, said_of
-from inbounds.algorithms.episodic.learner import online
+from inbounds.algorithms.episodic.learner import FIRST_SQUARE, adaptive_step, online
 from inbounds.algorithms.episodic.model import new_model
-from inbounds.algorithms.episodic.one_sweep import FIRST_SQUARE, adaptive_step
-from inbounds.algorithms.episodic.playing import (
-    EPISODE,
-    POLICY,
-    STAGE,
-    STATE,
-    Judge,
-    Play,
-    answer,
-    begin,
-    finish,
-    judge_of,
-    new_play,
-    play_on,
-)
-from inbounds.algorithms.episodic.settings import EpisodicSettings
-from inbounds.algorithms.settings import guarantee_unless, resolved
-from inbounds.arrays import Floats
+from inbounds.algorithms.episodic.playing import Judge, Play, answer, begin, finish, judge_of, new_play, play_on, weigh
+from inbounds.algorithms.episodic.rules import EpisodicSettings, Published
+from inbounds.algorithms.settings import resolved
+from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.simulator import Simulator
 
@@ -106,58 +92,55 @@ def prepare(settings: TripleQ, simulator: Simulator, samples: int, rng: np.rando
     own = np.zeros(S), tables, np.zeros((H, pairs)), np.zeros(bounds), queues, np.zeros(bounds)
     slack = float(frame.slack(settings.slater or 1.0).min(initial=W))
     needed = max((16.0 * size / slack) ** 5, math.exp(min(1.0 / slack, 700.0)))
+    theorem = "Theorem 1 of the paper, of the mixture of all"
     paper = TripleQ(slater=settings.slater, epsilon=settings.epsilon, delta=settings.delta)
-    gaps = {
-        "tables, prices or frames other than its own": settings != paper,
-        "a truncated problem": frame.truncated,
-        f"{K:,} episodes: no violation takes {needed:.1e} of them": needed > K,
-    }
+    departs = "tables, prices or frames other than its own", settings != paper
+    guarantee = Published(theorem, needed, target="no violation", departs=departs).guarantee(settings, frame)
     said = said_of(settings, frame) | resolved(constants, *Constants._fields[3:])
-    guarantee = guarantee_unless(gaps, "Theorem 1 of the paper, of the mixture of all")
     return Prepared(State(new_play(frame), *own), constants, 0, said, guarantee)
 
 
 @compiled
 def advance(state: State, constants: Constants, world: Any, rng: np.random.Generator, drawn: int, until: int) -> int:
     """Steps of episodes, one for each sample. Only a judge needs the policy of more than the state at hand."""
-    play, frame = state.play, constants.frame
+    play, frame, judge = state.play, constants.frame, constants.judge
     while drawn < until:
-        if play.place[STAGE] < 0:
+        if play.stage[0] < 0:
             begin(play, state.starts, world, rng)
-            play.place[POLICY] += 1
-            if constants.judge.episodes.shape[0] > 0:
-                fill_policy(state, constants)
-        fill_row(state, constants, play.place[STAGE], play.place[STATE])
-        drawn += play_on(play, frame, constants.judge, world, rng, 1)
-        if play.place[STAGE] == frame.weights.shape[0]:
+            play.changes[0] += 1
+            if judge.episodes.shape[0] > 0:
+                fill_policy(state, frame, constants.exploration)
+                weigh(judge, frame, play)
+        fill_row(play, state.tables, state.prices, frame.offsets, constants.exploration, play.stage[0], play.state[0])
+        drawn += play_on(play, frame, world, rng, 1)
+        if play.stage[0] == play.path.shape[0]:
             move_tables(state, constants)
             finish(play, frame)
-            if play.place[EPISODE] % constants.length == 0:
+            if play.episode[0] % constants.length == 0:
                 end_frame(state, constants)
     return drawn
 
 
 @compiled
-def fill_row(state: State, constants: Constants, h: int, s: int) -> None:
+def fill_row(play: Play, tables: Floats, prices: Floats, offsets: Ints, exploration: float, h: int, s: int) -> None:
     """The policy of a state: the best actions by Q + sum Z / eta C alike, and a share for all of them."""
-    first, last, policy = constants.frame.offsets[s], constants.frame.offsets[s + 1], state.play.policy
-    most, best = -math.inf, 0
+    first, last, policy, most, best = offsets[s], offsets[s + 1], play.policy, -math.inf, 0
     for pair in range(first, last):
-        total = state.tables[h, pair, 0]
-        for i in range(state.prices.shape[0]):
-            total += 2.0 * state.prices[i] * state.tables[h, pair, 1 + i]  # a utility is half a margin
+        total = tables[h, pair, 0]
+        for i in range(prices.shape[0]):
+            total += 2.0 * prices[i] * tables[h, pair, 1 + i]  # a utility is half a margin
         best = 1 if total > most else best + (total == most)
         most, policy[h, pair] = max(most, total), total
-    share = min(constants.exploration / math.sqrt(state.play.place[EPISODE] + 1.0), 1.0)
+    share = min(exploration / math.sqrt(play.episode[0] + 1.0), 1.0)
     for pair in range(first, last):
         policy[h, pair] = ((1.0 - share) / best if policy[h, pair] == most else 0.0) + share / (last - first)
 
 
 @compiled
-def fill_policy(state: State, constants: Constants) -> None:
+def fill_policy(state: State, frame: Frame, exploration: float) -> None:
     for h in range(state.tries.shape[0]):
-        for s in range(constants.frame.offsets.shape[0] - 1):
-            fill_row(state, constants, h, s)
+        for s in range(frame.offsets.shape[0] - 1):
+            fill_row(state.play, state.tables, state.prices, frame.offsets, exploration, h, s)
 
 
 @compiled
@@ -199,7 +182,7 @@ def end_frame(state: State, constants: Constants) -> None:
 
 def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
     last = state._replace(play=state.play._replace(policy=state.play.policy.copy()))
-    fill_policy(last, constants)
+    fill_policy(last, constants.frame, constants.exploration)
     return answer(last.play, state.prices.copy(), constants.frame, simulator)
 
 

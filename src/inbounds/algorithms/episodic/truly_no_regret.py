@@ -1,24 +1,21 @@
 """Truly no-regret: regularised steps of policy and prices (Lagrange multipliers), whose LAST iterate converges.
 
-Adrian Mueller, Pragnya Alatur, Volkan Cevher, Giorgia Ramponi, Niao He. "Truly No-Regret Learning in Constrained MDPs",
-ICML 2024.
+Mueller, Alatur, Cevher, Ramponi, He: "Truly No-Regret Learning in Constrained MDPs", ICML 2024.
 
-Problem: that of `opt_cmdp`: every episode counts for itself (a "strong" regret). Updates, from pi uniform and u = 0,
-after each of K episodes, with Q and V as in `opt_primal_dual`, and E the entropy to go of pi:
+Every episode counts for itself (a "strong" regret). From pi uniform and u = 0, after each of K episodes, with Q and V
+as in `opt_primal_dual`, and E the entropy to go of pi:
 
     pi <- pi^(1 - eta tau) exp( eta (Q_r + sum_i u_i Q_gi + tau E) ), normalised
     u_i <- min( max( 0, (1 - eta tau) u_i - eta V_gi,0 ), H / slack )
-
     tau = K^(-1/7),     eta = K^(-5/7) / (H^2 I)        (exponents from memory)
 
     code    policy_step = price_step, tau, price_bound      paper    eta, tau, the radius of Lambda
 
-Guarantee: strong regret and strong violation of O~( K^.93 ) (abstract), of the policies played, the last one included.
-Departure: the entropy of pairs never tried is 0 from there on, and has no bonus.
-
-Practical preset: that of `opt_primal_dual`, with tau = .1 k^-.4 in episode k, and the last policy. What makes it settle
-is that prices look ahead (`one_sweep`): with the entropy alone it swings, unless the prices are so slow that they do
-not reach 4 in 10^4 episodes. What remains is the bias of the entropy.
+Strong regret and violation are O~( K^.93 ) (abstract), of the policies played, the last one included. Departure: the
+entropy of pairs never tried is 0 from there on, and has no bonus. Practical preset: that of `opt_primal_dual`, with
+tau = .1 k^-.4 in episode k, and the last policy. What makes it settle is that prices look ahead (`learner`): with the
+entropy alone it swings, unless the prices are so slow that they do not reach 4 in 10^4 episodes. What remains is the
+bias of the entropy.
 """
 
 from __future__ import annotations
@@ -29,8 +26,7 @@ from inbounds.algorithms import checks
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
 from inbounds.algorithms.episodic.opt_cmdp import efroni
-from inbounds.algorithms.episodic.rules import Published, Stepping
-from inbounds.algorithms.episodic.settings import PRACTICAL, SoftmaxSettings
+from inbounds.algorithms.episodic.rules import PRACTICAL, Published, SoftmaxSettings
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -61,17 +57,11 @@ class TrulyNoRegret(SoftmaxSettings):
         constants="from memory; the rate from the paper's abstract",
     )
 
-    def published(self, frame: Frame) -> Published:
-        size = frame.size
-        eta = size.K ** (-5.0 / 7.0) / (size.W**2 * max(size.bounds, 1))
-        tau, power = (size.K ** (-1.0 / 7.0), 0.0) if self.tau is None else (float(self.tau), 0.4)
-        prices, policy = self.price_rule(eta, size.W / self.slack(frame)), self.policy_rule(eta, frame)
-        return Published(
-            self.radii(efroni(self.delta, size)),
-            "the paper's, for strong regret and violation: from memory",
-            1e14,
-            "a tenth of the first regret, at K^(-1/14) in each,",
-            departs=self.departs,
-            span=size.W,
-            stepping=Stepping(**prices, **policy, tau=tau, tau_power=power),
-        )
+    def _published(self, frame: Frame) -> Published:
+        W, K, bounds = frame.size[4:]
+        eta, radii = K ** (-5.0 / 7.0) / (W**2 * max(bounds, 1)), self.radii(efroni(self.delta, frame.size))
+        tau, power = (K ** (-1.0 / 7.0), 0.0) if self.tau is None else (float(self.tau), 0.4)
+        steps = self.steps(frame, eta, W / self.slack(frame), eta, tau=tau, tau_power=power)
+        theorem = "the paper's, for strong regret and violation: from memory"
+        target = "a tenth of the first regret, at K^(-1/14) in each,"
+        return Published(theorem, 1e14, radii, target, departs=self.departs, span=W, stepping=steps)

@@ -1,25 +1,19 @@
 """UC-CFH: OptCMDP whose model learns of a pair only when that pair's visits have doubled.
 
-Krishna C. Kalagarla, Rahul Jain, Pierluigi Nuzzo. "A Sample-Efficient Algorithm for Episodic Finite-Horizon MDP with
-Constraints", AAAI 2021 (arXiv 2009.11348). It extends UCFH (Dann and Brunskill 2015) by constraints.
+Kalagarla, Jain, Nuzzo: "A Sample-Efficient Algorithm for Episodic Finite-Horizon MDP with Constraints", AAAI 2021
+(arXiv 2009.11348). It extends UCFH (Dann and Brunskill 2015) by constraints; reward and margins are known.
 
-Problem: that of `opt_cmdp`, with reward and margins known. PAC: all but few episodes eps-optimal and eps-feasible.
-
-Updates, in phases: the program of `opt_cmdp` is solved once, and its policy played until, for some pair,
-
-    visits since the model was last told  >=  max( m w_min, visits that the model knows )
-
-then the model is told of that pair, alone. The box, with l = ln(6 / delta_1):
+The program of `opt_cmdp` is solved once, and its policy played until, for some pair, the visits that the model has not
+been told of are max( m w_min, those that it has ). Then it is told of that pair, alone. With l = ln(6 / delta_1),
 
     |P' - p| <= min( sqrt(l / (2n)),  sqrt(2 p (1-p) l / n) + 7 l / (3 (n - 1)) ),      everything for n <= 1
     w_min = eps / (4 H S),   delta_1 = delta / (2 U S),   U = S A log2(S H / w_min)
     m = 512 (log2 log2 H)^2 S H^2 / eps^2 ln^2(8 H^2 S^2 / eps) ln(6 / delta_1)
 
-UCFH's, from code; those of UC-CFH differ by constants, from memory.
-
-Guarantee: with probability 1 - delta all but O~( S A C^2 H^2 / eps^2 ) episodes, C <= S successors (its abstract). No
-run of practical length has m w_min visits of a pair: it never updates its model. Practical preset: pure doubling,
-m w_min = 1, with OptCMDP's radii. It plans two to four times as often as OptCMDP, and is as good.
+UCFH's, from code; those of UC-CFH differ by constants, from memory. With probability 1 - delta all but
+O~( S A C^2 H^2 / eps^2 ) episodes are eps-optimal and eps-feasible, C <= S successors (its abstract). No run of
+practical length has m w_min visits of a pair: it never updates its model. Practical preset: pure doubling, m w_min = 1,
+with OptCMDP's radii. It plans two to four times as often as OptCMDP, and is as good.
 """
 
 from __future__ import annotations
@@ -28,11 +22,10 @@ import math
 from dataclasses import dataclass, field
 
 from inbounds.algorithms import checks
-from inbounds.algorithms.episodic.confidence import bennett
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.rules import Published
-from inbounds.algorithms.episodic.settings import PRACTICAL, PlanningSettings
+from inbounds.algorithms.episodic.model import bennett
+from inbounds.algorithms.episodic.rules import PRACTICAL, PlanningSettings, Published
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -63,7 +56,7 @@ class UCCFH(PlanningSettings):
         constants="from code (radii), from memory (m)",
     )
 
-    def published(self, frame: Frame) -> Published:
+    def _published(self, frame: Frame) -> Published:
         S, pairs, _, H, *_ = frame.size
         eps = self.accuracy * H
         rarest = eps / (4.0 * H * S)
@@ -72,13 +65,10 @@ class UCCFH(PlanningSettings):
         visits = 512.0 * twice**2 * S * (H / eps) ** 2 * math.log(8.0 * (H * S) ** 2 / eps) ** 2
         asked = visits * log * rarest
         least = asked if self.least is None else self.least
-        return Published(
-            self.radii(bennett(log, 7.0 / 3.0, less=1.0))._replace(of_box=0.0),
-            f"the paper's, with accuracy {self.accuracy:g} of the horizon",
-            asked,
-            "the first update of its model, visits of one pair,",
-            "samples",
-            departs=("updates of the model sooner than it asks for", least < asked),
-            planning=self.planning(extended=True, least=float(least), singly=True),
-            said={"least": least, "accuracy": self.accuracy},
-        )
+        radii = self.radii(bennett(log, 7.0 / 3.0, less=1.0))._replace(of_box=0.0)
+        theorem = f"the paper's, with accuracy {self.accuracy:g} of the horizon"
+        target = "the first update of its model, visits of one pair,"
+        departs = "updates of the model sooner than it asks for", least < asked
+        planning = self.planning(extended=True, least=float(least), singly=True)
+        promise = Published(theorem, asked, radii, target, "samples", frame.samples, departs, planning=planning)
+        return promise._replace(said={"least": least, "accuracy": self.accuracy})
