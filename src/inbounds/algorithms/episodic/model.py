@@ -6,7 +6,7 @@ Radii. That of a chance p after n visits is  min( root sqrt(p (1 - p) / n) + lin
 The bonus of a value is span * width, where the width of a row is `of_box` times the sum of its radii (over the
 successors seen, and `unseen` of the others), plus `of_visits` / sqrt(n + ridge), and `most` at most. The papers take H
 for the span. Practical presets take that of the current policy's values to go, which is what lets one setting do for
-every problem, and radii without logarithms, c = (.1, 1). The linear part matters more than the root: it also widens the
+every problem, and radii without logarithms. The linear part matters more than the root: it also widens the
 box towards successors never seen, without which one run in ten gives up a good action for ever.
 """
 

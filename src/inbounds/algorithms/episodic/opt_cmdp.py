@@ -11,7 +11,7 @@ cancellation: a "strong" regret). Before an episode, by an extended linear progr
 
 With probability 1 - delta, strong regret and violation are O~( sqrt(S N H^4 K) ), where a pair has N successors (from
 memory). With these radii 10^4 episodes teach it next to nothing, with ten states or with three. Departure: it plans
-when a count has doubled. Practical preset: b = .1 sqrt(p (1-p) / n) + 1 / n.
+when a count has doubled. Practical preset: b = 1 / n.
 """
 
 from __future__ import annotations

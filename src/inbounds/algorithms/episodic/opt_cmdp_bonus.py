@@ -8,8 +8,7 @@ As `opt_cmdp`, of the same paper; in the place of the box, with its radii b(s, a
 
 The guarantee has a factor of H more at most (from memory). The margins are hopeful too, so nearly every episode is a
 little out of bounds: more than with OptCMDP; with less regret, in half the time. Practical preset: half the sum of the
-radii .03 sqrt(p (1-p) / n) + 1 / n of the successors seen, times the span of the current policy's values to go. A
-bonus, unlike a box, is added whether or not the model has room for it: with .1 it loses up to half as much again.
+radii 1 / n of the successors seen, times the span of the current policy's values to go.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ class OptCMDPBonus(PlanningSettings):
     Examples
     --------
     >>> OptCMDPBonus.practical()
-    OptCMDPBonus(average='second half', root=0.03, linear=1.0)
+    OptCMDPBonus(average='second half', root=0.0, linear=1.0)
     """
 
-    preset = PRACTICAL | dict(root=0.03)
+    preset = PRACTICAL
     algorithm = online(name="Opt-CMDP-bonus", constants=SOURCES, **EFRONI)
 
     def _published(self, frame: Frame) -> Published:

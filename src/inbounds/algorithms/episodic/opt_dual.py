@@ -40,7 +40,7 @@ class OptDual(SweepSettings):
     Examples
     --------
     >>> OptDual.practical()
-    OptDual(average='second half', root=0.1, linear=1.0, price_step=1.0)
+    OptDual(average='second half', root=0.0, linear=1.0, price_step=1.0)
     """
 
     preset = PRACTICAL | dict(price_step=1.0)

@@ -34,7 +34,7 @@ class OptPrimalDual(SoftmaxSettings):
     Examples
     --------
     >>> OptPrimalDual.practical()
-    OptPrimalDual(average='second half', root=0.1, linear=1.0, price_step=0.1, policy_step=100.0)
+    OptPrimalDual(average='second half', root=0.0, linear=1.0, price_step=0.1, policy_step=100.0)
     """
 
     preset = PRACTICAL | dict(price_step=0.1, policy_step=100.0)

@@ -41,7 +41,7 @@ class TrulyNoRegret(SoftmaxSettings):
     Examples
     --------
     >>> TrulyNoRegret.practical()
-    TrulyNoRegret(average='second half', root=0.1, linear=1.0, price_step=0.1, policy_step=100.0, tau=0.1)
+    TrulyNoRegret(average='second half', root=0.0, linear=1.0, price_step=0.1, policy_step=100.0, tau=0.1)
     """
 
     tau: float | None = field(default=None, metadata=checks.NOT_NEGATIVE)
