@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.opt_cmdp import EFRONI, SOURCES, THEOREM, efroni, efroni_episodes
-from inbounds.algorithms.episodic.rules import PRACTICAL, PlanningSettings, Published
+from inbounds.algorithms.episodic.model import efroni
+from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, PlanningSettings, Published
 
 
 class OptCMDPBonus(PlanningSettings):
@@ -29,8 +29,11 @@ class OptCMDPBonus(PlanningSettings):
     """
 
     preset = PRACTICAL
-    algorithm = online(name="Opt-CMDP-bonus", constants=SOURCES, **EFRONI)
+    algorithm = online(
+        name="Opt-CMDP-bonus", constants="from code (radii of chances), from memory (of signals, theorem)", **EFRONI
+    )
 
     def _published(self, frame: Frame) -> Published:
         size, radii = frame.size, self.radii(efroni(self.delta, frame.size))
-        return Published(THEOREM, efroni_episodes(size), radii, span=size.W, planning=self.planning())
+        theorem, needed = "the paper's (from memory), for strong regret and violation", 100.0 * size.S**2 * size.H**2
+        return Published(theorem, needed, radii, span=size.W, planning=self.planning())
