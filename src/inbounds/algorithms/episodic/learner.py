@@ -103,6 +103,7 @@ def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Ge
     if settings.as_published:
         spans[:] = paper.span
     swept, logs = new_sweep(size.H, size.S, size.pairs, 1 + size.bounds, stepping.extended), signals[:, :, 0].copy()
+    swept.successors[:], swept.chances[:] = 0, 0.0  # of a state nothing is left to chance
     due, safely = np.full(1, int(planning.planned or stepping.greedy)), np.zeros(2, dtype=np.int64)
     prices, ahead, queues, squares, shown, around = np.zeros((6, size.bounds))
     squares += FIRST_SQUARE
