@@ -31,9 +31,9 @@ from scipy.optimize import linprog
 import inbounds as ib
 from episodic_problems import settings_for
 from inbounds.algorithms import ALGORITHMS
-from inbounds.algorithms.episodic.counts import fill_signals
+from inbounds.algorithms.episodic.model import fill_signals
 from inbounds.algorithms.episodic.planning import constrained_plan
-from inbounds.algorithms.episodic.sweeps import forward, new_sweep, start_values, sweep
+from inbounds.algorithms.episodic.sweeps import follow, new_sweep, sweep
 from inbounds.exact.methods import solve_uncertified
 from inbounds.studies.runs import JudgedRun, run_arms
 from inbounds.tables import text_table
@@ -72,45 +72,45 @@ class Snapshot:
         begun = settings.algorithm.prepare(settings, simulator, samples, rng)
         self.state, self.constants = begun.state, begun.constants
         settings.algorithm.advance(self.state, self.constants, simulator.open(), rng, 0, samples)
-        frame, counts = self.constants.frame, self.state.counts
+        frame, model = self.constants.frame, self.state.model
         self.horizon, self.n_pairs = self.state.play.policy.shape
         shape = self.horizon, self.n_pairs, len(frame.low)
-        self.signals, self.swept = np.empty(shape), new_sweep(self.horizon, len(counts.starts), *shape[1:])
+        sizes = self.horizon, len(model.starts), *shape[1:]
+        self.signals, self.plain, self.extended = np.empty(shape), new_sweep(*sizes, False), new_sweep(*sizes, True)
         none = np.zeros_like(self.state.spans)
-        fill_signals(self.signals, counts, self.state.model, frame, self.constants.confidence, none, 1.0, 0.0)
+        fill_signals(self.signals, model, frame, self.constants.confidence, none, 1.0, 0.0)
         self.policy, self.prices = np.empty(shape[:2]), np.zeros(shape[2] - 1)
 
     def plan(self) -> None:
         self.prices[:] = 0.0  # from nothing, as HiGHS
         state, frame = self.state, self.constants.frame
-        constrained_plan(self.signals, state.counts, state.model, frame, True, self.prices, self.policy)
+        constrained_plan(self.signals, state.model, frame, True, self.prices, self.policy)
 
     def sweep(self) -> None:
         """One plain backward sweep, greedy, with its forward pass."""
         state, frame = self.state, self.constants.frame
-        occupancy, sums = np.empty(self.policy.shape), np.empty(self.signals.shape[2])
-        sweep(self.signals, self.prices, self.policy, state.counts, state.model, frame, True, False, False, self.swept)
-        forward(self.signals, state.counts, state.model, frame, False, self.swept, occupancy, sums)
+        sweep(self.signals, self.prices, self.policy, state.model, frame, True, False, self.plain)
+        follow(self.policy, self.signals, state.model, frame, False, self.plain, np.empty(self.signals.shape[2]))
 
     def dual_value(self) -> float:
         """The best reward plus priced margins over the box, at the prices of the plan: the optimum, by duality."""
-        state, frame, sums = self.state, self.constants.frame, np.empty(self.signals.shape[2])
-        sweep(self.signals, self.prices, self.policy, state.counts, state.model, frame, True, True, False, self.swept)
-        start_values(state.counts, self.swept.values, sums)
+        state, frame = self.state, self.constants.frame
+        sweep(self.signals, self.prices, self.policy, state.model, frame, True, False, self.extended)
+        sums = state.model.starts / state.model.starts.sum() @ self.extended.values[0]
         return float(sums[0] + self.prices @ sums[1:])
 
     def program(self) -> dict[str, Any]:
         """The extended linear program over q_h(s, a, s') with an exit for what was never tried, as linprog takes it."""
-        model, counts, offsets = self.state.model, self.state.counts, self.constants.frame.offsets
-        step, n_states = self.constants.frame.row_step, len(counts.starts)
+        model, offsets = self.state.model, self.constants.frame.offsets
+        step, n_states = self.constants.frame.row_step, len(model.starts)
         lower, upper = np.zeros((self.n_pairs, n_states)), np.zeros((self.n_pairs, n_states))
         assert step == 0  # one box for all stages
         for pair in range(self.n_pairs):
-            seen = counts.successors[pair, : model.length[pair]]
+            seen = model.successors[pair, : model.length[pair]]
             upper[pair] = model.beyond[pair]
             lower[pair, seen] = model.lower[pair, : model.length[pair]]
             upper[pair, seen] = model.upper[pair, : model.length[pair]]
-        tried, size = model.visits > 0.0, self.n_pairs * n_states
+        tried, size = model.known > 0.0, self.n_pairs * n_states
         # Columns: q [H, n, S], then the exits [H, n] of pairs never tried.
         total = sp.kron(sp.eye(self.n_pairs), np.ones((1, n_states)), format="csr")  # q to its pair
         state_of = np.repeat(np.arange(n_states), np.diff(offsets))
@@ -126,7 +126,7 @@ class Snapshot:
         after = sp.eye(self.horizon, k=-1)
         flow = sp.hstack([sp.kron(stages, out @ total) - sp.kron(after, arrive), sp.kron(stages, out)])
         begins = np.zeros((self.horizon, n_states))
-        begins[0] = counts.starts / counts.starts.sum()
+        begins[0] = model.starts / model.starts.sum()
         n_signals = self.signals.shape[2]
         every = np.vstack(
             [each.reshape(-1, n_signals) for each in (np.repeat(self.signals, n_states, 1), self.signals)]

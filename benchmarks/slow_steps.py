@@ -1,6 +1,6 @@
 """A user's step function of a millisecond: worker processes and vectorised steps against one call at a time.
 
-    python benchmarks/slow_steps.py [--sleep]
+    python benchmarks/slow_steps.py [--sleep] [--samples 50000]
 
 Ratios within one run. The step keeps a processor busy, as a real simulator does, so two workers need two idle cores;
 with --sleep it waits instead, which shows the same on a machine that has other work.
@@ -8,7 +8,7 @@ with --sleep it waits instead, which shows the same on a machine that has other 
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 
 import numpy as np
@@ -64,8 +64,12 @@ def seconds(simulator: ib.Simulator, algorithm: object, samples: int) -> float:
     return time.perf_counter() - begun
 
 
-def main(samples: int = 10_000) -> None:
-    step = asleep if "--sleep" in sys.argv else slow
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sleep", action="store_true", help="a step that waits, and leaves the processor to others")
+    parser.add_argument("--samples", type=int, default=10_000)
+    arguments = parser.parse_args()
+    step, samples = asleep if arguments.sleep else slow, arguments.samples
     print(f"{samples:,} samples of a step of {1e3 * STEP:g} ms, seconds, and as a share of one call at a time")
     for algorithm in (ib.ModelBased(), ib.CSPDA(slater=0.3), ib.CRPO()):
         alone = seconds(walk(step), algorithm, samples)

@@ -246,7 +246,8 @@ class Model:
             raise Rejected(f"the header of the model cannot be read: {error}") from None
         require(isinstance(header, dict), "the header of the model is not an object")
         keys = {"kind", "version", "name", "criterion", "constraints", "states", "actions"}
-        require(header.keys() == keys, "the header of the model has other keys")
+        parts = {"state_parts", "action_parts"}  # the names of the parts of labels, where they have names
+        require(header.keys() - parts == keys, "the header of the model has other keys")
         require(header["kind"] == "cmdp" and type(header["kind"]) is str, "the model is of another kind")
         require(is_whole(header["version"]) and header["version"] == 2, "the model is of another version")
         require(type(header["name"]) is str, "the name of the model is not text")

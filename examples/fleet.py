@@ -14,15 +14,24 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import inbounds as ib
 
 VANS, PARTS, LEVELS, WEEKS = 16, 18, 16, 20
 
 
+class Fleet(NamedTuple):
+    """A state: tables, pictures and the page call its parts by these names."""
+
+    worn: int
+    parts: int
+    orders: int
+    week: int
+
+
 def overhauls(fleet):
-    worn, parts, _, _ = fleet
-    return range(min(worn, parts, 2) + 1)
+    return range(min(fleet.worn, fleet.parts, 2) + 1)
 
 
 def next_week(fleet, overhauled):
@@ -33,7 +42,7 @@ def next_week(fleet, overhauled):
     season = 0.45 if week < WEEKS // 2 else 0.15
     moves = (min(orders + 1, LEVELS - 1), season), (max(orders - 1, 0), 0.6 - season), (orders, 0.4)
     return [
-        ((worn + more, min(parts + box, PARTS), level, week), p * q * r)
+        (Fleet(worn + more, min(parts + box, PARTS), level, week), p * q * r)
         for more, p in ((1, wears), (0, 1.0 - wears))
         for box, q in ((4, 1 / 3), (0, 2 / 3))
         for level, r in moves
@@ -42,18 +51,18 @@ def next_week(fleet, overhauled):
 
 def earned(fleet, overhauled):
     """Orders that can be carried: a worn van carries half, one in the workshop nothing. An overhaul costs 0.5."""
-    worn, _, orders, _ = fleet
-    return min(VANS - overhauled - 0.5 * (worn - overhauled), orders) - 0.5 * overhauled
+    carrying = VANS - overhauled - 0.5 * (fleet.worn - overhauled)
+    return min(carrying, fleet.orders) - 0.5 * overhauled
 
 
 def fleet(progress=None) -> ib.CMDP:
     return ib.build(
-        start=(VANS // 4, PARTS // 3, LEVELS // 2, 0),
+        start=Fleet(VANS // 4, PARTS // 3, LEVELS // 2, 0),
         actions=overhauls,
         transitions=next_week,
         reward=earned,
         constraints=[
-            ib.Constraint(lambda fleet, overhauled: 0.05 * (fleet[0] - overhauled), at_most=0.32, name="breakdowns"),
+            ib.Constraint(lambda fleet, overhauled: 0.05 * (fleet.worn - overhauled), at_most=0.32, name="breakdowns"),
             ib.Constraint(lambda fleet, overhauled: overhauled, at_most=0.33, name="overhauls"),
         ],
         discount=0.98,
@@ -64,8 +73,7 @@ def fleet(progress=None) -> ib.CMDP:
 
 def rule_of_thumb(fleet):
     """Today: one van when more than six are worn, two when more than ten are; as far as there are parts."""
-    worn, parts, _, _ = fleet
-    return min((worn > 6) + (worn > 10), parts)
+    return min((fleet.worn > 6) + (fleet.worn > 10), fleet.parts)
 
 
 def main() -> None:

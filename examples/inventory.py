@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import inbounds as ib
 
@@ -19,6 +20,13 @@ FULL = 70
 LOTS = {"nothing": (0, 0), "tea": (30, 0), "rice": (0, 40), "both": (30, 40)}
 DEMAND = {"tea": ((1, 0.3), (5, 0.4), (10, 0.3)), "rice": ((3, 0.4), (8, 0.4), (13, 0.2))}
 PRICE = {"tea": 3.0, "rice": 2.0}
+
+
+class Stock(NamedTuple):
+    """A state: tables, pictures and the page call its parts by these names."""
+
+    tea: int
+    rice: int
 
 
 def delivered(stock, order):
@@ -29,7 +37,7 @@ def delivered(stock, order):
 def next_day(stock, order):
     tea, rice = delivered(stock, order)
     return [
-        ((max(tea - wants_tea, 0), max(rice - wants_rice, 0)), p * q)
+        (Stock(max(tea - wants_tea, 0), max(rice - wants_rice, 0)), p * q)
         for wants_tea, p in DEMAND["tea"]
         for wants_rice, q in DEMAND["rice"]
     ]
@@ -43,7 +51,7 @@ def sales(stock, order, tomorrow):
 
 def inventory() -> ib.CMDP:
     return ib.build(
-        start=(35, 35),
+        start=Stock(35, 35),
         actions=lambda stock: list(LOTS),
         transitions=next_day,
         reward=sales,

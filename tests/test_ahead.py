@@ -107,6 +107,38 @@ def test_an_error_in_a_step_comes_back_with_what_is_known(how) -> None:
     assert hasattr(error.value, "partial")
 
 
+def picky(state, action, rng):
+    if (state, action) == (3, 1):
+        raise ZeroDivisionError("at three")
+    return drift(state, action, rng)
+
+
+def test_an_error_in_a_message_of_several_blocks_is_that_of_its_own_pair() -> None:
+    """Pairs are asked for in turn, so that pair 7 fails in a message that begins with others."""
+    outcomes = Outcomes(Source(picky, False, 1), lambda pair: (pair // 2, pair % 2), 10)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        for pair in range(7):
+            outcomes.take(pair, rng)
+        with pytest.raises(ZeroDivisionError, match="at three"):
+            outcomes.take(7, rng)
+        for pair in (8, 9):
+            outcomes.take(pair, rng)
+
+
+def test_messages_have_several_blocks_while_the_workers_are_busy(monkeypatch) -> None:
+    source = Source(drift, False, 2)
+    outcomes, rng, messages = Outcomes(source, lambda pair: (pair // 2, pair % 2), 10), np.random.default_rng(0), []
+    send = source.send
+    monkeypatch.setattr(Source, "busy", property(lambda source: len(messages) > 4))
+    monkeypatch.setattr(source, "send", lambda blocks: (messages.append(len(blocks)), send(blocks))[1])
+    alone = Outcomes(Source(drift, False, None), outcomes.labels, 10)
+    for pair in [*range(10)] * 30:
+        assert outcomes.take(pair, rng) == alone.take(pair, np.random.default_rng(0))
+    assert messages[:4] == [1, 1, 1, 1] and sum(messages) > 2 * len(messages)
+    assert len(source._sent) < len(messages)  # what was answered is not kept
+
+
 def dying(state, action, rng):
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -280,14 +280,15 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
         (("learn", "media", "--certified"), "`inbounds learn --certified` takes discounted problems"),
         (("plan", "three_cycle"), "three_cycle has a finite horizon; `inbounds plan` takes discounted problems"),
         (("plan",), "give a PROBLEM"),
-        (("plan", "queue", "--epsilon", "0"), "epsilon must be in (0, 1)"),
+        (("plan", "queue", "--epsilon", "0"), "epsilon must be a number in (0, 1)"),
         (
             ("frontier", "queue", "--constraint", "speed"),
             "there is no constraint 'speed'; the problem has: 'service', 'flow'",
         ),
         (("frontier", "queue", "--constraint", "0", "--bounds", "a,b"), "--bounds takes numbers with ',' between them"),
         (("frontier", "queue", "--constraint", "0", "--and", "0"), "surface takes two constraints, found 'service'"),
-        (("frontier", "queue", "--constraint", "0", "--and", "1", "--bounds", "1"), "are for one constraint"),
+        (("frontier", "queue", "--constraint", "0", "--bounds", "1", "--bounds", "2"), "--bounds is given 2 times"),
+        (("frontier", "queue", "--constraint", "0", "--and", "1", "--bounds", "1", "--between", "0:1"), "not both"),
         (("solve", "queue", "--bound", "speed=1"), "there is no constraint 'speed'"),
         (("solve", "queue", "--bound", "service"), "--bound takes NAME=VALUE, a number, found 'service'"),
         (("plan", "queue", "--bound", "service=much"), "--bound takes NAME=VALUE, a number"),
@@ -354,13 +355,33 @@ def test_a_value_is_printed_in_the_words_of_its_criterion(criterion: dict, text:
 def test_frontier_writes_a_picture_and_a_csv(tmp_path: Path) -> None:
     result = run("frontier", "queue", "--constraint", "service", "--points", "8", "--output", str(tmp_path / "f"))
     assert result.exit_code == 0
-    assert "The bound begins to matter at -5; no policy keeps one beyond 1." in result.output
+    assert "The bound is 0 now. It begins to matter at -5; no policy keeps one beyond 1." in result.output
     assert {path.name for path in (tmp_path / "f").iterdir()} == {"frontier.svg", "frontier.png", "frontier.csv"}
     rows = list(csv.DictReader((tmp_path / "f" / "frontier.csv").read_text().splitlines()))
     answer = json.loads(run("frontier", "queue", "--constraint", "0", "--points", "8", "--json", "--output",
                             str(tmp_path / "g")).output)  # fmt: skip
     assert [float(row["reward"]) for row in rows] == answer["rewards"]
     assert [float(row["price_service"]) for row in rows] == [prices[0] for prices in answer["prices"]]
+
+
+def test_two_bounds_move_where_they_are_told_to(tmp_path: Path) -> None:
+    words = (
+        "frontier",
+        "queue",
+        "--constraint",
+        "flow",
+        "--and",
+        "service",
+        "--points",
+        "3",
+        "--output",
+        str(tmp_path),
+    )
+    both = json.loads(run(*words, "--between", "0:0.4", "--between", "1:-1", "--json").output)
+    assert both["bounds"] == [[0.0, 0.2, 0.4], [-1.0, 0.0, 1.0]] and both["constraints"] == ["flow", "service"]
+    one = json.loads(run(*words, "--bounds", "0.4", "--json").output)
+    assert one["bounds"][0] == [0.4] and len(one["bounds"][1]) == 3 and len(one["rewards"]) == 1
+    assert (tmp_path / "surface.csv").read_text().count("\n") == 4
 
 
 def test_frontiers_of_two_constraints_do_not_overwrite_each_other(

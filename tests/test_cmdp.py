@@ -148,9 +148,9 @@ def test_tightened_lowers_every_margin_and_nothing_else():
     assert np.allclose(both.margins, cmdp.margins - np.array([[0.125], [-0.5]]), atol=1e-15)
     assert [c.bound for c in both.constraints] == [0.375, -0.25]
     assert np.array_equal(both.reward, cmdp.reward)
-    with refused("the tightening must have 2 entries"):
+    with refused("what the problem is tightened by must have 2 entries"):
         cmdp.tightened([0.1, 0.2, 0.3])
-    with refused("constraint 'a' has the bound nan"):
+    with refused("constraint 'a': tightened by what must be a finite number, found nan"):
         cmdp.tightened(math.nan)
 
 
@@ -486,7 +486,7 @@ def test_another_bound_shares_the_rest():
         ("noise", {"at_least": 1.0}, "there is no constraint 'noise'; the problem has: 'service', 'flow'"),
         (2, {"at_least": 1.0}, "there is no constraint 2; the problem has: 'service', 'flow'"),
         (0, {"at_least": np.inf}, "constraint 'service' has the bound inf; it must be a finite number"),
-        (0, {"at_least": "much"}, "the bound of 'service' must be a number that is finite, found 'much'"),
+        (0, {"at_least": "much"}, "constraint 'service' has the bound 'much'; it must be a finite number"),
     ],
 )
 def test_bounds_that_do_not_fit_are_refused(which, given, message):

@@ -73,6 +73,7 @@ CASES: dict[str, dict[str, Any]] = {
     "concave-cspda": {
         "reward": ib.ConcaveCSPDA.practical(),
         "utility": ib.ConcaveCSPDA.practical(slater=0.2, utility=EVEN),
+        "bare": ib.ConcaveCSPDA.practical(slater=0.2, utility=EVEN, repair=False),
         "functions": ib.ConcaveCSPDA(slater=0.2, utility=EVEN, constraints=(EVEN.at_least(-0.3),), refresh=7),
     },
     "randomized-primal-dual": {
@@ -649,6 +650,8 @@ def names_in_code(path: Path) -> set[Any]:
         if isinstance(node, ast.ImportFrom | ast.Import):
             listed = [alias.name for alias in node.names]
             names.update(".".join([getattr(node, "module", None) or "", *listed]).split("."))
+        elif isinstance(node, ast.ClassDef):
+            names.add(node.name)
         elif isinstance(node, ast.Name | ast.Attribute):
             names.add(node.id if isinstance(node, ast.Name) else node.attr)
         elif isinstance(node, ast.Constant):

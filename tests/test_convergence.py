@@ -39,7 +39,7 @@ CLAIMS: dict[str, Claim] = {
     "npg-pd": Claim(ib.NPGPD.practical(), samples=400_000, gap=0.01, violation=0.002),
     "pdsc": Claim(ib.PDSC.practical(), samples=1_000_000, gap=0.03, violation=0.003),
     "triple-qa": Claim(ib.TripleQA.practical(), samples=100_000, gap=0.016, violation=0.0005),
-    "concave-cspda": Claim(ib.ConcaveCSPDA.practical(), samples=200_000, gap=0.04, violation=0.005),
+    "concave-cspda": Claim(ib.ConcaveCSPDA.practical(repair=False), samples=200_000, gap=0.04, violation=0.005),
     "randomized-primal-dual": Claim(ib.RandomizedPrimalDual.practical(), samples=200_000, gap=0.005, violation=0.0),
     "model-based": Claim(ib.ModelBased.practical(), samples=100_000, gap=0.002, violation=0.0002),
     "opg-pd": Claim(ib.OPGPD.practical(iterations=10_000), samples=100_000, gap=0.002, violation=0.001),

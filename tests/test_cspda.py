@@ -89,7 +89,7 @@ def test_the_three_gradients_are_unbiased(cmdp: ib.CMDP, seed: int, shift: str |
     d, n = dense(cmdp), cmdp.n_pairs
     lam = before.tree[:n] / before.tree[:n].sum()
     u, v = before.prices.copy(), before.values[:, 0].copy()
-    M = before.baseline[0] if shift == "baseline" else constants.shift
+    M = before.baseline[0] if shift == "baseline" else constants.steps.shift
     starts = np.cumsum(lam) - lam
     middle_P = np.cumsum(d.P, axis=1) - d.P / 2.0
     middle_rho = np.cumsum(d.rho) - d.rho / 2.0
@@ -221,7 +221,7 @@ def test_lazy_averages_equal_dense_ones_on_the_same_path(case: str, cmdp: ib.CMD
 def test_the_average_occupancy_sums_to_one_after_a_million_steps(settings: ib.CSPDA) -> None:
     state, constants, world, rng = prepared(QUEUE, settings, 1_000_000)
     if settings.shift is None:
-        assert constants.shift == pytest.approx(108.0, rel=1e-15)
+        assert constants.steps.shift == pytest.approx(108.0, rel=1e-15)
     advance(state, constants, world, rng, 0, 1_000_000)
     occupancy = average_occupancy(state)
     assert occupancy.sum() == pytest.approx(1.0, abs=1e-12)
@@ -267,9 +267,9 @@ def test_the_first_steps_equal_the_dense_transcription(cmdp: ib.CMDP, samples: i
             steps,
             phi=0.2,
             kappa=constants.kappa,
-            alpha=constants.alpha,
-            beta=constants.beta,
-            M=constants.shift,
+            alpha=constants.steps.alpha,
+            beta=constants.steps.beta,
+            M=constants.steps.shift,
         )
         np.testing.assert_allclose(average_occupancy(state), naive.lam, rtol=0.0, atol=1e-12)
         np.testing.assert_allclose(average_prices(state), naive.u, rtol=0.0, atol=1e-12 * constants.price_radius)
@@ -418,13 +418,12 @@ def test_a_stage_finds_the_scale_of_the_values() -> None:
 
 def test_formulas_at_the_paper_s_experiment() -> None:
     state, constants, _, _ = prepared(QUEUE, ib.CSPDA(slater=0.2), 100_000)
-    assert f"{constants.alpha:.6g}" == "0.0547723"
-    assert f"{constants.beta:.6g}" == "6.89531e-05"
+    assert f"{constants.steps.alpha:.6g}" == "0.0547723"
+    assert f"{constants.steps.beta:.6g}" == "6.89531e-05"
     assert [f"{kappa:.6g}" for kappa in constants.kappa] == ["0.00748911"] * 2
-    assert constants.shift == pytest.approx(108.0, rel=1e-15)
+    assert constants.steps[2:] == (pytest.approx(108.0, rel=1e-15), 0.0, 0.1, 0)
     assert constants.value_radius == pytest.approx(44.0, rel=1e-15)
     assert constants.price_radius == pytest.approx(20.0, rel=1e-15)
-    assert constants.exploration == 0.1 and constants.restart == 0 and constants.baseline_rate == 0.0
     assert np.all(state.tree[:96] == 1.0 / 96) and not state.values.any() and not state.prices.any()
 
 
@@ -437,20 +436,19 @@ def test_formulas_without_constraints_and_with_one_pair() -> None:
 def test_settings_given_replace_the_formulas() -> None:
     settings = ib.CSPDA(slater=0.5, kappa=0.1, alpha=0.2, beta=0.3, shift=7.0, exploration=0.4, average="second half")
     _, constants, _, _ = prepared(QUEUE, settings, 1001)
-    found = *constants.kappa, constants.alpha, constants.beta, constants.shift, constants.exploration, constants.restart
-    assert found == (0.1, 0.1, 0.2, 0.3, 7.0, 0.4, 500)
+    assert constants.kappa.tolist() == [0.1, 0.1] and constants.steps == (0.2, 0.3, 7.0, 0.0, 0.4, 500)
     _, doubled, _, _ = prepared(QUEUE, ib.CSPDA(slater=0.2, alpha_multiplier=2.0, beta_multiplier=3.0), 100_000)
     paper = formulas(6, 96, 2, 0.5, 0.2, 100_000, 0.02)
-    assert (doubled.alpha, doubled.beta) == (2.0 * paper.alpha, 3.0 * paper.beta)
+    assert doubled.steps[:2] == (2.0 * paper.alpha, 3.0 * paper.beta)
 
 
 def test_the_bare_preset_is_what_its_module_says() -> None:
     bare = ib.CSPDA.practical(slater=0.2, repair=False)
     _, constants, _, _ = prepared(QUEUE, bare, 100_000)
     paper = formulas(6, 96, 2, 0.5, 0.2, 100_000, 0.02)
-    assert constants.alpha == pytest.approx(0.03 * paper.alpha) and constants.beta == pytest.approx(100.0 * paper.beta)
-    assert constants.baseline_rate == 1e-3 and constants.restart == 50_000 and np.all(constants.kappa == paper.kappa)
-    assert prepared(QUEUE, bare, 1000)[1].beta == 1.0 / 96
+    assert constants.steps[:2] == pytest.approx((0.03 * paper.alpha, 100.0 * paper.beta))
+    assert constants.steps[2:] == (0.0, 1e-3, 0.1, 50_000) and np.all(constants.kappa == paper.kappa)
+    assert prepared(QUEUE, bare, 1000)[1].steps.beta == 1.0 / 96
     assert ib.CSPDA.practical(kappa=0.0).kappa == 0.0
     with pytest.raises(TypeError):
         ib.CSPDA.practical(kapa=0.0)
@@ -545,7 +543,7 @@ def test_the_estimated_slater_constant() -> None:
     again = prepare(ib.CSPDA(), QUEUE.simulator(), 100_000, np.random.default_rng(0))
     assert again.settings == start.settings
     paper = formulas(6, 96, 2, 0.5, start.settings["slater"], 100_000 - 9984, 0.02)
-    assert start.constants.alpha == paper.alpha and np.all(start.constants.kappa == paper.kappa)
+    assert start.constants.steps.alpha == paper.alpha and np.all(start.constants.kappa == paper.kappa)
     run = ib.learn(QUEUE.simulator(), ib.CSPDA(), samples=100_000, seed=0)
     assert run.settings["slater"] == start.settings["slater"] and run.samples[-1] == 100_000
 

@@ -10,27 +10,16 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 import inbounds as ib
-from inbounds.algorithms.episodic import confidence as radii
-from inbounds.algorithms.episodic.counts import (
-    Counts,
-    Model,
-    count_transition,
-    fill_signals,
-    fill_spans,
-    hear,
-    new_counts,
-    new_model,
-    refresh_all,
-)
-from inbounds.algorithms.episodic.frame import Frame, frame_of
-from inbounds.algorithms.episodic.judging import judge_episode
+from inbounds.algorithms.episodic import model as radii
+from inbounds.algorithms.episodic.frame import Frame, Size, frame_of
+from inbounds.algorithms.episodic.model import Model, fill_signals, fill_spans, new_model, renew, see
 from inbounds.algorithms.episodic.planning import constrained_plan
-from inbounds.algorithms.episodic.playing import block_begins, new_play, played
-from inbounds.algorithms.episodic.sweeps import new_sweep, start_values, sweep
+from inbounds.algorithms.episodic.playing import block_begins, new_play, played, weigh
+from inbounds.algorithms.episodic.sweeps import new_sweep, sweep
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.studies.regret import judge_for, judged_values
 from inbounds.studies.runs import run_arms
-from inbounds.studies.safe import safe_policy
+from inbounds.studies.safe import check_on_model, safe_policy
 from naive_cspda import ragged
 
 
@@ -46,31 +35,30 @@ def episodes_of(n_constraints: int, horizon: int, seed: int = 0) -> ib.CMDP:
     )
 
 
-def learned(cmdp: ib.CMDP, draws: int, chosen: radii.Confidence, seed: int = 0) -> tuple[Frame, Counts, Model]:
+def learned(cmdp: ib.CMDP, draws: int, chosen: radii.Radii, seed: int = 0) -> tuple[Frame, Model]:
     """Counts of pairs drawn at random, some of them never, and the model that they make."""
     simulator, rng = cmdp.simulator(), np.random.default_rng(seed)
     frame, world = frame_of(ib.OptCMDP(), simulator, 1000), simulator.open()
-    counts = new_counts(frame, 1000)
+    model = new_model(frame, 1000)
     for _ in range(draws):
         pair = int(rng.integers(cmdp.n_pairs - 1))  # the last is never tried
         h = int(rng.integers(cmdp.layers))
-        count_transition(counts, pair + h * frame.row_step, int(world.draw_next(pair + h * frame.row_step, rng)))
-        heard = pair + h * frame.signal_step
-        hear(counts, heard, frame.factors * np.array([world.reward[heard], *world.margins[heard]]))
-        counts.starts[world.draw_start(rng)] += 1.0
-    model = new_model(counts)
-    refresh_all(model, counts, chosen)
-    return frame, counts, model
+        after, heard = int(world.draw_next(pair + h * frame.row_step, rng)), pair + h * frame.signal_step
+        signals = frame.factors * np.array([world.reward[heard], *world.margins[heard]])
+        see(model, frame, np.array([[pair, after, h]]), signals[None])
+        model.starts[world.draw_start(rng)] += 1.0
+    renew(model, chosen, 1.0, 1.0)
+    return frame, model
 
 
-def signals_of(frame: Frame, counts: Counts, model: Model, chosen: radii.Confidence) -> np.ndarray:
+def signals_of(frame: Frame, model: Model, chosen: radii.Radii) -> np.ndarray:
     horizon, n, n_signals = len(frame.weights), frame.offsets[-1], len(frame.low)
     signals = np.empty((horizon, n, n_signals))
-    fill_signals(signals, counts, model, frame, chosen, np.zeros((horizon + 1, n_signals)), 1.0, 0.0)
+    fill_signals(signals, model, frame, chosen, np.zeros((horizon + 1, n_signals)), 1.0, 0.0)
     return signals
 
 
-def explicit(frame: Frame, counts: Counts, model: Model, signals: np.ndarray, extended: bool) -> float | None:
+def explicit(frame: Frame, model: Model, signals: np.ndarray, extended: bool) -> float | None:
     """The slow twin: the (extended) linear program itself, over z[h, pair, next], on HiGHS; None where infeasible.
 
     A pair never tried ends the episode: its row of z is a single exit.
@@ -82,7 +70,7 @@ def explicit(frame: Frame, counts: Counts, model: Model, signals: np.ndarray, ex
     for h in range(horizon):
         for pair in range(n):
             row = pair + h * frame.row_step
-            after = range(n_states) if model.visits[row] > 0 else [-1]
+            after = range(n_states) if model.known[row] > 0 else [-1]
             index.update({(h, pair, s): len(index) + i for i, s in enumerate(after)})
     width = len(index)
     worth = np.zeros((n_signals, width))
@@ -95,11 +83,11 @@ def explicit(frame: Frame, counts: Counts, model: Model, signals: np.ndarray, ex
     for h in range(horizon):
         for pair in range(n):
             row = pair + h * frame.row_step
-            if model.visits[row] == 0:
+            if model.known[row] == 0:
                 continue
             own = [index[h, pair, s] for s in range(n_states)]
             lower, upper = np.zeros(n_states), np.full(n_states, model.beyond[row] if extended else 0.0)
-            seen = counts.successors[row, : model.length[row]]
+            seen = model.successors[row, : model.length[row]]
             lower[seen] = (model.lower if extended else model.chances)[row, : len(seen)]
             upper[seen] = (model.upper if extended else model.chances)[row, : len(seen)]
             for s in range(n_states):
@@ -109,7 +97,7 @@ def explicit(frame: Frame, counts: Counts, model: Model, signals: np.ndarray, ex
                     line[own[s]] += sign
                     boxes.append(line)
     right = np.zeros(horizon * n_states)
-    right[:n_states] = counts.starts / counts.starts.sum()
+    right[:n_states] = model.starts / model.starts.sum()
     found = linprog(
         -worth[0],
         A_ub=np.vstack([np.array(boxes).reshape(-1, width), -worth[1:]]),
@@ -122,14 +110,14 @@ def explicit(frame: Frame, counts: Counts, model: Model, signals: np.ndarray, ex
     return -found.fun if found.status == 0 else None
 
 
-def planned(frame: Frame, counts: Counts, model: Model, signals: np.ndarray, extended: bool) -> tuple[Any, ...]:
+def planned(frame: Frame, model: Model, signals: np.ndarray, extended: bool) -> tuple[Any, ...]:
     """How many policies were tried, the prices, the policy, and the value by duality: max of J_r + u . J_g."""
     horizon, n, n_signals = signals.shape
     prices, policy = np.zeros(n_signals - 1), np.empty((horizon, n))
-    tried = constrained_plan(signals, counts, model, frame, extended, prices, policy)
-    swept, sums = new_sweep(horizon, len(frame.offsets) - 1, n, n_signals), np.empty(n_signals)
-    sweep(signals, prices, policy, counts, model, frame, True, extended, False, swept)
-    start_values(counts, swept.values, sums)
+    tried = constrained_plan(signals, model, frame, extended, prices, policy)
+    swept = new_sweep(horizon, len(frame.offsets) - 1, n, n_signals, extended)
+    sweep(signals, prices, policy.copy(), model, frame, True, False, swept)
+    sums = model.starts / model.starts.sum() @ swept.values[0]
     return tried, prices, policy, float(sums[0] + prices @ sums[1:])
 
 
@@ -161,24 +149,24 @@ def test_no_radius_is_the_empirical_model_and_more_radius_is_worth_more() -> Non
     """Zero radius: the box is a point, and the value that of `ib.solve` on it. It grows with either constant."""
     cmdp = episodes_of(2, 4)
     none = radii.practical(0.0, 0.0)
-    frame, counts, model = learned(cmdp, 3_000, none)
-    signals = signals_of(frame, counts, model, none)
+    frame, model = learned(cmdp, 3_000, none)
+    signals = signals_of(frame, model, none)
     signals[:, -1] = -1e3  # never tried: not in the model below
     rows = np.zeros((cmdp.n_pairs, cmdp.n_states))
     for row in range(cmdp.n_pairs):
-        rows[row, counts.successors[row, : model.length[row]]] = model.chances[row, : model.length[row]]
+        rows[row, model.successors[row, : model.length[row]]] = model.chances[row, : model.length[row]]
     rows[-1, 0] = 1.0
     empirical = ib.CMDP(
         offsets=cmdp.offsets,
         transition=rows,
         reward=signals[0, :, 0],
         constraints=[ib.Constraint(signals[0, :, 1 + i], at_least=0.0) for i in range(2)],
-        initial=counts.starts / counts.starts.sum(),
+        initial=model.starts / model.starts.sum(),
         horizon=4,
     )
     best = ib.solve(empirical)
     for extended in (False, True):
-        tried, _, policy, value = planned(frame, counts, model, signals, extended)
+        tried, _, policy, value = planned(frame, model, signals, extended)
         assert tried > 0 and value == pytest.approx(best.reward, abs=1e-9)
         judged = ib.evaluate(empirical, ib.Policy(empirical.pairs, policy))
         assert judged.reward == pytest.approx(best.reward, abs=1e-8) and judged.margins.min() > -1e-8
@@ -195,7 +183,8 @@ def test_radii_by_hand() -> None:
     """p = 1/4 after 4 visits, where sqrt(p (1 - p) / n) = sqrt(3) / 8."""
     root = np.sqrt(3.0) / 8.0
     assert radii.radius(radii.practical(0.1, 1.0), 0.25, 4.0) == pytest.approx(0.1 * root + 0.25)
-    assert radii.radius(radii.bernstein(2.0), 0.25, 4.0) == pytest.approx(2.0 * np.sqrt(2.0) * root + 28.0 / 12.0)
+    two = radii.efroni(6.0 * np.exp(-2.0), Size(1, 1, 1, 1, 1.0, 1, 0))  # its logarithm is 2
+    assert radii.radius(two, 0.25, 4.0) == pytest.approx(2.0 * np.sqrt(2.0) * root + 28.0 / 12.0)
     assert radii.radius(radii.bennett(0.08, 7.0 / 3.0, 1.0), 0.25, 4.0) == pytest.approx(
         min(0.4 * root + 7.0 * 0.08 / 9.0, np.sqrt(0.01))
     )
@@ -205,11 +194,11 @@ def test_radii_by_hand() -> None:
 
 def test_means_that_never_change_are_exact_and_those_that_do_are_noisy() -> None:
     frame = frame_of(ib.OptCMDP(), episodes_of(1, 3).simulator(), 100)
-    counts = new_counts(frame, 100)
+    model = new_model(frame, 100)
     for k in range(1000):
-        hear(counts, 2, np.array([0.1, 0.3 if k < 999 else 0.5]))
-    assert counts.means[2, 0] == 0.1 and counts.noisy.tolist() == [0, 1]
-    assert counts.means[2, 1] == pytest.approx(0.3002, rel=1e-12)
+        see(model, frame, np.array([[2, 0, 0]]), np.array([[0.1, 0.3 if k < 999 else 0.5]]))
+    assert model.means[2, 0] == 0.1 and model.noisy.tolist() == [0, 1]
+    assert model.means[2, 1] == pytest.approx(0.3002, rel=1e-12)
 
 
 def test_spans_by_hand() -> None:
@@ -231,7 +220,7 @@ def test_blocks_of_the_mixture() -> None:
     play = new_play(frame)
     play.mixture[0], play.mixture[1] = 3.0, 5.0
     for done, sums in ((12, 3.0), (11, 8.0), (6, 3.0), (7, 8.0), (3, 3.0)):
-        play.place[0] = done
+        play.episode[0] = done
         assert np.all(played(play, frame) == sums)
 
 
@@ -278,7 +267,7 @@ def test_the_mixture_as_one_policy_has_the_mean_of_the_values() -> None:
     mixed = ib.Policy.from_occupancy(cmdp, np.mean([ib.occupancy(cmdp, policy) for policy in policies], axis=0))
     means = np.mean([[e.reward, *e.margins] for e in (ib.evaluate(cmdp, policy) for policy in policies)], axis=0)
     judge, frame = judge_for(cmdp, ib.OptCMDP(), 4), frame_of(ib.OptCMDP(), cmdp.simulator(), 4)
-    judge_episode(judge, frame, mixed.probabilities, 0, 0)
+    weigh(judge, frame, new_play(frame)._replace(policy=np.array(mixed.probabilities)))
     np.testing.assert_allclose(judged_values(judge, cmdp.simulator(), ib.OptCMDP(), 4)[0], means, rtol=0.0, atol=1e-12)
 
 
@@ -307,10 +296,10 @@ def test_plans_with_the_papers_radii_are_optimistic(settings: Any) -> None:
         rng, record, simulator = np.random.default_rng(seed), settings.algorithm, cmdp.simulator()
         state, constants, *_ = record.prepare(settings, simulator, 600, rng)
         record.advance(state, constants, simulator.open(), rng, 0, 600)
-        refresh_all(state.model, state.counts, constants.confidence)
+        renew(state.model, constants.confidence, 1.0, 1.0)
         signals = np.empty((6, 6, 2))
-        fill_signals(signals, state.counts, state.model, constants.frame, constants.confidence, state.spans, 1.0, 0.0)
-        value = planned(constants.frame, state.counts, state.model, signals, constants.extended)[-1]
+        fill_signals(signals, state.model, constants.frame, constants.confidence, state.spans, 1.0, 0.0)
+        value = planned(constants.frame, state.model, signals, constants.planning.extended)[-1]
         hopeful += value >= best - 1e-9
     assert hopeful == 20
 
@@ -408,9 +397,9 @@ def test_dope_takes_from_the_margins_all_of_a_box_of_half_the_radii() -> None:
     cmdp = ib.zoo.media()
     settings = ib.DOPE.practical(safe=safe_policy(cmdp))
     begun = settings.algorithm.prepare(settings, cmdp.simulator(), 1_000, np.random.default_rng(0))
-    counts, model = begun.state.counts, begun.state.model
-    count_transition(counts, 3, 2)
-    refresh_all(model, counts, begun.constants.confidence)
+    model = begun.state.model
+    see(model, begun.constants.frame, np.array([[3, 2, 0]]), np.zeros((1, 2)))
+    renew(model, begun.constants.confidence, 1.0, 1.0)
     assert model.width[3] == 1.0 and model.beyond[3] == 0.5 and model.lower[3, 0] == 0.5
 
 
@@ -448,12 +437,12 @@ def test_what_the_safe_ones_refuse(kind: Any) -> None:
     for slack in (0.0, -1.0):
         with pytest.raises(ib.InvalidInput, match=r"slack must be a number in \(0, 1\]"):
             kind(slack=slack)
-    check, greedy = kind.algorithm.check, ib.solve(media.unconstrained()).policy
-    check(kind(safe=safe_policy(media), slack=0.5 * (1 - 1e-12)), media)
+    greedy = ib.solve(media.unconstrained()).policy
+    check_on_model(kind(safe=safe_policy(media), slack=0.5 * (1 - 1e-12)), media)
     with pytest.raises(ib.InvalidInput, match=r"safe= is not safe: it misses the bound of 'fast actions' by 4\.08"):
-        check(kind(safe=greedy), media)
+        check_on_model(kind(safe=greedy), media)
     with pytest.raises(ib.InvalidInput, match=r"slack must be at most what safe= keeps of every bound, 0\.5"):
-        check(kind(safe=safe_policy(media), slack=0.6), media)
+        check_on_model(kind(safe=safe_policy(media), slack=0.6), media)
 
 
 def test_what_settings_refuse() -> None:

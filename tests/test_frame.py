@@ -14,11 +14,12 @@ from inbounds.algorithms.algorithm import record_of
 from inbounds.algorithms.frame import extract
 from inbounds.algorithms.repair import LEVEL
 from naive_cspda import ragged
-from test_contract import same, user_simulator
+from test_contract import EVEN, same, user_simulator
 
 QUEUE, RAGGED = ib.zoo.queue(), ragged(2)
 PRESETS = {
     "cspda": ib.CSPDA.practical(),
+    "concave-cspda": ib.ConcaveCSPDA.practical(utility=EVEN),
     "crpo": ib.CRPO.practical(),
     "npg-pd": ib.NPGPD.practical(),
     "pdsc": ib.PDSC.practical(),
@@ -41,7 +42,7 @@ def test_what_was_spent_tested_and_mixed_is_said(settings: Any) -> None:
     parts = spent(run)
     assert sum(parts.values()) == 20_000
     shares = {name: number / 20_000 for name, number in parts.items()}
-    if isinstance(settings, ib.CSPDA):
+    if type(settings) is ib.CSPDA:
         wanted = [0.10, 0.33, 0.13, 0.14, 0.13, 0.10, 0.05, 0.02]
     elif settings.algorithm.plan is not None:
         wanted = [0.68, 0.12, 0.12, 0.08]
@@ -55,6 +56,9 @@ def test_what_was_spent_tested_and_mixed_is_said(settings: Any) -> None:
         assert re.search(rf"{name} service [+-][\d.e-]+ \([\d.e-]+\), flow ", str(run.settings["tested"]))
     assert run.guarantee.startswith("none: no theorem covers") and f"level {LEVEL:g}" in run.guarantee
     assert "asymptotic and no proof" in run.guarantee and "service +" in run.guarantee
+    lines = str(run).splitlines()
+    assert lines[0] == repr(run) and max(map(len, lines)) <= 120
+    assert {line.partition(":")[0] for line in lines[1:] if line[0] != " "} == {*run.settings, "guarantee"}
 
 
 @EVERY
@@ -80,10 +84,22 @@ def test_a_budget_too_small_for_a_pilot_starts_from_zeros_and_says_so() -> None:
     assert "pilot" in spent(enough) and "zeros" not in enough.guarantee
 
 
+def test_too_few_walks_say_how_many_samples_make_enough() -> None:
+    """Of 2,000 samples 300 are walks, of two steps on average, of the learner's policy: 200 such take 2,700 samples."""
+    few, enough = (
+        ib.learn(QUEUE.simulator(), ib.CRPO.practical(), samples=samples, seed=0) for samples in (2_000, 12_000)
+    )
+    found = re.search(
+        r"not shown .* \((\d+) walks are too few for it: about ([\d,]+) samples make 200\)", few.guarantee
+    )
+    assert found is not None and int(found[1]) < 200 and "too few" not in enough.guarantee
+    assert int(found[2].replace(",", "")) == pytest.approx(2_000 * 200 / int(found[1]), rel=0.05)
+
+
 def test_where_no_policy_is_in_bounds_it_starts_from_the_safest_and_shows_nothing() -> None:
     tight = QUEUE.tightened(1.05 * ib.slater(QUEUE).value)
     run = ib.learn(tight.simulator(), ib.CSPDA.practical(), samples=30_000, seed=0)
-    assert "no policy is in bounds" in run.guarantee and "not shown by a test" in run.guarantee
+    assert "no policy is in bounds" in run.guarantee and "in bounds: not shown by a test" in run.guarantee
     assert not {"trial of plan", "trial of careful plan"} & set(spent(run)) and sum(spent(run).values()) == 30_000
     for settings in (ib.CRPO.practical(), ib.ModelBased.practical()):
         assert "not shown" in ib.learn(tight.simulator(), settings, samples=30_000, seed=0).guarantee
@@ -93,7 +109,7 @@ def test_where_no_policy_is_in_bounds_it_starts_from_the_safest_and_shows_nothin
 def test_without_constraints_there_is_nothing_to_repair(settings: Any) -> None:
     free = ragged(0).simulator()
     run = ib.learn(free, settings, samples=3_000, seed=2)
-    if isinstance(settings, ib.CSPDA):
+    if type(settings) is ib.CSPDA:
         assert "trial of safest" not in spent(run) and "trial of plan" in spent(run)
         return
     bare = ib.learn(free, type(settings)(**{**vars(settings), "repair": False}), samples=3_000, seed=2)
@@ -184,7 +200,7 @@ def test_a_kappa_is_asked_of_the_mixture() -> None:
         for seed in range(12):
             run = ib.learn(QUEUE.simulator(), settings, samples=50_000, seed=seed)
             below += bool(np.any(ib.evaluate(QUEUE, run.policy).margins / scales < 0.05))
-            assert run.settings["kappa"] == 0.05 and "every margin reaches kappa" in run.guarantee
+            assert run.settings["kappa"] == 0.05 and "every margin at least kappa" in run.guarantee
         assert below <= 2
 
 
@@ -204,8 +220,9 @@ def test_settings_of_the_bare_method_are_refused_in_the_frame_of_cspda() -> None
         with pytest.raises(ib.InvalidInput, match=r"CSPDA: \w+ is a setting of the bare method; give repair=False"):
             ib.CSPDA.practical(**given)
         assert not ib.CSPDA.practical(**given, repair=False).repair
-    with pytest.raises(ib.InvalidInput, match="ConcaveCSPDA: repair must be False: walks test no function"):
-        ib.ConcaveCSPDA(repair=True)
+    with pytest.raises(ib.InvalidInput, match="ConcaveCSPDA: alpha is a setting of the bare method"):
+        ib.ConcaveCSPDA.practical(alpha=0.1)
+    assert ib.ConcaveCSPDA.practical(utility=EVEN, alpha=0.1).repair  # the frame is around that method
     with pytest.raises(ib.InvalidInput, match="CRPO: repair must be True or False"):
         ib.CRPO(repair="yes")
 

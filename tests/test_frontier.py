@@ -220,6 +220,7 @@ def test_bounds_of_one_s_own_are_resumed() -> None:
         ({"bounds": [0.0, np.nan]}, "bounds must be a list of finite numbers"),
         ({"between": (0.0, 1.0, 2.0)}, "between must be two finite numbers"),
         ({"bounds": [0.0], "between": (0.0, 1.0)}, "give bounds= or between=, not both"),
+        ({"certificate": "no"}, "certificate must be True or False, found 'no'"),
     ],
 )
 def test_bounds_that_are_none_are_refused(more, message) -> None:
@@ -264,26 +265,20 @@ def test_what_no_policy_keeps_is_blank() -> None:
         for j, rest in enumerate(found.bounds[1]):
             expected = 1.0 - max(work, 0.0) - max(rest, 0.0)
             assert np.isnan(found.rewards[i, j]) if expected < -1e-9 else abs(found.rewards[i, j] - expected) < 1e-5
-    from inbounds.reports.frontier import surface_csv, surface_figure
-
-    assert surface_csv(found).count("\n") == 37 and surface_figure(found) is not None
+    assert len(found.to_frame()) == 36 and int(found.to_frame()["reward"].isna().sum()) == np.isnan(found.rewards).sum()
 
 
 @pytest.mark.parametrize("points", [2, 5, 12, 30])
 def test_the_picture_holds_every_price_but_outliers(points: int) -> None:
     from dataclasses import replace
 
-    from inbounds.reports.frontier import frontier_figure
-
-    queue = ib.zoo.queue()
-    curve = ib.frontier(queue, "service", bounds=np.linspace(-1.0, 0.9, points))
-    names = [constraint.name for constraint in queue.constraints]
+    curve = ib.frontier(ib.zoo.queue(), "service", bounds=np.linspace(-1.0, 0.9, points))
 
     def shown(prices):
         points = [
             replace(found, prices=np.array([price, 0.0])) for found, price in zip(curve.solutions, prices, strict=True)
         ]
-        panel = frontier_figure(replace(curve, solutions=tuple(points)), names).axes[1]
+        panel = replace(curve, solutions=tuple(points)).plot().axes[1]
         (low, high), said = panel.get_ylim(), [text.get_text() for text in panel.texts]
         return [bool(low < price < high) for price in prices], said
 
@@ -294,3 +289,125 @@ def test_the_picture_holds_every_price_but_outliers(points: int) -> None:
     if points > 2:
         steep[-1] = 20.0 * points
         assert shown(steep) == ([True] * (points - 1) + [False], [f"1 above, up to {20 * points:.4g} "])
+
+
+# ---- the ends
+
+
+@pytest.mark.parametrize("present", [1e12, -1e12, 1e-3])
+def test_the_present_bound_plays_no_part(present: float) -> None:
+    """Counted from a bound that is far away, as many digits of the others would be lost."""
+    near, far = one_state(), one_state().with_bound("use", at_most=present)
+    asked = [1.2, 0.3, 0.1, 0.0, -0.1]
+    curve, other = ib.frontier(near, bounds=asked), ib.frontier(far, bounds=asked)
+    assert other.bounds.tolist() == curve.bounds.tolist() == [1.2, 0.3, 0.1, 0.0]  # to the last digit
+    assert other.impossible.tolist() == [-0.1] and other.present == present
+    assert other.rewards == pytest.approx([1.0, 0.3, 0.1, 0.0], abs=1.1e-6)  # the gap that is allowed
+    assert (other.matters_from, other.possible_to) == pytest.approx((1.0, 0.0), abs=1e-12)
+    check(near, 0, ib.frontier(far, 0, points=9), 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("problem", "k"),
+    [
+        (ib.zoo.queue(), 0),
+        (ib.zoo.queue(), 1),
+        (ib.zoo.media(), 0),
+        (ib.zoo.admission(), 0),
+        (ib.zoo.garnet(states=60, constraints=3, seed=3, discount=0.98, ring=True), 2),
+        (one_state(), 0),
+    ],
+)
+def test_the_last_bound_can_be_kept_and_so_can_what_is_printed_of_it(problem, k) -> None:
+    own = problem.constraints[k]
+    curve = ib.frontier(problem, k, points=3)
+    printed = float(curve.ends_in_words[1])
+    beyond = curve.possible_to + own.outward * 1e-5 * problem.margin_scales[k]
+    ends = ib.frontier(problem, k, bounds=[curve.possible_to, printed, beyond])
+    assert set(ends.bounds) == {curve.possible_to, printed} and ends.impossible.tolist() == [beyond]
+    assert f"{printed:.6g}" in str(ends) and abs(printed - curve.possible_to) <= 1.1e-5 * abs(curve.possible_to) + 1e-12
+    for bound, found in zip(ends.bounds, ends.solutions, strict=True):
+        alone = solve(problem.with_bound(k, **{own.side: bound}), "auto")
+        assert found.in_bounds and abs(found.reward - alone.reward) <= 3e-6 * abs(alone.reward) + 1e-9
+
+
+def test_points_where_the_bound_does_not_matter_have_their_own_bound() -> None:
+    curve = ib.frontier(one_state(), bounds=[1e9, 5.0, 2.0, 0.5])
+    for bound, found in zip(curve.bounds, curve.solutions, strict=True):
+        assert found.constraints[0].bound == bound
+        assert found.margins[0] == pytest.approx(bound - min(bound, 1.0), rel=1e-12, abs=1e-9)
+        assert found.total_margins == pytest.approx(found.margins / 0.1)
+
+
+@pytest.mark.parametrize("name", ["queue", "media", "garnet"])
+def test_points_can_be_proved_with_few_coins(name: str) -> None:
+    problem = ib.zoo.garnet(states=60, seed=2) if name == "garnet" else ib.zoo.make(name)
+    plain, proved = ib.frontier(problem, 0, 6), ib.frontier(problem, 0, 6, certificate=True)
+    assert proved.bounds.tolist() == plain.bounds.tolist()
+    for bound, found, before in zip(proved.bounds, proved.solutions, plain.solutions, strict=True):
+        there = problem.with_bound(0, **{problem.constraints[0].side: float(bound)})
+        assert found.certificate.in_bounds and found.policy.coins <= problem.n_constraints
+        assert ib.certify(found.policy, there).in_bounds  # of the problem as it is there, and nothing else
+        assert found.reward == pytest.approx(before.reward, rel=3e-6) and found.constraints[0].bound == bound
+
+
+# ---- to be looked at
+
+
+def test_a_frontier_is_a_table_a_frame_and_a_picture(tmp_path) -> None:
+    curve = ib.frontier(one_state(), bounds=[0.5, 0.25, -1.0])
+    lines = str(curve).splitlines()
+    assert lines[0] == "the optimum as the bound on use moves"
+    assert [line.split() for line in lines[4:7]] == [
+        ["<=", "0.5", "0.5", "1", "yes"], ["<=", "0.25", "0.25", "1", "yes"], ["<=", "-1", "-", "-", "no"],
+    ]  # fmt: skip
+    assert lines[-1] == "The bound is 0.25 now. It begins to matter at 1; no policy keeps one beyond 0."
+    table = curve.to_frame()
+    assert list(table.columns) == ["bound", "possible", "reward", "upper_bound", "margin_use", "price_use"]
+    assert table["possible"].tolist() == [True, True, False] and table["bound"].tolist() == [0.5, 0.25, -1.0]
+    assert table["reward"].tolist()[:2] == curve.rewards.tolist() and np.isnan(table["reward"][2])
+    assert curve.plot(tmp_path / "curve.png") is not None and (tmp_path / "curve.png").stat().st_size > 10_000
+    many = ib.frontier(one_state(), points=30)
+    assert "12 of its 30 points" in str(many) and len(str(many).splitlines()) == 18
+    assert '<td class="n">no</td>' in curve._repr_html_()
+
+
+def test_a_surface_is_a_table_a_frame_and_a_picture(tmp_path) -> None:
+    queue = ib.zoo.queue()
+    found = ib.surface(queue, 0, "flow", bounds=([0.5, 0.0], None), between=(None, (0.4, 9.0)), points=3)
+    assert [own.tolist() for own in found.bounds] == [[0.0, 0.5], [0.4, 4.7, 9.0]]
+    lines = str(found).splitlines()
+    assert [line.split() for line in lines[2:6]][2:] == [["0", "2.263", "-", "-"], ["0.5", "2.2144", "-", "-"]]
+    assert lines[-1] == "Now: service >= 0 and flow >= 0."
+    assert found.to_frame()["reward"].tolist()[0] == found.rewards[0, 0] and len(found.to_frame()) == 6
+    assert found.plot(tmp_path / "surface.svg") is not None and (tmp_path / "surface.svg").exists()
+    assert '<td class="n">2.263</td>' in found._repr_html_()
+    large = dataclasses.replace(found, bounds=(np.arange(30.0), found.bounds[1]), rewards=np.zeros((30, 3)))
+    assert "Of 30 x 3 points 12 x 3 are shown." in str(large)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_the_picture_tells_the_present_bound_wherever_it_is(inside: bool) -> None:
+    queue, ends = ib.zoo.queue(), (-0.5, 0.9) if inside else (0.6, 0.9)
+    said = [text.get_text() for text in ib.frontier(queue, 0, 3, between=ends).plot().axes[0].texts]
+    assert (" now 0" in said) == inside and any("now 0, looser" in text for text in said) != inside
+    panel = ib.surface(queue, 0, 1, 2, between=(ends, (-0.5, 0.4))).plot().axes[0]
+    said = [text.get_text() for text in panel.texts]
+    assert ("now" in said) == inside and ("now (0, 0), outside" in said) != inside
+    (point,) = panel.lines
+    (left, right), (x,) = panel.get_xlim(), point.get_xdata()
+    assert left <= x <= right and (x == 0.0) == inside
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"bounds": [0.0, 1.0, 2.0]}, "bounds must be two: one for 'service' and one for 'flow'"),
+        ({"bounds": [0.0, 1.0]}, "bounds must be a list of finite numbers, found 0.0"),
+        ({"between": 3}, "between must be two"),
+        ({"bounds": ([0.0], None), "between": ((0.0, 1.0), None)}, "give bounds= or between=, not both"),
+    ],
+)
+def test_bounds_of_a_surface_that_are_none_are_refused(more, message) -> None:
+    with pytest.raises(ib.InvalidInput, match=message):
+        ib.surface(ib.zoo.queue(), 0, 1, **more)

@@ -7,6 +7,7 @@ import os
 import time
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,18 @@ import pytest
 import inbounds as ib
 import naive
 import reference
-from fuzz import extremes, false_certificates, inputs, metamorphic, questions, rational, rationals, workers
+from fuzz import (
+    arguments,
+    extremes,
+    false_certificates,
+    inputs,
+    learners,
+    metamorphic,
+    questions,
+    rational,
+    rationals,
+    workers,
+)
 from fuzz.__main__ import attacks, main
 from fuzz.judge import judge
 from fuzz.models import CRITERIA, random_model, shrunk
@@ -145,6 +157,19 @@ def test_rational(index: int) -> None:
 @pytest.mark.parametrize("index", range(9))
 def test_questions(index: int) -> None:
     assert questions.verdict(*questions.draw(0, index)).complaints == []
+
+
+def test_arguments() -> None:
+    """Some of what needs no kernel; `make fuzz` tries them all."""
+    quick = ("CMDP", "Constraint", "Mixture", "Policy", "Simulator", "Utility", "plan", "truncate")
+    chosen = (case for case in arguments.cases(0) if case[0].startswith(quick))
+    for case in islice(chosen, 300):
+        assert workers.guarded(arguments.verdict, case).complaints == []
+
+
+@pytest.mark.parametrize("index", range(0, len(learners.NAMES), 5))
+def test_learners(index: int) -> None:
+    assert workers.guarded(lambda case: learners.verdict(*learners.draw(*case)), (0, index)).complaints == []
 
 
 def test_inputs() -> None:

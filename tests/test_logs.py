@@ -111,7 +111,7 @@ def test_the_widths_hold_as_often_as_they_say() -> None:
         ([("a", "x", "a", 0.0)], {"smoothing": -1}, "smoothing must be a number >= 0"),
         ([("a", "x", "a", 0.0)], {"unseen": "guess"}, """unseen must be "refuse" or "stay", found 'guess'"""),
         ([("a", "x", "a", 0.0)], {"reward_range": (1, 0)}, "reward_range must be two finite numbers, the lowest first"),
-        ([("a", "x", "a", 5.0)], {"reward_range": (0, 1)}, r"row 0: the reward is 5, outside its range \(0, 1\)"),
+        ([("a", "x", "a", 5.0)], {"reward_range": (0, 1)}, r"row 0: the reward is 5.0, outside its range \(0.0, 1.0\)"),
         (5, {}, "the log must be rows of transitions, found 5"),
         ([("a", "x", "a", 0.0)], {"signal_ranges": [(0, 1)]}, "signal_ranges must have 0 entries, found 1"),
     ],

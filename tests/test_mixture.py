@@ -107,6 +107,8 @@ def test_wrong_policies_are_refused(queue, mixture):
     with pytest.raises(ib.InvalidInput, match="the policies of a mixture must be a list, found Policy"):
         ib.Mixture([1.0], mixture.policies[0])
     other = ib.Policy.uniform(ib.zoo.jump_grid())
+    with pytest.raises(ib.InvalidInput, match=r"a mixture is given its weights first: ib\.Mixture\(\[0\.75, 0\.25\], "):
+        ib.Mixture(mixture.policies, [0.75, 0.25])
     with pytest.raises(ib.InvalidInput, match=r"must be of one problem; number 1: the policy .* does not belong"):
         ib.Mixture([0.5, 0.5], [mixture.policies[0], other])
 

@@ -10,7 +10,7 @@ import shutil
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -69,7 +69,9 @@ def test_the_page_has_the_policy_of_every_bound(shelf) -> None:
     assert data["states"] == 49 and data["layers"] == 1 and len(curve["bounds"]) == 5 and len(data["views"]) == 6
     columns = [np.array(column["words"])[unpacked(column["places"])].tolist() for column in data["columns"]]
     assert list(zip(*columns, strict=True)) == [(str(a), str(b)) for a, b in problem.state_labels]
-    found = ib.frontier(problem, 0, 5).solutions[::-1]  # from the loosest at_most bound on, so downwards
+    found = ib.frontier(problem, 0, 5, certificate=True).solutions[
+        ::-1
+    ]  # from the loosest at_most bound on, so downwards
     policies = [best.policy, *(solution.policy for solution in found)]
     for view, policy in zip(data["views"], policies, strict=True):
         chosen, coins = unpacked(view["does"]), {}
@@ -83,10 +85,12 @@ def test_the_page_has_the_policy_of_every_bound(shelf) -> None:
             assert own[problem.action_labels[chosen[state]]] == max(own.values())
             assert own == coins.get(state, {problem.action_labels[chosen[state]]: 1.0})  # to the last bit
     time = unpacked(data["views"][0]["time"]).astype(float)
-    shown = np.where(time > 0, 10 ** ((time - 65535) / 65534 * data["decades"]) * data["most"], 0.0)
+    shown = np.where(time > 0, 10 ** ((time - 65535) / 65534 * data["decades"]) * data["views"][0]["most"], 0.0)
     np.testing.assert_allclose(shown, problem.pairs.sum_by_state(best.occupancy), rtol=3e-4, atol=1e-9)
     assert curve["rewards"] == [solution.reward for solution in found]
     assert curve["bounds"] == sorted(curve["bounds"])
+    assert all(said.startswith(("randomises in 1 state;", "never randomises;")) for said in curve["said"])
+    assert all(said.endswith("; proved to be in bounds") for said in curve["said"]) and data["other"] is None
 
 
 def test_it_needs_nothing_from_elsewhere_and_escapes_what_it_shows(shelf) -> None:
@@ -119,7 +123,7 @@ def test_every_criterion_has_a_page(name, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("path", "more", "message"),
     [
-        ("page.txt", {}, "the page is a file .html, found"),
+        ("page.txt", {}, "the path of a page is a file .html, found"),
         ("page.html", {"points": 1}, "points must be 2 or more, or 0 for no curves"),
         ("none/page.html", {"points": 0}, "cannot be written: no such file"),
     ],
@@ -147,6 +151,55 @@ def test_the_model_that_was_read_stays_as_it_was(tmp_path, monkeypatch) -> None:
         assert code == 0 or "--beside would overwrite t-model.npz, the model itself" in result.output
     assert not Path("t.html").exists()
     assert ib.load("s-model.npz").constraints[0].bound == 0.1
+
+
+def test_files_that_came_with_no_page_stay_as_they_are(tmp_path) -> None:
+    """Those of an earlier page of the same name are replaced; what else has such a name may be anything."""
+    queue, page = ib.zoo.queue(), tmp_path / "queue.html"
+    for name in ("queue-model.npz", "queue-policy.json"):
+        (tmp_path / name).write_text("mine")
+        ib.report(queue, page, points=0)  # a page, but without files beside it
+        with pytest.raises(ib.InvalidInput, match=f"{name} is there already, and no earlier queue.html came with it"):
+            ib.report(queue, page, points=0, beside=True)
+        assert (tmp_path / name).read_text() == "mine"
+        (tmp_path / name).unlink()
+        page.unlink()
+    for _ in range(2):
+        ib.report(queue, page, points=0, beside=True)
+    assert ib.load(tmp_path / "queue-model.npz") == queue
+
+
+def rule(stock: tuple[int, int]) -> str:
+    """What is done today: order what there is less of, and at most four of it."""
+    return "</script><b>none" if min(stock) > 3 else "tea" if stock[0] < stock[1] else "rice"
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory) -> Path:
+    """The page of the shelf with the rule in use beside the best, through the command line."""
+    folder, problem = tmp_path_factory.mktemp("compared"), stock()
+    problem.save(folder / "shelf.npz")
+    ib.Policy.from_rule(problem, rule).save(folder / "rule.csv")
+    words = [str(folder / "shelf.npz"), "--policy", str(folder / "rule.csv"), "--points", "3"]
+    result = CliRunner().invoke(main, ["report", *words, "--output", str(folder / "page.html")])
+    assert result.exit_code == 0, result.output
+    return folder / "page.html"
+
+
+def test_another_policy_is_beside_the_best(compared) -> None:
+    problem, text, data = stock(), compared.read_text("utf-8"), data_of(compared)
+    policy, best = ib.Policy.from_rule(problem, rule), ib.solve(problem)
+    judged = ib.evaluate(problem, policy)
+    assert "It is OUT OF BOUNDS: orders &lt;&amp;&gt; by " in text and not judged.in_bounds
+    assert f'<td>reward</td><td class="n">{best.reward:.6g}</td><td class="n">{judged.reward:.6g}</td>' in text
+    assert f'<td class="n">{judged.margins[0]:.6g}</td>' in text
+    apart = best.policy.compare(policy, best)
+    assert f"In {len(apart)} states, and for {apart.share:.2%} of the time of the best." in text
+    view = data["views"][data["other"]]
+    assert [problem.action_labels[action] for action in unpacked(view["does"])] == [rule(label) for label in policy]
+    assert data["frontiers"][0]["other"] == pytest.approx([0.5 - judged.margins[0], judged.reward])
+    with pytest.raises(ib.InvalidInput, match="does not belong to this problem"):
+        ib.report(problem, compared.with_name("other.html"), policy=ib.Policy.uniform(ib.zoo.queue()))
 
 
 def test_infeasible_problems_have_no_page(tmp_path) -> None:
@@ -199,6 +252,26 @@ def typed(browser, text: str) -> str:
     return browser.find_element("id", "count").text
 
 
+def test_parts_that_have_names_are_filtered_by_them(browser, tmp_path) -> None:
+    class Stock(NamedTuple):
+        tea: int
+        rice: int
+
+    shop = ib.build(
+        Stock(0, 1),
+        lambda stock: ["order", "wait"],
+        lambda stock, action: [(Stock(tea, rice), 0.25) for tea in (0, 1) for rice in (1, 2)],
+        reward=lambda stock, action: float(stock.tea),
+        discount=0.9,
+    )
+    ib.report(shop, tmp_path / "shop.html")
+    opened(browser, tmp_path / "shop.html")
+    assert typed(browser, "rice=2") == "2 of 4 states" and {row[1] for row in rows(browser)} == {"2"}
+    assert typed(browser, "tea=1 rice=2") == "1 of 4 states"
+    heads = browser.execute_script("return [...document.querySelectorAll('#heads button')].map(b => b.textContent)")
+    assert heads[:2] == ["tea", "rice"]
+
+
 def test_filter_sort_and_slider_in_a_browser(browser, shelf) -> None:
     opened(browser, shelf)
     policy = ib.solve(stock()).policy
@@ -226,6 +299,60 @@ def test_filter_sort_and_slider_in_a_browser(browser, shelf) -> None:
     painted = "const c = document.getElementById('canvas'); return c.getContext('2d').getImageData(3, 3, 1, 1).data[3]"
     assert browser.execute_script(painted) > 0
     assert browser.get_log("browser") == []
+
+
+def test_another_policy_in_a_browser(browser, compared) -> None:
+    opened(browser, compared)
+    problem = stock()
+    apart = ib.solve(problem).policy.compare(ib.Policy.from_rule(problem, rule))
+    assert typed(browser, "differs") == f"{len(apart)} of 49 states"
+    assert typed(browser, "other=tea") == f"{sum(rule(label) == 'tea' for label in problem.state_labels)} of 49 states"
+    shown = {tuple(map(int, row[:2])): row[3] for row in rows(browser)}
+    assert shown and all(rule(label) == does for label, does in shown.items())
+    colours = []
+    for which in ("current", "other", "differs"):
+        colours.append(
+            browser.execute_script(
+                "const s = document.getElementById('drawn'); s.value = arguments[0]; s.onchange();"
+                "return document.getElementById('canvas').toDataURL()",
+                which,
+            )
+        )
+    assert colours[0] != colours[1] != colours[2] and len(browser.find_elements("css selector", "#curves .other")) == 1
+    assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize("width", [1200, 400])
+def test_nothing_collides_or_sticks_out(browser, compared, tmp_path, width) -> None:
+    """Names of values beside the map and the curves lie apart and inside, and the page is as wide as the window."""
+    ib.report(ib.zoo.queue(), tmp_path / "queue.html", points=4)
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        for path, axes in ((compared, ("state 1", "state 2")), (tmp_path / "queue.html", ("state", ""))):
+            opened(browser, path)
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+            assert axes == tuple(browser.find_element("id", name).text for name in ("level", "upright"))
+            boxes = browser.execute_script(
+                "return [...document.querySelectorAll('#curves svg'), document.getElementById('chart')].map(box =>"
+                "[box, ...box.querySelectorAll('text, .ticks span')].map(e => { const r = e.getBoundingClientRect();"
+                "return [e.textContent, r.left, r.right, r.top, r.bottom]; }))"
+            )
+            for (_, left, right, top, bottom), *texts in boxes:
+                assert len(texts) > 5
+                for place, (word, *one) in enumerate(texts):
+                    assert (
+                        word
+                        and left - 4 <= one[0]
+                        and one[1] <= right + 8
+                        and top - 4 <= one[2]
+                        and one[3] <= bottom + 4
+                    )
+                    for other, *two in texts[:place]:
+                        apart = one[0] >= two[1] or two[0] >= one[1] or one[2] >= two[3] - 3 or two[2] >= one[3] - 3
+                        assert apart, (word, other)
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_coins_are_shown_whole_in_a_browser(browser, tmp_path) -> None:
@@ -258,6 +385,12 @@ def test_coins_are_shown_whole_in_a_browser(browser, tmp_path) -> None:
     for term in (f"does={name}", f'"does={name}"', f'does="{name}"', f"does={name.replace(' ', '')}", name):
         assert typed(browser, term) == f"{takes} of 6 states"
     assert browser.get_log("browser") == []
+
+
+def test_a_flat_curve_has_one_short_number(browser, shelf) -> None:
+    opened(browser, shelf)
+    for ends, found in (((1 / 3, 1 / 3), [0.333333]), ((1 / 3, 1 / 3 + 1e-13), [0.333333]), ((0, 1), [0, 0.5, 1])):
+        assert browser.execute_script("return round(arguments[0], arguments[1], 2)", *ends) == found
 
 
 def test_the_slider_runs_as_the_curve_does(browser, shelf, tmp_path) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import os
+import pickle
 import runpy
 import subprocess
 import sys
+from collections import namedtuple
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -65,6 +69,157 @@ def test_what_is_not_there_is_named(ask, message) -> None:
     with pytest.raises(ib.InvalidInput) as refused:
         ask()
     assert message in str(refused.value)
+
+
+# ---- names for the parts of a state
+
+
+class Stock(NamedTuple):
+    tea: int
+    rice: int
+
+
+class Order(NamedTuple):
+    lot: str
+    urgent: bool
+
+
+def named_shop(**criterion) -> ib.CMDP:
+    """Sell what is there, or order; 4 states."""
+
+    def tomorrow(stock: Stock, order: Order):
+        lots = {"none": (0, 0), "tea": (1, 0), "rice": (0, 1)}[order.lot]
+        sold = [(1, 0), (0, 1)]
+        return [
+            (Stock(*(min(max(a + b - c, 0), 1) for a, b, c in zip(stock, lots, s, strict=True))), 0.5) for s in sold
+        ]
+
+    return ib.build(
+        start=Stock(1, 1),
+        actions=lambda stock: [Order(lot, False) for lot in ("none", "tea", "rice")],
+        transitions=tomorrow,
+        reward=lambda stock, order: stock.tea + 2.0 * stock.rice,
+        constraints=[ib.Constraint(lambda stock, order: order.lot != "none", at_most=0.4, name="orders")],
+        **(criterion or {"discount": 0.9}),
+    )
+
+
+def parts(labels) -> set[tuple[str, ...]]:
+    return {label._fields for label in labels}
+
+
+@pytest.mark.parametrize("criterion", [{"discount": 0.9}, {"horizon": 3}])
+def test_the_names_of_parts_travel_with_labels_through_every_file(criterion, tmp_path) -> None:
+    shop = named_shop(**criterion)
+    policy = ib.solve(shop.asking(constraints=())).policy
+    for suffix in ("npz", "toml"):
+        shop.save(tmp_path / f"shop.{suffix}")
+        again = ib.load(tmp_path / f"shop.{suffix}")
+        assert again == shop and npz.digest(again) == npz.digest(shop)
+        assert parts(again.state_labels) == {("tea", "rice")} and parts(again.action_labels) == {("lot", "urgent")}
+        assert again.state_labels[0].rice == 1 and repr(again.state_labels[0]) == "State(tea=1, rice=1)"
+    for suffix in SUFFIXES:
+        policy.save(tmp_path / f"rule.{suffix}")
+        found = ib.Policy.load(tmp_path / f"rule.{suffix}")
+        assert found.pairs.parts == {"state": ("tea", "rice"), "action": ("lot", "urgent")}
+        assert ib.evaluate(shop, found).reward == ib.evaluate(shop, policy).reward
+        assert found.compare(policy).share == 0.0
+    rule = policy if policy.horizon is None else policy.at(0)
+    assert rule[1, 1] == rule[Stock(1, 1)]  # a label with names is the tuple that it was
+    mixture = ib.Mixture([0.5, 0.5], [policy, ib.Policy.uniform(shop)])
+    for suffix in ("json", "npz"):
+        mixture.save(tmp_path / f"mixture.{suffix}")
+        assert ib.Mixture.load(tmp_path / f"mixture.{suffix}").pairs.parts["state"] == ("tea", "rice")
+    (label,) = pickle.loads(pickle.dumps(again.state_labels[:1]))  # for worker processes
+    assert label == (1, 1) and label.tea == 1
+
+
+def test_the_names_of_parts_are_the_columns_of_tables_the_axes_of_pictures_and_the_filters_of_the_page(
+    tmp_path,
+) -> None:
+    pytest.importorskip("pandas")
+    shop = named_shop()
+    best = ib.solve(shop)
+    named = ["state tea", "state rice", "action lot", "action urgent"]
+    assert [*best.policy.to_frame()] == [*named, "probability"]
+    best.policy.save(tmp_path / "rule.csv")
+    assert (tmp_path / "rule.csv").read_text().startswith(",".join(named))
+    seen = ib.simulate(shop, best.policy, runs=2, seed=0).to_frame()
+    assert {*named, "next state tea", "next state rice"} <= {*seen}
+    difference = best.policy.compare(ib.Policy.uniform(shop))
+    assert "state rice" in difference.to_frame() and "tea 1, rice 1" in str(difference)
+    assert "tea 1, rice 1" in best.policy._repr_html_()
+    panel = best.policy.plot().axes[0]
+    assert (panel.get_xlabel(), panel.get_ylabel()) == ("tea", "rice")
+    ib.report(shop, tmp_path / "shop.html", points=0)
+    assert '"name": "tea"' in (tmp_path / "shop.html").read_text()
+
+
+def test_both_checkers_take_a_model_whose_labels_have_parts(tmp_path) -> None:
+    shop = named_shop()
+    shop.save(tmp_path / "shop.npz")
+    save_certificate(ib.solve(shop).certificate, tmp_path / "proof.json")
+    for checker in ("src/inbounds/proofs/verify.py", "checkers/integers.py"):
+        arguments = [sys.executable, "-I", ROOT / checker, tmp_path / "shop.npz", tmp_path / "proof.json"]
+        assert subprocess.run(arguments, capture_output=True).returncode == 0
+
+
+def test_columns_of_named_parts_in_another_order_are_no_other_policy(tmp_path) -> None:
+    """Both are tuples of two numbers: swapped, tea would be taken for rice."""
+    shop = named_shop()
+    ib.Policy.uniform(shop).save(tmp_path / "rule.csv")
+    rows = list(csv.reader((tmp_path / "rule.csv").read_text().splitlines()))
+    with (tmp_path / "swapped.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([[row[1], row[0], *row[2:]] for row in rows])
+    with pytest.raises(ib.InvalidInput, match=r"has the parts \('tea', 'rice'\), and in the policy \('rice', 'tea'\)"):
+        ib.evaluate(shop, ib.Policy.load(tmp_path / "swapped.csv"))
+
+
+def test_a_start_that_is_a_plain_tuple_takes_no_names_away(tmp_path) -> None:
+    shop = named_shop()
+    plain = ib.Policy(Pairs.create([0, 1, 2], state_labels=[(0, 1), Stock(1, 1)]), [1.0, 1.0])
+    assert plain.pairs.parts["state"] == ("tea", "rice") and shop.pairs.parts["state"] == ("tea", "rice")
+    plain.save(tmp_path / "plain.csv")
+    assert parts(ib.Policy.load(tmp_path / "plain.csv").pairs.state_labels) == {("tea", "rice")}
+
+
+def test_names_that_are_none_are_not_written(tmp_path) -> None:
+    """A tuple whose fields have no names of their own, and labels of two kinds, are as plain tuples."""
+    odd = namedtuple("odd", ("class", "def"), rename=True)
+    for labels in ([odd(0, 1), odd(0, 2)], [Stock(0, 1), Order("tea", False)], [Stock(0, 1), (0, 2, 4)]):
+        policy = ib.Policy(Pairs.create([0, 1, 2], state_labels=labels), [1.0, 1.0])
+        for suffix in SUFFIXES:
+            policy.save(tmp_path / f"odd.{suffix}")
+            assert ib.Policy.load(tmp_path / f"odd.{suffix}").pairs.parts == {"state": None, "action": None}
+
+
+def test_a_record_that_no_file_keeps_says_what_to_do(tmp_path) -> None:
+    record = dataclasses.make_dataclass("Wear", ["worn"], frozen=True)
+    policy = ib.Policy(Pairs.create([0, 1, 2], state_labels=[record(0), record(1)]), [1.0, 1.0])
+    for suffix in SUFFIXES:
+        with pytest.raises(ib.InvalidInput, match=r"Wear\(worn=0\) of type Wear; .*; make it a NamedTuple$"):
+            policy.save(tmp_path / f"wear.{suffix}")
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (["tea", "_rice"], "must have names that Python takes"),
+        (["tea", "lambda"], "must have names that Python takes"),
+        (["tea", 3], "must have names that Python takes"),
+        ("tea", "must have names that Python takes"),
+        ([], "must have names that Python takes"),
+        (["tea", "tea"], "two parts of a state have the same name"),
+        (["tea"], "state (1, 1) is no tuple of the 1 parts ['tea']"),
+    ],
+)
+def test_bad_names_of_parts_are_named(parts, message, tmp_path) -> None:
+    ib.Policy.uniform(named_shop()).save(tmp_path / "rule.json")
+    found = json.loads((tmp_path / "rule.json").read_text())
+    (tmp_path / "bad.json").write_text(json.dumps(found | {"state_parts": parts}))
+    with pytest.raises(ib.InvalidInput) as refused:
+        ib.Policy.load(tmp_path / "bad.json")
+    assert message in str(refused.value) and "bad.json" in str(refused.value)
 
 
 # ---- rules of thumb
@@ -354,6 +509,8 @@ def test_a_policy_as_a_frame(library, monkeypatch) -> None:
     assert list(found["action"])[:3] == ["pump", "wait", "pump"] and list(found["stage"]) == [0] * 5 + [1] * 5
     mixed = ib.Policy(Pairs.create([0, 1, 2], [0, 0], ["a", 3]), [1.0, 1.0]).to_frame()
     assert list(map(str, mixed["state"])) == ["a", "3"]
+    nested = ib.Policy(Pairs.create([0, 1, 2], [0, 0], [Stock((0, 1), 2), Stock((1, 1), 2)]), [1.0, 1.0]).to_frame()
+    assert str(next(iter(nested["state"]))) == "Stock(tea=(0, 1), rice=2)"
 
 
 def test_without_either_library_one_sentence(monkeypatch) -> None:

@@ -82,6 +82,17 @@ def test_output_that_does_not_fit_is_one_line(arguments: list[str]) -> None:
     assert (ended.returncode, ended.stderr) == (2, "inbounds: [Errno 28] No space left on device\n")
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["solve", "--help"], ["zoo"], ["solve", "queue", "--json"]])
+def test_output_that_nobody_reads_ends_without_a_word(arguments: list[str]) -> None:
+    """As `inbounds ... | head -1` does, with the code of what SIGPIPE ends."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as nobody:
+        command = [sys.executable, "-c", SCRIPT, *arguments]
+        ended = subprocess.run(command, stdout=nobody, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (141, "")
+
+
 def waiting(marks: Path) -> list[int]:
     """The processes of the workers that are in the middle of a job."""
     deadline = time.monotonic() + 60
@@ -125,6 +136,30 @@ def test_workers_end_with_their_parent_and_a_lost_one_is_one_sentence(victim: st
     while any(alive(worker) for worker in workers) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(alive(worker) for worker in workers)
+
+
+SLOW_IMPORT = """
+import sys, time
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "inbounds.cli":
+            print("ready", flush=True)
+            time.sleep(30)
+
+sys.meta_path.insert(0, Slow())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_during_the_imports_ends_with_its_own_code(number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW_IMPORT + SCRIPT, "zoo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (128 + number, "inbounds: interrupted\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -102,7 +102,7 @@ def test_the_two_gradients_are_unbiased(cmdp: ib.CMDP, shift: str | None, delta:
     before.policy[:] = ib.Policy.from_occupancy(cmdp, rng.random(n) + 0.1).probabilities
     before.values[:, 0] = rng.uniform(0.2, 0.8, n_states) / (1.0 - d.gamma)
     before.baseline[0] = rng.normal()
-    M = before.baseline[0] if shift == "baseline" else constants.shift
+    M = before.baseline[0] if shift == "baseline" else constants.steps.shift
     v, pi, theta = before.values[:, 0].copy(), before.policy.copy(), 1.0 - d.gamma
     p = (1.0 - theta) * xi + theta / n_states
     step = interpreted(advance)
@@ -236,9 +236,9 @@ def test_the_first_steps_equal_the_dense_transcription(cmdp: ib.CMDP) -> None:
             cmdp,
             np.random.default_rng(seed),
             200,
-            alpha=constants.alpha,
-            beta=constants.beta,
-            M=constants.shift,
+            alpha=constants.steps.alpha,
+            beta=constants.steps.beta,
+            M=constants.steps.shift,
         )
         np.testing.assert_allclose(average_policy(state, cmdp), theirs, rtol=0.0, atol=1e-12)
         np.testing.assert_allclose(average_occupancy(state, constants, cmdp), occupancy, rtol=0.0, atol=1e-12)
@@ -305,18 +305,18 @@ def test_formulas() -> None:
     """At T = 200,000 on the queue: beta = 0.5 sqrt(log 97 / (192 T)), alpha = 6 / (2 * 0.25) beta, M = 2."""
     beta = 0.5 * math.sqrt(math.log(97.0) / (192.0 * 200_000))
     state, constants, _, _ = prepared(QUEUE, ib.RandomizedPrimalDual(), 200_000)
-    assert constants.beta == pytest.approx(beta, rel=1e-14) and constants.alpha == pytest.approx(12.0 * beta, rel=1e-14)
-    assert constants.shift == 2.0 and constants.exploration == constants.baseline_rate == constants.restart == 0
+    assert constants.steps[:2] == pytest.approx((12.0 * beta, beta), rel=1e-14)
+    assert constants.steps[2:] == (2.0, 0.0, 0.0, 0)
     assert np.all(state.tree[:6] == 1.0 / 6) and np.all(state.policy == 1.0 / 16) and not state.values.any()
 
 
 def test_practical_preset_is_what_its_module_says() -> None:
     _, constants, _, _ = prepared(QUEUE, ib.RandomizedPrimalDual.practical(), 200_000)
     paper = formulas(6, 96, 0.5, 200_000)
-    assert constants.alpha == pytest.approx(0.3 * paper.alpha) and constants.beta == pytest.approx(30.0 * paper.beta)
-    assert constants.baseline_rate == 1e-3 and constants.restart == 100_000 and constants.exploration == 0.1
-    assert prepared(QUEUE, ib.RandomizedPrimalDual.practical(), 100)[1].beta == 1.0 / 96
-    assert prepared(QUEUE, ib.RandomizedPrimalDual.practical(beta=0.5), 100)[1].beta == 0.5
+    assert constants.steps[:2] == pytest.approx((0.3 * paper.alpha, 30.0 * paper.beta))
+    assert constants.steps[2:] == (0.0, 1e-3, 0.1, 100_000)
+    assert prepared(QUEUE, ib.RandomizedPrimalDual.practical(), 100)[1].steps.beta == 1.0 / 96
+    assert prepared(QUEUE, ib.RandomizedPrimalDual.practical(beta=0.5), 100)[1].steps.beta == 0.5
     with pytest.raises(TypeError):
         ib.RandomizedPrimalDual.practical(kappa=0.0)
 

@@ -84,6 +84,23 @@ def test_the_user_s_own_step_function() -> None:
     assert np.all(np.abs(seen.means - [0.5, 0.75]) <= 4.5 * seen.errors + 1e-3)
 
 
+def test_steps_and_seed_are_the_third_and_the_fourth() -> None:
+    queue = ib.zoo.queue()
+    policy = ib.Policy.uniform(queue)
+    short, same = ib.simulate(queue, policy, 7, 3, runs=2), ib.simulate(queue, policy, steps=7, seed=3, runs=2)
+    assert short.states.shape == (2, 8) and np.array_equal(short.states, same.states)
+
+
+def test_runs_that_are_cut_short_say_so() -> None:
+    queue, media = ib.zoo.queue(), ib.zoo.media()  # discount 0.5, horizon 10
+    whole, short = (ib.simulate(queue, ib.Policy.uniform(queue), steps) for steps in (None, 2))
+    assert whole.covered > 0.999 and short.covered == 0.75
+    stages = ib.simulate(media, ib.Policy.uniform(media), 4)
+    assert stages.covered == 0.4 and "40% of what a value counts" in str(stages)
+    assert "75% of what a value counts" in str(short) and "of what a value counts" not in str(whole)
+    assert all(len(line) <= 80 for line in str(short).splitlines())
+
+
 def test_a_single_run_has_no_interval() -> None:
     queue = ib.zoo.queue()
     seen = ib.simulate(queue, ib.Policy.uniform(queue), runs=1)

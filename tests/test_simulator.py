@@ -608,7 +608,7 @@ def test_an_error_in_a_step_or_a_start_says_where() -> None:
             ib.Policy.from_rule(ib.Simulator(fails, fails, **common), {"a": "x"}),
         )
     assert error.value.__notes__ == ["in start(rng)"]
-    with pytest.raises(ib.InvalidInput, match="a policy is of a CMDP or of a Simulator, found str"):
+    with pytest.raises(ib.InvalidInput, match="the problem must be a CMDP or a Simulator, found str"):
         ib.Policy.from_rule("x", {})
     with pytest.raises(ib.InvalidInput, match=r"x\.zzz: a picture is a file \.png, \.svg or \.pdf"):
         ib.Policy.uniform(ib.zoo.queue()).plot("x.zzz")

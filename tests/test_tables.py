@@ -67,8 +67,8 @@ def test_runs_mixtures_and_frontiers_are_shown() -> None:
     coin = ib.Mixture([0.75, 0.25], [uniform, uniform])._repr_html_()
     assert "<td>0.75</td><td>Policy(6 states, randomises in 6)</td>" in coin
     curve = ib.frontier(queue, "service", points=3)
-    assert curve._repr_html_().count("<tr>") == 4 and "price of flow" in curve._repr_html_()
-    assert "Frontier(" in ib.frontier(queue, 0, bounds=[4.0])._repr_html_()  # no point at all
+    assert curve._repr_html_().count("<tr>") == 4 and "bound on service" in curve._repr_html_()
+    assert "&gt;= 4" in ib.frontier(queue, 0, bounds=[4.0])._repr_html_()  # no point at all
 
 
 def test_answers_are_printed_and_shown() -> None:

@@ -137,11 +137,11 @@ def linear(**changes: Any) -> ib.Utility:
         ({"gradient": None}, "Utility: gradient must be a function of the occupancy, found None"),
         ({"name": ""}, "Utility: name must be a text, found ''"),
         ({"name": 3}, "Utility: name must be a text, found 3"),
-        ({"lipschitz": 0.0}, r"Utility 'mine': lipschitz must be a number > 0, found 0.0"),
-        ({"lipschitz": math.inf}, r"lipschitz must be a number > 0, found inf"),
-        ({"lipschitz": math.nan}, r"lipschitz must be a number > 0, found nan"),
-        ({"lipschitz": "1"}, r"lipschitz must be a number > 0, found '1'"),
-        ({"lipschitz": True}, r"lipschitz must be a number > 0, found True"),
+        ({"lipschitz": 0.0}, r"Utility 'mine': lipschitz must be a number above 0, found 0.0"),
+        ({"lipschitz": math.inf}, r"lipschitz must be a number above 0, found inf"),
+        ({"lipschitz": math.nan}, r"lipschitz must be a number above 0, found nan"),
+        ({"lipschitz": "1"}, r"lipschitz must be a number above 0, found '1'"),
+        ({"lipschitz": True}, r"lipschitz must be a number above 0, found True"),
     ],
 )
 def test_a_bad_part_is_named(changes: dict[str, Any], message: str) -> None:

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from inbounds.estimating import Estimate as Estimate
     from inbounds.estimating import estimate as estimate
     from inbounds.exact.feasibility import slater as slater
-    from inbounds.exact.moving_bound import frontier as frontier
     from inbounds.exact.surface import surface as surface
     from inbounds.exact.truncation import truncate as truncate
     from inbounds.learning import iterate as iterate
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
     from inbounds.problem.simulator import Simulator as Simulator
     from inbounds.reporting import report as report
     from inbounds.simulating import simulate as simulate
+    from inbounds.solving import frontier as frontier
     from inbounds.solving import solve as solve
 
 _HOMES = {
@@ -110,7 +110,7 @@ _HOMES = {
     "estimate": "estimating",
     "evaluate": "criteria.evaluation",
     "from_counts": "problem.logs",
-    "frontier": "exact.moving_bound",
+    "frontier": "solving",
     "iterate": "learning",
     "judge_averages": "algorithms.saddle_point",
     "learn": "learning",

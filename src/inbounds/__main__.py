@@ -1,9 +1,13 @@
 """The command line, as the script `inbounds` and as ``python -m inbounds``."""
 
-from inbounds.interruption import leave_on_interrupt
+import signal
 
 
 def run() -> None:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback of the next import
+    from inbounds.interruption import leave_on_interrupt
+
     leave_on_interrupt()
     from inbounds.cli import main
 

@@ -9,13 +9,14 @@ import numpy as np
 
 from inbounds.errors import InvalidInput, Stopped
 from inbounds.exact.limits import TIME, Limits
+from inbounds.inputs import callback, random_seed, switch, whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.mixture import Mixture
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.certificate import Certificate
 from inbounds.proofs.known_model import certify_known
-from inbounds.proofs.samples import certify_by_samples
+from inbounds.proofs.samples import certify_by_samples, valid_confidence
 
 
 def certify(
@@ -85,6 +86,9 @@ def certify(
     >>> cert.kind, cert.in_bounds
     ('confidence', True)
     """
+    exact, progress = switch(exact, "exact"), callback(progress)
+    confidence, seed = valid_confidence(confidence), random_seed(seed)
+    samples = None if samples is None else whole_number(samples, "samples")
     if isinstance(problem, Simulator):
         if samples is None:
             raise InvalidInput("a proof from a simulator needs samples=, the number of transitions that it may draw")
@@ -102,7 +106,7 @@ def certify(
             resume=resume,
         )
     if not isinstance(problem, CMDP):
-        raise InvalidInput(f"certify takes a CMDP or a Simulator, found {type(problem).__name__}")
+        raise InvalidInput(f"the problem of certify must be a CMDP or a Simulator, found {type(problem).__name__}")
     if resume is not None:
         raise InvalidInput("resume= is for proofs from samples, on a simulator")
     limits = Limits.of(time_limit, None)

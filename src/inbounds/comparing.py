@@ -21,7 +21,7 @@ from inbounds.algorithms.algorithm import record_of
 from inbounds.criteria.evaluation import evaluate
 from inbounds.errors import InvalidInput
 from inbounds.exact.methods import solve_uncertified
-from inbounds.inputs import named, whole_number
+from inbounds.inputs import a_word, callback, file_path, named, shown, switch, whole_number
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.criterion import CRITERION_NAMES, require_criterion
 from inbounds.problem.pieces import seconds_or_none
@@ -104,7 +104,8 @@ def compare(
     if "average" in cmdp.criterion:
         require_criterion(cmdp, "discounted or finite-horizon", "compare")
     seeds, samples = whole_number(seeds, "seeds"), whole_number(samples, "samples", least=1_000)
-    workers, limit = valid_workers(workers), seconds_or_none(time_limit)
+    workers, limit, scale = valid_workers(workers), seconds_or_none(time_limit), switch(scale, "scale")
+    progress, journal = callback(progress), None if journal is None else file_path(journal, "the journal")
     wanted = _wanted(algorithms, preset, cmdp)
     if safe is None and not isinstance(wanted, Mapping):
         safe = _safe_for(cmdp, wanted)
@@ -130,7 +131,7 @@ def compare(
             checkpoints=_checkpoints(samples, cmdp.horizon or 1),
             seeds=seeds,
             workers=workers,
-            journal=None if journal is None else Path(journal),
+            journal=journal,
             progress=None if progress is None else lambda done, total: progress(before + done, all_runs),
             time_limit=None if ends is None else max(ends - time.time(), 0.0),
         )
@@ -208,6 +209,8 @@ def compare_suite(
     listed = samples if isinstance(samples, list | tuple) and samples else [samples]
     budgets = sorted({whole_number(count, "samples", least=1_000) for count in listed})
     seeds, limit, workers = whole_number(seeds, "seeds"), seconds_or_none(time_limit), valid_workers(workers)
+    scale, progress = switch(scale, "scale"), callback(progress)
+    journal = None if journal is None else file_path(journal, "the journal")
     if algorithms is None:
         algorithms = [name for name, one in ALGORITHMS.items() if _fits_suites(one)]
     wanted = _wanted(algorithms, preset, next(iter(problems.values())))
@@ -226,7 +229,7 @@ def compare_suite(
             checkpoints=[budget],
             seeds=seeds,
             workers=workers,
-            journal=None if journal is None else Path(journal),
+            journal=journal,
             progress=report,
             time_limit=None if limit is None else limit - (time.monotonic() - began),
         )
@@ -259,7 +262,7 @@ def _fits_suites(algorithm: Any) -> bool:
 def _own_problems(problems: Any) -> dict[str, CMDP]:
     if not isinstance(problems, Mapping) or not problems:
         raise InvalidInput(
-            f'suite must be "tuning", "untouched", "all", or a dict from name to problem, found {problems!r}'
+            f'suite must be "tuning", "untouched", "all", or a dict from name to problem, found {shown(problems)}'
         )
     for name, cmdp in problems.items():
         require_model(cmdp, "compare_suite")
@@ -295,19 +298,20 @@ def _entry(name: str, settings: Any, runs: Sequence[JudgedRun], ran_on: CMDP, cm
 
 def _wanted(algorithms: Any, preset: str, cmdp: CMDP) -> list[str] | Mapping[str, Any]:
     """The algorithms that were asked for, checked: names, or settings by name."""
-    if preset not in ("practical", "paper"):
-        raise InvalidInput(f'preset must be "practical" or "paper", found {preset!r}')
-    if isinstance(algorithms, Mapping):
-        for settings in algorithms.values():
+    a_word(preset, "preset", "practical", "paper")
+    if isinstance(algorithms, Mapping) and algorithms:
+        for name, settings in algorithms.items():
+            if not isinstance(name, str):
+                raise InvalidInput(f"algorithms: the name of settings must be text, found {shown(name)}")
             record_of(settings)
         return algorithms
     if algorithms is None:
         (criterion,) = (CRITERION_NAMES[key] for key in cmdp.criterion)
         return [name for name, one in ALGORITHMS.items() if one.algorithm.criterion == criterion]
-    if not isinstance(algorithms, list | tuple) or not all(isinstance(name, str) for name in algorithms):
+    if not isinstance(algorithms, list | tuple) or not algorithms or not all(isinstance(n, str) for n in algorithms):
         raise InvalidInput(
             f'algorithms must be a list of names, or a dict from name to settings such as {{"mine": ib.CSPDA()}}, '
-            f"found {algorithms!r}"
+            f"found {shown(algorithms)}"
         )
     for name in algorithms:
         named(name, ALGORITHMS, "algorithm")

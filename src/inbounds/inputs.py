@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
+import os
+import reprlib
 from collections.abc import Callable, Mapping
+from decimal import Decimal
+from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,45 +21,130 @@ from inbounds.errors import InvalidInput
 Value = TypeVar("Value")
 
 
+MOST_COUNTED = 2**53
+"""The largest count: up to here whole numbers are floats too, and nothing that is counted goes further."""
+
+
+def shown(value: Any) -> str:
+    """`repr`, cut short, for a message: what comes from outside may be long, or nest deep."""
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # a whole number of so many digits that Python refuses to write it
+        return f"a very long {type(value).__name__}"
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
+_SHORT.maxtuple = _SHORT.maxlist = 20
+
+
 def is_whole(value: Any, least: int) -> bool:
-    """Whether `value` is a whole number of at least `least`; True and False are none."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
+    """Whether `value` is a whole number of at least `least`; True and False are none, nor are durations of NumPy."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64) and bool(value >= least)
 
 
-def whole_number(value: Any, what: str, least: int = 1) -> int:
-    """`value` as an int of at least `least`; `what` names it in the error message. 1e4 is a whole number too."""
-    if isinstance(value, float | np.floating) and value.is_integer():
-        value = int(value)
-    if not is_whole(value, least):
-        raise InvalidInput(f"{what} must be a whole number of at least {least:,}, found {value!r}")
-    return int(value)
+def plain_number(value: Any) -> int | float | None:
+    """One real number as Python's own int or float, whoever wrote it; None if it is none.
+
+    Fractions, decimals, scalars of NumPy and arrays without axes are numbers. True and False, texts, complex numbers,
+    dates, masked entries and arrays with axes are none; nor is a fraction beyond all floats.
+    """
+    if type(value) in (float, int):
+        return value  # type: ignore[no-any-return]
+    if getattr(getattr(value, "dtype", None), "kind", "f") not in "biufO" or np.ma.is_masked(value):
+        return None  # complex numbers, texts, dates and durations of NumPy, some of which pass for whole numbers
+    if getattr(value, "ndim", None) == 0 and callable(getattr(value, "item", None)):
+        value = value.item()  # scalars and arrays without axes, of any library
+    if not isinstance(value, Real | Decimal) or isinstance(value, bool):
+        return None
+    try:
+        return int(value) if isinstance(value, Integral) else float(value)
+    except (ValueError, OverflowError):  # a signalling nan, or a fraction of whole numbers beyond all floats
+        return None
+
+
+def whole_number(value: Any, what: str, least: int = 1, most: int = MOST_COUNTED) -> int:
+    """`value` as an int from `least` to `most`; `what` names it in the error message. 1e4 is a whole number too."""
+    number = plain_number(value)
+    if number is None or not least <= number < math.inf or number != math.floor(number):
+        raise InvalidInput(f"{what} must be a whole number of at least {least:,}, found {shown(value)}")
+    if number > most:
+        raise InvalidInput(f"{what} must be a whole number of at most {most:,}, found {shown(value)}")
+    return int(number)
 
 
 def finite_or_nan(value: Any) -> float:
-    """`value` as a float; nan, which no condition accepts, when it is not a finite number; True and False are none."""
-    real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    """`value` as a float; nan, which no condition accepts, when it is not one finite number (see `plain_number`)."""
+    number = plain_number(value)
     try:
-        return float(value) if real and math.isfinite(value) else math.nan
-    except (OverflowError, TypeError):  # a whole number beyond all floats, or a complex one
+        return float(number) if number is not None and math.isfinite(number) else math.nan
+    except OverflowError:  # a whole number beyond all floats
         return math.nan
 
 
-def real_number(value: Any, what: str, which: str) -> float:
+def real_number(value: Any, what: str, which: str = "") -> float:
     """`value` as a float; `what` names it in the error message, and `which` says what it must be like."""
+    number = plain_number(value)
     try:
-        if isinstance(value, bool | np.bool_ | str | bytes | bytearray):
-            raise TypeError("neither True and False nor texts are numbers")
-        return float(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"{what} must be a number {which}, found {value!r}") from error
+        if number is not None:
+            return float(number)
+    except OverflowError:  # a whole number beyond all floats
+        pass
+    raise InvalidInput(f"{what} must be a number{which and ' '}{which}, found {shown(value)}")
 
 
-def positive(value: Any, what: str) -> float:
-    """`value` as a finite float above 0; `what` names it in the error message."""
-    number = real_number(value, what, "above 0")
-    if not 0.0 < number < math.inf:
-        raise InvalidInput(f"{what} must be a number above 0, found {value!r}")
+def positive(value: Any, what: str, kind: str = "number") -> float:
+    """`value` as a finite float above 0; `what` names it in the error message, and `kind` says of what it is one."""
+    number = finite_or_nan(value)
+    if not number > 0.0:
+        raise InvalidInput(f"{what} must be a {kind} above 0, found {shown(value)}")
     return number
+
+
+def finite_number(value: Any, what: str) -> float:
+    """`value` as a finite float; `what` names it in the error message."""
+    number = finite_or_nan(value)
+    if math.isnan(number):
+        raise InvalidInput(f"{what} must be a finite number, found {shown(value)}")
+    return number
+
+
+def within(value: Any, what: str, size: float = 1e100) -> float:
+    """`value` as a float whose size is one that can be reckoned with; `what` names it in the error message."""
+    number = finite_number(value, what)
+    if abs(number) > size:
+        raise InvalidInput(f"{what} must be a number between -{size:g} and {size:g}, found {shown(value)}")
+    return number
+
+
+def switch(value: Any, what: str) -> bool:
+    """`value`, True or False; `what` names it in the error message."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInput(f"{what} must be True or False, found {shown(value)}")
+    return bool(value)
+
+
+def entries(values: Any, what: str) -> list[Any]:
+    """What a list, or anything that can be gone through, holds; `what` names it in the error message."""
+    try:
+        return list(values)
+    except TypeError:
+        raise InvalidInput(f"{what} must be a list, found {shown(values)}") from None
+
+
+def a_word(value: Any, what: str, *words: str) -> str:
+    """`value`, one of some words; `what` names it in the error message."""
+    if not isinstance(value, str) or value not in words:
+        listed = " or ".join(map(json.dumps, words)) if len(words) <= 2 else f"one of {', '.join(words)}"
+        raise InvalidInput(f"{what} must be {listed}, found {shown(value)}")
+    return value
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """`rng`, a source of random numbers such as one of NumPy."""
+    if not callable(getattr(rng, "random", None)):
+        raise InvalidInput(f"rng must be a numpy.random.Generator, such as default_rng(0), found {shown(rng)}")
+    return rng
 
 
 def reported_number(value: Any, what: str) -> float:
@@ -63,28 +154,21 @@ def reported_number(value: Any, what: str) -> float:
     """
     if type(value) is float:  # nearly always, and this is called millions of times
         return value
-    single = not isinstance(value, str | bytes | bytearray | complex | np.complexfloating)
-    try:
-        if single and not np.ndim(value):
-            return float(value)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    shown = repr(value)
-    raise InvalidInput(f"{what} must be a number, found {shown if len(shown) <= 100 else shown[:97] + '...'}")
+    return float(value) if isinstance(value, bool | np.bool_) else real_number(value, what)
 
 
 def named(name: str, table: Mapping[str, Value], what: str) -> Value:
     """The entry of a table that the user chose by its name; `what` the table lists, in the error message."""
-    if name not in table:
-        raise InvalidInput(f"no {what} is called {name!r}; there are: {', '.join(table)}")
+    if not isinstance(name, str) or name not in table:
+        raise InvalidInput(f"no {what} is called {shown(name)}; there are: {', '.join(table)}")
     return table[name]
 
 
 def probability(value: Any, what: str) -> float:
     """`value` as a float in [0, 1]; `what` names it in the error message."""
     if not 0.0 <= finite_or_nan(value) <= 1.0:
-        raise InvalidInput(f"{what} must be a probability, a number in [0, 1], found {value!r}")
-    return float(value)
+        raise InvalidInput(f"{what} must be a probability, a number in [0, 1], found {shown(value)}")
+    return finite_or_nan(value)
 
 
 def required_arguments(rule: Any) -> int:
@@ -101,10 +185,7 @@ def function_of(rule: Any, what: str, *forms: str) -> None:
     """That `rule` is a function that can be called in one of some `forms`, such as "state, action"."""
     listed = " or ".join(f"{what}({form})" for form in forms)
     if not callable(rule):
-        shown = repr(rule)
-        raise InvalidInput(
-            f"{what} must be a function, {listed}, found {shown if len(shown) <= 100 else shown[:97] + '...'}"
-        )
+        raise InvalidInput(f"{what} must be a function, {listed}, found {shown(rule)}")
     try:
         signature = inspect.signature(rule)
     except (TypeError, ValueError):  # there is no telling
@@ -118,6 +199,22 @@ def function_of(rule: Any, what: str, *forms: str) -> None:
     raise InvalidInput(f"{what} must be a function that is called as {listed}, found one that takes {signature}")
 
 
+def callback(function: Any, what: str = "progress") -> Any:
+    """A function that is told how far something is, or None."""
+    if function is not None and not callable(function):
+        raise InvalidInput(f"{what} must be a function, or left out, found {shown(function)}")
+    return function
+
+
+def file_path(path: Any, what: str) -> Path:
+    """`path` as a Path; `what` names it in the error message."""
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInput(f"{what} must be text or a Path, found {shown(path)}")
+    if "\0" in str(path):
+        raise InvalidInput(f"{what} must not contain a null character, found {shown(path)}")
+    return Path(path)
+
+
 def asked(rule: Callable[..., Any], arguments: tuple[Any, ...], what: str, where: str) -> Any:
     """What a user's rule gives; an error in it says where it was."""
     try:
@@ -129,7 +226,9 @@ def asked(rule: Callable[..., Any], arguments: tuple[Any, ...], what: str, where
 
 def random_seed(seed: Any) -> int | np.random.SeedSequence:
     """A seed of ``numpy.random.default_rng`` that gives the same run every time."""
-    return seed if isinstance(seed, np.random.SeedSequence) else whole_number(seed, "seed", least=0)
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
+    return whole_number(seed, "seed", least=0, most=2**128)  # as many bits as SeedSequence draws by itself
 
 
 def float_array(values: object, what: str) -> Floats:

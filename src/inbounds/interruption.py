@@ -1,4 +1,4 @@
-"""Ctrl-C on the command line: one line and exit code 130, at any moment; SIGTERM, in a command, likewise, and 143.
+"""Ctrl-C on the command line: one line and exit code 130, at any moment; SIGTERM likewise, and 143.
 
 Before a command runs there is nothing to lose, and `leave` ends the process on the spot: an exception raised in the
 middle of an import is turned into another, or swallowed. While one runs, Ctrl-C raises KeyboardInterrupt as usual, so
@@ -24,12 +24,13 @@ def leave(signal_number: int = signal.SIGINT, frame: FrameType | None = None) ->
 
 
 def leave_on_interrupt() -> None:
-    """Ctrl-C means `leave`, unless it is ignored (as under nohup) or this is no main thread."""
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        try:
-            signal.signal(signal.SIGINT, leave)
-        except ValueError:  # not the main thread: signals are somebody else's
-            return
+    """Ctrl-C and SIGTERM mean `leave`, unless they are ignored (as under nohup) or this is no main thread."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            try:
+                signal.signal(number, leave)
+            except ValueError:  # not the main thread: signals are somebody else's
+                return
 
 
 class Interrupted(Exception):
@@ -61,19 +62,18 @@ def interruptible() -> Iterator[None]:
     if previous is not leave:  # not our process: a test, or somebody's program
         yield
         return
-    signal.signal(signal.SIGINT, interrupt)
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # so that workers are told, and nothing of theirs is left
-        signal.signal(signal.SIGTERM, interrupt)
+    ours = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is leave]
     sys.unraisablehook = swallowed
     try:
+        for number in ours:  # SIGTERM too, so that workers are told, and nothing of theirs is left
+            signal.signal(number, interrupt)
         yield
     except BaseException as error:
         if not happened:
             raise
         raise Interrupted(getattr(error, "partial", None), EXIT_SIGNAL + happened) from error
     finally:
-        signal.signal(signal.SIGINT, leave)
-        if signal.getsignal(signal.SIGTERM) is interrupt:
-            signal.signal(signal.SIGTERM, leave if happened else signal.SIG_DFL)
+        for number in ours:
+            signal.signal(number, leave)
         # What an interrupted call leaves half made complains when it is cleared away.
         sys.unraisablehook = (lambda unraisable: None) if happened else reported

@@ -16,7 +16,7 @@ from inbounds.algorithms.converted_plan import ConvertedPlan, converted_plan
 from inbounds.algorithms.loop import run_on_model, run_on_samples
 from inbounds.algorithms.paper_plan import PaperPlan, Sizes, paper_plan, slater_for_theorem
 from inbounds.errors import InvalidInput
-from inbounds.inputs import random_seed, whole_number
+from inbounds.inputs import finite_or_nan, random_seed, shown, switch, whole_number
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.criterion import require_criterion, valid_discount
 from inbounds.problem.pieces import seconds_or_none
@@ -191,9 +191,7 @@ def learn_certified(
     by_model = isinstance(learner, str) and learner == "model"
     if not by_model and not isinstance(getattr(learner, "algorithm", None), Algorithm):
         raise InvalidInput(f'learner must be "model", or settings such as ib.CSPDA.practical(), found {learner!r}')
-    if not isinstance(mixture, bool):
-        raise InvalidInput(f"mixture must be True or False, found {mixture!r}")
-    if mixture and not by_model:
+    if switch(mixture, "mixture") and not by_model:
         raise InvalidInput('mixture=True plans on the empirical model: leave learner="model" as it is, or mixture out')
     confidence, budget = valid_confidence(confidence), whole_number(samples, "samples")
     seed, limit, learner = random_seed(seed), seconds_or_none(time_limit), None if by_model else learner
@@ -251,9 +249,9 @@ def plan(
     At this size: of the order of 2.0e+08 samples, but for a probability of 0.1; then the mean is within 0.19.
     Table 1 prints S^2 A / ((1-γ)^6 ε^2) (S, ε of sums or SH, ε normalised).
     """
-    epsilon = _as_number(epsilon, "epsilon")
-    if not 0.0 < epsilon < 1.0:
-        raise InvalidInput(f"epsilon must be in (0, 1), in scaled units, found {epsilon!r}")
+    if not 0.0 < (share := finite_or_nan(epsilon)) < 1.0:
+        raise InvalidInput(f"epsilon must be a number in (0, 1), in scaled units, found {shown(epsilon)}")
+    epsilon = share
     if algorithm is not None:
         if slater is not None:
             raise InvalidInput("slater= is for the plan of CSPDA: the orders of other algorithms leave it out")
@@ -270,9 +268,9 @@ def plan(
         sizes = _valid_sizes(problem)
     if slater is None:
         raise InvalidInput("give slater=, the Slater constant in scaled units; only for a CMDP can it be computed")
-    slater = _as_number(slater, "slater")
-    if not 0.0 < slater <= 1.0:
-        raise InvalidInput(f"slater must be in (0, 1], in scaled units, found {slater!r}")
+    if not 0.0 < (margin := finite_or_nan(slater)) <= 1.0:
+        raise InvalidInput(f"slater must be a number in (0, 1], in scaled units, found {shown(slater)}")
+    slater = margin
     try:
         return paper_plan(sizes, epsilon, slater)
     except (ZeroDivisionError, OverflowError) as error:
@@ -302,20 +300,15 @@ def require_simulator(simulator: Any) -> None:
 
 
 def _valid_sizes(sizes: Any) -> Sizes:
-    try:
-        checked = Sizes(*sizes)
-        counts = [int(count) for count in checked[:3]]
-    except (TypeError, ValueError) as error:
+    if not isinstance(sizes, tuple | list) or len(sizes) != len(Sizes._fields):
         raise InvalidInput(
-            f"plan takes a CMDP, a Simulator, or Sizes(n_states, n_pairs, n_constraints, discount), found {sizes!r}"
-        ) from error
-    if counts[0] < 1 or counts[1] < counts[0] or counts[2] < 0:
-        raise InvalidInput("plan needs at least one state, at least as many pairs as states, and constraints >= 0")
-    return Sizes(counts[0], counts[1], counts[2], valid_discount(checked.discount))
-
-
-def _as_number(value: Any, what: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"{what} must be a number, found {value!r}") from error
+            "the problem of a plan must be a CMDP, a Simulator, or Sizes(n_states, n_pairs, n_constraints, discount), "
+            f"found {shown(sizes)}"
+        )
+    n_states = whole_number(sizes[0], "the sizes of a plan: n_states")
+    return Sizes(
+        n_states,
+        whole_number(sizes[1], "the sizes of a plan: n_pairs, of which every state has one,", least=n_states),
+        whole_number(sizes[2], "the sizes of a plan: n_constraints", least=0),
+        valid_discount(sizes[3]),
+    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +16,16 @@ import numpy as np
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
 from inbounds.formats.atomic import naming, replaced
-from inbounds.formats.labels import label_columns
+from inbounds.formats.labels import label_in_words, state_columns
+from inbounds.inputs import file_path
 
 _PANELS = 6
 """At most, in one figure: more would be too small to read."""
 
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#999999")
 """Distinct for every kind of colour vision (Okabe and Ito 2008)."""
+
+BLUE, ORANGE = _COLOURS[0], _COLOURS[3]
 
 _MARKS, _FEW = 2_500, 200
 """Cells in a panel up to which those that randomise are marked one by one; and how many marks any panel can bear."""
@@ -43,7 +45,7 @@ class Grid(NamedTuple):
 
 def grid_of(labels: Sequence[Any]) -> Grid:
     """The places of states by their labels [S]."""
-    named = label_columns(labels, "state")
+    named = state_columns(labels)
     axes, titles = [_axis(values) for values in named.values()], [*named]
     columns, column = axes[0]
     across = (titles[1] if len(titles) > 1 else "", titles[0])
@@ -98,7 +100,7 @@ def policy_figure(labels: Sequence[Any], actions: Sequence[Any], chosen: Ints, s
             panel.plot(cells.column[mixed], cells.row[mixed], "k.", markersize=3)
             marked = True
     if few:
-        legend: list[Any] = [Patch(color=_COLOURS[k], label=str(actions[a])) for k, a in enumerate(used)]
+        legend: list[Any] = [Patch(color=_COLOURS[k], label=label_in_words(actions[a])) for k, a in enumerate(used)]
     else:
         legend = []
         figure.colorbar(scale, ax=list(panels), label="action" if by_size else "action, by number", shrink=0.8)
@@ -181,10 +183,22 @@ def _ticks(axis: Any, values: list[Any]) -> None:
     axis.set_ticks(places, [text if len(text) <= 16 else f"{text[:15]}…" for text in texts], fontsize=7, **slant)
 
 
+def tidy_panel(panel: Any) -> None:
+    """Small ticks, and no frame where there is no axis."""
+    panel.tick_params(labelsize=8)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def note(panel: Any, text: str, x: float, height: float, side: str) -> None:
+    """A few words beside the line at `x`, at a share of the panel's height; `side` of the text is the line's."""
+    where = {"xycoords": ("data", "axes fraction"), "ha": side, "va": "bottom"}
+    panel.annotate(text, (x, height), fontsize=8, color="dimgrey", **where)
+
+
 def written(figure: Any, path: str | os.PathLike[str] | None) -> Any:
     """The figure; in a file too, if there is a path: PNG, SVG or PDF by its suffix, whole or not at all."""
     if path is not None:
-        file = Path(path)
+        file = file_path(path, "path")
         if file.suffix.lower() not in (".png", ".svg", ".pdf"):
             raise InvalidInput(f"{file}: a picture is a file .png, .svg or .pdf")
         with naming(file, "written"), replaced(file) as stream:

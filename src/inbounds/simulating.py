@@ -18,7 +18,7 @@ from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats.labels import label_columns
 from inbounds.frames import frame
-from inbounds.inputs import random_seed, whole_number
+from inbounds.inputs import callback, random_seed, whole_number
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import draw_next, draw_pair, draw_start, fitted, observed
@@ -26,7 +26,7 @@ from inbounds.problem.pairs import Pairs
 from inbounds.problem.pieces import Pace, seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
-from inbounds.tables import html_card, html_table, text_table
+from inbounds.tables import html_card, html_table, text_table, wrapped
 
 _NEGLIGIBLE = 1e-3
 """What is left of a discounted sum after the steps that are taken when the user names no number."""
@@ -53,8 +53,9 @@ class Trajectories:
     means, errors : array [1 + K]
         Over the runs, with standard errors; infinite of a single run.
     intervals : array [1 + K, 2]
-        Student's 95 % intervals of the means, each for itself. Those of discounted values are of what the steps show: a
-        share discount^T of the time lies behind them.
+        Student's 95 % intervals of the means, each for itself, of what the steps show.
+    covered : float
+        How much of what a value counts lies within the steps: 1 - discount^T of a discounted average, T / H of a sum.
     bounds : tuple of (name, "at_least" or "at_most", bound), length K
     status : str
         "done"; or "time limit": then these are the runs that were finished.
@@ -68,6 +69,7 @@ class Trajectories:
     means: Floats
     errors: Floats
     intervals: Floats
+    covered: float
     bounds: tuple[tuple[str, str, float], ...]
     _layout: Pairs
     status: str = "done"
@@ -105,10 +107,18 @@ class Trajectories:
         return f"Trajectories({self.runs:,} {'run' if self.runs == 1 else 'runs'} of {self.steps:,} steps)"
 
     def __str__(self) -> str:
-        return f"{self!r}\n\n{text_table(*self._table)}"
+        table = f"{self!r}\n\n{text_table(*self._table)}"
+        return f"{table}\n\n{wrapped(self._short)}" if self._short else table
 
     def _repr_html_(self) -> str:
-        return html_card(repr(self), html_table(*self._table))
+        return html_card(repr(self), html_table(*self._table), f"<p>{self._short}</p>")
+
+    @property
+    def _short(self) -> str:
+        """What is missing in runs that are cut short."""
+        if self.covered >= 1.0 - 2.0 * _NEGLIGIBLE:
+            return ""
+        return f"So many steps have {self.covered:.0%} of what a value counts; what would follow is in no mean."
 
     @property
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -125,10 +135,10 @@ class Trajectories:
 def simulate(
     problem: CMDP | Simulator,
     policy: Policy,
-    *,
     steps: int | None = None,
-    runs: int = 20,
     seed: int | np.random.SeedSequence = 0,
+    *,
+    runs: int = 20,
     progress: Callable[[int], None] | None = None,
     time_limit: float | None = None,
 ) -> Trajectories:
@@ -145,10 +155,10 @@ def simulate(
     steps : int, optional
         Of each run. Default: the horizon; so many that a thousandth of a discounted sum is left; 1,000 for averages.
         With a horizon it cannot be more.
-    runs : int
-        How many trajectories, each from a start of its own.
     seed : int
         The same seed gives the same trajectories.
+    runs : int
+        How many trajectories, each from a start of its own.
     progress : callable, optional
         Called with the steps taken so far in all, about four times a second.
     time_limit : float, optional
@@ -189,6 +199,7 @@ def simulate(
         follow(world, rule, rng, states, pairs, seen, done, until)
         return until
 
+    callback(progress)
     pace = Pace(seconds_or_none(time_limit), progress and (lambda done: progress(done * length)))
     number = pace.pieces(some, lambda done: None, 0, wanted)
     states, pairs, seen = states[:number], pairs[:number], seen[:, :number]
@@ -200,7 +211,7 @@ def simulate(
     weights = np.ones(length) if horizon else np.full(length, 1.0 / length)
     if discount is not None:
         weights = (1.0 - discount) * discount ** np.arange(length)
-    values = (seen @ weights).T
+    values, covered = (seen @ weights).T, float(weights.sum()) / simulator.layers
     means = values.mean(axis=0)
     errors = values.std(axis=0, ddof=1) / math.sqrt(number) if number > 1 else np.full(len(means), np.inf)
     wide = stdtrit(number - 1, 0.5 + 0.5 * _CONFIDENCE) * errors if number > 1 else errors
@@ -213,6 +224,7 @@ def simulate(
         means=freeze(means),
         errors=freeze(errors),
         intervals=freeze(np.stack([means - wide, means + wide], axis=1)),
+        covered=covered,
         bounds=tuple((c.name, c.side, c.bound) for c in simulator.constraints),
         _layout=own.pairs,
         status="done" if number == wanted else "time limit",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +15,11 @@ from inbounds.exact.bundle import GapProgress
 from inbounds.exact.deterministic import best_deterministic
 from inbounds.exact.limits import TIME, Limits, Partial, state_to_resume
 from inbounds.exact.methods import Watch, best_mixture, gap_allowed
+from inbounds.exact.moving_bound import Frontier, along_bounds
 from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum
 from inbounds.exact.reachable import well_scaled
 from inbounds.exact.solution import Solution, assemble
+from inbounds.inputs import callback, positive, switch
 from inbounds.problem.cmdp import CMDP
 from inbounds.proofs.known_model import certified
 
@@ -140,7 +142,10 @@ def solve(
     >>> again.in_bounds, again.status, again.unconstrained_solves < best.unconstrained_solves / 2
     (True, 'optimal', True)
     """
+    tolerance = positive(tolerance, "tolerance")
     asked, limits = (problem, method, tolerance), Limits.of(time_limit, iterations)
+    deterministic, certificate = switch(deterministic, "deterministic"), switch(certificate, "certificate")
+    progress, proof_progress = callback(progress), callback(proof_progress, "proof_progress")
     if resume is not None and start is not None:
         raise InvalidInput("give resume or start, not both: what is resumed has its own start")
     watch = Watch(*(state_to_resume(resume, asked) or (None, start)))
@@ -173,6 +178,86 @@ def solve(
     except KeyboardInterrupt as interrupted:
         interrupted.partial = known("interrupted")  # type: ignore[attr-defined]
         raise
+
+
+def frontier(
+    cmdp: CMDP,
+    constraint: int | str = 0,
+    points: int = 50,
+    *,
+    bounds: Sequence[float] | None = None,
+    between: tuple[float, float] | None = None,
+    tolerance: float = 1e-6,
+    certificate: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    time_limit: float | None = None,
+    iterations: int | None = None,
+    resume: Partial | None = None,
+) -> Frontier:
+    """The optimum, its prices and its policy as one bound moves from loosest to tightest; the others stay.
+
+    Values are in the user's units: discounted averages per step, normalised by (1 - discount), sums over a finite
+    horizon, or long-run averages. (The Pareto frontier of reward and one constraint; its slope is the price, the
+    Lagrange multiplier of that constraint.)
+
+    Parameters
+    ----------
+    cmdp : CMDP
+    constraint : int or str
+        Which bound moves: its position, or its name. The bound that it has in `cmdp` plays no part.
+    points : int
+        How many bounds, evenly spaced between a little before the bound begins to matter and the tightest possible.
+    bounds : list of numbers, optional
+        These bounds instead, in any order. Those that no policy keeps are in ``curve.impossible``.
+    between : (number, number), optional
+        `points` bounds from one to the other instead.
+    tolerance : float
+        The relative gap of every point.
+    certificate : bool
+        Prove every point, as ``ib.solve`` does: with few coins, and moved inside by what it takes. It takes about two
+        thirds more time.
+    progress : callable, optional
+        Called as ``progress(done, points)`` when another point is finished.
+    time_limit : float, optional
+        Seconds for the whole call; then the points that are finished are returned.
+    iterations : int, optional
+        The same for the number of unconstrained solves along the path.
+    resume : Partial, optional
+        Of an earlier call with the same arguments: goes on from there, to the same bits. A KeyboardInterrupt has it as
+        ``partial`` too.
+
+    Raises
+    ------
+    Infeasible
+        When the other constraints already exclude each other.
+    Stopped
+        When a limit was reached before there was a point.
+
+    Examples
+    --------
+    >>> import inbounds as ib
+    >>> curve = ib.frontier(ib.zoo.queue(), constraint="service", points=5)
+    >>> round(curve.matters_from, 4), round(curve.possible_to, 4)
+    (-5.0, 1.0)
+    >>> bool(curve.rewards[0] > curve.rewards[-1]), curve.prices.shape
+    (True, (5, 2))
+    >>> some = ib.frontier(ib.zoo.queue(), "service", bounds=[2, 0.5, 0])
+    >>> some.bounds.tolist(), some.impossible.tolist(), some.present
+    ([0.0, 0.5], [2.0], 0.0)
+    """
+    return along_bounds(
+        cmdp,
+        constraint,
+        points,
+        bounds=bounds,
+        between=between,
+        tolerance=tolerance,
+        judge=certified if switch(certificate, "certificate") else None,
+        progress=progress,
+        time_limit=time_limit,
+        iterations=iterations,
+        resume=resume,
+    )
 
 
 def _deterministic(

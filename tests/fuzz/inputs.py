@@ -21,13 +21,16 @@ import numpy as np
 
 import inbounds as ib
 from inbounds.proofs.files import save_certificate, sealed
-from inbounds.proofs.verify import Unreadable, verify_bets
+from inbounds.proofs.verify import Unreadable, verify, verify_bets
 
 from .certificates import damaged, second
 from .files import called, models, of_npz, of_toml
 
 COUNT = 16_000
-KINDS = ("policy.json", "policy.csv", "policy.npz", "mixture.npz", "mixture.json", "safe", "log", "options", "bets")
+KINDS = (
+    *("policy.json", "policy.csv", "policy.npz", "mixture.npz", "mixture.json"),
+    *("safe", "log", "options", "bets", "verify", "mixed"),
+)
 ODD = [None, "", "x", -1, 0, 1e400, float("nan"), True, [], {}, "nan", 10**400, (1, 2), 0.5, b"x", np.float32(0.5)]
 TEXTS = [
     "0.5",
@@ -90,6 +93,9 @@ class Made:
             for file in ("mixture.npz", "mixture.json"):
                 ib.Mixture([0.25, 0.75], [policy, ib.Policy.uniform(model)]).save(folder / file)
                 self.files.setdefault(file, []).append((folder / file).read_bytes())
+        mixture = ib.Mixture([0.25, 0.75], [ib.slater(self.models[0]).policy, ib.Policy.uniform(self.models[0])])
+        save_certificate(ib.certify(mixture, self.models[0]), folder / "mixed.json")
+        self.mixture_claim = json.loads((folder / "mixed.json").read_bytes())
         easy = self.models[0].tightened(-0.5)
         self.claims = []
         for mixture in (False, True):
@@ -202,6 +208,31 @@ class Made:
                 if abs(found.model.transition[[pair]].toarray()[0, after] - share) > 1e-12:
                     return f"the share of {state}, {action}, {after}"
         return ""
+
+    def verify(self, kind, rng):
+        """Bets through the command line, which says what the checker says."""
+        return self._verified(rng.choice(self.claims), [], rng)
+
+    def mixed(self, kind, rng):
+        """The certificate of a mixture on a known model, likewise; changed or not, it is true, or not accepted."""
+        return self._verified(self.mixture_claim, [str(self.folder / "model0.npz")], rng)
+
+    def _verified(self, genuine, model, rng):
+        claim, path = copy.deepcopy(genuine), self.folder / "claim.json"
+        changed = rng.random() < 0.9
+        if changed:
+            _changed(claim, rng)
+        content = sealed(claim)
+        path.write_bytes(damaged(content, rng) if changed and rng.random() < 0.1 else content)
+        code, wrong = called(["verify", *model, str(path), *(["--json"] if rng.random() < 0.3 else [])])
+        self.came = f"exit {code}"
+        try:
+            accepted = (verify(*model, str(path)) if model else verify_bets(str(path)))[0]
+        except Unreadable:
+            accepted = None
+        if wrong or code != {True: 0, False: 1, None: 2}[accepted]:
+            return wrong or f"exit {code}, and the checker says {accepted}"
+        return "" if changed or accepted else "a genuine certificate is rejected"
 
     def bets(self, kind, rng):
         if not self.claims:

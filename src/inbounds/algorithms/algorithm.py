@@ -18,9 +18,11 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
+from inbounds.inputs import shown
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Scaling, Simulator
+from inbounds.tables import wrapped
 
 
 class Prepared(NamedTuple):
@@ -141,9 +143,6 @@ class Algorithm(NamedTuple):
     """How it samples: "generative", any pair it likes; or "online", from the state that it is in."""
     oscillates: bool = False
     """Whether the single policies that it plays swing for ever, so that only their mixture means anything."""
-    check: Callable[[Any, CMDP], None] | None = None
-    """``check(settings, cmdp)``: refuses what settings claim of a problem and only its model can tell, such as that a
-    policy is safe. Learners see no model, so that whoever has one asks (`inbounds.comparing`, the command line)."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -210,12 +209,19 @@ class Run:
         counted, what = (self.samples, "samples") if self.iterations is None else (self.iterations, "iterations")
         status = "" if self.status == "done" else f", {self.status}"
         points = "1 checkpoint" if len(self.policies) == 1 else f"{len(self.policies)} checkpoints"
-        return f"Run({int(counted[-1]):,} {what}, {points}, {self.seconds:.2f} s{status})"
+        number = f"{int(counted[-1]):,} {what if counted[-1] != 1 else what[:-1]}"
+        return f"Run({number}, {points}, {self.seconds:.2f} s{status})"
+
+    def __str__(self) -> str:
+        """With what the settings became, in a column, and the guarantee."""
+        became = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in self.settings.items()}
+        facts = became | ({"guarantee": self.guarantee} if self.guarantee else {})
+        return "\n".join([repr(self), *(wrapped(f"{name}: {value}", "    ") for name, value in facts.items())])
 
 
 def record_of(algorithm: Any) -> Algorithm:
     """The record of an algorithm's settings."""
     record = getattr(algorithm, "algorithm", None)
     if not isinstance(record, Algorithm) or isinstance(algorithm, type):  # a class without its () is no settings
-        raise InvalidInput(f"algorithm must be settings such as ib.CSPDA(), found {algorithm!r}")
+        raise InvalidInput(f"algorithm must be settings such as ib.CSPDA(), found {shown(algorithm)}")
     return getattr(algorithm, "record", record)

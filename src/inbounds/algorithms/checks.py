@@ -23,11 +23,16 @@ def a_number(what: str, holds: Callable[[float], bool]) -> Check:
 
 
 def one_of(*words: str) -> Check:
-    return check(lambda value: value in words, " or ".join(f'"{word}"' for word in words))
+    return check(lambda value: isinstance(value, str) and value in words, " or ".join(f'"{word}"' for word in words))
+
+
+def _is(word: str, value: Any) -> bool:
+    """An array compares entry by entry."""
+    return isinstance(value, str) and value == word
 
 
 def or_word(word: str, otherwise: Check) -> Check:
-    return check(lambda value: value == word or otherwise["holds"](value), f'{otherwise["what"]}, or "{word}"')
+    return check(lambda value: _is(word, value) or otherwise["holds"](value), f'{otherwise["what"]}, or "{word}"')
 
 
 POSITIVE = a_number("> 0", lambda value: value > 0.0)
@@ -38,7 +43,7 @@ TIGHTENING = a_number("in [0, 1], in scaled units", lambda value: 0.0 <= value <
 """kappa, of every constraint."""
 WHOLE = check(lambda value: is_whole(value, 1), "a whole number of at least 1")
 COUNT = check(lambda value: is_whole(value, 0), "a whole number of at least 0")
-WHOLE_OR_PAIRS = check(lambda value: value == "pairs" or is_whole(value, 1), WHOLE["what"])
+WHOLE_OR_PAIRS = or_word("pairs", WHOLE)
 SWITCH = check(lambda value: isinstance(value, bool), "True or False")
 AVERAGE = one_of("all", "second half")
 """Which steps, or iterations, the output averages."""

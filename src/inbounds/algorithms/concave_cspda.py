@@ -50,8 +50,16 @@ Departures
 
 Practical preset
 ----------------
-`ConcaveCSPDA.practical()`: the bare one of CSPDA, ``repair=False``, and a look every n samples. No theorem covers it.
-There is no repair: walks test no function that is not linear in the occupancy.
+`ConcaveCSPDA.practical()`: without functions, that of CSPDA, bit for bit. With a utility, the frame of learners
+(`inbounds.algorithms.frame`) around the bare preset of CSPDA, with kappa = 0 and a look every n samples. No theorem
+covers it. Margins are linear, and walks test them as they do those of any policy. Of f nothing is claimed: it is known,
+and so are, from the walks, the occupancies lam_i of the policies tested. Weights w are chosen for the most sum_i w_i
+f(lam_i) among the mixtures that the test shows in bounds; the answer has the occupancy sum_i w_i lam_i, so it is worth
+at least that: f(sum_i w_i lam_i) >= sum_i w_i f(lam_i), as f is concave (Jensen).
+
+With `constraints` there is no repair, and `guarantee` says that nothing was shown. What walks estimate without bias is
+the mean of a signal; h_j at the time that walks found is off by its curvature besides, of which nothing is known, and
+the safest policy would be that of a concave program.
 
 Cost
 ----
@@ -60,8 +68,9 @@ O(log n + K + J) a sample, and O(n) a look with one call of every function.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -70,10 +79,12 @@ from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared
 from inbounds.algorithms.cspda import CSPDA
 from inbounds.algorithms.cspda_steps import State
 from inbounds.algorithms.cspda_steps import advance as take_steps
+from inbounds.algorithms.frame import Frame, Part, next_of_learner
+from inbounds.algorithms.frame import State as FrameState
 from inbounds.algorithms.kernels import average_values
 from inbounds.algorithms.settings import require
 from inbounds.algorithms.utility import Utility, checked_gradient, checked_value, require_concave
-from inbounds.arrays import freeze
+from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
 from inbounds.problem.draws import World
 from inbounds.problem.simulator import Simulator
@@ -101,13 +112,15 @@ class ConcaveCSPDA(CSPDA):
     >>> import inbounds as ib
     >>> queue = ib.zoo.queue()
     >>> entropy = ib.state_entropy(queue)
-    >>> settings = ib.ConcaveCSPDA.practical(utility=entropy, slater=0.2)
+    >>> settings = ib.ConcaveCSPDA.practical(utility=entropy)
     >>> settings.utility, settings.refresh
     (Utility('state entropy'), 'pairs')
     >>> run = ib.learn(queue.simulator(), settings, samples=200_000, seed=0)
     >>> judged = ib.evaluate(queue, run.policy)
-    >>> judged.in_bounds, entropy.value(judged.occupancy) > 1.77  # log 6 = 1.7918 is the most without bounds
+    >>> judged.in_bounds, "shown by a test" in run.guarantee
     (True, True)
+    >>> entropy.value(judged.occupancy) > 1.77  # log 6 = 1.7918 is the most without bounds
+    True
     """
 
     utility: Utility | None = field(
@@ -116,22 +129,42 @@ class ConcaveCSPDA(CSPDA):
     constraints: tuple[Utility, ...] = ()
     refresh: int | str = field(default=1, metadata=checks.WHOLE_OR_PAIRS)
 
-    preset: ClassVar = dict(CSPDA.preset, refresh="pairs", repair=False)
+    preset: ClassVar = dict(CSPDA.preset, refresh="pairs")
+
+    @classmethod
+    def practical(cls, **changes: Any) -> Self:
+        """The preset that the module describes; `changes` replace any of its settings."""
+        return super().practical(**{"repair": not changes.get("constraints"), **changes})
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        require(not self.repair, self, "repair", "False: walks test no function that is not linear in the occupancy")
         listed = isinstance(self.constraints, tuple | list) and all(isinstance(f, Utility) for f in self.constraints)
         require(listed, self, "constraints", "a list of ib.Utility")
         object.__setattr__(self, "constraints", tuple(self.constraints))
+        super().__post_init__()
+        what = "False with constraints: walks test no function that is not linear in the occupancy"
+        require(not (self.repair and self.constraints), self, "repair", what)
         if self.constraints and self.slater is None:
             raise InvalidInput(
                 "ConcaveCSPDA: slater must be given with constraints; it is estimated for the simulator's own only"
             )
 
+    @property
+    def following(self) -> Callable[[Frame, FrameState, np.random.Generator], Part]:
+        return next_of_curved if self.utility is not None or self.constraints else super().following
+
+    @property
+    def worth(self) -> Callable[[Floats], float] | None:
+        utility = self.utility
+        return None if utility is None else lambda occupancy: checked_value(utility, occupancy) / utility.lipschitz
+
+
+def next_of_curved(frame: Frame, state: FrameState, rng: np.random.Generator) -> Part:
+    """As of any learner, without the kappa that a formula sets: the test finds what it takes."""
+    return next_of_learner(frame._replace(settings=replace(frame.settings, kappa=frame.kappa)), state, rng)
+
 
 class Constants(NamedTuple):
-    steps: cspda_steps.Constants
+    cspda: cspda_steps.Constants
     utility: Utility | None
     constraints: tuple[Utility, ...]
     refresh: int
@@ -168,7 +201,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
             if since == 0:
                 take_slopes(state, constants)
             stop = min(until, drawn + constants.refresh - since)
-        drawn = take_steps(state, constants.steps, world, rng, drawn, stop)
+        drawn = take_steps(state, constants.cspda, world, rng, drawn, stop)
     return drawn
 
 
@@ -185,7 +218,7 @@ def take_slopes(state: State, constants: Constants) -> None:
 
 
 def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
-    policy, prices, averages, _ = cspda_steps.extract(state, constants.steps, simulator)
+    policy, prices, averages, _ = cspda_steps.extract(state, constants.cspda, simulator)
     prices, values = prices[: simulator.n_constraints], average_values(state)
     if constants.utility is not None:
         # The loop turns scaled reward into the user's: a utility was divided by its Lipschitz constant instead.

@@ -140,7 +140,7 @@ class CSPDA(StepSettings, RepairSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for each in fields(self) if self.repair else ():
+        for each in fields(self) if self.repair and self.following is next_part else ():
             heeded = each.name in ("slater", "kappa", "repair")
             if not heeded and getattr(self, each.name) not in (each.default, self.preset.get(each.name, each.default)):
                 raise InvalidInput(
@@ -204,7 +204,7 @@ def prepare(
     paper = formulas(pairs.n_states, pairs.n_pairs, n_constraints, discount, slater, steps, settings.constant)
     kappa = float(paper.kappa if settings.kappa is None else settings.kappa)
     constants = Constants(
-        **settings.constants(paper, pairs.n_pairs, steps),
+        steps=settings.steps(paper, pairs.n_pairs, steps),
         discount=float(discount),
         kappa=np.full(n_constraints, kappa),
         price_radius=price_radius(slater),
@@ -215,7 +215,7 @@ def prepare(
         values=np.zeros(pairs.n_states),
     )
     state = new_state(constants, pairs.n_pairs, n_further, with_utility)
-    shown = {"slater": slater, "kappa": kappa} | settings.shown(constants)
+    shown = {"slater": slater, "kappa": kappa} | settings.shown(constants.steps)
     error = proved_error(pairs.n_pairs, n_constraints, discount, slater, steps)
     return Prepared(state, constants, drawn, shown, _guarantee(settings, slater, drawn > 0, kappa, error))
 

@@ -41,6 +41,7 @@ from inbounds.algorithms.kernels import (
     tree_total,
     uniform_tree,
 )
+from inbounds.algorithms.settings import Steps
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_next, draw_start
@@ -60,16 +61,11 @@ _PRICE_LIMIT = 50.0  # of the sum of prices, and of |v| (1 - gamma)
 
 
 class Constants(NamedTuple):
+    steps: Steps
     discount: float
-    alpha: float
-    beta: float
-    shift: float  # used when baseline_rate is 0
-    baseline_rate: float
     kappa: Floats  # [K + J]
-    exploration: float
     price_radius: float
     value_radius: float
-    restart: int  # the step at which averages start anew
     levels: Ints  # of the sum tree
     horizon: int  # steps of a stage, whose step sizes find their scale; 0: alpha and beta are as given
     prices: Floats  # [K + J]: of a stage, u at its start
@@ -126,16 +122,11 @@ def new_stage(
     u = np.maximum(u, 0.0)
     project_prices(u, _PRICE_LIMIT)
     constants = Constants(
+        steps=Steps(0.0, 0.0, 0.0, BASELINE_RATE, _STAGE_EXPLORATION, samples // 2),
         discount=float(simulator.discount),
-        alpha=0.0,
-        beta=0.0,
-        shift=0.0,
-        baseline_rate=BASELINE_RATE,
         kappa=kappa,
-        exploration=_STAGE_EXPLORATION,
         price_radius=_PRICE_LIMIT,
         value_radius=limit,
-        restart=samples // 2,
         levels=tree_levels(len(lam)),
         horizon=samples,
         prices=u,
@@ -154,10 +145,9 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
     tree, levels, values, prices = state.tree, constants.levels, state.values, state.prices
     pair_sums, price_sums, slopes, heights = state.pair_sums, state.price_sums, state.slopes, state.heights
     n, n_constraints, n_further = world.states.shape[0], world.margins.shape[1], heights.shape[0]
-    gamma, alpha, beta, kappa = constants.discount, constants.alpha, constants.beta, constants.kappa
-    delta, radius = constants.exploration, constants.value_radius
-    M = constants.shift
-    if constants.baseline_rate > 0.0:
+    made, gamma, kappa, radius = constants.steps, constants.discount, constants.kappa, constants.value_radius
+    alpha, beta, delta, M = made.alpha, made.beta, made.exploration, made.shift
+    if made.baseline_rate > 0.0:
         M = state.baseline[0]
     inverse_sum, steps, averaged = state.inverse_sum[0], state.steps[0], state.steps[1]
     in_stage, log_n = constants.horizon > 0, math.log(n)
@@ -169,7 +159,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
             settle(tree, pair_sums, inverse_sum)
             inverse_sum = 0.0
             total = tree_normalise(tree, levels, n, total)
-        if steps == constants.restart:
+        if steps == made.restart:
             restart_averages(pair_sums, values, price_sums, inverse_sum)
             averaged = 0
         averaged += 1
@@ -223,8 +213,8 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
             find_distances(state, constants)
             beta = stage_weight_step(state, lam, Z - M, zeta, ahead, log_n, delta / n)
         tree_set(tree, levels, k, grown(tree[k], beta * (Z - M) / zeta))
-        if constants.baseline_rate > 0.0:
-            rate = constants.baseline_rate
+        if made.baseline_rate > 0.0:
+            rate = made.baseline_rate
             if in_stage:
                 rate = max(rate, 1.0 / (steps + 1.0))
             M += rate * (Z - M)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from inbounds.algorithms.algorithm import Answer
 from inbounds.algorithms.kernels import FIRST_STARTS
 from inbounds.algorithms.sketch import Sketch, sketched_model
 from inbounds.errors import InvalidInput
@@ -16,6 +17,7 @@ from inbounds.exact.solution import Solution
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import World, draw_next, draw_start, fitted
+from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.evidence import Log, draw_starts, empirical_model, new_log, record
 
@@ -75,6 +77,14 @@ def model_of(log: Log | Sketch, simulator: Simulator) -> CMDP | None:
     return empirical_model(simulator, log, log.pairs[:drawn], log.successors[:drawn], np.ones(drawn))
 
 
+def extract(state: Log | Sketch, constants: Any, simulator: Simulator) -> Answer:
+    """The `extract` of algorithms that learn a model first: their plan on that of now; uniform while there is none."""
+    model = model_of(state, simulator)
+    if model is None:
+        return Answer(Policy.uniform(simulator), np.zeros(simulator.n_constraints))
+    return constants.settings.algorithm.plan(model, constants, int(state.visits.min()))
+
+
 def sampled_model(simulator: Simulator, per_pair: int, rng: np.random.Generator) -> CMDP:
     """A model in scaled units from `per_pair` samples of every pair, with margins >= 0 as its constraints."""
     samples, world = per_pair * simulator.pairs.n_pairs, simulator.open()
@@ -112,5 +122,12 @@ def slater_from_samples(
             f"give slater=, or at least {2 * n_pairs:,} samples"
         )
     estimate = slater(sampled_model(simulator, per_pair, rng)).value
-    # Rounded, so that the last digits of a solver, which may differ elsewhere, do not lead to another run.
-    return min(max(round(0.5 * estimate, 6), 0.01), 1.0), per_pair * n_pairs
+    return half_of(estimate), per_pair * n_pairs
+
+
+def half_of(slater: float) -> float:
+    """Half an estimate of the Slater constant, to be on the safe side; at least 0.01.
+
+    Rounded, so that the last digits of a solver, which may differ elsewhere, do not lead to another run.
+    """
+    return min(max(round(0.5 * slater, 6), 0.01), 1.0)

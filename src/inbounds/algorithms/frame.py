@@ -37,7 +37,7 @@ import numpy as np
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared, Report
 from inbounds.algorithms.empirical import advance as draw_in_turn
-from inbounds.algorithms.empirical import log_in_turn, model_of
+from inbounds.algorithms.empirical import half_of, log_in_turn, model_of
 from inbounds.algorithms.repair import (
     ENOUGH,
     LEVEL,
@@ -50,7 +50,7 @@ from inbounds.algorithms.repair import (
     wanted_margins,
 )
 from inbounds.algorithms.settings import Settings
-from inbounds.arrays import Floats
+from inbounds.arrays import Floats, Ints, freeze
 from inbounds.criteria.evaluation import evaluate
 from inbounds.exact.feasibility import slater
 from inbounds.problem.cmdp import CMDP
@@ -101,12 +101,10 @@ class Survey(NamedTuple):
 
 
 class Frame(NamedTuple):
-    settings: Any
-    record: Algorithm  # of the bare method
+    settings: Any  # of the bare method
     simulator: Simulator
     samples: int
     kappa: float  # that is asked of the mixture
-    following: Callable[[Frame, State, np.random.Generator], Part]
 
     def share(self, state: State, shares: Mapping[str, float]) -> int:
         """Samples of the first of the parts that are to come, by their shares; the last of them takes what is left."""
@@ -150,14 +148,19 @@ class RepairSettings(Settings):
         """What the parts of a run are: each by what was found before."""
         return next_of_learner if self.algorithm.plan is None else next_of_planner
 
+    @property
+    def worth(self) -> Callable[[Floats], float] | None:
+        """What to mix for, a concave function of the occupancy [n]; None: the reward."""
+        return None
+
 
 def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     """The first part. What it draws to prepare itself, which is nothing if it is a pilot, counts."""
-    kappa, record = getattr(settings, "kappa", None), type(settings).algorithm
+    kappa = getattr(settings, "kappa", None)
     asked = 0.0 if kappa is None or isinstance(kappa, str) else float(kappa)
-    frame = Frame(replace(settings, repair=False), record, simulator, samples, asked, settings.following)
+    frame = Frame(replace(settings, repair=False), simulator, samples, asked)
     state = State([], [])
-    state.parts.append(frame.following(frame, state, rng))
+    state.parts.append(frame.settings.following(frame, state, rng))
     return Prepared(state, frame, state.parts[0].drawn, {}, UNTESTED)
 
 
@@ -166,7 +169,7 @@ def advance(state: State, frame: Frame, world: World, rng: np.random.Generator, 
     while drawn < until:
         part, before = state.parts[-1], sum(part.samples for part in state.parts[:-1])
         if drawn - before == part.samples:
-            state.parts.append(frame.following(frame, state, rng))
+            state.parts.append(frame.settings.following(frame, state, rng))
             continue
         stop = min(until - before, part.samples)
         fitted(part.advance, world)(part.state, part.constants, world, rng, drawn - before, stop)
@@ -187,14 +190,15 @@ def survey(frame: Frame, log: Any) -> Survey:
 
 
 def learner(frame: Frame, samples: int, settings: Any, rng: np.random.Generator) -> Part:
-    begun = frame.record.prepare(settings, frame.simulator, samples, rng)
+    record = settings.algorithm
+    begun = record.prepare(settings, frame.simulator, samples, rng)
     return Part(
         name="learner",
         samples=samples,
-        advance=frame.record.advance,
+        advance=record.advance,
         state=begun.state,
         constants=begun.constants,
-        extract=frame.record.extract,
+        extract=record.extract,
         drawn=begun.samples,
         settings=begun.settings,
         guarantee=begun.guarantee,
@@ -221,8 +225,7 @@ def next_of_learner(frame: Frame, state: State, rng: np.random.Generator) -> Par
         if names:
             state.surveys.append(survey(frame, state.parts[0].state))
             if getattr(settings, "slater", 1.0) is None:
-                # Rounded, so that the last digits of a solver, which may differ elsewhere, do not lead to another run.
-                settings = replace(settings, slater=min(max(round(0.5 * state.surveys[0].slater, 6), 0.01), 1.0))
+                settings = replace(settings, slater=half_of(state.surveys[0].slater))
         samples = frame.share(state, shares) if repairs else frame.samples
         if not names:  # it may have to estimate its Slater constant itself, for which it needs this much
             samples = min(max(samples, 2 * frame.simulator.pairs.n_pairs), frame.samples)
@@ -236,13 +239,15 @@ def next_of_learner(frame: Frame, state: State, rng: np.random.Generator) -> Par
 
 def next_of_planner(frame: Frame, state: State, rng: np.random.Generator) -> Part:
     """Learner, trials of its plan, of a second one by what that showed, and of the safest, all on one model."""
-    repairs, parts, plan = frame.simulator.n_constraints > 0, state.parts, frame.record.plan
+    repairs, parts, plan = frame.simulator.n_constraints > 0, state.parts, frame.settings.algorithm.plan
     assert plan is not None
     shares = dict(list(PLANNER.items())[len(parts) :])
     if not parts:
         n_pairs = frame.simulator.pairs.n_pairs
         samples = min(max(frame.share(state, shares), n_pairs), frame.samples) if repairs else frame.samples
-        return learner(frame, samples, frame.settings if not repairs else bold(frame.settings), rng)
+        # Without the kappa that a formula sets for the error of the model: the test finds what it takes.
+        settings = replace(frame.settings, kappa_multiplier=0.0) if repairs else frame.settings
+        return learner(frame, samples, settings, rng)
     log, constants = parts[0].state, parts[0].constants
     if len(parts) == 1:
         state.surveys.append(survey(frame, log))
@@ -264,11 +269,6 @@ def moved(model: CMDP, test: Outcome, margins: Floats) -> CMDP:
     if not np.all(np.isfinite(test.errors)):
         return model.tightened(margins)
     return model.tightened(margins + evaluate(model, test.policy).margins - test.means[1:])
-
-
-def bold(settings: Any) -> Any:
-    """Without the kappa that a formula sets for the error of the model: the test finds what it takes."""
-    return replace(settings, kappa_multiplier=0.0)
 
 
 def second_kappa(kappa: Any) -> dict[str, float | str]:
@@ -304,14 +304,21 @@ def own_answer(state: State, frame: Frame) -> Answer:
     return Answer(Policy.uniform(frame.simulator), np.zeros(frame.simulator.n_constraints))
 
 
-def outcomes(state: State) -> list[Outcome]:
+def outcomes(state: State, frame: Frame) -> list[Outcome]:
     """Of the trials that are over."""
-    return [outcome_of(part) for part in state.parts if part.over]
+    tests, worth = [outcome_of(part) for part in state.parts if part.over], frame.settings.worth
+    return tests if worth is None else [valued(test, worth, frame.simulator.pairs.states) for test in tests]
+
+
+def valued(test: Outcome, worth: Callable[[Floats], float], states: Ints) -> Outcome:
+    """With the value of what to mix for, at the time that the trial found, in the place of the reward."""
+    occupancy = freeze(test.shares[states] * test.policy.probabilities)
+    return test._replace(means=np.array([worth(occupancy), *test.means[1:]]))
 
 
 def extract(state: State, frame: Frame, simulator: Simulator) -> Answer:
     """The best mixture of what is tested; before that, the learner's own."""
-    own, tests = own_answer(state, frame), outcomes(state)
+    own, tests = own_answer(state, frame), outcomes(state, frame)
     return own._replace(policy=repair(simulator, tests, frame.kappa).policy) if tests else own
 
 
@@ -323,7 +330,7 @@ def report_of(state: State, frame: Frame, simulator: Simulator) -> Report:
     if simulator.n_constraints == 0 and len(state.parts) == 1:
         return Report(settings, state.parts[0].guarantee)
     settings["spent"] = ", ".join(f"{part.name} {part.samples:,}" for part in state.parts)
-    tests = outcomes(state)
+    tests = outcomes(state, frame)
     if not tests:
         return Report(settings, UNTESTED)
     found = repair(simulator, tests, frame.kappa)
@@ -349,8 +356,12 @@ def guarantee(frame: Frame, state: State, found: Repaired) -> str:
         text += "; the budget is too small for a pilot: there is no safest policy to mix with"
     if frame.simulator.n_constraints == 0:
         return text
-    what = "that it is in bounds" if frame.kappa == 0.0 else "that every margin reaches kappa"
-    few = f" ({found.walks:,} walks are too few for it)" if found.walks < ENOUGH else ""
-    test = f"by a test by walks, asymptotic and no proof, at level {LEVEL:g}{few}"
+    what = "in bounds" if frame.kappa == 0.0 else "every margin at least kappa"
+    why = "" if found.shown else " (more samples may show it)"
+    if found.walks < ENOUGH:
+        enough = float(f"{frame.samples * ENOUGH / max(found.walks, 1):.1e}")
+        why = f" ({found.walks:,} walks are too few for it: about {enough:,.0f} samples make {ENOUGH})"
+    shown = "shown" if found.shown else "not shown"
+    test = f"{shown} by a test by walks at level {LEVEL:g}, asymptotic and no proof{why}"
     margins = f"tested margins (standard errors): {in_words(frame.simulator, found.margins, found.errors)}"
-    return f"{text}; {'shown' if found.shown else 'not shown'} {test}: {what}; {margins}"
+    return f"{text}; {what}: {test}; {margins}"

@@ -16,7 +16,7 @@ from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared, Run, reco
 from inbounds.algorithms.known import in_scaled_units, known_model
 from inbounds.arrays import freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import is_whole
+from inbounds.inputs import is_whole, shown, whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
 from inbounds.problem.draws import fitted, memory_of
@@ -25,6 +25,9 @@ from inbounds.problem.simulator import Scaling, Simulator
 
 Extract = Callable[[Any], Answer]
 """``extract(state)``: the answer of a state, in scaled units."""
+
+MOST_CHECKPOINTS = 100_000
+"""Each keeps a policy."""
 
 
 class Paused(NamedTuple):
@@ -228,18 +231,17 @@ def refuse(record: Algorithm, problem: CMDP | Simulator, without: str) -> None:
 
 def checkpoint_counts(checkpoints: int | Sequence[int], drawn: int, samples: int, what: str = "samples") -> list[int]:
     """Increasing counts (of `what`) after `drawn`, of which `samples` is the last."""
-    if isinstance(checkpoints, int | np.integer):
-        if checkpoints < 1:
-            raise InvalidInput(f"checkpoints must be at least 1, found {checkpoints}")
+    if isinstance(checkpoints, str | bytes) or not isinstance(checkpoints, Iterable) or not np.ndim(checkpoints):
+        checkpoints = whole_number(checkpoints, "checkpoints", most=MOST_CHECKPOINTS)
         first = min(100, samples)
-        spaced = np.geomspace(first, samples, int(checkpoints)) if checkpoints > 1 else np.array([samples])
+        spaced = np.geomspace(first, samples, checkpoints) if checkpoints > 1 else np.array([samples])
         wanted = {int(count) for count in np.rint(spaced)}
     else:
-        listed = list(checkpoints) if isinstance(checkpoints, Iterable) else [checkpoints]
+        listed = list(checkpoints)
         wrong = [count for count in listed if not (is_whole(count, 1) and count <= samples)]
         if wrong:
             raise InvalidInput(
-                f"checkpoints must be whole numbers between 1 and {what} ({samples:,}), found {wrong[0]!r}"
+                f"checkpoints must be whole numbers between 1 and {what} ({samples:,}), found {shown(wrong[0])}"
             )
         wanted = {int(count) for count in listed}
     return sorted({count for count in wanted if count > drawn} | {samples})

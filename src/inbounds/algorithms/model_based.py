@@ -105,7 +105,7 @@ import numpy as np
 
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared, shares
-from inbounds.algorithms.empirical import accuracy, best_of, draw_in_turn, model_of, require_each
+from inbounds.algorithms.empirical import accuracy, best_of, draw_in_turn, extract, require_each
 from inbounds.algorithms.frame import RepairSettings
 from inbounds.algorithms.settings import guarantee_unless, require
 from inbounds.algorithms.sketch import Sketch, new_sketch, sketched_model, stream, turn
@@ -297,13 +297,6 @@ def advance(
         stop = min(until, int(state.ends[np.searchsorted(state.ends, drawn, side="right")]))
         drawn = int(fitted(stream, world)(state, world, rng, drawn, stop))
     return drawn
-
-
-def extract(state: Log | Sketch, constants: Constants, simulator: Simulator) -> Answer:
-    model = model_of(state, simulator)
-    if model is None:
-        return Answer(Policy.uniform(simulator), np.zeros(simulator.n_constraints))
-    return plan_on(model, constants, int(state.visits.min()))
 
 
 def plan_on(model: CMDP, constants: Constants, per_pair: int) -> Answer:

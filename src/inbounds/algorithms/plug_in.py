@@ -19,17 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Known, Prepared
-from inbounds.algorithms.empirical import accuracy, advance, log_in_turn, model_of
+from inbounds.algorithms.empirical import accuracy, advance, extract, log_in_turn
 from inbounds.algorithms.frame import RepairSettings
 from inbounds.algorithms.known import known_model
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
-from inbounds.proofs.evidence import Log
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -100,14 +97,6 @@ def tightening(constants: PlugIn, per_pair: int, discount: float) -> float:
     return settings.kappa
 
 
-def extract_plug_in(state: Log, constants: PlugIn, simulator: Simulator) -> Answer:
-    """The policy after the iterations on the empirical model of now; uniform while a pair is untried."""
-    model = model_of(state, simulator)
-    if model is None:
-        return Answer(Policy.uniform(simulator), np.zeros(simulator.n_constraints))
-    return plan_plug_in(model, constants, int(state.visits.min()))
-
-
 def plan_plug_in(model: CMDP, constants: PlugIn, per_pair: int) -> Answer:
     """The policy after the iterations on a model that so many samples of every pair made."""
     kappa = tightening(constants, per_pair, model.discount)
@@ -138,7 +127,7 @@ def plug_in_algorithm(
         violation="ε",
         prepare=prepare,
         advance=advance,
-        extract=extract_plug_in,
+        extract=extract,
         plan=plan_plug_in,
         known=Known(prepare_known, advance_known, extract_known),
         **facts,

@@ -97,7 +97,7 @@ from inbounds.algorithms.kernels import (
     tree_total,
     uniform_tree,
 )
-from inbounds.algorithms.settings import Formulas, StepSettings
+from inbounds.algorithms.settings import Formulas, Steps, StepSettings
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_next, draw_pair
@@ -141,13 +141,8 @@ def formulas(n_states: int, n_pairs: int, discount: float, steps: int) -> Formul
 
 
 class Constants(NamedTuple):
+    steps: Steps
     discount: float
-    alpha: float
-    beta: float
-    shift: float  # used when baseline_rate is 0
-    baseline_rate: float
-    exploration: float
-    restart: int  # the step at which the average starts anew
     levels: Ints  # of the sum tree
 
 
@@ -167,11 +162,8 @@ class State(NamedTuple):
 def prepare(settings: RandomizedPrimalDual, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     pairs, discount = simulator.pairs, simulator.discount
     paper = formulas(pairs.n_states, pairs.n_pairs, discount, samples)
-    constants = Constants(
-        **settings.constants(paper, pairs.n_pairs, samples),
-        discount=float(discount),
-        levels=tree_levels(pairs.n_states),
-    )
+    steps = settings.steps(paper, pairs.n_pairs, samples)
+    constants = Constants(steps, float(discount), tree_levels(pairs.n_states))
     state = State(
         tree=uniform_tree(constants.levels, pairs.n_states),
         policy=Policy.uniform(simulator).probabilities.copy(),
@@ -184,7 +176,7 @@ def prepare(settings: RandomizedPrimalDual, simulator: Simulator, samples: int, 
         baseline=np.zeros(1),
         steps=np.zeros(2, dtype=np.int64),
     )
-    return Prepared(state, constants, 0, settings.shown(constants), _guarantee(settings))
+    return Prepared(state, constants, 0, settings.shown(steps), _guarantee(settings))
 
 
 def _guarantee(settings: RandomizedPrimalDual) -> str:
@@ -199,10 +191,10 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
     tree, levels, policy, values = state.tree, constants.levels, state.policy, state.values
     row_sums, accounted, pair_sums, seen = state.row_sums, state.accounted, state.pair_sums, state.seen
     n_states = values.shape[0]
-    gamma, alpha, beta, delta = constants.discount, constants.alpha, constants.beta, constants.exploration
+    made, gamma = constants.steps, constants.discount
+    alpha, beta, delta, M = made.alpha, made.beta, made.exploration, made.shift
     theta, q, highest = 1.0 - gamma, 1.0 / n_states, 1.0 / (1.0 - gamma)
-    M = constants.shift
-    if constants.baseline_rate > 0.0:
+    if made.baseline_rate > 0.0:
         M = state.baseline[0]
     inverse_sum, steps, averaged = state.inverse_sum[0], state.steps[0], state.steps[1]
 
@@ -218,7 +210,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
             inverse_sum = 0.0
         if normalise:
             total = tree_normalise(tree, levels, n_states, total)
-        if steps == constants.restart:
+        if steps == made.restart:
             clear(row_sums)
             clear(accounted)
             clear(pair_sums)
@@ -261,8 +253,8 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         for a in range(first, last):
             policy[a] = max(policy[a] / row, SMALLEST_WEIGHT)
         tree_set(tree, levels, s, max(tree[s] * row, SMALLEST_WEIGHT))
-        if constants.baseline_rate > 0.0:
-            M += constants.baseline_rate * (Z - M)
+        if made.baseline_rate > 0.0:
+            M += made.baseline_rate * (Z - M)
         steps += 1
         drawn += 1
 

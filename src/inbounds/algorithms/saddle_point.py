@@ -86,6 +86,8 @@ def judge_averages(run: Run, cmdp: CMDP) -> JudgedAverages:
     if not isinstance(cmdp, CMDP):
         raise InvalidInput(f"judge_averages takes a known model, a CMDP; found {type(cmdp).__name__}")
     require_criterion(cmdp, "discounted", "judge_averages")
+    if not isinstance(run, Run):
+        raise InvalidInput(f"the run must be one of ib.learn or ib.iterate, found {type(run).__name__}")
     found = [averages.occupancy for averages in run.averages_at]
     if found[-1] is None:
         raise InvalidInput("this run has no average occupancy to judge; its algorithm keeps none")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, Self
@@ -11,12 +12,16 @@ from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm
 from inbounds.algorithms.kernels import BASELINE_RATE
 from inbounds.errors import InvalidInput
+from inbounds.inputs import plain_number, shown
+
+SMALLEST, LARGEST = 1e-100, 1e12
+"""Of settings: powers, inverses and exponentials of these are no accidents of floating point."""
 
 
 def require(holds: bool, settings: Any, name: str, what: str) -> None:
     """Refuse a setting, by its name, unless the condition holds; `what` completes "must be ..."."""
     if not holds:
-        raise InvalidInput(f"{type(settings).__name__}: {name} must be {what}, found {getattr(settings, name)!r}")
+        raise InvalidInput(f"{type(settings).__name__}: {name} must be {what}, found {shown(getattr(settings, name))}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,7 +42,12 @@ class Settings:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            value = getattr(self, each.name)
+            number = plain_number(given := getattr(self, each.name))
+            value = given if number is None else number
+            object.__setattr__(self, each.name, value)  # a float, whatever kind of number was given
+            infinite = isinstance(number, float) and not math.isfinite(number)  # which is refused for what it is
+            if number and not infinite and not SMALLEST <= abs(number) <= LARGEST:
+                require(False, self, each.name, f"0, or of a size from {SMALLEST:g} to {LARGEST:g}")
             if each.metadata and not (value is None and each.default is None):
                 require(each.metadata["holds"](value), self, each.name, each.metadata["what"])
 
@@ -67,6 +77,17 @@ class Formulas(NamedTuple):
     kappa: float = 0.0
 
 
+class Steps(NamedTuple):
+    """What `StepSettings` became for a problem and a number of steps."""
+
+    alpha: float
+    beta: float
+    shift: float  # used when baseline_rate is 0
+    baseline_rate: float
+    exploration: float
+    restart: int  # the step at which averages start anew
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class StepSettings(Settings):
     """Of primal-dual methods with multiplicative steps, exp( step * (signal - M) ), that sample step by step.
@@ -89,27 +110,27 @@ class StepSettings(Settings):
     alpha_multiplier: float = field(default=1.0, metadata=checks.POSITIVE)
     beta_multiplier: float = field(default=1.0, metadata=checks.POSITIVE)
 
-    def constants(self, paper: Formulas, n_pairs: int, steps: int) -> dict[str, Any]:
-        """By name, what these became for a number of steps."""
+    def steps(self, paper: Formulas, n_pairs: int, number: int) -> Steps:
+        """What these became for a number of steps."""
         alpha = paper.alpha * self.alpha_multiplier if self.alpha is None else self.alpha
         beta = paper.beta * self.beta_multiplier if self.beta is None else self.beta
         baseline = self.shift == "baseline"
         if baseline and self.beta is None:
             beta = min(beta, 1.0 / n_pairs)  # beyond about 2 / n the weights diverge
         shift = paper.shift if self.shift is None else self.shift
-        return {
-            "alpha": float(alpha),
-            "beta": float(beta),
-            "shift": 0.0 if baseline else float(shift),
-            "baseline_rate": BASELINE_RATE if baseline else 0.0,
-            "exploration": float(self.exploration),
-            "restart": restart_of(self, steps),
-        }
+        return Steps(
+            alpha=float(alpha),
+            beta=float(beta),
+            shift=0.0 if baseline else float(shift),
+            baseline_rate=BASELINE_RATE if baseline else 0.0,
+            exploration=float(self.exploration),
+            restart=restart_of(self, number),
+        )
 
-    def shown(self, constants: Any) -> dict[str, float | str]:
+    def shown(self, steps: Steps) -> dict[str, float | str]:
         """The same for the record of the run."""
         shift = {"shift": "baseline"} if self.shift == "baseline" else {}
-        return resolved(constants, "alpha", "beta", "shift", "exploration") | shift | {"average": self.average}
+        return resolved(steps, "alpha", "beta", "shift", "exploration") | shift | {"average": self.average}
 
 
 def resolved(constants: Any, *names: str) -> dict[str, float | str]:

@@ -307,7 +307,7 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
         if lowered or constants.kept:
             for x in range(n_signals):
                 lower[k, x] = tables[k, x]
-        best = first_best_action(lower, prices, first, last)
+        best = first_best_action(lower, prices, first, last)[0]
         for x in range(n_signals):
             values[s, x] = lower[best, x]
 
@@ -339,19 +339,8 @@ def combined_value(lower: Floats, prices: Floats, k: int) -> float:
 
 
 @compiled
-def first_best_action(lower: Floats, prices: Floats, first: int, last: int) -> int:
-    """The pair from `first` to `last` - 1 with the largest Qhat + sum Z / eta Chat; of several, the first."""
-    best, largest = first, combined_value(lower, prices, first)
-    for k in range(first + 1, last):
-        value = combined_value(lower, prices, k)
-        if value > largest:
-            best, largest = k, value
-    return best
-
-
-@compiled
-def best_action(lower: Floats, prices: Floats, first: int, last: int, rng: np.random.Generator) -> int:
-    """The same, but of several, one at random."""
+def first_best_action(lower: Floats, prices: Floats, first: int, last: int) -> tuple[int, int]:
+    """The first of the pairs `first` to `last` - 1 with the largest Qhat + sum Z / eta Chat; and how many those are."""
     best, largest, ties = first, combined_value(lower, prices, first), 1
     for k in range(first + 1, last):
         value = combined_value(lower, prices, k)
@@ -359,7 +348,15 @@ def best_action(lower: Floats, prices: Floats, first: int, last: int, rng: np.ra
             best, largest, ties = k, value, 1
         elif value == largest:
             ties += 1
+    return best, ties
+
+
+@compiled
+def best_action(lower: Floats, prices: Floats, first: int, last: int, rng: np.random.Generator) -> int:
+    """One of them, at random."""
+    best, ties = first_best_action(lower, prices, first, last)
     if ties > 1:
+        largest = combined_value(lower, prices, best)
         skipped = min(int(rng.random() * ties), ties - 1)
         while skipped > 0:
             best += 1
@@ -378,14 +375,8 @@ def end_frame(state: State, constants: Constants) -> None:
     state.counts[1] = 0
     if not constants.kept:
         horizon = 1.0 / (1.0 - constants.discount)
-        for k in range(state.tables.shape[0]):
-            state.tries[k] = 0
-            for x in range(state.tables.shape[1]):
-                state.tables[k, x] = horizon
-                state.lower[k, x] = horizon
-        for s in range(state.values.shape[0]):
-            for x in range(state.values.shape[1]):
-                state.values[s, x] = horizon
+        clear(state.tries)
+        state.tables[:], state.lower[:], state.values[:] = horizon, horizon, horizon
 
 
 @compiled
@@ -400,7 +391,7 @@ def greedy_pairs(lower: Floats, prices: Floats, offsets: Ints) -> Ints:
     """The first best pair of every state, [S]."""
     chosen = np.empty(offsets.shape[0] - 1, dtype=np.int64)
     for s in range(chosen.shape[0]):
-        chosen[s] = first_best_action(lower, prices, offsets[s], offsets[s + 1])
+        chosen[s] = first_best_action(lower, prices, offsets[s], offsets[s + 1])[0]
     return chosen
 
 

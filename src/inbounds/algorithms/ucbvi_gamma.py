@@ -196,14 +196,9 @@ def prepare(settings: UCBVIGamma, simulator: Simulator, samples: int, rng: np.ra
         moves=np.zeros((1 + min(samples, n_pairs * n_states), 3), dtype=np.int64),
         walk=np.array([-1, 1, 0], dtype=np.int64),
     )
-    shown: dict[str, float | str] = {
-        "constant": constants.constant,
-        "log_term": float(U),
-        "correction": str(settings.correction),
-        "backups": "all" if settings.backups is None else int(settings.backups),
-        "restart": str(settings.restart),
-        "noisy_rewards": str(settings.noisy_rewards),
-    }
+    shown: dict[str, float | str] = {"constant": constants.constant, "log_term": float(U)}
+    shown["backups"] = "all" if settings.backups is None else int(settings.backups)
+    shown |= {name: str(getattr(settings, name)) for name in ("correction", "restart", "noisy_rewards")}
     return Prepared(state, constants, 0, shown, _guarantee(settings))
 
 

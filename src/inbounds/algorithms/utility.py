@@ -22,8 +22,8 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import finite_or_nan, float_vector
-from inbounds.problem.pairs import Pairs
+from inbounds.inputs import finite_number, finite_or_nan, float_vector, positive, shown
+from inbounds.problem.pairs import Pairs, pairs_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,16 +68,15 @@ class Utility:
         for what in ("value", "gradient"):
             if not callable(getattr(self, what)):
                 raise InvalidInput(
-                    f"Utility: {what} must be a function of the occupancy, found {getattr(self, what)!r}"
+                    f"Utility: {what} must be a function of the occupancy, found {shown(getattr(self, what))}"
                 )
         if not isinstance(self.name, str) or not self.name:
-            raise InvalidInput(f"Utility: name must be a text, found {self.name!r}")
-        if not finite_or_nan(self.lipschitz) > 0.0:
-            raise InvalidInput(f"Utility {self.name!r}: lipschitz must be a number > 0, found {self.lipschitz!r}")
+            raise InvalidInput(f"Utility: name must be a text, found {shown(self.name)}")
+        object.__setattr__(self, "lipschitz", positive(self.lipschitz, f"Utility {self.name!r}: lipschitz"))
 
     def at_least(self, bound: float) -> Utility:
         """The function minus `bound`: as a constraint, which has to be >= 0, "at least `bound`"."""
-        value = self.value
+        value, bound = self.value, finite_number(bound, "the bound of a utility")
         return replace(self, value=lambda occupancy: value(occupancy) - bound, name=f"{self.name} >= {bound:g}")
 
     def __repr__(self) -> str:
@@ -147,7 +146,7 @@ def state_entropy(problem: Any, *, smoothing: float = 0.01) -> Utility:
     >>> entropy.value(ib.evaluate(queue, run.policy).occupancy) > 1.79  # log 6 = 1.7918
     True
     """
-    n_states = problem.pairs.n_states
+    n_states = pairs_of(problem).n_states
     from_uniform = negative_kl(problem, np.full(n_states, 1.0 / n_states), smoothing=smoothing)
     return Utility(
         value=lambda occupancy: math.log(n_states) + from_uniform.value(occupancy),
@@ -181,7 +180,7 @@ def negative_kl(problem: Any, target: Any, *, smoothing: float = 0.01) -> Utilit
     >>> half_full.value(ib.evaluate(queue, run.policy).occupancy) > -0.005
     True
     """
-    pairs, share = problem.pairs, _share(smoothing)
+    pairs, share = pairs_of(problem), _share(smoothing)
     wanted = _smoothed(_distribution(target, pairs), share)
 
     def smooth(occupancy: Floats) -> Floats:
@@ -204,9 +203,10 @@ def _smoothed(distribution: Floats, share: float, n_states: int | None = None) -
 
 
 def _share(smoothing: float) -> float:
-    if not 0.0 < finite_or_nan(smoothing) < 1.0:
-        raise InvalidInput(f"smoothing must be a number in (0, 1), found {smoothing!r}")
-    return float(smoothing)
+    share = finite_or_nan(smoothing)
+    if not 1e-100 < share < 1.0:  # logarithms of smaller ones might be infinite
+        raise InvalidInput(f"smoothing must be a number in (0, 1), and above 1e-100, found {shown(smoothing)}")
+    return share
 
 
 def _distribution(target: Any, pairs: Pairs) -> Floats:

@@ -5,12 +5,16 @@ To add one, write a file in this folder with a click command called `command`, a
 Exit codes: 0 done; 1 something failed that should not have, or a certificate is rejected; 2 the input is wrong (one
 message says what); 3 no policy is in bounds; 4 no policy could be proved to be in bounds (`solve` and `learn
 --certified`); 5 a limit was reached first (`--time-limit`), and what was known by then is printed; 130 interrupted by
-Ctrl-C. Heavy imports stay inside the commands, so that the help appears at once.
+Ctrl-C; 141 nobody reads the output any more (`| head`). Heavy imports stay inside the commands, so that the help
+appears at once.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -32,6 +36,7 @@ COMMANDS = (
     "zoo",
 )
 EXIT_FAILED, EXIT_INVALID, EXIT_INFEASIBLE, EXIT_UNPROVED, EXIT_STOPPED = 1, 2, 3, 4, 5
+EXIT_PIPE = 141  # 128 and the number of SIGPIPE, as shells have it
 MEMORY_NEEDED = 600 * 2**20
 """Bytes of address space with which the smallest problem is solved (measured: 500 MB are too few)."""
 
@@ -45,7 +50,15 @@ class _Cli(click.Group):
         except OSError as error:  # the help, on a disk that is full
             _fail(str(error), EXIT_INVALID)
 
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        with _ending_with_the_reader():  # the help is written here
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
+        with _ending_with_the_reader():
+            return self._refusing(ctx)
+
+    def _refusing(self, ctx: click.Context) -> Any:
         from inbounds.errors import Infeasible, InvalidInput, Stopped
 
         try:
@@ -55,7 +68,7 @@ class _Cli(click.Group):
         except Interrupted as error:
             known = "" if error.known is None else f"; known so far: {error.known!r}"
             _fail(f"interrupted{known}", error.exit_code)
-        except (click.exceptions.Exit, click.Abort, BrokenPipeError):  # not failures; the last is of `| head`
+        except (click.exceptions.Exit, click.Abort):  # not failures
             raise
         except InvalidInput as error:
             _fail(str(error), EXIT_INVALID)
@@ -67,8 +80,29 @@ class _Cli(click.Group):
             _fail(str(error), EXIT_FAILED)
         except MemoryError as error:
             _fail(f"the problem does not fit into memory ({error or 'no details'})", EXIT_INVALID)
+        except BrokenPipeError:
+            raise
         except OSError as error:
             _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_INVALID)
+
+
+@contextmanager
+def _ending_with_the_reader() -> Iterator[None]:
+    """Within, what reads the output may leave: then this ends without a word, and with the code of what SIGPIPE ends.
+
+    The signal itself would also come of a worker that died, which is to be told.
+    """
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:  # closed by the shell
+                sys.stdout.flush()  # what is left would be written where nothing can be caught
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for number in (1, 2):
+            os.dup2(nowhere, number)
+        sys.exit(EXIT_PIPE)
 
 
 def _require_memory() -> None:
@@ -110,7 +144,7 @@ def main() -> None:
     Values are what the criterion of the problem says: discounted averages per step, normalised by
     (1 - discount), whose "total" is the discounted sum; sums over a finite horizon; long-run averages.
     Exit codes: 2 for wrong input, 3 when no policy is in bounds, 4 when none could be proved to be,
-    5 when a limit was reached first.
+    5 when a limit was reached first, 141 when what reads the output is gone (`| head`).
     """
 
 

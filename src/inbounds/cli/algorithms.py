@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from inbounds.cli.arguments import json_option
-from inbounds.cli.printing import print_json, print_table, print_wrapped
+from inbounds.cli.printing import print_json, print_table, print_text, print_wrapped
 
 _HEADERS = {"sample_complexity": "samples, O~"}
 _FACTS = (
@@ -74,10 +74,10 @@ def command(name: str | None, table1: bool, as_json: bool) -> None:
         )
     else:
         module = inspect.getmodule(ALGORITHMS[name])
-        click.echo(inspect.getdoc(module) or "")
-        click.echo("\nSettings\n--------")
+        print_text(inspect.getdoc(module) or "")
+        click.echo("Settings\n--------")
         text = inspect.getdoc(ALGORITHMS[name]) or ""
-        click.echo(text.split("\nExamples\n")[0].split("Parameters\n----------\n")[-1].rstrip())
+        print_text(text.split("\nExamples\n")[0].split("Parameters\n----------\n")[-1].rstrip())
         known = ", on a known model: ib.iterate(cmdp, ...)" if facts[name]["known_model"] else ""
         print_wrapped(f"In Python: ib.{facts[name]['class']}.practical(){known}.")
 

@@ -119,8 +119,9 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
     else:
         loaded = models.load(problem)
     context = click.get_current_context(silent=True)
+    moved: set[int] = set()
     for bound in context.meta.get(_BOUNDS, ()) if context else ():
-        loaded = _bounded(loaded, bound)
+        loaded = _bounded(loaded, bound, moved)
     kind = next(iter(loaded.criterion))
     if discounted_for and kind != "discount" and not (horizons and kind == "horizon"):
         raise InvalidInput(
@@ -130,8 +131,8 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
     return loaded
 
 
-def _bounded(cmdp: Any, given: str) -> Any:
-    """The problem with one bound as the user gave it, NAME=VALUE."""
+def _bounded(cmdp: Any, given: str, moved: set[int]) -> Any:
+    """The problem with one bound as the user gave it, NAME=VALUE; none is `moved` twice."""
     from inbounds.errors import InvalidInput
 
     name, equals, text = given.rpartition("=")
@@ -142,7 +143,11 @@ def _bounded(cmdp: Any, given: str) -> Any:
     if not equals:
         raise InvalidInput(f"--bound takes NAME=VALUE, a number, found {given!r}")
     which = int(name) if name.isdecimal() and all(c.name != name for c in cmdp.constraints) else name
-    return cmdp.with_bound(which, **{cmdp.constraints[cmdp.constraint_number(which)].side: bound})
+    number = cmdp.constraint_number(which)
+    if number in moved:
+        raise InvalidInput(f"--bound gives constraint {cmdp.constraints[number].name!r} two bounds; give one")
+    moved.add(number)
+    return cmdp.with_bound(number, **{cmdp.constraints[number].side: bound})
 
 
 def safe_from(text: str | None, cmdp: Any) -> Any:
@@ -169,6 +174,8 @@ def _from_zoo(problem: str, parameters: tuple[str, ...]) -> Any:
             raise InvalidInput(f"--set takes NAME=VALUE, found {parameter!r}")
         if name not in known:
             raise InvalidInput(f"{problem} has no parameter {name!r}; it has: {', '.join(known)}")
+        if name in values:
+            raise InvalidInput(f"--set gives {name} two values; give one")
         try:
             values[name] = ast.literal_eval(text)
         except (ValueError, SyntaxError):

@@ -108,6 +108,24 @@ def print_wrapped(text: str) -> None:
     click.echo(wrapped(text, indent="    "))
 
 
+def print_text(text: str) -> None:
+    """A docstring, which may be wider than a terminal: its paragraphs are filled anew."""
+    from inbounds.tables import WIDTH, wrapped
+
+    def margin(line: str) -> str:
+        return line[: len(line) - len(line.lstrip())]
+
+    filled, before = [""], ""
+    for line in text.split("\n"):
+        # A line that is too long is one of a paragraph: it goes on in the next one, if that is set in as far.
+        goes_on = len(before) > WIDTH and line.strip() and margin(line) == margin(before) and "  " not in before.strip()
+        filled[-1:] = [f"{filled[-1]} {line.strip()}"] if goes_on else [filled[-1], line]
+        before = line
+    for line in filled[1:]:
+        click.echo(wrapped(line, indent=margin(line) + "    " * ("  " in line.strip())))
+    click.echo()
+
+
 def policy_facts(policy: Any) -> Any:
     """Probabilities over pairs, for JSON; of a mixture, those of its policies and their weights."""
     from inbounds.problem.mixture import Mixture
@@ -118,6 +136,7 @@ def policy_facts(policy: Any) -> Any:
 
 
 def print_policy(policy: Any) -> None:
+    from inbounds.formats.labels import label_in_words
     from inbounds.problem.mixture import Mixture
 
     if isinstance(policy, Mixture):
@@ -131,7 +150,8 @@ def print_policy(policy: Any) -> None:
             print_policy(policy.at(stage))
         return
     for state, actions in policy.by_label().items():
-        click.echo(f"  {state}: " + ", ".join(f"{action} {share:.4g}" for action, share in actions.items()))
+        chosen = ", ".join(f"{label_in_words(action)} {share:.4g}" for action, share in actions.items())
+        click.echo(f"  {label_in_words(state)}: {chosen}")
 
 
 def print_files(directory: Path, written: list[Path]) -> None:

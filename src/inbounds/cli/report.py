@@ -17,6 +17,12 @@ from inbounds.cli.printing import print_json, problem_facts, progress_bar
 @problem_argument
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="The page.  [default: PROBLEM.html]")
 @click.option("--points", type=int, default=12, show_default=True, help="Bounds of each constraint; 0: no curves.")
+@click.option(
+    "--policy",
+    "other",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Another policy (.json, .npz, .csv), such as the rule in use, to be shown beside the best.",
+)
 @click.option("--beside", is_flag=True, help="Also write the model, the certificate and the policy beside the page.")
 @click.option("--time-limit", type=float, help="Seconds: curves that are not finished then are cut short.")
 @json_option
@@ -25,6 +31,7 @@ def command(
     parameters: tuple[str, ...],
     output: Path | None,
     points: int,
+    other: Path | None,
     beside: bool,
     time_limit: float | None,
     as_json: bool,
@@ -33,17 +40,20 @@ def command(
 
     Solves PROBLEM and writes an HTML page that loads nothing from anywhere: the policy to filter, sort and see as a
     map, the optimum as each bound moves, with a slider that moves the policy, and how to check the proof. With --beside
-    page.html comes with page-model.npz, page-certificate.json and page-policy.json (.npz if it is large).
+    page.html comes with page-model.npz, page-certificate.json and page-policy.json (.npz if it is large); files of
+    these names that did not come with an earlier page.html are not overwritten, and the exit code is 2.
 
     \b
     Examples
       inbounds report queue
       inbounds report model.npz --output page.html --beside
+      inbounds report model.npz --policy rule.csv
     """
     import inbounds as ib
     from inbounds.reporting import paths_beside
 
     cmdp = problem_from(problem, parameters)
+    policy = None if other is None else ib.Policy.load(other)
     target = output or Path(f"{Path(problem).stem}.html")
     for path in paths_beside(cmdp, target) if beside and Path(problem).exists() else ():
         if path.exists() and path.samefile(problem):
@@ -54,6 +64,7 @@ def command(
             cmdp,
             target,
             points=points,
+            policy=policy,
             beside=beside,
             progress=advance_to,
             time_limit=time_limit,

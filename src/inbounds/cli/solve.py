@@ -84,6 +84,18 @@ def command(
             from inbounds.proofs.known_model import certify_infeasible
 
             _save(certify_infeasible(error, loaded), certificate)
+        if as_json:
+            _print_infeasible(error, loaded)
+        raise
+    except ib.Stopped as error:
+        if as_json:
+            upper = getattr(error.partial, "upper", math.inf)
+            print_json(
+                problem=problem_facts(loaded),
+                status=error.status,
+                in_bounds=False,
+                upper_bound=upper if math.isfinite(upper) else None,
+            )
         raise
     if certificate is not None:
         _save(proof, certificate)
@@ -138,6 +150,24 @@ def command(
     if show_policy:
         print_policy(best.policy)
     _leave(best)
+
+
+def _print_infeasible(error: Any, cmdp: Any) -> None:
+    """That no policy is in bounds, and why, as JSON; null: to relax this bound alone does not help, or is not known."""
+    found = error.diagnosis
+    moved = [float(bound) if math.isfinite(bound) else None for bound in found.relaxed_bounds]
+    alone = [float(value) if math.isfinite(value) else None for value in found.best_alone]
+    print_json(
+        problem=problem_facts(cmdp),
+        status="infeasible",
+        in_bounds=False,
+        slater=float(error.slater),
+        conflict=list(found.conflict),
+        constraints=[
+            {"name": c.name, "bound": c.bound, "weight": float(price), "best_alone": best, "relax_to": relaxed}
+            for c, price, best, relaxed in zip(cmdp.constraints, error.prices, alone, moved, strict=True)
+        ],
+    )
 
 
 def _coins_text(policy: Any) -> str:

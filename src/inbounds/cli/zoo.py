@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from inbounds.cli.arguments import KIND_BY_CRITERION, json_option
-from inbounds.cli.printing import print_json, print_table
+from inbounds.cli.printing import print_json, print_table, print_text, print_wrapped
 
 
 @click.command("zoo")
@@ -47,8 +47,8 @@ def command(problem: str | None, as_json: bool) -> None:
         click.echo("`inbounds zoo PROBLEM` shows the parameters of one.")
     else:
         text = inspect.getdoc(PROBLEMS[problem]) or ""
-        click.echo(text.split("\nExamples\n")[0].rstrip())
-        click.echo("\nDefaults: " + ", ".join(f"{k}={v!r}" for k, v in facts[problem]["parameters"].items()))
+        print_text(text.split("\nExamples\n")[0].rstrip())
+        print_wrapped("Defaults: " + ", ".join(f"{k}={v!r}" for k, v in facts[problem]["parameters"].items()))
 
 
 def _kind(parameters: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.errors import Stopped
+from inbounds.inputs import entries
 from inbounds.numerics.sweeps import is_over
 from inbounds.pictures import occupancy_figure, written
 from inbounds.problem.cmdp import CMDP, require_model
@@ -62,11 +63,11 @@ class Evaluation:
 
     def __str__(self) -> str:
         table = f"\n\n{text_table(*self._table)}\n\n" if self.constraints else "\n"
-        return f"{wrapped(self._lead)}{table}{wrapped(self._verdict)}"
+        return f"{wrapped(self._lead)}{table}{wrapped(self.verdict)}"
 
     def _repr_html_(self) -> str:
         table = html_table(*self._table) if self.constraints else ""
-        return html_card(self._lead, table, f"<p>{html.escape(self._verdict)}</p>")
+        return html_card(self._lead, table, f"<p>{html.escape(self.verdict)}</p>")
 
     @property
     def _lead(self) -> str:
@@ -79,7 +80,8 @@ class Evaluation:
         return ("constraint", "bound", "margin"), rows
 
     @property
-    def _verdict(self) -> str:
+    def verdict(self) -> str:
+        """Whether it is in bounds, in words; if not, which bounds it misses, and by how much."""
         if self.in_bounds:
             return "in bounds, up to rounding"
         below = zip(self.constraints, self.margins, self.margin_scales, strict=True)
@@ -87,7 +89,7 @@ class Evaluation:
         return f"OUT OF BOUNDS: {', '.join(out)}"
 
     def __repr__(self) -> str:
-        return f"Evaluation(reward {self.reward:.10g}, {self._verdict})"
+        return f"Evaluation(reward {self.reward:.10g}, {self.verdict})"
 
 
 def within_rounding(margins: Floats, scales: Floats) -> bool:
@@ -171,13 +173,13 @@ def values_of(cmdp: CMDP, spent: Floats) -> dict[str, Any]:
     }
 
 
-def mix(cmdp: CMDP, policies: Sequence[Policy], weights: Any = None) -> Policy:
+def mix(cmdp: CMDP, policies: Sequence[Policy] | Mixture, weights: Any = None) -> Policy:
     """ONE policy whose values are the weighted means of the values of `policies` (default: equal weights).
 
-    They are the values of ``ib.Mixture(weights, policies)``, which draws one of the policies at the start and keeps to
-    it, and needs no model; this is a stationary policy, without a coin to remember, and takes one. Mixing goes through
-    occupancies, so the values are exact, whatever the criterion counts as a value (a discounted average, a sum, or a
-    long-run average); averaging the probabilities would not give them.
+    Of a `Mixture` the weights are taken too. The values are those of ``ib.Mixture(weights, policies)``, which draws one
+    of the policies at the start and keeps to it, and needs no model; this is a stationary policy, without a coin to
+    remember, and takes one. Mixing goes through occupancies, so the values are exact, whatever the criterion counts as
+    a value (a discounted average, a sum, or a long-run average); averaging the probabilities would not give them.
 
     Examples
     --------
@@ -189,7 +191,11 @@ def mix(cmdp: CMDP, policies: Sequence[Policy], weights: Any = None) -> Policy:
     >>> abs(half.reward - mean) < 1e-12
     True
     """
-    even = np.full(len(policies), 1.0 / max(len(policies), 1))
-    mixture = Mixture(even if weights is None else weights, tuple(for_problem(cmdp, member) for member in policies))
+    require_model(cmdp, "mix")
+    if isinstance(policies, Mixture):
+        weights, policies = policies.weights if weights is None else weights, policies.policies
+    members = [for_problem(cmdp, each, "each of the policies to mix") for each in entries(policies, "policies")]
+    even = np.full(len(members), 1.0 / max(len(members), 1))
+    mixture = Mixture(even if weights is None else weights, members)
     largest = mixture.policies[int(np.argmax(mixture.weights))]
     return Policy.from_occupancy(cmdp, occupancy(cmdp, mixture), otherwise=largest)

@@ -29,11 +29,12 @@ from scipy.sparse.csgraph import connected_components
 
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import Stopped
+from inbounds.exact.base import Base
 from inbounds.exact.highs import INFINITE, Columns, minimise_whole
 from inbounds.exact.limits import TIME, Limits
 from inbounds.exact.optimum import OPTIMAL, Optimum
 from inbounds.exact.reachable import well_scaled
-from inbounds.exact.vertex import Base, Corners
+from inbounds.exact.vertex import Corners
 from inbounds.problem.cmdp import CMDP
 
 FOUND = "best found"

@@ -17,7 +17,7 @@ from inbounds.exact.lp import slater_lp
 from inbounds.exact.optimum import OPTIMAL, STALLED, Optimum, flat_margins
 from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
 from inbounds.exact.solution import policy_of
-from inbounds.inputs import positive
+from inbounds.inputs import positive, switch
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.policy import Policy
 
@@ -111,7 +111,7 @@ def slater(
     3.0
     """
     require_model(cmdp, "slater")
-    tolerance = positive(tolerance, "tolerance")
+    tolerance, scaled = positive(tolerance, "tolerance"), switch(scaled, "scaled")
     return slater_within(cmdp, Limits.of(time_limit, iterations), scaled=scaled, tolerance=tolerance)
 
 

@@ -22,7 +22,7 @@ from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_r
 from inbounds.exact.solution import Solution, assemble
 from inbounds.exact.start import Start
 from inbounds.exact.vertex import Corners
-from inbounds.inputs import positive
+from inbounds.inputs import a_word, positive
 from inbounds.problem.cmdp import CMDP
 
 METHODS, COINS = ("auto", "bundle", "lp", "polish"), ("few", "any")
@@ -70,12 +70,9 @@ def best_mixture(
     The arguments are those of ``ib.solve``. With few coins it is a vertex, where one is found: see `Optimum.corner`. At
     a limit the status of the mixture says so; `Stopped` when none in bounds is known.
     """
-    if method not in METHODS:
-        raise InvalidInput(f"method must be one of {', '.join(METHODS)}, found {method!r}")
+    method, coins = a_word(method, "method", *METHODS), a_word(coins, "coins", *COINS)
     if not isinstance(problem, CMDP):
         raise InvalidInput(f"solve takes a CMDP, found {type(problem).__name__}")
-    if coins not in COINS:
-        raise InvalidInput(f"coins must be one of {', '.join(COINS)}, found {coins!r}")
     tolerance = positive(tolerance, "tolerance")
     asked = well_scaled(problem)
     require_sizes(asked)
@@ -86,13 +83,24 @@ def best_mixture(
         values = raised(problem, asked, found.prices, found.value_function.ravel(), reward_weight=0.0)
         proof = replace(found, value_function=freeze(values.reshape(found.value_function.shape)))
         raise infeasible(asked, proof, lambda other: attempt(other)[0])
-    wanted = coins == "few" and found.corner is None  # from a start it may be a vertex already
-    if wanted and problem.n_constraints and found.status == OPTIMAL and not found.linked:
-        corner = Corners(asked).find(found, tolerance, limits)
-        found = found if corner is None else corner.mixture(asked, found)
+    if coins == "few":
+        found = with_few_coins(asked, found, tolerance, limits)
+    return brought_back(problem, asked, found), by
+
+
+def with_few_coins(asked: CMDP, found: Optimum, tolerance: float, limits: Limits) -> Optimum:
+    """The vertex at or next to a mixture, where there is one; from a start it may be one already."""
+    if found.corner is not None or not asked.n_constraints or found.status != OPTIMAL or found.linked:
+        return found
+    corner = Corners(asked).find(found, tolerance, limits)
+    return found if corner is None else corner.mixture(asked, found)
+
+
+def brought_back(problem: CMDP, asked: CMDP, found: Optimum) -> Optimum:
+    """What was found for `asked`, the well scaled form of a problem, as an answer to the problem itself."""
     values = raised(problem, asked, found.prices, found.value_function)
     found = found._replace(occupancy=where_reached(problem, found.occupancy), value_function=values)
-    return _greedy_elsewhere(problem, found), by
+    return _greedy_elsewhere(problem, found)
 
 
 def _greedy_elsewhere(problem: CMDP, found: Optimum) -> Optimum:

@@ -11,6 +11,9 @@ best policy at one point lead to the next. Where that fails, a point is solved o
 
 from __future__ import annotations
 
+import html
+import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -19,24 +22,42 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
-from inbounds.criteria.evaluation import ROUNDING
-from inbounds.errors import InvalidInput, Stopped
+from inbounds.criteria.evaluation import ROUNDING, values_of, within_rounding
+from inbounds.errors import Infeasible, InvalidInput, Stopped
+from inbounds.exact.bound_figures import frontier_figure
 from inbounds.exact.feasibility import spare_occupancy
 from inbounds.exact.limits import Limits, Partial, state_to_resume
-from inbounds.exact.methods import best_mixture
+from inbounds.exact.methods import best_mixture, brought_back, with_few_coins
 from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum, flat_margins
 from inbounds.exact.path import Path, Place
 from inbounds.exact.reachable import require_sizes, well_scaled
 from inbounds.exact.solution import Solution, assemble, policy_of
-from inbounds.inputs import float_array, positive, whole_number
+from inbounds.frames import frame
+from inbounds.inputs import callback, float_array, positive, whole_number
+from inbounds.pictures import written
 from inbounds.problem.cmdp import CMDP
-from inbounds.tables import html_card, html_table
+from inbounds.tables import html_card, html_table, text_table, wrapped
+
+Prover = Callable[..., Solution]
+"""Called as ``judge(problem, mixture, method=...)``: what it is worth, moved to where that can be proved."""
 
 _FLAT_SHARE = 0.15
 """The share of the points, at most, that show where the bound does not matter yet."""
 
+MOST_POINTS = 100_000
+"""Each keeps a solution."""
+
 _EDGE = 1e-4
 """The frontier ends this share of its length before the last bound that can be met: there the price may be infinite."""
+
+_ROUNDING = 1e-12
+"""Of a bound, relative to the largest margin: one is tried that is so close to the last that can be kept."""
+
+_PROVED = 1e-8
+"""The relative gap to which a point is solved alone that is to be proved: from there few coins are quick to find."""
+
+_ROWS = 12
+"""That a printed frontier has, at most."""
 
 _SHARES = np.geomspace(1e-9, 1.0, 28)
 """Of a safer policy, tried in turn where one that is best by its occupancy is out of bounds when it is followed."""
@@ -46,10 +67,14 @@ _SHARES = np.geomspace(1e-9, 1.0, 28)
 class Frontier:
     """The optimum as one bound moves, from the loosest to the tightest; values as the criterion has them.
 
+    Printed, a table of its points; `plot` draws them, and `to_frame` has all of it.
+
     Attributes
     ----------
     constraint : str
         The name of the constraint whose bound moves.
+    names : tuple of str, length K
+        Of all constraints of the problem.
     at_least : bool
         Whether it is an ``at_least`` bound; otherwise ``at_most``.
     bounds : array [P]
@@ -59,16 +84,15 @@ class Frontier:
     matters_from : float
         Looser bounds than this cost nothing.
     possible_to : float
-        No policy keeps a tighter bound than this together with the other constraints.
+        The tightest bound that a policy is known to keep together with the other constraints. None keeps one that is
+        tighter by more than the tolerance.
     present : float
         The bound that the problem has.
     impossible : array
-        Of the bounds that were asked for, those that no policy keeps together with the other constraints; they are left
-        out.
+        Of the bounds that were asked for, those that no policy keeps together with the other constraints; they have no
+        solution.
     unconstrained_solves : int
         How many unconstrained problems were solved for all points together.
-    n_constraints : int
-        Of the problem, K.
     status : str
         "optimal"; or the limit that was reached first, "time limit" or "iteration limit": then there are fewer points
         than were asked for, from the loosest on.
@@ -77,6 +101,7 @@ class Frontier:
     """
 
     constraint: str
+    names: tuple[str, ...]
     at_least: bool
     bounds: Floats
     solutions: tuple[Solution, ...]
@@ -85,7 +110,6 @@ class Frontier:
     present: float
     impossible: Floats
     unconstrained_solves: int
-    n_constraints: int
     status: str = OPTIMAL
     partial: Partial | None = None
 
@@ -97,16 +121,85 @@ class Frontier:
     @property
     def prices(self) -> Floats:
         """The prices of all constraints at each bound, [P, K]."""
-        return np.array([solution.prices for solution in self.solutions]).reshape(
-            len(self.solutions), self.n_constraints
-        )
+        return np.array([solution.prices for solution in self.solutions]).reshape(len(self.solutions), len(self.names))
+
+    @property
+    def own_prices(self) -> Floats:
+        """The prices of the constraint whose bound moves, [P]."""
+        return self.prices[:, self.names.index(self.constraint)]
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """By name, for all bounds, those that nothing keeps last: their numbers are not numbers."""
+        found = self.solutions
+        kept: dict[str, list[float]] = {
+            "reward": [s.reward for s in found],
+            "upper_bound": [s.upper_bound for s in found],
+        }
+        for what, values in (("margin", [s.margins for s in found]), ("price", [s.prices for s in found])):
+            kept |= {f"{what}_{name}": [float(own[k]) for own in values] for k, name in enumerate(self.names)}
+        lost = len(self.impossible)
+        return {
+            "bound": [*self.bounds.tolist(), *self.impossible.tolist()],
+            "possible": [True] * len(found) + [False] * lost,
+            **{name: values + [math.nan] * lost for name, values in kept.items()},
+        }
+
+    def to_frame(self) -> Any:
+        """A data frame of pandas or polars: bound, whether a policy keeps it, reward, upper bound, margins, prices."""
+        return frame(self.columns)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """The optimum and the price against the bound: a matplotlib figure; with `path` also a file (.png, .svg, .pdf).
+
+        Lines mark the present bound, from where the bound matters, and to where a policy keeps it.
+        """
+        return written(frontier_figure(self), path)
+
+    def __str__(self) -> str:
+        return f"{self._lead}\n\n{text_table(*self._table)}\n\n{wrapped(self._verdict)}"
 
     def _repr_html_(self) -> str:
-        names = [c.name for c in self.solutions[0].constraints] if self.solutions else []
-        points = zip(self.bounds, self.rewards, self.prices, strict=True)
-        rows = [tuple(f"{number:.6g}" for number in (bound, reward, *prices)) for bound, reward, prices in points]
-        header = ("bound", "optimum", *(f"price of {name}" for name in names))
-        return html_card(repr(self), html_table(header, rows, words=0))
+        return html_card(self._lead, html_table(*self._table, words=0), f"<p>{html.escape(self._verdict)}</p>")
+
+    @property
+    def _lead(self) -> str:
+        shown, count = len(self._shown), len(self.bounds) + len(self.impossible)
+        some = f": {shown} of its {count} points" if shown < count else ""
+        return f"the optimum as the bound on {self.constraint} moves{some}"
+
+    @property
+    def _shown(self) -> list[int]:
+        """The bounds that a table shows."""
+        return evenly(len(self.bounds) + len(self.impossible))
+
+    @property
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows, as texts."""
+        sign, rewards, prices = ">=" if self.at_least else "<=", self.rewards, self.own_prices
+        rows: list[tuple[str, ...]] = [
+            (f"{sign} {self.bounds[p]:.6g}", f"{rewards[p]:.6g}", f"{prices[p]:.4g}", "yes")
+            if p < len(self.bounds)
+            else (f"{sign} {self.impossible[p - len(self.bounds)]:.6g}", "-", "-", "no")
+            for p in self._shown
+        ]
+        return (f"bound on {self.constraint}", "reward", "price", "possible"), rows
+
+    @property
+    def ends_in_words(self) -> tuple[str, str]:
+        """`matters_from` and `possible_to` in six digits, which can be kept as well."""
+        ends = (self.matters_from, self.possible_to)
+        size = max(map(abs, ends))
+        return _inward(ends[0], self.at_least, size), _inward(ends[1], self.at_least, size)
+
+    @property
+    def _verdict(self) -> str:
+        begins, ends = self.ends_in_words
+        cut = "" if self.status == OPTIMAL else f" {self.status}: tighter bounds are missing."
+        return (
+            f"The bound is {self.present:.6g} now. It begins to matter at {begins}; no policy keeps one beyond "
+            f"{ends}.{cut}"
+        )
 
     def __repr__(self) -> str:
         side = "at_least" if self.at_least else "at_most"
@@ -115,97 +208,76 @@ class Frontier:
         return f"Frontier({self.constraint!r}, {side} {ends}{points})"
 
 
-def frontier(
+def evenly(count: int) -> list[int]:
+    """The bounds that a table shows: at most twelve of 0..count - 1, evenly chosen.
+
+    >>> evenly(3), evenly(50)
+    ([0, 1, 2], [0, 4, 9, 13, 18, 22, 27, 31, 36, 40, 45, 49])
+    """
+    return [round(step) for step in np.linspace(0, count - 1, min(count, _ROWS))]
+
+
+def _inward(bound: float, at_least: bool, size: float) -> str:
+    """Six digits of a bound that can be kept which can be kept as well; what is zero to rounding is zero.
+
+    >>> _inward(0.98765472, True, 1.0), _inward(0.98765472, False, 1.0), _inward(1.0 - 1e-15, True, 1.0)
+    ('0.987654', '0.987655', '1')
+    """
+    rounding = _ROUNDING * size
+    text = "0" if abs(bound) <= rounding else f"{bound:.6g}"
+    inward = -1.0 if at_least else 1.0
+    if inward * (float(text) - bound) < -rounding:
+        text = f"{float(text) + inward * 10.0 ** (math.floor(math.log10(abs(bound))) - 5):.6g}"
+    return text
+
+
+def along_bounds(
     cmdp: CMDP,
-    constraint: int | str = 0,
-    points: int = 50,
+    constraint: int | str,
+    points: int,
     *,
     bounds: Sequence[float] | None = None,
     between: tuple[float, float] | None = None,
     tolerance: float = 1e-6,
+    judge: Prover | None = None,
     progress: Callable[[int, int], None] | None = None,
     time_limit: float | None = None,
     iterations: int | None = None,
     resume: Partial | None = None,
 ) -> Frontier:
-    """The optimum, its prices and its policy as one bound moves from loosest to tightest; the others stay.
-
-    Values are in the user's units: discounted averages per step, normalised by (1 - discount), sums over a finite
-    horizon, or long-run averages. (The Pareto frontier of reward and one constraint; its slope is the price, the
-    Lagrange multiplier of that constraint.)
-
-    Parameters
-    ----------
-    cmdp : CMDP
-    constraint : int or str
-        Which bound moves: its position, or its name. Its own bound in `cmdp` plays no part.
-    points : int
-        How many bounds, evenly spaced between a little before the bound begins to matter and the tightest possible.
-    bounds : list of numbers, optional
-        These bounds instead, in any order. Those that no policy keeps are left out, and are in ``curve.impossible``.
-    between : (number, number), optional
-        `points` bounds from one to the other instead.
-    tolerance : float
-        The relative gap of every point.
-    progress : callable, optional
-        Called as ``progress(done, points)`` when another point is finished.
-    time_limit : float, optional
-        Seconds for the whole call; then the points that are finished are returned.
-    iterations : int, optional
-        The same for the number of unconstrained solves along the path.
-    resume : Partial, optional
-        Of an earlier call with the same arguments: goes on from there, to the same bits. A KeyboardInterrupt has it as
-        ``partial`` too.
-
-    Raises
-    ------
-    Infeasible
-        When the other constraints already exclude each other.
-    Stopped
-        When a limit was reached before there was a point.
-
-    Examples
-    --------
-    >>> import inbounds as ib
-    >>> curve = ib.frontier(ib.zoo.queue(), constraint="service", points=5)
-    >>> round(curve.matters_from, 4), round(curve.possible_to, 4)
-    (-5.0, 1.0)
-    >>> bool(curve.rewards[0] > curve.rewards[-1]), curve.prices.shape
-    (True, (5, 2))
-    >>> some = ib.frontier(ib.zoo.queue(), "service", bounds=[2, 0.5, 0])
-    >>> some.bounds.tolist(), some.impossible.tolist(), some.present
-    ([0.0, 0.5], [2.0], 0.0)
-    """
+    """``ib.frontier``; with a `judge` every point has few coins and is what the judge makes of it."""
     if not isinstance(cmdp, CMDP):
         raise InvalidInput(f"frontier takes a CMDP; found {type(cmdp).__name__}")
     if not cmdp.constraints:
         raise InvalidInput("the problem has no constraint whose bound could move")
-    k, points = cmdp.constraint_number(constraint), whole_number(points, "points", least=2)
+    k, points = cmdp.constraint_number(constraint), whole_number(points, "points", 2, MOST_POINTS)
+    progress = callback(progress)
     tolerance = positive(tolerance, "tolerance")
-    wanted = _wanted(bounds, between, points)
-    asked, limits = (cmdp, k, points, tolerance, wanted), Limits.of(time_limit, iterations)
-    walk = _Walk(cmdp, k, points, tolerance, limits, wanted, state_to_resume(resume, asked))
+    wanted = wanted_bounds(bounds, between, points)
+    asked, limits = (cmdp, k, points, tolerance, wanted, judge), Limits.of(time_limit, iterations)
+    way = _Walk(cmdp, k, points, tolerance, limits, wanted, judge, state_to_resume(resume, asked))
     try:
-        for _ in walk.go():
+        for _ in way.go():
             if progress is not None:
-                progress(len(walk.state.solutions), len(walk.amounts))
-        return walk.curve()
+                progress(len(way.state.solutions), len(way.bounds))
+        return way.curve()
     except Stopped as stopped:
-        partial = walk.known(stopped.status, asked)
+        partial = way.known(stopped.status, asked)
         if partial.points:
-            return walk.curve(stopped.status, partial)
+            return way.curve(stopped.status, partial)
         raise Stopped(stopped.status, partial) from None
     except KeyboardInterrupt as interrupted:
-        interrupted.partial = walk.known("interrupted", asked)  # type: ignore[attr-defined]
+        interrupted.partial = way.known("interrupted", asked)  # type: ignore[attr-defined]
         raise
 
 
 class _Ends(NamedTuple):
-    """Where a frontier begins and ends, as margins at the bound of the problem: how much tighter it can be."""
+    """Where a frontier begins and ends, as margins at the bound that is counted from: how much tighter it can be."""
 
     free: Optimum
     loose: float
-    tight: float
+    tight: float  # a policy keeps it
+    beyond: float  # no policy keeps more
     path: Path
     solves: int  # besides those of the path
 
@@ -217,10 +289,15 @@ class _State(NamedTuple):
     last: Place | None  # approached, and not yet settled
     solutions: tuple[Solution, ...]
     solves: int
+    lost: bool = False  # whether small changes did not lead to a point
 
 
 class _Walk:
-    """A frontier on its way. `ends` and `state` are replaced as a whole: an interruption leaves a valid one."""
+    """A frontier on its way. `ends` and `state` are replaced as a whole: an interruption leaves a valid one.
+
+    Bounds are counted from the present one, or from that end of the signal's own range which is closest to it: from a
+    bound far outside, as many digits of the others would be lost.
+    """
 
     def __init__(
         self,
@@ -230,56 +307,79 @@ class _Walk:
         tolerance: float,
         limits: Limits,
         wanted: tuple[float, ...] | None,
+        judge: Prover | None,
         resume: Any,
     ) -> None:
-        self.cmdp, self.k, self.points, self.tolerance, self.limits = well_scaled(cmdp), k, points, tolerance, limits
-        self.wanted = wanted
-        self.amounts = self.impossible = np.empty(0)  # how much tighter than given the bound is at each point
+        self.k, self.points, self.tolerance, self.limits, self.wanted = k, points, tolerance, limits, wanted
+        self.given, self.judge = cmdp, judge
+        self.present, asked = cmdp.constraints[k].bound, well_scaled(cmdp)
+        signal = asked.constraints[k].signal
+        least, most = (float(np.sum(ends)) for ends in (signal.min(axis=-1), signal.max(axis=-1)))
+        self.own = asked.constraints[k].with_bound(min(max(self.present, least), most))
+        self.cmdp = self._at(asked, self.own.bound)
         require_sizes(self.cmdp)
-        self.scales = self.cmdp.margin_scales
+        self.scale = float(self.cmdp.margin_scales[k])
+        self.bounds = self.impossible = np.empty(0)
         self.ends: _Ends | None = None
         self.state: Any = None
         if resume is not None:
             self.ends, self.state = resume
 
+    def _at(self, problem: CMDP, bound: float) -> CMDP:
+        moved = (c.with_bound(bound) if j == self.k else c for j, c in enumerate(problem.constraints))
+        return problem.asking(constraints=tuple(moved))
+
+    def _amounts(self, amount: float) -> Floats:
+        """How much tighter each bound is, [K], where that which moves is so by `amount`."""
+        amounts = np.zeros(self.cmdp.n_constraints)
+        amounts[self.k] = amount
+        return amounts
+
     def go(self) -> Iterator[None]:
         """Solve point after point."""
         if self.ends is None:
             self.ends = self._ends()
-        self.amounts, self.impossible = self._tightened()
-        ends, tightened = self.ends, self.amounts
+        tightened = self._tightened()
+        ends = self.ends
         if self.state is None:
             self.state = _State(ends.path, None, (), ends.solves)
-        first = int(np.count_nonzero(tightened <= ends.loose))
-        amounts = [_only(self.k, amount, self.scales) for amount in tightened]
-        while (done := len(self.state.solutions)) < len(tightened):
+        first, inside = (int(np.count_nonzero(tightened <= end)) for end in (ends.loose, self._inside))
+        amounts = [self._amounts(amount) for amount in tightened]
+        while (done := len(self.state.solutions)) < len(self.bounds):
             if limit := self.limits.reached(self.unconstrained_solves):
                 raise Stopped(limit)
             path, last = self.state.path.kept(self.state.last)
             path.limits = self.limits._replace(iterations=None)
-            solutions, solves = self.state.solutions, self.state.solves
-            if done < first:
-                there = self.cmdp.tightened(amounts[done])
-                if solutions:  # the same policy, and the same upper bound
-                    here = freeze(solutions[0].margins + amounts[0] - amounts[done])
-                    found = replace(solutions[0], margins=here, margin_scales=there.margin_scales)
-                else:
-                    found, more = self._solution(amounts[done], ends.free)
-                    solves += more
-            else:
-                place = last if last is not None else path.approach(amounts[done], self.tolerance)
-                last = path.approach(amounts[done + 1], self.tolerance) if done + 1 < len(tightened) else None
-                found, more = self._solution(amounts[done], path.settle(place, self.tolerance))
-                solves += more
-            self.state = _State(path, last, (*solutions, found), solves)
+            solutions, solves, lost = self.state.solutions, self.state.solves, self.state.lost
+            bound = float(self.bounds[done])
+            if done < first and solutions and self.judge is None:  # the same policy, and the same upper bound
+                values = values_of(self._at(self.cmdp, bound), solutions[0].occupancy.ravel())
+                found, more = replace(solutions[0], **values), 0
+            elif done < first:
+                found, more = self._solution(bound, ends.free)
+            elif done < inside:
+                settled = None
+                if not (lost and self.judge):  # points that are proved have to be solved well, which is as quick alone
+                    place = last if last is not None else path.approach(amounts[done], self.tolerance)
+                    last = path.approach(amounts[done + 1], self.tolerance) if done + 1 < inside else None
+                    settled = path.settle(place, self.tolerance)
+                lost = lost or settled is None
+                found, more = self._solution(bound, settled)
+            elif (edge := self._at_the_edge(bound)) is not None:
+                found, more = edge
+            else:  # and none that is tighter
+                self.bounds, lost = np.split(self.bounds, [done])
+                self.impossible = np.concatenate([lost, self.impossible])
+                break
+            self.state = _State(path, last, (*solutions, found), solves + more, lost)
             yield
 
     def _ends(self) -> _Ends:
-        cmdp, k, tolerance, scales = self.cmdp, self.k, self.tolerance, self.scales
+        cmdp, k, tolerance, scales = self.cmdp, self.k, self.tolerance, self.cmdp.margin_scales
         criterion, margins, reward = criterion_of(cmdp), flat_margins(cmdp), cmdp.reward.ravel()
         others = np.delete(np.arange(cmdp.n_constraints), k)
         path = Path(criterion, reward, margins, scales, self.limits)
-        (free,) = path.follow([_only(k, -2.0 * float(scales[k]), scales)], tolerance)  # so loose that it cannot matter
+        (free,) = path.follow([self._amounts(-2.0 * self.scale)], tolerance)  # so loose that it cannot matter
         ahead = Path(criterion, margins[k], margins[others], scales[others], self.limits)
         (best,) = ahead.follow([np.zeros(len(others))], tolerance)
         solves = ahead.unconstrained_solves
@@ -290,36 +390,68 @@ class _Walk:
             solves += free.unconstrained_solves + best.unconstrained_solves
             free = free._replace(prices=np.insert(free.prices, k, 0.0))
         # What a policy keeps when it is followed: next to a discount of 1, its occupancy has fewer digits.
-        loose, tight = (_followed_value(cmdp, end, margins[k], tolerance) for end in (free, best))
-        return _Ends(free, min(loose, free.value(margins[k])), min(tight, best.value(margins[k])), path, solves)
+        loose, tight = (
+            min(_followed_value(cmdp, end, margins[k], tolerance), end.value(margins[k])) for end in (free, best)
+        )
+        return _Ends(free, loose, tight, best.upper_bound, path, solves)
 
-    def _tightened(self) -> tuple[Floats, Floats]:
-        """How much tighter than given the bound is at each point, [P]; and the bounds that nothing keeps."""
+    @property
+    def _inside(self) -> float:
+        """How much tighter a bound can be for its point to be on the path.
+
+        Not the last bound itself: rounding could put the margin of a signal that never changes on either side of it.
+        """
         assert self.ends is not None
-        if self.wanted is not None:
-            own = self.cmdp.constraints[self.k]
-            amounts = np.sort(own.outward * (np.array(self.wanted) - own.bound))
-            # A hair beyond the last one counts as it: there the optimum is known, and its margin is rounding.
-            kept = amounts <= self.ends.tight - 1e-12 * float(self.scales[self.k])
-            return amounts[kept], own.bound + own.outward * amounts[~kept]
-        loose, tight, scale = self.ends.loose, self.ends.tight, float(self.scales[self.k])
-        length = tight - loose if tight - loose > ROUNDING * scale else 0.0
-        flat = min(int(_FLAT_SHARE * self.points), self.points - 2)
-        before = length * flat / (self.points - 1 - flat) if length > 0.0 else scale
-        # Not the last bound itself: rounding could put the margin of a signal that never changes on either side of it.
-        end = tight - max(_EDGE * length, 1e-12 * scale)
-        return np.linspace(loose - before, end, self.points), np.empty(0)
+        return self.ends.tight - _ROUNDING * self.scale
 
-    def _solution(self, amounts: Floats, mixture: Optimum | None) -> tuple[Solution, int]:
-        """At bounds so much tighter [K]: from the path, or solved on its own, and how many solves that took."""
-        there = self.cmdp.tightened(amounts)
-        found = None if mixture is None else _assembled(there, mixture, self.tolerance)
+    def _tightened(self) -> Floats:
+        """How much tighter the bound is at each point, [P]; sets the bounds, and those that nothing keeps."""
+        assert self.ends is not None
+        own = self.own
+        if self.wanted is not None:
+            wanted = own.outward * np.sort(own.outward * np.array(self.wanted))
+            tightened = own.outward * (wanted - own.bound)
+            kept = tightened <= self.ends.beyond + _ROUNDING * self.scale  # some of them may not be: see below
+            self.bounds, self.impossible = wanted[kept], wanted[~kept]
+            return tightened[kept]
+        loose, tight = self.ends.loose, self.ends.tight
+        length = tight - loose if tight - loose > ROUNDING * self.scale else 0.0
+        flat = min(int(_FLAT_SHARE * self.points), self.points - 2)
+        before = length * flat / (self.points - 1 - flat) if length > 0.0 else self.scale
+        tightened = np.linspace(loose - before, min(tight - _EDGE * length, self._inside), self.points)
+        self.bounds = own.bound + own.outward * tightened
+        return tightened
+
+    def _at_the_edge(self, bound: float) -> tuple[Solution, int] | None:
+        """At a bound between what a policy is known to keep and what none keeps: solved on its own, if it can be."""
+        try:
+            found, more = self._solution(bound, None)
+        except (Infeasible, Stopped) as error:
+            if isinstance(error, Stopped) and error.status != STALLED:
+                raise
+            return None
+        return (found, more) if within_rounding(found.margins, found.margin_scales) else None
+
+    def _solution(self, bound: float, mixture: Optimum | None) -> tuple[Solution, int]:
+        """At a bound: from the path, or solved on its own, and how many solves that took."""
+        there, limits = self._at(self.cmdp, bound), self.limits._replace(iterations=None)
+        found = None if mixture is None else self._judged(bound, there, _linked(there, mixture, self.tolerance))
         if found is not None and found.in_bounds:
             return found, 0
-        alone, by = best_mixture(there, tolerance=self.tolerance, limits=self.limits._replace(iterations=None))
+        coins, tolerance = ("any", self.tolerance) if self.judge is None else ("few", min(self.tolerance, _PROVED))
+        alone, by = best_mixture(there, tolerance=tolerance, limits=limits, coins=coins)
         if alone.status not in (OPTIMAL, STALLED):
             raise Stopped(alone.status)
-        return _brought_in(there, alone, by), alone.unconstrained_solves
+        again = _brought_in(there, alone, by) if self.judge is None else self._judged(bound, there, alone, by)
+        return again, alone.unconstrained_solves
+
+    def _judged(self, bound: float, there: CMDP, mixture: Optimum, by: str = "path") -> Solution:
+        if self.judge is None:
+            return assemble(there, mixture, method=by)
+        few = with_few_coins(there, mixture, self.tolerance, self.limits) if by == "path" else mixture
+        given = self._at(self.given, bound)
+        found = self.judge(given, brought_back(given, there, few), method=by)
+        return found if found.in_bounds else replace(found, status=UNPROVED)
 
     def _whole(self, problem: CMDP) -> Optimum:
         found, _ = best_mixture(problem, tolerance=self.tolerance, limits=self.limits)
@@ -342,18 +474,18 @@ class _Walk:
 
     def curve(self, status: str = OPTIMAL, partial: Partial | None = None) -> Frontier:
         assert self.ends is not None
-        chosen, solutions = self.cmdp.constraints[self.k], self.state.solutions
+        own, solutions = self.own, self.state.solutions
         return Frontier(
-            constraint=chosen.name,
-            at_least=chosen.at_least is not None,
-            bounds=freeze(chosen.bound + chosen.outward * self.amounts[: len(solutions)]),
+            constraint=own.name,
+            names=tuple(c.name for c in self.cmdp.constraints),
+            at_least=own.at_least is not None,
+            bounds=freeze(self.bounds[: len(solutions)]),
             solutions=solutions,
-            matters_from=chosen.bound + chosen.outward * self.ends.loose,
-            possible_to=chosen.bound + chosen.outward * self.ends.tight,
-            present=chosen.bound,
+            matters_from=own.bound + own.outward * self.ends.loose,
+            possible_to=own.bound + own.outward * self.ends.tight,
+            present=self.present,
             impossible=freeze(self.impossible),
             unconstrained_solves=self.unconstrained_solves,
-            n_constraints=self.cmdp.n_constraints,
             status=status,
             partial=partial,
         )
@@ -367,10 +499,11 @@ def _followed_value(problem: CMDP, mixture: Optimum, signal: Floats, tolerance: 
     return float(np.sum(criterion.time_at_entries(criterion.follow(taken)) * signal))
 
 
-def _assembled(problem: CMDP, mixture: Optimum, tolerance: float) -> Solution:
+def _linked(problem: CMDP, mixture: Optimum, tolerance: float) -> Optimum:
+    """With an occupancy that some policy has."""
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
     spent, linked = criterion_of(problem).linked(mixture.occupancy, lambda: None, tolerance, scaled)
-    return assemble(problem, mixture._replace(occupancy=spent, linked=linked), method="path")
+    return mixture._replace(occupancy=spent, linked=linked)
 
 
 def _brought_in(problem: CMDP, found: Optimum, method: str) -> Solution:
@@ -385,7 +518,7 @@ def _brought_in(problem: CMDP, found: Optimum, method: str) -> Solution:
     return solution if solution.in_bounds else replace(solution, status=UNPROVED)
 
 
-def _wanted(bounds: Any, between: Any, points: int) -> tuple[float, ...] | None:
+def wanted_bounds(bounds: Any, between: Any, points: int) -> tuple[float, ...] | None:
     """The bounds that were asked for; None where they are to be found."""
     if bounds is not None and between is not None:
         raise InvalidInput("give bounds= or between=, not both")
@@ -402,9 +535,3 @@ def _wanted(bounds: Any, between: Any, points: int) -> tuple[float, ...] | None:
         wanted = "a list of finite numbers" if between is None else "two finite numbers"
         raise InvalidInput(f"{name} must be {wanted}, found {(bounds if between is None else between)!r}")
     return tuple(map(float, np.unique(given) if between is None else np.linspace(given[0], given[1], points)))
-
-
-def _only(k: int, amount: float, like: Floats) -> Floats:
-    amounts = np.zeros_like(like)
-    amounts[k] = amount
-    return amounts

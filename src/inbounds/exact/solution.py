@@ -12,7 +12,7 @@ from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import Evaluation, values_of
 from inbounds.exact.optimum import OPTIMAL, Optimum, flat_margins
 from inbounds.exact.reachable import well_scaled
-from inbounds.exact.sensitivity import Sensitivities
+from inbounds.exact.sensitivity import Sensitivities, prices_beyond, ranges_of
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 
@@ -108,7 +108,8 @@ class Solution(Evaluation):
         return (*header, "price"), [(*row, f"{price:.6g}") for row, price in zip(rows, self.prices, strict=True)]
 
     @property
-    def _verdict(self) -> str:
+    def verdict(self) -> str:
+        """What is proved of it, in words; without a certificate, how the search ended."""
         return f"status: {self.status}" if self.certificate is None else str(self.certificate.verdict)
 
     def __repr__(self) -> str:
@@ -143,8 +144,8 @@ def moving_prices(problem: CMDP, found: Optimum) -> dict[str, Any]:
     """`ranges` and `prices_beyond` of a solution whose mixture is a vertex; nothing of any other."""
     if found.corner is None:
         return {}
-    units, beyond = found.corner.units, found.corner.prices_beyond()
-    moved = np.asarray(found.corner.vertex.ranges()) * well_scaled(problem).margin_scales[:, None]
+    units, beyond = found.corner.units, prices_beyond(found.corner)
+    moved = ranges_of(found.corner.vertex) * well_scaled(problem).margin_scales[:, None]
     outward = np.array([c.outward for c in problem.constraints])
     ranges = np.array([c.bound for c in problem.constraints])[:, None] + outward[:, None] * moved
     prices = np.stack([units.prices(beyond[:, side]) for side in (0, 1)], axis=1)

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import html
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import Infeasible, InvalidInput, Stopped
-from inbounds.exact.moving_bound import frontier
-from inbounds.inputs import positive, whole_number
+from inbounds.exact.bound_figures import surface_figure
+from inbounds.exact.moving_bound import along_bounds, evenly, wanted_bounds
+from inbounds.frames import frame
+from inbounds.inputs import callback, positive, whole_number
+from inbounds.pictures import written
 from inbounds.problem.cmdp import CMDP, require_model
+from inbounds.problem.constraint import Constraint
 from inbounds.problem.pieces import seconds_or_none
+from inbounds.tables import html_card, html_table, text_table, wrapped
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Surface:
     """The optimum as two bounds move; values as the criterion has them.
+
+    Printed, a table of it; `plot` draws it, and `to_frame` has all of it.
 
     Attributes
     ----------
@@ -46,6 +56,62 @@ class Surface:
     present: tuple[float, float]
     status: str = "optimal"
 
+    @property
+    def columns(self) -> dict[str, list[float]]:
+        """By name, point by point: both bounds, the optimum and both prices; not numbers where no policy keeps both."""
+        first, second = self.constraints
+        across, down = np.meshgrid(*self.bounds, indexing="ij")
+        values = {f"bound_{first}": across, f"bound_{second}": down, "reward": self.rewards}
+        values |= {f"price_{name}": own for name, own in zip(self.constraints, self.prices, strict=True)}
+        return {name: own.ravel().tolist() for name, own in values.items()}
+
+    def to_frame(self) -> Any:
+        """A data frame of pandas or polars: one row for each point, as in `columns`."""
+        return frame(self.columns)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """The optimum as colour over both bounds: a matplotlib figure; with `path` also a file (.png, .svg, .pdf).
+
+        A point marks the present bounds, at the edge if they are outside.
+        """
+        return written(surface_figure(self), path)
+
+    def __str__(self) -> str:
+        return f"{wrapped(self._lead)}\n\n{text_table(*self._table)}\n\n{wrapped(self._verdict)}"
+
+    def _repr_html_(self) -> str:
+        return html_card(self._lead, html_table(*self._table, words=0), f"<p>{html.escape(self._verdict)}</p>")
+
+    @property
+    def _signs(self) -> list[str]:
+        return [">=" if least else "<=" for least in self.at_least]
+
+    @property
+    def _lead(self) -> str:
+        (first, second), (down, across) = self.constraints, self._signs
+        return f"the optimum; down: {first} {down} ..., across: {second} {across} ...; -: no policy keeps both"
+
+    @property
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows, as texts, of bounds evenly chosen if there are many."""
+        rows, columns = (evenly(len(own)) for own in self.bounds)
+        header = f"{self.constraints[0]} {self._signs[0]}", *(f"{self.bounds[1][j]:.4g}" for j in columns)
+        return header, [
+            (f"{self.bounds[0][i]:.4g}", *("-" if r != r else f"{r:.5g}" for r in self.rewards[i, columns]))
+            for i in rows
+        ]
+
+    @property
+    def _verdict(self) -> str:
+        facts = zip(self.constraints, self._signs, self.present, strict=True)
+        said = [f"Now: {' and '.join(f'{name} {sign} {bound:.6g}' for name, sign, bound in facts)}."]
+        grid, shown = self.rewards.shape, tuple(len(evenly(len(own))) for own in self.bounds)
+        if shown != grid:
+            said.append(f"Of {grid[0]} x {grid[1]} points {shown[0]} x {shown[1]} are shown.")
+        if self.status != "optimal":
+            said.append(f"{self.status}: rows at the end are missing.")
+        return " ".join(said)
+
     def __repr__(self) -> str:
         grid = " x ".join(str(len(own)) for own in self.bounds)
         return f"Surface({self.constraints[0]!r} and {self.constraints[1]!r}, {grid} points)"
@@ -57,6 +123,8 @@ def surface(
     second: int | str,
     points: int = 12,
     *,
+    bounds: tuple[Sequence[float] | None, Sequence[float] | None] | None = None,
+    between: tuple[tuple[float, float] | None, tuple[float, float] | None] | None = None,
     tolerance: float = 1e-6,
     progress: Callable[[int, int], None] | None = None,
     time_limit: float | None = None,
@@ -73,6 +141,10 @@ def surface(
         The two constraints, by position or name.
     points : int
         Bounds of each, from where it does not matter to the tightest that is possible without the other.
+    bounds : two lists of numbers, optional
+        These bounds of the first and of the second instead, in any order; None for one of them: as without.
+    between : two pairs of numbers, optional
+        `points` bounds from one to the other instead; None for one of them: as without.
     tolerance : float
         The relative gap of every point.
     progress : callable, optional
@@ -87,30 +159,50 @@ def surface(
     >>> found = ib.surface(ib.zoo.queue(), "service", "flow", points=4)
     >>> found, bool(found.rewards[0, 0] > found.rewards[2, 2])
     (Surface('service' and 'flow', 4 x 4 points), True)
+    >>> print(ib.surface(ib.zoo.queue(), "service", "flow", bounds=([0, 0.5], [0, 0.2, 0.4])))
+    the optimum; down: service >= ..., across: flow >= ...; -: no policy keeps both
+    <BLANKLINE>
+    service >=       0     0.2     0.4
+    ----------  ------  ------  ------
+             0  2.3224  2.2953   2.263
+           0.5   2.274  2.2468  2.2144
+    <BLANKLINE>
+    Now: service >= 0 and flow >= 0.
     """
     require_model(cmdp, "surface")
     chosen = cmdp.constraint_number(first), cmdp.constraint_number(second)
     if chosen[0] == chosen[1]:
         raise InvalidInput(f"surface takes two constraints, found {cmdp.constraints[chosen[0]].name!r} twice")
-    number, tolerance = whole_number(points, "points", least=2), positive(tolerance, "tolerance")
+    number, tolerance = whole_number(points, "points", 2, 1_000), positive(tolerance, "tolerance")
+    progress = callback(progress)
     limit, own = seconds_or_none(time_limit), [cmdp.constraints[k] for k in chosen]
+    wanted = [
+        wanted_bounds(*both, number)
+        for both in zip(_two(bounds, "bounds", own), _two(between, "between", own), strict=True)
+    ]
     begun, grids = time.monotonic(), []
 
     def seconds_left() -> float | None:
         return None if limit is None else max(limit - (time.monotonic() - begun), 1e-9)
 
-    for place in (0, 1):  # each without the other
+    for place in (0, 1):
+        if (given := wanted[place]) is not None:
+            grids.append(own[place].outward * np.sort(own[place].outward * np.array(given)))
+            continue
+        # Each without the other.
         alone = cmdp.asking(constraints=[c for k, c in enumerate(cmdp.constraints) if k != chosen[1 - place]])
-        curve = frontier(alone, own[place].name, number, tolerance=tolerance, time_limit=seconds_left())
+        curve = along_bounds(alone, own[place].name, number, tolerance=tolerance, time_limit=seconds_left())
         if "limit" in curve.status:
             raise Stopped(curve.status)
         grids.append(curve.bounds)
-    rewards, prices = np.full((number, number), np.nan), np.full((2, number, number), np.nan)
+    rewards, prices = np.full((len(grids[0]), len(grids[1])), np.nan), np.full((2, *map(len, grids)), np.nan)
     status = "optimal"
     for row, bound in enumerate(grids[0]):
         there = cmdp.with_bound(chosen[0], **{own[0].side: float(bound)})
         try:
-            curve = frontier(there, chosen[1], bounds=grids[1].tolist(), tolerance=tolerance, time_limit=seconds_left())
+            curve = along_bounds(
+                there, chosen[1], number, bounds=grids[1].tolist(), tolerance=tolerance, time_limit=seconds_left()
+            )
         except Infeasible:
             continue  # and so is every tighter one; the rows stay nan
         except Stopped:
@@ -122,7 +214,7 @@ def surface(
             status = "time limit"
             break
         if progress is not None:
-            progress(row + 1, number)
+            progress(row + 1, len(grids[0]))
     return Surface(
         constraints=(own[0].name, own[1].name),
         at_least=(own[0].at_least is not None, own[1].at_least is not None),
@@ -132,3 +224,13 @@ def surface(
         present=(own[0].bound, own[1].bound),
         status=status,
     )
+
+
+def _two(given: Any, name: str, own: Sequence[Constraint]) -> Sequence[Any]:
+    """What was given for each of two constraints; nothing for either, if nothing was given."""
+    if given is None:
+        return (None, None)
+    if not isinstance(given, list | tuple) or len(given) != 2:
+        wanted = f"one for {own[0].name!r} and one for {own[1].name!r}, each a list of numbers or None"
+        raise InvalidInput(f"{name} must be two: {wanted}; found {given!r}")
+    return given

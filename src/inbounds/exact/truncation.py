@@ -10,6 +10,7 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria.evaluation import occupancy
 from inbounds.errors import InvalidInput
+from inbounds.inputs import finite_or_nan, shown
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.criterion import require_criterion, valid_horizon
@@ -151,8 +152,9 @@ def truncate(cmdp: CMDP, epsilon: float | None = None, *, horizon: int | None = 
 
 def stages_for(discount: float, epsilon: float) -> int:
     """The smallest number of stages H >= 1 with discount^H <= epsilon."""
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.number) or not 0.0 < epsilon < 1.0:
-        raise InvalidInput(f"epsilon must be a number in (0, 1), found {epsilon!r}")
+    if not 0.0 < (share := finite_or_nan(epsilon)) < 1.0:
+        raise InvalidInput(f"epsilon must be a number in (0, 1), found {shown(epsilon)}")
+    epsilon = share
     if discount == 0.0:
         return 1
     stages = valid_horizon(max(math.ceil(math.log(epsilon) / math.log(discount)), 1))

@@ -44,6 +44,7 @@ from typing import Any
 from inbounds.errors import InvalidInput
 from inbounds.formats import mixture_json, mixture_npz, npz, policy_csv, policy_json, policy_npz, toml
 from inbounds.formats.atomic import naming, replaced, require_regular
+from inbounds.inputs import file_path
 
 FORMATS: dict[str, Any] = {".npz": npz, ".toml": toml}
 MIXTURE_FORMATS: dict[str, Any] = {".json": mixture_json, ".npz": mixture_npz}
@@ -102,12 +103,7 @@ def _write(record: Any, path: str | os.PathLike[str], formats: dict[str, Any], w
 
 
 def _recognised(path: str | os.PathLike[str], formats: dict[str, Any], what: str) -> tuple[Path, Any]:
-    try:
-        file = Path(path)
-    except TypeError as error:
-        raise InvalidInput(f"the path of a {what} must be text or a Path, found {path!r}") from error
-    if "\0" in str(file):
-        raise InvalidInput(f"the path of a {what} must not contain a null character, found {str(file)!r}")
+    file = file_path(path, f"the path of a {what}")
     file_format = formats.get(file.suffix.lower())
     if file_format is None:
         *others, last = formats

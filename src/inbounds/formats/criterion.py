@@ -13,8 +13,7 @@ import numpy as np
 
 from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput
-from inbounds.formats.labels import shown
-from inbounds.inputs import is_whole
+from inbounds.inputs import is_whole, shown
 
 KIND = "cmdp"
 

@@ -1,19 +1,24 @@
 """What may stand in a file as the label of a state or of an action.
 
 Text, whole numbers, floats, booleans, None, and tuples of these, nested as one likes. They come back equal and of the
-same type; NumPy's scalars, named tuples and other subclasses come back as the plain value that they equal.
+same type; NumPy's scalars and other subclasses come back as the plain value that they equal. Labels that are all named
+tuples of the same fields keep the names of their parts, and come back as named tuples.
 """
 
 from __future__ import annotations
 
 import re
-import reprlib
-from collections.abc import Sequence
+from collections import namedtuple
+from collections.abc import Iterable, Sequence
+from dataclasses import is_dataclass
+from functools import lru_cache
+from keyword import iskeyword
 from typing import Any
 
 import numpy as np
 
 from inbounds.errors import InvalidInput
+from inbounds.inputs import shown
 
 Label = str | int | float | bool | None | tuple["Label", ...]
 
@@ -52,7 +57,7 @@ def _plain(part: Any, whole: Any, what: str, depth: int) -> Label:
     inside = "" if part is whole else f", which contains {shown(part)}"
     raise InvalidInput(
         f"{what} has the label {shown(whole)}{inside} of type {type(part).__name__}; the label in a file is text, "
-        f"a number, true or false, None, or a tuple of these"
+        f"a number, true or false, None, or a tuple of these{'; make it a NamedTuple' if is_dataclass(part) else ''}"
     )
 
 
@@ -69,30 +74,101 @@ def text(value: Any, what: str) -> str:
 _SURROGATE = re.compile("[\ud800-\udfff]")  # halves of characters, as in undecodable names of files
 
 
-def shown(value: Any) -> str:
-    """`repr`, cut short: what comes from a file may be long, or nest deep."""
-    try:
-        return _SHORT.repr(value)
-    except ValueError:  # a whole number of so many digits that Python refuses to write it
-        return f"a very long {type(value).__name__}"
+def parts_of(labels: Iterable[Any] | None) -> tuple[str, ...] | None:
+    """The names of the parts of labels that are all named tuples of the same fields; None of others.
+
+    >>> parts_of([named_label("state", ("tea", "rice"))(3, 5)]), parts_of([(3, 5)])
+    (('tea', 'rice'), None)
+    """
+    fields = {getattr(kind, "_fields", ()) if issubclass(kind, tuple) else () for kind in set(map(type, labels or ()))}
+    parts = fields.pop() if len(fields) == 1 else ()
+    return parts if parts and all(map(_is_name, parts)) else None
 
 
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 60
-_SHORT.maxtuple = _SHORT.maxlist = 20
+def alike(labels: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Labels, with plain tuples among named ones of one kind, as a start may be, made of that kind: they are equal.
+
+    >>> alike(((0, 0), named_label("state", ("tea", "rice"))(3, 5)))
+    (State(tea=0, rice=0), State(tea=3, rice=5))
+    """
+    named = set(map(type, labels)) - {tuple}
+    kind = named.pop() if len(named) == 1 else tuple
+    fits = parts_of([label for label in labels if type(label) is kind]) if kind is not tuple else None
+    if fits is None or any(len(label) != len(fits) for label in labels):
+        return labels
+    return tuple(label if type(label) is kind else kind(*label) for label in labels)
+
+
+def _is_name(part: Any) -> bool:
+    return isinstance(part, str) and part.isidentifier() and not iskeyword(part) and part[0] != "_"
+
+
+@lru_cache(maxsize=64)
+def named_label(what: str, parts: tuple[str, ...]) -> Any:
+    """The named tuple for labels whose parts have names; `what` they are of, "state" or "action"."""
+    kind = namedtuple(what.capitalize(), parts)  # type: ignore[misc]  # the names of its fields are data
+    kind.__reduce__ = _reduced  # type: ignore[assignment]
+    return kind
+
+
+def _reduced(label: Any) -> tuple[Any, ...]:
+    """How a label gets to another process, its kind being in no module."""
+    return _again, (type(label).__name__.lower(), label._fields, tuple(label))
+
+
+def _again(what: str, parts: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return named_label(what, parts)(*values)
+
+
+def with_parts(labels: tuple[Label, ...] | None, parts: Any, what: str) -> tuple[Any, ...] | None:
+    """Labels from a file as named tuples, if the file names their `parts`."""
+    if parts is None:
+        return labels
+    if not isinstance(parts, list) or not parts or not all(map(_is_name, parts)):
+        raise InvalidInput(f"the parts of a {what} must have names that Python takes, found {shown(parts)}")
+    for label in labels or (None,):
+        if not isinstance(label, tuple) or len(label) != len(parts):
+            raise InvalidInput(f"{what} {shown(label)} is no tuple of the {len(parts)} parts {shown(parts)}")
+    if len(set(parts)) < len(parts):
+        raise InvalidInput(f"two parts of a {what} have the same name: {shown(parts)}")
+    kind = named_label(what, tuple(parts))
+    return tuple(kind(*label) for label in labels or ())  # type: ignore[misc]  # they are tuples, as was just seen
 
 
 def label_columns(labels: Sequence[Any], what: str) -> dict[str, list[Any]]:
     """Labels as the columns of a table: one called `what`; or ``what 1``, ``what 2``, ... where all are tuples alike.
 
+    The parts of named tuples have their names in place of the numbers.
+
     >>> label_columns([(0, "dry"), (1, "wet")], "state")
     {'state 1': [0, 1], 'state 2': ['dry', 'wet']}
     >>> label_columns([(0, "dry"), "closed"], "state")
     {'state': [(0, 'dry'), 'closed']}
+    >>> label_columns([named_label("state", ("level", "weather"))(0, "dry")], "state")
+    {'state level': [0], 'state weather': ['dry']}
     """
     widths = {len(label) if isinstance(label, tuple) else 0 for label in labels}
     flat = not any(isinstance(part, tuple) for label in labels if isinstance(label, tuple) for part in label)
     width = widths.pop() if len(widths) == 1 else 0
     if width == 0 or not flat:
         return {what: list(labels)}
-    return {f"{what} {place + 1}": [label[place] for label in labels] for place in range(width)}
+    names = parts_of(labels) or range(1, width + 1)
+    return {f"{what} {name}": [label[place] for label in labels] for place, name in enumerate(names)}
+
+
+def label_in_words(label: Any) -> str:
+    """A label in a table that people read.
+
+    >>> label_in_words((35, "dry")), label_in_words(named_label("state", ("tea", "rice"))(35, 40))
+    ("(35, 'dry')", 'tea 35, rice 40')
+    """
+    parts = parts_of((label,))
+    return (
+        str(label) if parts is None else ", ".join(f"{part} {value}" for part, value in zip(parts, label, strict=True))
+    )
+
+
+def state_columns(labels: Sequence[Any]) -> dict[str, list[Any]]:
+    """The same for states alone, on the axes of a picture, say: a part that has a name is called by nothing else."""
+    columns = label_columns(labels, "state")
+    return {name.removeprefix("state "): own for name, own in columns.items()} if parts_of(labels) else columns

@@ -22,8 +22,8 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.formats import policy_json
-from inbounds.formats.labels import shown
 from inbounds.formats.mixture_npz import KIND_OF_MIXTURE, VERSION
+from inbounds.inputs import shown
 
 
 def write(mixture: Any, stream: BinaryIO) -> None:

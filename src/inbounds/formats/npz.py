@@ -4,7 +4,7 @@ A zip of one uncompressed .npy member for each entry of `LAYOUT` below, and no o
 m transitions of positive probability; H stages, where the criterion is a horizon:
 
     header          JSON text: kind, version, name, criterion, names of the constraints, labels of states and actions
-                    (or null)
+                    (or null), and the names of the parts of labels where they have names
     offsets         state s owns pairs offsets[s] : offsets[s + 1]
     actions         the action of each pair
     indptr, indices, probabilities    the transitions of pair p are entries indptr[p] : indptr[p + 1]: the next states,
@@ -43,7 +43,8 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import KIND, criterion_in_file, once, require_kind, transitions_once
-from inbounds.formats.labels import plain, shown, text
+from inbounds.formats.labels import parts_of, plain, text, with_parts
+from inbounds.inputs import shown
 
 VERSION = 2
 
@@ -129,12 +130,10 @@ def _arrays(model: Any) -> dict[str, Any]:
         "name": model.name,
         "criterion": model.criterion,
         "constraints": [constraint.name for constraint in constraints],
-        "states": model.state_labels,
-        "actions": model.action_labels,
     }
     indptr, indices, probabilities = _stacked(transitions_once(model.transition))
     return {
-        "header": written_header(_checked(header, "the criterion")),
+        "header": written_header(_checked(header, "the criterion") | labels_to_header(model)),
         "offsets": model.offsets.astype(np.int64, copy=False),
         "actions": model.actions.astype(np.int64, copy=False),
         "indptr": indptr,
@@ -209,8 +208,7 @@ def read(path: Path) -> dict[str, Any]:
         ],
         "initial": arrays["initial"],
         "actions": arrays["actions"],
-        "state_labels": header["states"],
-        "action_labels": header["actions"],
+        **labels_from_header(header),
         "name": header["name"],
         **header["criterion"],
     }
@@ -246,22 +244,22 @@ def written_header(header: dict[str, Any]) -> Any:
 
 
 def read_header(content: Any, kind: str, version: int, *others: str) -> dict[str, Any]:
-    """The JSON object in a header, with its kind and its version and all the `others` as keys."""
+    """The JSON object in a header, with its kind and its version, all the `others` as keys, and the labels."""
     try:
         header = json.loads(content.tobytes().decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the header is not JSON text in UTF-8 ({error})") from error
-    wanted = ("kind", "version", *others)
+    wanted = ("kind", "version", *others, *_LABELS)
     if not isinstance(header, dict) or "kind" not in header or "version" not in header:
         raise InvalidInput("the header must be a JSON object with at least kind and version")
     require_kind(header["kind"], header["version"], version, kind)
-    if set(header) != set(wanted):
+    if set(header).difference(_PARTS) != set(wanted):
         raise InvalidInput(f"the header must have the keys {', '.join(wanted)}, found {shown(list(header))}")
     return header
 
 
 def _header(content: Any) -> dict[str, Any]:
-    header = read_header(content, KIND, VERSION, "name", "criterion", "constraints", "states", "actions")
+    header = read_header(content, KIND, VERSION, "name", "criterion", "constraints")
     if not isinstance(header["constraints"], list):
         raise InvalidInput("the constraints in the header must be a list of names")
     return _checked(header, "the criterion in the header")
@@ -273,13 +271,28 @@ def _checked(header: dict[str, Any], criterion: str) -> dict[str, Any]:
         "name": text(header["name"], "the name of the model"),
         "criterion": criterion_in_file(header["criterion"], criterion),  # json writes a double so that it reads back
         "constraints": [text(name, "the name of a constraint") for name in header["constraints"]],
-        **labels_in_header(header),
     }
 
 
-def labels_in_header(header: dict[str, Any]) -> dict[str, Any]:
-    """The labels of states and actions in plain types, read or to be written."""
-    return {name: labels_in_file(header[name], name.removesuffix("s")) for name in ("states", "actions")}
+_LABELS, _PARTS = {"states": "state", "actions": "action"}, {"state_parts": "state", "action_parts": "action"}
+"""The entries of a header for labels, and, where they are there, for the names of their parts."""
+
+
+def labels_to_header(record: Any) -> dict[str, Any]:
+    """The entries of a header for the labels of anything that has some."""
+    labels = {what: getattr(record, f"{what}_labels") for what in _LABELS.values()}
+    parts = {key: parts_of(labels[what]) for key, what in _PARTS.items()}
+    return {key: labels_in_file(labels[what], what) for key, what in _LABELS.items()} | {
+        key: names for key, names in parts.items() if names is not None
+    }
+
+
+def labels_from_header(header: dict[str, Any]) -> dict[str, Any]:
+    """The labels of states and actions that a header has."""
+    return {
+        f"{what}_labels": with_parts(labels_in_file(header[key], what), header.get(f"{what}_parts"), what)
+        for key, what in _LABELS.items()
+    }
 
 
 def labels_in_file(labels: Any, what: str) -> tuple[Any, ...] | None:

@@ -4,7 +4,8 @@
     0,run,1.0                                   0,3,dry,wait,1.0
     1,run,0.25                                  0,3,dry,order,0.0
 
-Labels that are tuples of the same length have a column for each part. A cell is a whole number, a decimal one, true or
+Labels that are tuples of the same length have a column for each part, called by its name if it has one: ``state tea``,
+``state rice``. A cell is a whole number, a decimal one, true or
 false, or text; where that would be read as something else than the label was (the text "12", say), the heading of the
 column ends in ``:text``, or in ``:json`` for a column of several kinds. Rows may be in any order. A last column, "rows
 left", counts down to 0, so that a file that lost its end is noticed; where it is missing nothing is.
@@ -24,8 +25,9 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import LONGEST
-from inbounds.formats.labels import label_columns, plain, shown
+from inbounds.formats.labels import label_columns, plain, with_parts
 from inbounds.formats.policy_json import policy_fields
+from inbounds.inputs import shown
 
 _LEFT = "rows left"
 
@@ -80,6 +82,10 @@ def read(path: Path) -> dict[str, Any]:
             f"the column {_LEFT!r} does not count the {len(cells):,} rows from {len(cells) - 1:,} down to 0: rows were "
             "lost or added. Take a whole copy; or, if the rows are meant so, delete the column"
         )
+    known = f"stage|probability|{_LEFT}|{_LABEL.replace('WHAT', '(?:state|action)')}"
+    for name in columns:
+        if not re.fullmatch(known, name):
+            raise InvalidInput(f"has a column {shown(name)}, which no policy has; delete it")
     states, actions = _labels(columns, "state"), _labels(columns, "action")
     shares = [_share(cell, number + 2) for number, cell in enumerate(_column(columns, "probability"))]
     stages = [_stage(cell, number + 2) for number, cell in enumerate(columns["stage"])] if "stage" in columns else None
@@ -123,21 +129,31 @@ def _column(columns: dict[str, Any], name: str) -> Any:
     return columns[name]
 
 
+_LABEL = r"WHAT(?: (\S+?))?(:text|:json)?"
+"""The heading of a column of labels, or of a part of them."""
+
+
 def _labels(columns: dict[str, Any], what: str) -> list[Any]:
     """The labels of states or actions, one a row, from the columns that are called so."""
-    parts = {}
+    parts: dict[str, list[Any]] = {}
     for heading, cells in columns.items():
-        match = re.fullmatch(rf"{what}(?: (\d{{1,9}}))?(:text|:json)?", heading)
+        match = re.fullmatch(_LABEL.replace("WHAT", what), heading)
         if match:
-            place = int(match[1] or 0)
-            if place in parts or (place == 0) != (not match[1]):
-                raise InvalidInput(f"two columns are for part {place} of the {what}")
-            parts[place] = [_value(cell, match[2] or "", f"column {heading!r}") for cell in cells]
-    if list(parts) == [0]:
-        return parts[0]
-    if not parts or sorted(parts) != list(range(1, len(parts) + 1)):
-        raise InvalidInput(f"must have a column {what!r}, or '{what} 1', '{what} 2', ... for the parts of a tuple")
-    return list(zip(*(parts[place] for place in sorted(parts)), strict=True))
+            part = match[1] or ""
+            if part in parts:
+                raise InvalidInput(f"two columns are for part {part} of the {what}")
+            parts[part] = [_value(cell, match[2] or "", f"column {heading!r}") for cell in cells]
+    if list(parts) == [""]:
+        return parts[""]
+    numbers = [str(place) for place in range(1, len(parts) + 1)]
+    if sorted(parts) == sorted(numbers) and parts:
+        return list(zip(*(parts[number] for number in numbers), strict=True))
+    if not parts or any(part == "" or part.isdigit() for part in parts):
+        raise InvalidInput(
+            f"must have a column {what!r}, or '{what} 1', '{what} 2', ... for the parts of a tuple, or one for each "
+            f"part, called {what!r} and its name"
+        )
+    return list(with_parts(tuple(zip(*parts.values(), strict=True)), [*parts], what) or ())
 
 
 def _cells(values: list[Any]) -> tuple[str, list[str]]:
@@ -160,8 +176,8 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-_WHOLE = re.compile(r"[+-]?\d{1,1200}")
-_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?|-?inf")
+_WHOLE = re.compile(r"[+-]?\d{1,1200}", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?|-?inf", re.ASCII)
 
 
 def _guessed(cell: str) -> Any:
@@ -183,13 +199,12 @@ def _value(cell: str, kind: str, where: str) -> Any:
 
 
 def _share(cell: str, row: int) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        raise InvalidInput(f"row {row}: the probability must be a number, found {shown(cell)}") from None
+    if not _DECIMAL.fullmatch(cell.strip()):  # float() would take 0.5_0, and digits of other scripts
+        raise InvalidInput(f"row {row}: the probability must be a number, found {shown(cell)}")
+    return float(cell)
 
 
 def _stage(cell: str, row: int) -> int:
-    if not re.fullmatch(r"\d{1,6}", cell) or int(cell) >= LONGEST:
+    if not re.fullmatch(r"[0-9]{1,6}", cell) or int(cell) >= LONGEST:
         raise InvalidInput(f"row {row}: the stage must be a whole number from 0 on, found {shown(cell)}")
     return int(cell)

@@ -13,7 +13,8 @@ One object; S lines of the list ``states``, one for each state, in order:
 
 ``choose`` has the actions of a positive probability. With a finite horizon ``stages`` is their number, and ``choose``
 has one such list for each stage. A state that does not have every action, in the order of the list at the top, has a
-list of its own. A tuple is written as a list.
+list of its own. A tuple is written as a list; where its parts have names, ``"state_parts": ["tea", "rice"]`` stands
+before the actions, and so do ``"action_parts"``.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import LONGEST
-from inbounds.formats.labels import plain, shown
-from inbounds.inputs import is_whole
+from inbounds.formats.labels import parts_of, plain, with_parts
+from inbounds.inputs import is_whole, shown
 
 KIND, VERSION = "policy", 1
 
@@ -45,7 +46,9 @@ def write(policy: Any, stream: BinaryIO) -> None:
         own = range(offsets[state], offsets[state + 1])
         return f"[{', '.join(f'[{names[actions[pair]]}, {row[pair]!r}]' for pair in own if row[pair] > 0.0)}]"
 
-    head = {"kind": KIND, "version": VERSION, "stages": horizon}
+    head: dict[str, Any] = {"kind": KIND, "version": VERSION, "stages": horizon}
+    parts = {f"{what}_parts": parts_of(getattr(pairs, f"{what}_labels")) for what in ("state", "action")}
+    head |= {key: names for key, names in parts.items() if names is not None}
     stream.write(f'{{\n{json.dumps(head)[1:-1]},\n"actions": [{", ".join(names)}],\n"states": [\n'.encode("ascii"))
     for state in range(pairs.n_states):
         label = json.dumps(plain(pairs.state_label(state), f"state {state}"))
@@ -103,7 +106,10 @@ def fields_of(found: Any) -> dict[str, Any]:
         actions += own
         offsets.append(len(actions))
         state_labels.append(label)
-    return policy_fields(offsets, actions, rules, horizon, state_labels, action_labels)
+    fields = policy_fields(offsets, actions, rules, horizon, state_labels, action_labels)
+    for what in ("state", "action"):
+        fields[f"{what}_labels"] = with_parts(fields[f"{what}_labels"], found.get(f"{what}_parts"), what)
+    return fields
 
 
 def require_policy(found: Any) -> None:

@@ -1,6 +1,6 @@
 """The .npz format of a policy, for many states: arrays as those of a model (`inbounds.formats.npz`).
 
-header          JSON text: kind, version, labels of states and actions (or null)
+header          JSON text: kind, version, labels of states and actions (or null), the names of their parts if any
 offsets         state s owns pairs offsets[s] : offsets[s + 1]
 actions         the action of each pair
 probabilities   of each pair [n]; with a finite horizon, at each stage [H, n]
@@ -25,30 +25,34 @@ LAYOUT: npz.Layout = {
 
 def write(policy: Any, stream: BinaryIO) -> None:
     """Write a policy, anything with the attributes of one, to a stream."""
-    pairs = policy.pairs
-    labels = {"states": pairs.state_labels, "actions": pairs.action_labels}
-    header = {"kind": KIND, "version": VERSION, **npz.labels_in_header(labels)}
-    arrays = {
-        "header": npz.written_header(header),
-        "offsets": pairs.offsets,
-        "actions": pairs.actions,
-        "probabilities": policy.probabilities,
-    }
-    for piece in npz.packed(arrays):
-        stream.write(piece)
+    write_rules(KIND, VERSION, policy.pairs, {"probabilities": policy.probabilities}, stream)
 
 
 def read(path: Path) -> dict[str, Any]:
     """The fields of the policy in the file at `path`; messages do not name the file."""
-    arrays = npz.unpacked(path, LAYOUT, "a policy")
-    header = npz.read_header(arrays["header"], KIND, VERSION, "states", "actions")
-    shape, n_pairs = arrays["probabilities"].shape, arrays["actions"].size
-    sizes = {"b": arrays["header"].size, "S+1": arrays["offsets"].size, "n": n_pairs}
-    meaning = "n is the size of actions, H is the number of stages"
-    npz.require_shapes(arrays, LAYOUT, sizes | {"H": shape[0] if len(shape) == 2 else None}, meaning)
-    if sizes["S+1"] < 2 or n_pairs == 0:
-        raise InvalidInput("there are no states or no pairs; a policy needs at least one of each")
+    return read_rules(path, LAYOUT, KIND, VERSION)
+
+
+def write_rules(kind: str, version: int, pairs: Any, arrays: dict[str, Any], stream: BinaryIO) -> None:
+    """Write what is done at each pair, by one policy or by several, with the labels."""
+    header = {"kind": kind, "version": version} | npz.labels_to_header(pairs)
+    layout = {"header": npz.written_header(header), "offsets": pairs.offsets, "actions": pairs.actions}
+    for piece in npz.packed(layout | arrays):
+        stream.write(piece)
+
+
+def read_rules(path: Path, layout: npz.Layout, kind: str, version: int) -> dict[str, Any]:
+    """The arrays of a layout and the labels; of several policies there are `weights`, J of them."""
+    arrays = npz.unpacked(path, layout, f"a {kind}")
+    header = npz.read_header(arrays["header"], kind, version)
+    probabilities, n_pairs = arrays["probabilities"], arrays["actions"].size
+    stages = probabilities.shape[-2] if probabilities.ndim == len(layout["probabilities"][2].split()) else None
+    sizes = {"b": arrays["header"].size, "S+1": arrays["offsets"].size, "n": n_pairs, "H": stages}
+    sizes |= {"J": arrays["weights"].size} if "weights" in layout else {}
+    several = "n and J are the sizes of actions and weights" if "weights" in layout else "n is the size of actions"
+    npz.require_shapes(arrays, layout, sizes, f"{several}, H is the number of stages")
+    if sizes["S+1"] < 2 or n_pairs == 0 or sizes.get("J") == 0:
+        needed = "there are no states, no pairs or no policies" if "J" in sizes else "there are no states or no pairs"
+        raise InvalidInput(f"{needed}; a {kind} needs at least one of each")
     npz.require_partition(arrays["offsets"], n_pairs, "offsets")
-    labels = npz.labels_in_header(header)
-    fields = {name: arrays[name] for name in LAYOUT if name != "header"}
-    return fields | {"state_labels": labels["states"], "action_labels": labels["actions"]}
+    return {name: arrays[name] for name in layout if name != "header"} | npz.labels_from_header(header)

@@ -38,8 +38,8 @@ import scipy.sparse as sp
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import CRITERIA, KIND, criterion_in_file, once, require_kind, transitions_once
-from inbounds.formats.labels import Label, plain, shown, text
-from inbounds.inputs import is_whole
+from inbounds.formats.labels import Label, parts_of, plain, text, with_parts
+from inbounds.inputs import is_whole, shown
 
 VERSION = 1
 
@@ -50,7 +50,8 @@ MOST = LARGEST // 8
 """Numbers of all stages, where something depends on the stage: a pair that does not is in the file once, and counts for
 each of them."""
 
-TOP_KEYS = ("kind", "version", "name", *CRITERIA, "initial", "states", "actions", "constraint", "pair")
+PARTS_KEYS = ("state_parts", "action_parts")
+TOP_KEYS = ("kind", "version", "name", *CRITERIA, "initial", "states", "actions", *PARTS_KEYS, "constraint", "pair")
 CONSTRAINT_KEYS = ("name", "at_least", "at_most")
 PAIR_KEYS = ("state", "action", "stage", "reward", "signals", "next")
 
@@ -133,8 +134,8 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         ],
         "initial": initial,
         "actions": np.array([action for _, action in order]),
-        "state_labels": states.labels,
-        "action_labels": actions.labels,
+        "state_labels": with_parts(states.labels, document.get("state_parts"), "state"),
+        "action_labels": with_parts(actions.labels, document.get("action_parts"), "action"),
         "name": text(document.get("name", ""), "name"),
         **criterion,
     }
@@ -310,6 +311,7 @@ def write(model: Any, stream: BinaryIO) -> None:
                 f"the states {label!r} and {_key_text(label)!r} would be written alike; use .npz, or other labels"
             )
     names = [text(constraint.name, "the name of a constraint") for constraint in model.constraints]
+    parts = parts_of(model.state_labels), parts_of(model.action_labels)
 
     def distribution(columns: Any, probabilities: Any) -> str:
         if len(columns) == 1 and probabilities[0] == 1.0:
@@ -327,6 +329,7 @@ def write(model: Any, stream: BinaryIO) -> None:
         f"initial = {distribution(started, model.initial[started])}",
         f"states = {_value(states) if states is not None else n_states}",
         f"actions = {_value(actions) if actions is not None else n_actions}",
+        *(f"{key} = {_value(names)}" for key, names in zip(PARTS_KEYS, parts, strict=True) if names is not None),
         "",
         "constraint = [",
     ]

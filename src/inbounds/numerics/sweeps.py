@@ -102,7 +102,7 @@ def _enough(discount: float, tolerance: float) -> tuple[int, float]:
     if discount == 0.0:
         return 1, tolerance
     # From one distribution to another the distance is at most 2, and every sweep shrinks it by the discount.
-    sweeps = math.ceil(math.log(tolerance / 2.0) / math.log(discount)) + 1
+    sweeps = math.ceil(math.log(max(tolerance / 2.0, 5e-324)) / math.log(discount)) + 1
     return sweeps, max(tolerance * (1.0 - discount) / discount, _ROUNDING)
 
 

@@ -11,7 +11,8 @@ what is drawn in vain stays a 32nd of what is used for each worker, and at least
 steps cost little an outcome: there, blocks double.
 
 When a block of a pair is begun, its next ones are asked for, one for each worker. Where pairs are drawn in turn, those
-that come next are too.
+that come next are too. A message to a worker costs as much as a quarter of a millisecond of work, so while all have
+something to do, blocks wait until a message of several is worth it. What is in one message changes no outcome.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from inbounds.errors import InvalidInput
 from inbounds.workers import WorkerLost, begin_worker
 
 _LARGEST = 16
-"""Outcomes in a block: enough that a step of a tenth of a millisecond is worth sending, and few that are in vain."""
+"""Outcomes in a block, or in a message of small ones: enough that a step of a tenth of a millisecond is worth sending,
+and few that are in vain."""
 
 _SHARE = 32
 """What has been drawn of a pair is so many times as much as its next block."""
@@ -51,19 +53,25 @@ class Source:
     def __init__(self, step: Callable[..., Any], vectorised: bool, jobs: int | None) -> None:
         self.step, self.vectorised, self.jobs = step, vectorised, jobs
         self._pool: Any = None
+        self._sent: list[Future[list[Any]]] = []  # messages that were not answered when the last was sent, and that
 
     def size_after(self, drawn: int) -> int:
         """The size of the block that follows `drawn` outcomes of a pair."""
         return min(max(drawn, 1), _VECTOR) if self.vectorised else min(max(drawn // _SHARE, 1), _LARGEST)
 
-    def ask(self, block: tuple[Any, ...]) -> Future[list[Any]] | None:
-        """Have a block drawn by a worker; None without workers."""
-        if self.jobs is None:
-            return None
+    @property
+    def busy(self) -> bool:
+        """Whether every worker has a message at hand, and one that waits."""
+        return sum(not message.done() for message in self._sent) >= 2 * (self.jobs or 0)
+
+    def send(self, blocks: list[tuple[Any, ...]]) -> Future[list[Any]]:
+        """Have blocks drawn by a worker."""
         if self._pool is None:
             step = self.step, self.vectorised
             self._pool = ProcessPoolExecutor(self.jobs, initializer=_begin, initargs=(os.getpid(), *step))
-        return self._pool.submit(_in_worker, block)  # type: ignore[no-any-return]
+        message: Future[list[Any]] = self._pool.submit(_in_worker, blocks)
+        self._sent = [*(sent for sent in self._sent if not sent.done()), message]
+        return message
 
     def draw(self, block: tuple[Any, ...]) -> list[Any]:
         """Draw a block here."""
@@ -103,8 +111,17 @@ def _begin(parent: int, step: Callable[..., Any], vectorised: bool) -> None:
     _STEP = step, vectorised
 
 
-def _in_worker(block: tuple[Any, ...]) -> list[Any]:
-    return _drawn(*_STEP, *block)
+def _in_worker(blocks: list[tuple[Any, ...]]) -> list[list[Any]]:
+    """The outcomes of each block. Those of several end before one that fails: alone, it says what is wrong with it."""
+    found: list[list[Any]] = []
+    for block in blocks:
+        try:
+            found.append(_drawn(*_STEP, *block))
+        except Exception:
+            if len(blocks) == 1:
+                raise
+            break
+    return found
 
 
 class Outcomes:
@@ -115,7 +132,9 @@ class Outcomes:
         self.key: npt.NDArray[np.uint64] = np.zeros(2, dtype=np.uint64)
         self.drawn: Ints = np.zeros(n_pairs, dtype=np.int64)
         self._ready: dict[int, deque[Any]] = {}
-        self._coming: dict[tuple[int, int], Future[list[Any]]] = {}
+        self._held: list[tuple[int, int]] = []  # blocks for the next message, and how many outcomes they have
+        self._outcomes_held = 0
+        self._coming: dict[tuple[int, int], tuple[Future[list[Any]], int] | None] = {}  # message and place; None: held
         self._last = -1
         self._starts = [0]  # outcomes of a pair before each block
 
@@ -123,6 +142,15 @@ class Outcomes:
         """The next outcome of a pair."""
         if not self.key.any():
             self.key[:] = rng.integers(1, 2**63, size=2, dtype=np.uint64)
+        try:
+            return self._taken(pair)
+        except BrokenProcessPool as error:
+            raise WorkerLost(
+                "a worker process of the simulator was killed, or ran out of memory; go on with resume=, if need be "
+                "with fewer jobs"
+            ) from error
+
+    def _taken(self, pair: int) -> Any:
         ready = self._ready.get(pair)
         if not ready:
             block = self._block_of(int(self.drawn[pair]))
@@ -160,19 +188,27 @@ class Outcomes:
         return (*self.labels(pair), (int(self.key[0]), int(self.key[1]), pair, block), size)
 
     def _ask(self, pair: int, block: int) -> None:
-        if (pair, block) not in self._coming:
-            future = self.source.ask(self._described(pair, block))
-            if future is not None:
-                self._coming[pair, block] = future
+        if self.source.jobs is None or (pair, block) in self._coming:
+            return
+        self._coming[pair, block] = None
+        self._held.append((pair, block))
+        self._outcomes_held += self._described(pair, block)[-1]
+        if self._outcomes_held >= _LARGEST or not self.source.busy:
+            self._send()
+
+    def _send(self) -> None:
+        message = self.source.send([self._described(*block) for block in self._held])
+        self._coming.update({block: (message, place) for place, block in enumerate(self._held)})
+        self._held, self._outcomes_held = [], 0
 
     def _wait(self, pair: int, block: int) -> list[Any]:
-        future = self._coming.pop((pair, block), None) or self.source.ask(self._described(pair, block))
-        if future is None:
+        if self.source.jobs is None:
             return self.source.draw(self._described(pair, block))
-        try:
-            return future.result()
-        except BrokenProcessPool as error:
-            raise WorkerLost(
-                "a worker process of the simulator was killed, or ran out of memory; go on with resume=, if need be "
-                "with fewer jobs"
-            ) from error
+        self._ask(pair, block)
+        if self._coming[pair, block] is None:
+            self._send()
+        message, place = self._coming.pop((pair, block))  # type: ignore[misc]  # it is sent
+        found = message.result()
+        if place >= len(found):
+            found, place = self.source.send([self._described(pair, block)]).result(), 0
+        return found[place]  # type: ignore[no-any-return]

@@ -27,8 +27,8 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_model, write_model
-from inbounds.inputs import float_array, float_vector, is_whole, real_number
-from inbounds.problem.constraint import Constraint, named_constraints
+from inbounds.inputs import float_array, float_vector, plain_number, shown
+from inbounds.problem.constraint import Constraint, constraint_list, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.marginal import marginal
 from inbounds.problem.pairs import Pairs, sizes, table_entries
@@ -298,10 +298,10 @@ class CMDP:
         In the units of the bounds. The conservative problem of the paper, whose ``kappa`` is in scaled units, is
         ``cmdp.tightened(kappa * cmdp.margin_scales)``.
         """
-        amounts = float_array(by, "the tightening")
+        amounts = float_array(by, "what the problem is tightened by")
         if amounts.ndim == 0:
             amounts = np.full(self.n_constraints, amounts)
-        amounts = float_vector(amounts, self.n_constraints, "the tightening")
+        amounts = float_vector(amounts, self.n_constraints, "what the problem is tightened by")
         return self.asking(constraints=[c.tightened(float(a)) for c, a in zip(self.constraints, amounts, strict=True)])
 
     def unconstrained(self) -> Self:
@@ -314,6 +314,12 @@ class CMDP:
         All else is shared, with what was computed of it: changing the question costs nothing, whatever the size.
         """
         changed = copy(self)
+        signals = [] if constraints is None else [c.signal for c in constraint_list(constraints)]
+        for what, values in [("reward", reward)] * (reward is not None) + [("a constraint", each) for each in signals]:
+            if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.shape != self.shape:
+                raise InvalidInput(
+                    f"asking: {what} must be an array of floats of shape {self.shape}; or make an ib.CMDP"
+                )
         if reward is not None:
             object.__setattr__(changed, "reward", reward)
         if constraints is not None:
@@ -338,8 +344,9 @@ class CMDP:
         old = self.constraints[place]
         given = {"at_least": at_least, "at_most": at_most}
         if [side for side, bound in given.items() if bound is not None] != [old.side]:
-            raise InvalidInput(f"constraint {old.name!r} has a bound {old.side}: give {old.side}= alone")
-        new = old.with_bound(real_number(given[old.side], f"the bound of {old.name!r}", "that is finite"))
+            other = "at_most" if old.side == "at_least" else "at_least"
+            raise InvalidInput(f"constraint {old.name!r} has a bound {old.side}: give {old.side}= alone, no {other}=")
+        new = old.with_bound(given[old.side])  # type: ignore[arg-type]  # it is given
         return self.asking(constraints=[new if k == place else c for k, c in enumerate(self.constraints)])
 
     def constraint_number(self, constraint: int | str) -> int:
@@ -347,10 +354,11 @@ class CMDP:
         names = [c.name for c in self.constraints]
         if isinstance(constraint, str) and constraint in names:
             return names.index(constraint)
-        if is_whole(constraint, 0) and int(constraint) < len(names):
-            return int(constraint)
+        place = plain_number(constraint)
+        if place in range(len(names)):
+            return int(place)  # type: ignore[arg-type]  # it is not None
         listed = ", ".join(map(repr, names)) or "none"
-        raise InvalidInput(f"there is no constraint {constraint!r}; the problem has: {listed}")
+        raise InvalidInput(f"there is no constraint {shown(constraint)}; the problem has: {listed}")
 
     def simulator(self, scale: bool = True) -> Simulator:
         """The sampling access to this model that learners are given (a generative model).
@@ -484,7 +492,8 @@ def require_model(problem: Any, who: str) -> None:
 
 def _valid_transitions(transition: Any, horizon: int | None, pairs: Pairs) -> Any:
     """The checked CSR array; with a horizon, H of them: one that serves several stages is checked and kept once."""
-    several = isinstance(transition, list | np.ndarray) and len(transition) > 0 and np.ndim(transition[0]) == 2
+    listed = isinstance(transition, list) or (isinstance(transition, np.ndarray) and transition.ndim > 0)
+    several = listed and len(transition) > 0 and np.ndim(transition[0]) == 2
     staged = several or isinstance(transition, tuple)
     if horizon is None:
         if staged:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from inbounds.errors import InvalidInput
-from inbounds.inputs import reported_number
+from inbounds.inputs import finite_number, finite_or_nan, float_array, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +45,12 @@ class Constraint:
         if (self.at_least is None) == (self.at_most is None):
             raise InvalidInput(f"constraint {self.name!r} needs exactly one of at_least= and at_most=")
         if not isinstance(self.name, str):
-            raise InvalidInput(f"the name of a constraint must be text, found {self.name!r}")
-        try:
-            bound = reported_number(self.bound, "a bound")
-        except InvalidInput:
-            bound = math.nan
-        if not math.isfinite(bound):
-            raise InvalidInput(f"constraint {self.name!r} has the bound {self.bound!r}; it must be a finite number")
+            raise InvalidInput(f"the name of a constraint must be text, found {shown(self.name)}")
+        bound = finite_or_nan(self.bound)
+        if math.isnan(bound):
+            raise InvalidInput(
+                f"constraint {self.name!r} has the bound {shown(self.bound)}; it must be a finite number"
+            )
         object.__setattr__(self, self.side, bound)  # a double of its own, whatever kind of number was given
 
     @property
@@ -77,14 +76,16 @@ class Constraint:
 
     def margin(self, signal: Any) -> Any:
         """How far `signal` is on the right side of the bound."""
+        signal = signal if isinstance(signal, float) else float_array(signal, "the signal of a constraint")
         return signal - self.bound if self.at_least is not None else self.bound - signal
 
     def with_bound(self, bound: float) -> Constraint:
         """The same constraint with another bound, on the same side."""
-        return replace(self, at_least=bound) if self.at_least is not None else replace(self, at_most=bound)
+        return replace(self, **{self.side: bound})  # type: ignore[arg-type]
 
     def tightened(self, by: float) -> Constraint:
         """The same constraint with every margin smaller by `by`."""
+        by = finite_number(by, f"constraint {self.name!r}: tightened by what")
         return self.with_bound(self.bound + by if self.at_least is not None else self.bound - by)
 
     def __repr__(self) -> str:
@@ -98,7 +99,9 @@ def constraint_list(constraints: Sequence[Constraint]) -> tuple[Constraint, ...]
     try:
         listed = tuple(constraints)
     except TypeError as error:
-        raise InvalidInput(f"constraints must be a list of ib.Constraint records, found {constraints!r}") from error
+        raise InvalidInput(
+            f"constraints must be a list of ib.Constraint records, found {shown(constraints)}"
+        ) from error
     for position, constraint in enumerate(listed):
         if not isinstance(constraint, Constraint):
             raise InvalidInput(

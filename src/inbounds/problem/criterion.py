@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from inbounds.errors import InvalidInput
-from inbounds.inputs import real_number, whole_number
+from inbounds.inputs import real_number, shown, whole_number
 
 CRITERION_NAMES = {"discount": "discounted", "horizon": "finite-horizon", "average": "average-reward"}
 """What a problem with that key in its `criterion` is called; the names that `Algorithm.criterion` may have."""
@@ -25,7 +25,7 @@ def criterion_in_words(criterion: dict[str, Any]) -> str:
 def valid_criterion(discount: Any, horizon: Any, average: Any) -> dict[str, Any]:
     """The one criterion that is given, checked."""
     if not isinstance(average, bool | np.bool_):
-        raise InvalidInput(f"average must be True or left out, found {average!r}")
+        raise InvalidInput(f"average must be True or left out, found {shown(average)}")
     if (discount is not None) + (horizon is not None) + bool(average) != 1:
         raise InvalidInput("a problem has exactly one of discount=, horizon= and average=True: what is a value?")
     if average:
@@ -36,10 +36,10 @@ def valid_criterion(discount: Any, horizon: Any, average: Any) -> dict[str, Any]
 
 
 def valid_horizon(horizon: Any) -> int:
-    stages = whole_number(horizon, "horizon")
+    stages = whole_number(horizon, "horizon", most=10**5_000)
     if stages > MOST_STAGES:
-        shown = f"{stages:,}" if stages < 10**18 else "more than 10^18"
-        raise InvalidInput(f"a horizon of {shown} stages is too long: at most {MOST_STAGES:,}")
+        found = f"{stages:,}" if stages < 10**18 else "more than 10^18"
+        raise InvalidInput(f"a horizon of {found} stages is too long: at most {MOST_STAGES:,}")
     return stages
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.formats.labels import label_columns
+from inbounds.formats.labels import label_columns, label_in_words
 from inbounds.frames import frame
 from inbounds.inputs import float_array
 from inbounds.tables import html_card, html_table, text_table
@@ -74,12 +74,12 @@ class Difference:
         return f"Difference({self.share:.2%} of the {self._whole}, {count})"
 
     def __str__(self) -> str:
-        return f"{self._lead}\n\n{text_table(*self._table)}\n{self._more}".rstrip() if len(self) else self._lead
+        return f"{self._lead}\n\n{text_table(*self.table)}\n{self._more}".rstrip() if len(self) else self._lead
 
     def _repr_html_(self) -> str:
         if not len(self):
             return html_card(self._lead)
-        header, rows = self._table
+        header, rows = self.table
         return html_card(self._lead, html_table(header, rows, words=len(header)), f"<p>{self._more}</p>")
 
     @property
@@ -98,13 +98,13 @@ class Difference:
         return f"... and {len(self) - _SHOWN:,} more: to_frame() has all." if len(self) > _SHOWN else ""
 
     @property
-    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Header and rows, as texts, of the states that weigh most."""
         shown, labels = range(min(len(self), _SHOWN)), self._labels()
         rows: list[tuple[str, ...]] = [
             (
                 *(() if self.stages is None else (str(self.stages[place]),)),
-                str(labels[place]),
+                label_in_words(labels[place]),
                 f"{self.weights[place]:.3%}",
                 f"{self.distances[place]:.3f}",
                 *(choices_in_words(self._choices(which, place), 22) for which in (0, 1)),
@@ -117,7 +117,7 @@ class Difference:
 
 def choices_in_words(choices: dict[Hashable, float], longest: int = 200) -> str:
     listed = sorted(choices.items(), key=lambda choice: -choice[1])
-    text = ", ".join(str(action) if share == 1.0 else f"{action} {share:.3g}" for action, share in listed)
+    text = ", ".join(label_in_words(action) + ("" if share == 1.0 else f" {share:.3g}") for action, share in listed)
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 

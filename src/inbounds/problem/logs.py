@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import finite_or_nan, real_number, reported_number
+from inbounds.inputs import a_word, entries, finite_number, real_number, reported_number, shown
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.rules import start_states
@@ -118,18 +118,19 @@ def from_counts(
     ([100, 50], [1.0, 0.0], [0.331, 0.468])
     """
     constraints = named_constraints(constraints, lambda constraint: None)
-    if not 0.0 < finite_or_nan(confidence) < 1.0:
+    confidence = finite_number(confidence, "confidence")
+    if not 0.0 < confidence < 1.0:
         raise InvalidInput(f"confidence must be a number in (0, 1), found {confidence!r}")
     smoothing = real_number(smoothing, "smoothing", ">= 0")
     if not 0.0 <= smoothing < math.inf:
         raise InvalidInput(f"smoothing must be a number >= 0, found {smoothing!r}")
-    if unseen not in ("refuse", "stay"):
-        raise InvalidInput(f'unseen must be "refuse" or "stay", found {unseen!r}')
+    unseen = a_word(unseen, "unseen", "refuse", "stay")
     ranges = _ranges(reward_range, signal_ranges, constraints)
     named_values = ["the reward", *(f"the signal of {constraint.name!r}" for constraint in constraints)]
     number, initial = start_states(start)
-    if isinstance(transitions, str | bytes) or not isinstance(transitions, Iterable):
-        raise InvalidInput(f"the log must be rows of transitions, found {transitions!r}")
+    single = isinstance(transitions, str | bytes) or getattr(transitions, "ndim", 1) == 0
+    if single or not isinstance(transitions, Iterable):
+        raise InvalidInput(f"the log must be rows of transitions, found {shown(transitions)}")
     action_number: dict[Hashable, int] = {}
     after: dict[tuple[int, int], dict[int, float]] = {}  # (state, action): next state: how often
     sums: dict[tuple[int, int], Floats] = {}  # of reward and signals
@@ -142,9 +143,7 @@ def from_counts(
             raise InvalidInput(f"row {place}: states and actions must be hashable, found {tuple(row)!r}") from error
         for value, limits, what in zip(values, ranges, named_values, strict=True):
             if limits is not None and not limits[0] <= value <= limits[1]:
-                raise InvalidInput(
-                    f"row {place}: {what} is {value:g}, outside its range ({limits[0]:g}, {limits[1]:g})"
-                )
+                raise InvalidInput(f"row {place}: {what} is {float(value)!r}, outside its range {limits}")
         seen = after.setdefault(pair, {})
         seen[arrived] = seen.get(arrived, 0.0) + 1.0
         with np.errstate(over="ignore"):  # what is infinite then, the model refuses
@@ -192,12 +191,12 @@ def from_counts(
 
 def _ranges(reward: Any, signals: Any, constraints: Sequence[Constraint]) -> list[tuple[float, float] | None]:
     """The declared ranges of the reward and of each signal; None where there is none."""
-    if signals is not None and len(signals) != len(constraints):
-        raise InvalidInput(f"signal_ranges must have {len(constraints)} entries, found {len(signals)}")
+    listed = [None] * len(constraints) if signals is None else entries(signals, "signal_ranges")
+    if len(listed) != len(constraints):
+        raise InvalidInput(f"signal_ranges must have {len(constraints)} entries, found {len(listed)}")
     first = None if reward is None else valid_range(reward, "reward_range")
-    listed = [None] * len(constraints) if signals is None else signals
     others = [
-        None if limits is None else valid_range(limits, f"the range of {constraint.name!r}")
+        None if limits is None else valid_range(limits, f"signal_ranges: that of {constraint.name!r}")
         for limits, constraint in zip(listed, constraints, strict=True)
     ]
     return [first, *others]
@@ -207,7 +206,7 @@ def _row(row: Any, place: int, n_signals: int) -> tuple[Any, Any, Any, Floats]:
     """State, action, next state, and the reward with the signals [1 + K], of a row of the log."""
     fields = None if isinstance(row, str | bytes) else tuple(row) if isinstance(row, Iterable) else None
     if fields is None or len(fields) not in (4, 5) or (len(fields) == 4 and n_signals):
-        raise InvalidInput(f"row {place} must be (state, action, next_state, reward, signals), found {row!r}")
+        raise InvalidInput(f"row {place} must be (state, action, next_state, reward, signals), found {shown(row)}")
     signals = fields[4] if len(fields) == 5 else ()
     if isinstance(signals, str | bytes) or not isinstance(signals, Iterable):
         signals = (signals,)

@@ -22,7 +22,7 @@ import numpy as np
 from inbounds.arrays import Floats, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_mixture, write_mixture
-from inbounds.inputs import float_vector
+from inbounds.inputs import float_vector, generator
 from inbounds.problem.pairs import Pairs
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.tables import html_card, html_table
@@ -74,10 +74,12 @@ class Mixture:
     """What to do where a policy is needed; `for_problem` says so."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.policies, Sequence) or isinstance(self.policies, str):
+        if not isinstance(self.policies, Sequence) or isinstance(self.policies, str | bytes):
             raise InvalidInput(f"the policies of a mixture must be a list, found {type(self.policies).__name__}")
         if not self.policies:
             raise InvalidInput("a mixture needs at least one policy")
+        if isinstance(self.weights, Sequence) and any(isinstance(weight, Policy) for weight in self.weights):
+            raise InvalidInput("a mixture is given its weights first: ib.Mixture([0.75, 0.25], [one, other])")
         weights = float_vector(self.weights, len(self.policies), "the weights of a mixture")
         if not np.all(weights >= 0.0) or not abs(weights.sum() - 1.0) <= 1e-9:
             raise InvalidInput(f"the weights of a mixture must be >= 0 and sum to 1, found {weights.tolist()}")
@@ -103,7 +105,7 @@ class Mixture:
     def draw(self, rng: np.random.Generator) -> Policy:
         """Throw the coin: the policy to act by until the end of the episode that begins."""
         ends = np.cumsum(self.weights)
-        return self.policies[int(np.searchsorted(ends, rng.random() * ends[-1], side="right"))]
+        return self.policies[int(np.searchsorted(ends, generator(rng).random() * ends[-1], side="right"))]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the mixture, with the labels of its problem, to a file, whole or not at all.
@@ -132,6 +134,15 @@ class Mixture:
             return cls(fields["weights"], [Policy(pairs, member) for member in fields["probabilities"]])
         except InvalidInput as error:
             raise InvalidInput(f"{path}: {error}") from None
+
+    def __eq__(self, other: object) -> bool:
+        """The same weights of the same policies, in the same order."""
+        if not isinstance(other, Mixture):
+            return NotImplemented
+        return np.array_equal(self.weights, other.weights) and self.policies == other.policies
+
+    def __hash__(self) -> int:
+        return hash(self.policies)
 
     def __getattr__(self, name: str) -> Any:
         if hasattr(Policy, name) or name in Policy.__dataclass_fields__:

@@ -16,6 +16,8 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
+from inbounds.formats.labels import alike, parts_of
+from inbounds.inputs import entries, shown
 from inbounds.numerics.classes import first_largest
 
 
@@ -66,10 +68,10 @@ class Pairs:
             raise InvalidInput(f"offsets must start at 0, found {offsets_array[0]}")
         n_states = len(offsets_array) - 1
         for what, labels in (("state_labels", state_labels), ("action_labels", action_labels)):
-            if isinstance(labels, str | bytes):
-                raise InvalidInput(f"{what} must be a list of labels, found the text {labels!r}")
+            if isinstance(labels, str | bytes) or not (labels is None or isinstance(labels, Iterable)):
+                raise InvalidInput(f"{what} must be a list of labels, found {shown(labels)}")
         if state_labels is not None:
-            state_labels = tuple(state_labels)
+            state_labels = alike(tuple(entries(state_labels, "state_labels")))
             if len(state_labels) != n_states:
                 raise InvalidInput(f"state_labels must have {n_states} entries, found {len(state_labels)}")
             _require_distinct(state_labels, "state_labels")
@@ -94,7 +96,7 @@ class Pairs:
             if np.any(actions_array < 0):
                 raise InvalidInput("actions must not be negative: they are columns of the [S, A] tables")
         if action_labels is not None:
-            action_labels = tuple(action_labels)
+            action_labels = alike(tuple(entries(action_labels, "action_labels")))
             if len(action_labels) <= int(actions_array.max()):
                 raise InvalidInput(
                     f"action_labels must name every action 0..{actions_array.max()}, found {len(action_labels)} labels"
@@ -127,6 +129,11 @@ class Pairs:
         """The number of each state, by its label."""
         return {self.state_label(state): state for state in range(self.n_states)}
 
+    @cached_property
+    def parts(self) -> dict[str, tuple[str, ...] | None]:
+        """The names of the parts of "state" and "action" labels, where these are named tuples."""
+        return {"state": parts_of(self.state_labels), "action": parts_of(self.action_labels)}
+
     def state_number(self, label: Any) -> int:
         """The number of the state that the user calls `label`."""
         try:
@@ -134,7 +141,7 @@ class Pairs:
                 raise KeyError
             return self.state_numbers[label]
         except (KeyError, TypeError):
-            raise InvalidInput(f"there is no state {label!r}; there are {self._listed_states()}") from None
+            raise InvalidInput(f"there is no state {shown(label)}; there are {self._listed_states()}") from None
 
     def _listed_states(self) -> str:
         shown = ", ".join(repr(self.state_label(state)) for state in range(min(self.n_states, 3)))
@@ -201,13 +208,21 @@ def sizes(pairs: Pairs, n_constraints: int, name: str = "") -> str:
 
 def numbered(actions: object, state: Any, number: dict[Hashable, int], what: str) -> Iterator[tuple[Any, int]]:
     """The actions that a user's rule lists for a state, and their numbers; those not yet in `number` get the next."""
-    if not isinstance(actions, Iterable) or isinstance(actions, str | bytes):
-        raise InvalidInput(f"{what} must list the actions of the state, found {actions!r}")
+    single = isinstance(actions, str | bytes) or getattr(actions, "ndim", 1) == 0
+    if single or not isinstance(actions, Iterable):
+        raise InvalidInput(f"{what} must list the actions of the state, found {shown(actions)}")
     for action in list(actions):
         try:
             yield action, number.setdefault(action, len(number))
         except TypeError as error:
             raise InvalidInput(f"state {state!r}, action {action!r}: actions must be hashable") from error
+
+
+def pairs_of(problem: Any) -> Pairs:
+    """The pairs of a model or a simulator, and nothing else."""
+    if not isinstance(getattr(problem, "pairs", None), Pairs) or not hasattr(problem, "criterion"):
+        raise InvalidInput(f"the problem must be a CMDP or a Simulator, found {type(problem).__name__}")
+    return problem.pairs  # type: ignore[no-any-return]
 
 
 def _int_vector(values: object, what: str) -> Ints:
@@ -226,7 +241,7 @@ def _require_distinct(labels: tuple[Hashable, ...], what: str) -> None:
         try:
             repeated = label in seen
         except TypeError as error:
-            raise InvalidInput(f"{what} must be hashable, found {label!r}") from error
+            raise InvalidInput(f"{what} must be hashable, found {shown(label)}") from error
         if repeated:
             raise InvalidInput(f"{what} must be distinct, but {label!r} occurs twice")
         seen.add(label)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.errors import InvalidInput
-from inbounds.inputs import finite_or_nan
+from inbounds.inputs import callback, positive, shown
 from inbounds.problem.draws import World, memory_of
 
 _PIECE = 0.25  # seconds that a piece should take
@@ -39,7 +39,7 @@ class Pace:
     """The clock of one run: how long pieces are, when to stop, and whom to tell."""
 
     def __init__(self, time_limit: float | None = None, progress: Progress = None) -> None:
-        self.started, self.limit, self.progress = time.perf_counter(), time_limit, progress
+        self.started, self.limit, self.progress = time.perf_counter(), time_limit, callback(progress)
         self._size = 1  # of the next piece, if what was advanced goes on
 
     @property
@@ -94,9 +94,7 @@ class Pace:
 
 def seconds_or_none(time_limit: Any) -> float | None:
     """A time limit as it was given, checked."""
-    if time_limit is not None and not finite_or_nan(time_limit) > 0.0:
-        raise InvalidInput(f"time_limit must be a number of seconds above 0, found {time_limit!r}")
-    return time_limit if time_limit is None else float(time_limit)
+    return None if time_limit is None else positive(time_limit, "time_limit", "number of seconds")
 
 
 def kept(value: Any, whole: bool = False) -> Any:
@@ -164,7 +162,7 @@ class Asked(NamedTuple):
         if not isinstance(resume, kind) or paused is None:
             raise InvalidInput(
                 f"resume must be the partial {kind.__name__} of an exception, or one that ran out of time, "
-                f"found {resume!r}"
+                f"found {shown(resume)}"
             )
         before = paused.asked
         for what, same in (

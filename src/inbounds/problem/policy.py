@@ -19,12 +19,13 @@ from inbounds.arrays import Floats, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_policy, write_policy
 from inbounds.formats.atomic import naming
+from inbounds.formats.labels import label_in_words
 from inbounds.formats.policy_csv import policy_columns
 from inbounds.frames import frame
-from inbounds.inputs import float_array, is_whole
+from inbounds.inputs import float_array, generator, plain_number, probability, shown
 from inbounds.pictures import policy_figure, written
 from inbounds.problem.difference import Difference, choices_in_words, difference
-from inbounds.problem.pairs import Pairs
+from inbounds.problem.pairs import Pairs, pairs_of
 from inbounds.problem.thumb import probabilities_of_rule
 from inbounds.tables import html_card, html_table
 
@@ -60,6 +61,8 @@ class Policy:
 
     def __post_init__(self) -> None:
         pairs = self.pairs
+        if not isinstance(pairs, Pairs):
+            raise InvalidInput(f"pairs must be those of a problem, cmdp.pairs, found {shown(pairs)}")
         probabilities = float_array(self.probabilities, "the probabilities of a policy").copy()
         if probabilities.shape[-1:] != (pairs.n_pairs,) or probabilities.ndim > 2 or probabilities.size == 0:
             raise InvalidInput(
@@ -87,13 +90,13 @@ class Policy:
     @classmethod
     def uniform(cls, problem: Any) -> Policy:
         """Every action of a state equally likely. `problem`: a `CMDP` or a `Simulator`."""
-        pairs = problem.pairs
+        pairs = pairs_of(problem)
         return cls(pairs, np.broadcast_to((1.0 / np.diff(pairs.offsets))[pairs.states], problem.shape))
 
     @classmethod
     def from_table(cls, problem: Any, table: Any) -> Policy:
         """From probabilities [S, A], or [H, S, A]; entries of actions that a state lacks must be 0."""
-        pairs, dense = problem.pairs, float_array(table, "the table of a policy")
+        pairs, dense = pairs_of(problem), float_array(table, "the table of a policy")
         if dense.ndim == 3:
             stages = [cls.from_table(problem, stage).probabilities for stage in dense]
             return for_problem(problem, cls(pairs, np.array(stages)))
@@ -109,7 +112,7 @@ class Policy:
     @classmethod
     def deterministic(cls, problem: Any, chosen: Any) -> Policy:
         """Always the pair `chosen[s]` in state ``s``; `chosen` is an int array [S], or [H, S], of pair numbers."""
-        pairs = problem.pairs
+        pairs = pairs_of(problem)
         chosen, wanted = np.asarray(chosen), (*problem.shape[:-1], pairs.n_states)
         if chosen.shape != wanted or chosen.dtype.kind not in "iu":
             raise InvalidInput(f"chosen must be whole numbers of shape {wanted}, found {chosen.dtype} {chosen.shape}")
@@ -145,7 +148,7 @@ class Policy:
     @classmethod
     def from_occupancy(cls, problem: Any, occupancy: Any, otherwise: Policy | None = None) -> Policy:
         """occupancy(s, a) / sum_b occupancy(s, b); in states with no occupancy, `otherwise` (default: uniform)."""
-        pairs = problem.pairs
+        pairs = pairs_of(problem)
         mass = np.maximum(float_array(occupancy, "the occupancy"), 0.0)
         if mass.shape != problem.shape:
             raise InvalidInput(f"the occupancy must have the shape {problem.shape}, found {mass.shape}")
@@ -193,6 +196,7 @@ class Policy:
         """
         if self.horizon is not None:
             return [self.at(stage).by_label(negligible) for stage in range(self.horizon)]
+        negligible = probability(negligible, "negligible")
         rules: dict[Hashable, dict[Hashable, float]] = {}
         for pair in np.flatnonzero(self.probabilities > negligible):
             state = self.pairs.state_label(int(self.pairs.states[pair]))
@@ -232,21 +236,22 @@ class Policy:
         number = self.pairs.state_number(state)
         first, last = int(self.pairs.offsets[number]), int(self.pairs.offsets[number + 1])
         cumulative = np.cumsum(rule[first:last])
-        position = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+        position = int(np.searchsorted(cumulative, generator(rng).random() * cumulative[-1], side="right"))
         return self.pairs.action_label(first + min(position, last - first - 1))
 
     def _rule(self, stage: Any) -> Floats:
         """The probabilities [n] at a stage, which must be given where there are stages, and only there."""
         if self.horizon is None:
             if stage is not None:
-                raise InvalidInput(f"this policy is the same at every step: leave stage={stage!r} out")
+                raise InvalidInput(f"this policy is the same at every step: leave stage={shown(stage)} out")
             return self.probabilities
-        if not is_whole(stage, 0) or stage >= self.horizon:
+        place = plain_number(stage)
+        if place not in range(self.horizon):
             raise InvalidInput(
                 f"this policy has {self.horizon} stages: give stage=, a whole number in 0..{self.horizon - 1}, "
-                f"found {stage!r}"
+                f"found {shown(stage)}"
             )
-        return self.probabilities[stage]
+        return self.probabilities[int(place)]  # type: ignore[arg-type]  # it is not None
 
     def compare(self, other: Policy, occupancy: Any = None) -> Difference:
         """Where this policy and another differ, and how much: state by state, those that weigh most first.
@@ -268,7 +273,7 @@ class Policy:
         >>> round(difference.share, 3), len(difference)
         (1.0, 6)
         """
-        return difference(self, for_problem(self, other), occupancy)
+        return difference(self, for_problem(self, other, "the other policy"), occupancy)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy with its labels: ``.json`` to read, ``.npz`` for many states, ``.csv`` for spreadsheets.
@@ -340,7 +345,7 @@ class Policy:
         for stage in range(self.horizon or 1):
             rule = self if self.horizon is None else self.at(stage)
             at_stage = () if self.horizon is None else (str(stage),)
-            rows += [(*at_stage, str(state), choices_in_words(rule[state])) for state in first]
+            rows += [(*at_stage, label_in_words(state), choices_in_words(rule[state])) for state in first]
         header = (*(() if self.horizon is None else ("stage",)), "state", "does")
         more = f"<p>... {len(self):,} states in all</p>" if len(self) > _SHOWN else ""
         return html_card(repr(self), html_table(header, rows[: 10 * _SHOWN], words=3), more)
@@ -350,16 +355,16 @@ class Policy:
         return f"Policy({stages}{self.pairs.n_states:,} states, randomises in {self.coins:,})"
 
 
-def for_problem(problem: Any, policy: Policy) -> Policy:
+def for_problem(problem: Any, policy: Policy, what: str = "a policy") -> Policy:
     """The policy as one of the problem's: the one place where a policy meets a problem that it may not be of.
 
     States and actions are matched by their labels where both have them, in whatever order; by their numbers where
     neither has; by position where one of the two has labels only. Refused, with the first state that differs, when they
-    are not the same. With a horizon, a stationary policy acts alike at every stage.
+    are not the same. With a horizon, a stationary policy acts alike at every stage. `what` it is, in a refusal.
     """
     if not isinstance(policy, Policy):
         instead = getattr(type(policy), "instead", "")  # of a mixture
-        raise InvalidInput(f"a policy must be an ib.Policy, found {type(policy).__name__}{instead}")
+        raise InvalidInput(f"{what} must be an ib.Policy, found {type(policy).__name__}{instead}")
     own, wanted = policy.probabilities, problem.shape
     order = _order(problem, policy)
     if own.shape not in (wanted, wanted[-1:]):
@@ -375,15 +380,19 @@ def _order(problem: Any, policy: Policy) -> Any:
     pairs, theirs = problem.pairs, policy.pairs
     if theirs is pairs:
         return None
+
+    def refused(why: str) -> InvalidInput:
+        return InvalidInput(f"the policy {policy!r} does not belong to this problem ({problem!r}): {why}")
+
+    for what, parts in pairs.parts.items():
+        if None not in (parts, theirs.parts[what]) and parts != theirs.parts[what]:
+            raise refused(f"a label of a {what} has the parts {parts}, and in the policy {theirs.parts[what]}")
     states, names = (pairs.state_labels, theirs.state_labels), (pairs.action_labels, theirs.action_labels)
     by_label = None not in states
     by_position = names.count(None) == 1  # numbers are names where there are no others
     alike = np.array_equal(pairs.offsets, theirs.offsets) and (not by_label or states[0] == states[1])
     if alike and (by_position or (names[0] == names[1] and np.array_equal(pairs.actions, theirs.actions))):
         return None
-
-    def refused(why: str) -> InvalidInput:
-        return InvalidInput(f"the policy {policy!r} does not belong to this problem ({problem!r}): {why}")
 
     def actions(each: Pairs, state: int) -> dict[Hashable, int]:
         """The name of every action of a state, and its pair."""

@@ -27,12 +27,15 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
 from inbounds.inputs import asked as called
-from inbounds.inputs import function_of, reported_number, whole_number
+from inbounds.inputs import finite_or_nan, function_of, plain_number, reported_number, shown, switch, whole_number
 from inbounds.problem.ahead import Outcomes, Source
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.draws import World
-from inbounds.problem.pairs import Pairs, numbered, sizes
+from inbounds.problem.pairs import Pairs, numbered, pairs_of, sizes
+
+MOST_STATES = 10**7
+"""Of a user's own simulator: each has a label, and each is asked for its actions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,14 +183,13 @@ class Simulator:
         self.pairs = _user_pairs(states, actions)
         self.criterion = valid_criterion(discount, horizon, average)
         self.constraints = named_constraints(constraints, _no_signal)
-        if not isinstance(signal_ranges, Sequence | np.ndarray) or len(signal_ranges) != len(self.constraints):
-            found = len(signal_ranges) if isinstance(signal_ranges, Sequence | np.ndarray) else repr(signal_ranges)
+        listed = isinstance(signal_ranges, Sequence | np.ndarray) and np.ndim(signal_ranges) > 0
+        if not listed or len(signal_ranges) != len(self.constraints):
             raise InvalidInput(
                 f"signal_ranges must give (lowest, highest) for each of the {len(self.constraints)} constraints, "
-                f"found {found}"
+                f"found {len(signal_ranges) if listed else shown(signal_ranges)}"
             )
-        if not isinstance(vectorised, bool):
-            raise InvalidInput(f"vectorised must be True or False, found {vectorised!r}")
+        vectorised = switch(vectorised, "vectorised")
         self._step, self._start = step, start
         workers = None if jobs is None else whole_number(jobs, "jobs")
         self._source = Source(step, vectorised, workers) if vectorised or workers is not None else None
@@ -206,7 +208,7 @@ class Simulator:
     def tabular(cls, cmdp: Any, scale: bool = True) -> Simulator:
         """The simulator of a model. Same as ``cmdp.simulator(scale=scale)``."""
         self = object.__new__(cls)
-        self.pairs = cmdp.pairs
+        self.pairs = pairs_of(cmdp)
         self.criterion = cmdp.criterion
         self.constraints = tuple(replace(constraint, signal=None) for constraint in cmdp.constraints)
         low, high = float(cmdp.reward.min()), float(cmdp.reward.max())
@@ -220,9 +222,7 @@ class Simulator:
 
     def _set_units(self, reward_range: Floats, margin_ranges: Floats, scale: bool) -> None:
         """Choose the units that learners see; the ranges [2] and [K, 2], and the table, are in the user's."""
-        if not isinstance(scale, bool):
-            raise InvalidInput(f"scale must be True or False, found {scale!r}")
-        chosen = self._of_theory if scale else Scaling.identity(self.n_constraints)
+        chosen = self._of_theory if switch(scale, "scale") else Scaling.identity(self.n_constraints)
         self.scaling = chosen
         self.reward_range = freeze((reward_range - chosen.reward_low) / chosen.reward_span)
         self.margin_ranges = freeze(margin_ranges / chosen.margin_scales[:, None])
@@ -387,12 +387,11 @@ def _no_signal(constraint: Constraint) -> None:
 def _user_pairs(
     states: Sequence[Hashable] | int, actions: Callable[[Any], Iterable[Hashable]] | Sequence[Hashable]
 ) -> Pairs:
-    if isinstance(states, int | np.integer):
-        labels: tuple[Hashable, ...] = tuple(range(int(states)))
-    elif isinstance(states, Iterable):
-        labels = tuple(states)
-    else:
-        raise InvalidInput(f"states must be a list of states or their number, found {states!r}")
+    if plain_number(states) is not None:
+        states = range(whole_number(states, "states", least=0, most=MOST_STATES))
+    if not isinstance(states, Iterable) or getattr(states, "ndim", 1) == 0:
+        raise InvalidInput(f"states must be a list of states or their number, found {shown(states)}")
+    labels: tuple[Hashable, ...] = tuple(states)
     if not callable(actions) and isinstance(actions, Iterator):
         actions = list(actions)  # every state reads it
     action_number: dict[Hashable, int] = {}
@@ -406,11 +405,11 @@ def _user_pairs(
 
 def valid_range(limits: Any, what: str) -> tuple[float, float]:
     try:
-        low, high = (float(limit) for limit in limits)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"{what} must be (lowest, highest), found {limits!r}") from error
-    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
-        raise InvalidInput(f"{what} must be two finite numbers, the lowest first, found {limits!r}")
+        low, high = map(finite_or_nan, limits)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{what} must be (lowest, highest), found {shown(limits)}") from None
+    if not low <= high:
+        raise InvalidInput(f"{what} must be two finite numbers, the lowest first, found {shown(limits)}")
     return low, high
 
 
@@ -418,7 +417,7 @@ def _require_within(value: float, limits: tuple[float, float], found: str, what:
     low, high = limits
     slack = 1e-12 * max(abs(low), abs(high))
     if not low - slack <= value <= high + slack:
-        raise InvalidInput(f"{found} {value:g}, outside {what} ({low:g}, {high:g})")
+        raise InvalidInput(f"{found} {value:.15g}, outside {what} ({low:.15g}, {high:.15g})")
 
 
 def _tabular_world(cmdp: Any) -> World:

@@ -9,15 +9,13 @@ import numpy as np
 
 from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput
-from inbounds.inputs import asked, reported_number, required_arguments
-from inbounds.problem.pairs import Pairs
+from inbounds.inputs import asked, reported_number, required_arguments, shown
+from inbounds.problem.pairs import Pairs, pairs_of
 
 
 def probabilities_of_rule(problem: Any, rule: Any) -> Floats:
     """The probabilities [n], or [H, n], of ``ib.Policy.from_rule(problem, rule)``, whose arguments these are."""
-    if not hasattr(problem, "pairs"):
-        raise InvalidInput(f"a policy is of a CMDP or of a Simulator, found {type(problem).__name__}")
-    pairs, stages = problem.pairs, problem.shape[0] if len(problem.shape) == 2 else None
+    pairs, stages = pairs_of(problem), problem.shape[0] if len(problem.shape) == 2 else None
     found = np.zeros(problem.shape)
     if isinstance(rule, list):
         if stages is None or len(rule) != stages:
@@ -49,7 +47,9 @@ def _asked(rule: Any, pairs: Pairs, stage: tuple[int, ...]) -> Callable[[Hashabl
             raise InvalidInput(f"the rule has no action for state {missing[0]!r}{more}; every state needs one")
         return rule.__getitem__
     if not callable(rule):
-        raise InvalidInput(f"a rule must be a function of the state, or a dict from state to action, found {rule!r}")
+        raise InvalidInput(
+            f"a rule must be a function of the state, or a dict from state to action, found {shown(rule)}"
+        )
 
     at_stage = f", stage {stage[0]}" if stage else ""
 

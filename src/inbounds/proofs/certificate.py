@@ -26,7 +26,7 @@ from inbounds.arrays import Floats
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.proofs.betting import BlockRules, Played
-from inbounds.tables import html_card, text_table
+from inbounds.tables import html_card, text_table, wrapped
 
 FOR_ALL_MARGINS, FOR_ALL_BOUNDS = "betting for all margins", "betting for all bounds"
 KINDS = ("exact", "rounding-bounded", "confidence", "estimate")
@@ -244,7 +244,7 @@ class Certificate:
         lowers = map(printed, self.margins_lower)
         table = _text(("margin at least", "how"), self.constraints, lowers, self.methods, below=reward)
         below = [f"({self.claims})"] * (self.kind == "confidence") + [f"({self.note})"] * bool(self.note)
-        return "\n".join([table, self.verdict, *below])
+        return "\n".join([table, *map(wrapped, (self.verdict, *below))])
 
     def _repr_html_(self) -> str:
         return html_card(self.verdict, f"<pre>{html.escape(str(self))}</pre>")
@@ -308,7 +308,7 @@ class InfeasibilityCertificate:
 
     def __str__(self) -> str:
         weights = (f"{price:.6g}" for price in self.prices)
-        return f"{_text(('weight',), self.constraints, weights)}\n{self.verdict}"
+        return f"{_text(('weight',), self.constraints, weights)}\n{wrapped(self.verdict)}"
 
     def _repr_html_(self) -> str:
         return html_card(self.verdict, f"<pre>{html.escape(str(self))}</pre>")

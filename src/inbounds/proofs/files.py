@@ -21,7 +21,7 @@ from inbounds.errors import InvalidInput
 from inbounds.formats import npz
 from inbounds.formats.atomic import naming, replaced, require_regular
 from inbounds.formats.criterion import criterion_in_file
-from inbounds.formats.labels import shown
+from inbounds.inputs import shown
 from inbounds.problem.constraint import Constraint
 from inbounds.proofs.betting import GRID, BlockRules, Book, Played, Stakes, shares_of
 from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, MixtureProof, Proof, Wagers

@@ -323,7 +323,7 @@ class _Aiming:
     """
 
     def __init__(self, cmdp: CMDP, found: Optimum) -> None:
-        self._cmdp, self._corner = cmdp, found.corner
+        self._cmdp, self._corner, self._found = cmdp, found.corner, found
         units = found.corner.units
         self.moved, self._aim = False, np.zeros(cmdp.n_constraints)
         self.vectors: Floats | None = np.append(units.spread, units.scales)[:, None] * found.corner.vectors()
@@ -343,10 +343,11 @@ class _Aiming:
 
         False when no vertex is so far inside.
         """
-        return self._toward(np.maximum(self._aim + 2.0 * missing, np.where(missing > 0.0, 2.0 * self._aim, 0.0)))
+        aim = np.maximum(self._aim + 2.0 * missing, np.where(missing > 0.0, 2.0 * self._aim, 0.0))
+        return self._toward(aim) or self._toward(aim, spare_occupancy(well_scaled(self._cmdp), self._found, _ROOMY))
 
-    def _toward(self, aim: Floats) -> bool:
-        corner = self._corner.tightened(aim)
+    def _toward(self, aim: Floats, spare: Floats | None = None) -> bool:
+        corner = self._corner.tightened(aim, spare)
         if corner is None:
             return False
         self._corner, self._aim, self.moved = corner, aim, True

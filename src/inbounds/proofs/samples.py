@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import finite_or_nan, random_seed, whole_number
+from inbounds.inputs import finite_or_nan, float_array, random_seed, shown, whole_number
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
@@ -336,14 +336,11 @@ def _given_guess(value: Any, policy: Policy, simulator: Simulator) -> tuple[Gues
         pairs_of = zip((moved.reward, *moved.margins), (model.reward, *model.margins), strict=True)
         beyond = sum(int(np.sum(np.abs(inside - given) > _ROUNDING)) for inside, given in pairs_of)
         return guess_from_model(moved, policy), _moved_in_words(beyond)
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        array = np.empty(0)
+    array = float_array(value, "value, where it is no CMDP,").copy()
     if array.shape != (rows, pairs.n_pairs) or not np.all(np.isfinite(array)):
         raise InvalidInput(
             f"value must be a CMDP or finite numbers of shape [K + 1, n] = ({rows}, {pairs.n_pairs}), "
-            f"the reward first, found {value!r}"
+            f"the reward first, found shape {array.shape}"
         )
     with np.errstate(over="ignore"):  # what is beyond the ranges is cut
         array[0] = (array[0] - scaling.reward_low) / scaling.reward_span
@@ -373,7 +370,7 @@ def valid_confidence(confidence: Any) -> float:
     number = finite_or_nan(confidence)
     if not 0.0 < number < 1.0:
         raise InvalidInput(
-            f"confidence must be a probability between 0 and 1, such as 0.99, found {confidence!r}; "
+            f"confidence must be a probability between 0 and 1, such as 0.99, found {shown(confidence)}; "
             f"no number of samples makes anything certain"
         )
     return number

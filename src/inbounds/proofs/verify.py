@@ -70,6 +70,7 @@ LAYOUT = {  # of the model file; name: accepted types; shape; the other shape, w
 }  # fmt: skip
 CODES = {"<f8": "d", "<i8": "q", "<i4": "i", "|i1": "b", "|u1": "B"}  # of the module struct
 HEADER = "kind version name criterion constraints states actions"  # the keys of the model's header
+PARTS = ("state_parts", "action_parts")  # those that it may have: what the parts of labels are called
 COMMON = "kind version model statement arithmetic criterion constraints seal prices value_function"
 CLAIMED = "margins_lower margin_vectors reward_lower reward_upper methods confidence samples"
 KEYS = {  # of a certificate, by its statement
@@ -612,7 +613,7 @@ def read_model(content: bytes, claim: Any, progress: Progress | None) -> Model:
 def built(arrays: dict[str, tuple[list[int], Any]], claim: Any, progress: Progress | None) -> Model:
     a = {name: numbers for name, (_, numbers) in arrays.items()}
     header = parsed(bytes(a["header"]))
-    require(isinstance(header, dict) and set(header) == set(HEADER.split()), "the header has other keys")
+    require(isinstance(header, dict) and set(header) - {*PARTS} == {*HEADER.split()}, "the header has other keys")
     require(same([header["kind"], header["version"]], ["cmdp", 2]), "the model is not of the kind cmdp, version 2")
     criterion = header["criterion"]
     require(isinstance(criterion, dict) and len(criterion) == 1, "the criterion is wrong")

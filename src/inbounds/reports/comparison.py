@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from inbounds.reports.figures import BLUE, ORANGE, csv_text, tidy_panel, write_report
+from inbounds.pictures import BLUE, ORANGE, tidy_panel
+from inbounds.reports.figures import csv_text, write_report
 from inbounds.studies.comparison import Comparison, Entry
 
 _BRIGHT = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")

@@ -1,4 +1,4 @@
-"""How every report looks and is written: figures as SVG and PNG, the numbers behind them as CSV."""
+"""How every report is written: figures as SVG and PNG, the numbers behind them as CSV."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from inbounds.formats.atomic import replaced
-
-BLUE, ORANGE = "#0072B2", "#D55E00"  # distinct for every kind of colour vision
 
 
 def write_report(directory: Path, figures: Mapping[str, Figure], tables: Mapping[str, str]) -> list[Path]:
@@ -47,15 +45,3 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     writer.writerow(header)
     writer.writerows([repr(float(cell)) if isinstance(cell, float) else cell for cell in row] for row in rows)
     return text.getvalue()
-
-
-def tidy_panel(panel: Any) -> None:
-    """Small ticks, and no frame where there is no axis."""
-    panel.tick_params(labelsize=8)
-    panel.spines[["top", "right"]].set_visible(False)
-
-
-def note(panel: Any, text: str, x: float, height: float, side: str) -> None:
-    """A few words beside the line at `x`, at a share of the panel's height; `side` of the text is the line's."""
-    where = {"xycoords": ("data", "axes fraction"), "ha": side, "va": "bottom"}
-    panel.annotate(text, (x, height), fontsize=8, color="dimgrey", **where)

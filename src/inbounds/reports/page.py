@@ -13,41 +13,51 @@ import json
 import zlib
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
-from inbounds.formats.labels import label_columns
+from inbounds.criteria.evaluation import ROUNDING, Evaluation
+from inbounds.exact.moving_bound import Frontier
+from inbounds.exact.solution import Solution
+from inbounds.formats.labels import label_in_words, state_columns
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
+from inbounds.problem.policy import Policy
 from inbounds.tables import html_table
+
+BESIDE = "Beside this page are"
+"""What a page says that came with files; no other does."""
 
 _DECADES = 9.0
 """Of the share of time: states with less than 1e-9 of the most are shown as never."""
 
 
-class Curve(NamedTuple):
-    """The optimum as one bound moves, for the page."""
-
-    constraint: int
-    bounds: Floats  # [P]
-    solutions: Sequence[Any]
-
-
-def page(cmdp: CMDP, best: Any, curves: Sequence[Curve], title: str, names: Sequence[str], beside: bool) -> str:
-    """The page as text, for `best` with its certificate and the curves of some constraints.
+def page(
+    cmdp: CMDP,
+    best: Solution,
+    curves: Sequence[Frontier],
+    other: tuple[Policy, Evaluation] | None,
+    title: str,
+    names: Sequence[str],
+    beside: bool,
+) -> str:
+    """The page as text, for `best` with its certificate, the curves of some constraints, and perhaps another policy.
 
     `names` are those of the files of model, certificate and policy, which are `beside` the page, or could be.
     """
     layers, pairs = len(best.policy.probabilities) if cmdp.horizon else 1, cmdp.pairs
     labels = [pairs.state_label(state) for state in range(pairs.n_states)]
-    actions = [str(label) for label in (pairs.action_labels or range(pairs.n_actions))]
-    views, frontiers = [_view(cmdp, best)], []
+    actions = [label_in_words(label) for label in (pairs.action_labels or range(pairs.n_actions))]
+    views, frontiers = [_view(cmdp, best.policy, best)], []
+    if other is not None:
+        views.append(_view(cmdp, *other))
     for curve in curves:
-        constraint = cmdp.constraints[curve.constraint]
+        place = cmdp.constraint_number(curve.constraint)
+        constraint = cmdp.constraints[place]
         upwards = np.argsort(curve.bounds)  # as the axis of the curve and the slider under it run, on either side
-        solutions = [curve.solutions[place] for place in upwards]
+        solutions = [curve.solutions[point] for point in upwards]
         frontiers.append(
             {
                 "name": constraint.name,
@@ -55,26 +65,29 @@ def page(cmdp: CMDP, best: Any, curves: Sequence[Curve], title: str, names: Sequ
                 "present": constraint.bound,
                 "bounds": [float(bound) for bound in curve.bounds[upwards]],
                 "rewards": [found.reward for found in solutions],
-                "prices": [float(found.prices[curve.constraint]) for found in solutions],
+                "prices": [float(price) for price in curve.own_prices[upwards]],
+                "said": [_said(found) for found in solutions],
                 "views": list(range(len(views), len(views) + len(solutions))),
+                # Where on this picture the other policy is: what it keeps, and what it earns.
+                "other": None if other is None else [_kept(constraint, other[1].margins[place]), other[1].reward],
             }
         )
-        views += [_view(cmdp, found) for found in solutions]
+        views += [_view(cmdp, found.policy, found) for found in solutions]
     data = {
         "states": pairs.n_states,
         "layers": layers,
-        "columns": [_column(name, values) for name, values in label_columns(labels, "state").items()],
+        "columns": [_column(name, values) for name, values in state_columns(labels).items()],
         "actions": actions,
         "decades": _DECADES,
-        "most": _most_time(cmdp, best),
         "views": views,
+        "other": None if other is None else 1,
         "frontiers": frontiers,
     }
     # Inside a script "</script>" would end it, wherever it stands.
     written = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
     parts = {
         "TITLE": html.escape(title),
-        "HEAD": _head(cmdp, best, title),
+        "HEAD": _head(cmdp, best, title) + ("" if other is None else _other(best, *other)),
         "TAIL": _tail(best, names, beside),
         "DATA": written,
     }
@@ -111,33 +124,39 @@ def _column(name: str, values: list[Any]) -> dict[str, Any]:
     }
 
 
-def _time(cmdp: CMDP, solution: Any) -> Floats:
-    """The share of time in each state, [L, S]."""
-    return np.atleast_2d(cmdp.pairs.sum_by_state(solution.occupancy)) / cmdp.layers
-
-
-def _most_time(cmdp: CMDP, best: Any) -> float:
-    return float(_time(cmdp, best).max())
-
-
-def _view(cmdp: CMDP, solution: Any) -> dict[str, Any]:
-    """What a policy does in every state, as the page shows it."""
-    pairs, rules = cmdp.pairs, np.atleast_2d(solution.policy.probabilities)
+def _view(cmdp: CMDP, policy: Policy, judged: Evaluation) -> dict[str, Any]:
+    """What a policy does in every state, as the page shows it, and the share of time there."""
+    pairs, rules = cmdp.pairs, np.atleast_2d(policy.probabilities)
     chosen = np.array([pairs.best(rule)[1] for rule in rules])
     surest = np.take_along_axis(rules, chosen, axis=1)
     layer, pair = np.nonzero((surest < 1.0)[:, pairs.states] & (rules > 0.0))  # few: an optimum has few coins
-    time = _time(cmdp, solution)
-    share = np.maximum(time / _most_time(cmdp, solution), 1e-300)
+    time = np.atleast_2d(pairs.sum_by_state(judged.occupancy)) / cmdp.layers
+    share = np.maximum(time / time.max(), 1e-300)
     level = np.where(share > 10.0**-_DECADES, np.clip(np.rint(65535 + 65534 * np.log10(share) / _DECADES), 1, 65535), 0)
     return {
         "does": _packed(_narrow(pairs.actions[chosen], pairs.n_actions)),
         "time": _packed(level.astype(np.uint16)),
+        "most": float(time.max()),
         "coins": {
             "at": _packed(_narrow(layer * pairs.n_states + pairs.states[pair], surest.size)),
             "does": _packed(_narrow(pairs.actions[pair], pairs.n_actions)),
             "with": _packed(rules[layer, pair]),
         },
     }
+
+
+def _kept(constraint: Constraint, margin: float) -> float:
+    """The value of a constraint's signal under a policy with this margin."""
+    return float(constraint.bound + constraint.outward * margin)
+
+
+def _said(found: Solution) -> str:
+    """What is known of the policy at a stop of the slider."""
+    coins = found.policy.coins
+    where = "never randomises" if not coins else f"randomises in {coins:,} state{'s' * (coins > 1)}"
+    if found.certificate is None:
+        return f"{where}; in bounds up to rounding, without a proof"
+    return f"{where}; {'proved to be in bounds' if found.in_bounds else 'NOT proved to be in bounds'}"
 
 
 # --- what needs no script
@@ -150,13 +169,18 @@ _MOVING = (
 )
 
 
-def _head(cmdp: CMDP, best: Any, title: str) -> str:
+def _tidy(margin: float, scale: float) -> str:
+    """What is zero up to rounding is zero here; the proof has its digits."""
+    return f"{0.0 if abs(margin) <= ROUNDING * scale else margin:.6g}"
+
+
+def _head(cmdp: CMDP, best: Solution, title: str) -> str:
     criterion = criterion_of(cmdp)
     facts = [f"{cmdp.n_states:,} states", f"{cmdp.n_pairs:,} pairs of a state and an action"]
     facts += [f"{name} {value:,}" for name, value in cmdp.criterion.items() if name != "average"]
     proved = best.certificate.verdict if best.certificate is not None else "not proved in the time that was given"
-    told = zip(cmdp.constraints, best.margins, best.prices, strict=True)
-    rows = [(c.name, c.in_words, f"{margin:.6g}", f"{price:.6g}") for c, margin, price in told]
+    told = zip(cmdp.constraints, best.margins, best.margin_scales, best.prices, strict=True)
+    rows = [(c.name, c.in_words, _tidy(margin, scale), f"{price:.6g}") for c, margin, scale, price in told]
     table = html_table(("constraint", "bound", "margin", "price"), rows)
     moving = _MOVING + html_table(*best.sensitivities.table) if rows and best.sensitivities is not None else ""
     return (
@@ -168,13 +192,32 @@ def _head(cmdp: CMDP, best: Any, title: str) -> str:
     )
 
 
-def _tail(best: Any, names: Sequence[str], beside: bool) -> str:
+def _other(best: Solution, policy: Policy, judged: Evaluation) -> str:
+    """Another policy, such as the rule in use, beside the best: what each is worth, and where they differ."""
+    rows = [("reward", f"{best.reward:.6g}", f"{judged.reward:.6g}")]
+    told = zip(best.constraints, best.margins, judged.margins, judged.margin_scales, strict=True)
+    rows += [(f"margin of {c.name} ({c.in_words})", _tidy(ours, s), _tidy(theirs, s)) for c, ours, theirs, s in told]
+    apart = best.policy.compare(policy, best)
+    header, most = apart.table
+    where = (
+        f"<h3>Where they differ</h3><p>In {len(apart):,} state{'s' * (len(apart) > 1)}, and for {apart.share:.2%} of "
+        "the time of the best. The filter <code>differs</code> below has all of them; these weigh most:</p>"
+        f"{html_table((*header[:-2], 'the best', 'the other'), most, words=len(header))}"
+    )
+    return (
+        "<section><h2>The other policy</h2><p>The policy that was given, beside the best. It is "
+        f"{html.escape(judged.verdict)}.</p>{html_table(('', 'the best', 'the other'), rows)}"
+        f"{where if len(apart) else '<p>It does the same in every state.</p>'}</section>"
+    )
+
+
+def _tail(best: Solution, names: Sequence[str], beside: bool) -> str:
     if best.certificate is None:
         return ""
     model, certificate, policy = map(html.escape, names)
     files = f"the model <b>{model}</b>, the proof <b>{certificate}</b> and the policy <b>{policy}</b>"
     where = (
-        f"<p>Beside this page are {files}.</p>"
+        f"<p>{BESIDE} {files}.</p>"
         if beside
         else "<p>The files are not beside this page. Written once more, by <code>inbounds report</code> with "
         f"<code>--beside</code> or by <code>ib.report</code> with <code>beside=True</code>, it comes with {files}.</p>"

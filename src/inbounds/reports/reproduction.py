@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from inbounds.reports.figures import BLUE, ORANGE, csv_text, note, tidy_panel, write_report
+from inbounds.pictures import BLUE, ORANGE, note, tidy_panel
+from inbounds.reports.figures import csv_text, write_report
 from inbounds.studies.reproduction import Arm, Reproduction, crossings
 
 _COLOURS = {False: BLUE, True: ORANGE}

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from inbounds.reports.figures import BLUE, ORANGE, csv_text, note, tidy_panel, write_report
+from inbounds.pictures import BLUE, ORANGE, note, tidy_panel
+from inbounds.reports.figures import csv_text, write_report
 from inbounds.studies.theorems import TheoremPoint, TheoremStudy
 
 _GREEN = "#009E73"

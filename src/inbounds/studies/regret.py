@@ -21,8 +21,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from inbounds.algorithms.algorithm import Run, record_of
-from inbounds.algorithms.episodic.frame import TRUNCATED, frame_of, horizon_of, sums_in_user_units
-from inbounds.algorithms.episodic.judging import Judge
+from inbounds.algorithms.episodic.frame import TRUNCATED, frame_of, sums_in_user_units
+from inbounds.algorithms.episodic.model import new_model
+from inbounds.algorithms.episodic.playing import Judge, judge_of
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
@@ -46,7 +47,7 @@ def plays_online(settings: Any) -> bool:
 def episode_optimum(cmdp: CMDP, settings: Any) -> float:
     """The most that an episode can be worth in bounds: the optimum, of a discounted problem that of its truncation."""
     if "discount" in cmdp.criterion:
-        cmdp = truncate(cmdp, TRUNCATED if settings.epsilon is None else settings.epsilon).problem
+        cmdp = truncate(cmdp, settings.epsilon or TRUNCATED).problem
     return solve_uncertified(cmdp).total_reward
 
 
@@ -61,21 +62,13 @@ def judge_for(cmdp: CMDP, settings: Any, samples: int, episodes: Sequence[int] |
     successors, chances = np.zeros(listed.shape, dtype=np.int64), np.zeros(listed.shape)
     successors[listed], chances[listed] = rows.indices, rows.data
     reward, margins = np.atleast_2d(scaled.reward), scaled.margins.reshape(-1, cmdp.layers, cmdp.n_pairs)
-    kept = slice(0, None if frame.signal_step else 1)
-    signals = np.vstack([reward[kept].reshape(1, -1), margins[:, kept].reshape(cmdp.n_constraints, reward[kept].size)])
-    judged = np.arange(frame.episodes) if episodes is None else np.unique(np.asarray(episodes, dtype=np.int64))
-    return Judge(
-        initial=np.array(cmdp.initial),
-        length=length.astype(np.int64),
-        successors=successors,
-        chances=chances,
-        signals=np.ascontiguousarray((frame.factors[:, None] * signals).T),
-        exits=np.zeros((0, 0, 0)),
-        episodes=judged,
-        values=np.full((len(judged), len(frame.factors)), np.nan),
-        last=np.zeros(len(frame.factors)),
-        stamp=np.full(1, -1),
+    signals = np.stack([np.broadcast_to(reward, margins.shape[1:]), *margins], axis=-1)
+    weighted = frame.weights[:, None, None] * (frame.factors * signals)
+    truth = new_model(frame, 0)._replace(
+        starts=np.array(cmdp.initial), length=length.astype(np.int64), successors=successors, chances=chances
     )
+    judged = np.arange(frame.episodes) if episodes is None else np.unique(np.asarray(episodes, dtype=np.int64))
+    return judge_of(truth, frame, np.ascontiguousarray(weighted), judged)
 
 
 def judged_values(judge: Judge, simulator: Simulator, settings: Any, samples: int) -> Floats:
@@ -110,7 +103,7 @@ def play(
     judge = judge_for(cmdp, settings, samples)
     run = run_on_samples(cmdp.simulator(scale), settings, samples, seed, checkpoints, progress, time_limit, judge=judge)
     values = judged_values(judge, cmdp.simulator(), settings, samples)
-    length = horizon_of(settings, cmdp.simulator())
+    length = len(frame_of(settings, cmdp.simulator(), samples).weights)
     episodes = [int(count) // length for count in run.samples]
     scales = criterion_of(cmdp).total(cmdp.margin_scales)
     cost = summed(values[:, 0], values[:, 1:], optimum, scales, episodes)

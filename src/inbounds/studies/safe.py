@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import numpy as np
+
 from inbounds.algorithms.algorithm import record_of
+from inbounds.criteria.evaluation import evaluate
 from inbounds.errors import InvalidInput
 from inbounds.exact.feasibility import slater
 from inbounds.exact.methods import solve_uncertified
@@ -46,7 +49,22 @@ def takes_safe(settings: Any) -> bool:
 
 
 def check_on_model(settings: Any, cmdp: CMDP) -> None:
-    """Refuse what settings claim of a problem and only its model can tell, such as that a policy is safe."""
-    record = record_of(settings)
-    if record.check is not None:
-        record.check(settings, cmdp)
+    """Refuse a `safe` policy that is out of bounds, and a slack that it does not have: which bound, and by how much.
+
+    Learners see no model and take the word for it; whoever has one asks (`inbounds.comparing`, the command line).
+    """
+    if not takes_safe(settings) or settings.safe is None or cmdp.n_constraints == 0:
+        return  # the last two are refused by the learner
+    found, name = evaluate(cmdp, settings.safe), record_of(settings).name
+    scaled = found.margins / cmdp.margin_scales
+    worst = int(np.argmin(scaled))
+    if not found.in_bounds:
+        raise InvalidInput(
+            f"{name}: safe= is not safe: it misses the bound of {cmdp.constraints[worst].name!r} by "
+            f"{-found.margins[worst]:.6g}"
+        )
+    if settings.slack is not None and settings.slack > scaled[worst] * (1.0 + 1e-9):
+        raise InvalidInput(
+            f"{name}: slack must be at most what safe= keeps of every bound, {scaled[worst]:.6g} in scaled units, "
+            f"found {settings.slack!r}"
+        )

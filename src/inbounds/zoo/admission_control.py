@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from inbounds.errors import InvalidInput
-from inbounds.inputs import probability, whole_number
+from inbounds.inputs import probability, whole_number, within
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 
@@ -45,6 +45,7 @@ def admission(buffer: int = 50, arrive: float = 0.5, serve: float = 0.6, delay: 
     """
     buffer = whole_number(buffer, "buffer")
     arrive, serve = probability(arrive, "arrive"), probability(serve, "serve")
+    delay = within(delay, "delay")
     for what, rate in (("arrive", arrive), ("serve", serve)):
         if rate == 0.0:
             raise InvalidInput(f"{what} must be above 0: otherwise the queue stays as it is at the start")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inbounds.inputs import probability
+from inbounds.inputs import probability, within
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 
@@ -35,7 +35,7 @@ def factored(horizon: int = 3, free: float = 0.1, cost: float = 0.1) -> CMDP:
     >>> ib.zoo.factored()
     CMDP(factored: 6 states, 12 pairs, 1 constraint, horizon 3)
     """
-    free = probability(free, "free")
+    free, cost = probability(free, "free"), within(cost, "cost")
     states = [(x, y) for x in range(3) for y in range(2)]
     number = {state: position for position, state in enumerate(states)}
     a, b = 0, 1

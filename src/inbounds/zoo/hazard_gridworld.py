@@ -17,7 +17,7 @@ import numpy as np
 
 from inbounds.arrays import Ints
 from inbounds.errors import InvalidInput
-from inbounds.inputs import probability, whole_number
+from inbounds.inputs import entries, probability, shown, whole_number, within
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 
@@ -58,9 +58,10 @@ def hazard_grid(
     size, horizon = whole_number(size, "size"), whole_number(horizon, "horizon")
     cells = [(row, column) for row in range(size) for column in range(size)]
     number = {cell: position for position, cell in enumerate(cells)}
+    cost, hazards = within(cost, "cost"), entries(hazards, "hazards")
     for cell in hazards:
-        if tuple(cell) not in number:
-            raise InvalidInput(f"hazard {cell!r} is not on the grid of {size} rows and columns")
+        if not isinstance(cell, tuple | list) or tuple(cell) not in number:
+            raise InvalidInput(f"hazards: {shown(cell)} is no cell of the grid, whose size is {size} rows and columns")
     trap, end = np.zeros(len(cells)), np.zeros(len(cells))
     trap[[number[row, column] for row, column in hazards]] = 1.0
     end[number[size - 1, size - 1]] = 1.0

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from inbounds.inputs import whole_number
+from inbounds.errors import InvalidInput
+from inbounds.inputs import entries, probability, shown, whole_number, within
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 
@@ -52,7 +53,11 @@ def inventory(
     >>> ib.zoo.inventory()
     CMDP(inventory: 6 states, 21 pairs, 1 constraint, horizon 7)
     """
-    capacity = whole_number(capacity, "capacity")
+    capacity, at_most = whole_number(capacity, "capacity"), within(cost_at_most, "cost_at_most")
+    order, unit, hold = within(order, "order"), within(unit, "unit"), within(hold, "hold")
+    shares = [probability(share, "demand: an entry") for share in entries(demand, "demand")]
+    if abs(sum(shares) - 1.0) > 1e-9:
+        raise InvalidInput(f"demand must be probabilities that sum to 1, found {shown(demand)}")
     n = capacity + 1
     transition = np.zeros((n, n, n))
     cost, revenue = np.zeros((n, n)), np.zeros((n, n))
@@ -60,14 +65,14 @@ def inventory(
     for stock, amount in zip(*np.nonzero(allowed), strict=True):
         after = stock + amount
         cost[stock, amount] = (order + unit * amount if amount > 0 else 0.0) + hold * after
-        for wanted, probability in enumerate(demand):
-            transition[stock, amount, max(after - wanted, 0)] += probability
+        for wanted, share in enumerate(shares):
+            transition[stock, amount, max(after - wanted, 0)] += share
             if wanted <= after:
-                revenue[stock, amount] += probability * 8.0 * wanted / 100.0
+                revenue[stock, amount] += share * 8.0 * wanted / 100.0
     return CMDP.from_dense(
         transition,
         reward=revenue / (revenue.max() or 1.0),
-        constraints=[Constraint(cost / (cost.max() or 1.0), at_most=cost_at_most, name="cost")],
+        constraints=[Constraint(cost / (cost.max() or 1.0), at_most=at_most, name="cost")],
         initial=np.eye(n)[0],
         horizon=horizon,
         allowed=allowed,

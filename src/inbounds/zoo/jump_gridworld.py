@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from inbounds.inputs import within
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.zoo.hazard_gridworld import MOVES, cells_ahead
@@ -41,7 +42,7 @@ def jump_grid(discount: float = 0.9, utility: float = 0.15) -> CMDP:
     1.652722
     """
     ahead = cells_ahead(5)
-    n_cells = len(ahead)
+    n_cells, utility = len(ahead), within(utility, "utility")
     reward, utilities = np.zeros(ahead.shape), np.zeros(ahead.shape)
     for cell, jump in JUMPS.items():
         ahead[cell], reward[cell], utilities[cell] = jump

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inbounds.inputs import probability, whole_number
+from inbounds.inputs import probability, whole_number, within
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 
@@ -52,7 +52,7 @@ def media(
     >>> ib.zoo.media()
     CMDP(media: 10 states, 20 pairs, 1 constraint, horizon 10)
     """
-    states = whole_number(states, "states")
+    states, fast_actions = whole_number(states, "states"), within(fast_actions, "fast_actions")
     fast, slow, leaves = probability(fast, "fast"), probability(slow, "slow"), probability(leaves, "leaves")
     transition = np.zeros((states, 2, states))
     for level in range(states):

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
 from inbounds.errors import InvalidInput
-from inbounds.inputs import whole_number
+from inbounds.inputs import switch, whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.zoo.making import TIGHTNESS
@@ -55,7 +55,7 @@ def garnet(
     states, actions = whole_number(states, "states"), whole_number(actions, "actions")
     successors, constraints = whole_number(successors, "successors"), whole_number(constraints, "constraints", least=0)
     seed = whole_number(seed, "seed", least=0)
-    within = min(2 * REACH + 1, states) if ring else states
+    within = min(2 * REACH + 1, states) if switch(ring, "ring") else states
     if successors > within:
         reach = f"the {within} states within reach on the ring" if ring else f"the number of states ({states})"
         raise InvalidInput(f"successors ({successors}) cannot exceed {reach}")

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from inbounds.inputs import switch, within
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 
@@ -44,7 +45,8 @@ def three_cycle(horizon: int = 6, moves: float = 3.0, uniform_start: bool = Fals
     """
     stay, move = np.eye(3), np.roll(np.eye(3), 1, axis=1)
     payment = np.array([1.0, 2.0, 3.0])
-    if not uniform_start:
+    moves = within(moves, "moves")
+    if not switch(uniform_start, "uniform_start"):
         payment /= 3.0
     return CMDP.from_dense(
         np.stack([stay, move], axis=1),

@@ -27,7 +27,7 @@ import numpy as np
 
 from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput
-from inbounds.inputs import whole_number
+from inbounds.inputs import a_word, float_array, shown, whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 
@@ -67,8 +67,7 @@ def queue(
     >>> round(ib.solve(queue).total_reward, 6)
     4.644858
     """
-    if full_buffer not in FULL_BUFFER:
-        raise InvalidInput(f"full_buffer must be one of {', '.join(FULL_BUFFER)}, found {full_buffer!r}")
+    full_buffer = a_word(full_buffer, "full_buffer", *FULL_BUFFER)
     buffer = whole_number(buffer, "buffer")
     services = _rates(service, "service", zero_allowed=False)
     given_flows = _rates(flow, "flow", zero_allowed=True)
@@ -108,12 +107,9 @@ def queue(
 
 
 def _rates(rates: Sequence[float], what: str, zero_allowed: bool) -> Floats:
-    try:
-        values = np.array(rates, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.empty(0)
+    values = float_array(rates, what)
     if values.ndim != 1 or values.size == 0 or not np.all((values >= 0.0) & (values < 1.0)):
-        raise InvalidInput(f"{what} must be a list of probabilities below 1, found {rates!r}")
+        raise InvalidInput(f"{what} must be a list of probabilities below 1, found {shown(rates)}")
     if not zero_allowed and np.any(values == 0.0):
         raise InvalidInput(f"{what} must not contain 0, found {rates!r}")
     if len(set(values.tolist())) != len(values):

@@ -1,14 +1,18 @@
 """Learners of finite-horizon problems, one file per published algorithm, and the parts that they share.
 
-The parts, one file each:
+* `frame`: what a learner knows beforehand, and its units
+* `playing`: an episode step by step, the policy of a run, and a hook for what no learner may compute
+* `model`: what was seen, the model that it makes, radii and bonuses
+* `sweeps`, `planning`: one backward sweep for all signals; the best policy in bounds by column generation around it
+* `rules`: what algorithms differ in, as data, and their settings; `learner`: the loop
 
-* `frame`: what a learner knows beforehand, its units, and the settings that all have
-* `playing`: an episode step by step, what it leaves behind, and the policy of a run
-* `counts`: what was seen: successors and signals; the model that it makes
-* `confidence`: how far that model may be off: the papers' radii by name, practical ones, the bonus
-* `sweeps`: one backward sweep for all signals, and the forward pass
-* `planning`: the best policy in bounds, by column generation around the sweeps
-* `doubling`: the loop of those that plan when a count has doubled
-* `one_sweep`, `prices`: the loop of those that do not, and the step of their prices
-* `judging`: a hook for what no learner may compute
+All depart from their papers in this. Counts are pooled where stages are alike. A pair never tried ends the episode with
+the largest values (for the wary ones the least margins), in the place of equal chances to lead anywhere: then the first
+plans are in bounds. Signals are learned as they are seen. H is W, the most that a value can be, wherever a paper bounds
+values by it. All practical presets take the mixture of the second half, radii without logarithms, and a radius of
+signals only where two observations of a pair differed.
+
+In the files, of a problem: S, A, H, I are its states, actions, steps and constraints; transitions, reward r and margins
+g_i are unknown unless they say otherwise. Of a run: K episodes; a pair has n visits, frequencies p of next states, and
+means rh, gh_i of its signals. J is the value of a policy, J_r~ that for a reward r~; delta how often a bound may fail.
 """

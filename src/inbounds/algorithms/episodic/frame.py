@@ -1,28 +1,22 @@
-"""What an episodic learner knows beforehand, the units that it thinks in, and the settings that all have.
+"""What an episodic learner knows beforehand, and the units that it thinks in.
 
-It knows the states, the actions of each, the horizon H, the ranges of reward and margins, and whether transitions and
-signals differ by stage, which the simulator says: a model's simulator looks, and a user's step function is never told
-the stage, so that what depends on it has to be part of the state. Where transitions are the same at every stage, counts
-are pooled over stages; where they differ, they are kept for each.
+It knows the states, the actions of each, the horizon H, the ranges of reward and margins, and, from the simulator,
+whether transitions and signals differ by stage: where they do not, counts are pooled. (A user's step function is never
+told the stage: what depends on it has to be part of the state.)
 
-Units. Rewards are as the simulator shows them: in [0, 1]. The library scales a margin such that its sum over an episode
-is in [-1, 1]; the papers scale the step, and so do learners here: times one factor for each constraint, so that the
-largest margin of a step is 1. A value is a sum over the episode, at most W = sum of the stage weights, which is what
-stands for the papers' H.
-
-A discounted problem is truncated: H is the least with discount^H <= epsilon, stage h weighs discount^h, counts are
-pooled, and the policy becomes ONE stationary policy through the discounted occupancy of the visits.
+Rewards are in [0, 1], as the simulator shows them. The library scales a margin such that its sum over an episode is in
+[-1, 1]; the papers scale the step, and so do learners: times one factor for each constraint, so that the largest margin
+of a step is 1. A value is a sum over the episode, at most W, the sum of the stage weights: the papers' H as a bound of
+values. A discounted problem is truncated: H is the least with discount^H <= epsilon, stage h weighs discount^h, and the
+policy becomes ONE stationary policy through the discounted occupancy of the visits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms import checks
-from inbounds.algorithms.settings import Settings
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
 from inbounds.exact.truncation import stages_for
@@ -32,30 +26,23 @@ TRUNCATED = 1e-3
 """`epsilon` where it is not given: what the tail of a truncated problem may come to, of its largest signal."""
 
 
-@dataclass(frozen=True, repr=False, kw_only=True)
-class EpisodicSettings(Settings):
-    """Of every episodic learner.
+class Size(NamedTuple):
+    """Of a problem and a run, in the papers' letters."""
 
-    Parameters
-    ----------
-    delta : float in (0, 1)
-        With what probability the confidence sets of the paper's theorem may fail.
-    average : "all" or "second half"
-        Which episodes the mixture is taken from; theorems speak of all, and the second half is better. While a run is
-        under way, "second half" is the last half to three quarters of the episodes so far.
-    epsilon : float in (0, 1), optional
-        For discounted problems only: where to truncate, discount^H <= epsilon. Default: 1e-3.
-    """
-
-    delta: float = field(default=0.05, metadata=checks.a_number("in (0, 1)", lambda value: 0.0 < value < 1.0))
-    average: str = field(default="all", metadata=checks.AVERAGE)
-    epsilon: float | None = field(default=None, metadata=checks.a_number("in (0, 1)", lambda value: 0.0 < value < 1.0))
+    S: int
+    pairs: int  # the papers' S A
+    A: int  # most actions of a state
+    H: int  # steps of an episode
+    W: float
+    K: int  # episodes that fit into the budget
+    bounds: int  # the papers' I
 
 
 class Frame(NamedTuple):
     """What a learner knows beforehand; X = 1 + I signals, the reward and I margins. Never changes."""
 
     offsets: Ints  # [S + 1]
+    states: Ints  # [n], of the pairs
     weights: Floats  # [H], of stages: 1, or discount^h
     rest: Floats  # [H + 1], W_h: the sum of the weights from stage h on; W is the first, 0 the last
     low: Floats  # [X], least and largest signal of a step
@@ -63,72 +50,61 @@ class Frame(NamedTuple):
     factors: Floats  # [X], from the simulator's units to the learner's
     row_step: int  # how far apart the transitions of two stages lie: n, or 0 where they are pooled
     signal_step: int  # likewise the signals
-    episodes: int  # K, that fit into the budget
+    samples: int
+    episodes: int  # K
     second_half: bool  # whether the mixture is of the second half
+    truncated: bool
+
+    @property
+    def size(self) -> Size:
+        actions = np.diff(self.offsets)
+        counted = len(actions), int(self.offsets[-1]), int(actions.max()), len(self.weights)
+        return Size(*counted, float(self.rest[0]), self.episodes, len(self.low) - 1)
+
+    def slack(self, scaled: float) -> Floats:
+        """A value of every margin [I], in scaled units of the library, as a sum over an episode in the learner's."""
+        whole = self.rest[0] if self.truncated else 1.0  # the library's is normalised there
+        return scaled * whole * self.factors[1:]
 
 
 def frame_of(settings: Any, simulator: Simulator, samples: int) -> Frame:
     """The frame of a run; refuses a budget of less than one episode, and `epsilon` where there is nothing to cut."""
-    horizon = horizon_of(settings, simulator)
-    weights = np.ones(horizon)
-    if "discount" in simulator.criterion:
-        weights = simulator.discount ** np.arange(horizon, dtype=np.float64)
-    if samples < horizon:
+    name, truncated = settings.algorithm.name, "discount" in simulator.criterion
+    if settings.epsilon is not None and not truncated:
         raise InvalidInput(
-            f"{settings.algorithm.name} learns from whole episodes: {samples:,} samples are less than one of "
-            f"{horizon:,} steps; give at least {horizon:,}"
+            f"{name}: epsilon says where to truncate a discounted problem, and this one has a horizon already: "
+            f"{simulator!r}"
         )
-    rest = np.concatenate([np.cumsum(weights[::-1])[::-1], [0.0]])
+    horizon = stages_for(simulator.discount, settings.epsilon or TRUNCATED) if truncated else simulator.layers
+    if samples < horizon and settings.algorithm.access == "online":
+        raise InvalidInput(
+            f"{name} learns from whole episodes: {samples:,} samples are less than one of {horizon:,} steps; give at "
+            f"least {horizon:,}"
+        )
+    weights = (simulator.discount if truncated else 1.0) ** np.arange(horizon, dtype=np.float64)
     largest = np.abs(simulator.margin_ranges).max(axis=1, initial=0.0)
     scaled = simulator.scaled is simulator  # otherwise the user wants them as they are
     factors = np.where((largest > 0.0) & scaled, 1.0 / np.where(largest > 0.0, largest, 1.0), 1.0)
-    ranges = np.vstack([simulator.reward_range, factors[:, None] * simulator.margin_ranges])
-    _, row_step, signal_step = simulator.open().stages  # the horizon of a truncation is its own
-    return Frame(
-        offsets=simulator.pairs.offsets,
-        weights=weights,
-        rest=rest,
-        low=ranges[:, 0].copy(),
-        high=ranges[:, 1].copy(),
-        factors=np.concatenate([[1.0], factors]),
-        row_step=int(row_step),
-        signal_step=int(signal_step),
-        episodes=samples // horizon,
-        second_half=settings.average == "second half",
-    )
+    low, high = np.vstack([simulator.reward_range, factors[:, None] * simulator.margin_ranges]).T.copy()
+    rest = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
+    known = simulator.pairs.offsets, simulator.pairs.states, weights, rest, low, high, np.append(1.0, factors)
+    row_step, signal_step = (int(step) for step in simulator.open().stages[1:])  # a truncation has its own horizon
+    second_half = settings.average == "second half"
+    return Frame(*known, row_step, signal_step, samples, samples // horizon, second_half, truncated)
 
 
-def horizon_of(settings: Any, simulator: Simulator) -> int:
-    """Steps of an episode."""
-    if "discount" in simulator.criterion:
-        return stages_for(simulator.discount, TRUNCATED if settings.epsilon is None else settings.epsilon)
-    if settings.epsilon is not None:
-        raise InvalidInput(
-            f"{settings.algorithm.name}: epsilon says where to truncate a discounted problem, and this one has a "
-            f"horizon already: {simulator!r}"
-        )
-    return simulator.layers
-
-
-def said_of(settings: Any, simulator: Simulator, frame: Frame) -> dict[str, float | str]:
+def said_of(settings: Any, frame: Frame) -> dict[str, float | str]:
     """What every run of an episodic learner says of itself in ``run.settings``."""
-    said: dict[str, float | str] = {"episodes": frame.episodes, "average": settings.average}
-    if "discount" in simulator.criterion:
-        epsilon = TRUNCATED if settings.epsilon is None else settings.epsilon
-        said |= {"truncated": f"after {len(frame.weights)} steps, to one stationary policy", "epsilon": epsilon}
+    online = settings.algorithm.access == "online"
+    said: dict[str, float | str] = {"episodes": frame.episodes, "average": settings.average} if online else {}
+    if frame.truncated:
+        said["truncated"] = f"after {len(frame.weights)} steps, to one stationary policy"
+        said["epsilon"] = settings.epsilon or TRUNCATED
     return said
-
-
-def scaled_slack(slack: float, simulator: Simulator, frame: Frame) -> Floats:
-    """A value of every margin [I], in scaled units of the library, in those of the learner: sums over an episode."""
-    whole = frame.rest[0] if "discount" in simulator.criterion else 1.0  # the library's is normalised there
-    return slack * whole * frame.factors[1:]
 
 
 def sums_in_user_units(sums: Floats, simulator: Simulator, frame: Frame) -> Floats:
     """Sums of the reward and the margins over an episode [..., X], in the user's units."""
-    scaling = simulator.scaling
-    units = np.concatenate([[scaling.reward_span], scaling.margin_scales]) / frame.factors
-    shift = np.zeros(len(units))
+    scaling, shift = simulator.scaling, np.zeros(len(frame.factors))
     shift[0] = scaling.reward_low * frame.rest[0]
-    return np.asarray(sums * units + shift)
+    return np.asarray(sums * (np.append(scaling.reward_span, scaling.margin_scales) / frame.factors) + shift)

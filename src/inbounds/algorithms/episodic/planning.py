@@ -5,22 +5,21 @@ of at most I + 1 deterministic policies. So a master program over policies is so
 
     max sum_j x_j J_r(j)   with   sum_j x_j J_gi(j) - slack_i = 0,   sum_j x_j = 1,   x, slack >= 0,
 
-whose basis has I + 1 columns, and whose next column is the answer of one backward sweep at the prices u of that basis:
-the policy of the largest J_r + u . J_g, with a forward pass for its values. It ends when no policy is better than the
-basis. An artificial column of cost 10^4 W stands for each constraint that is not met; where one is left, no policy of
-the model is in bounds. (Nor is one found that costs more reward than 10^4 W for each unit of margin.)
-
-The first two policies are those of .97 and 1.03 times the prices of the last plan.
+whose next column is the answer of one backward sweep at the prices u of its basis: the policy of the largest
+J_r + u . J_g, with a forward pass for its values. It ends when no policy is better than the basis. An artificial column
+of cost 10^4 W stands for each constraint that is not met; where one is left, no policy of the model is in bounds. (Nor
+is one found that costs more reward than 10^4 W for each unit of margin.) The first two policies are those of .97 and
+1.03 times the prices of the last plan.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from inbounds.algorithms.episodic.counts import Counts, Model
 from inbounds.algorithms.episodic.frame import Frame
-from inbounds.algorithms.episodic.sweeps import Swept, forward, new_sweep, sweep
-from inbounds.arrays import Floats, Ints
+from inbounds.algorithms.episodic.model import Model
+from inbounds.algorithms.episodic.sweeps import Swept, follow, new_sweep, sweep
+from inbounds.arrays import Floats
 from inbounds.numerics.compiled import compiled
 
 NOT_MET = 1e4
@@ -36,51 +35,37 @@ ARTIFICIAL, SLACK, POLICY = 0, 1, 2
 
 @compiled
 def best_policy(
-    signals: Floats,
-    prices: Floats,
-    counts: Counts,
-    model: Model,
-    frame: Frame,
-    extended: bool,
-    priced: Floats,
-    swept: Swept,
-    occupancy: Floats,
-    sums: Floats,
-) -> None:
-    """The oracle: `chosen` of the sweep is the best deterministic policy at these prices [I]; its values are `sums`."""
-    horizon, n_pairs, n_signals = signals.shape
-    for h in range(horizon):
-        for pair in range(n_pairs):
+    signals: Floats, prices: Floats, model: Model, frame: Frame, extended: bool, policy: Floats, swept: Swept
+) -> Floats:
+    """The oracle: the best deterministic policy [H, n] at these prices [I]; the sums [X] of its signals."""
+    priced, sums = np.empty((signals.shape[0], signals.shape[1], 1)), np.empty(signals.shape[2])
+    for h in range(signals.shape[0]):
+        for pair in range(signals.shape[1]):
             total = signals[h, pair, 0]
-            for x in range(1, n_signals):
+            for x in range(1, signals.shape[2]):
                 total += prices[x - 1] * signals[h, pair, x]
             priced[h, pair, 0] = total
-    sweep(priced, prices[:0], occupancy, counts, model, frame, True, extended, False, swept)
-    forward(signals, counts, model, frame, extended, swept, occupancy, sums)
+    sweep(priced, prices[:0], policy, model, frame, True, False, swept)
+    follow(policy, signals, model, frame, extended, swept, sums)
+    return sums
 
 
 @compiled
 def constrained_plan(
-    signals: Floats, counts: Counts, model: Model, frame: Frame, extended: bool, prices: Floats, policy: Floats
+    signals: Floats, model: Model, frame: Frame, extended: bool, prices: Floats, policy: Floats
 ) -> int:
     """The best policy in bounds for the signals [H, n, X], into `policy` [H, n], and its prices [I].
 
     Given are the prices of the last plan. Returns how many policies were tried; or minus that where none is in bounds:
     then the policy is one that is out of them as little as can be, in sum.
     """
-    horizon, n_pairs, n_signals = signals.shape
-    m, bounds, n_states = n_signals, n_signals - 1, frame.offsets.shape[0] - 1  # a row for each bound; shares sum to 1
-    swept = new_sweep(horizon, n_states, n_pairs, 1)
-    priced, occupancy, sums = np.empty((horizon, n_pairs, 1)), np.empty((horizon, n_pairs)), np.empty(n_signals)
-    kept = np.zeros((m, horizon, n_pairs))  # occupancies, and
-    acts = np.zeros((m, horizon, n_states), dtype=np.int64)  # choices of the policies in the basis
-    kind, costs, inverse = (
-        np.full(m, ARTIFICIAL),
-        np.zeros(m),
-        np.zeros((m, m)),
-    )  # of the basis; its last column: shares
+    horizon, n_pairs, m = signals.shape  # a row for each bound, and one: shares sum to 1
+    bounds, n_states = m - 1, frame.offsets.shape[0] - 1
+    swept = new_sweep(horizon, n_states, n_pairs, 1, extended)
+    kept, acts = np.zeros((m, horizon, n_pairs)), np.zeros((m, horizon, n_pairs))  # occupancies, policies of the basis,
+    kind, costs, inverse = np.full(m, ARTIFICIAL), np.zeros(m), np.zeros((m, m))  # whose last column are the shares
     duals, entering, change, now = np.zeros(m), np.empty(m), np.empty(m), WARM[0] * prices
-    best_policy(signals, now, counts, model, frame, extended, priced, swept, occupancy, sums)
+    sums = best_policy(signals, now, model, frame, extended, policy, swept)
     tried, warm = 1, bool(np.any(prices > 0.0))
     for i in range(bounds):
         met = sums[i + 1] >= 0.0
@@ -89,7 +74,7 @@ def constrained_plan(
         inverse[i, i] = -1.0 if met else 1.0
         inverse[i, bounds] = abs(sums[i + 1])
     kind[bounds], costs[bounds], inverse[bounds, bounds] = POLICY, sums[0], 1.0
-    kept[bounds], acts[bounds] = occupancy, swept.chosen
+    kept[bounds], acts[bounds] = swept.occupancy, policy
     for turn in range(100 + 60 * m * m):  # far more than it takes; against cycling
         for b in range(m):
             duals[b] = 0.0
@@ -101,12 +86,12 @@ def constrained_plan(
                 slack, most = i, duals[i]
         if slack >= 0:
             cost, new = 0.0, SLACK
-            for i in range(m):
-                entering[i] = -1.0 if i == slack else 0.0
+            entering[:] = 0.0
+            entering[slack] = -1.0
         else:
             for i in range(bounds):
                 now[i] = WARM[1] * prices[i] if turn == 0 and warm else max(-duals[i], 0.0)
-            best_policy(signals, now, counts, model, frame, extended, priced, swept, occupancy, sums)
+            sums = best_policy(signals, now, model, frame, extended, policy, swept)
             tried += 1
             cost, new = sums[0], POLICY
             gain, size = cost - duals[bounds], abs(cost) + abs(duals[bounds])
@@ -138,35 +123,23 @@ def constrained_plan(
                 if b != leaving:
                     inverse[b, c] -= change[b] * inverse[leaving, c]
         if new == POLICY:
-            kept[leaving], acts[leaving] = occupancy, swept.chosen
-    shares = np.maximum(inverse[:, bounds], 0.0)
-    heaviest, missing = -1, 0.0
+            kept[leaving], acts[leaving] = swept.occupancy, policy
+    heaviest, missing, mixed = -1, 0.0, np.zeros((horizon, n_pairs))
     for b in range(m):
+        share = max(inverse[b, bounds], 0.0)
         if kind[b] == ARTIFICIAL:
-            missing += shares[b]
-        elif kind[b] == POLICY and (heaviest < 0 or shares[b] > shares[heaviest]):
-            heaviest = b
+            missing += share
+        elif kind[b] == POLICY:
+            mixed += share * kept[b]
+            if heaviest < 0 or share > max(inverse[heaviest, bounds], 0.0):
+                heaviest = b
     for i in range(bounds):
         prices[i] = -duals[i] if duals[i] < 0.0 else 0.0  # never -0
-    mix_columns(kept, acts[heaviest], kind, shares, frame.offsets, policy)
+    for h in range(horizon):
+        for s in range(n_states):  # of the mixed occupancy; where that is never, the choice of the heaviest column
+            first, last, total = frame.offsets[s], frame.offsets[s + 1], 0.0
+            for pair in range(first, last):
+                total += mixed[h, pair]
+            for pair in range(first, last):
+                policy[h, pair] = mixed[h, pair] / total if total > 0.0 else acts[heaviest, h, pair]
     return tried if missing <= IN_BOUNDS else -tried
-
-
-@compiled
-def mix_columns(kept: Floats, acts: Ints, kind: Ints, shares: Floats, offsets: Ints, policy: Floats) -> None:
-    """The policy [H, n] of the mixed occupancy; where that is never, the choice of the heaviest column."""
-    for h in range(policy.shape[0]):
-        for s in range(offsets.shape[0] - 1):
-            total = 0.0
-            for pair in range(offsets[s], offsets[s + 1]):
-                mass = 0.0
-                for b in range(shares.shape[0]):
-                    if kind[b] == POLICY:
-                        mass += shares[b] * kept[b, h, pair]
-                policy[h, pair] = mass
-                total += mass
-            for pair in range(offsets[s], offsets[s + 1]):
-                if total > 0.0:
-                    policy[h, pair] /= total
-                else:
-                    policy[h, pair] = 1.0 if pair == acts[h, s] else 0.0

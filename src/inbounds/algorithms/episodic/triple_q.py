@@ -20,13 +20,12 @@ and after a frame of K^.6 episodes, with the mean over it of C_i,1(s_1, a_1), vi
 
 Guarantee (Theorem 1): for K >= (16 sqrt(S A H^6 iota^3) / slack)^5 regret O~( H^4 sqrt(S A) K^.8 / slack ), and no
 violation if also K >= e^(1 / slack). That is 10^39 episodes and more; before, eps is far above what any policy can do.
-
 Departures: several constraints have a table and a queue each; ties are broken at random, as in the authors' code.
 
 Practical preset (derived here): chi = H, no bonus but a random action with probability 1 / sqrt(k) at every step of
-episode k; tables start at what is left of H, and are kept, as visits are; frames of K^.25 episodes, after which
-the step of `prices` with c = .3 moves them by the mean of the margins OBSERVED in the frame; the mixture of the second
-half. An order of magnitude slower in samples than those that keep a model.
+episode k; tables start at what is left of H, and are kept, as visits are; frames of K^.25 episodes, after which AdaGrad
+with c = .3 (`learner`) moves the prices by the mean of the margins OBSERVED in the frame. An order of magnitude
+slower in samples than those that keep a model.
 """
 
 from __future__ import annotations
@@ -38,66 +37,21 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from inbounds.algorithms import checks
-from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared
-from inbounds.algorithms.episodic.counts import Counts, new_counts
-from inbounds.algorithms.episodic.frame import EpisodicSettings, Frame, frame_of, said_of, scaled_slack
-from inbounds.algorithms.episodic.judging import NOBODY, Judge
-from inbounds.algorithms.episodic.playing import (
-    EPISODE,
-    POLICY,
-    STAGE,
-    STATE,
-    Play,
-    answer,
-    begin,
-    keep_episode,
-    mixed_policy,
-    new_play,
-    step,
-)
-from inbounds.algorithms.episodic.prices import FIRST_SQUARE, adaptive_step
-from inbounds.algorithms.settings import guarantee_unless, resolved
+from inbounds.algorithms.algorithm import Answer, Prepared
+from inbounds.algorithms.episodic.frame import Frame, frame_of, said_of
+from inbounds.algorithms.episodic.learner import FIRST_SQUARE, adaptive_step, online
+from inbounds.algorithms.episodic.model import new_model
+from inbounds.algorithms.episodic.playing import Judge, Play, answer, begin, finish, judge_of, new_play, play_on, weigh
+from inbounds.algorithms.episodic.rules import EpisodicSettings, Published
+from inbounds.algorithms.settings import resolved
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.simulator import Simulator
 
 
-@dataclass(frozen=True, repr=False, kw_only=True)
-class TripleQ(EpisodicSettings):
-    """Settings of Triple-Q; the defaults are the paper's formulas, which are of no use in practice. See the module.
-
-    Parameters
-    ----------
-    price_step : float, optional
-        c of the step of `prices`; with it all is as in the practical preset. Default: the paper's queues and tables.
-    exploration : float
-        Of the preset: in episode k an action is drawn at random with probability exploration / sqrt(k).
-    frame_exponent : float in [0, 1]
-        There are K^frame_exponent episodes between two changes of the prices. The paper's is .6.
-    slater : float, optional
-        The Slater constant in scaled units, from which the paper's theorem says how many episodes it needs. Default: 1.
-
-    Examples
-    --------
-    >>> import inbounds as ib
-    >>> media = ib.zoo.media()
-    >>> run = ib.learn(media.simulator(), ib.TripleQ.practical(), samples=100_000, seed=0)
-    >>> abs(ib.evaluate(media, run.policy).reward - ib.solve(media).reward) < 0.3
-    True
-    """
-
-    price_step: float | None = field(default=None, metadata=checks.POSITIVE)
-    exploration: float = field(default=0.0, metadata=checks.NOT_NEGATIVE)
-    frame_exponent: float = field(default=0.6, metadata=checks.a_number("in [0, 1]", lambda value: 0.0 <= value <= 1.0))
-    slater: float | None = field(default=None, metadata=checks.SHARE)
-
-    preset: ClassVar = dict(price_step=0.3, exploration=1.0, frame_exponent=0.25, average="second half")
-
-
 class Constants(NamedTuple):
     frame: Frame
     judge: Judge
-    state_of: Ints  # [n]
     published: bool  # the paper's tables and queues, or the preset's
     length: int  # of a frame, in episodes
     chi: float
@@ -109,7 +63,7 @@ class Constants(NamedTuple):
 
 class State(NamedTuple):
     play: Play
-    counts: Counts  # of starts only
+    starts: Floats  # [S], how often an episode began there
     tables: Floats  # [H, n, X]: Q, C
     tries: Floats  # [H, n], visits behind al
     prices: Floats  # [I]
@@ -119,101 +73,79 @@ class State(NamedTuple):
 
 def prepare(settings: TripleQ, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     frame = frame_of(settings, simulator, samples)
-    n_pairs, published = simulator.pairs.n_pairs, settings.price_step is None
-    horizon, episodes, n_constraints = float(frame.rest[0]), frame.episodes, simulator.n_constraints
-    iota = 128.0 * math.log(math.sqrt(2.0 * n_pairs * len(frame.weights)) * episodes)
-    root, size = episodes**0.2, math.sqrt(n_pairs * horizon**6 * iota**3)
+    S, pairs, _, H, W, K, bounds = frame.size
+    iota = 128.0 * math.log(math.sqrt(2.0 * pairs * H) * K)
+    root, size, published = K**0.2, math.sqrt(pairs * W**6 * iota**3), settings.price_step is None
+    tables = np.zeros((H, pairs, 1 + bounds)) + (W if published else frame.rest[:-1, None, None])
     constants = Constants(
         frame=frame,
-        judge=NOBODY,
-        state_of=simulator.pairs.states,
+        judge=judge_of(new_model(frame, 0), frame, tables, []),
         published=published,
-        length=max(round(episodes**settings.frame_exponent), 1),
-        chi=root if published else float(len(frame.weights)),
-        bonus=0.25 * horizon * math.sqrt(iota) if published else 0.0,
+        length=max(round(K**settings.frame_exponent), 1),
+        chi=root if published else float(H),
+        bonus=0.25 * W * math.sqrt(iota) if published else 0.0,
         exploration=float(settings.exploration),
         price_step=float(settings.price_step or 0.5 / root),
         eps=8.0 * size / root if published else 0.0,
     )
-    tables = np.zeros((len(frame.weights), n_pairs, 1 + n_constraints))
-    state = State(
-        play=new_play(frame),
-        counts=new_counts(frame, 0),
-        tables=tables + (horizon if published else frame.rest[:-1, None, None]),
-        tries=np.zeros(tables.shape[:2]),
-        prices=np.zeros(n_constraints),
-        queues=np.full(n_constraints, 0.0 if published else FIRST_SQUARE),
-        sums=np.zeros(n_constraints),
-    )
-    slack = float(scaled_slack(settings.slater or 1.0, simulator, frame).min(initial=horizon))
+    queues = np.full(bounds, 0.0 if published else FIRST_SQUARE)
+    own = np.zeros(S), tables, np.zeros((H, pairs)), np.zeros(bounds), queues, np.zeros(bounds)
+    slack = float(frame.slack(settings.slater or 1.0).min(initial=W))
     needed = max((16.0 * size / slack) ** 5, math.exp(min(1.0 / slack, 700.0)))
-    gaps = {
-        "tables, prices or frames other than its own": settings
-        != TripleQ(slater=settings.slater, epsilon=settings.epsilon, delta=settings.delta),
-        "a truncated problem": "discount" in simulator.criterion,
-        f"{episodes:,} episodes: no violation takes {needed:.1e} of them": episodes < needed,
-    }
-    settled = said_of(settings, simulator, frame) | resolved(constants, *Constants._fields[4:])
-    guarantee = guarantee_unless(gaps, "Theorem 1 of the paper, of the mixture of all")
-    return Prepared(state, constants, 0, settled, guarantee)
+    theorem = "Theorem 1 of the paper, of the mixture of all"
+    paper = TripleQ(slater=settings.slater, epsilon=settings.epsilon, delta=settings.delta)
+    departs = "tables, prices or frames other than its own", settings != paper
+    guarantee = Published(theorem, needed, target="no violation", departs=departs).guarantee(settings, frame)
+    said = said_of(settings, frame) | resolved(constants, *Constants._fields[3:])
+    return Prepared(State(new_play(frame), *own), constants, 0, said, guarantee)
 
 
 @compiled
 def advance(state: State, constants: Constants, world: Any, rng: np.random.Generator, drawn: int, until: int) -> int:
     """Steps of episodes, one for each sample. Only a judge needs the policy of more than the state at hand."""
-    play, frame = state.play, constants.frame
+    play, frame, judge = state.play, constants.frame, constants.judge
     while drawn < until:
-        if play.place[STAGE] < 0:
-            begin(play, state.counts, world, rng)
-            play.place[POLICY] += 1
-            if constants.judge.episodes.shape[0] > 0:
-                fill_policy(state, constants)
-        fill_row(state, constants, play.place[STAGE], play.place[STATE])
-        over = step(play, frame, constants.judge, world, rng)
-        drawn += 1
-        if over:
-            take_in(state, constants)
-            keep_episode(play, frame, constants.state_of)
-            if play.place[EPISODE] % constants.length == 0:
+        if play.stage[0] < 0:
+            begin(play, state.starts, world, rng)
+            play.changes[0] += 1
+            if judge.episodes.shape[0] > 0:
+                fill_policy(state, frame, constants.exploration)
+                weigh(judge, frame, play)
+        fill_row(play, state.tables, state.prices, frame.offsets, constants.exploration, play.stage[0], play.state[0])
+        drawn += play_on(play, frame, world, rng, 1)
+        if play.stage[0] == play.path.shape[0]:
+            move_tables(state, constants)
+            finish(play, frame)
+            if play.episode[0] % constants.length == 0:
                 end_frame(state, constants)
     return drawn
 
 
 @compiled
-def worth(state: State, h: int, pair: int) -> float:
-    """Q + sum Z / eta C, at a pair: a utility is half a margin."""
-    total = state.tables[h, pair, 0]
-    for i in range(state.prices.shape[0]):
-        total += 2.0 * state.prices[i] * state.tables[h, pair, 1 + i]
-    return total
-
-
-@compiled
-def fill_row(state: State, constants: Constants, h: int, s: int) -> None:
-    """The policy of a state: its best actions alike, and a share for all of them."""
-    first, last, policy = constants.frame.offsets[s], constants.frame.offsets[s + 1], state.play.policy
-    most, best = -math.inf, 0
+def fill_row(play: Play, tables: Floats, prices: Floats, offsets: Ints, exploration: float, h: int, s: int) -> None:
+    """The policy of a state: the best actions by Q + sum Z / eta C alike, and a share for all of them."""
+    first, last, policy, most, best = offsets[s], offsets[s + 1], play.policy, -math.inf, 0
     for pair in range(first, last):
-        policy[h, pair] = worth(state, h, pair)
-        if policy[h, pair] > most:
-            most, best = policy[h, pair], 1
-        elif policy[h, pair] == most:
-            best += 1
-    share = min(constants.exploration / math.sqrt(state.play.place[EPISODE] + 1.0), 1.0)
+        total = tables[h, pair, 0]
+        for i in range(prices.shape[0]):
+            total += 2.0 * prices[i] * tables[h, pair, 1 + i]  # a utility is half a margin
+        best = 1 if total > most else best + (total == most)
+        most, policy[h, pair] = max(most, total), total
+    share = min(exploration / math.sqrt(play.episode[0] + 1.0), 1.0)
     for pair in range(first, last):
         policy[h, pair] = ((1.0 - share) / best if policy[h, pair] == most else 0.0) + share / (last - first)
 
 
 @compiled
-def fill_policy(state: State, constants: Constants) -> None:
+def fill_policy(state: State, frame: Frame, exploration: float) -> None:
     for h in range(state.tries.shape[0]):
-        for s in range(constants.frame.offsets.shape[0] - 1):
-            fill_row(state, constants, h, s)
+        for s in range(frame.offsets.shape[0] - 1):
+            fill_row(state.play, state.tables, state.prices, frame.offsets, exploration, h, s)
 
 
 @compiled
-def take_in(state: State, constants: Constants) -> None:
-    """Move the tables along the episode: from its first step on, so that the values to go are those before it."""
+def move_tables(state: State, constants: Constants) -> None:
+    """Along the episode: from its first step on, so that the values to go are those before it."""
     path, seen, tables, weights = state.play.path, state.play.seen, state.tables, constants.frame.weights
     for h in range(tables.shape[0]):
         pair = path[h, 0]
@@ -236,13 +168,13 @@ def end_frame(state: State, constants: Constants) -> None:
     horizon = constants.frame.rest[0]
     for i in range(state.prices.shape[0]):
         mean = state.sums[i] / constants.length
-        state.sums[i] = 0.0
         if constants.published:
             state.queues[i] = max(state.queues[i] + 0.5 * horizon + constants.eps - mean, 0.0)
             state.prices[i] = state.queues[i] * constants.price_step
         else:
             rate = adaptive_step(state.queues, i, mean, constants.price_step)
             state.prices[i] = max(state.prices[i] - rate * mean, 0.0)
+    state.sums[:] = 0.0
     if constants.published:
         state.tries[:] = 0.0
         state.tables[:] = horizon
@@ -250,24 +182,46 @@ def end_frame(state: State, constants: Constants) -> None:
 
 def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
     last = state._replace(play=state.play._replace(policy=state.play.policy.copy()))
-    fill_policy(last, constants)
-    policy = mixed_policy(last.play, constants.frame, simulator)
-    return answer(policy, state.prices.copy(), state.play, constants.frame, simulator)
+    fill_policy(last, constants.frame, constants.exploration)
+    return answer(last.play, state.prices.copy(), constants.frame, simulator)
 
 
-TripleQ.algorithm = Algorithm(
-    name="Triple-Q",
-    paper="Wei, Liu, Ying (AISTATS 2022)",
-    setting="episodes, online",
-    needs="slack above eps",
-    output="mixture of the policies played",
-    sample_complexity="(SA)^2.5 / ((1-γ)^18.5 ε^5)",
-    violation="zero, for large K",
-    constants="paper (Algorithm 1, Theorem 1)",
-    criterion="finite-horizon",
-    access="online",
-    oscillates=True,
-    prepare=prepare,
-    advance=advance,
-    extract=extract,
-)
+@dataclass(frozen=True, repr=False, kw_only=True)
+class TripleQ(EpisodicSettings):
+    """Settings of Triple-Q; the defaults are the paper's formulas, which are of no use in practice. See the module.
+
+    Parameters
+    ----------
+    price_step : float, optional
+        c of the price step; with it all is as in the practical preset. Default: the paper's queues and tables.
+    exploration : float
+        Of the preset: in episode k an action is drawn at random with probability exploration / sqrt(k).
+    frame_exponent : float in [0, 1]
+        There are K^frame_exponent episodes between two changes of the prices. The paper's is .6.
+    slater : float, optional
+        The Slater constant in scaled units, from which the paper's theorem says how many episodes it needs. Default: 1.
+
+    Examples
+    --------
+    >>> TripleQ.practical()
+    TripleQ(average='second half', price_step=0.3, exploration=1.0, frame_exponent=0.25)
+    """
+
+    price_step: float | None = field(default=None, metadata=checks.POSITIVE)
+    exploration: float = field(default=0.0, metadata=checks.NOT_NEGATIVE)
+    frame_exponent: float = field(default=0.6, metadata=checks.a_number("in [0, 1]", lambda value: 0.0 <= value <= 1.0))
+    slater: float | None = field(default=None, metadata=checks.SHARE)
+
+    preset: ClassVar = dict(price_step=0.3, exploration=1.0, frame_exponent=0.25, average="second half")
+    algorithm = online(
+        name="Triple-Q",
+        paper="Wei, Liu, Ying (AISTATS 2022)",
+        needs="slack above eps",
+        sample_complexity="(SA)^2.5 / ((1-γ)^18.5 ε^5)",
+        violation="zero, for large K",
+        constants="paper (Algorithm 1, Theorem 1)",
+        oscillates=True,
+        prepare=prepare,
+        advance=advance,
+        extract=extract,
+    )

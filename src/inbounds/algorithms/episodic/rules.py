@@ -1,0 +1,243 @@
+"""What tells the learners that keep a model apart, as data; and the settings that several of them have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inbounds.algorithms import checks
+from inbounds.algorithms.episodic.frame import Frame
+from inbounds.algorithms.episodic.model import Radii, practical
+from inbounds.algorithms.settings import Settings, guarantee_unless
+from inbounds.errors import InvalidInput
+from inbounds.problem.policy import Policy
+
+PRACTICAL = dict(root=0.0, linear=1.0, average="second half")
+"""Of the optimistic presets. The part of 1 / n makes a learner try every pair more than once, and is soon gone. A root,
+c sqrt(p (1-p) / n), falls no faster than the error of the model, and is what a hopeful plan is out of bounds by in the
+end: with c = .1 OptCMDP loses 1.42 times what an oracle does on twenty-four generated problems, with 0 1.24 times."""
+CAUTIOUS = dict(root=1.0, linear=1.0, share=1.0, average="second half")
+"""Of the safe presets: with root = .3 a fifth of the episodes was out of bounds on one problem of six."""
+EFRONI: dict[str, Any] = dict(paper="Efroni, Mannor, Pirotta (2020)", sample_complexity="S^2 A / ((1-γ)^3 ε^2)")
+"""Of the records of the four algorithms of this paper."""
+
+
+class Planning(NamedTuple):
+    """When it is time for the next policy, and how it is planned; those that step have `planned` = False."""
+
+    planned: bool = False
+    growth: float = 1.0  # visits of some row, against those that the model knows, after which it is time,
+    least: float = 1.0  # but so many more at least
+    singly: bool = False  # the model then learns of such rows alone, or of all
+    extended: bool = False  # plan over the box, or on the empirical model
+    sign: float = 1.0  # of the bonus of margins
+    share: float = 0.0  # of what the bonus takes from margins, that goes to the reward: share + share_by_slack / slack
+    share_by_slack: float = 0.0
+    warm_up: float = 0.0  # episodes of the safe policy before others, times slack^2,
+    first: int = 0  # or as they are
+    half: bool = False  # the safe policy is played until half its slack is certain
+
+
+class Stepping(NamedTuple):
+    """How policy and prices step. A step falls as k^-power in episode k."""
+
+    price_step: float = 0.0
+    price_power: float = 0.0
+    adaptive: bool = False  # the preset's
+    price_bound: float = math.inf
+    late: bool = False  # prices step by the values before this evaluation
+    queued: bool = False  # prices are queues times the step: queue <- max(0, queue - g + `pessimism`)
+    log_scale: float = 0.0
+    greedy: bool = False
+    extended: bool = False  # the sweep is over the box; there is then no bonus
+    policy_step: float = 0.0
+    policy_power: float = 0.0
+    uniform: float = 0.0  # share of the uniform policy, mixed in before a step
+    tau: float = 0.0  # weight of the entropy
+    tau_power: float = 0.0
+
+
+class Published(NamedTuple):
+    """What an algorithm has for a run, by its paper's formulas or by settings that take their place."""
+
+    theorem: str
+    needed: float  # how many `units` the `target` takes,
+    radii: Radii = Radii()
+    target: str = "a regret of a tenth of the horizon per episode, by the order of its bound alone,"
+    units: str = "episodes"
+    found: float | None = None  # and how many the run has; None: its episodes
+    departs: tuple[str, bool] = ("", False)  # one more reason for which the theorem says nothing, if it applies
+    span: Any = 1.0  # [X] or of all: of the bonus, with the paper's radii; otherwise spans follow the policy
+    planning: Planning = Planning()
+    stepping: Stepping = Stepping()
+    spare: Any = 0.0  # [I] or of all: the slack of a safe policy, nan: what its episodes show; or of pessimism
+    said: Mapping[str, float] = {}  # further settings, by name
+
+    def guarantee(self, settings: Any, frame: Frame) -> str:
+        """The theorem, or why it says nothing of the run, in figures."""
+        found = frame.episodes if self.found is None else self.found
+        gaps = {
+            "practical radii, without its logarithms": not getattr(settings, "as_published", True),
+            "a truncated problem": frame.truncated,
+            f"{found:,.0f} {self.units}: {self.target} takes {self.needed:.1e} of them": found < self.needed,
+            self.departs[0]: self.departs[1],
+        }
+        return guarantee_unless(gaps, f"{self.theorem}, with probability {1.0 - settings.delta:g}")
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class EpisodicSettings(Settings):
+    """Of every episodic learner.
+
+    Parameters
+    ----------
+    delta : float in (0, 1)
+        With what probability the confidence sets of the paper's theorem may fail.
+    average : "all" or "second half"
+        Which episodes the mixture is taken from; theorems speak of all, and the second half is better. While a run is
+        under way, "second half" is the last half to three quarters of the episodes so far.
+    epsilon : float in (0, 1), optional
+        For discounted problems only: where to truncate, discount^H <= epsilon. Default: 1e-3.
+    """
+
+    delta: float = field(default=0.05, metadata=checks.a_number("in (0, 1)", lambda value: 0.0 < value < 1.0))
+    average: str = field(default="all", metadata=checks.AVERAGE)
+    epsilon: float | None = field(default=None, metadata=checks.a_number("in (0, 1)", lambda value: 0.0 < value < 1.0))
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class OptimisticSettings(EpisodicSettings):
+    """Of the learners that allow for what a model made of samples may be off by.
+
+    Parameters
+    ----------
+    root, linear : float, optional
+        The two constants of practical radii, as the module says. Default: the paper's formulas.
+    """
+
+    root: float | None = field(default=None, metadata=checks.NOT_NEGATIVE)
+    linear: float | None = field(default=None, metadata=checks.NOT_NEGATIVE)
+
+    @property
+    def as_published(self) -> bool:
+        """Whether the radii are the paper's."""
+        return self.root is None and self.linear is None
+
+    def radii(self, paper: Radii) -> Radii:
+        """The paper's, or the practical ones; a part of them that is not given is 0."""
+        return paper if self.as_published else practical(float(self.root or 0), float(self.linear or 0))
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class PlanningSettings(OptimisticSettings):
+    """Of the learners that plan with constraints.
+
+    Parameters
+    ----------
+    growth : float, at least 1
+        Plan anew when some pair has been visited that many times as often as at the last plan; 1: after every episode.
+    """
+
+    growth: float = field(default=2.0, metadata=checks.a_number("of at least 1", lambda value: value >= 1.0))
+
+    def planning(self, **how: Any) -> Planning:
+        return Planning(planned=True, growth=float(self.growth), **how)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class SafeSettings(PlanningSettings):
+    """Of the learners that begin with a safe policy, and take the word for it: they see no model.
+
+    Parameters
+    ----------
+    safe : Policy
+        A policy known to be in bounds, with something to spare; needed.
+    slack : float in (0, 1], optional
+        What every margin of `safe` is at least, in scaled units. Default: what its episodes show.
+    share : float, optional
+        Of what the bonus takes from the margins, that the reward gains. Default: the paper's formula, by the slack.
+    """
+
+    safe: Policy | None = field(
+        default=None, metadata=checks.check(lambda value: isinstance(value, Policy), "an ib.Policy that is in bounds")
+    )
+    slack: float | None = field(default=None, metadata=checks.SHARE)
+    share: float | None = field(default=None, metadata=checks.NOT_NEGATIVE)
+
+    def guarded(self, frame: Frame, span: float, share: float, by_slack: float, **how: Any) -> dict[str, Any]:
+        """Of `Published`, where the paper has this span of the margins' bonus, and these shares."""
+        name, bounds = self.algorithm.name, frame.size.bounds
+        if bounds == 0:
+            raise InvalidInput(
+                f"{name} is for problems with a bound to keep, and this one has none: use another algorithm"
+            )
+        if self.safe is None:
+            raise InvalidInput(
+                f"{name} needs safe=, a policy that is known to be in bounds, such as "
+                f"ib.solve(cmdp.tightened(0.1)).policy where the model is known"
+            )
+        shares = (share, by_slack) if self.share is None else (float(self.share), 0.0)
+        planning = self.planning(sign=-1.0, share=shares[0], share_by_slack=shares[1], **how)
+        spare = np.nan if self.slack is None else frame.slack(self.slack)
+        return dict(span=np.array([0.0, *np.full(bounds, span)]), spare=spare, planning=planning)
+
+    def most_slack(self, frame: Frame) -> float:
+        """Of the safe policy, for what a theorem takes: as given, or what no policy has more of."""
+        return frame.size.W if self.slack is None else float(frame.slack(self.slack).min())
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class SweepSettings(OptimisticSettings):
+    """Of the learners that step by step change prices (Lagrange multipliers).
+
+    Parameters
+    ----------
+    price_step : float, optional
+        c of the preset's price step, relative to the price and to the margins so far. Default: the paper's step.
+    slater : float, optional
+        The Slater constant, or a lower bound of it, in scaled units; what the paper's constants are made of. Default:
+        1, the most that it can be.
+    """
+
+    price_step: float | None = field(default=None, metadata=checks.POSITIVE)
+    slater: float | None = field(default=None, metadata=checks.SHARE)
+
+    def radii(self, paper: Radii) -> Radii:
+        """With one more, of a successor that was not seen (`learner`)."""
+        own = super().radii(paper)
+        return own if self.as_published else own._replace(unseen=1.0)
+
+    @property
+    def departs(self) -> tuple[str, bool]:
+        steps = (getattr(self, name, None) for name in ("price_step", "policy_step", "tau"))
+        return "steps that are not its own", any(step is not None for step in steps)
+
+    def slack(self, frame: Frame) -> float:
+        """The least value of a margin that the Slater constant stands for, as a sum over an episode."""
+        return float(frame.slack(1.0 if self.slater is None else self.slater).min(initial=frame.rest[0]))
+
+    def steps(self, frame: Frame, price: float, bound: float = math.inf, policy: float = 0.0, **how: Any) -> Stepping:
+        """With the paper's steps and bound of the prices, or the preset's."""
+        if self.price_step is not None:
+            price, bound, how["adaptive"] = float(self.price_step), math.inf, True
+        own = getattr(self, "policy_step", None)
+        if own is not None:
+            policy, how["policy_power"] = float(own / frame.rest[0]), 0.5
+        return Stepping(price_step=price, price_bound=bound, policy_step=policy, **how)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class SoftmaxSettings(SweepSettings):
+    """Of those that change a policy step by step, too.
+
+    Parameters
+    ----------
+    policy_step : float, optional
+        c of the policy's step in episode k, c / (W sqrt(k)). Default: the paper's step.
+    """
+
+    policy_step: float | None = field(default=None, metadata=checks.POSITIVE)

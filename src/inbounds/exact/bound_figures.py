@@ -1,0 +1,133 @@
+"""The price of safety as pictures: what one bound costs, with its slope, the price, below it; and what two cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from inbounds.arrays import Floats
+from inbounds.pictures import BLUE, ORANGE, note, tidy_panel
+
+_OUTLYING = 10.0
+"""How many times the median of the positive prices one may be before the picture leaves it out, and says so."""
+
+
+def frontier_figure(frontier: Any) -> Any:
+    """The optimum of a `Frontier` above, and the price of the bound below, from the loosest bound to the tightest."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 5.6), layout="constrained")
+    optimum, price = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    optimum.plot(frontier.bounds, frontier.rewards, color=BLUE, marker="o", markersize=2.5, linewidth=1.4)
+    optimum.set_ylabel("optimum")
+    prices = frontier.own_prices
+    price.plot(frontier.bounds, prices, color=ORANGE, marker="o", markersize=2.5, linewidth=1.4)
+    price.set_ylabel("price of the bound\n(slope of the optimum)")
+    top = _highest_shown(prices)
+    price.set_ylim(-0.05 * top, 1.15 * top)
+    above = int(np.count_nonzero(prices > top))
+    if above:
+        note(price, f"{above} above, up to {prices.max():.4g} ", frontier.possible_to, 0.88, "right")
+    price.set_xlabel(f"bound: {frontier.constraint} {'at least' if frontier.at_least else 'at most'}")
+    for panel in (optimum, price):
+        _mark(panel, frontier)
+    if not frontier.at_least:
+        price.invert_xaxis()
+    optimum.set_title(f"The price of safety: {frontier.constraint}, from loose to tight", fontsize=11)
+    return figure
+
+
+def _highest_shown(prices: Floats) -> float:
+    """The highest price that the panel must hold: all but outliers, those above ten times the median of the positive.
+
+    Close to the end the price may grow without limit; the rest of the curve should stay readable.
+    """
+    positive = prices[(prices > 0.0) & np.isfinite(prices)]
+    return float(positive[positive <= _OUTLYING * np.median(positive)].max()) if len(positive) else 1.0
+
+
+def _mark(panel: Any, frontier: Any) -> None:
+    """Lines at the bounds that matter; the present one, where it is outside the picture, is told instead."""
+    tidy_panel(panel)
+    points = [*frontier.bounds, frontier.possible_to]
+    lowest, highest = min(points), max(points)
+    lines = [
+        (frontier.matters_from, "grey", ":", " the bound begins to matter", 0.02, "left"),
+        (frontier.possible_to, "black", "--", "no policy beyond ", 0.95, "right"),
+        (frontier.present, ORANGE, "-.", f" now {frontier.present:g}", 0.5, "left"),
+    ]
+    for place, colour, style, words, height, side in lines:
+        here = min(max(place, lowest), highest)
+        if here == place:
+            panel.axvline(place, color=colour, linewidth=1.0, linestyle=style)
+        if panel.get_subplotspec().is_first_row() and (here == place or colour == ORANGE):
+            # From loose to tight the picture runs to the right, whichever the side of the bound.
+            tight = here != place and (place > here) == frontier.at_least
+            note(
+                panel,
+                words if here == place else f" {_outside(words, tight)} ",
+                here,
+                height,
+                "right" if tight else side,
+            )
+
+
+def _outside(words: str, tight: bool) -> str:
+    return f"{words.strip()}, tighter ▸" if tight else f"◂ {words.strip()}, looser"
+
+
+def surface_figure(surface: Any) -> Any:
+    """The optimum of a `Surface` as colour, with lines of the same optimum; blank where no policy keeps both bounds."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 5.4), layout="constrained")
+    panel = figure.subplots()
+    (across, upwards), rewards = surface.bounds, np.ma.masked_invalid(surface.rewards.T)
+    colours = panel.pcolormesh(_edges(across), _edges(upwards), rewards, cmap="viridis")
+    if rewards.count() > 4 and rewards.max() > rewards.min() and min(rewards.shape) > 1:
+        lines = panel.contour(across, upwards, rewards, levels=8, colors="white", linewidths=0.7)
+        panel.clabel(lines, fontsize=7, fmt="%.4g")
+    for axis, name, least in zip((panel.xaxis, panel.yaxis), surface.constraints, surface.at_least, strict=True):
+        axis.set_label_text(f"{name} {'at least' if least else 'at most'}")
+        axis.set_inverted(not least)  # from loose to tight
+    _mark_present(panel, surface)
+    figure.colorbar(colours, label="optimum")
+    panel.set_title("What two bounds cost together, from loose to tight", fontsize=11)
+    tidy_panel(panel)
+    return figure
+
+
+def _edges(bounds: Floats) -> Floats:
+    """The ends of the cells around bounds [P], which lie in the middle between two of them: [P + 1]."""
+    if len(bounds) == 1:
+        return bounds[0] + max(0.1 * abs(float(bounds[0])), 0.1) * np.array([-0.5, 0.5])
+    middle = 0.5 * (bounds[1:] + bounds[:-1])
+    return np.concatenate([[2.0 * bounds[0] - middle[0]], middle, [2.0 * bounds[-1] - middle[-1]]])
+
+
+def _mark_present(panel: Any, surface: Any) -> None:
+    """A point at the present bounds; if they are outside the picture, an open one where its edge is closest to them."""
+    limits = [sorted(panel.get_xlim()), sorted(panel.get_ylim())]
+    here = [float(np.clip(bound, *ends)) for bound, ends in zip(surface.present, limits, strict=True)]
+    inside = tuple(here) == tuple(surface.present)
+    words = "now" if inside else "now ({:.4g}, {:.4g}), outside".format(*surface.present)
+    face = ORANGE if inside else "white"
+    panel.plot(
+        *here, "o", color=face, markersize=7, markeredgecolor="white" if inside else ORANGE, clip_on=False, zorder=5
+    )
+    # Towards the middle of the picture, wherever the point is.
+    across, up = panel.transAxes.inverted().transform(panel.transData.transform(here))
+    panel.annotate(
+        words,
+        here,
+        (8 if across < 0.5 else -8, 8 if up < 0.5 else -8),
+        textcoords="offset points",
+        ha="left" if across < 0.5 else "right",
+        va="bottom" if up < 0.5 else "top",
+        fontsize=9,
+        color=ORANGE,
+        bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
+    )
+    panel.set_xlim(limits[0] if surface.at_least[0] else limits[0][::-1])
+    panel.set_ylim(limits[1] if surface.at_least[1] else limits[1][::-1])
