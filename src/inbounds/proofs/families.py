@@ -71,7 +71,7 @@ _LOOKS = 10  # on the way, at which policies without prospects are given up
 _HOPELESS = 0.02  # probability that all samples left would settle it, below which a policy walks no more
 
 
-class Walks(NamedTuple):
+class SharedWalks(NamedTuple):
     """How walks of the family are drawn. Rows are the reward (0) and the margins (1..K)."""
 
     discount: float
@@ -139,9 +139,9 @@ class ProvedFamily(NamedTuple):
     before: tuple[Played, ...]  # the bets on those before it, all settled
 
 
-def walks_of(designs: Sequence[Design]) -> Walks:
+def walks_of(designs: Sequence[Design]) -> SharedWalks:
     """Of policies, from how each would walk alone."""
-    return Walks(
+    return SharedWalks(
         discount=designs[0].discount,
         starts=max(design.starts for design in designs),
         choice=np.column_stack([design.choice for design in designs]),
@@ -265,7 +265,7 @@ def fortune_of(fortune: FamilyFortune, member: int) -> Fortune:
 
 @compiled
 def walk_together(
-    walks: Walks,
+    walks: SharedWalks,
     stakes: FamilyStakes,
     fortune: FamilyFortune,
     books: Books,
@@ -332,7 +332,7 @@ def look_at_family(stakes: FamilyStakes, fortune: FamilyFortune) -> None:
 
 @compiled
 def draw_family(
-    walks: Walks,
+    walks: SharedWalks,
     world: World,
     rng: np.random.Generator,
     log: Log,
