@@ -134,6 +134,13 @@ def test_without_constraints_the_policy_is_returned_with_a_bound_on_its_reward()
     assert run.certificate.reward_lower <= ib.evaluate(free, run.policy).reward
 
 
+@pytest.mark.parametrize("mixture", [False, True])
+def test_bounds_that_nothing_could_break_are_proved_at_once(mixture: bool) -> None:
+    loose = QUEUE.tightened(-100.0)
+    run = ib.learn_certified(loose.simulator(), samples=2_000, seed=0, mixture=mixture)
+    assert run.certificate.in_bounds and ib.evaluate(loose, run.policy).in_bounds
+
+
 def test_cspda_is_proved_like_any_other_learner_and_tightened_when_it_fails() -> None:
     settings = ib.CSPDA.practical(slater=0.2)
     judged = []

@@ -217,7 +217,8 @@ def search(
         )
 
     try:
-        if isinstance(source, ModelSource) and simulator.n_constraints > 0:
+        breakable = bool(np.any(simulator.margin_ranges[:, 0] < 0.0))  # otherwise the boldest of all policies will do
+        if isinstance(source, ModelSource) and simulator.n_constraints > 0 and (mixture or breakable):
             level = _AT_ONCE * alpha
             plan = source.several(samples - draws.passed_samples, level, mixture)
         if plan is not None:
