@@ -488,7 +488,14 @@ class Corners(Bases):
     def settle(
         self, base: Base, columns: list[int], prices: Floats, aim: Floats, most: int, limits: Limits
     ) -> tuple[Base, Vertex] | None:
-        """The vertex that a basis leads to within `most` pivots, and its base; None if that is none.
+        """The vertex that a basis leads to within `most` pivots, and its base; None if that is none."""
+        met = self.pivoted(base, columns, prices, aim, most, limits)
+        return met if isinstance(met, tuple) else None
+
+    def pivoted(
+        self, base: Base, columns: list[int], prices: Floats, aim: Floats, most: int, limits: Limits
+    ) -> tuple[Base, Vertex] | Floats | None:
+        """The same; or where nothing can enter, what no policy seems to have: weights [K] of the margins.
 
         A column is an entry p >= 0; the slack of constraint k, -1 - k; or an artificial one, -1 - K - k, which keeps
         price k at `prices` [K]. The basis is dual feasible where the base is best at its prices; pivots keep it so.
@@ -511,9 +518,11 @@ class Corners(Bases):
             if wrong.max() > ROUNDING:
                 leaving = int(np.argmax(wrong))
                 sign = float(np.sign(amounts[leaving]))
-                entering = self.entering(base, columns, eligible, at, inverse[leaving], sign) if left else None
-                if entering is None:
+                if not left:
                     return None
+                entering = self.entering(base, columns, eligible, at, inverse[leaving], sign)
+                if entering is None:
+                    return np.maximum(sign * inverse[leaving], 0.0)
                 columns[leaving] = entering
                 continue
             if left and (exchanged := self._without_artificial(base, columns, eligible, at, inverse)):
