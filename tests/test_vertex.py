@@ -222,6 +222,20 @@ def test_classes_that_do_not_meet_keep_the_coins_that_link_them():
     assert best.linked == 2 and best.ranges is None and best.in_bounds
 
 
+def test_classes_that_a_proof_links_are_counted():
+    """The best policy has a margin of exactly 0. What is provably in bounds has two classes and a coin more."""
+    moves = [[0, .5, .5, 0], [0, 0, 0, 1], [0, 0, 0, 1], [.5, .5, 0, 0], [0, 0, 1, 0], [.5, .5, 0, 0], [0, 0, 0, 1],
+             [0, 1, 0, 0]]  # fmt: skip
+    cmdp = ib.CMDP(
+        offsets=[0, 3, 4, 7, 8], transition=moves, reward=[0, 2, -1, 1, 0, -2, 2, -1],
+        constraints=[ib.Constraint([2, -2, -2, 2, -1, -2, -1, 2], at_most=1.0, name="c")], initial=[1, 0, 0, 0],
+        average=True,
+    )  # fmt: skip
+    best = ib.solve(cmdp)
+    assert best.certificate.in_bounds and best.gap < 1e-7
+    assert best.policy.coins <= 1 or best.linked == 2
+
+
 # The coins are moved, and nothing is mixed in
 
 
