@@ -477,7 +477,7 @@ def test_ranges_and_prices_beyond_are_true_where_much_is_tied(criterion: dict) -
                     at_end = best.reward + best.prices[k] * looser * (end - constraint.bound)
                     # A bound that is exactly at the edge is met to 1e-10 or so, at any price.
                     assert then == pytest.approx(at_end + beyond * looser * step, abs=1e-8), (seed, k, side)
-    assert checked >= 90 and infinite >= 20 and unknown <= 0.15 * checked
+    assert checked >= 90 and infinite >= 20 and unknown <= 0.2 * checked
 
 
 def test_the_price_beyond_where_nothing_is_left_at_a_place_or_of_a_column() -> None:
@@ -507,6 +507,20 @@ def test_the_range_of_a_vertex_that_would_stay_elsewhere_too() -> None:
     best = ib.solve(cmdp, certificate=False)
     assert best.ranges == pytest.approx(np.array([[-1.0, 1.5]]), abs=1e-9)
     assert best.prices == pytest.approx([1.2], abs=1e-9) and best.prices_beyond.tolist() == [[np.inf, 0.0]]
+
+
+def test_no_price_is_told_of_a_vertex_whose_base_has_less_than_nothing() -> None:
+    """To stay on the right has b = 2, the most there is: a larger share of it than 1 leaves less than 0 on the left."""
+    constraints = [
+        ib.Constraint([1, -2, -2, -1], at_most=-1.0, name="a"),
+        ib.Constraint([-2, 1, 0, 2], at_least=1.0, name="b"),
+    ]
+    cmdp = ib.CMDP(
+        offsets=[0, 2, 4], transition=np.eye(2)[[0, 1, 0, 1]], reward=[1, 0, -2, -1], constraints=constraints,
+        initial=[1, 0], average=True,
+    )  # fmt: skip
+    best = ib.solve(cmdp, certificate=False)
+    assert best.ranges[1, 1] == pytest.approx(2.0) and not np.isfinite(best.prices_beyond[1, 1])
 
 
 def test_what_is_not_known_of_prices_beyond_is_not_told() -> None:
