@@ -20,15 +20,19 @@ times the prices. A learner does not know what to play, so that it can hardly lo
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 import inbounds as ib
 from inbounds.algorithms import ALGORITHMS
+from inbounds.exact.methods import solve_uncertified
 from inbounds.studies.safe import safe_policy, takes_safe
 
 PRICES = ((0.1, 0.3), (0.3, 0.8), (0.8, 2.0), (2.0, 5.0))
@@ -85,27 +89,39 @@ def _bounded(cmdp: ib.CMDP, rng: np.random.Generator) -> ib.CMDP:
 
 
 def settings_for(name: str, cmdp: ib.CMDP) -> object:
-    """The preset of an algorithm; with a safe policy where it starts from one, and the Slater constant for OptPess."""
+    """The preset of an algorithm; with a safe policy where it starts from one."""
     settings = ALGORITHMS[name]
     if takes_safe(settings):
         safe = safe_policy(cmdp)
         margins = ib.evaluate(cmdp, safe).margins / cmdp.margin_scales
         return settings.practical(safe=safe, slack=float(margins.min()) * (1.0 - 1e-9))
-    return settings.practical(
-        **({"slater": ib.slater(cmdp, scaled=True).value} if name == "optpess-primal-dual" else {})
-    )
+    return settings.practical()
+
+
+@cache
+def _references(cmdp: ib.CMDP) -> tuple[Any, float]:
+    """The optimum, and the best reward without bounds."""
+    return ib.solve(cmdp), ib.solve(cmdp.unconstrained()).reward
 
 
 def loss(cmdp: ib.CMDP, policy: ib.Policy) -> float:
-    best, free = ib.solve(cmdp), ib.solve(cmdp.unconstrained()).reward
+    best, free = _references(cmdp)
     judged = ib.evaluate(cmdp, policy)
     violation = max(0.0, -judged.margins.min(initial=0.0))
     return float((max(best.reward - judged.reward, 0.0) + best.prices.max() * violation) / (free - best.reward))
 
 
+def mean_loss(cmdp: ib.CMDP, policies: Callable[[], list[ib.Policy]]) -> float:
+    """Of some policies; nan where no policy is safe, and one is needed."""
+    try:
+        return float(np.mean([loss(cmdp, policy) for policy in policies()]))
+    except ib.InvalidInput:
+        return math.nan
+
+
 def oracle_loss(cmdp: ib.CMDP, episodes: int, draws: int = 100) -> float:
     """The mean loss of a plan for what the optimum sees in so many episodes."""
-    rng, best = np.random.default_rng(0), ib.solve(cmdp).policy.probabilities
+    rng, best = np.random.default_rng(0), _references(cmdp)[0].policy.probabilities
     return float(np.mean([loss(cmdp, _best_in(_seen_by(best, cmdp, episodes, rng))) for _ in range(draws)]))
 
 
@@ -136,14 +152,14 @@ def _seen_by(policy: np.ndarray, cmdp: ib.CMDP, episodes: int, rng: np.random.Ge
 def _best_in(model: ib.CMDP) -> ib.Policy:
     """The best policy in bounds, or the one of the largest least margin where none is."""
     try:
-        return ib.solve(model).policy
+        return solve_uncertified(model).policy
     except ib.Infeasible:
         return ib.slater(model).policy
 
 
 def first_order_loss(cmdp: ib.CMDP, episodes: int, draws: int = 20_000) -> float:
     """What the oracle loses where errors are small (see the module)."""
-    best, rows, states = ib.solve(cmdp), cmdp.transitions[0].toarray(), cmdp.pairs.states
+    (best, free), rows, states = _references(cmdp), cmdp.transitions[0].toarray(), cmdp.pairs.states
     values = np.zeros((cmdp.horizon + 1, cmdp.n_states, cmdp.n_constraints))  # to go
     for h in range(cmdp.horizon - 1, -1, -1):
         gained = best.policy.probabilities[h][:, None] * (cmdp.margins[:, h].T + rows @ values[h + 1])
@@ -164,7 +180,7 @@ def first_order_loss(cmdp: ib.CMDP, episodes: int, draws: int = 20_000) -> float
     errors = np.random.default_rng(0).multivariate_normal(np.zeros(len(total)), total / episodes, draws, method="eigh")
     off, prices = errors[:, active], best.prices[active]
     losses = np.maximum(off @ prices, 0.0) + prices.max() * np.maximum(-off.min(axis=1), 0.0)
-    return float(losses.mean() / (ib.solve(cmdp.unconstrained()).reward - best.reward))
+    return float(losses.mean() / (free - best.reward))
 
 
 def main() -> None:
@@ -185,18 +201,24 @@ def main() -> None:
     oracle = np.array([oracle_loss(cmdp, asked.episodes) for cmdp in problems])
 
     def show(name: str, losses: list[float]) -> None:
-        cells = [f"{each:.3f}" for each in [*losses, np.median(losses), max(losses)]]
-        print(f"| {name} | " + " | ".join(cells) + f" | {np.median((losses / oracle)[oracle > SURE]):.2f} |", flush=True)
+        cells = [f"{each:.3f}" for each in [*losses, np.nanmedian(losses), np.nanmax(losses)]]
+        cells.append(f"{np.nanmedian((np.array(losses) / oracle)[oracle > SURE]):.2f}")
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
     show("oracle", list(oracle))
     show("first order", [first_order_loss(cmdp, asked.episodes) for cmdp in problems])
-    show("safe policy", [loss(cmdp, safe_policy(cmdp)) for cmdp in problems])
+    show("safe policy", [mean_loss(cmdp, lambda cmdp=cmdp: [safe_policy(cmdp)]) for cmdp in problems])
     for name in asked.algorithms.split(","):
         began, losses = time.perf_counter(), []
         for cmdp in problems:
-            settings, samples = settings_for(name, cmdp), asked.episodes * cmdp.horizon
-            runs = [ib.learn(cmdp.simulator(), settings, samples=samples, seed=seed) for seed in range(asked.seeds)]
-            losses.append(float(np.mean([loss(cmdp, run.policy) for run in runs])))
+
+            def learned(cmdp: ib.CMDP = cmdp, name: str = name) -> list[ib.Policy]:
+                settings, samples = settings_for(name, cmdp), asked.episodes * cmdp.horizon
+                return [
+                    ib.learn(cmdp.simulator(), settings, samples=samples, seed=k).policy for k in range(asked.seeds)
+                ]
+
+            losses.append(mean_loss(cmdp, learned))
         show(name, losses)
         print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
 

@@ -51,6 +51,7 @@ SLOW = {
     "test_resume.py",
     "test_rpg_pd.py",
     "test_samples.py",
+    "test_several_at_once.py",
     "test_theorems.py",
     "test_triple_qa.py",
     "test_ucbvi_gamma.py",

@@ -72,8 +72,8 @@ class Seen:
 
 
 def half_width(visits: float, row: np.ndarray) -> float:
-    """Half the sum of the practical radii over the next states seen."""
-    return 0.5 * sum(0.1 * math.sqrt(p * (1 - p) / visits) + 1.0 / visits for p in row if p > 0)
+    """Half the sum of the practical radii, 1 / n, of the next states seen and of one that was not, if there is any."""
+    return 0.5 * min(np.count_nonzero(row) + 1, len(row)) / visits
 
 
 def swept(seen: Seen, spans: np.ndarray, width: Any, choose: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -140,8 +140,9 @@ def greedy(known: Known, slater: np.ndarray | None = None, queued: bool = False)
         g = seen.first(V[0])[1:] if queued else sober(seen, policy)
         G = G + g**2
         if queued:
-            spread = np.std([V[0, s, 1:] for s in seen.starts], axis=0)
-            eps = 2 * np.sqrt(G) / k if slater is None else (slater + spread) / math.sqrt(k)
+            sums = [known.weights @ signals[:, 1:] for _, _, signals in seen.episodes]
+            eps = 2 * np.std(sums, axis=0) / math.sqrt(k - 1) if sums else np.zeros(len(u))
+            eps = eps if slater is None else np.minimum(eps, 0.5 * slater)
             queue = np.maximum(queue - g + eps, 0)
             u = queue / np.sqrt(G)
         else:

@@ -166,6 +166,8 @@ def test_max_states():
         ({"transitions": lambda s, a: {"a": 0.9}}, "state 'a', action 'go': the probabilities .* sum to 0.9"),
         ({"transitions": lambda s, a: {}}, "state 'a', action 'go': the probabilities .* sum to 0;"),
         ({"transitions": lambda s, a: {"a": 1.5, "b": -0.5}}, "state 'a', action 'go': .* moving to state 'b' is -0.5"),
+        ({"transitions": lambda s, a: [(math.nan, 1.0)]}, "next state nan is not equal to itself"),
+        ({"start": ("a", math.nan)}, r"the start state \('a', nan\) is not equal to itself"),
         ({"transitions": lambda s, a: {"a": math.nan}}, "state 'a', action 'go': .* moving to state 'a' is nan"),
         ({"reward": lambda s, a: None}, "state 'a', action 'go': the reward must be a number, found None"),
         ({"reward": lambda s, a: math.inf}, "state 'a', action 'go': the reward is inf"),

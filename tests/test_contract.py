@@ -650,6 +650,8 @@ def names_in_code(path: Path) -> set[Any]:
         if isinstance(node, ast.ImportFrom | ast.Import):
             listed = [alias.name for alias in node.names]
             names.update(".".join([getattr(node, "module", None) or "", *listed]).split("."))
+        elif isinstance(node, ast.ClassDef):
+            names.add(node.name)
         elif isinstance(node, ast.Name | ast.Attribute):
             names.add(node.id if isinstance(node, ast.Name) else node.attr)
         elif isinstance(node, ast.Constant):

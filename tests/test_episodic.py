@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 import inbounds as ib
 from inbounds.algorithms.episodic import model as radii
-from inbounds.algorithms.episodic.frame import Frame, frame_of
+from inbounds.algorithms.episodic.frame import Frame, Size, frame_of
 from inbounds.algorithms.episodic.model import Model, fill_signals, fill_spans, new_model, renew, see
 from inbounds.algorithms.episodic.planning import constrained_plan
 from inbounds.algorithms.episodic.playing import block_begins, new_play, played, weigh
@@ -183,7 +183,8 @@ def test_radii_by_hand() -> None:
     """p = 1/4 after 4 visits, where sqrt(p (1 - p) / n) = sqrt(3) / 8."""
     root = np.sqrt(3.0) / 8.0
     assert radii.radius(radii.practical(0.1, 1.0), 0.25, 4.0) == pytest.approx(0.1 * root + 0.25)
-    assert radii.radius(radii.bernstein(2.0), 0.25, 4.0) == pytest.approx(2.0 * np.sqrt(2.0) * root + 28.0 / 12.0)
+    two = radii.efroni(6.0 * np.exp(-2.0), Size(1, 1, 1, 1, 1.0, 1, 0))  # its logarithm is 2
+    assert radii.radius(two, 0.25, 4.0) == pytest.approx(2.0 * np.sqrt(2.0) * root + 28.0 / 12.0)
     assert radii.radius(radii.bennett(0.08, 7.0 / 3.0, 1.0), 0.25, 4.0) == pytest.approx(
         min(0.4 * root + 7.0 * 0.08 / 9.0, np.sqrt(0.01))
     )

@@ -220,6 +220,7 @@ def test_bounds_of_one_s_own_are_resumed() -> None:
         ({"bounds": [0.0, np.nan]}, "bounds must be a list of finite numbers"),
         ({"between": (0.0, 1.0, 2.0)}, "between must be two finite numbers"),
         ({"bounds": [0.0], "between": (0.0, 1.0)}, "give bounds= or between=, not both"),
+        ({"certificate": "no"}, "certificate must be True or False, found 'no'"),
     ],
 )
 def test_bounds_that_are_none_are_refused(more, message) -> None:

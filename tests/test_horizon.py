@@ -367,7 +367,7 @@ def test_degenerate_problems():
 
 
 def test_unknown_method():
-    with pytest.raises(ib.InvalidInput, match='method must be "auto" or "bundle" or "lp"'):
+    with pytest.raises(ib.InvalidInput, match="method must be one of auto, bundle, lp"):
         ib.solve(ib.zoo.factored(), method="simplex")
 
 
@@ -678,7 +678,7 @@ def test_what_is_not_numbers_or_not_finite_is_refused_by_name():
         ib.CMDP.from_dense([["x"]], reward=[[0.0]], initial=[1.0], horizon=2)
     with pytest.raises(ib.InvalidInput, match="the probabilities of a policy must be numbers, found str"):
         ib.Policy(media.pairs, "uniform")
-    with pytest.raises(ib.InvalidInput, match="the tightening must have 1 entries, found shape"):
+    with pytest.raises(ib.InvalidInput, match="what the problem is tightened by must have 1 entries, found shape"):
         media.tightened([0.1, 0.2, 0.3])
     spent = np.full((media.horizon, media.n_pairs), 1.0 / media.n_pairs)
     spent[3, 0] = np.nan

@@ -123,7 +123,7 @@ def test_every_criterion_has_a_page(name, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("path", "more", "message"),
     [
-        ("page.txt", {}, "the page is a file .html, found"),
+        ("page.txt", {}, "the path of a page is a file .html, found"),
         ("page.html", {"points": 1}, "points must be 2 or more, or 0 for no curves"),
         ("none/page.html", {"points": 0}, "cannot be written: no such file"),
     ],
@@ -385,6 +385,12 @@ def test_coins_are_shown_whole_in_a_browser(browser, tmp_path) -> None:
     for term in (f"does={name}", f'"does={name}"', f'does="{name}"', f"does={name.replace(' ', '')}", name):
         assert typed(browser, term) == f"{takes} of 6 states"
     assert browser.get_log("browser") == []
+
+
+def test_a_flat_curve_has_one_short_number(browser, shelf) -> None:
+    opened(browser, shelf)
+    for ends, found in (((1 / 3, 1 / 3), [0.333333]), ((1 / 3, 1 / 3 + 1e-13), [0.333333]), ((0, 1), [0, 0.5, 1])):
+        assert browser.execute_script("return round(arguments[0], arguments[1], 2)", *ends) == found
 
 
 def test_the_slider_runs_as_the_curve_does(browser, shelf, tmp_path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import inbounds as ib
 from inbounds.pictures import grid_of, occupancy_figure, policy_figure
 
 
@@ -32,6 +33,11 @@ def test_dots_where_they_can_be_told_apart_and_a_legend_where_there_are_dots(sta
     surest[:coins] = 0.5
     figure = drawn(list(range(states)), surest)
     assert dots(figure) == marked and legend(figure) == ["only"] + ["randomises"] * (marked > 0)
+
+
+def test_a_picture_goes_where_a_path_says() -> None:
+    with pytest.raises(ib.InvalidInput, match="path must be text or a Path, found 5"):
+        ib.solve(ib.zoo.queue()).plot(5)
 
 
 def test_no_legend_of_a_coin_in_a_slice_that_is_not_shown() -> None:

@@ -128,6 +128,13 @@ def test_a_policy_comes_back_from_its_occupancy_where_it_goes(drawn):
     assert np.array_equal(back.probabilities[~visited], otherwise.probabilities[~visited])
 
 
+def test_an_answer_is_no_problem():
+    best = ib.solve(machine())
+    for make in (ib.Policy.uniform, lambda given: ib.Policy.from_rule(given, lambda state: "run")):
+        with pytest.raises(ib.InvalidInput, match="the problem must be a CMDP or a Simulator, found Solution"):
+            make(best)
+
+
 def test_states_without_occupancy_are_uniform_by_default():
     cmdp = reference.two_rooms().cmdp
     assert ib.Policy.from_occupancy(cmdp, [0.5, 0.5, 0.0, 0.0]).probabilities[2:].tolist() == [0.5, 0.5]

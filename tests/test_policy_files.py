@@ -175,10 +175,18 @@ def test_columns_of_named_parts_in_another_order_are_no_other_policy(tmp_path) -
         ib.evaluate(shop, ib.Policy.load(tmp_path / "swapped.csv"))
 
 
+def test_a_start_that_is_a_plain_tuple_takes_no_names_away(tmp_path) -> None:
+    shop = named_shop()
+    plain = ib.Policy(Pairs.create([0, 1, 2], state_labels=[(0, 1), Stock(1, 1)]), [1.0, 1.0])
+    assert plain.pairs.parts["state"] == ("tea", "rice") and shop.pairs.parts["state"] == ("tea", "rice")
+    plain.save(tmp_path / "plain.csv")
+    assert parts(ib.Policy.load(tmp_path / "plain.csv").pairs.state_labels) == {("tea", "rice")}
+
+
 def test_names_that_are_none_are_not_written(tmp_path) -> None:
     """A tuple whose fields have no names of their own, and labels of two kinds, are as plain tuples."""
     odd = namedtuple("odd", ("class", "def"), rename=True)
-    for labels in ([odd(0, 1), odd(0, 2)], [Stock(0, 1), Order("tea", False)], [Stock(0, 1), (0, 2)]):
+    for labels in ([odd(0, 1), odd(0, 2)], [Stock(0, 1), Order("tea", False)], [Stock(0, 1), (0, 2, 4)]):
         policy = ib.Policy(Pairs.create([0, 1, 2], state_labels=labels), [1.0, 1.0])
         for suffix in SUFFIXES:
             policy.save(tmp_path / f"odd.{suffix}")
@@ -501,6 +509,8 @@ def test_a_policy_as_a_frame(library, monkeypatch) -> None:
     assert list(found["action"])[:3] == ["pump", "wait", "pump"] and list(found["stage"]) == [0] * 5 + [1] * 5
     mixed = ib.Policy(Pairs.create([0, 1, 2], [0, 0], ["a", 3]), [1.0, 1.0]).to_frame()
     assert list(map(str, mixed["state"])) == ["a", "3"]
+    nested = ib.Policy(Pairs.create([0, 1, 2], [0, 0], [Stock((0, 1), 2), Stock((1, 1), 2)]), [1.0, 1.0]).to_frame()
+    assert str(next(iter(nested["state"]))) == "Stock(tea=(0, 1), rice=2)"
 
 
 def test_without_either_library_one_sentence(monkeypatch) -> None:

@@ -63,6 +63,7 @@ def test_equals_its_twin_episode_by_episode(name: str, problem: str) -> None:
     state, constants, drawn, _, _ = settings.algorithm.prepare(settings, simulator, samples, rng)
     twin, world, states = twin_of(known_of(settings, cmdp, samples), cmdp), simulator.open(), cmdp.pairs.states
     next(twin)
+    highest = 0.0
     for k in range(episodes):
         drawn = settings.algorithm.advance(state, constants, world, rng, drawn, k * horizon + 1)
         policy, prices = twin.send(int(states[state.play.path[0, 0]]))
@@ -77,7 +78,9 @@ def test_equals_its_twin_episode_by_episode(name: str, problem: str) -> None:
         _, prices = twin.send((path[:, 0].copy(), path[:, 1].copy(), state.play.seen.copy()))
         if "triple" in name:
             np.testing.assert_allclose(state.prices, prices, rtol=1e-9, atol=1e-12)
-    assert state.play.episode[0] == episodes and (problem != "staged" or state.prices.max() > 0.0)
+        highest = max(highest, state.prices.max())
+    slack = problem == "discounted" or (problem == "staged" and "optpess" in name)  # as long as much is hoped for
+    assert state.play.episode[0] == episodes and (highest > 0.0 or slack)
 
 
 def test_the_published_formulas() -> None:

@@ -295,10 +295,10 @@ def test_wrong_input_is_refused_by_name() -> None:
         ({"samples": 10, "seed": -1}, "seed must be a whole number"),
         ({"samples": 10, "value": np.zeros(2)}, r"shape \[K \+ 1, n\] = \(2, 2\), the reward first"),
         ({"samples": 10, "value": np.full((2, 2), np.nan)}, "finite numbers"),
-        ({"samples": 10, "value": [[1, 2], [3, 10**400]]}, "finite numbers"),
-        ({"samples": 10, "value": [[1, 2], [3]]}, "finite numbers"),
+        ({"samples": 10, "value": [[1, 2], [3, 10**400]]}, "value, where it is no CMDP, must be numbers"),
+        ({"samples": 10, "value": [[1, 2], [3]]}, "value, where it is no CMDP, must be numbers"),
         ({"samples": 10, "value": np.full((2, 2), np.inf)}, "finite numbers"),
-        ({"samples": 10, "value": "model"}, "value must be a CMDP"),
+        ({"samples": 10, "value": "model"}, "value, where it is no CMDP, must be numbers"),
         ({"samples": 10, "value": SMALL}, "value must be a model of the same problem"),
     ):
         with pytest.raises(InvalidInput, match=message):

@@ -298,7 +298,7 @@ def test_a_single_policy_with_its_own_values_as_bounds(method, discount):
 
 
 def test_unknown_methods_are_refused():
-    with pytest.raises(ib.InvalidInput, match=r"method must be \"auto\" or .*lp.*, found 'simplex'"):
+    with pytest.raises(ib.InvalidInput, match=r"method must be one of auto, .*lp.*, found 'simplex'"):
         solve(reference.two_rooms().cmdp, method="simplex")
 
 

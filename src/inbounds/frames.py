@@ -31,4 +31,4 @@ def frame(columns: Mapping[str, Any]) -> Any:
 
 def _of_one_type(values: Any) -> bool:
     kinds = {type(value) for value in values}
-    return len(kinds) <= 1 and not kinds & {tuple}
+    return len(kinds) <= 1 and not any(issubclass(kind, tuple) for kind in kinds)

@@ -155,13 +155,13 @@ def learn_certified(
     simulator : Simulator
         ``cmdp.simulator()``, or around the user's own step function, whose declared ranges are relied upon.
     samples : int
-        The budget for everything, in transitions. After a proof, what is left goes to a bolder candidate as long as
-        one has more reward on the model; what is not needed is not spent. Starts are free.
+        The budget for everything, in transitions. Several policies are proved at once, and all samples go to the
+        bolder ones as long as there is hope for them. Starts are free.
     confidence : float in (0, 1)
     seed : int
         The same seed gives the same run.
     learner : "model" or settings
-        "model": the best policy of the empirical model with as much margin as a proof needs. Or an algorithm such as
+        "model": the boldest policy of the empirical model with as much margin as a proof needs. Or an algorithm such as
         ``ib.CSPDA.practical()``, whose ``kappa`` is raised after a failed proof by half as much again as it fell short:
         a margin that practical presets then ask of their tests, and the others of their own steps.
     progress : callable, optional
@@ -173,8 +173,8 @@ def learn_certified(
         the same arguments: it ends with the bits of an unbroken run.
     mixture : bool
         Return an `ib.Mixture` instead of a policy: of a bold policy and a safe one, of which one is drawn at the start
-        of an episode. The proof finds how little of the safe one will do, so it has more reward: about a third less is
-        lost. Where a single policy is proved to be as good, it is that policy.
+        of an episode. The proof finds how little of the safe one will do. Where a single policy is proved to be as
+        good, it is that policy.
 
     Examples
     --------

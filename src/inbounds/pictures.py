@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,8 @@ import numpy as np
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
 from inbounds.formats.atomic import naming, replaced
-from inbounds.formats.labels import in_words, state_columns
+from inbounds.formats.labels import label_in_words, state_columns
+from inbounds.inputs import file_path
 
 _PANELS = 6
 """At most, in one figure: more would be too small to read."""
@@ -100,7 +100,7 @@ def policy_figure(labels: Sequence[Any], actions: Sequence[Any], chosen: Ints, s
             panel.plot(cells.column[mixed], cells.row[mixed], "k.", markersize=3)
             marked = True
     if few:
-        legend: list[Any] = [Patch(color=_COLOURS[k], label=in_words(actions[a])) for k, a in enumerate(used)]
+        legend: list[Any] = [Patch(color=_COLOURS[k], label=label_in_words(actions[a])) for k, a in enumerate(used)]
     else:
         legend = []
         figure.colorbar(scale, ax=list(panels), label="action" if by_size else "action, by number", shrink=0.8)
@@ -198,7 +198,7 @@ def note(panel: Any, text: str, x: float, height: float, side: str) -> None:
 def written(figure: Any, path: str | os.PathLike[str] | None) -> Any:
     """The figure; in a file too, if there is a path: PNG, SVG or PDF by its suffix, whole or not at all."""
     if path is not None:
-        file = Path(path)
+        file = file_path(path, "path")
         if file.suffix.lower() not in (".png", ".svg", ".pdf"):
             raise InvalidInput(f"{file}: a picture is a file .png, .svg or .pdf")
         with naming(file, "written"), replaced(file) as stream:

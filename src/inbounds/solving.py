@@ -254,7 +254,7 @@ def frontier(
         bounds=bounds,
         between=between,
         tolerance=tolerance,
-        judge=certified if certificate else None,
+        judge=certified if switch(certificate, "certificate") else None,
         progress=progress,
         time_limit=time_limit,
         iterations=iterations,

@@ -209,7 +209,8 @@ class Run:
         counted, what = (self.samples, "samples") if self.iterations is None else (self.iterations, "iterations")
         status = "" if self.status == "done" else f", {self.status}"
         points = "1 checkpoint" if len(self.policies) == 1 else f"{len(self.policies)} checkpoints"
-        return f"Run({int(counted[-1]):,} {what}, {points}, {self.seconds:.2f} s{status})"
+        number = f"{int(counted[-1]):,} {what if counted[-1] != 1 else what[:-1]}"
+        return f"Run({number}, {points}, {self.seconds:.2f} s{status})"
 
     def __str__(self) -> str:
         """With what the settings became, in a column, and the guarantee."""

@@ -2,45 +2,50 @@
 
     explore     try every pair equally often, then three times: solve the empirical model, and try what matters most
                 and is known least
+    several     policies of the empirical model, from a safe one to ever bolder ones
+    proof       bet on fresh walks that serve all of them (`inbounds.proofs.families`), and return the boldest that is
+                proved, with all that are safer
+
+    or else, where the model does not expect that of the safest, or it failed:
     candidate   the best policy of the empirical model whose margins all reach kappa
     proof       bet on fresh walks of the candidate (`inbounds.proofs.samples`); it is proved if every margin is settled
     or else     add the walks of the failed proof to the evidence, ask for more margin, and try again
-    and then    with the samples left, the same once more for a bolder candidate; the last that is proved is returned
 
 Where exploration's samples go is in `inbounds.algorithms.exploring`, how much margin is asked for, and which policies
-are mixed, in `inbounds.algorithms.conservative`; what is here is the theorem, and who does what when.
+are tried at once or mixed, in `inbounds.algorithms.conservative`; what is here is the theorem, and who does what when.
 
-**Theorem.** With probability at least 1 - alpha no policy that is out of bounds is ever proved, hence none returned,
-whatever the learner did. What is assumed is that draws are independent, and that rewards and signals stay in their
+**Theorem.** With probability at least 1 - alpha no policy that is out of bounds is returned, whatever the learner did.
+What is assumed is that draws are independent, and that rewards and signals stay in their
 declared ranges.
 
-*Attempts are a bankroll.* B_1 = 1. Candidate j, the guess of its values and its level s alpha B_j, s = .85, are fixed
-before the walks of its proof are drawn. With the capitals W_k of the margins at its end, whether it failed or not,
+*Several at once, then one by one.* Given the exploration, which fixes the policies, their order and whether they are
+tried at all: if they are not, what follows is as below, with a bankroll that begins with 1. If they are, they have the
+level .9 alpha, at which one that is out of bounds is taken with at most that probability (Theorem 2 of
+`inbounds.proofs.families`). The single candidates that follow a failure are made of what is known by then, and have
+walks of their own and a bankroll that begins with .1: given all before, one that is out of bounds is returned with
+probability at most .1 alpha. The two add up to alpha.
+
+*Attempts are a bankroll.* B_1 is 1, or .1. Candidate j, the guess of its values and its level s alpha B_j, s = .85, are
+fixed before the walks of its proof are drawn. With the capitals W_k of the margins at its end,
 
     B_{j+1} = B_j ((1 - s) + s min(1, min_k W_k)).
 
 *Proof.* If candidate j is out of bounds, let k be one of its margins that are <= 0, and W its capital, as it moves from
 walk to walk (`inbounds.proofs.betting`): given everything before the attempt, a nonnegative supermartingale that begins
-at 1, because the candidate was fixed before. So is M, the product over all attempts of (1 - s) + s W, with factor 1
-where a candidate is in bounds: what was decided between two attempts decides which factor comes next, never its mean.
-B_j <= M at the start of attempt j, for each factor of B is at most that of M. To prove a candidate that is out of
-bounds, at attempt j, takes W >= 1 / (s alpha B_j), hence M >= B_j s W >= 1 / alpha. By Ville's inequality M ever gets
-there with probability at most alpha. (An attempt that another follows ends between two walks, so that nothing depends
-on a walk that was cut.) Nothing was assumed of how a candidate was found: a bad learner costs reward, or returns
-nothing, but never safety.
-
-*After a proof nothing is lost.* All its capitals are above 1, so the bankroll stays as it was: to try a bolder
-candidate costs no error probability, and if its proof fails, the one before stands. For if the first was in bounds,
-all is as if it had never been tried; and if it was not, the error has happened already.
+at 1, because the candidate was fixed before. So is M, B_1 times the product over all attempts of (1 - s) + s W, with
+factor 1 where a candidate is in bounds: what was decided between two attempts decides which factor comes next, never
+its mean. B_j <= M at the start of attempt j, for each factor of B is at most that of M. To prove a candidate that is
+out of bounds, at attempt j, takes W >= 1 / (s alpha B_j), hence M >= B_j s W >= 1 / alpha. By Ville's inequality M,
+which begins at B_1, ever gets there with probability at most alpha B_1. (An attempt that another follows ends between
+two walks, so that nothing depends on a walk that was cut.) Nothing was assumed of how a candidate was found: a bad
+learner costs reward, or returns nothing, but never safety.
 
 *What may adapt to what.* Fixed before the first walk of a proof: policy, guess, floor, least value, level. From walk to
 walk: stakes, variances, the deadline, when to give up. Whenever one likes: the next candidate, its guess, where to
 explore, kappa, the bias; they decide how much reward is lost, not whether the proof holds.
 
-**A proof** aims at .8 of the samples that are left. It is given up as soon as, at a tenth of the way, all samples left
+**A proof of one** aims at .8 of the samples left. It is given up as soon as, at a tenth of the way, all samples left
 would settle it with a probability below .25; when the aim is reached it goes on to all that is left if that is .7.
-A bolder candidate is planned with all walks so far as evidence, to be settled with the rest by half of all proofs, and
-tried if it has more reward than the one that is proved, on the same model.
 
 **How many samples would probably do.** When nothing was proved, take the last attempt: with F times the samples its
 walks would be F times as many, and .8 of them count: the aim. The margin to be had is that which the empirical model
@@ -49,17 +54,12 @@ if it is more, the mean of the walks; either less a standard error, for it was l
 and 2 standard errors, of the walks and of the model, are no more than that is named, times the samples given. Where the
 margin is not above zero, no number is: as far as the samples show, there may be none to prove.
 
-**A mixture instead** (``mixture=True``). A single candidate has to predict the margin that its proof can afford. Take
-two instead, after the same exploration: a bold one and a safe one, walked in blocks that serve all their mixtures
-(`inbounds.proofs.blocks`), and let the proof find how little of the safe one it needs: with 85 % of the samples left,
-with all of them once the first share is settled. Otherwise the rest is for single candidates.
+**A mixture instead** (``mixture=True``). Take two policies, after the same exploration: a bold one and a safe one,
+walked in blocks that serve all their mixtures (`inbounds.proofs.blocks`), and let the proof find how little of the safe
+one it needs. It stands in the place of several policies at once, with the same shares of level and samples, and the
+theorem is the same, by Theorem 2 of `inbounds.proofs.blocks`.
 
-*Theorem.* A mixture or a policy that is out of bounds is returned with probability at most alpha. *Proof.* Given the
-exploration, which fixes both policies, the order and whether the mixture is tried at all: if it is not, what follows is
-as above. If it is, it has the level .9 alpha, at which a mixture out of bounds is taken with at most that probability
-(Theorem 2 of `inbounds.proofs.blocks`). The single candidates that follow a failure are made of what is known by then,
-and have walks of their own and a bankroll that begins with .1: by the argument above, given all before, one that is out
-of bounds is returned with probability at most .1 alpha. The two add up to alpha.
+Either has 85 % of the samples left for the safest, and all of them once that is settled.
 """
 
 from __future__ import annotations
@@ -74,25 +74,27 @@ import numpy as np
 from inbounds.algorithms.algorithm import Run
 from inbounds.algorithms.conservative import (
     BoldAndSafe,
+    Family,
     NoCandidate,
     best_with,
     bold_and_safe,
     conservative,
+    family,
     margin_needed,
 )
 from inbounds.algorithms.exploring import filled_up, model_error, optimism, worth_trying
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats, Ints, freeze
-from inbounds.criteria.evaluation import occupancy
 from inbounds.exact.feasibility import slater
 from inbounds.problem.mixture import Mixture
 from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, Progress, attach, kept
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
-from inbounds.proofs.betting import GRID, settleable
+from inbounds.proofs.betting import GRID, Played, settleable
 from inbounds.proofs.blocks import BlockBets, ProvedShare, prove_share, what_blocks_show
-from inbounds.proofs.certificate import FOR_ALL_BOUNDS, FOR_ALL_MARGINS, Certificate, Wagers
+from inbounds.proofs.certificate import FOR_ALL_BOUNDS, FOR_ALL_MARGINS, Certificate
 from inbounds.proofs.evidence import Evidence
+from inbounds.proofs.families import FamilyBets, ProvedFamily, prove_family, what_family_shows
 from inbounds.proofs.samples import Bets, Proved, as_certificate, prove, so_far, wagers_on
 from inbounds.proofs.walks import Guess, guess_from_model, walk_for_evidence
 
@@ -109,8 +111,8 @@ _PILOT = 0.05  # of the samples left: walks of its policy, to guess their values
 _STARTS = 100_000  # free draws of a start, and three for each sample, for the empirical initial distribution,
 _MOST_STARTS = 3_000_000  # but no more
 _TO_SPARE = 2.0  # standard errors, by which the number of samples that would probably do is to suffice
-_OF_MIXTURE = 0.9  # of the error probability, for the proof of a mixture; the rest is for policies, if it fails,
-_RESERVE = 0.15  # and so much of the samples left
+_AT_ONCE = 0.9  # of the error probability, for several policies at once, or a mixture; the rest is for policies one by
+_RESERVE = 0.15  # one, if that fails, and so much of the samples left
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,8 +131,8 @@ class CertifiedRun:
     reason : str
         What happened, in words.
     attempts : tuple of Certificate
-        Of every candidate in turn. The last that was proved is the one of `policy`; any after it was bolder, and
-        failed.
+        Of every candidate in turn, of several at once the one that was taken, or the safest. The last is the one of
+        `policy`.
     candidate : Policy, Mixture or None
         The last that was tried. It is NOT proved to be in bounds, unless it is `policy`.
     status : "done", "time limit" or "interrupted"
@@ -187,26 +189,27 @@ def search(
         source = AlgorithmSource(evidence, draws, learner, seen_by_learner)
     attempts: list[Certificate] = []
     policy: Policy | Mixture | None = None
-    certificate: Certificate | None = None  # of the policy
     candidate: Policy | Mixture | None = None
-    plan: BoldAndSafe | None = None
-    earlier: Wagers | None = None
+    plan: Family | BoldAndSafe | None = None
+    earlier: tuple[Played, ...] = ()
     proved, reason, bankroll, first_bankroll, first, alpha = None, "", 1.0, 1.0, 0, 1.0 - confidence
 
     def broken_off(status: str) -> CertifiedRun:
-        what = "no policy" if policy is None else "no bolder policy"
-        begun, under_way = None if policy is not None else draws.paused.begun, certificate
+        begun, under_way = draws.paused.begun, None
         if begun is not None and isinstance(begun.state, Bets) and candidate is not None:
             shown = so_far(draws, simulator, confidence, candidate, earlier, _STAKED, first_bankroll)
             under_way = replace(shown, paused=None)
-        elif begun is not None and isinstance(begun.state, BlockBets) and plan is not None:
+        elif begun is not None and isinstance(begun.state, FamilyBets) and isinstance(plan, Family):
+            of_family = what_family_shows(kept(begun.state), begun.drawn)
+            under_way = certificate_of_family(of_family, plan, simulator, confidence)
+        elif begun is not None and isinstance(begun.state, BlockBets) and isinstance(plan, BoldAndSafe):
             of_blocks = what_blocks_show(kept(begun.state), begun.drawn)
             under_way = certificate_of_share(of_blocks, plan, simulator, confidence)
         return CertifiedRun(
-            policy=policy,
+            policy=None,
             certificate=under_way or (attempts[-1] if attempts else None),
             samples=draws.samples,
-            reason=f"{what} yet: {status} after {draws.samples:,} samples of {samples:,}; resume= goes on",
+            reason=f"no policy yet: {status} after {draws.samples:,} samples of {samples:,}; resume= goes on",
             attempts=tuple(attempts),
             candidate=candidate,
             status=status,
@@ -214,54 +217,49 @@ def search(
         )
 
     try:
-        if mixture and simulator.n_constraints > 0:
-            assert isinstance(source, ModelSource)
-            level = _OF_MIXTURE * alpha
-            plan = source.bold_and_safe(samples - draws.passed_samples, level)
-            if plan is not None:
-                left = samples - draws.passed_samples
-                candidate, aim = plan.mixed(plan.order[0]), math.ceil((1.0 - _RESERVE) * left)
+        if isinstance(source, ModelSource) and simulator.n_constraints > 0:
+            level = _AT_ONCE * alpha
+            plan = source.several(samples - draws.passed_samples, level, mixture)
+        if plan is not None:
+            left = samples - draws.passed_samples
+            aim = math.ceil((1.0 - _RESERVE) * left)
+            first, bankroll = 1, 1.0 - _AT_ONCE
+            if isinstance(plan, Family):
+                candidate = plan.policies[0]
+                of_all = prove_family(*plan, simulator, level, alpha, left, draws, aim)
+                proved, candidate = of_all.proved, plan.policies[of_all.taken or 0]
+                attempts.append(certificate_of_family(of_all, plan, simulator, confidence))
+                evidence.add(proved.seen)
+            else:
+                candidate = plan.mixed(plan.order[0])
                 found = prove_share(*plan, simulator, level, alpha, left, draws, aim)
+                candidate = plan.mixed(plan.order[0] if found.share is None else found.share)
                 attempts.append(certificate_of_share(found, plan, simulator, confidence))
-                if found.share is not None:
-                    policy, certificate = plan.mixed(found.share), attempts[-1]
-                    candidate = policy
                 evidence.add(found.seen)
-                first, bankroll = 1, 1.0 - _OF_MIXTURE
+            if attempts[-1].in_bounds:
+                policy = candidate
         first_bankroll = bankroll
         for attempt in range(first, _ATTEMPTS if policy is None else 0):
             if attempt > 0 and not source.worth_another(samples - draws.passed_samples, samples):
                 break
             level = _STAKED * bankroll * alpha
-            proposed = source.propose(attempt, samples - draws.passed_samples, level, policy)
-            if proposed is None:
-                break
-            candidate, guess = proposed
+            candidate, guess = source.propose(attempt, samples - draws.passed_samples, level)
             left = samples - draws.passed_samples
-            proved = prove(
-                candidate,
-                simulator,
-                guess,
-                1.0 - confidence,
-                left,
-                draws,
-                left,
-                level=level,
-                aim=aim_of(attempt, left),
-            )
+            aim = aim_of(attempt, left)
+            proved = prove(candidate, simulator, guess, alpha, left, draws, left, level=level, aim=aim)
             made = as_certificate(
                 proved, simulator, confidence, proved.samples, candidate, earlier, _STAKED, first_bankroll
             )
             attempts.append(made)
-            earlier = made.wagers
             if proved.in_bounds:
-                policy, certificate = candidate, made
+                policy = candidate
+                break
             assert proved.bets is not None
+            earlier = (*earlier, proved.bets)
             bankroll *= (1.0 - _STAKED) + _STAKED * proved.bets.left
             evidence.add(proved.seen)
-            if policy is None:
-                source.failed(within_reach(proved))
-        reason = _in_words(attempts, certificate, draws.samples, isinstance(policy, Mixture))
+            source.failed(within_reach(proved))
+        reason = _in_words(attempts, policy, draws.samples)
         if policy is None and proved is not None:
             reason += f"; {_enough(proved, evidence, samples)}"
     except NoCandidate as refusal:
@@ -273,7 +271,7 @@ def search(
         raise
     return CertifiedRun(
         policy=policy,
-        certificate=certificate or (attempts[-1] if attempts else None),
+        certificate=attempts[-1] if attempts else None,
         samples=draws.samples,
         reason=reason,
         attempts=tuple(attempts),
@@ -281,11 +279,11 @@ def search(
     )
 
 
-def _in_words(attempts: list[Certificate], certificate: Certificate | None, spent: int, mixed: bool) -> str:
-    tries = "1 attempt" if len(attempts) == 1 else f"{len(attempts)} attempts"
-    if certificate is not None:
-        return f"a {'mixture' if mixed else 'policy'} {certificate.verdict}; {spent:,} samples in all, {tries}"
-    return f"no policy: the {spent:,} samples did not suffice in {tries}; the last candidate is {attempts[-1].verdict}"
+def _in_words(attempts: list[Certificate], policy: Policy | Mixture | None, spent: int) -> str:
+    tries, verdict = "1 attempt" if len(attempts) == 1 else f"{len(attempts)} attempts", attempts[-1].verdict
+    if policy is None:
+        return f"no policy: the {spent:,} samples did not suffice in {tries}; the last candidate is {verdict}"
+    return f"a {'mixture' if isinstance(policy, Mixture) else 'policy'} {verdict}; {spent:,} samples in all, {tries}"
 
 
 def within_reach(proved: Proved) -> Floats:
@@ -334,36 +332,22 @@ class ModelSource:
         self.bias = np.zeros(evidence.simulator.n_constraints)
         self.explored = False
 
-    def bold_and_safe(self, left: int, level: float) -> BoldAndSafe | None:
-        """Two policies whose mixtures are worth a proof, after exploration; None where the model has no hope for it."""
+    def several(self, left: int, level: float, mixture: bool) -> Family | BoldAndSafe | None:
+        """Policies to be proved at once, or to be mixed, after exploration; None where the model has no hope for it."""
         left -= self._explore(left, level)
-        aim = math.ceil((1.0 - _RESERVE) * left)
-        planned = self.draws.once(lambda: (bold_and_safe(self.evidence, level, aim, self.bias), 0))
-        return cast("BoldAndSafe | None", planned)
+        aim, plan = math.ceil((1.0 - _RESERVE) * left), bold_and_safe if mixture else family
+        planned = self.draws.once(lambda: (plan(self.evidence, level, aim, self.bias), 0))
+        return cast("Family | BoldAndSafe | None", planned)
 
-    def propose(self, attempt: int, left: int, level: float, proved: Any = None) -> Candidate | None:
-        """The next candidate; after one that was `proved` a bolder one, or None if there is none with more reward."""
+    def propose(self, attempt: int, left: int, level: float) -> Candidate:
         if not self.explored:
             left -= self._explore(left, level)
-        else:
+        elif attempt > 0:
             self.evidence.add_starts(self.draws, self.starts)  # they are free, and may have been what misled the plan
         bias = self.bias if attempt == 0 else 0.5 * self.bias  # the walks since then are no choice of the plan's
-        aim, z = aim_of(attempt, left), 0.5 + 0.5 * attempt if proved is None else 0.0
-
-        def plan() -> tuple[Candidate | None, int]:
-            try:
-                found = Candidate(*conservative(self.evidence, level, aim, z, bias))
-            except NoCandidate:
-                if proved is None:
-                    raise
-                return None, 0
-            if proved is not None:
-                model = self.evidence.model()
-                if model.n_constraints == 0 or not found.guess.mean[0] > model.reward @ occupancy(model, proved):
-                    return None, 0
-            return found, 0
-
-        return cast("Candidate | None", self.draws.once(plan))
+        aim, z = aim_of(attempt, left), 0.5 + 0.5 * attempt
+        planned = self.draws.once(lambda: (Candidate(*conservative(self.evidence, level, aim, z, bias)), 0))
+        return cast("Candidate", planned)
 
     def worth_another(self, left: int, samples: int) -> bool:
         walks = left * (1.0 - self.evidence.simulator.discount)
@@ -422,10 +406,7 @@ class AlgorithmSource:
     def worth_another(self, left: int, samples: int) -> bool:
         return left >= _WORTH * samples
 
-    def propose(self, attempt: int, left: int, level: float, proved: Any = None) -> Candidate | None:
-        """What the algorithm finds next; it is not run again after one that was `proved`."""
-        if proved is not None:
-            return None
+    def propose(self, attempt: int, left: int, level: float) -> Candidate:
         self.evidence.add_starts(self.draws, _STARTS)
         learning, pilot = int(_RUN * left), int(_PILOT * left)
         if learning < 1:
@@ -449,6 +430,15 @@ class AlgorithmSource:
             self.settings = replace(self.settings, kappa=min(self.kappa + 1.5 * short, 1.0))
 
 
+def certificate_of_family(found: ProvedFamily, plan: Family, simulator: Simulator, confidence: float) -> Certificate:
+    """Of the policy that was taken, or without one of the safest; the bets on those before it go with it.
+
+    They are a series of attempts, each settled at the same level: nothing of the bankroll is lost by one that succeeds.
+    """
+    policy, proved = plan.policies[found.taken or 0], found.proved
+    return as_certificate(proved, simulator, confidence, proved.samples, policy, found.before, _AT_ONCE)
+
+
 def certificate_of_share(found: ProvedShare, plan: BoldAndSafe, simulator: Simulator, confidence: float) -> Certificate:
     """Of the mixture that was taken, or without one of the first in the order; in the user's units."""
     share, taken = plan.order[0] if found.share is None else found.share, found.share is not None
@@ -456,7 +446,7 @@ def certificate_of_share(found: ProvedShare, plan: BoldAndSafe, simulator: Simul
     raised = bounds[1:] < 0.0
     bounds[1:] = np.maximum(bounds[1:], 0.0) if taken else np.minimum(bounds[1:], -GRID)  # what is not settled
     mixture = Mixture(np.array([1.0 - share, share]), plan.policies)
-    options = {"staked": 1.0, "bankroll": _OF_MIXTURE, "blocks": found.rules}
+    options = {"staked": 1.0, "bankroll": _AT_ONCE, "blocks": found.rules}
     scaling = simulator.scaling
     return Certificate(
         in_bounds=taken,

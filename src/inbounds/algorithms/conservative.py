@@ -1,4 +1,4 @@
-"""Policies of an empirical model with just the margin that their proof will need: one alone, or two to be mixed.
+"""Policies of an empirical model with just the margin that their proof will need: several, two to be mixed, or one.
 
 **How much margin to ask for.** Just what the proof can settle. With the level a, n walks by the aim of the proof, L =
 log(1/a), R = -least, the variance s2 of a walk, and e2 that of the model's own margin (above; and of its starts),
@@ -11,6 +11,19 @@ than it is, on sparse models by several standard errors. That bias is measured b
 two halves, and the best policy of either is evaluated on both; .6 of the difference is left with all samples, and half
 of that after the first attempt, when walks have joined the evidence that the plan did not choose.
 These are predictions; where they are wrong, an attempt fails.
+
+**Several policies at once**, the boldest of which that is proved is taken (`inbounds.proofs.families`). With w of the
+plan that keeps just that, err = sqrt(s2/n + e2), and what the bias is beyond that error, c = w + max(bias - err, 0):
+
+    safest      the best policy of the model with margins of c + 4 err; where it is not expected to have 2 err to
+                spare, several are not tried
+    boldest     the best with margins of c + z err, at least w / 10
+    between     28 in all, with occupancies of the model that go from the one to the other in equal steps
+
+To begin one err less bold loses Phi(z) err, the probability that a bolder one would have been proved; and it saves
+partings of the walks, d for each err if half of them are while both are walked for, each of which costs up to w. So
+Phi(z) is d w / err, w and err added up with the prices, but at least .05 and at most .5. For the boldest, n is less by
+the factor of the samples that a walk of all takes: 1 + d (4 - z).
 
 **A bold and a safe policy**, whose mixtures are tried in an order (`inbounds.proofs.blocks`):
 
@@ -26,6 +39,7 @@ All of it is prediction. Where it is wrong reward is lost, or an attempt fails; 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -35,6 +49,7 @@ from scipy.special import ndtri
 from inbounds.algorithms.empirical import best_of
 from inbounds.algorithms.exploring import model_error
 from inbounds.arrays import Floats, freeze
+from inbounds.criteria.evaluation import occupancy
 from inbounds.errors import Infeasible
 from inbounds.exact.feasibility import slater
 from inbounds.problem.cmdp import CMDP
@@ -45,10 +60,13 @@ from inbounds.proofs.blocks import BOLD_WALKS, settleable_share
 from inbounds.proofs.evidence import Evidence
 from inbounds.proofs.walks import Guess, guess_from_model, make_design
 
+_MEMBERS = 28  # of a family
+_SAFEST = 4.0  # standard errors between the one that is expected to be taken and the safest
+_MISSED = (0.05, 0.5)  # probability that one bolder than the boldest would do: at least, at most
 _STEPS = 40  # between no and all of the safe policy
 _ALL_SHARES = np.arange(_STEPS + 1) / _STEPS
 _SAFETY = (1.5, 2.5, 4.0, 7.0)  # times the margin that can be settled, for the safe policy to keep
-_SURE = 2.0  # standard errors to spare that a mixture must have on the model to be tried
+_SURE = 2.0  # standard errors to spare that a mixture, or the safest policy, must have on the model to be tried
 _LIKELY = 0.5  # the same, down to which shares are expected to pass
 
 
@@ -102,11 +120,67 @@ def margin_needed(
     bias: Floats,
 ) -> Floats:
     """kappa [K] of the module's formula, in scaled units."""
+    width, error = _width_and_error(evidence, model, policy, guess, level, proof_samples)
+    return width + np.maximum(z * error, bias)
+
+
+def _width_and_error(
+    evidence: Evidence, model: CMDP, policy: Policy, guess: Guess, level: float, proof_samples: int
+) -> tuple[Floats, Floats]:
+    """w [K] of the module's formula, and the standard error [K] of what walks will show less what the model says."""
     discount = model.discount
     walks, variance = max(proof_samples * (1.0 - discount), 1.0), guess.variance(discount)
     width = settleable(level, -make_design(evidence.simulator, policy, guess).least, variance, walks)
     error = np.sqrt(variance / walks + model_error(evidence, model, policy, guess))
-    return width[1:] + np.maximum(z * error[1:], bias)
+    return width[1:], error[1:]
+
+
+class Family(NamedTuple):
+    """Policies, ever bolder, with guesses of their values."""
+
+    policies: tuple[Policy, ...]
+    guesses: tuple[Guess, ...]
+
+
+def family(evidence: Evidence, level: float, proof_samples: int, bias: Floats) -> Family | None:
+    """Policies of the empirical model around the one that a proof is predicted to settle, by the rule of the module.
+
+    None where not even the safest is expected to be settled.
+    """
+    model, center = evidence.model(), np.zeros(evidence.simulator.n_constraints)
+    for _ in range(2):
+        middle, prices = best_with(model, center)
+        guess = guess_from_model(model, middle, evidence.signal_variance)
+        width, error = _width_and_error(evidence, model, middle, guess, level, proof_samples)
+        flattered = np.maximum(bias - error, 0.0)
+        center = width + flattered
+    safe, _ = best_with(model, center + _SAFEST * error)
+    partings = 0.5 * _partings(model, safe, middle) / _SAFEST
+    missed = np.clip(partings * (prices @ width) / np.maximum(prices @ error, 1e-300), *_MISSED)
+    whole = math.ceil(proof_samples / (1.0 + partings * (_SAFEST - ndtri(missed))))
+    width, error = _width_and_error(evidence, model, middle, guess, level, whole)
+    bold, _ = best_with(model, np.maximum(width + flattered + ndtri(missed) * error, 0.1 * width))
+    spent = [occupancy(model, policy) for policy in (safe, bold)]
+    policies: list[Policy] = []
+    guesses: list[Guess] = []
+    for boldness in np.linspace(0.0, 1.0, _MEMBERS):
+        mixed = (1.0 - boldness) * spent[0] + boldness * spent[1]
+        policy = Policy.from_occupancy(model, mixed, otherwise=safe)
+        if policies and np.allclose(policy.probabilities, policies[-1].probabilities, rtol=0.0, atol=1e-9):
+            continue
+        policies.append(policy)
+        guesses.append(guess_from_model(model, policy, evidence.signal_variance))
+    width, error = _width_and_error(evidence, model, policies[0], guesses[0], level, whole)
+    if np.any(guesses[0].mean[1:] - flattered - width < _SURE * error):
+        return None
+    return Family(tuple(policies), tuple(guesses))
+
+
+def _partings(model: CMDP, one: Policy, other: Policy) -> float:
+    """How often a walk of one policy comes to a step that the other would have made otherwise, if coins are shared."""
+    differ = 0.5 * np.abs(one.probabilities - other.probabilities)
+    time = np.add.reduceat(occupancy(model, one), model.pairs.offsets[:-1])
+    return float(time[model.pairs.states] @ differ) / (1.0 - model.discount)
 
 
 class BoldAndSafe(NamedTuple):

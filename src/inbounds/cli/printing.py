@@ -136,7 +136,7 @@ def policy_facts(policy: Any) -> Any:
 
 
 def print_policy(policy: Any) -> None:
-    from inbounds.formats.labels import in_words
+    from inbounds.formats.labels import label_in_words
     from inbounds.problem.mixture import Mixture
 
     if isinstance(policy, Mixture):
@@ -150,8 +150,8 @@ def print_policy(policy: Any) -> None:
             print_policy(policy.at(stage))
         return
     for state, actions in policy.by_label().items():
-        chosen = ", ".join(f"{in_words(action)} {share:.4g}" for action, share in actions.items())
-        click.echo(f"  {in_words(state)}: {chosen}")
+        chosen = ", ".join(f"{label_in_words(action)} {share:.4g}" for action, share in actions.items())
+        click.echo(f"  {label_in_words(state)}: {chosen}")
 
 
 def print_files(directory: Path, written: list[Path]) -> None:

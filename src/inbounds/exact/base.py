@@ -17,7 +17,7 @@ from inbounds.exact.limits import Limits
 from inbounds.exact.optimum import Units, flat_margins
 from inbounds.problem.cmdp import CMDP
 
-ROUNDING = 1e-14
+NOTHING = 1e-14
 """Amounts of an occupancy that are below zero by less are zero; as are prices."""
 
 _TIME = 1e-12
@@ -152,7 +152,7 @@ class Bases:
         """The policy that is best at `prices` [K], begun from a base."""
         priced = self.signals[0] + np.einsum("k,kn->n", prices, self.signals[1:])
         begin = self.criterion.expect(priced, base.chosen, self.value_function(base, prices))
-        return self.criterion.solve(priced, max(0.1 * allowed, ROUNDING), begin, deadline=limits.deadline)
+        return self.criterion.solve(priced, max(0.1 * allowed, NOTHING), begin, deadline=limits.deadline)
 
     def marks(self, base: Base, places: Ints) -> Floats:
         """The vectors of a base for what it has at some places: of the signals that are 1 at its entry there, [J, M].

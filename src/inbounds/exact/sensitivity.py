@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from inbounds.arrays import Floats
-from inbounds.exact.base import ROUNDING, Base
+from inbounds.exact.base import NOTHING, Base
 from inbounds.exact.limits import NO_LIMITS
 from inbounds.exact.vertex import Corner, Corners, Vertex
 from inbounds.frames import frame
@@ -182,4 +182,4 @@ def _last_kept(corners: Corners, weights: Floats, k: int) -> float:
     if not weights[k] > _GAP * float(weights.max()):
         return np.inf
     priced = np.einsum("k,kn->n", weights / weights[k], corners.signals[1:])
-    return float(corners.criterion.solve(priced, ROUNDING).upper)
+    return float(corners.criterion.solve(priced, NOTHING).upper)

@@ -39,7 +39,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria.contract import Found
-from inbounds.exact.base import ROUNDING, Base, Bases
+from inbounds.exact.base import NOTHING, Base, Bases
 from inbounds.exact.highs import INFINITE, Columns, basic_minimum
 from inbounds.exact.limits import NO_LIMITS, Limits
 from inbounds.exact.optimum import Optimum, Units, flat_margins
@@ -108,7 +108,7 @@ class Vertex(NamedTuple):
         more = np.linalg.solve(self.effects[1 + self.binding], tightened[self.binding])
         amounts, kept = self.amounts + more, self.kept - np.sum(self.displaced * more, axis=1)
         levels = self.levels + np.sum(self.effects * more, axis=1)
-        if amounts.min() < 0.0 or kept.min() < 0.0 or np.any(levels[1:] < tightened - ROUNDING):
+        if amounts.min() < 0.0 or kept.min() < 0.0 or np.any(levels[1:] < tightened - NOTHING):
             return None
         return self._replace(amounts=amounts, kept=kept, levels=levels)
 
@@ -298,7 +298,7 @@ class Corners(Bases):
         base = self.evaluate_first(chosen, time)
         if base is None:
             return None
-        others = occupancy > ROUNDING
+        others = occupancy > NOTHING
         others[base.chosen] = False
         extras = np.flatnonzero(others)
         if not 0 < len(extras) <= _MOST_COINS:
@@ -348,7 +348,7 @@ class Corners(Bases):
         margins = np.sum(self.signals[1:] * found.occupancy, axis=1)
         others = found.occupancy.copy()
         others[base.chosen] = 0.0
-        columns = [int(entry) for entry in np.flatnonzero(others > ROUNDING)]
+        columns = [int(entry) for entry in np.flatnonzero(others > NOTHING)]
         for k in np.argsort(-margins, kind="stable")[: self.size - len(columns)]:
             columns.append(-1 - int(k))
         return columns if len(columns) == self.size else []
@@ -398,7 +398,7 @@ class Corners(Bases):
         if not self.criterion.mass_row:
             worth = self.worth(base, new)
             best = self.criterion.largest(worth)
-            rare = (base.time * np.max(np.abs(base.advantages[:, best]), axis=0) <= _LEAST) & (worth[best] > ROUNDING)
+            rare = (base.time * np.max(np.abs(base.advantages[:, best]), axis=0) <= _LEAST) & (worth[best] > NOTHING)
             rare[self.criterion.places[[c for c in columns if c >= 0]]] = False
             chosen = np.where(rare, best, chosen)
         return chosen, columns, new, widths
@@ -515,7 +515,7 @@ class Corners(Bases):
             wrong = np.where([-1 - column >= size for column in columns], np.abs(amounts), -amounts)
             if not np.all(np.isfinite(wrong)):
                 return None
-            if wrong.max() > ROUNDING:
+            if wrong.max() > NOTHING:
                 leaving = int(np.argmax(wrong))
                 sign = float(np.sign(amounts[leaving]))
                 if not left:
@@ -594,11 +594,11 @@ class Corners(Bases):
             here, pivots = entries[fine], pivots[fine]
             ratios = np.maximum(-self.worth(base, prices)[here], 0.0) / pivots
             best = float(ratios.min())
-            near = np.flatnonzero(ratios <= best + ROUNDING)
+            near = np.flatnonzero(ratios <= best + NOTHING)
             entering = int(here[near[np.argmax(pivots[near])]])
         for k in range(self.size):
             pivot = -sign * row[k]
-            if -1 - k not in columns and pivot > ROUNDING and max(prices[k], 0.0) / pivot < best:
+            if -1 - k not in columns and pivot > NOTHING and max(prices[k], 0.0) / pivot < best:
                 best, entering = max(prices[k], 0.0) / pivot, -1 - k
         return entering
 
@@ -633,7 +633,7 @@ class Corners(Bases):
             kept=kept,
             levels=base.levels + np.sum(effects * shares, axis=1),
             prices=prices,
-            pinned=any(-1 - column >= self.size and prices[(-1 - column) % self.size] > ROUNDING for column in columns)
+            pinned=any(-1 - column >= self.size and prices[(-1 - column) % self.size] > NOTHING for column in columns)
             or self._apart(base, extras),
         )
         over = np.flatnonzero(kept < 0.0)

@@ -85,6 +85,20 @@ def parts_of(labels: Iterable[Any] | None) -> tuple[str, ...] | None:
     return parts if parts and all(map(_is_name, parts)) else None
 
 
+def alike(labels: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Labels, with plain tuples among named ones of one kind, as a start may be, made of that kind: they are equal.
+
+    >>> alike(((0, 0), named_label("state", ("tea", "rice"))(3, 5)))
+    (State(tea=0, rice=0), State(tea=3, rice=5))
+    """
+    named = set(map(type, labels)) - {tuple}
+    kind = named.pop() if len(named) == 1 else tuple
+    fits = parts_of([label for label in labels if type(label) is kind]) if kind is not tuple else None
+    if fits is None or any(len(label) != len(fits) for label in labels):
+        return labels
+    return tuple(label if type(label) is kind else kind(*label) for label in labels)
+
+
 def _is_name(part: Any) -> bool:
     return isinstance(part, str) and part.isidentifier() and not iskeyword(part) and part[0] != "_"
 
@@ -142,10 +156,10 @@ def label_columns(labels: Sequence[Any], what: str) -> dict[str, list[Any]]:
     return {f"{what} {name}": [label[place] for label in labels] for place, name in enumerate(names)}
 
 
-def in_words(label: Any) -> str:
+def label_in_words(label: Any) -> str:
     """A label in a table that people read.
 
-    >>> in_words((35, "dry")), in_words(named_label("state", ("tea", "rice"))(35, 40))
+    >>> label_in_words((35, "dry")), label_in_words(named_label("state", ("tea", "rice"))(35, 40))
     ("(35, 'dry')", 'tea 35, rice 40')
     """
     parts = parts_of((label,))

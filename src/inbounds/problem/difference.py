@@ -10,7 +10,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.formats.labels import in_words, label_columns
+from inbounds.formats.labels import label_columns, label_in_words
 from inbounds.frames import frame
 from inbounds.inputs import float_array
 from inbounds.tables import html_card, html_table, text_table
@@ -104,7 +104,7 @@ class Difference:
         rows: list[tuple[str, ...]] = [
             (
                 *(() if self.stages is None else (str(self.stages[place]),)),
-                in_words(labels[place]),
+                label_in_words(labels[place]),
                 f"{self.weights[place]:.3%}",
                 f"{self.distances[place]:.3f}",
                 *(choices_in_words(self._choices(which, place), 22) for which in (0, 1)),
@@ -117,7 +117,7 @@ class Difference:
 
 def choices_in_words(choices: dict[Hashable, float], longest: int = 200) -> str:
     listed = sorted(choices.items(), key=lambda choice: -choice[1])
-    text = ", ".join(in_words(action) + ("" if share == 1.0 else f" {share:.3g}") for action, share in listed)
+    text = ", ".join(label_in_words(action) + ("" if share == 1.0 else f" {share:.3g}") for action, share in listed)
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.formats.labels import parts_of
+from inbounds.formats.labels import alike, parts_of
 from inbounds.inputs import entries, shown
 from inbounds.numerics.classes import first_largest
 
@@ -71,7 +71,7 @@ class Pairs:
             if isinstance(labels, str | bytes) or not (labels is None or isinstance(labels, Iterable)):
                 raise InvalidInput(f"{what} must be a list of labels, found {shown(labels)}")
         if state_labels is not None:
-            state_labels = tuple(entries(state_labels, "state_labels"))
+            state_labels = alike(tuple(entries(state_labels, "state_labels")))
             if len(state_labels) != n_states:
                 raise InvalidInput(f"state_labels must have {n_states} entries, found {len(state_labels)}")
             _require_distinct(state_labels, "state_labels")
@@ -96,7 +96,7 @@ class Pairs:
             if np.any(actions_array < 0):
                 raise InvalidInput("actions must not be negative: they are columns of the [S, A] tables")
         if action_labels is not None:
-            action_labels = tuple(entries(action_labels, "action_labels"))
+            action_labels = alike(tuple(entries(action_labels, "action_labels")))
             if len(action_labels) <= int(actions_array.max()):
                 raise InvalidInput(
                     f"action_labels must name every action 0..{actions_array.max()}, found {len(action_labels)} labels"
@@ -220,7 +220,7 @@ def numbered(actions: object, state: Any, number: dict[Hashable, int], what: str
 
 def pairs_of(problem: Any) -> Pairs:
     """The pairs of a model or a simulator, and nothing else."""
-    if not isinstance(getattr(problem, "pairs", None), Pairs):
+    if not isinstance(getattr(problem, "pairs", None), Pairs) or not hasattr(problem, "criterion"):
         raise InvalidInput(f"the problem must be a CMDP or a Simulator, found {type(problem).__name__}")
     return problem.pairs  # type: ignore[no-any-return]
 

@@ -19,7 +19,7 @@ from inbounds.arrays import Floats, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_policy, write_policy
 from inbounds.formats.atomic import naming
-from inbounds.formats.labels import in_words
+from inbounds.formats.labels import label_in_words
 from inbounds.formats.policy_csv import policy_columns
 from inbounds.frames import frame
 from inbounds.inputs import float_array, generator, plain_number, probability, shown
@@ -345,7 +345,7 @@ class Policy:
         for stage in range(self.horizon or 1):
             rule = self if self.horizon is None else self.at(stage)
             at_stage = () if self.horizon is None else (str(stage),)
-            rows += [(*at_stage, in_words(state), choices_in_words(rule[state])) for state in first]
+            rows += [(*at_stage, label_in_words(state), choices_in_words(rule[state])) for state in first]
         header = (*(() if self.horizon is None else ("stage",)), "state", "does")
         more = f"<p>... {len(self):,} states in all</p>" if len(self) > _SHOWN else ""
         return html_card(repr(self), html_table(header, rows[: 10 * _SHOWN], words=3), more)

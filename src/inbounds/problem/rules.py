@@ -157,7 +157,7 @@ def build(
                         raise InvalidInput(
                             f"more than {max_states:,} states are reachable; close the state space, or raise max_states"
                         )
-                    place = number[successor] = len(number)
+                    place = number[_findable(successor, f"{where}: next state")] = len(number)
                     frontier.append(successor)
                 row[place] = row.get(place, 0.0) + share
                 single = single or (type(probability) is not float and is_single(probability))
@@ -240,7 +240,18 @@ def start_states(start: Any) -> tuple[dict[Any, int], list[float]]:
     ]
     if any(map(is_single, weights.values())):
         initial = _doubled(initial)
-    return {state: position for position, state in enumerate(weights)}, initial
+    return {_findable(state, "the start state"): position for position, state in enumerate(weights)}, initial
+
+
+def _findable(state: Any, what: str) -> Any:
+    """The state, unless it has a part that is not itself: a NaN would be a new state wherever it is met."""
+    parts = [state]
+    for part in parts:
+        if isinstance(part, tuple):
+            parts.extend(part)
+        elif part != part:
+            raise InvalidInput(f"{what} {state!r} is not equal to itself, so that it cannot be found again")
+    return state
 
 
 def _hashable(state: Any) -> Any:

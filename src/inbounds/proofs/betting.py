@@ -74,7 +74,7 @@ MOST_BETS = 2**18
 RUINED = 2.0**-500  # of the capital, below which nothing is bet: so no number gets too small for a double
 LOOKS = 10  # on the way to a deadline, at which a proof without prospects is given up
 GIVE_UP = 0.25  # probability that all the samples left would settle it
-_GO_ON = 0.7  # the same, above which the samples left are spent when the deadline has come
+GO_ON = 0.7  # the same, above which the samples left are spent when the deadline has come
 
 
 class Stakes(NamedTuple):
@@ -333,7 +333,7 @@ def look(stakes: Stakes, fortune: Fortune) -> None:
     counts, drawn, aim, budget = fortune.counts, fortune.counts[2], stakes.aim, stakes.budget
     if aim <= drawn < budget and counts[5] == 0:
         counts[5] = 1
-        if prospects(stakes, fortune, float(budget - drawn)) < _GO_ON:
+        if prospects(stakes, fortune, float(budget - drawn)) < GO_ON:
             counts[4] = 1
     elif aim < budget and drawn < budget and drawn * LOOKS >= aim * (counts[3] + 1):
         counts[3] = drawn * LOOKS // aim

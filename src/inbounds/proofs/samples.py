@@ -188,12 +188,14 @@ def prove(policy: Policy, simulator: Simulator, guess: Guess, *arguments: Any, *
     return prove_walks(make_walker(simulator, np.ones(1), [policy], [guess]), simulator, *arguments, **options)
 
 
-def what_they_show(bets: Bets, drawn: int) -> Proved:
-    """The bounds that bets have come to, which may be looked at, and the samples counted."""
-    stakes, fortune, bounds = bets.stakes, bets.fortune, bets.low.copy()
-    number = int(fortune.counts[0])
-    book = Book(*(freeze(array[:number].copy()) for array in bets.book))
-    raise_bounds(stakes, book, number, bounds)
+def what_they_show(bets: Bets, drawn: int, among: int = 1) -> Proved:
+    """The bounds that bets have come to, which may be looked at, and the samples counted.
+
+    They hold at once with those of as many other policies as there are, `among` so many.
+    """
+    stakes, fortune, bounds, over = bets.stakes, bets.fortune, bets.low.copy(), played(bets)
+    number = len(over.book.drawn)
+    raise_bounds(stakes._replace(shares=stakes.shares / among), over.book, number, bounds)
     in_bounds = bool(np.all(fortune.settled == 1))
     raised = in_bounds * (bounds < 0.0)
     raised[0] = False
@@ -210,8 +212,14 @@ def what_they_show(bets: Bets, drawn: int) -> Proved:
             np.array([variance_so_far(stakes, k, fortune.moments[k, 1], number) for k in range(len(bounds))])
         ),
         raised=freeze(raised),
-        bets=Played(stakes, book, bets.low, freeze(fortune.capital.copy())),
+        bets=over,
     )
+
+
+def played(bets: Bets) -> Played:
+    """Those so far, which nothing changes any more."""
+    book = Book(*(freeze(array[: bets.fortune.counts[0]].copy()) for array in bets.book))
+    return Played(bets.stakes, book, bets.low, freeze(bets.fortune.capital.copy()))
 
 
 def so_far(
@@ -219,7 +227,7 @@ def so_far(
     simulator: Simulator,
     confidence: float,
     policy: Policy | Mixture,
-    earlier: Wagers | None = None,
+    earlier: tuple[Played, ...] = (),
     staked: float = 1.0,
     bankroll: float = 1.0,
 ) -> Certificate:
@@ -273,15 +281,15 @@ def as_certificate(
     confidence: float,
     samples: int,
     policy: Policy | Mixture,
-    earlier: Wagers | None = None,
+    earlier: tuple[Played, ...] = (),
     staked: float = 1.0,
     bankroll: float = 1.0,
 ) -> Certificate:
     """In the user's units; with the bets, after those of `earlier` attempts, each with `staked` of the bankroll."""
     scaling, wagers = simulator.scaling, None
     if proved.bets is not None:
-        played = (*(() if earlier is None else earlier.attempts), proved.bets)
-        wagers = wagers_on(policy, simulator, proved.bounds, played, staked=staked, bankroll=bankroll)
+        attempts = (*earlier, proved.bets)
+        wagers = wagers_on(policy, simulator, proved.bounds, attempts, staked=staked, bankroll=bankroll)
     claimed = (FOR_ALL_MARGINS if zero else FOR_ALL_BOUNDS for zero in proved.raised[1:])
     return Certificate(
         in_bounds=proved.in_bounds,

@@ -21,7 +21,7 @@ from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import ROUNDING, Evaluation
 from inbounds.exact.moving_bound import Frontier
 from inbounds.exact.solution import Solution
-from inbounds.formats.labels import in_words, state_columns
+from inbounds.formats.labels import label_in_words, state_columns
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.policy import Policy
@@ -49,7 +49,7 @@ def page(
     """
     layers, pairs = len(best.policy.probabilities) if cmdp.horizon else 1, cmdp.pairs
     labels = [pairs.state_label(state) for state in range(pairs.n_states)]
-    actions = [in_words(label) for label in (pairs.action_labels or range(pairs.n_actions))]
+    actions = [label_in_words(label) for label in (pairs.action_labels or range(pairs.n_actions))]
     views, frontiers = [_view(cmdp, best.policy, best)], []
     if other is not None:
         views.append(_view(cmdp, *other))

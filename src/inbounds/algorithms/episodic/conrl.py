@@ -8,7 +8,7 @@ concave-convex and knapsack settings", NeurIPS 2020: the basic setting. As `opt_
 from memory; the paper has the number of the episode in the place of K. The authors' code has .001 / sqrt(n), 1 for a
 pair never tried, and plans by ten steps on the prices, which gives a deterministic policy; here the linear program is
 solved. With probability 1 - delta, regret and violation are O~( H^2.5 S sqrt(A) / sqrt(k) ) per episode after k (from
-memory). Practical preset: b = span (.03 / sqrt(n) + N / 2n) after N successors were seen, with the span of the current
+memory). Practical preset: b = span (.01 / sqrt(n) + N / 2n) after N successors were seen, with the span of the current
 policy's values to go. The part of 1 / n makes it try every pair more than once: without it one run in twenty never
 recovers from an unlucky first visit. The root is what it is out of bounds by in the end.
 """
@@ -29,10 +29,10 @@ class CONRL(PlanningSettings):
     Examples
     --------
     >>> CONRL.practical()
-    CONRL(average='second half', root=0.03, linear=1.0)
+    CONRL(average='second half', root=0.01, linear=1.0)
     """
 
-    preset = PRACTICAL | dict(root=0.03)
+    preset = PRACTICAL | dict(root=0.01)
     algorithm = online(
         name="CONRL",
         paper="Brantley et al. (NeurIPS 2020)",

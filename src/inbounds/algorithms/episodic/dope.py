@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from inbounds.algorithms import checks
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.opt_cmdp import efroni
+from inbounds.algorithms.episodic.model import efroni
 from inbounds.algorithms.episodic.rules import CAUTIOUS, Published, SafeSettings
 
 

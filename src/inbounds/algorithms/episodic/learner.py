@@ -16,7 +16,7 @@ STEPS. Before episode k one backward sweep, with bonuses, every value within wha
 
 The first policy is uniform, or greedy where nothing is known. G_i, the sum of g_i^2 (from .01), is AdaGrad's, and needs
 no scale of the problem. The papers' fixed steps, of order 1 / (H sqrt K), fail where prices are above 3 or margins
-small against H; without the factor of u_i it takes all of 10^4 episodes to get to 4. Two things more of the presets:
+small against H; without the factor of u_i it takes all of 10^4 episodes to get to 4. Three things more of the presets:
 
 * A bonus is for trying things out. Prices that step by values with a bonus let the policy miss its bounds by just that
   much, in every episode. They step by g_i WITHOUT it, of the same policy, from a forward pass. What was never tried is
@@ -24,6 +24,9 @@ small against H; without the factor of u_i it takes all of 10^4 episodes to get 
 * Where the policy moves by steps, too, it lags behind the prices, and both swing like a pendulum: pi adds up u, and u
   adds up g. The plan takes the prices that sqrt(k) more episodes like the last would lead to, max(0, u - sqrt(k) s g):
   friction, as the quadratic term of an augmented Lagrangian is. Then the last policy settles, and so does the mixture.
+* A bonus stands for a box, in which one successor more than those seen may have a chance of 1 / n. Without a radius for
+  that one, what a pair is worth after a first visit that went badly is raised by half the span: of 120 runs of two
+  learners on a generated problem three never tried such a pair again, and lost .8. Prices see no bonus, so it is cheap.
 """
 
 from __future__ import annotations
@@ -53,6 +56,9 @@ FIRST_SQUARE = 0.01
 LOWEST_LOG = -10.0
 """Of a chance, against that of the best action. Lower is no better, but takes longer to come back from: with -200, a
 price that was too high for a while decided about the rest of a run."""
+STANDARD_ERRORS = 2.0
+"""Of the mean of its margin, by which a queue asks for more. With 1 the policy returned is out of the bounds of the
+zoo's queue by .004 in the mean of twenty runs, with 1.5 by .002."""
 
 
 class Constants(NamedTuple):
@@ -80,7 +86,8 @@ class State(NamedTuple):
     margins: Floats  # [X], of which the last I: values of the policy swept last, that prices step by
     due: Ints  # [1], whether it is time for the next policy
     safely: Ints  # [2]: whether the safe policy is played; in how many episodes it was
-    shown: Floats  # [I], sums of the margins in these
+    shown: Floats  # [I], sums of the margins in these; where prices are queues in all,
+    around: Floats  # [I], and of the squares of their distances from the mean
 
 
 def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
@@ -96,11 +103,12 @@ def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Ge
     if settings.as_published:
         spans[:] = paper.span
     swept, logs = new_sweep(size.H, size.S, size.pairs, 1 + size.bounds, stepping.extended), signals[:, :, 0].copy()
+    swept.successors[:], swept.chances[:] = 0, 0.0  # of a state nothing is left to chance
     due, safely = np.full(1, int(planning.planned or stepping.greedy)), np.zeros(2, dtype=np.int64)
-    prices, ahead, queues, squares, shown = np.zeros((5, size.bounds))
+    prices, ahead, queues, squares, shown, around = np.zeros((6, size.bounds))
     squares += FIRST_SQUARE
     duals = prices, ahead, queues, squares
-    state = State(new_play(frame), model, spans, signals, swept, logs, *duals, margins, due, safely, shown)
+    state = State(new_play(frame), model, spans, signals, swept, logs, *duals, margins, due, safely, shown, around)
     adaptive = not settings.as_published and max(radii.of_box, radii.of_visits) > 0.0
     judge, spare = judge_of(model, frame, signals, []), prices + paper.spare
     constants = Constants(frame, radii, judge, adaptive, planning, stepping, safe, spare)
@@ -289,14 +297,13 @@ def step_prices(state: State, constants: Constants, tau: float, k: float) -> Non
 @compiled
 def pessimism(state: State, constants: Constants, i: int, k: float) -> float:
     """By how much margin i is tightened in episode k, where prices are queues (`opt_pess_primal_dual`)."""
-    first, starts = constants.spare[i], state.model.starts
     if constants.stepping.log_scale > 0.0:
         log = math.log(k * constants.stepping.log_scale)
-        return first * (log + 1.0) / math.sqrt(k * log)
-    if first == 0.0:
-        return 2.0 * math.sqrt(state.squares[i]) / k
-    spread = 0.0
-    for s in range(starts.shape[0]):
-        off = state.swept.values[0, s, 1 + i] - state.margins[1 + i]
-        spread += starts[s] * off * off
-    return (first + math.sqrt(spread / starts.sum())) / math.sqrt(k)
+        return constants.spare[i] * (log + 1.0) / math.sqrt(k * log)
+    seen, play = state.play.episode[0], state.play
+    if seen == 0:
+        return 0.0
+    off = play.sums[seen - 1, 1 + i] - state.shown[i] / max(seen - 1, 1)  # from the mean before
+    state.shown[i] += play.sums[seen - 1, 1 + i]
+    state.around[i] += off * off * (seen - 1.0) / seen
+    return min(STANDARD_ERRORS * math.sqrt(state.around[i]) / seen, constants.spare[i])

@@ -6,7 +6,7 @@ Radii. That of a chance p after n visits is  min( root sqrt(p (1 - p) / n) + lin
 The bonus of a value is span * width, where the width of a row is `of_box` times the sum of its radii (over the
 successors seen, and `unseen` of the others), plus `of_visits` / sqrt(n + ridge), and `most` at most. The papers take H
 for the span. Practical presets take that of the current policy's values to go, which is what lets one setting do for
-every problem, and radii without logarithms, c = (.1, 1). The linear part matters more than the root: it also widens the
+every problem, and radii without logarithms. The linear part matters more than the root: it also widens the
 box towards successors never seen, without which one run in ten gives up a good action for ever.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.episodic.frame import Frame
+from inbounds.algorithms.episodic.frame import Frame, Size
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 
@@ -44,10 +44,11 @@ def practical(root: float, linear: float) -> Radii:
     return Radii(root, linear, of_box=0.5, signal_root=root, signal_linear=linear, always=False)
 
 
-def bernstein(log: float, signal_log: float = 0.0) -> Radii:
-    """Of a paper's logarithm L: 2 sqrt(p (1-p) L / n) + 14 L / (3 n); signals sqrt(L' / n). Efroni et al., DOPE."""
-    root, linear = 2.0 * math.sqrt(log), 14.0 * log / 3.0
-    return Radii(root, linear, of_box=1.0, unseen=math.inf, signal_root=math.sqrt(signal_log))
+def efroni(delta: float, size: Size) -> Radii:
+    """2 sqrt(p (1-p) L / n) + 14 L / (3 n); signals sqrt(L' / n), with the logarithms of `opt_cmdp`. Also DOPE's."""
+    log = math.log(6.0 * size.pairs * size.H * size.K / delta)
+    signals = math.sqrt(2.0 * math.log(6.0 * size.pairs * size.H * size.K / delta * (1 + size.bounds)))
+    return Radii(2.0 * math.sqrt(log), 14.0 * log / 3.0, of_box=1.0, unseen=math.inf, signal_root=signals)
 
 
 def bennett(log: float, linear: float, less: float = 0.0) -> Radii:

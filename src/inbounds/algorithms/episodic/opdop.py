@@ -33,7 +33,7 @@ class OPDOP(SoftmaxSettings):
     Examples
     --------
     >>> OPDOP.practical()
-    OPDOP(average='second half', root=0.1, linear=1.0, price_step=0.1, policy_step=200.0)
+    OPDOP(average='second half', root=0.0, linear=1.0, price_step=0.1, policy_step=200.0)
     """
 
     preset = PRACTICAL | dict(price_step=0.1, policy_step=200.0)

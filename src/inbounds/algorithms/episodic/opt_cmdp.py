@@ -11,33 +11,15 @@ cancellation: a "strong" regret). Before an episode, by an extended linear progr
 
 With probability 1 - delta, strong regret and violation are O~( sqrt(S N H^4 K) ), where a pair has N successors (from
 memory). With these radii 10^4 episodes teach it next to nothing, with ten states or with three. Departure: it plans
-when a count has doubled. Practical preset: b = .1 sqrt(p (1-p) / n) + 1 / n.
+when a count has doubled. Practical preset: b = 1 / n.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
-from inbounds.algorithms.episodic.frame import Frame, Size
+from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.model import Radii, bernstein
-from inbounds.algorithms.episodic.rules import PRACTICAL, PlanningSettings, Published
-
-EFRONI: dict[str, Any] = dict(paper="Efroni, Mannor, Pirotta (2020)", sample_complexity="S^2 A / ((1-γ)^3 ε^2)")
-SOURCES = "from code (radii of chances), from memory (of signals, theorem)"
-THEOREM = "the paper's (from memory), for strong regret and violation"
-
-
-def efroni(delta: float, size: Size) -> Radii:
-    """b and c."""
-    outcomes = 6.0 * size.pairs * size.H * size.K / delta
-    return bernstein(math.log(outcomes), 2.0 * math.log(outcomes * (1 + size.bounds)))
-
-
-def efroni_episodes(size: Size) -> float:
-    """After which regret of order sqrt(S N H^4 K), with N = S, is a tenth of the horizon per episode."""
-    return 100.0 * size.S**2 * size.H**2
+from inbounds.algorithms.episodic.model import efroni
+from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, PlanningSettings, Published
 
 
 class OptCMDP(PlanningSettings):
@@ -52,8 +34,11 @@ class OptCMDP(PlanningSettings):
     """
 
     preset = PRACTICAL
-    algorithm = online(name="Opt-CMDP", constants=SOURCES, **EFRONI)
+    algorithm = online(
+        name="Opt-CMDP", constants="from code (radii of chances), from memory (of signals, theorem)", **EFRONI
+    )
 
     def _published(self, frame: Frame) -> Published:
-        radii = self.radii(efroni(self.delta, frame.size))._replace(of_box=0.0)
-        return Published(THEOREM, efroni_episodes(frame.size), radii, planning=self.planning(extended=True))
+        radii, needed = self.radii(efroni(self.delta, frame.size)), 100.0 * frame.size.S**2 * frame.size.H**2  # N = S
+        theorem, planning = "the paper's (from memory), for strong regret and violation", self.planning(extended=True)
+        return Published(theorem, needed, radii._replace(of_box=0.0), planning=planning)

@@ -8,16 +8,15 @@ As `opt_cmdp`, of the same paper; in the place of the box, with its radii b(s, a
 
 The guarantee has a factor of H more at most (from memory). The margins are hopeful too, so nearly every episode is a
 little out of bounds: more than with OptCMDP; with less regret, in half the time. Practical preset: half the sum of the
-radii .03 sqrt(p (1-p) / n) + 1 / n of the successors seen, times the span of the current policy's values to go. A
-bonus, unlike a box, is added whether or not the model has room for it: with .1 it loses up to half as much again.
+radii 1 / n of the successors seen, times the span of the current policy's values to go.
 """
 
 from __future__ import annotations
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.opt_cmdp import EFRONI, SOURCES, THEOREM, efroni, efroni_episodes
-from inbounds.algorithms.episodic.rules import PRACTICAL, PlanningSettings, Published
+from inbounds.algorithms.episodic.model import efroni
+from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, PlanningSettings, Published
 
 
 class OptCMDPBonus(PlanningSettings):
@@ -26,12 +25,15 @@ class OptCMDPBonus(PlanningSettings):
     Examples
     --------
     >>> OptCMDPBonus.practical()
-    OptCMDPBonus(average='second half', root=0.03, linear=1.0)
+    OptCMDPBonus(average='second half', root=0.0, linear=1.0)
     """
 
-    preset = PRACTICAL | dict(root=0.03)
-    algorithm = online(name="Opt-CMDP-bonus", constants=SOURCES, **EFRONI)
+    preset = PRACTICAL
+    algorithm = online(
+        name="Opt-CMDP-bonus", constants="from code (radii of chances), from memory (of signals, theorem)", **EFRONI
+    )
 
     def _published(self, frame: Frame) -> Published:
         size, radii = frame.size, self.radii(efroni(self.delta, frame.size))
-        return Published(THEOREM, efroni_episodes(size), radii, span=size.W, planning=self.planning())
+        theorem, needed = "the paper's (from memory), for strong regret and violation", 100.0 * size.S**2 * size.H**2
+        return Published(theorem, needed, radii, span=size.W, planning=self.planning())

@@ -22,16 +22,8 @@ import math
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.opt_cmdp import EFRONI, efroni, efroni_episodes
-from inbounds.algorithms.episodic.rules import PRACTICAL, Published, SweepSettings
-
-SOURCES = "from code (radii, price step), from memory (theorem)"
-THEOREM = "the paper's, of the mixture of all: from memory"
-
-
-def efroni_step(slack: float, frame: Frame) -> float:
-    """s."""
-    return 1.0 / (slack * math.sqrt(frame.episodes * max(frame.size.bounds, 1)))
+from inbounds.algorithms.episodic.model import efroni
+from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, Published, SweepSettings
 
 
 class OptDual(SweepSettings):
@@ -40,13 +32,21 @@ class OptDual(SweepSettings):
     Examples
     --------
     >>> OptDual.practical()
-    OptDual(average='second half', root=0.1, linear=1.0, price_step=1.0)
+    OptDual(average='second half', root=0.0, linear=1.0, price_step=1.0)
     """
 
     preset = PRACTICAL | dict(price_step=1.0)
-    algorithm = online(name="Opt-Dual", needs="Slater constant", constants=SOURCES, oscillates=True, **EFRONI)
+    algorithm = online(
+        name="Opt-Dual",
+        needs="Slater constant",
+        constants="from code (radii, price step), from memory (theorem)",
+        oscillates=True,
+        **EFRONI,
+    )
 
     def _published(self, frame: Frame) -> Published:
-        radii = self.radii(efroni(self.delta, frame.size)._replace(of_box=0.0))
-        steps = self.steps(frame, efroni_step(self.slack(frame), frame), greedy=True, extended=self.as_published)
-        return Published(THEOREM, efroni_episodes(frame.size), radii, departs=self.departs, stepping=steps)
+        size, radii = frame.size, self.radii(efroni(self.delta, frame.size)._replace(of_box=0.0))
+        price = 1.0 / (self.slack(frame) * math.sqrt(size.K * max(size.bounds, 1)))
+        steps = self.steps(frame, price, greedy=True, extended=self.as_published)
+        theorem, needed = "the paper's, of the mixture of all: from memory", 100.0 * size.S**2 * size.H**2
+        return Published(theorem, needed, radii, departs=self.departs, stepping=steps)

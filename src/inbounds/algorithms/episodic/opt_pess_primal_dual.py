@@ -13,9 +13,9 @@ Z = log(16 S^2 A H K / delta):
 Regret is O~( H^3 sqrt(S^3 A K) / slack ), violation in sum O(1), of the mixture (memory). As long as eps_k is above the
 slack no policy can do what is asked, and the margin alone is maximised. Departures: several constraints have a
 queue each; values are cut off in planning too. Practical preset: the bonus of `opt_dual`'s; the price is
-c lambda_i / sqrt(G_i), the G of `learner`, c = 1. With `slater`, eps_k is (slack_i + d_i) / sqrt(k), where d_i is the
-standard deviation of g_i over the starts seen, for what is not known of starts (derived here); without it,
-2 sqrt(G_i) / k.
+c lambda_i / sqrt(G_i), the G of `learner`, c = 1; eps_k is two standard errors of the mean of margin i over the
+episodes so far, as they were seen: what these cannot tell from 0 (derived here). It needs no slack; with `slater`, half
+the slack is the most.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class OptPessPrimalDual(SweepSettings):
     Examples
     --------
     >>> OptPessPrimalDual.practical(slater=0.1)
-    OptPessPrimalDual(average='second half', root=0.1, linear=1.0, price_step=1.0, slater=0.1)
+    OptPessPrimalDual(average='second half', root=0.0, linear=1.0, price_step=1.0, slater=0.1)
     """
 
     preset = PRACTICAL | dict(price_step=1.0)
@@ -54,8 +54,8 @@ class OptPessPrimalDual(SweepSettings):
         paper, largest, needed = dict(price_power=0.5, log_scale=outcomes), 5.0 * W**2 * S * math.sqrt(pairs), 1.0
         while largest * (math.log(needed * outcomes) + 1.0) / math.sqrt(needed * math.log(needed * outcomes)) > slack:
             needed *= 2.0
-        given = 0.0 if self.slater is None else frame.slack(self.slater)
-        spare, paper = (largest, paper) if self.price_step is None else (given, {})
+        most = math.inf if self.slater is None else 0.5 * frame.slack(self.slater)
+        spare, paper = (largest, paper) if self.price_step is None else (most, {})
         steps = self.steps(frame, 1.0 / (slack * W), queued=True, greedy=True, **paper)
         radii = self.radii(Radii(of_visits=(1.0 + W * S) * math.sqrt(math.log(outcomes * K))))
         theorem = "the paper's, of the mixture of all, if the slack is right: from memory"

@@ -23,9 +23,8 @@ import math
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.opt_cmdp import EFRONI, efroni, efroni_episodes
-from inbounds.algorithms.episodic.opt_dual import THEOREM, efroni_step
-from inbounds.algorithms.episodic.rules import PRACTICAL, Published, SoftmaxSettings
+from inbounds.algorithms.episodic.model import efroni
+from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, Published, SoftmaxSettings
 
 
 class OptPrimalDual(SoftmaxSettings):
@@ -34,7 +33,7 @@ class OptPrimalDual(SoftmaxSettings):
     Examples
     --------
     >>> OptPrimalDual.practical()
-    OptPrimalDual(average='second half', root=0.1, linear=1.0, price_step=0.1, policy_step=100.0)
+    OptPrimalDual(average='second half', root=0.0, linear=1.0, price_step=0.1, policy_step=100.0)
     """
 
     preset = PRACTICAL | dict(price_step=0.1, policy_step=100.0)
@@ -47,7 +46,8 @@ class OptPrimalDual(SoftmaxSettings):
 
     def _published(self, frame: Frame) -> Published:
         size, slack, radii = frame.size, self.slack(frame), self.radii(efroni(self.delta, frame.size))
+        price = 1.0 / (slack * math.sqrt(size.K * max(size.bounds, 1)))
         most = size.W * (1.0 + size.bounds * size.W / slack)
-        step = math.sqrt(2.0 * math.log(size.A) / size.K) / most
-        steps, needed = self.steps(frame, efroni_step(slack, frame), policy=step), efroni_episodes(size)
-        return Published(THEOREM, needed, radii, departs=self.departs, span=size.W, stepping=steps)
+        steps = self.steps(frame, price, policy=math.sqrt(2.0 * math.log(size.A) / size.K) / most)
+        theorem, needed = "the paper's, of the mixture of all: from memory", 100.0 * size.S**2 * size.H**2
+        return Published(theorem, needed, radii, departs=self.departs, span=size.W, stepping=steps)

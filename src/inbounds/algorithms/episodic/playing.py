@@ -133,7 +133,7 @@ def block_begins(episode: int, episodes: int) -> bool:
     return point == episode and episode > 0
 
 
-def played(play: Play, frame: Frame) -> Floats:
+def mixture_sums(play: Play, frame: Frame) -> Floats:
     """The sums of the mixture [H, n]: over all whole episodes, or over the second half of them.
 
     At the end, and at a half, a quarter ... of it, that is exact; in between the block before counts too.
@@ -149,7 +149,7 @@ def answer(play: Play, prices: Floats, frame: Frame, simulator: Simulator, last:
 
     With the prices [I] of the learner's margins, and the sums of its episodes in the user's units.
     """
-    policy, sums = Policy(simulator.pairs, play.policy), played(play, frame)
+    policy, sums = Policy(simulator.pairs, play.policy), mixture_sums(play, frame)
     if last:  # of a discounted problem by how often the states were visited
         sums = simulator.pairs.sum_by_state(sums)[:, simulator.pairs.states] * play.policy
     if frame.truncated:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from inbounds.algorithms import checks
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.opt_cmdp import efroni
+from inbounds.algorithms.episodic.model import efroni
 from inbounds.algorithms.episodic.rules import PRACTICAL, Published, SoftmaxSettings
 
 
@@ -41,7 +41,7 @@ class TrulyNoRegret(SoftmaxSettings):
     Examples
     --------
     >>> TrulyNoRegret.practical()
-    TrulyNoRegret(average='second half', root=0.1, linear=1.0, price_step=0.1, policy_step=100.0, tau=0.1)
+    TrulyNoRegret(average='second half', root=0.0, linear=1.0, price_step=0.1, policy_step=100.0, tau=0.1)
     """
 
     tau: float | None = field(default=None, metadata=checks.NOT_NEGATIVE)

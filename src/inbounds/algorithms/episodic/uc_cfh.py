@@ -42,7 +42,7 @@ class UCCFH(PlanningSettings):
     Examples
     --------
     >>> UCCFH.practical(accuracy=0.2)
-    UCCFH(average='second half', root=0.1, linear=1.0, accuracy=0.2, least=1.0)
+    UCCFH(average='second half', root=0.0, linear=1.0, accuracy=0.2, least=1.0)
     """
 
     accuracy: float = field(default=0.1, metadata=checks.SHARE | {"what": "a number in (0, 1]"})

@@ -1,0 +1,402 @@
+"""Which is the boldest of several policies that is provably in bounds: walks that serve all of them.
+
+Policies 1 ... M are fixed, the safest first and then ever bolder ones, each with a guess of its values. They are much
+alike, so that one walk serves nearly all of them:
+
+    a *walk of the family* starts from one state for all. At each step one number, uniform in [0, 1), gives every policy
+    its action, by its own cumulative probabilities. Policies whose actions agree go on together: one sample is drawn,
+    the same next state and the same coin that ends the walk are for all of them. Where actions differ, the walk parts,
+    and each part goes on by itself, with draws of its own.
+
+**Theorem 1.** What policy m sees is a walk of it, as `inbounds.proofs.walks` has it, and independent of all walks
+before. *Proof.* Along the way of m each action is drawn with its probabilities, from a number that nothing before
+depends on; each next state and each coin is a fresh draw. With whom m goes on together decides only who else looks at
+the same draws.
+
+So the capital of each margin of each policy, W of `inbounds.proofs.betting`, is a nonnegative supermartingale if that
+margin is <= 0: the bets of one policy are those of a proof of it alone. They depend on those of the others, which the
+next theorem does not mind.
+
+**Theorem 2.** Fix the order of the policies before the walks, bet on all of them, each at the full level, and take the
+last one before the first whose margins are not all settled. A policy that is out of bounds is taken with probability at
+most `level`. *Proof.* Let i be the first policy in the order that is out of bounds; which one that is does not depend
+on the walks. If a policy out of bounds is taken, it is i or a later one, so i was settled, which has probability at
+most `level` (`inbounds.proofs.betting`). This is fixed-sequence testing: nothing is paid for the search, which ends
+with just the margin that the walks could prove, where a single policy has to guess it beforehand.
+
+What is fixed before the first walk: the policies and their order, guesses, floors, the level. What may follow the walks
+before: stakes, when to end, and for whom to walk. A policy that is settled walks no more, and one without prospects is
+given up, with all after it. Each walk is finished for all who walk; one that the budget cuts is dropped.
+
+**What it costs.** To change an action in one step changes a margin by (1 - discount) times something, so policies
+whose margins differ by D part about D / (1 - discount) times in a walk, and every time it is another walk. For D of a
+few standard errors of a mean over thousands of walks, that is a small part of a walk.
+
+**Bounds, at once.** Lower bounds of the reward and the margins are stated that hold for all M policies at once with
+probability 1 - alpha, each with alpha / M, hence for the one that is taken.
+
+References: those of `inbounds.proofs.blocks` and `inbounds.proofs.betting`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from inbounds.arrays import Floats, Ints
+from inbounds.numerics.compiled import compiled
+from inbounds.problem.draws import World, draw_ends, draw_next, draw_start, fitted, observed
+from inbounds.problem.pieces import Draws
+from inbounds.problem.policy import Policy
+from inbounds.problem.simulator import Simulator
+from inbounds.proofs.betting import (
+    GO_ON,
+    MOST_BETS,
+    Book,
+    Fortune,
+    Played,
+    Stakes,
+    bet_on,
+    make_stakes,
+    prospects,
+)
+from inbounds.proofs.evidence import Log, new_log, record
+from inbounds.proofs.samples import Bets, Proved, played, what_they_show
+from inbounds.proofs.walks import Design, Guess, make_design
+
+_LOOKS = 10  # on the way, at which policies without prospects are given up
+_HOPELESS = 0.02  # probability that all samples left would settle it, below which a policy walks no more
+
+
+class SharedWalks(NamedTuple):
+    """How walks of the family are drawn. Rows are the reward (0) and the margins (1..K)."""
+
+    discount: float
+    starts: int
+    choice: Floats  # [n, M], cumulative probabilities of each policy within each state; the last of a state is 1
+    pair_values: Floats  # [n, M, K + 1]
+    state_values: Floats  # [S, M, K + 1]
+    floor: Floats  # [M, K + 1]
+    low: Floats  # [K + 1], the least value from any state
+
+
+class FamilyStakes(NamedTuple):
+    """How bets on each policy are placed; the first has an aim, the others all of the budget."""
+
+    level: float
+    shares: Floats  # [K + 1]
+    goals: Floats  # [K + 1]
+    least: Floats  # [M, K + 1]
+    reference: Floats  # [M, K + 1]
+    prior: Floats  # [M, K + 1, 3]
+    planned: float
+    aims: Ints  # [M]
+    budget: int
+    discount: float
+    together: int
+
+
+class FamilyFortune(NamedTuple):
+    """What the bets on each policy have come to; changed in place."""
+
+    capital: Floats  # [M, K + 1]
+    settled: Ints  # [M, K + 1]
+    moments: Floats  # [M, K + 1, 2]
+    group: Floats  # [M, K + 1]
+    counts: Ints  # [M, 6]
+    hopeful: Ints  # [3]: policies that are not given up, the first ones; looks, and samples by the last of them
+
+
+class Books(NamedTuple):
+    """The bets on each policy one by one."""
+
+    bets: Floats  # [M, room, K + 1]
+    drawn: Ints  # [room]; all who walk have as many bets
+
+    def kept(self) -> Books:
+        """The lists only grow, and are shared."""
+        return self
+
+
+class FamilyBets(NamedTuple):
+    """A proof under way: the middle three change."""
+
+    stakes: FamilyStakes
+    fortune: FamilyFortune
+    books: Books
+    log: Log
+    low: Floats  # [K + 1], what values are at least by the ranges alone
+
+
+class ProvedFamily(NamedTuple):
+    """What the walks showed, in scaled units."""
+
+    taken: int | None  # the policy that is in bounds; None when not even the first is settled
+    proved: Proved  # of that policy, or of the first
+    before: tuple[Played, ...]  # the bets on those before it, all settled
+
+
+def walks_of(designs: Sequence[Design]) -> SharedWalks:
+    """Of policies, from how each would walk alone."""
+    return SharedWalks(
+        discount=designs[0].discount,
+        starts=max(design.starts for design in designs),
+        choice=np.column_stack([design.choice for design in designs]),
+        pair_values=np.stack([design.pair_values for design in designs], axis=1),
+        state_values=np.stack([design.state_values for design in designs], axis=1),
+        floor=np.array([design.floor for design in designs]),
+        low=designs[0].low,
+    )
+
+
+def prove_family(
+    policies: Sequence[Policy],
+    guesses: Sequence[Guess],
+    simulator: Simulator,
+    level: float,
+    alpha: float,
+    samples: int,
+    draws: Draws,
+    aim: int,
+) -> ProvedFamily:
+    """Bet on walks of all policies, each with a guess of its values, by Theorem 2.
+
+    What is taken is in bounds but for a probability `level`; the bounds hold at once but for `alpha`. All samples are
+    noted, for evidence. Where the first policy has no prospects, or is not settled by `aim` samples and will hardly be
+    by all, the proof ends.
+    """
+    designs = [make_design(simulator, *member) for member in zip(policies, guesses, strict=True)]
+    discount, members, low = simulator.discount, len(policies), designs[0].low
+    together = math.ceil(max(samples * (1.0 - discount), 1.0) / MOST_BETS)
+    walks = walks_of(designs)
+    alone = [
+        make_stakes(
+            design.least, guess.mean, guess.variance(discount) / together, alpha, samples // together, discount, level
+        )
+        for design, guess in zip(designs, guesses, strict=True)
+    ]
+    stakes = FamilyStakes(
+        level=level,
+        shares=alone[0].shares,
+        goals=alone[0].goals,
+        least=np.array([own.least for own in alone]),
+        reference=np.array([own.reference for own in alone]),
+        prior=np.array([own.prior for own in alone]),
+        planned=alone[0].planned,
+        aims=np.array([aim] + [samples] * (members - 1), dtype=np.int64),
+        budget=samples,
+        discount=float(discount),
+        together=together,
+    )
+    settled = np.tile((low >= 0.0).astype(np.int64), (members, 1))
+    settled[:, 0] = 1
+    fortune = FamilyFortune(
+        capital=np.ones((members, len(low))),
+        settled=settled,
+        moments=np.zeros((members, len(low), 2)),
+        group=np.zeros((members, len(low))),
+        counts=np.zeros((members, 6), dtype=np.int64),
+        hopeful=np.array([members, 0, 0], dtype=np.int64),
+    )
+    room = 2 * math.ceil(stakes.planned) + 100
+    books = Books(np.empty((members, room, len(low))), np.empty(room, dtype=np.int64))
+    bets = FamilyBets(stakes, fortune, books, new_log(simulator, samples), low)
+
+    def advance(bets: FamilyBets, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
+        return int(fitted(walk_together, world)(walks, *bets[:4], world, rng, drawn, until))
+
+    def over(bets: FamilyBets) -> bool:
+        return bool(np.all(bets.fortune.settled[: bets.fortune.hopeful[0]] == 1))
+
+    return cast(ProvedFamily, draws.series(simulator, bets, advance, samples, ended=over, result=what_family_shows))
+
+
+def what_family_shows(bets: FamilyBets, drawn: int) -> ProvedFamily:
+    """The policy that is taken and its bounds, and the bets on those before it."""
+    passed = np.all(bets.fortune.settled == 1, axis=1)
+    taken = (len(passed) if passed.all() else int(np.argmin(passed))) - 1
+    alone = [
+        Bets(
+            stakes_of(bets.stakes, member),
+            fortune_of(bets.fortune, member),
+            Book(bets.books.bets[member], bets.books.drawn),
+            bets.log,
+            bets.low,
+        )
+        for member in range(max(taken, 0) + 1)
+    ]
+    proved = what_they_show(alone[-1], drawn, len(passed))
+    return ProvedFamily(taken if taken >= 0 else None, proved, tuple(map(played, alone[:-1])))
+
+
+@compiled
+def stakes_of(stakes: FamilyStakes, member: int) -> Stakes:
+    """Those of a proof of one policy alone."""
+    return Stakes(
+        stakes.least[member],
+        stakes.level,
+        stakes.shares,
+        stakes.goals,
+        stakes.reference[member],
+        stakes.prior[member],
+        stakes.planned,
+        stakes.aims[member],
+        stakes.budget,
+        stakes.discount,
+        stakes.together,
+        0,
+    )
+
+
+@compiled
+def fortune_of(fortune: FamilyFortune, member: int) -> Fortune:
+    """The same of what its bets came to."""
+    return Fortune(
+        fortune.capital[member],
+        fortune.settled[member],
+        fortune.moments[member],
+        fortune.group[member],
+        fortune.counts[member],
+    )
+
+
+@compiled
+def walk_together(
+    walks: SharedWalks,
+    stakes: FamilyStakes,
+    fortune: FamilyFortune,
+    books: Books,
+    log: Log,
+    world: World,
+    rng: np.random.Generator,
+    drawn: int,
+    until: int,
+) -> int:
+    """Walk and bet until all are settled or given up, or `until` samples are drawn; never more than the budget."""
+    members, rows = stakes.least.shape[0], stakes.least.shape[1]
+    who, totals = np.empty(members, dtype=np.int64), np.empty((members, rows))
+    active = np.empty((members, rows), dtype=np.int64)
+    waiting, numbers = np.empty((members, 3), dtype=np.int64), np.empty(members)
+    while drawn < until:
+        number = unsettled(fortune, who)
+        if number == 0:
+            break
+        drawn, complete = draw_family(
+            walks, world, rng, log, drawn, stakes.budget, who[:number], totals, active, waiting, numbers
+        )
+        if not complete:
+            continue
+        for member in who[:number]:
+            book = Book(books.bets[member], books.drawn)
+            bet_on(stakes_of(stakes, member), fortune_of(fortune, member), book, totals[member], drawn)
+        if fortune.counts[who[number - 1], 1] == 0:
+            look_at_family(stakes, fortune)
+            if fortune.counts[who[number - 1], 0] == books.drawn.shape[0]:
+                fortune.hopeful[0] = 0
+    return drawn
+
+
+@compiled
+def unsettled(fortune: FamilyFortune, who: Ints) -> int:
+    """The policies that still walk, into `who`, and their number."""
+    number = 0
+    for member in range(fortune.hopeful[0]):
+        if not np.all(fortune.settled[member] == 1):
+            who[number] = member
+            number += 1
+    return number
+
+
+@compiled
+def look_at_family(stakes: FamilyStakes, fortune: FamilyFortune) -> None:
+    """Between two bets: give up the first policy without prospects, and all after it, ten times on the way.
+
+    And the first of all, hence everything, when it is not settled by its aim and all samples will hardly do.
+    """
+    drawn, hopeful = np.max(fortune.counts[:, 2]), fortune.hopeful
+    left = float(stakes.budget - drawn)
+    due = drawn >= stakes.aims[0] > hopeful[2]
+    if due or drawn * _LOOKS >= stakes.budget * (hopeful[1] + 1):
+        for member in range(hopeful[0] if left > 0.0 else 0):
+            own = fortune_of(fortune, member)
+            if not np.all(own.settled == 1):
+                least = GO_ON if due and member == 0 else _HOPELESS
+                if prospects(stakes_of(stakes, member), own, left) < least:
+                    hopeful[0] = member
+                    break
+        hopeful[1], hopeful[2] = drawn * _LOOKS // stakes.budget, drawn
+
+
+@compiled
+def draw_family(
+    walks: SharedWalks,
+    world: World,
+    rng: np.random.Generator,
+    log: Log,
+    drawn: int,
+    budget: int,
+    who: Ints,
+    totals: Floats,
+    active: Ints,
+    waiting: Ints,
+    numbers: Floats,
+) -> tuple[int, bool]:
+    """One walk of the policies `who`: their X of every row into `totals`; the samples drawn by then, and whether the
+    budget sufficed to finish. `waiting` [M, 3] and `numbers` [M] are room for the parts that wait for their turn.
+    """
+    gamma, rows, floor, low = walks.discount, totals.shape[1], walks.floor, walks.low
+    choice, pair_values, state_values = walks.choice, walks.pair_values, walks.state_values
+    state = draw_start(world, rng)
+    for member in who:
+        for k in range(rows):
+            totals[member, k] = state_values[state, member, k]
+            active[member, k] = 1
+    for _ in range(1, walks.starts):
+        other = draw_start(world, rng)
+        for member in who:
+            for k in range(rows):
+                totals[member, k] += state_values[other, member, k]
+    for member in who:
+        for k in range(rows):
+            totals[member, k] /= walks.starts
+    first, last, parts, u = 0, who.shape[0], 0, rng.random()
+    while True:
+        begin = pair = world.offsets[state]
+        while choice[pair, who[first]] <= u:
+            pair += 1
+        together = first + 1
+        while together < last:  # who has the same action
+            if choice[pair, who[together]] <= u or (pair > begin and choice[pair - 1, who[together]] > u):
+                break
+            together += 1
+        if together < last:
+            waiting[parts, 0], waiting[parts, 1], waiting[parts, 2], numbers[parts] = state, together, last, u
+            parts += 1
+        if drawn >= budget:
+            return drawn, False
+        after = draw_next(world, pair, rng)
+        drawn += 1
+        record(log, world, pair, after)
+        left = 0
+        for k in range(rows):
+            earned = (1.0 - gamma) * observed(world, pair, k)
+            for place in range(first, together):
+                member = who[place]
+                if active[member, k] == 1:
+                    value = state_values[after, member, k]
+                    totals[member, k] += earned + gamma * value - pair_values[pair, member, k]
+                    if totals[member, k] < floor[member, k]:
+                        totals[member, k] += gamma * (low[k] - value)
+                        active[member, k] = 0
+                    else:
+                        left += 1
+        if not draw_ends(gamma, rng) and left > 0:
+            state, last, u = after, together, rng.random()
+        elif parts > 0:
+            parts -= 1
+            state, first, last, u = waiting[parts, 0], waiting[parts, 1], waiting[parts, 2], numbers[parts]
+        else:
+            return drawn, True

@@ -1,0 +1,208 @@
+"""Walks that serve several policies, of which the boldest that is proved is taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.algorithms import certified
+from inbounds.numerics.compiled import interpreted
+from inbounds.problem.pieces import Draws
+from inbounds.proofs.evidence import new_log
+from inbounds.proofs.families import ProvedFamily, draw_family, prove_family, walks_of
+from inbounds.proofs.files import save_certificate
+from inbounds.proofs.walks import draw_walk, guess_from_array, guess_from_model, make_design
+from test_blocks import opinion, two_coins
+from test_resume import Broken, Fuse
+from test_samples import as_user_simulator
+
+QUEUE = ib.zoo.queue()
+
+
+def family_of(cmdp: ib.CMDP, *arrays: Any) -> tuple[list[ib.Policy], list[Any]]:
+    """Policies with these probabilities, and guesses of their values on the model, which is in scaled units."""
+    policies = [ib.Policy(cmdp.pairs, np.array(array, dtype=float)) for array in arrays]
+    return policies, [guess_from_model(cmdp, policy) for policy in policies]
+
+
+def one_walk(walks: Any, simulator: Any, rng: Any, members: int, budget: int = 10**6) -> Any:
+    rows = 1 + simulator.n_constraints
+    totals, active = np.empty((members, rows)), np.empty((members, rows), dtype=np.int64)
+    room = np.empty((members, 3), dtype=np.int64), np.empty(members)
+    log = new_log(simulator, 0)
+    drawn, complete = draw_family(
+        walks, simulator.open(), rng, log, 0, budget, np.arange(members), totals, active, *room
+    )
+    return totals, drawn, complete
+
+
+# --- Theorem 1 ---
+
+
+def test_a_family_of_one_walks_like_that_policy_alone() -> None:
+    """To the bit; and a family of equal policies does not part."""
+    cmdp = QUEUE.simulator().scaling.model(QUEUE)
+    simulator = QUEUE.simulator().scaled
+    policies, guesses = family_of(cmdp, ib.Policy.uniform(cmdp).probabilities)
+    design = make_design(simulator, policies[0], guesses[0])
+    totals, active = np.empty(len(design.low)), np.empty(len(design.low), dtype=np.int64)
+    for seed in range(20):
+        other = np.random.default_rng(seed)
+        drawn, _ = draw_walk(design, simulator.open(), other, new_log(simulator, 0), 0, 10**6, totals, active)
+        for members in (1, 3):
+            rng = np.random.default_rng(seed)
+            found, spent, complete = one_walk(walks_of([design] * members), simulator, rng, members)
+            assert complete and spent == drawn and np.all(found == totals)
+
+
+def test_every_policy_sees_walks_of_its_own() -> None:
+    """Mean and variance of X of each policy are those of walks of it alone; a walk of all costs less than one of each.
+
+    4,000 walks: the means within four standard errors of the values, for any guess.
+    """
+    cmdp, _ = two_coins()
+    simulator, number = cmdp.simulator().scaled, 4000
+    arrays = [[p, 1.0 - p] * 2 for p in (0.1, 0.3, 0.5)]
+    policies = [ib.Policy(cmdp.pairs, np.array(array)) for array in arrays]
+    guesses = [guess_from_array(np.full((4, 2), 0.1), policy) for policy in policies]
+    designs = [
+        make_design(simulator, *member)._replace(floor=np.full(2, -np.inf))
+        for member in zip(policies, guesses, strict=True)
+    ]
+    walks, rng = walks_of(designs), np.random.default_rng(0)
+    drawn = [one_walk(walks, simulator, rng, 3) for _ in range(number)]
+    seen = np.array([totals for totals, _, _ in drawn])
+    truth = np.array([ib.evaluate(cmdp, policy).margins for policy in policies])
+    errors = seen[:, :, 1:].std(axis=0) / np.sqrt(number)
+    assert np.all(np.abs(seen[:, :, 1:].mean(axis=0) - truth) <= 4.0 * errors)
+    spent = np.mean([samples for _, samples, _ in drawn])
+    # A walk takes 2 steps. The first and the last policy differ in .4 of them; all parts are walks, and end like them.
+    assert 2.0 < spent < 0.8 * 3 * 2.0
+    alone = np.array([one_walk(walks_of(designs[2:]), simulator, rng, 1)[0][0] for _ in range(number)])
+    ratio = seen[:, 2, 1].var() / alone[:, 1].var()
+    assert abs(np.log(ratio)) < 0.3
+
+
+def test_interpreted_it_draws_the_same() -> None:
+    cmdp, _ = two_coins()
+    simulator = cmdp.simulator().scaled
+    policies, guesses = family_of(cmdp, [0.2, 0.8] * 2, [0.6, 0.4] * 2)
+    designs = [make_design(simulator, *member) for member in zip(policies, guesses, strict=True)]
+    room = np.empty((2, 2)), np.empty((2, 2), dtype=np.int64), np.empty((2, 3), dtype=np.int64), np.empty(2)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        log = new_log(simulator, 0)
+        spent = interpreted(draw_family)(walks_of(designs), simulator.open(), rng, log, 0, 10**6, np.arange(2), *room)
+        found, drawn, complete = one_walk(walks_of(designs), simulator, np.random.default_rng(seed), 2)
+        assert spent == (drawn, complete) and np.array_equal(found, room[0])
+
+
+def test_a_walk_that_the_budget_cuts_is_dropped() -> None:
+    cmdp, _ = two_coins()
+    simulator = cmdp.simulator().scaled
+    policies, guesses = family_of(cmdp, [0.0, 1.0] * 2, [1.0, 0.0] * 2)
+    walks = walks_of([make_design(simulator, *member) for member in zip(policies, guesses, strict=True)])
+    cut = [one_walk(walks, simulator, np.random.default_rng(seed), 2, 1) for seed in range(10)]
+    assert all(drawn == 1 and not complete for _, drawn, complete in cut)  # the two part at once: it takes two samples
+
+
+# --- Theorem 2 ---
+
+
+def test_a_policy_on_the_edge_is_rarely_taken() -> None:
+    """The second of three has a margin of exactly zero: it, or the third, in at most 10 % of 1,000 runs."""
+    cmdp, _ = two_coins((0.25, 0.75))
+    simulator, runs = cmdp.simulator().scaled, 1000
+    arrays = [[p, 1.0 - p] * 2 for p in (0.0, 0.5, 0.8)]
+    policies = [ib.Policy(cmdp.pairs, np.array(array)) for array in arrays]
+    guesses = [guess_from_array(np.zeros((4, 2)), policy) for policy in policies]
+    assert ib.evaluate(cmdp, policies[1]).margins[0] == pytest.approx(0.0, abs=1e-15)
+    proved = [prove_family(policies, guesses, simulator, 0.1, 0.1, 400, Draws(seed), 350) for seed in range(runs)]
+    wrong = sum(found.taken is not None and found.taken >= 1 for found in proved)
+    assert wrong / runs <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / runs)
+    assert wrong > 0.002 * runs  # the bets on the edge do bet
+    assert sum(found.taken is not None for found in proved) > 0.4 * runs
+    truth = [ib.evaluate(cmdp, policy) for policy in policies]
+    values = [np.array([one.reward, *one.margins]) for one in truth]
+    false = sum(bool(np.any(found.proved.bounds > values[found.taken or 0] + 1e-12)) for found in proved)
+    assert false / runs <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / runs)  # the bounds of the one that is taken
+
+
+def test_the_last_before_the_first_that_fails_is_taken() -> None:
+    """With a wrong order, the boldest first, nothing is taken: none after one that fails counts."""
+    cmdp, _ = two_coins()
+    simulator = cmdp.simulator().scaled
+    safe, bold = ([0.0, 1.0] * 2, [1.0, 0.0] * 2)
+    found = prove_family(*family_of(cmdp, bold, safe), simulator, 0.1, 0.1, 5000, Draws(0), 4000)
+    assert found.taken is None and found.proved.samples < 4000 and not found.before  # given up
+    found = prove_family(*family_of(cmdp, safe, bold), simulator, 0.1, 0.1, 5000, Draws(0), 4000)
+    assert found.taken == 0 and found.proved.in_bounds and not found.before
+    half = [0.1, 0.9] * 2
+    found = prove_family(*family_of(cmdp, safe, half, bold), simulator, 0.1, 0.1, 5000, Draws(0), 4000)
+    assert found.taken == 1 and len(found.before) == 1
+    levels = [found.before[0].stakes.level, found.proved.bets.stakes.level]
+    assert levels == [0.1, 0.1] and found.before[0].left == 1.0
+
+
+# --- learning ---
+
+
+def test_what_is_learned_goes_with_the_bets_on_all_that_are_safer(tmp_path: Any) -> None:
+    """Both checkers go through them again; and the same seed gives the same."""
+    run = ib.learn_certified(QUEUE.simulator(), samples=20_000, seed=0)
+    again = ib.learn_certified(QUEUE.simulator(), samples=20_000, seed=0)
+    assert isinstance(run.policy, ib.Policy) and run.certificate is run.attempts[0]
+    assert np.array_equal(run.policy.probabilities, again.policy.probabilities)
+    wagers = run.certificate.wagers
+    assert len(wagers.attempts) > 1 and wagers.staked == 0.9 and wagers.bankroll == 1.0
+    assert {played.stakes.level for played in wagers.attempts} == {0.9 * (1.0 - 0.99)}
+    assert np.array_equal(wagers.probabilities, run.policy.probabilities)
+    save_certificate(run.certificate, tmp_path / "bets.json")
+    assert opinion(tmp_path / "bets.json")[0] == 0
+
+
+def test_a_failed_family_is_followed_by_single_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its level is not spent again: what follows has the rest."""
+    levels, proved = [], certified.prove
+
+    def failing(*arguments: Any) -> ProvedFamily:
+        found = prove_family(*[arguments[0][:1], arguments[1][:1], *arguments[2:]])
+        bounds = np.minimum(found.proved.bounds, -1e-6)
+        return ProvedFamily(None, certified.replace(found.proved, in_bounds=False, bounds=bounds), ())
+
+    def watched(*arguments: Any, level: float, **options: Any) -> Any:
+        levels.append(level)
+        return proved(*arguments, level=level, **options)
+
+    monkeypatch.setattr(certified, "prove_family", failing)
+    monkeypatch.setattr(certified, "prove", watched)
+    run = ib.learn_certified(QUEUE.simulator(), samples=20_000, confidence=0.9, seed=0)
+    assert levels[0] == pytest.approx(0.85 * 0.1 * 0.1) and len(run.attempts) > 1
+    assert not run.attempts[0].in_bounds and run.attempts[1].wagers.bankroll == pytest.approx(0.1)
+
+
+def test_it_is_resumed_from_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certified, "_STARTS", 200)
+    cmdp, _ = two_coins((0.45, 0.9))
+    arguments: dict[str, Any] = {"samples": 900, "confidence": 0.8}
+
+    def learned(fuse: Any, seed: int, resume: Any = None) -> Any:
+        return ib.learn_certified(as_user_simulator(cmdp, fuse), seed=seed, resume=resume, **arguments)
+
+    seed, unbroken = next(
+        (seed, run)
+        for seed, run in ((seed, learned(Fuse(None), seed)) for seed in range(20))
+        if run.policy is not None and len(run.attempts) == 1 and len(run.certificate.wagers.attempts) > 1
+    )
+    for first in (1, 200, 300, 500, unbroken.samples):
+        with pytest.raises(Broken) as caught:
+            learned(Fuse(first), seed)
+        partial = caught.value.partial
+        assert partial.status == "interrupted" and partial.policy is None
+        run = learned(Fuse(None), seed, partial)
+        assert np.array_equal(run.policy.probabilities, unbroken.policy.probabilities)
+        assert run.certificate.margins_lower.tobytes() == unbroken.certificate.margins_lower.tobytes()
+        assert run.samples == unbroken.samples and run.reason == unbroken.reason
