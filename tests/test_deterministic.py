@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import time
 
@@ -42,7 +43,7 @@ def assert_best(cmdp: ib.CMDP) -> bool:
     inside = [e.reward for e in judged if np.all(e.margins > 0.0)]
     optimum = ib.solve(cmdp)
     if not inside:
-        with pytest.raises(ib.Stopped, match="no deterministic policy is in bounds, but one that randomises is"):
+        with pytest.raises(ib.Stopped, match=r"no deterministic policy .*is in bounds, but one that randomises is"):
             ib.solve(cmdp, deterministic=True)
         return False
     best = ib.solve(cmdp, deterministic=True)
@@ -205,3 +206,25 @@ def test_averages_where_one_may_stay_anywhere(seed: int) -> None:
     except (ib.Infeasible, ib.Stopped):
         found = -np.inf
     assert found == best or abs(found - best) <= 1e-9
+
+
+def test_averages_are_of_policies_with_one_recurrent_class():
+    """To stay everywhere has 1 from this start, and keeps .3 <= c <= .7; but it has no one average."""
+    rooms = ib.CMDP(
+        offsets=[0, 2, 4],
+        transition=np.eye(2)[[0, 1, 1, 0]],
+        reward=[-1.0, 0.0, 3.0, 0.0],
+        constraints=[ib.Constraint([0.0, 0.0, 1.0, 0.0], at_most=0.7, name="c")],
+        initial=[0.5, 0.5],
+        average=True,
+    )
+    stay = ib.Policy(rooms.pairs, [1.0, 0.0, 1.0, 0.0])
+    with pytest.raises(ib.InvalidInput, match="its averages depend on the start"):
+        ib.evaluate(rooms, stay)
+    best = ib.solve(rooms, deterministic=True)
+    assert best.reward == best.upper_bound == 0.0
+    assert best.certificate.reward_upper >= 1.0  # which is said of all policies
+    both = [*rooms.constraints, ib.Constraint([0.0, 0.0, 1.0, 0.0], at_least=0.3, name="d")]
+    with pytest.raises(ib.Stopped) as stopped:
+        ib.solve(dataclasses.replace(rooms, constraints=both), deterministic=True)
+    assert stopped.value.status == "no deterministic policy with one recurrent class is in bounds"

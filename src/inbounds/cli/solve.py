@@ -135,13 +135,14 @@ def command(
         )
         print_table(*best.sensitivities.table)
     if options["deterministic"]:
+        among = ", among those with one recurrent class" if "average" in loaded.criterion else ""
         print_wrapped(
             f"Without coins {best.price_of_determinism:.3g} of reward is lost. To find the best such policy is "
-            f"NP-hard; this one is at most {best.gap:.1e} below it."
+            f"NP-hard; this one is at most {best.gap:.1e} below it{among}."
         )
     if best.linked:
         print_wrapped(
-            f"The best occupancy falls into {best.linked} classes of states that do not meet; the policy links them, "
+            f"What the policy is made of falls into {best.linked} classes of states that do not meet; it links them, "
             f"and its gap says what that costs. Changes of class are rare: short runs do not show the average."
         )
     if best.status not in ("optimal", "best found"):

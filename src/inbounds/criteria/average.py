@@ -428,20 +428,20 @@ class Average(Criterion):
         taken = np.array(taken, dtype=np.float64)
         if self._small:
             moves = self._dense_moves(taken)
-            classes = self._one_class(_graph_of_matrix(moves))
+            classes, elsewhere = self._one_class(_graph_of_matrix(moves))
             inside = np.flatnonzero(classes.label == classes.closed_ones[0])
             time = np.zeros(self._n_states)
             time[inside] = dense_stationary(moves[np.ix_(inside, inside)])
-            return Followed(taken, time, moves, None)
+            return Followed(taken, time, moves, None, elsewhere)
         chain = lazy_chain(mixed_chain(self._rows, taken, _MOVE), _MOVE)
-        classes = self._one_class(graph_of(chain))
+        classes, elsewhere = self._one_class(graph_of(chain))
         own = Kept(chain, np.zeros(self._n_states))
         found = None if self._plan is not None else self._time_by_sweeps(own, classes, accuracy, start)
         if found is None:
             inside = classes.label == classes.closed_ones[0]
             factors = reduce_states(self._need_plan(), chain)
             found = _time_between_visits(chain, factors, next(int(pin) for pin in pinned(factors) if inside[pin]))
-        return Followed(taken, found, chain, None)
+        return Followed(taken, found, chain, None, elsewhere)
 
     def _dense_moves(self, taken: Floats) -> Floats:
         """The chain [S, S] of a policy."""
@@ -449,10 +449,14 @@ class Average(Criterion):
         choose = sp.csr_array((taken, np.arange(len(taken)), self.pairs.offsets), shape=shape)
         return (choose @ self.layers[0].transition).toarray()
 
-    def _one_class(self, graph: Any) -> Classes:
-        """The classes of a policy, only that closed which the start leads to; refused when there are two of them."""
+    def _one_class(self, graph: Any) -> tuple[Classes, bool]:
+        """The classes of a policy, only that closed which the start leads to; and whether others were.
+
+        Refused when the start leads to two of them.
+        """
         classes = classes_of(graph)
-        if len(classes.closed_ones) > 1:
+        elsewhere = len(classes.closed_ones) > 1
+        if elsewhere:
             reached = moves_from(graph, self.initial > 0.0) >= 0
             can_be = np.zeros(len(classes.closed), dtype=bool)
             can_be[classes.label[reached]] = True
@@ -463,7 +467,7 @@ class Average(Criterion):
                 f"the policy comes to stay around state {one} or around state {other}, and never from one to the "
                 "other: its averages depend on the start"
             )
-        return classes
+        return classes, elsewhere
 
     # --- proofs
 

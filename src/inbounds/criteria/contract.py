@@ -90,6 +90,7 @@ class Followed(NamedTuple):
     time: Floats  # [M]
     chain: Any
     factors: Any
+    elsewhere: bool = False  # averages: whether it would stay in another class, if it ever came there
 
 
 class Layer(NamedTuple):

@@ -100,7 +100,10 @@ class Bases:
         """The same, begun from the time [M] and the vectors [1 + K, M] of a similar policy; `enough`: roughly."""
         criterion = self.criterion
         followed = self._followed(chosen, time)
-        if followed is None:
+        if followed is not None and followed.elsewhere:  # the identity is for one class: it walks there instead
+            chosen = np.flatnonzero(criterion.fill_in(followed.taken, followed.time > 0.0, chosen))
+            followed = self._followed(chosen, followed.time)
+        if followed is None or followed.elsewhere:
             return None
         time = np.maximum(followed.time, 0.0)
         values = criterion.proof_vectors(followed, self.signals, values, enough)
@@ -205,8 +208,8 @@ class Bases:
         if not followed:
             return new
         follows = self._followed(chosen, base.time)
-        if follows is None:
-            return None
+        if follows is None or follows.elsewhere:
+            return None if follows is None else self._afresh(chosen, follows.time, None)
         kept = self._begin(w) + len(criterion.layers) * own[0]
         new = new._replace(time=np.maximum(follows.time, 0.0), levels=base.levels + shares * kept, followed=follows)
         # The vectors of marks change as all others do; and the mark at this place is at another entry now.

@@ -15,6 +15,9 @@ losses, so one that takes p at s has at most d(u) - x(s) loss(p), whatever else 
 least time x(s) can be, p is out. So it is if the best policy without constraints at u that is forced to take p has
 less than LB. On the entries that are left, the occupancy program with a binary variable for each of them (Dolgov and
 Durfee 2005) goes to HiGHS, whose word the bound it returns is; d(u) alone is a proof that others can check.
+
+**Averages** are of policies with one recurrent class, as evaluation takes them: those that come to stay in one of
+several places, by the start, are not looked for, and neither the bound nor "none" is said of them.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ FOUND = "best found"
 """The status of a deterministic policy that is not proved to be the best."""
 
 NONE, NONE_FOUND = "no deterministic policy is in bounds", "no deterministic policy in bounds was found"
+NONE_OF_ONE_CLASS = "no deterministic policy with one recurrent class is in bounds"
 
 _CUTS = 200
 """Choices that make several classes, which a proof may have to exclude one by one."""
@@ -79,6 +83,8 @@ class Pure(NamedTuple):
 def best_deterministic(problem: CMDP, found: Optimum, tolerance: float, limits: Limits) -> tuple[Optimum, float, str]:
     """The best deterministic policy that is found near a best mixture, a bound on the reward of all, and a status.
 
+    Of averages, all are those with one recurrent class.
+
     The mixture has that policy for good (`Optimum.pure`), and prices and values of the randomised optimum. Raises
     `Stopped` when none is found.
     """
@@ -89,7 +95,8 @@ def best_deterministic(problem: CMDP, found: Optimum, tolerance: float, limits: 
     small = corners.criterion.n_places <= PROVED_PLACES
     if small and not limits.over and (best is None or upper - best.reward > search.allowed):
         best, upper, complete = search.proved(best)
-        none = NONE if complete else NONE_FOUND
+        proved = NONE_OF_ONE_CLASS if corners.criterion.mass_row else NONE
+        none = proved if complete else NONE_FOUND
     if best is None:
         raise Stopped(TIME if limits.over else none)
     if upper - best.reward <= search.allowed:

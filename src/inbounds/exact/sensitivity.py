@@ -1,26 +1,38 @@
 """How each price moves as its bound moves: the range in which the prices stay, and the price in the piece beyond.
 
 The optimum is a concave, piecewise linear function of a bound, and its slope is the price. A vertex of the occupancy
-program (`inbounds.exact.vertex`) knows the piece that the problem is on, and one step of the simplex method leads to
+program (`inbounds.exact.vertex`) knows the piece that the problem is on, and a few steps of the simplex method lead to
 the piece on either side.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from inbounds.arrays import Floats, Ints
-from inbounds.exact.vertex import GOAL, Corner, Vertex
+from inbounds.arrays import Floats
+from inbounds.exact.base import NOTHING, Base
+from inbounds.exact.limits import NO_LIMITS
+from inbounds.exact.vertex import Corner, Corners, Vertex
 from inbounds.frames import frame
 from inbounds.problem.constraint import Constraint
 from inbounds.tables import html_card, html_table, text_table
 
-_DEGENERATE = 1e-11
-"""Scaled amounts, and worths of entries, that may as well be zero: what hinges on them is not told."""
+_STEPS = (1e-7, 1e-9)
+"""Beyond the end of a range, of a scaled bound: the second where there is another piece within the first."""
+
+_NEAR = 1e-2
+"""The share of a step within which the next piece begins at the end of the last: what is between is rounding."""
+
+_GAP = 1e-12
+"""Of a vertex whose price is told. A price that is wrong by 1e-5 would be so within a step of the end at most."""
+
+_PIVOTS = 20
+"""From one piece to the next, at most. As a rule it is one: more, where several columns are down to nothing."""
 
 _TITLE = "How prices move as one bound moves, and the others do not"
 
@@ -41,7 +53,7 @@ class Sensitivities:
         Between which bounds a constraint can be moved, the others as they are, while all prices stay what they are.
     beyond : array [K, 2]
         Its price just below and just above that range. Infinite: no policy keeps such a bound. Not a number: the range
-        has no end there, or several things change at that end and rounding decides.
+        has no end there, or neither is proved, as may be where several things change at that end.
     """
 
     constraints: tuple[Constraint, ...]
@@ -124,50 +136,50 @@ def _rates(vertex: Vertex, k: int) -> tuple[Floats, Floats]:
 def prices_beyond(corner: Corner) -> Floats:
     """The price of each constraint where its bound leaves the range at constant prices, looser and tighter: [K, 2].
 
-    At the end of a range one column of the basis is down to nothing. It leaves, another enters by the ratio test,
-    and the next basis has the price: no evaluation is needed, but where it is the base that has nothing left at the
-    place of a column. Infinite where nothing can enter, as no policy keeps a tighter bound. Not a number where the
-    range has no end on that side; where several columns are down to nothing at once; and where what the base does
-    at places that it never visits would not be best at the new prices.
+    A step beyond the end of a range, the dual simplex method goes from this vertex to the next. Its price is told where
+    it is proved: it is a policy from that end on, and no policy in bounds is better than by rounding. Infinite where it
+    is proved that no policy keeps a bound beyond the end. Not a number where the range has no end on that side, and
+    where neither is proved.
     """
-    eligible = corner.corners.eligible(corner.base)
-    sides = (-1.0, 1.0)
-    return np.array([[_price_beyond(corner, k, side, eligible) for side in sides] for k in range(corner.corners.size)])
+    ends = enumerate(ranges_of(corner.vertex).tolist())
+    return np.array([[_price_beyond(corner, k, *end) for end in zip((-1.0, 1.0), own, strict=True)] for k, own in ends])
 
 
-def _price_beyond(corner: Corner, k: int, side: float, eligible: tuple[Ints, Floats]) -> float:
-    corners, columns, base, n_extras = corner.corners, corner.columns, corner.base, len(corner.vertex.extras)
-    left, rates = _rates(corner.vertex, k)
-    falls = np.flatnonzero(side * rates < 0.0)
-    if not len(falls):
+def _price_beyond(corner: Corner, k: int, side: float, end: float) -> float:
+    vertex = corner.vertex
+    if vertex.pinned or not np.isfinite(end):
         return np.nan
-    first = int(falls[np.argmin(left[falls] / np.abs(rates[falls]))])
-    then = left + side * rates * (left[first] / abs(rates[first]))
-    if corner.vertex.pinned or np.count_nonzero(then <= _DEGENERATE) > 1:
+    for step in _STEPS:
+        corners = copy.copy(corner.corners)  # which keeps the vectors of its last base
+        aim = np.zeros(corners.size)
+        aim[k] = end + side * step
+        met = corners.pivoted(corner.base, corner.columns, vertex.prices, aim, _PIVOTS, NO_LIMITS)
+        if isinstance(met, tuple):
+            price = _proved_price(corners, *met, aim, k, side, step)
+        else:
+            price = np.inf if met is not None and _last_kept(corners, met, k) <= end + _NEAR * step else np.nan
+        if not np.isnan(price):
+            return price
+    return np.nan
+
+
+def _proved_price(corners: Corners, base: Base, vertex: Vertex, aim: Floats, k: int, side: float, step: float) -> float:
+    """The price k of a vertex that is best where the margins are to be `aim` [K], and a `step` nearer; else nan."""
+    vertex = vertex._replace(levels=vertex.levels - np.append(0.0, aim))
+    back = abs(ranges_of(vertex)[k, 0 if side > 0.0 else 1])
+    if not back >= (1.0 - _NEAR) * step:
         return np.nan
-    leaving = first if first < n_extras else first - n_extras
-    if n_extras <= first < 2 * n_extras:  # the same basis, but what was an extra is the base now
-        entry = columns[leaving]
-        columns[leaving] = int(base.chosen[corners.criterion.places[entry]])
-        exchanged = corners.exchanged(base, entry, followed=False)
-        if exchanged is None:
-            return np.nan
-        base = exchanged
-    elif first >= 2 * n_extras:
-        leaving = first - n_extras  # slacks are behind the extras
-    system = corners.system(base, columns, corner.vertex.prices)
-    if system is None:
-        return np.nan
-    inverse, at = system
-    entering = corners.entering(base, columns, eligible, at, inverse[leaving], -1.0)
-    if entering is None:  # nowhere, or where the base never comes
-        return np.inf if side > 0.0 and np.all(base.time > 0.0) else np.nan
-    columns[leaving] = entering
-    system = corners.system(base, columns, corner.vertex.prices)
-    if (
-        system is None or np.max(corners.worth(base, system[1])) > _DEGENERATE
-    ):  # it would act otherwise where it never is
-        return np.nan
-    price = float(system[1][k])
-    # The optimum is concave in the bound. What is not is rounding.
-    return max(price, 0.0) if side * (price - corner.vertex.prices[k]) >= -GOAL * abs(price) else np.nan
+    prices = vertex.prices
+    value = float(vertex.levels[0] + np.sum(prices * aim))
+    upper = corners.upper(base, prices, corners.worth(base, prices))
+    if upper - value > _GAP:  # as a rule it is only where it never comes that the base is not best
+        upper = corners.best_at(prices, base, _GAP, NO_LIMITS).upper
+    return float(prices[k]) if upper - value <= _GAP else np.nan
+
+
+def _last_kept(corners: Corners, weights: Floats, k: int) -> float:
+    """How far bound k can be tightened at most: further, no policy has what the margins are to have, `weights` [K]."""
+    if not weights[k] > _GAP * float(weights.max()):
+        return np.inf
+    priced = np.einsum("k,kn->n", weights / weights[k], corners.signals[1:])
+    return float(corners.criterion.solve(priced, NOTHING).upper)

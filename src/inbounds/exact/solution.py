@@ -37,7 +37,8 @@ class Solution(Evaluation):
         The best value, from each state, of the reward plus the priced margins (for averages: up to a constant). With
         `prices` it proves `upper_bound`.
     upper_bound : float
-        No policy in bounds has more reward.
+        No policy in bounds has more reward; where a deterministic one was asked for, no deterministic policy in bounds
+        (for averages: none with one recurrent class from the start).
     method : str
         What found it.
     unconstrained_solves : int
@@ -47,8 +48,9 @@ class Solution(Evaluation):
     reward_given_up : float
         What it cost to move the policy from the edge of its bounds to where it is provably in bounds.
     linked : int
-        For averages: how many classes of states that do not meet under the best occupancy the policy links, at the cost
-        that its gap shows; a step from one to another is rare, so short runs do not show the average. 0: none.
+        For averages: how many classes of states that do not meet under the best occupancy (or under one next to it that
+        is provably in bounds) the policy links, at the cost that its gap shows; a step from one to another is rare, so
+        short runs do not show the average. 0: none.
     status : str
         "optimal": the gap is what was asked for. "time limit" or "iteration limit": that came first, and this is the
         best policy in bounds that was known, with its gap. "stalled": rounding, or bounds that can only just be met,

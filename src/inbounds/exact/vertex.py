@@ -86,7 +86,7 @@ class Vertex(NamedTuple):
     kept: Floats  # [J], by the base, at the places of the extras
     levels: Floats  # [1 + K], the value of the objective, and the margins
     prices: Floats  # [K]
-    pinned: bool = False  # a margin is exactly 0, has a price, and nothing in the basis keeps it so: no bound may move
+    pinned: bool = False  # no bound may move: nothing in the basis keeps a margin at 0 that has a price, or `_apart`
 
     def probabilities(self, n_entries: int) -> Floats:
         """Of all entries, [N]: 1 or 0 but at the places of the extras."""
@@ -488,7 +488,14 @@ class Corners(Bases):
     def settle(
         self, base: Base, columns: list[int], prices: Floats, aim: Floats, most: int, limits: Limits
     ) -> tuple[Base, Vertex] | None:
-        """The vertex that a basis leads to within `most` pivots, and its base; None if that is none.
+        """The vertex that a basis leads to within `most` pivots, and its base; None if that is none."""
+        met = self.pivoted(base, columns, prices, aim, most, limits)
+        return met if isinstance(met, tuple) else None
+
+    def pivoted(
+        self, base: Base, columns: list[int], prices: Floats, aim: Floats, most: int, limits: Limits
+    ) -> tuple[Base, Vertex] | Floats | None:
+        """The same; or where nothing can enter, what no policy seems to have: weights [K] of the margins.
 
         A column is an entry p >= 0; the slack of constraint k, -1 - k; or an artificial one, -1 - K - k, which keeps
         price k at `prices` [K]. The basis is dual feasible where the base is best at its prices; pivots keep it so.
@@ -511,9 +518,11 @@ class Corners(Bases):
             if wrong.max() > NOTHING:
                 leaving = int(np.argmax(wrong))
                 sign = float(np.sign(amounts[leaving]))
-                entering = self.entering(base, columns, eligible, at, inverse[leaving], sign) if left else None
-                if entering is None:
+                if not left:
                     return None
+                entering = self.entering(base, columns, eligible, at, inverse[leaving], sign)
+                if entering is None:
+                    return np.maximum(sign * inverse[leaving], 0.0)
                 columns[leaving] = entering
                 continue
             if left and (exchanged := self._without_artificial(base, columns, eligible, at, inverse)):
@@ -593,6 +602,16 @@ class Corners(Bases):
                 best, entering = max(prices[k], 0.0) / pivot, -1 - k
         return entering
 
+    def _apart(self, base: Base, extras: Ints) -> bool:
+        """Averages: whether all extras are where the base does not stay. What has a share of them makes two classes.
+
+        Then nothing flows to where the base stays, or from there, and what it keeps elsewhere does not say whether its
+        own share is still >= 0: that could only be negative in a class which is closed and has no extra.
+        """
+        return bool(
+            self.criterion.mass_row and len(extras) and not np.any(base.time[self.criterion.places[extras]] > 0.0)
+        )
+
     def _vertex(self, base: Base, columns: list[int], amounts: Floats, prices: Floats) -> tuple[Vertex, int | None]:
         """The vertex of a basis with `amounts` [K] >= 0; and the first extra that leaves the base less than nothing."""
         position = np.array([j for j, column in enumerate(columns) if column >= 0], dtype=np.int64)
@@ -614,7 +633,8 @@ class Corners(Bases):
             kept=kept,
             levels=base.levels + np.sum(effects * shares, axis=1),
             prices=prices,
-            pinned=any(-1 - column >= self.size and prices[(-1 - column) % self.size] > NOTHING for column in columns),
+            pinned=any(-1 - column >= self.size and prices[(-1 - column) % self.size] > NOTHING for column in columns)
+            or self._apart(base, extras),
         )
         over = np.flatnonzero(kept < 0.0)
         return vertex, int(extras[over[0]]) if len(over) else None

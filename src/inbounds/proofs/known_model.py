@@ -287,7 +287,7 @@ def certified(cmdp: CMDP, found: Optimum, *, method: str, progress: ProofProgres
         unconstrained_solves=found.unconstrained_solves,
         certificate=certificate,
         reward_given_up=max(found.value(cmdp.reward) - judged["reward"], 0.0) if way.moved else 0.0,
-        linked=found.linked,
+        linked=max(found.linked, way.linked),
         status=found.status,
         **moving_prices(cmdp, found),
     )
@@ -296,7 +296,7 @@ def certified(cmdp: CMDP, found: Optimum, *, method: str, progress: ProofProgres
 class _Staying:
     """A deterministic policy: it cannot be moved by a little. Attributes as below."""
 
-    moved, vectors = False, None
+    moved, vectors, linked = False, None, 0
 
     def __init__(self, cmdp: CMDP, found: Optimum) -> None:
         self._cmdp, self._found = cmdp, found
@@ -320,7 +320,11 @@ class _Aiming:
         Whether it is not where the solver left it.
     vectors : array [1 + K, M]
         Where the vectors of the proof may begin.
+    linked : int
+        How many classes the way itself had to link; 0: none.
     """
+
+    linked = 0
 
     def __init__(self, cmdp: CMDP, found: Optimum) -> None:
         self._cmdp, self._corner, self._found = cmdp, found.corner, found
@@ -361,6 +365,7 @@ class _Mixing:
     """
 
     vectors: Floats | None = None
+    linked = 0
 
     def __init__(self, cmdp: CMDP, found: Optimum) -> None:
         self._cmdp, self._asked, self._found, self._weight = cmdp, well_scaled(cmdp), found, 0.0
@@ -389,7 +394,7 @@ class _Mixing:
         if self._weight > 0.0 and self._safer is not None:
             spent = (1.0 - self._weight) * spent + self._weight * self._safer
             # Long-run averages: two policies that each stay where they are make one that falls apart.
-            spent, _ = criterion_of(self._cmdp).linked(spent, lambda: None, _AIM, self._scaled)
+            spent, self.linked = criterion_of(self._cmdp).linked(spent, lambda: None, _AIM, self._scaled)
         taken = policy_of(self._cmdp, spent, self._found.prices, self._found.value_function)
         criterion = criterion_of(self._cmdp)
         time: Any = np.bincount(criterion.places, spent, criterion.n_places)
