@@ -390,7 +390,7 @@ def test_with_further_constraints_the_preset_is_bare_and_says_that_nothing_is_sh
         ({"utility": abs}, "ConcaveCSPDA: utility must be an ib.Utility"),
         ({"constraints": ib.state_entropy(QUEUE)}, "ConcaveCSPDA: constraints must be a list of ib.Utility"),
         ({"constraints": [3]}, r"ConcaveCSPDA: constraints must be a list of ib.Utility, found \[3\]"),
-        ({"refresh": 0}, "ConcaveCSPDA: refresh must be a whole number of at least 1, found 0"),
+        ({"refresh": 0}, 'ConcaveCSPDA: refresh must be a whole number of at least 1, or "pairs", found 0'),
         ({"refresh": "often"}, "ConcaveCSPDA: refresh must be"),
         ({"refresh": None}, "ConcaveCSPDA: refresh must be"),
         ({"slater": 2.0}, "ConcaveCSPDA: slater must be"),

@@ -14,7 +14,7 @@ from inbounds.algorithms.episodic import model as radii
 from inbounds.algorithms.episodic.frame import Frame, Size, frame_of
 from inbounds.algorithms.episodic.model import Model, fill_signals, fill_spans, new_model, renew, see
 from inbounds.algorithms.episodic.planning import constrained_plan
-from inbounds.algorithms.episodic.playing import block_begins, new_play, played, weigh
+from inbounds.algorithms.episodic.playing import block_begins, mixture_sums, new_play, weigh
 from inbounds.algorithms.episodic.sweeps import new_sweep, sweep
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.studies.regret import judge_for, judged_values
@@ -221,7 +221,7 @@ def test_blocks_of_the_mixture() -> None:
     play.mixture[0], play.mixture[1] = 3.0, 5.0
     for done, sums in ((12, 3.0), (11, 8.0), (6, 3.0), (7, 8.0), (3, 3.0)):
         play.episode[0] = done
-        assert np.all(played(play, frame) == sums)
+        assert np.all(mixture_sums(play, frame) == sums)
 
 
 # ---- judge and mixture

@@ -227,7 +227,7 @@ def test_closed_with_zero_among_the_flows():
         ({"service": [0.0, 0.5]}, "service must not contain 0"),
         ({"service": [0.5, 1.0]}, "service must be a list of probabilities below 1"),
         ({"service": []}, "service must be a list of probabilities below 1"),
-        ({"service": 0.5}, "service must be, found 0.5"),
+        ({"service": 0.5}, "service must be a list of probabilities below 1, found 0.5"),
         ({"service": ["fast"]}, "service must be numbers"),
         ({"service": [float("nan")]}, "service must be a list of probabilities below 1"),
         ({"flow": [-0.1]}, "flow must be a list of probabilities below 1"),

@@ -220,7 +220,7 @@ def numbered(actions: object, state: Any, number: dict[Hashable, int], what: str
 
 def pairs_of(problem: Any) -> Pairs:
     """The pairs of a model or a simulator, and nothing else."""
-    if not isinstance(getattr(problem, "pairs", None), Pairs) or not hasattr(problem, "criterion"):
+    if not isinstance(getattr(problem, "pairs", None), Pairs) or not hasattr(problem, "shape"):
         raise InvalidInput(f"the problem must be a CMDP or a Simulator, found {type(problem).__name__}")
     return problem.pairs  # type: ignore[no-any-return]
 

@@ -56,8 +56,8 @@ FIRST_SQUARE = 0.01
 LOWEST_LOG = -10.0
 """Of a chance, against that of the best action. Lower is no better, but takes longer to come back from: with -200, a
 price that was too high for a while decided about the rest of a run."""
-STANDARD_ERRORS = 2.0
-"""Of the mean of its margin, by which a queue asks for more. With 1 the policy returned is out of the bounds of the
+PESSIMISM = 2.0
+"""Standard errors of the mean of its margin, by which a queue asks for more. With 1 the policy returned is out of the bounds of the
 zoo's queue by .004 in the mean of twenty runs, with 1.5 by .002."""
 
 
@@ -306,4 +306,4 @@ def pessimism(state: State, constants: Constants, i: int, k: float) -> float:
     off = play.sums[seen - 1, 1 + i] - state.shown[i] / max(seen - 1, 1)  # from the mean before
     state.shown[i] += play.sums[seen - 1, 1 + i]
     state.around[i] += off * off * (seen - 1.0) / seen
-    return min(STANDARD_ERRORS * math.sqrt(state.around[i]) / seen, constants.spare[i])
+    return min(PESSIMISM * math.sqrt(state.around[i]) / seen, constants.spare[i])
