@@ -57,8 +57,8 @@ LOWEST_LOG = -10.0
 """Of a chance, against that of the best action. Lower is no better, but takes longer to come back from: with -200, a
 price that was too high for a while decided about the rest of a run."""
 PESSIMISM = 2.0
-"""Standard errors of the mean of its margin, by which a queue asks for more. With 1 the policy returned is out of the bounds of the
-zoo's queue by .004 in the mean of twenty runs, with 1.5 by .002."""
+"""Standard errors of the mean of its margin, by which a queue asks for more. With 1 the policy returned is out of the
+bounds of the zoo's queue by .004 in the mean of twenty runs, with 1.5 by .002."""
 
 
 class Constants(NamedTuple):
