@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import pickle
 from fractions import Fraction
 from functools import partial
 from types import SimpleNamespace
@@ -556,6 +557,17 @@ def test_episodes_of_a_model_have_the_values_of_its_policies(staged: tuple[str, 
         errors = sums.std(axis=0) / np.sqrt(len(sums))
         # Five standard errors: one of the twenty comparisons fails with a probability of about 1e-5.
         assert np.all(np.abs(sums.mean(axis=0) - [truth.reward, *truth.margins]) <= 5.0 * errors + 1e-12)
+
+
+@pytest.mark.parametrize("staged", [(), ("transition",), ("reward",), ("signal",), ("transition", "reward", "signal")])
+def test_what_is_alike_at_every_stage_is_so_in_a_file_and_in_another_process(staged: tuple[str, ...], tmp_path) -> None:
+    """Learners pool what is: the same seed gives the same run, wherever the model comes from."""
+    problem = staged_problem(0, staged)
+    problem.save(tmp_path / "model.npz")
+    for other in (pickle.loads(pickle.dumps(problem)), ib.load(tmp_path / "model.npz")):
+        assert np.array_equal(other.simulator().open().stages, problem.simulator().open().stages)
+        runs = [ib.learn(one.simulator(), ib.OptCMDP.practical(), samples=400, seed=1) for one in (problem, other)]
+        assert runs[0].policy == runs[1].policy
 
 
 def test_a_simulator_of_a_horizon_says_what_it_is() -> None:

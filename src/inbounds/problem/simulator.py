@@ -424,7 +424,7 @@ def _tabular_world(cmdp: Any) -> World:
     """The table of a model, in the user's units."""
     stages = cmdp.transitions if len({id(matrix) for matrix in cmdp.transitions}) > 1 else cmdp.transitions[:1]
     rows = sp.vstack(stages, format="csr")
-    alike = cmdp.layers == 1 or all(values.strides[0] == 0 for values in (cmdp.reward, *cmdp.signals))
+    alike = cmdp.layers == 1 or all(np.all(values == values[0]) for values in (cmdp.reward, *cmdp.signals))
     kept = slice(0, 1 if alike else None)
     reward = np.atleast_2d(cmdp.reward)[kept].ravel()
     margins = cmdp.margins.reshape(cmdp.n_constraints, cmdp.layers, cmdp.n_pairs)[:, kept]
