@@ -457,3 +457,13 @@ def test_the_number_of_samples_follows_the_formula() -> None:
     assert number(said(0.0, mean=0.4)) == 2000  # no less than twice
     assert number(said(1.0, mean=0.0001)) == 2000  # the model says that a margin of 1 can be had
     assert said(0.0, mean=-0.1).startswith("how many would do cannot be told")
+
+
+def test_what_has_ended_before_its_first_step_is_not_waited_for() -> None:
+    calls = iter(range(3))
+
+    def nothing(done: int, until: int) -> int:
+        next(calls)
+        return done
+
+    assert Pace().pieces(nothing, lambda done: None, 0, 10, ended=lambda: True) == 0

@@ -13,9 +13,10 @@ from inbounds.criteria import criterion_of
 from inbounds.errors import InvalidInput, Stopped
 from inbounds.exact.bundle import GapProgress
 from inbounds.exact.deterministic import best_deterministic
+from inbounds.exact.frontier import Frontier
 from inbounds.exact.limits import TIME, Limits, Partial, state_to_resume
 from inbounds.exact.methods import Watch, best_mixture, gap_allowed
-from inbounds.exact.moving_bound import Frontier, along_bounds
+from inbounds.exact.moving_bound import along_bounds
 from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum
 from inbounds.exact.reachable import well_scaled
 from inbounds.exact.solution import Solution, assemble

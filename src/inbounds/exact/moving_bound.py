@@ -11,11 +11,8 @@ best policy at one point lead to the next. Where that fails, a point is solved o
 
 from __future__ import annotations
 
-import html
-import math
-import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,19 +21,16 @@ from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import ROUNDING, values_of, within_rounding
 from inbounds.errors import Infeasible, InvalidInput, Stopped
-from inbounds.exact.bound_figures import frontier_figure
 from inbounds.exact.feasibility import spare_occupancy
+from inbounds.exact.frontier import CLOSE, Frontier
 from inbounds.exact.limits import Limits, Partial, state_to_resume
 from inbounds.exact.methods import best_mixture, brought_back, with_few_coins
 from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum, flat_margins
 from inbounds.exact.path import Path, Place
 from inbounds.exact.reachable import require_sizes, well_scaled
 from inbounds.exact.solution import Solution, assemble, policy_of
-from inbounds.frames import frame
 from inbounds.inputs import callback, float_array, positive, whole_number
-from inbounds.pictures import written
 from inbounds.problem.cmdp import CMDP
-from inbounds.tables import html_card, html_table, text_table, wrapped
 
 Prover = Callable[..., Solution]
 """Called as ``judge(problem, mixture, method=...)``: what it is worth, moved to where that can be proved."""
@@ -50,185 +44,11 @@ MOST_POINTS = 100_000
 _EDGE = 1e-4
 """The frontier ends this share of its length before the last bound that can be met: there the price may be infinite."""
 
-_ROUNDING = 1e-12
-"""Of a bound, relative to the largest margin: one is tried that is so close to the last that can be kept."""
-
 _PROVED = 1e-8
 """The relative gap to which a point is solved alone that is to be proved: from there few coins are quick to find."""
 
-_ROWS = 12
-"""That a printed frontier has, at most."""
-
 _SHARES = np.geomspace(1e-9, 1.0, 28)
 """Of a safer policy, tried in turn where one that is best by its occupancy is out of bounds when it is followed."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Frontier:
-    """The optimum as one bound moves, from the loosest to the tightest; values as the criterion has them.
-
-    Printed, a table of its points; `plot` draws them, and `to_frame` has all of it.
-
-    Attributes
-    ----------
-    constraint : str
-        The name of the constraint whose bound moves.
-    names : tuple of str, length K
-        Of all constraints of the problem.
-    at_least : bool
-        Whether it is an ``at_least`` bound; otherwise ``at_most``.
-    bounds : array [P]
-        From the loosest to the tightest.
-    solutions : tuple of Solution, length P
-        The optimum at each bound, with its policy, prices, margins and upper bound.
-    matters_from : float
-        Looser bounds than this cost nothing.
-    possible_to : float
-        The tightest bound that a policy is known to keep together with the other constraints. None keeps one that is
-        tighter by more than the tolerance.
-    present : float
-        The bound that the problem has.
-    impossible : array
-        Of the bounds that were asked for, those that no policy keeps together with the other constraints; they have no
-        solution.
-    unconstrained_solves : int
-        How many unconstrained problems were solved for all points together.
-    status : str
-        "optimal"; or the limit that was reached first, "time limit" or "iteration limit": then there are fewer points
-        than were asked for, from the loosest on.
-    partial : Partial, optional
-        At a limit: what ``ib.frontier(..., resume=curve.partial)`` goes on from.
-    """
-
-    constraint: str
-    names: tuple[str, ...]
-    at_least: bool
-    bounds: Floats
-    solutions: tuple[Solution, ...]
-    matters_from: float
-    possible_to: float
-    present: float
-    impossible: Floats
-    unconstrained_solves: int
-    status: str = OPTIMAL
-    partial: Partial | None = None
-
-    @property
-    def rewards(self) -> Floats:
-        """The optimum at each bound, [P]."""
-        return np.array([solution.reward for solution in self.solutions])
-
-    @property
-    def prices(self) -> Floats:
-        """The prices of all constraints at each bound, [P, K]."""
-        return np.array([solution.prices for solution in self.solutions]).reshape(len(self.solutions), len(self.names))
-
-    @property
-    def own_prices(self) -> Floats:
-        """The prices of the constraint whose bound moves, [P]."""
-        return self.prices[:, self.names.index(self.constraint)]
-
-    @property
-    def columns(self) -> dict[str, list[Any]]:
-        """By name, for all bounds, those that nothing keeps last: their numbers are not numbers."""
-        found = self.solutions
-        kept: dict[str, list[float]] = {
-            "reward": [s.reward for s in found],
-            "upper_bound": [s.upper_bound for s in found],
-        }
-        for what, values in (("margin", [s.margins for s in found]), ("price", [s.prices for s in found])):
-            kept |= {f"{what}_{name}": [float(own[k]) for own in values] for k, name in enumerate(self.names)}
-        lost = len(self.impossible)
-        return {
-            "bound": [*self.bounds.tolist(), *self.impossible.tolist()],
-            "possible": [True] * len(found) + [False] * lost,
-            **{name: values + [math.nan] * lost for name, values in kept.items()},
-        }
-
-    def to_frame(self) -> Any:
-        """A data frame of pandas or polars: bound, whether a policy keeps it, reward, upper bound, margins, prices."""
-        return frame(self.columns)
-
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """The optimum and the price against the bound: a matplotlib figure; with `path` also a file (.png, .svg, .pdf).
-
-        Lines mark the present bound, from where the bound matters, and to where a policy keeps it.
-        """
-        return written(frontier_figure(self), path)
-
-    def __str__(self) -> str:
-        return f"{self._lead}\n\n{text_table(*self._table)}\n\n{wrapped(self._verdict)}"
-
-    def _repr_html_(self) -> str:
-        return html_card(self._lead, html_table(*self._table, words=0), f"<p>{html.escape(self._verdict)}</p>")
-
-    @property
-    def _lead(self) -> str:
-        shown, count = len(self._shown), len(self.bounds) + len(self.impossible)
-        some = f": {shown} of its {count} points" if shown < count else ""
-        return f"the optimum as the bound on {self.constraint} moves{some}"
-
-    @property
-    def _shown(self) -> list[int]:
-        """The bounds that a table shows."""
-        return evenly(len(self.bounds) + len(self.impossible))
-
-    @property
-    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Header and rows, as texts."""
-        sign, rewards, prices = ">=" if self.at_least else "<=", self.rewards, self.own_prices
-        rows: list[tuple[str, ...]] = [
-            (f"{sign} {self.bounds[p]:.6g}", f"{rewards[p]:.6g}", f"{prices[p]:.4g}", "yes")
-            if p < len(self.bounds)
-            else (f"{sign} {self.impossible[p - len(self.bounds)]:.6g}", "-", "-", "no")
-            for p in self._shown
-        ]
-        return (f"bound on {self.constraint}", "reward", "price", "possible"), rows
-
-    @property
-    def ends_in_words(self) -> tuple[str, str]:
-        """`matters_from` and `possible_to` in six digits, which can be kept as well."""
-        ends = (self.matters_from, self.possible_to)
-        size = max(map(abs, ends))
-        return _inward(ends[0], self.at_least, size), _inward(ends[1], self.at_least, size)
-
-    @property
-    def _verdict(self) -> str:
-        begins, ends = self.ends_in_words
-        cut = "" if self.status == OPTIMAL else f" {self.status}: tighter bounds are missing."
-        return (
-            f"The bound is {self.present:.6g} now. It begins to matter at {begins}; no policy keeps one beyond "
-            f"{ends}.{cut}"
-        )
-
-    def __repr__(self) -> str:
-        side = "at_least" if self.at_least else "at_most"
-        ends = f"{self.bounds[0]:.6g} to {self.bounds[-1]:.6g}, " if len(self.bounds) else ""
-        points = "1 point" if len(self.bounds) == 1 else f"{len(self.bounds)} points"
-        return f"Frontier({self.constraint!r}, {side} {ends}{points})"
-
-
-def evenly(count: int) -> list[int]:
-    """The bounds that a table shows: at most twelve of 0..count - 1, evenly chosen.
-
-    >>> evenly(3), evenly(50)
-    ([0, 1, 2], [0, 4, 9, 13, 18, 22, 27, 31, 36, 40, 45, 49])
-    """
-    return [round(step) for step in np.linspace(0, count - 1, min(count, _ROWS))]
-
-
-def _inward(bound: float, at_least: bool, size: float) -> str:
-    """Six digits of a bound that can be kept which can be kept as well; what is zero to rounding is zero.
-
-    >>> _inward(0.98765472, True, 1.0), _inward(0.98765472, False, 1.0), _inward(1.0 - 1e-15, True, 1.0)
-    ('0.987654', '0.987655', '1')
-    """
-    rounding = _ROUNDING * size
-    text = "0" if abs(bound) <= rounding else f"{bound:.6g}"
-    inward = -1.0 if at_least else 1.0
-    if inward * (float(text) - bound) < -rounding:
-        text = f"{float(text) + inward * 10.0 ** (math.floor(math.log10(abs(bound))) - 5):.6g}"
-    return text
 
 
 def along_bounds(
@@ -402,7 +222,7 @@ class _Walk:
         Not the last bound itself: rounding could put the margin of a signal that never changes on either side of it.
         """
         assert self.ends is not None
-        return self.ends.tight - _ROUNDING * self.scale
+        return self.ends.tight - CLOSE * self.scale
 
     def _tightened(self) -> Floats:
         """How much tighter the bound is at each point, [P]; sets the bounds, and those that nothing keeps."""
@@ -411,7 +231,7 @@ class _Walk:
         if self.wanted is not None:
             wanted = own.outward * np.sort(own.outward * np.array(self.wanted))
             tightened = own.outward * (wanted - own.bound)
-            kept = tightened <= self.ends.beyond + _ROUNDING * self.scale  # some of them may not be: see below
+            kept = tightened <= self.ends.beyond + CLOSE * self.scale  # some of them may not be: see below
             self.bounds, self.impossible = wanted[kept], wanted[~kept]
             return tightened[kept]
         loose, tight = self.ends.loose, self.ends.tight

@@ -13,11 +13,12 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import Infeasible, InvalidInput, Stopped
-from inbounds.exact.bound_figures import surface_figure
-from inbounds.exact.moving_bound import along_bounds, evenly, wanted_bounds
+from inbounds.exact.frontier import evenly
+from inbounds.exact.moving_bound import along_bounds, wanted_bounds
 from inbounds.frames import frame
 from inbounds.inputs import callback, positive, whole_number
 from inbounds.pictures import written
+from inbounds.pictures.bounds import surface_figure
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.pieces import seconds_or_none

@@ -72,9 +72,9 @@ class Pace:
         Unless there is nothing to do, there is at least one piece, however little time there is. The first is one step,
         unless this is `going_on` with what was advanced before: then its length is known.
         """
-        size = self._size if going_on else 1
-        while done < until and not (done > 0 and ended()):
-            began, so_far = time.perf_counter(), done
+        size, begun = self._size if going_on else 1, done > 0
+        while done < until and not (begun and ended()):
+            began, so_far, begun = time.perf_counter(), done, True
             done = advance(done, min(done + size, until))
             advanced = time.perf_counter()
             keep(done)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inbounds.exact.moving_bound import Frontier
+from inbounds.exact.frontier import Frontier
 from inbounds.exact.surface import Surface
 from inbounds.reports.figures import csv_text, write_report
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import ROUNDING, Evaluation
-from inbounds.exact.moving_bound import Frontier
+from inbounds.exact.frontier import Frontier
 from inbounds.exact.solution import Solution
 from inbounds.formats.labels import label_in_words, state_columns
 from inbounds.problem.cmdp import CMDP
