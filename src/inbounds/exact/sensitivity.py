@@ -10,15 +10,16 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.arrays import Floats
+from inbounds.arrays import Floats, Ints, freeze
 from inbounds.exact.base import NOTHING, Base
 from inbounds.exact.limits import NO_LIMITS
 from inbounds.exact.vertex import Corner, Corners, Vertex
 from inbounds.frames import frame
+from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.tables import html_card, html_table, text_table
 
@@ -104,6 +105,49 @@ def _price(price: float) -> str:
     return "no policy" if math.isinf(price) else _number(price)
 
 
+class Piece(NamedTuple):
+    """The piece that a problem is on: all that is needed to find the next ones when somebody asks."""
+
+    problem: CMDP  # as well scaled as can be
+    base: Ints  # [M], the entries of the base of the vertex; its vectors are long, and found again
+    vertex: Vertex
+
+    @classmethod
+    def of(cls, problem: CMDP, corner: Corner) -> Piece:
+        return cls(problem, corner.base.chosen, corner.vertex)
+
+    @property
+    def ranges(self) -> Floats:
+        """Between which bounds each constraint can be moved at constant prices, [K, 2]."""
+        constraints, scales = self.problem.constraints, self.problem.margin_scales
+        moved = ranges_of(self.vertex) * scales[:, None]
+        ends = np.array([c.bound for c in constraints])[:, None] + self._outward * moved
+        return freeze(self._upright(ends))
+
+    @property
+    def prices_beyond(self) -> Floats:
+        """The price of each constraint below and above its range, [K, 2], as `Sensitivities.beyond` has it.
+
+        A step beyond the end of a range, the dual simplex method goes from this vertex to the next. Its price is told
+        where it is proved: it is a policy from that end on, and no policy in bounds is better than by rounding.
+        """
+        corners = Corners(self.problem)
+        base, result = corners.evaluate(self.base, None), np.full((corners.size, 2), np.nan)
+        ends = ranges_of(self.vertex)
+        if base is not None and not self.vertex.pinned:
+            for k, j in np.argwhere(np.isfinite(ends)):
+                result[k, j] = _price_beyond(corners, base, self.vertex, int(k), (-1.0, 1.0)[j], float(ends[k, j]))
+        return freeze(self._upright(np.stack([corners.units.prices(side) for side in result.T], axis=1)))
+
+    @property
+    def _outward(self) -> Floats:
+        return np.array([c.outward for c in self.problem.constraints])[:, None]
+
+    def _upright(self, ends: Floats) -> Floats:
+        """From looser and tighter, [K, 2], to below and above."""
+        return np.where(self._outward > 0.0, ends, ends[:, ::-1])
+
+
 def ranges_of(vertex: Vertex) -> Floats:
     """How much tighter each bound can become, and how much looser (below zero), at constant prices: [K, 2].
 
@@ -133,31 +177,17 @@ def _rates(vertex: Vertex, k: int) -> tuple[Floats, Floats]:
     return left, np.concatenate([more, -lost, np.sum(vertex.effects[1 + slack] * more, axis=1)])
 
 
-def prices_beyond(corner: Corner) -> Floats:
-    """The price of each constraint where its bound leaves the range at constant prices, looser and tighter: [K, 2].
-
-    A step beyond the end of a range, the dual simplex method goes from this vertex to the next. Its price is told where
-    it is proved: it is a policy from that end on, and no policy in bounds is better than by rounding. Infinite where it
-    is proved that no policy keeps a bound beyond the end. Not a number where the range has no end on that side, and
-    where neither is proved.
-    """
-    ends = enumerate(ranges_of(corner.vertex).tolist())
-    return np.array([[_price_beyond(corner, k, *end) for end in zip((-1.0, 1.0), own, strict=True)] for k, own in ends])
-
-
-def _price_beyond(corner: Corner, k: int, side: float, end: float) -> float:
-    vertex = corner.vertex
-    if vertex.pinned or not np.isfinite(end):
-        return np.nan
+def _price_beyond(corners: Corners, base: Base, vertex: Vertex, k: int, side: float, end: float) -> float:
+    """The price k where its bound, tighter than it is by `end`, moves on to that side; nan where none is proved."""
     for step in _STEPS:
-        corners = copy.copy(corner.corners)  # which keeps the vectors of its last base
+        beyond = copy.copy(corners)  # which keeps the vectors of its last base
         aim = np.zeros(corners.size)
         aim[k] = end + side * step
-        met = corners.pivoted(corner.base, corner.columns, vertex.prices, aim, _PIVOTS, NO_LIMITS)
+        met = beyond.pivoted(base, vertex.columns, vertex.prices, aim, _PIVOTS, NO_LIMITS)
         if isinstance(met, tuple):
-            price = _proved_price(corners, *met, aim, k, side, step)
+            price = _proved_price(beyond, *met, aim, k, side, step)
         else:
-            price = np.inf if met is not None and _last_kept(corners, met, k) <= end + _NEAR * step else np.nan
+            price = np.inf if met is not None and _last_kept(beyond, met, k) <= end + _NEAR * step else np.nan
         if not np.isnan(price):
             return price
     return np.nan

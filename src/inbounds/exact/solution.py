@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import Evaluation, values_of
 from inbounds.exact.optimum import OPTIMAL, Optimum, flat_margins
 from inbounds.exact.reachable import well_scaled
-from inbounds.exact.sensitivity import Sensitivities, prices_beyond, ranges_of
+from inbounds.exact.sensitivity import Piece, Sensitivities
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 
@@ -58,12 +59,8 @@ class Solution(Evaluation):
         far from it. "not proved": the policy is in bounds up to rounding at best, see `certificate`.
     partial : Partial, optional
         At a limit: what ``ib.solve(problem, resume=best.partial)`` goes on from.
-    ranges : array [K, 2], optional
-        Between which bounds each constraint can be moved, the others as they are, while all prices stay what they are
-        (sensitivity ranges of the right-hand sides): exact within, and no word on what is beyond. None where the policy
-        is not known to be a vertex of the occupancy program, as with ``coins="any"``.
-    prices_beyond : array [K, 2], optional
-        The price of each constraint just below and just above that range; `sensitivities` is the table of both.
+    piece
+        What `ranges`, `prices_beyond` and `sensitivities` are found from, when they are asked for.
     price_of_determinism : float
         Of a deterministic policy that was asked for: how much more the best policy that may randomise has. 0 otherwise.
     """
@@ -79,8 +76,7 @@ class Solution(Evaluation):
     linked: int = 0
     status: str = OPTIMAL
     partial: Any = None
-    ranges: Floats | None = None
-    prices_beyond: Floats | None = None
+    piece: Piece | None = None
     price_of_determinism: float = 0.0
 
     @property
@@ -92,6 +88,23 @@ class Solution(Evaluation):
     def gap(self) -> float:
         """How far the policy can be from optimal: upper_bound - reward, 0 where rounding makes it negative."""
         return max(self.upper_bound - self.reward, 0.0)
+
+    @cached_property
+    def ranges(self) -> Floats | None:
+        """Between which bounds each constraint can be moved, the others as they are, at constant prices: [K, 2].
+
+        (Sensitivity ranges of the right-hand sides.) Exact within, and no word on what is beyond. None where the policy
+        is not known to be a vertex of the occupancy program, as with ``coins="any"``.
+        """
+        return None if self.piece is None else self.piece.ranges
+
+    @cached_property
+    def prices_beyond(self) -> Floats | None:
+        """The price of each constraint just below and just above that range, [K, 2]; None where `ranges` is.
+
+        It is looked for when it is asked for first, which with many states may take as long as the solve itself.
+        """
+        return None if self.piece is None else self.piece.prices_beyond
 
     @property
     def sensitivities(self) -> Sensitivities | None:
@@ -142,21 +155,9 @@ def taken_by(problem: CMDP, found: Optimum) -> Floats:
     return policy_of(problem, found.occupancy, found.prices, found.value_function)
 
 
-def moving_prices(problem: CMDP, found: Optimum) -> dict[str, Any]:
-    """`ranges` and `prices_beyond` of a solution whose mixture is a vertex; nothing of any other."""
-    if found.corner is None:
-        return {}
-    units, beyond = found.corner.units, prices_beyond(found.corner)
-    moved = ranges_of(found.corner.vertex) * well_scaled(problem).margin_scales[:, None]
-    outward = np.array([c.outward for c in problem.constraints])
-    ranges = np.array([c.bound for c in problem.constraints])[:, None] + outward[:, None] * moved
-    prices = np.stack([units.prices(beyond[:, side]) for side in (0, 1)], axis=1)
-    # From looser and tighter to below and above.
-    upright = outward[:, None] > 0.0
-    return {
-        "ranges": freeze(np.where(upright, ranges, ranges[:, ::-1])),
-        "prices_beyond": freeze(np.where(upright, prices, prices[:, ::-1])),
-    }
+def piece_of(problem: CMDP, found: Optimum) -> Piece | None:
+    """Of a mixture that is a vertex."""
+    return None if found.corner is None else Piece.of(well_scaled(problem), found.corner)
 
 
 def assemble(problem: CMDP, found: Optimum, *, method: str) -> Solution:
@@ -175,5 +176,5 @@ def assemble(problem: CMDP, found: Optimum, *, method: str) -> Solution:
         unconstrained_solves=found.unconstrained_solves,
         linked=found.linked,
         status=found.status,
-        **moving_prices(problem, found),
+        piece=piece_of(problem, found),
     )

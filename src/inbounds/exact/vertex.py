@@ -117,6 +117,11 @@ class Vertex(NamedTuple):
         """The constraints that do not bind."""
         return np.setdiff1d(np.arange(len(self.levels) - 1), self.binding)
 
+    @property
+    def columns(self) -> list[int]:
+        """As `Corners.settle` takes them."""
+        return [*map(int, self.extras), *(-1 - int(k) for k in self.slack)]
+
 
 class Corner(NamedTuple):
     """A vertex, proved to be nearly optimal; everything is scaled."""
@@ -170,7 +175,7 @@ class Corner(NamedTuple):
         vertex = self.vertex.moved(missing)
         if vertex is not None:
             return self._replace(vertex=vertex)
-        placed = self.corners.settle(self.base, self.columns, self.vertex.prices, margins, _PIVOTS, NO_LIMITS)
+        placed = self.corners.settle(self.base, self.vertex.columns, self.vertex.prices, margins, _PIVOTS, NO_LIMITS)
         return None if placed is None else self._replace(base=placed[0], vertex=placed[1])
 
     def _beside(self, spare: Floats, margins: Floats) -> tuple[Base, Vertex] | None:
@@ -203,11 +208,6 @@ class Corner(NamedTuple):
         matrix = np.diag(kept / total) + np.sum(shares[:, None, :] * vertex.displaced[first], axis=2)
         weights = np.linalg.solve(matrix, np.sum(shares[:, None, :] * vertex.effects, axis=2))
         return self.base.values + np.einsum("ji,jm->im", weights, self.corners.marks(self.base, places))
-
-    @property
-    def columns(self) -> list[int]:
-        """The columns of the vertex, as `Corners.settle` takes them."""
-        return [*map(int, self.vertex.extras), *(-1 - int(k) for k in self.vertex.slack)]
 
 
 class Corners(Bases):

@@ -49,6 +49,9 @@ _VALUE_SWEEPS = 200
 _CYCLE = 10
 """How many sweeps are combined."""
 
+_AT_HAND = 256
+"""States whose changes are multiplied with each other before the next ones are: they fit into the nearest cache."""
+
 _SETTLED = 1e-14
 """A change of the total time by so little is rounding, whatever was aimed at."""
 
@@ -294,24 +297,57 @@ def _combine(products: Floats, lengths: Floats, iterates: Floats) -> bool:
 
 @compiled
 def _products_of_changes(iterates: Floats, up_to_constants: bool) -> Any:
-    """The products [m, m] of the differences of successive rows [m + 1, S], less their means if so asked."""
+    """The products [m, m] of the differences of successive rows [m + 1, S], less their means if so asked.
+
+    A few states at a time, whose differences are still at hand for the next product.
+    """
     m, n_states = iterates.shape[0] - 1, iterates.shape[1]
-    products, change, means = np.zeros((m, m)), np.empty(m), np.zeros(m)
+    products, means, changes = np.zeros((m, m)), np.zeros(m), np.zeros((m, _AT_HAND))
     for i in range(m if up_to_constants else 0):
-        for s in range(n_states):
-            means[i] += (iterates[i + 1, s] - iterates[i, s]) / n_states
-    for s in range(n_states):
+        means[i] = _total_change(iterates[i], iterates[i + 1]) / n_states
+    for first in range(0, n_states, _AT_HAND):
+        size = min(n_states - first, _AT_HAND)
         for i in range(m):
-            change[i] = iterates[i + 1, s] - iterates[i, s] - means[i]
+            for s in range(size):
+                changes[i, s] = iterates[i + 1, first + s] - iterates[i, first + s] - means[i]
+            for s in range(size, _AT_HAND):
+                changes[i, s] = 0.0
         for i in range(m):
-            for j in range(m):
-                products[i, j] += change[i] * change[j]
+            for j in range(i + 1):
+                a, b, c, d = 0.0, 0.0, 0.0, 0.0
+                for s in range(0, _AT_HAND, 4):
+                    a += changes[i, s] * changes[j, s]
+                    b += changes[i, s + 1] * changes[j, s + 1]
+                    c += changes[i, s + 2] * changes[j, s + 2]
+                    d += changes[i, s + 3] * changes[j, s + 3]
+                products[i, j] += (a + b) + (c + d)
+    for i in range(m):
+        for j in range(i):
+            products[j, i] = products[i, j]
     return products
+
+
+# Sums of many terms are four sums each, which do not wait for each other.
+
+
+@compiled
+def _total_change(x: Floats, y: Floats) -> Any:
+    """The sum of y - x."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = x.shape[0] - x.shape[0] % 4
+    for i in range(0, whole, 4):
+        a += y[i] - x[i]
+        b += y[i + 1] - x[i + 1]
+        c += y[i + 2] - x[i + 2]
+        d += y[i + 3] - x[i + 3]
+    for i in range(whole, x.shape[0]):
+        a += y[i] - x[i]
+    return (a + b) + (c + d)
 
 
 @compiled
 def _distance(x: Floats, y: Floats) -> Any:
-    """The sum of absolute differences, as four sums that do not wait for each other."""
+    """The sum of absolute differences."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     whole = x.shape[0] - x.shape[0] % 4
     for i in range(0, whole, 4):

@@ -81,7 +81,7 @@ from inbounds.errors import Infeasible, InvalidInput
 from inbounds.exact.feasibility import spare_occupancy
 from inbounds.exact.optimum import Optimum, flat_margins
 from inbounds.exact.reachable import well_scaled
-from inbounds.exact.solution import Solution, moving_prices, policy_of, taken_by
+from inbounds.exact.solution import Solution, piece_of, policy_of, taken_by
 from inbounds.inputs import float_array
 from inbounds.numerics.bellman import UNIT
 from inbounds.numerics.classes import graph_of, moves_from
@@ -289,7 +289,7 @@ def certified(cmdp: CMDP, found: Optimum, *, method: str, progress: ProofProgres
         reward_given_up=max(found.value(cmdp.reward) - judged["reward"], 0.0) if way.moved else 0.0,
         linked=max(found.linked, way.linked),
         status=found.status,
-        **moving_prices(cmdp, found),
+        piece=piece_of(cmdp, found),
     )
 
 
