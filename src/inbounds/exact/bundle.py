@@ -72,6 +72,9 @@ _CAP = 10.0
 
 _LARGEST_CAP = 1e11
 
+_TAKEN_ALONG = 12
+"""Cuts for each constraint, and as many more, that serve when a bound has moved: those with the least upper bounds."""
+
 _SLACK = 1e-10
 """A violation, relative to the largest margin of any pair, that rounding explains."""
 
@@ -102,6 +105,35 @@ class Bundle:
     def round(self) -> Round:
         """Where the search is between two rounds: what it can go on from."""
         return self._search.round
+
+    def where(self, tightened: Floats, scales: Floats) -> Round:
+        """What a search can begin from whose bounds are so much tighter [K], with other `scales` [K] of its margins.
+
+        As a bound moves, the margin of every policy moves by the same amount: each cut and each upper bound holds
+        there, too. Those that matter most are taken along.
+        """
+        search, units = self._search, self._units
+        cuts, ratio, amount = search.cuts, units.scales / scales, tightened / scales
+        prices = cuts.prices / ratio
+        relief = np.sum(prices * amount, axis=1)
+        near = np.sort(np.argsort(cuts.uppers - relief, kind="stable")[: _TAKEN_ALONG * (1 + len(scales))])
+        return Round(
+            cuts=_Cuts(
+                rewards=cuts.rewards[near],
+                margins=cuts.margins[near] * ratio - amount,
+                prices=prices[near],
+                uppers=(cuts.uppers - relief)[near],
+                policies=tuple(cuts.policies[j] for j in near),
+                value_functions=tuple(cuts.value_functions[j] - units.criterion.level(float(relief[j])) for j in near),
+                last=cuts.last,
+            ),
+            try_next=None,
+            inner=_FIRST_INNER,
+            cap=max(float(_CAP * prices[near].sum(axis=1).max(initial=0.0)), _CAP),
+            smallest=np.inf,
+            quiet=0,
+            vertex_gap=_VERTEX_GAP,
+        )
 
     def solve(
         self, tolerance: float = 1e-8, progress: GapProgress | None = None, limits: Limits = NO_LIMITS
@@ -220,7 +252,7 @@ class Round(NamedTuple):
     """Where a search is between two rounds: all that the next one depends on, so that it can be made again."""
 
     cuts: _Cuts
-    try_next: Floats  # [K], prices
+    try_next: Floats | None  # [K], prices; None: the cuts at hand say where
     inner: float  # the width of the next bracket
     cap: float
     smallest: float  # gap so far
@@ -325,7 +357,9 @@ class _Search:
             if cuts.solves and (limit := limits.reached(cuts.solves)):
                 self.stopped = limit
                 return _solve_master(cuts, cap, sum_to_one).weights
-            cuts, whole = dual.solve(cuts, try_next, inner, limits.deadline)
+            whole = True
+            if try_next is not None:
+                cuts, whole = dual.solve(cuts, try_next, inner, limits.deadline)
             self.cuts = cuts
             while True:
                 master = _solve_master(cuts, cap, sum_to_one)

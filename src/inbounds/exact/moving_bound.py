@@ -21,10 +21,11 @@ from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import ROUNDING, values_of, within_rounding
 from inbounds.errors import Infeasible, InvalidInput, Stopped
+from inbounds.exact.bundle import Bundle, Round
 from inbounds.exact.feasibility import spare_occupancy
 from inbounds.exact.frontier import CLOSE, Frontier
 from inbounds.exact.limits import Limits, Partial, state_to_resume
-from inbounds.exact.methods import best_mixture, brought_back, with_few_coins
+from inbounds.exact.methods import Watch, best_mixture, brought_back, with_few_coins
 from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum, flat_margins
 from inbounds.exact.path import Path, Place
 from inbounds.exact.reachable import require_sizes, well_scaled
@@ -110,6 +111,15 @@ class _State(NamedTuple):
     solutions: tuple[Solution, ...]
     solves: int
     lost: bool = False  # whether small changes did not lead to a point
+    alone: tuple[float, Bundle] | None = None  # the last bound for which there is a bundle
+
+
+class _Point(NamedTuple):
+    """The answer at one bound, and what it took."""
+
+    solution: Solution
+    solves: int = 0  # besides those of the path
+    alone: tuple[float, Bundle] | None = None  # where it was solved on its own: as in `_State`
 
 
 class _Walk:
@@ -170,13 +180,13 @@ class _Walk:
                 raise Stopped(limit)
             path, last = self.state.path.kept(self.state.last)
             path.limits = self.limits._replace(iterations=None)
-            solutions, solves, lost = self.state.solutions, self.state.solves, self.state.lost
+            solutions, lost = self.state.solutions, self.state.lost
             bound = float(self.bounds[done])
             if done < first and solutions and self.judge is None:  # the same policy, and the same upper bound
                 values = values_of(self._at(self.cmdp, bound), solutions[0].occupancy.ravel())
-                found, more = replace(solutions[0], **values), 0
+                point = _Point(replace(solutions[0], **values))
             elif done < first:
-                found, more = self._solution(bound, ends.free)
+                point = self._solution(bound, ends.free)
             elif done < inside:
                 settled = None
                 if not (lost and self.judge):  # points that are proved have to be solved well, which is as quick alone
@@ -184,14 +194,15 @@ class _Walk:
                     last = path.approach(amounts[done + 1], self.tolerance) if done + 1 < inside else None
                     settled = path.settle(place, self.tolerance)
                 lost = lost or settled is None
-                found, more = self._solution(bound, settled)
+                point = self._solution(bound, settled)
             elif (edge := self._at_the_edge(bound)) is not None:
-                found, more = edge
+                point = edge
             else:  # and none that is tighter
                 self.bounds, lost = np.split(self.bounds, [done])
                 self.impossible = np.concatenate([lost, self.impossible])
                 break
-            self.state = _State(path, last, (*solutions, found), solves + more, lost)
+            solves, alone = self.state.solves + point.solves, point.alone or self.state.alone
+            self.state = _State(path, last, (*solutions, point.solution), solves, lost, alone)
             yield
 
     def _ends(self) -> _Ends:
@@ -242,28 +253,41 @@ class _Walk:
         self.bounds = own.bound + own.outward * tightened
         return tightened
 
-    def _at_the_edge(self, bound: float) -> tuple[Solution, int] | None:
+    def _at_the_edge(self, bound: float) -> _Point | None:
         """At a bound between what a policy is known to keep and what none keeps: solved on its own, if it can be."""
         try:
-            found, more = self._solution(bound, None)
+            point = self._solution(bound, None)
         except (Infeasible, Stopped) as error:
             if isinstance(error, Stopped) and error.status != STALLED:
                 raise
             return None
-        return (found, more) if within_rounding(found.margins, found.margin_scales) else None
+        return point if within_rounding(point.solution.margins, point.solution.margin_scales) else None
 
-    def _solution(self, bound: float, mixture: Optimum | None) -> tuple[Solution, int]:
-        """At a bound: from the path, or solved on its own, and how many solves that took."""
+    def _solution(self, bound: float, mixture: Optimum | None) -> _Point:
+        """At a bound: from the path, or solved on its own, by a bundle that begins with what the last one knew."""
         there, limits = self._at(self.cmdp, bound), self.limits._replace(iterations=None)
         found = None if mixture is None else self._judged(bound, there, _linked(there, mixture, self.tolerance))
         if found is not None and found.in_bounds:
-            return found, 0
+            return _Point(found)
         coins, tolerance = ("any", self.tolerance) if self.judge is None else ("few", min(self.tolerance, _PROVED))
-        alone, by = best_mixture(there, tolerance=tolerance, limits=limits, coins=coins)
+        watch = Watch(self._known_of(there, bound))
+        alone, by = best_mixture(there, tolerance=tolerance, limits=limits, coins=coins, watch=watch)
         if alone.status not in (OPTIMAL, STALLED):
             raise Stopped(alone.status)
+        bundle = None
+        if isinstance(watch.search, Bundle):
+            bundle = bound, watch.search
+            taken_along = 0 if watch.resume is None else watch.resume.cuts.solves
+            alone = alone._replace(unconstrained_solves=alone.unconstrained_solves - taken_along)
         again = _brought_in(there, alone, by) if self.judge is None else self._judged(bound, there, alone, by)
-        return again, alone.unconstrained_solves
+        return _Point(again, alone.unconstrained_solves, bundle)
+
+    def _known_of(self, there: CMDP, bound: float) -> Round | None:
+        """What a bundle at a bound can begin from."""
+        if self.state.alone is None:
+            return None
+        before, bundle = self.state.alone
+        return bundle.where(self._amounts(self.own.outward * (bound - before)), there.margin_scales)
 
     def _judged(self, bound: float, there: CMDP, mixture: Optimum, by: str = "path") -> Solution:
         if self.judge is None:

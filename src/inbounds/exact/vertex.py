@@ -54,8 +54,11 @@ _MOST_CHANGES = 20_000
 _ROUNDS, _PATIENCE = 25, 5
 """Linear programs, at most; and after how many of them the dual simplex method takes over where they still move."""
 
-_PIVOTS = 400
-"""Of the dual simplex method, at most: it is finite but for going round in circles."""
+_PIVOTS, _FEW_PIVOTS = 400, 60
+"""Of the dual simplex method, at most: it is finite but for going round in circles; and where it is tried first."""
+
+_FAILURES = 2
+"""Times that it may lead nowhere from where a search is: with many states each costs more than the search itself."""
 
 _WIDEN = 3.0
 """By this factor the prices may move further, while the best are at the edge of what they may be."""
@@ -227,26 +230,34 @@ class Corners(Bases):
         widths, nowhere = np.maximum(1e-3 * prices, 1e-4), np.zeros(self.size)
         columns = self._columns_of(base, found) if found.best is None else []
         best: Corner | None = None
+        failures = 0
         for turn in range(_ROUNDS):
+            good = best is not None and best.gap <= best.allowed
             if limits.over:
                 break
             placed = self.settle(base, columns, prices, nowhere, 0, limits) if columns else None
-            if placed is None:
-                step = self.changed(base, prices, widths)
-                if step is None:
-                    break
+            step = self.changed(base, prices, widths) if placed is None else None
+            if placed is None and step is None:
+                break
+            if step is not None and turn == 0 and np.any(step[3] > widths):
+                # The prices are nearly right, but no small change does: it leads to where the base hardly ever is.
+                placed = self._from_artificials(base, prices, tolerance, _FEW_PIVOTS, limits)
+            if step is not None and placed is None:
                 chosen, columns, new, widths = step
                 moved, same = float(np.abs(new - prices).max(initial=0.0)), np.array_equal(chosen, base.chosen)
                 prices, again = new, base if same and not base.rough else self.evaluate(chosen, base)
                 if again is None:
                     break
                 base = again
-                most = _PIVOTS if same or turn >= _PATIENCE else 0
+                most = _PIVOTS if (same or turn >= _PATIENCE) and failures < _FAILURES and not good else 0
                 placed = self.settle(base, columns, prices, nowhere, most, limits)
                 if placed is None and most:
-                    placed = self._from_artificials(base, prices, tolerance, limits)
+                    placed = self._from_artificials(base, prices, tolerance, _PIVOTS, limits)
+                    failures += placed is None
                 widths = np.maximum(_WIDEN * moved, np.maximum(1e-6 * prices, 1e-7))
             columns = []
+            if placed is None and good:
+                break
             if placed is None:
                 continue
             base, vertex = placed
@@ -354,7 +365,7 @@ class Corners(Bases):
         return columns if len(columns) == self.size else []
 
     def _from_artificials(
-        self, base: Base, prices: Floats, tolerance: float, limits: Limits
+        self, base: Base, prices: Floats, tolerance: float, most: int, limits: Limits
     ) -> tuple[Base, Vertex] | None:
         """The dual simplex method from the policy that is best at `prices` [K], and no columns but artificial ones."""
         size, allowed = self.size, self.units.gap_allowed(tolerance, 1.0)
@@ -362,7 +373,7 @@ class Corners(Bases):
         if greedy is None:
             return None
         columns = [-1 - k if prices[k] <= 1e-12 else -1 - size - k for k in range(size)]
-        return self.settle(greedy, columns, prices, np.zeros(size), _PIVOTS, limits)
+        return self.settle(greedy, columns, prices, np.zeros(size), most, limits)
 
     def _judged(self, base: Base, vertex: Vertex, tolerance: float, limits: Limits) -> Corner:
         """A vertex with the upper bound at its prices: from its base, or if that is not best there, from what is."""
