@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,10 @@ from hypothesis import strategies as st
 
 import inbounds as ib
 import strategies
+from inbounds.criteria import criterion_of
+from inbounds.exact.bundle import Bundle
+from inbounds.exact.optimum import Units
+from inbounds.exact.vertex import Corners
 
 
 def solve(cmdp, method="bundle", **options):
@@ -377,11 +383,11 @@ def test_a_surface_is_a_table_a_frame_and_a_picture(tmp_path) -> None:
     found = ib.surface(queue, 0, "flow", bounds=([0.5, 0.0], None), between=(None, (0.4, 9.0)), points=3)
     assert [own.tolist() for own in found.bounds] == [[0.0, 0.5], [0.4, 4.7, 9.0]]
     lines = str(found).splitlines()
-    assert [line.split() for line in lines[2:6]][2:] == [["0", "2.263", "-", "-"], ["0.5", "2.2144", "-", "-"]]
+    assert [line.split() for line in lines[2:6]][2:] == [["0", "2.26300", "-", "-"], ["0.5", "2.21442", "-", "-"]]
     assert lines[-1] == "Now: service >= 0 and flow >= 0."
     assert found.to_frame()["reward"].tolist()[0] == found.rewards[0, 0] and len(found.to_frame()) == 6
     assert found.plot(tmp_path / "surface.svg") is not None and (tmp_path / "surface.svg").exists()
-    assert '<td class="n">2.263</td>' in found._repr_html_()
+    assert '<td class="n">2.26300</td>' in found._repr_html_()
     large = dataclasses.replace(found, bounds=(np.arange(30.0), found.bounds[1]), rewards=np.zeros((30, 3)))
     assert "Of 30 x 3 points 12 x 3 are shown." in str(large)
 
@@ -411,3 +417,65 @@ def test_the_picture_tells_the_present_bound_wherever_it_is(inside: bool) -> Non
 def test_bounds_of_a_surface_that_are_none_are_refused(more, message) -> None:
     with pytest.raises(ib.InvalidInput, match=message):
         ib.surface(ib.zoo.queue(), 0, 1, **more)
+
+
+@pytest.mark.parametrize("name", ["queue", "media", "inventory", "admission"])
+def test_prices_are_those_of_solve(name: str) -> None:
+    problem = getattr(ib.zoo, name)()
+    for k, constraint in enumerate(problem.constraints):
+        curve = ib.frontier(problem, k, 7, tolerance=1e-4)
+        for bound, prices in zip(curve.bounds[:-1], curve.prices, strict=False):
+            there = problem.with_bound(k, **{constraint.side: float(bound)})
+            assert prices == pytest.approx(ib.solve(there).prices, rel=1e-9, abs=1e-12)
+
+
+def test_a_surface_goes_as_far_as_bounds_can_while_the_other_is_what_it_is() -> None:
+    problem = ib.zoo.queue()
+    found = ib.surface(problem, 0, 1, points=5)
+    for k in (0, 1):
+        assert found.bounds[k] == pytest.approx(ib.frontier(problem, k, 5).bounds, abs=1e-9)
+    assert np.count_nonzero(np.isnan(found.rewards)) < 5
+    # Nothing is in bounds as the problem is: each goes as far as it can without the other.
+    impossible = problem.with_bound(0, at_least=0.9).with_bound(1, at_least=0.5)
+    with pytest.raises(ib.Infeasible):
+        ib.solve(impossible)
+    again = ib.surface(impossible, 0, 1, points=5)
+    assert np.isfinite(again.rewards[0, 0])
+
+
+def test_what_is_known_at_one_bound_serves_at_others() -> None:
+    """Cuts and upper bounds that were taken along hold at the other bound; from there it takes fewer solves."""
+    problem = ib.zoo.garnet(states=60, seed=4)
+
+    def bundle(of: ib.CMDP, known=None) -> Bundle:
+        margins = of.margins.reshape(of.n_constraints, -1)
+        return Bundle(criterion_of(of), of.reward.ravel(), margins, of.margin_scales, known)
+
+    first = bundle(problem)
+    first.solve(1e-9)
+    for amount in (0.003, -0.05):
+        tightened = np.array([amount, 0.0])
+        there = problem.tightened(tightened)
+        known = first.where(tightened, there.margin_scales)
+        again, afresh = bundle(there, known), bundle(there)
+        found, alone = again.solve(1e-9), afresh.solve(1e-9)
+        assert found.value(there.reward) == pytest.approx(alone.value(there.reward), abs=1e-9)
+        assert found.unconstrained_solves - known.cuts.solves < alone.unconstrained_solves
+        units = Units.of(criterion_of(there), there.reward.ravel(), there.margin_scales)
+        for (chosen, time), margins, upper in zip(
+            known.cuts.policies, known.cuts.margins, known.cuts.uppers, strict=True
+        ):
+            own = there.margins.reshape(there.n_constraints, -1)[:, chosen] @ time / there.margin_scales
+            assert margins == pytest.approx(own, abs=1e-12)
+            assert units.value(float(upper)) >= alone.value(there.reward) - 1e-9
+
+
+def test_a_vertex_that_no_small_change_leads_to_takes_few_bases(monkeypatch) -> None:
+    """Where all that is worth as much hardly changes a margin, prices are not moved far away to change more."""
+    evaluated = []
+    own = Corners.evaluate
+    monkeypatch.setattr(Corners, "evaluate", lambda *given: evaluated.append(1) or own(*given))
+    battery = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "battery.py"))["battery"]
+    curve = ib.frontier(battery(capacity=30, levels=8), 1, 9)
+    assert curve.status == "optimal" and all(point.in_bounds for point in curve.solutions)
+    assert len(evaluated) <= 12  # 25 where prices are moved at once

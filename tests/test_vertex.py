@@ -546,3 +546,12 @@ def test_a_bound_that_nothing_keeps_where_it_is_may_not_move() -> None:
     for end in best.ranges[0]:
         reward = ib.solve(cmdp.with_bound("a", at_least=float(end))).reward
         assert reward == pytest.approx(best.reward - best.prices[0] * (end - 0.5), abs=1e-9)
+
+
+def test_prices_beyond_are_looked_for_only_when_they_are_asked_for(monkeypatch) -> None:
+    asked = []
+    monkeypatch.setattr("inbounds.exact.sensitivity._price_beyond", lambda *given: asked.append(1) or 7.0)
+    best = ib.solve(ib.zoo.queue())
+    assert best.ranges is not None and not asked
+    assert best.sensitivities is not None and len(asked) == 4
+    assert best.prices_beyond is best.prices_beyond and len(asked) == 4

@@ -215,12 +215,13 @@ def frontier(
     between : (number, number), optional
         `points` bounds from one to the other instead.
     tolerance : float
-        The relative gap of every point.
+        The relative gap of every point. In problems of up to 50,000 pairs (times stages), and with `certificate`, a
+        point is a vertex of the occupancy program with few coins, and its prices are exact, whatever the tolerance.
+        In others a price is good to about its square root.
     certificate : bool
-        Prove every point, as ``ib.solve`` does: with few coins, and moved inside by what it takes. It takes about two
-        thirds more time.
+        Prove every point, as ``ib.solve`` does, moved inside by what it takes.
     progress : callable, optional
-        Called as ``progress(done, points)`` when another point is finished.
+        Called as ``progress(done, points)`` at the start, and when another point is finished.
     time_limit : float, optional
         Seconds for the whole call; then the points that are finished are returned.
     iterations : int, optional

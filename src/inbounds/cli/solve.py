@@ -130,8 +130,8 @@ def command(
     click.echo(_coins_text(best.policy))
     if best.sensitivities is not None and loaded.constraints:
         print_wrapped(
-            "As one bound moves, and the others do not, all prices stay from ... to ...; below and above that its own "
-            "price is another:"
+            "As one bound moves, and the others do not, all prices stay at least from ... to ...; just below and just "
+            "above that, its own price is (-: the range has no end there, or none is proved):"
         )
         print_table(*best.sensitivities.table)
     if options["deterministic"]:

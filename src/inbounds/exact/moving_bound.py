@@ -45,8 +45,11 @@ MOST_POINTS = 100_000
 _EDGE = 1e-4
 """The frontier ends this share of its length before the last bound that can be met: there the price may be infinite."""
 
-_PROVED = 1e-8
-"""The relative gap to which a point is solved alone that is to be proved: from there few coins are quick to find."""
+_CLOSELY = 1e-8
+"""The relative gap to which a point is solved alone that is to be a vertex: from there one is quick to find."""
+
+_VERTICES = 50_000
+"""Pairs (times stages) up to which every point is a vertex, and its prices exact: with more, one takes longer."""
 
 _SHARES = np.geomspace(1e-9, 1.0, 28)
 """Of a safer policy, tried in turn where one that is best by its occupancy is out of bounds when it is followed."""
@@ -66,7 +69,7 @@ def along_bounds(
     iterations: int | None = None,
     resume: Partial | None = None,
 ) -> Frontier:
-    """``ib.frontier``; with a `judge` every point has few coins and is what the judge makes of it."""
+    """``ib.frontier``; with a `judge` every point is a vertex, as in small problems, and what the judge makes of it."""
     if not isinstance(cmdp, CMDP):
         raise InvalidInput(f"frontier takes a CMDP; found {type(cmdp).__name__}")
     if not cmdp.constraints:
@@ -77,6 +80,8 @@ def along_bounds(
     wanted = wanted_bounds(bounds, between, points)
     asked, limits = (cmdp, k, points, tolerance, wanted, judge), Limits.of(time_limit, iterations)
     way = _Walk(cmdp, k, points, tolerance, limits, wanted, judge, state_to_resume(resume, asked))
+    if progress is not None:
+        progress(0 if way.state is None else len(way.state.solutions), len(wanted or range(points)))
     try:
         for _ in way.go():
             if progress is not None:
@@ -90,6 +95,13 @@ def along_bounds(
     except KeyboardInterrupt as interrupted:
         interrupted.partial = way.known("interrupted", asked)  # type: ignore[attr-defined]
         raise
+
+
+def bounds_of_interest(cmdp: CMDP, k: int, points: int, tolerance: float, time_limit: float | None) -> Floats:
+    """The bounds [P] that a frontier has where none are asked for, from the loosest to the tightest."""
+    way = _Walk(cmdp, k, points, tolerance, Limits.of(time_limit, None), None, None, None)
+    way.find_bounds()
+    return way.bounds
 
 
 class _Ends(NamedTuple):
@@ -142,6 +154,7 @@ class _Walk:
     ) -> None:
         self.k, self.points, self.tolerance, self.limits, self.wanted = k, points, tolerance, limits, wanted
         self.given, self.judge = cmdp, judge
+        self.coins = "any" if judge is None and cmdp.reward.size > _VERTICES else "few"
         self.present, asked = cmdp.constraints[k].bound, well_scaled(cmdp)
         signal = asked.constraints[k].signal
         least, most = (float(np.sum(ends)) for ends in (signal.min(axis=-1), signal.max(axis=-1)))
@@ -167,10 +180,7 @@ class _Walk:
 
     def go(self) -> Iterator[None]:
         """Solve point after point."""
-        if self.ends is None:
-            self.ends = self._ends()
-        tightened = self._tightened()
-        ends = self.ends
+        tightened, ends = self.find_bounds()
         if self.state is None:
             self.state = _State(ends.path, None, (), ends.solves)
         first, inside = (int(np.count_nonzero(tightened <= end)) for end in (ends.loose, self._inside))
@@ -235,23 +245,24 @@ class _Walk:
         assert self.ends is not None
         return self.ends.tight - CLOSE * self.scale
 
-    def _tightened(self) -> Floats:
-        """How much tighter the bound is at each point, [P]; sets the bounds, and those that nothing keeps."""
-        assert self.ends is not None
-        own = self.own
+    def find_bounds(self) -> tuple[Floats, _Ends]:
+        """How much tighter the bound is at each point, [P], and the ends; sets the bounds, and what nothing keeps."""
+        if self.ends is None:
+            self.ends = self._ends()
+        own, ends = self.own, self.ends
         if self.wanted is not None:
             wanted = own.outward * np.sort(own.outward * np.array(self.wanted))
             tightened = own.outward * (wanted - own.bound)
-            kept = tightened <= self.ends.beyond + CLOSE * self.scale  # some of them may not be: see below
+            kept = tightened <= ends.beyond + CLOSE * self.scale  # some of them may not be: see below
             self.bounds, self.impossible = wanted[kept], wanted[~kept]
-            return tightened[kept]
-        loose, tight = self.ends.loose, self.ends.tight
+            return tightened[kept], ends
+        loose, tight = ends.loose, ends.tight
         length = tight - loose if tight - loose > ROUNDING * self.scale else 0.0
         flat = min(int(_FLAT_SHARE * self.points), self.points - 2)
         before = length * flat / (self.points - 1 - flat) if length > 0.0 else self.scale
         tightened = np.linspace(loose - before, min(tight - _EDGE * length, self._inside), self.points)
         self.bounds = own.bound + own.outward * tightened
-        return tightened
+        return tightened, ends
 
     def _at_the_edge(self, bound: float) -> _Point | None:
         """At a bound between what a policy is known to keep and what none keeps: solved on its own, if it can be."""
@@ -269,9 +280,9 @@ class _Walk:
         found = None if mixture is None else self._judged(bound, there, _linked(there, mixture, self.tolerance))
         if found is not None and found.in_bounds:
             return _Point(found)
-        coins, tolerance = ("any", self.tolerance) if self.judge is None else ("few", min(self.tolerance, _PROVED))
+        tolerance = min(self.tolerance, _CLOSELY) if self.coins == "few" else self.tolerance
         watch = Watch(self._known_of(there, bound))
-        alone, by = best_mixture(there, tolerance=tolerance, limits=limits, coins=coins, watch=watch)
+        alone, by = best_mixture(there, tolerance=tolerance, limits=limits, coins=self.coins, watch=watch)
         if alone.status not in (OPTIMAL, STALLED):
             raise Stopped(alone.status)
         bundle = None
@@ -290,9 +301,11 @@ class _Walk:
         return bundle.where(self._amounts(self.own.outward * (bound - before)), there.margin_scales)
 
     def _judged(self, bound: float, there: CMDP, mixture: Optimum, by: str = "path") -> Solution:
+        few = mixture
+        if by == "path" and self.coins == "few":
+            few = with_few_coins(there, mixture, self.tolerance, self.limits)
         if self.judge is None:
-            return assemble(there, mixture, method=by)
-        few = with_few_coins(there, mixture, self.tolerance, self.limits) if by == "path" else mixture
+            return assemble(there, few, method=by)
         given = self._at(self.given, bound)
         found = self.judge(given, brought_back(given, there, few), method=by)
         return found if found.in_bounds else replace(found, status=UNPROVED)

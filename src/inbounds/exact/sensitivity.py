@@ -35,6 +35,9 @@ _GAP = 1e-12
 _PIVOTS = 20
 """From one piece to the next, at most. As a rule it is one: more, where several columns are down to nothing."""
 
+_ROUNDED = 1e-12
+"""Of a range: an end that is so close to zero is zero, to rounding."""
+
 _TITLE = "How prices move as one bound moves, and the others do not"
 
 
@@ -51,7 +54,8 @@ class Sensitivities:
     prices : array [K]
         Reward gained per unit of bound relaxed.
     ranges : array [K, 2]
-        Between which bounds a constraint can be moved, the others as they are, while all prices stay what they are.
+        Between which bounds a constraint can be moved, the others as they are, while all prices stay what they are; as
+        far as one basis tells. Where bases are tied, the prices may stay further, and `beyond` is then the price.
     beyond : array [K, 2]
         Its price just below and just above that range. Infinite: no policy keeps such a bound. Not a number: the range
         has no end there, or neither is proved, as may be where several things change at that end.
@@ -80,10 +84,12 @@ class Sensitivities:
     @property
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Header and rows, as texts."""
-        rows: list[tuple[str, ...]] = [
-            (c.name, c.in_words, _number(price), *map(_number, ends), *map(_price, beyond))
-            for c, price, ends, beyond in zip(self.constraints, self.prices, self.ranges, self.beyond, strict=True)
-        ]
+        rows: list[tuple[str, ...]] = []
+        for c, price, ends, beyond in zip(self.constraints, self.prices, self.ranges, self.beyond, strict=True):
+            finite = ends[np.isfinite(ends)]
+            rounding = _ROUNDED * max(np.abs(finite).max(initial=abs(c.bound)), np.ptp(finite) if finite.size else 0.0)
+            shown = [0.0 if abs(end) <= rounding else end for end in ends]
+            rows.append((c.name, c.in_words, _number(price), *map(_number, shown), *map(_price, beyond)))
         return ("constraint", "bound", "price", "from", "to", "below", "above"), rows
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -12,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from inbounds.arrays import Floats, freeze
+from inbounds.criteria.evaluation import ROUNDING
 from inbounds.errors import Infeasible, InvalidInput, Stopped
 from inbounds.exact.frontier import evenly
-from inbounds.exact.moving_bound import along_bounds, wanted_bounds
+from inbounds.exact.moving_bound import along_bounds, bounds_of_interest, wanted_bounds
 from inbounds.frames import frame
 from inbounds.inputs import callback, positive, whole_number
 from inbounds.pictures import written
@@ -97,8 +99,9 @@ class Surface:
         """Header and rows, as texts, of bounds evenly chosen if there are many."""
         rows, columns = (evenly(len(own)) for own in self.bounds)
         header = f"{self.constraints[0]} {self._signs[0]}", *(f"{self.bounds[1][j]:.4g}" for j in columns)
+        digits = _decimals(self.rewards)
         return header, [
-            (f"{self.bounds[0][i]:.4g}", *("-" if r != r else f"{r:.5g}" for r in self.rewards[i, columns]))
+            (f"{self.bounds[0][i]:.4g}", *("-" if r != r else f"{r:.{digits}f}" for r in self.rewards[i, columns]))
             for i in rows
         ]
 
@@ -141,7 +144,8 @@ def surface(
     first, second : int or str
         The two constraints, by position or name.
     points : int
-        Bounds of each, from where it does not matter to the tightest that is possible without the other.
+        Bounds of each, from where it does not matter to the tightest that is possible while the other is what it is;
+        without the other, where no policy keeps the bounds as they are.
     bounds : two lists of numbers, optional
         These bounds of the first and of the second instead, in any order; None for one of them: as without.
     between : two pairs of numbers, optional
@@ -165,8 +169,8 @@ def surface(
     <BLANKLINE>
     service >=       0     0.2     0.4
     ----------  ------  ------  ------
-             0  2.3224  2.2953   2.263
-           0.5   2.274  2.2468  2.2144
+             0  2.3224  2.2953  2.2630
+           0.5  2.2740  2.2468  2.2144
     <BLANKLINE>
     Now: service >= 0 and flow >= 0.
     """
@@ -190,12 +194,14 @@ def surface(
         if (given := wanted[place]) is not None:
             grids.append(own[place].outward * np.sort(own[place].outward * np.array(given)))
             continue
-        # Each without the other.
-        alone = cmdp.asking(constraints=[c for k, c in enumerate(cmdp.constraints) if k != chosen[1 - place]])
-        curve = along_bounds(alone, own[place].name, number, tolerance=tolerance, time_limit=seconds_left())
-        if "limit" in curve.status:
-            raise Stopped(curve.status)
-        grids.append(curve.bounds)
+        try:
+            grid = bounds_of_interest(cmdp, chosen[place], number, tolerance, seconds_left())
+        except Infeasible:
+            alone = cmdp.asking(constraints=[c for k, c in enumerate(cmdp.constraints) if k != chosen[1 - place]])
+            grid = bounds_of_interest(
+                alone, alone.constraint_number(own[place].name), number, tolerance, seconds_left()
+            )
+        grids.append(grid)
     rewards, prices = np.full((len(grids[0]), len(grids[1])), np.nan), np.full((2, *map(len, grids)), np.nan)
     status = "optimal"
     for row, bound in enumerate(grids[0]):
@@ -225,6 +231,19 @@ def surface(
         present=(own[0].bound, own[1].bound),
         status=status,
     )
+
+
+def _decimals(rewards: Floats) -> int:
+    """Behind the point: so many that four digits of the difference between the best and the worst are shown.
+
+    >>> _decimals(np.array([110.0, 103.9, np.nan])), _decimals(np.array([2.5e6, 1.0e6])), _decimals(np.array([1.0]))
+    (3, 0, 4)
+    """
+    known = rewards[np.isfinite(rewards)]
+    spread = float(np.ptp(known)) if known.size else 0.0
+    if not spread > ROUNDING * float(np.max(np.abs(known), initial=0.0)):
+        return 4
+    return min(max(3 - math.floor(math.log10(spread)), 0), 12)
 
 
 def _two(given: Any, name: str, own: Sequence[Constraint]) -> Sequence[Any]:
