@@ -97,7 +97,7 @@ def output_option(what: str, default: str) -> Callable[[Any], Any]:
     return click.option("--output", type=folder, help=f"Where {what} go.  [default: {default}]")
 
 
-def refuse(why: str, *names: str) -> None:
+def refuse_given(why: str, *names: str) -> None:
     """Refuse those of the options that the user gave: they would change nothing. `why` follows the option's name."""
     from inbounds.errors import InvalidInput
 
