@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import signal
 from collections import Counter
 
@@ -19,6 +21,10 @@ def drift(state, action, rng):
     return after, after / 4.0, [float(action)]
 
 
+def first(rng):
+    return int(rng.integers(5))
+
+
 def drift_of_many(states, actions, rng):
     after = np.clip(np.array(states) + rng.integers(-1, 2, size=len(states)) + np.array(actions), 0, 4)
     return after.tolist(), after / 4.0, [[float(action)] for action in actions]
@@ -26,7 +32,7 @@ def drift_of_many(states, actions, rng):
 
 def line(step=drift, **how) -> ib.Simulator:
     return ib.Simulator(
-        step, lambda rng: int(rng.integers(5)), states=5, actions=[0, 1], discount=0.8, reward_range=(0, 1),
+        step, first, states=5, actions=[0, 1], discount=0.8, reward_range=(0, 1),
         constraints=[ib.Constraint(at_most=0.5, name="pushes")], signal_ranges=[(0, 1)], **how,
     )  # fmt: skip
 
@@ -59,6 +65,15 @@ def test_runs_do_not_depend_on_the_number_of_workers(algorithm) -> None:
     runs = [ib.learn(line(jobs=jobs), algorithm, samples=600, seed=3, checkpoints=3) for jobs in (1, 2)]
     for one, other in zip(runs[0].policies, runs[1].policies, strict=True):
         assert one.probabilities.tobytes() == other.probabilities.tobytes()
+
+
+def test_a_simulator_at_work_can_be_copied_and_sent() -> None:
+    """Its workers stay behind."""
+    simulator = line(drift, jobs=2)
+    runs = [ib.learn(simulator, ib.ModelBased(), samples=300, seed=3)]
+    for other in (copy.copy(simulator), copy.deepcopy(simulator), pickle.loads(pickle.dumps(simulator)), simulator):
+        runs.append(ib.learn(other, ib.ModelBased(), samples=300, seed=3))
+    assert all(run.policy == runs[0].policy for run in runs)
 
 
 def test_workers_serve_proofs_and_estimates_too() -> None:

@@ -540,6 +540,25 @@ def test_sweeps_that_take_too_long_fall_back_to_elimination():
     assert followed.time == pytest.approx(dense_stationary(matrix_of(two_blocks(1e-5, size=80), uniform)), abs=1e-9)
 
 
+def test_random_blocks_that_hardly_meet_are_eliminated_at_any_rate():
+    """Factors that are larger than sparse ones should be still cost less than sweeps that never settle."""
+    rng, states, blocks = np.random.default_rng(0), 240, 4
+    moves = np.zeros((2 * states, states))
+    for pair, row in enumerate(moves):
+        block = np.flatnonzero(np.arange(states) % blocks == pair // 2 % blocks)
+        row[rng.choice(block, 3, replace=False)] = rng.dirichlet(np.ones(3)) * (1.0 - 1e-8)
+        row[rng.integers(states)] += 1e-8
+    cmdp = ib.CMDP(
+        offsets=np.arange(0, 2 * states + 1, 2), transition=moves, reward=rng.random(2 * states), constraints=(),
+        initial=np.eye(states)[0], average=True,
+    )  # fmt: skip
+    criterion = Average(cmdp)
+    uniform = np.full(2 * states, 0.5)
+    followed = criterion.follow(uniform)
+    assert criterion._plan is not None
+    assert followed.time == pytest.approx(dense_stationary(matrix_of(cmdp, uniform)), abs=1e-7)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_slow_rings_are_eliminated_and_random_models_are_swept(seed):
     ring, criterion = slow_ring(600, seed), Average(slow_ring(600, seed))

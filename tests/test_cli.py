@@ -3,6 +3,7 @@
 import csv
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -40,11 +41,23 @@ def test_solve_json_is_one_object_with_every_number() -> None:
 def test_solve_shows_the_policy_in_the_users_labels() -> None:
     output = run("solve", "queue", "--policy").output
     assert "  4: (0.2, 0.7) 1\n" in output
+    learned = run("learn", "queue", "--samples", "1000", "--policy").output
+    assert "\n  4: " in learned and max(map(len, learned.splitlines())) <= 80
 
 
 def test_the_module_is_the_command() -> None:
     found = subprocess.run([sys.executable, "-m", "inbounds", "zoo", "nope"], capture_output=True, text=True)
     assert found.returncode == 2 and found.stderr.startswith("inbounds: no problem is called 'nope'")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
+def test_letters_that_the_output_does_not_have_are_spelled_out(encoding: str) -> None:
+    for arguments in (("plan", "media", "--algorithm", "opt-dual"), ("algorithms", "--help"), ("algorithms", "--json")):
+        command = [sys.executable, "-m", "inbounds", *arguments]
+        found = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding})
+        assert (found.returncode, found.stderr) == (0, b"")
+        assert "\\u03b5" in found.stdout.decode(encoding)
+    assert "Vaswani, Yang, Szepesvári" in str(json.loads(found.stdout.decode(encoding)))
 
 
 def test_parameters_of_the_problem_can_be_set() -> None:
@@ -252,6 +265,14 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
         (("learn", "queue", "--algorithm", "ucbvi-gamma"), "add --unconstrained to drop them"),
         (("learn", "queue", "--algorithm", "ucbvi-gamma", "--unconstrained", "--kappa", "0"), "leave --kappa out"),
         (("learn", "queue", "--certified", "--kappa", "0.1"), "--kappa is a setting of an algorithm"),
+        (("learn", "queue", "--certified", "--preset", "practical"), "--preset is a setting of an algorithm"),
+        (("learn", "queue", "--confidence", "0.5"), "--confidence is that of a proof: add --certified"),
+        (("plan", "queue", "--states", "3"), "--states is for a plan without PROBLEM"),
+        (("plan", "queue", "--discount", "0.9"), "--discount is for a plan without PROBLEM"),
+        (("plan", "--states", "3", "--pairs", "6", "--slater", "1", "--bound", "a=1"), "--bound changes a PROBLEM"),
+        (("compare", "--suite", "tuning", "--safe", "half"), "--safe is for a PROBLEM"),
+        (("compare", "--suite", "tuning", "--bound", "a=1"), "--bound is for a PROBLEM"),
+        (("frontier", "queue", "--constraint", "0", "--bounds", "0,1", "--points", "2"), "--points is how many bounds"),
         (("learn", "queue", "--certified", "--algorithm", "magic"), "no algorithm is called 'magic'"),
         (("algorithms", "magic"), "no algorithm is called 'magic'; there are: cspda"),
         (("compare", "queue", "--algorithm", "magic", "--output", "/dev/null/x"), "/dev/null/x"),

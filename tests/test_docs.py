@@ -86,6 +86,16 @@ def test_the_readme_runs_and_prints_what_it_says(capsys):
     assert names["run"].policy is not None
 
 
+def test_certified_learning_runs_as_its_page_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"policy": ib.slater(ib.zoo.queue()).policy}
+    page = (ROOT / "docs" / "certified-learning.md").read_text(encoding="utf-8")
+    for block in re.findall(r"^```python\n(.*?)^```", page, re.S | re.M):
+        if "error.partial" not in block:  # a million samples, of a robot
+            exec(compile(block, "certified-learning.md", "exec"), names)
+    assert names["action"] in names["policy"][3]
+
+
 def test_the_machine_of_the_readme_asked_in_three_ways(capsys):
     spec = importlib.util.spec_from_file_location("machine", ROOT / "examples" / "machine.py")
     example = importlib.util.module_from_spec(spec)

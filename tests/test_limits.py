@@ -13,12 +13,15 @@ import pytest
 from click.testing import CliRunner
 
 import inbounds as ib
+from inbounds import solving
 from inbounds.algorithms.algorithm import record_of
 from inbounds.cli import main
 from inbounds.criteria import criterion_of
 from inbounds.criteria.discounted import Discounted
 from inbounds.exact.feasibility import infeasible
-from inbounds.exact.limits import Partial
+from inbounds.exact.limits import Limits, Partial
+from inbounds.exact.methods import best_mixture, with_few_coins
+from inbounds.exact.reachable import well_scaled
 from inbounds.proofs.known_model import certify_infeasible
 from inbounds.reports.reproduction import summary_rows, verdicts
 from inbounds.reports.theorems import theorem_verdicts
@@ -365,6 +368,15 @@ def test_a_sweep_over_a_horizon_is_cut_between_stages_and_its_bracket_holds(stag
     assert np.all(np.isfinite(found.backups))
 
 
+def test_few_coins_that_came_too_late_are_not_called_optimal():
+    """The mixture is as good, but it is not the answer of an unbroken run, and can be gone on from."""
+    problem = well_scaled(garnet())
+    found, _ = best_mixture(problem, "bundle")
+    late = with_few_coins(problem, found, 1e-8, Limits(deadline=time.monotonic()))
+    assert (found.status, late.status, late.corner) == ("optimal", "time limit", None)
+    assert with_few_coins(problem, found, 1e-8, Limits()).corner is not None
+
+
 def test_a_simulation_within_its_limit_has_the_first_runs():
     queue = ib.zoo.queue()
     uniform = ib.Policy.uniform(queue)
@@ -454,8 +466,9 @@ def test_runs_are_made_seed_by_seed_so_that_a_limit_is_fair():
     assert seen == [("CRPO", 1), ("CSPDA", 1), ("CRPO", 2), ("CSPDA", 2)]
 
 
-def test_a_page_that_came_too_late_says_so(tmp_path: Path) -> None:
-    arguments = ["report", "queue", "--output", str(tmp_path / "page.html"), "--time-limit", "0.001"]
+def test_a_page_that_came_too_late_says_so(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(solving, "_proved", lambda *_: time.sleep(1.0))  # the time is over before the proof is made
+    arguments = ["report", "queue", "--output", str(tmp_path / "page.html"), "--points", "0", "--time-limit", "1"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 5 and "TIME LIMIT" in result.output
     assert "not proved in the time that was given" in (tmp_path / "page.html").read_text()

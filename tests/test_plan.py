@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -164,6 +165,12 @@ def test_infeasible_problems_and_those_without_slack() -> None:
     )
     with pytest.raises(ib.InvalidInput, match="exactly at a bound"):
         ib.plan(at_the_bound, epsilon=0.1)
+
+
+@pytest.mark.parametrize("how", [{}, {"algorithm": "conrl"}, {"algorithm": "crpo"}])
+def test_a_plan_can_be_sent_to_another_process(how: dict) -> None:
+    plan = ib.plan(QUEUE, epsilon=0.1, **how)
+    assert str(pickle.loads(pickle.dumps(plan))) == str(plan)
 
 
 def test_only_discounted_problems_are_planned_for():

@@ -39,6 +39,17 @@ def rooms(stages: int | None = None) -> ib.Policy:
     )
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("labels", [{}, {"state_labels": ("on", "off")}, {"action_labels": ("go", "stay")}])
+def test_a_policy_comes_back_as_itself_whichever_labels_there_are(labels: dict, suffix: str, tmp_path: Path) -> None:
+    """A file has labels for all or for none: numbers, where there were none, are the same rule."""
+    policy = ib.Policy(Pairs.create([0, 2, 3], [0, 1, 1], **labels), [0.25, 0.75, 1.0])
+    policy.save(tmp_path / f"rule.{suffix}")
+    again = ib.Policy.load(tmp_path / f"rule.{suffix}")
+    assert again == policy and hash(again) == hash(policy)
+    assert policy != ib.Policy(Pairs.create([0, 2, 3], [0, 1, 1], ("off", "on")), [0.25, 0.75, 1.0])
+
+
 # ---- by label
 
 

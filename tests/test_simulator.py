@@ -570,6 +570,22 @@ def test_what_is_alike_at_every_stage_is_so_in_a_file_and_in_another_process(sta
         assert runs[0].policy == runs[1].policy
 
 
+def test_stages_are_alike_by_their_numbers_however_they_were_given(tmp_path) -> None:
+    once, rng = staged_problem(0, ()), np.random.default_rng(1)
+    apart = dataclasses.replace(once, transition=tuple(moves.copy() for moves in once.transition))
+    apart.save(tmp_path / "model.npz")
+    for other in (apart, pickle.loads(pickle.dumps(apart)), ib.load(tmp_path / "model.npz")):
+        assert other == once and len({id(moves) for moves in other.transition}) == 1
+        runs = [ib.learn(one.simulator(), ib.OptCMDP.practical(), samples=400, seed=1) for one in (once, other)]
+        assert runs[0].policy == runs[1].policy
+    first, second = (rng.dirichlet(np.ones(2), size=(2, 2)) for _ in range(2))
+    model = ib.CMDP.from_dense(
+        np.array([first, second, second, first]), reward=np.zeros((2, 2)), initial=[1.0, 0.0], horizon=4
+    )
+    numbers = [id(moves) for moves in model.transition]
+    assert numbers[0] == numbers[3] != numbers[1] == numbers[2]
+
+
 def test_a_simulator_of_a_horizon_says_what_it_is() -> None:
     problem = staged_problem(0, ("reward",))
     simulator = problem.simulator()

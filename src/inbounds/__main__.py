@@ -1,6 +1,8 @@
 """The command line, as the script `inbounds` and as ``python -m inbounds``."""
 
 import signal
+import sys
+from io import TextIOWrapper
 
 
 def run() -> None:
@@ -9,6 +11,9 @@ def run() -> None:
     from inbounds.interruption import leave_on_interrupt
 
     leave_on_interrupt()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # not closed by the shell
+            stream.reconfigure(errors="backslashreplace")  # letters that the terminal does not have
     from inbounds.cli import main
 
     main(prog_name="inbounds")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 KIND_BY_CRITERION = {"discount": "discounted", "horizon": "finite horizon", "average": "long-run average"}
 """How each criterion is called."""
@@ -94,6 +95,16 @@ def output_option(what: str, default: str) -> Callable[[Any], Any]:
     """Where files go; `what` they are, and how the folder is called when none is given."""
     folder = click.Path(file_okay=False, path_type=Path)
     return click.option("--output", type=folder, help=f"Where {what} go.  [default: {default}]")
+
+
+def refuse_given(why: str, *names: str) -> None:
+    """Refuse those of the options that the user gave: they would change nothing. `why` follows the option's name."""
+    from inbounds.errors import InvalidInput
+
+    context = click.get_current_context()
+    for option in context.command.params:
+        if option.name in names and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
+            raise InvalidInput(f"{option.opts[0]} {why}")
 
 
 def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str = "", horizons: bool = False) -> Any:

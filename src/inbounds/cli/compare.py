@@ -17,6 +17,7 @@ from inbounds.cli.arguments import (
     preset_option,
     problem_from,
     problem_or_none_argument,
+    refuse_given,
     safe_from,
     safe_option,
     scale_option,
@@ -108,6 +109,7 @@ def command(
             "compare takes a PROBLEM, whose parameters --set may change, or --suite: not both, and not neither"
         )
     if suite is not None:
+        refuse_given("is for a PROBLEM: leave it out with --suite", "bound", "safe")
         _on_suite(suite, names, samples, seeds, preset, scale, jobs, output, fresh, time_limit, as_json)
         return
     assert problem is not None

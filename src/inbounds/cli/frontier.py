@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from inbounds.cli import EXIT_INFEASIBLE, EXIT_STOPPED
-from inbounds.cli.arguments import json_option, output_option, problem_argument, problem_from
+from inbounds.cli.arguments import json_option, output_option, problem_argument, problem_from, refuse_given
 from inbounds.cli.printing import facts_of, print_files, print_json, problem_facts, progress_bar
 
 
@@ -63,6 +63,8 @@ def command(
         if texts:
             given = [_numbers(text, separator, f"--{option}") for text in texts]
             wanted[option] = given[0] if second is None else (*given, None)[:2]
+    if len(bounds) == len(chosen):
+        refuse_given("is how many bounds there are, and --bounds says which: give one of the two", "points")
     number = points if points is not None else 50 if second is None else 12
     ask: Any = ib.frontier if second is None else ib.surface
     with progress_bar("points" if second is None else "rows", None, quiet=as_json) as advance_to:

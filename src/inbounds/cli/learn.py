@@ -17,6 +17,7 @@ from inbounds.cli.arguments import (
     preset_option,
     problem_argument,
     problem_from,
+    refuse_given,
     safe_from,
     safe_option,
     save_policy_option,
@@ -137,12 +138,13 @@ def command(
         cmdp = cmdp.unconstrained()
     if mixture and (not certified or algorithm is not None):
         raise InvalidInput("--mixture goes with --certified, and without --algorithm: its policies are planned")
+    if not certified:
+        refuse_given("is that of a proof: add --certified, or leave it out", "confidence")
     settings_given = {**options, "safe": safe_from(safe, cmdp)}
     given: dict[str, Any] = {name: value for name, value in settings_given.items() if value is not None}
     how = (samples, confidence, seed, time_limit, show_policy, save_policy, as_json)
     if certified and algorithm is None:
-        for name in given:
-            raise InvalidInput(f"--{name} is a setting of an algorithm: give --algorithm, or leave --{name} out")
+        refuse_given("is a setting of an algorithm: give --algorithm, or leave it out", "preset", *given)
         _learn_certified(cmdp, scale, "model", *how, mixture)
         return
     algorithm = algorithm or ("cspda" if cmdp.horizon is None else "opt-cmdp")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
-from inbounds.cli.arguments import bound_option, json_option, problem_from, set_option
+from inbounds.cli.arguments import bound_option, json_option, problem_from, refuse_given, set_option
 from inbounds.cli.printing import duration, print_json, print_wrapped
+
+_SIZES = ("states", "pairs", "constraints", "discount")
 
 
 @click.command("plan")
@@ -54,10 +56,12 @@ def command(
     from inbounds.errors import InvalidInput
 
     if problem is not None:
+        refuse_given("is for a plan without PROBLEM, which has its own sizes: leave it out", *_SIZES)
         target = problem_from(problem, parameters, discounted_for="" if algorithm else "plan")
     elif states is None or pairs is None:
         raise InvalidInput("give a PROBLEM, or --states and --pairs (and --slater)")
     else:
+        refuse_given("changes a PROBLEM: give one, or leave it out", "parameters", "bound")
         target = Sizes(states, pairs, constraints, discount)
     if algorithm is not None:
         if slater is not None:

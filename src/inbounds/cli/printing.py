@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -92,7 +94,9 @@ def gap_status(quiet: bool) -> Iterator[dict[str, Any]]:
 
 
 def print_json(**facts: Any) -> None:
-    click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+    """As it is where the output can be anything; elsewhere in ASCII, which is JSON all the same."""
+    anything = codecs.lookup(getattr(sys.stdout, "encoding", None) or "utf-8").name.startswith("utf")
+    click.echo(json.dumps(facts, indent=2, ensure_ascii=not anything))
 
 
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
@@ -151,7 +155,7 @@ def print_policy(policy: Any) -> None:
         return
     for state, actions in policy.by_label().items():
         chosen = ", ".join(f"{label_in_words(action)} {share:.4g}" for action, share in actions.items())
-        click.echo(f"  {label_in_words(state)}: {chosen}")
+        print_wrapped(f"  {label_in_words(state)}: {chosen}")
 
 
 def print_files(directory: Path, written: list[Path]) -> None:

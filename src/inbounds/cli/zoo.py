@@ -17,7 +17,8 @@ from inbounds.cli.printing import print_json, print_table, print_text, print_wra
 def command(problem: str | None, as_json: bool) -> None:
     """List the named problems, or explain one.
 
-    All of them can be solved, with frontier and certificate; learning and comparisons take those that are discounted.
+    All of them can be solved, with frontier and certificate; learning and comparisons take those that are discounted
+    or have a horizon.
 
     \b
     Examples

@@ -71,6 +71,7 @@ from inbounds.numerics.elimination import (
     eliminate_transposed,
     make_plan,
     pinned,
+    plan_after,
     plan_if_faster,
     reduce_states,
 )
@@ -110,9 +111,6 @@ _MOST_STEPS = 500
 
 _SWEEPS, _MOST_SWEEPS = 1_000, 20_000
 """Over the flow of one chain, before elimination is tried; and where that is impossible."""
-
-_WORTH = 10.0
-"""Where sweeps did not settle, elimination may cost so many times what they did."""
 
 _LINK = 1e-7
 """The least share of an occupancy that links classes: with less, proofs would lose more than the policy does."""
@@ -166,6 +164,7 @@ class Average(Criterion):
         self._longest = longest_row(self._rows)
         self._plan: EliminationPlan | None = None
         self._planned = False
+        self._refused = 0.0  # the work for which there was no plan
         self._check()
 
     def _check(self) -> None:
@@ -258,9 +257,8 @@ class Average(Criterion):
     def _fall_back(self, spent: float) -> bool:
         """Whether there is a plan of elimination now: one that costs a few times the `spent` multiplications."""
         if self._plan is None:
-            starts, targets = self._all_moves
-            most_fill = 4.0 * len(targets) + 20.0 * len(starts)
-            self._plan, self._planned = make_plan(starts, targets, most_fill, most_work=_WORTH * spent), True
+            self._plan, self._refused = plan_after(spent, self._refused, *self._all_moves)
+            self._planned = True
         return self._plan is not None
 
     def _chain(self, chosen: Ints) -> Chain:

@@ -45,7 +45,7 @@ from inbounds.numerics.elimination import (
     dense_visits,
     eliminate,
     eliminate_transposed,
-    make_plan,
+    plan_after,
     plan_if_faster,
     reduce_states,
 )
@@ -78,12 +78,6 @@ _MOST_STEPS = 1_000
 
 _SWEEPS, _MOST_SWEEPS = 1_000, 20_000
 """Over the flow of one chain, before elimination is tried; and where that is impossible."""
-
-_WORTH = 10.0
-"""Where sweeps did not settle, elimination may cost so many times what they did."""
-
-_ANYWAY = 1e8
-"""So many multiplications it may cost at any rate, some tenths of a second, and a hundredth of that in numbers."""
 
 
 class Discounted(Criterion):
@@ -142,11 +136,8 @@ class Discounted(Criterion):
 
     def fall_back(self, spent: float) -> bool:
         """Whether there is a plan of elimination now: one that costs a few times the `spent` multiplications."""
-        most_work = max(_WORTH * spent, _ANYWAY)
-        if self._plan is None and most_work > 2.0 * self._refused:
-            starts, targets = self._all_moves
-            most_fill = max(4.0 * len(targets) + 20.0 * len(starts), 0.01 * _ANYWAY)
-            self._plan, self._refused = make_plan(starts, targets, most_fill, most_work), most_work
+        if self._plan is None:
+            self._plan, self._refused = plan_after(spent, self._refused, *self._all_moves)
         return self._plan is not None
 
     @property

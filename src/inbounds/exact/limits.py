@@ -99,8 +99,9 @@ class Partial:
         """How far it came, in words; empty if nowhere."""
         if not self.unconstrained_solves:
             return ""
+        solves = "solve" if self.unconstrained_solves == 1 else "solves"
         return (
-            f"after {self.unconstrained_solves} unconstrained solves, before a policy in bounds was known; the "
+            f"after {self.unconstrained_solves} unconstrained {solves}, before a policy in bounds was known; the "
             f"optimum, if there is one, is at most {self.upper:.6g}"
         )
 

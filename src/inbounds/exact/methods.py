@@ -89,11 +89,16 @@ def best_mixture(
 
 
 def with_few_coins(asked: CMDP, found: Optimum, tolerance: float, limits: Limits) -> Optimum:
-    """The vertex at or next to a mixture, where there is one; from a start it may be one already."""
+    """The vertex at or next to a mixture, where there is one; from a start it may be one already.
+
+    When the time was over before it was found, the status says so.
+    """
     if found.corner is not None or not asked.n_constraints or found.status != OPTIMAL or found.linked:
         return found
     corner = Corners(asked).find(found, tolerance, limits)
-    return found if corner is None else corner.mixture(asked, found)
+    if corner is None:
+        return found._replace(status=TIME) if limits.over else found
+    return corner.mixture(asked, found)
 
 
 def brought_back(problem: CMDP, asked: CMDP, found: Optimum) -> Optimum:

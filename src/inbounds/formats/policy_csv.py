@@ -39,7 +39,7 @@ def write(policy: Any, stream: BinaryIO) -> None:
         if name in ("stage", "probability"):
             columns[name] = [repr(value) for value in values]
         else:
-            kind, cells = _cells([plain(value, f"a {name}") for value in values])
+            kind, cells = _cells([plain(value, f"{name} of a row") for value in values])
             columns[f"{name}{kind}"] = cells
     columns[_LEFT] = [str(left) for left in reversed(range(policy.probabilities.size))]
     text = io.StringIO(newline="")

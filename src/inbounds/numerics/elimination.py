@@ -48,6 +48,11 @@ everything leads to take one for each pair of states."""
 _FEW_STEPS = 1e7
 """So many entries are looked at in a tenth of a second, and allowed at any rate."""
 
+_WORTH = 10.0
+"""Where sweeps did not settle, elimination may cost so many times what they did."""
+
+_ANYWAY = 1e8
+"""So many multiplications it may cost at any rate, some tenths of a second, and a hundredth of that in numbers."""
 
 _LEAK = 0.01
 """With more than this, subtractions cost no more than two digits, and LAPACK is several times as fast."""
@@ -91,6 +96,19 @@ def plan_if_faster(early: float, late: float, chain_size: int, starts: Any, targ
     return make_plan(
         starts, targets, most_fill=4.0 * len(targets) + 20.0 * len(starts), most_work=0.5 * sweeps * chain_size
     )
+
+
+def plan_after(spent: float, refused: float, starts: Any, targets: Any) -> tuple[EliminationPlan | None, float]:
+    """A plan, where sweeps that took the `spent` multiplications did not settle; and the work that it may cost.
+
+    That is some times what was spent, and at least some tenths of a second. Where there was none for the work `refused`
+    it is looked for again only for twice as much.
+    """
+    most_work = max(_WORTH * spent, _ANYWAY)
+    if not most_work > 2.0 * refused:
+        return None, refused
+    most_fill = max(4.0 * len(targets) + 20.0 * len(starts), 0.01 * _ANYWAY)
+    return make_plan(starts, targets, most_fill, most_work), most_work
 
 
 def make_plan(starts: Any, targets: Any, most_fill: float, most_work: float) -> EliminationPlan | None:

@@ -55,6 +55,10 @@ class Source:
         self._pool: Any = None
         self._sent: list[Future[list[Any]]] = []  # messages that were not answered when the last was sent, and that
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies, here or in another process, which have workers of their own."""
+        return {**self.__dict__, "_pool": None, "_sent": []}
+
     def size_after(self, drawn: int) -> int:
         """The size of the block that follows `drawn` outcomes of a pair."""
         return min(max(drawn, 1), _VECTOR) if self.vectorised else min(max(drawn // _SHARE, 1), _LARGEST)

@@ -19,6 +19,7 @@ from collections.abc import Hashable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, Self
 
 import numpy as np
@@ -491,7 +492,11 @@ def require_model(problem: Any, who: str) -> None:
 
 
 def _valid_transitions(transition: Any, horizon: int | None, pairs: Pairs) -> Any:
-    """The checked CSR array; with a horizon, H of them: one that serves several stages is checked and kept once."""
+    """The checked CSR array; with a horizon, H of them: one that serves several stages is checked and kept once.
+
+    Stages of the same numbers share one array, however they were given: what others do once for each array, such as to
+    pool what is seen of it, depends on the model alone.
+    """
     listed = isinstance(transition, list) or (isinstance(transition, np.ndarray) and transition.ndim > 0)
     several = listed and len(transition) > 0 and np.ndim(transition[0]) == 2
     staged = several or isinstance(transition, tuple)
@@ -505,13 +510,23 @@ def _valid_transitions(transition: Any, horizon: int | None, pairs: Pairs) -> An
     if len(transition) != horizon:
         raise InvalidInput(f"transition has {len(transition)} stages, but the horizon is {horizon}")
     checked: dict[int, Any] = {}
+    different: dict[bytes, Any] = {}
     for stage, matrix in enumerate(transition):
         if id(matrix) not in checked:
             try:
-                checked[id(matrix)] = valid_transition(matrix, pairs)
+                valid = valid_transition(matrix, pairs)
             except InvalidInput as error:
                 raise InvalidInput(f"stage {stage}, {error}") from None
+            checked[id(matrix)] = different.setdefault(_fingerprint(valid), valid)
     return tuple(checked[id(matrix)] for matrix in transition)
+
+
+def _fingerprint(matrix: Any) -> bytes:
+    """Of the numbers of a CSR array: those of two arrays are the same if and only if all their numbers are."""
+    numbers = sha256()
+    for array in (matrix.indptr, matrix.indices, matrix.data):
+        numbers.update(array)
+    return numbers.digest()
 
 
 def is_single(numbers: Any) -> bool:

@@ -337,8 +337,9 @@ class Policy:
 
     @property
     def _facts(self) -> tuple[Any, ...]:
-        """What is not in arrays."""
-        return self.pairs.state_labels, self.pairs.action_labels, self.shape
+        """What is not in arrays. Numbers from 0 on are what the labels are where there are none, as files have them."""
+        pairs = self.pairs
+        return _unless_counted(pairs.state_labels), _unless_counted(pairs.action_labels), self.shape
 
     def _repr_html_(self) -> str:
         first, rows = list(self)[:_SHOWN], []
@@ -353,6 +354,11 @@ class Policy:
     def __repr__(self) -> str:
         stages = f"{self.horizon} stages, " if self.horizon else ""
         return f"Policy({stages}{self.pairs.n_states:,} states, randomises in {self.coins:,})"
+
+
+def _unless_counted(labels: tuple[Hashable, ...] | None) -> tuple[Hashable, ...] | None:
+    """Labels; None where they are the numbers 0, 1, 2, ..., in that order."""
+    return None if labels == tuple(range(len(labels or ()))) else labels
 
 
 def for_problem(problem: Any, policy: Policy, what: str = "a policy") -> Policy:
