@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import runpy
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -479,3 +481,48 @@ def test_a_vertex_that_no_small_change_leads_to_takes_few_bases(monkeypatch) -> 
     curve = ib.frontier(battery(capacity=30, levels=8), 1, 9)
     assert curve.status == "optimal" and all(point.in_bounds for point in curve.solutions)
     assert len(evaluated) <= 12  # 25 where prices are moved at once
+
+
+def test_points_of_averages_that_fall_apart_are_linked_again() -> None:
+    """94 states without chance, where the best at a bound stays in several places: it was worth 0 at the first."""
+    packed = (
+        "c-mc2iB7^m5Zzfo!AKw_99}?LC?!a!#D+)-0yYXZ6ueX9|G&fTbg#HQW_RYzn>VwKT-iSvPq*2A><_~0D0r~vhx*)EhhGI}Xf`Jo"
+        "%Z+IrYujMpRd!=1>RP!GU46RiL*X^o|9Lz0!&#%cI{LNH$PU}yXk0OmD<cR?hqyZm=AM1Oe=ddf*egCoceZuDylK@IyKP9xRrzvp"
+        "+c!J;MK`lQ>$v&7^Zh%U+8@n~8;4H2_ZUQ*^7^IK4!odObtju3c8%h|aw~@0eD6>S1b~vnP{J0TfwDzNVu9IY1HgjpK=A<VqXd|f"
+        "rBcDc*f5XqIAg=?GzY_I6F5yF1k11x)?lKL4Y7nV1Bzrscw!E8GGgRT{<xJc?#0T$4F{p+iikjpIDl|NsuzIgrAQDDfaDbj;gtd;"
+        "k3y$Wm8OyKJYI#r8nx_6Bjz~SsZs|ZyW)iv85b$q(wIPINO?qzOsW7mDK$EQ5))L)2xyn0hDkI%L<#;s8;xCDxEL*H+QkKd5+*tz"
+        "8tot9h9zt"
+    )
+    numbers = np.frombuffer(zlib.decompress(base64.b85decode(packed)), np.uint8).reshape(5, 188)
+    target, reward, *signals = numbers
+    bounds = (0.45, 0.37978723404255316, 0.4627659574468085)
+    problem = ib.CMDP(
+        offsets=range(0, 189, 2),
+        transition=np.eye(94)[target],
+        reward=reward,
+        initial=np.eye(94)[0],
+        average=True,
+        constraints=[ib.Constraint(own, at_most=bound) for own, bound in zip(signals, bounds, strict=True)],
+    )
+    curve = ib.frontier(problem, 0, points=5)
+    assert np.all(np.diff(curve.rewards) < 0.0)
+    for bound, reward in zip(curve.bounds[:2], curve.rewards, strict=False):
+        best = ib.solve(problem.with_bound(0, at_most=float(bound)))
+        assert reward == pytest.approx(best.reward, rel=1e-4)
+
+
+def test_a_proved_frontier_that_was_broken_off_ends_with_the_same_bits() -> None:
+    problem, partial, limit = ib.zoo.garnet(states=100, seed=2), None, 0.005
+    while True:
+        try:
+            curve = ib.frontier(problem, 0, 4, certificate=True, time_limit=limit, resume=partial)
+        except ib.Stopped as stopped:
+            partial = stopped.partial
+        else:
+            if curve.status == "optimal":
+                break
+            partial = curve.partial
+        limit *= 1.5
+    whole = ib.frontier(problem, 0, 4, certificate=True)
+    for point, other in zip(curve.solutions, whole.solutions, strict=True):
+        assert point.policy == other.policy and point.reward == other.reward

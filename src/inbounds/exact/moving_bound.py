@@ -24,7 +24,7 @@ from inbounds.errors import Infeasible, InvalidInput, Stopped
 from inbounds.exact.bundle import Bundle, Round
 from inbounds.exact.feasibility import spare_occupancy
 from inbounds.exact.frontier import CLOSE, Frontier
-from inbounds.exact.limits import Limits, Partial, state_to_resume
+from inbounds.exact.limits import TIME, Limits, Partial, state_to_resume
 from inbounds.exact.methods import Watch, best_mixture, brought_back, with_few_coins
 from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum, flat_margins
 from inbounds.exact.path import Path, Place
@@ -285,12 +285,17 @@ class _Walk:
         alone, by = best_mixture(there, tolerance=tolerance, limits=limits, coins=self.coins, watch=watch)
         if alone.status not in (OPTIMAL, STALLED):
             raise Stopped(alone.status)
+        self._require_time()
         bundle = None
         if isinstance(watch.search, Bundle):
             bundle = bound, watch.search
             taken_along = 0 if watch.resume is None else watch.resume.cuts.solves
             alone = alone._replace(unconstrained_solves=alone.unconstrained_solves - taken_along)
-        again = _brought_in(there, alone, by) if self.judge is None else self._judged(bound, there, alone, by)
+        again = (
+            _brought_in(there, alone, by, self.tolerance)
+            if self.judge is None
+            else self._judged(bound, there, alone, by)
+        )
         return _Point(again, alone.unconstrained_solves, bundle)
 
     def _known_of(self, there: CMDP, bound: float) -> Round | None:
@@ -304,11 +309,17 @@ class _Walk:
         few = mixture
         if by == "path" and self.coins == "few":
             few = with_few_coins(there, mixture, self.tolerance, self.limits)
+            self._require_time()
         if self.judge is None:
             return assemble(there, few, method=by)
         given = self._at(self.given, bound)
         found = self.judge(given, brought_back(given, there, few), method=by)
         return found if found.in_bounds else replace(found, status=UNPROVED)
+
+    def _require_time(self) -> None:
+        """A vertex that was looked for until time was over need not be that of an unbroken run: it does not count."""
+        if self.limits.over:
+            raise Stopped(TIME)
 
     def _whole(self, problem: CMDP) -> Optimum:
         found, _ = best_mixture(problem, tolerance=self.tolerance, limits=self.limits)
@@ -363,13 +374,16 @@ def _linked(problem: CMDP, mixture: Optimum, tolerance: float) -> Optimum:
     return mixture._replace(occupancy=spent, linked=linked)
 
 
-def _brought_in(problem: CMDP, found: Optimum, method: str) -> Solution:
-    """The policy of a mixture; with so much of a safer one that it is in bounds, where it hardly mixes and is not."""
+def _brought_in(problem: CMDP, found: Optimum, method: str, tolerance: float) -> Solution:
+    """The policy of a mixture; with so much of a safer one that it is in bounds, where it hardly mixes and is not.
+
+    Long-run averages: two policies that each stay where they are make one that falls apart, and is linked again.
+    """
     solution = assemble(problem, found, method=method)
     spare = None if solution.in_bounds else spare_occupancy(problem, found)
     for share in _SHARES if spare is not None else ():
-        mixed = found._replace(occupancy=(1.0 - share) * found.occupancy + share * spare, status=STALLED)
-        solution = assemble(problem, mixed, method=method)
+        mixed = found._replace(occupancy=(1.0 - share) * found.occupancy + share * spare, status=STALLED, corner=None)
+        solution = assemble(problem, _linked(problem, mixed, tolerance), method=method)
         if solution.in_bounds:
             break
     return solution if solution.in_bounds else replace(solution, status=UNPROVED)
