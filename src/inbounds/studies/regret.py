@@ -21,14 +21,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from inbounds.algorithms.algorithm import Run, record_of
-from inbounds.algorithms.episodic.frame import TRUNCATED, frame_of, sums_in_user_units
-from inbounds.algorithms.episodic.model import new_model
+from inbounds.algorithms.episodic.frame import TRUNCATED, frame_of
 from inbounds.algorithms.episodic.playing import Judge, judge_of
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
 from inbounds.exact.methods import solve_uncertified
 from inbounds.exact.truncation import truncate
+from inbounds.numerics.boxes import new_boxes
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.simulator import Simulator
 
@@ -64,16 +64,16 @@ def judge_for(cmdp: CMDP, settings: Any, samples: int, episodes: Sequence[int] |
     reward, margins = np.atleast_2d(scaled.reward), scaled.margins.reshape(-1, cmdp.layers, cmdp.n_pairs)
     signals = np.stack([np.broadcast_to(reward, margins.shape[1:]), *margins], axis=-1)
     weighted = frame.weights[:, None, None] * (frame.factors * signals)
-    truth = new_model(frame, 0)._replace(
+    truth = new_boxes(frame.offsets, frame.states, frame.row_step, frame.H, 0)._replace(
         starts=np.array(cmdp.initial), length=length.astype(np.int64), successors=successors, chances=chances
     )
-    judged = np.arange(frame.episodes) if episodes is None else np.unique(np.asarray(episodes, dtype=np.int64))
-    return judge_of(truth, frame, np.ascontiguousarray(weighted), judged)
+    judged = np.arange(frame.K) if episodes is None else np.unique(np.asarray(episodes, dtype=np.int64))
+    return judge_of(frame, truth, np.ascontiguousarray(weighted), judged)
 
 
 def judged_values(judge: Judge, simulator: Simulator, settings: Any, samples: int) -> Floats:
     """The exact values [J, X] of the judged policies, in the user's units: the reward, then the margins."""
-    return sums_in_user_units(judge.values, simulator, frame_of(settings, simulator, samples))
+    return frame_of(settings, simulator, samples).in_user_units(judge.values, simulator)
 
 
 def play(
@@ -103,7 +103,7 @@ def play(
     judge = judge_for(cmdp, settings, samples)
     run = run_on_samples(cmdp.simulator(scale), settings, samples, seed, checkpoints, progress, time_limit, judge=judge)
     values = judged_values(judge, cmdp.simulator(), settings, samples)
-    length = len(frame_of(settings, cmdp.simulator(), samples).weights)
+    length = frame_of(settings, cmdp.simulator(), samples).H
     episodes = [int(count) // length for count in run.samples]
     scales = criterion_of(cmdp).total(cmdp.margin_scales)
     cost = summed(values[:, 0], values[:, 1:], optimum, scales, episodes)

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.model import efroni
-from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, PlanningSettings, Published
+from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, PlanningSettings, Published, efroni
 
 
 class OptCMDP(PlanningSettings):
@@ -39,6 +38,6 @@ class OptCMDP(PlanningSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        radii, needed = self.radii(efroni(self.delta, frame.size)), 100.0 * frame.size.S**2 * frame.size.H**2  # N = S
+        radii, needed = self.radii(efroni(self.delta, frame)), 100.0 * frame.S**2 * frame.H**2  # N = S
         theorem, planning = "the paper's (from memory), for strong regret and violation", self.planning(extended=True)
         return Published(theorem, needed, radii._replace(of_box=0.0), planning=planning)

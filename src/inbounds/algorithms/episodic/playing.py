@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.algorithms.algorithm import Answer
-from inbounds.algorithms.episodic.frame import Frame, sums_in_user_units
-from inbounds.algorithms.episodic.model import Model
-from inbounds.algorithms.episodic.sweeps import Swept, follow, new_sweep
+from inbounds.algorithms.episodic.frame import Frame
 from inbounds.arrays import Floats, Ints
+from inbounds.numerics.boxes import Boxes, Swept, follow, new_boxes, new_sweep
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import draw_next, draw_pair, draw_start, observed
 from inbounds.problem.policy import Policy
@@ -41,6 +40,15 @@ class Play(NamedTuple):
     sums: Floats  # [K, X]: of the signals of each episode
 
 
+def new_play(frame: Frame) -> Play:
+    """Before the first episode, with the uniform policy."""
+    n_actions, zero, n_signals = np.diff(frame.offsets), np.zeros(1, dtype=np.int64), 1 + frame.bounds
+    path, seen = np.zeros((frame.H, 3), dtype=np.int64), np.zeros((frame.H, n_signals))
+    policy, sums = np.tile(np.repeat(1.0 / n_actions, n_actions), (frame.H, 1)), np.zeros((frame.K, n_signals))
+    mixture = np.zeros((2, *policy.shape))
+    return Play(zero, zero - 1, zero.copy(), zero.copy(), path, seen, policy, mixture, sums)
+
+
 class Judge(NamedTuple):
     """Arrays that a kernel fills and no algorithm reads: the exact values of the policies of some episodes.
 
@@ -48,7 +56,7 @@ class Judge(NamedTuple):
     `inbounds.studies.regret` makes judges and reads them; without one all is empty, and one kernel serves both.
     """
 
-    truth: Model  # of which the starts and where rows lead are filled in
+    truth: Boxes
     signals: Floats  # [H, n, X], weighted, in the learner's units
     room: Swept
     episodes: Ints  # [J], which to judge, in increasing order, from 0
@@ -56,22 +64,28 @@ class Judge(NamedTuple):
     stamp: Ints  # [1], after how many changes of the policy one was judged last
 
 
-def judge_of(truth: Model, frame: Frame, signals: Floats, episodes: Any) -> Judge:
+def judge_of(frame: Frame, truth: Boxes, signals: Floats, episodes: Any) -> Judge:
     """A judge of these episodes [J] before the first."""
-    size, listed = frame.size, np.array(episodes, dtype=np.int64)
-    room = new_sweep(size.H if len(listed) else 0, size.S, size.pairs, 0, False)
-    values = np.full((len(listed), 1 + size.bounds), np.nan)
+    listed = np.array(episodes, dtype=np.int64)
+    values, room = np.full((len(listed), 1 + frame.bounds), np.nan), new_sweep(frame.H, frame.S, frame.pairs, 0, False)
     return Judge(truth, signals, room, listed, values, np.full(1, -1))
 
 
-def new_play(frame: Frame) -> Play:
-    """Before the first episode, with the uniform policy."""
-    size, n_actions, stages = frame.size, np.diff(frame.offsets), np.arange(len(frame.weights))
-    zero, sums = np.zeros(1, dtype=np.int64), np.zeros((size.K, 1 + size.bounds))
-    path, seen = np.column_stack([0 * stages, 0 * stages, stages]), np.zeros((size.H, 1 + size.bounds))
-    policy = np.tile(np.repeat(1.0 / n_actions, n_actions), (size.H, 1))
-    mixture = np.zeros((2, *policy.shape))
-    return Play(zero, zero - 1, zero.copy(), zero.copy(), path, seen, policy, mixture, sums)
+def nobody(frame: Frame) -> Judge:
+    """A judge of no episode."""
+    return judge_of(frame, new_boxes(frame.offsets, frame.states, 0, 0, 0), np.zeros((0, 0, 0)), [])
+
+
+@compiled
+def weigh(judge: Judge, play: Play) -> None:
+    """Record what the policy of this episode is worth, if that is to be judged."""
+    found = np.searchsorted(judge.episodes, play.episode[0])
+    if found < judge.episodes.shape[0] and judge.episodes[found] == play.episode[0]:
+        if judge.stamp[0] == play.changes[0]:
+            judge.values[found] = judge.values[found - 1]
+        else:
+            follow(play.policy, judge.signals, judge.truth, False, judge.room, judge.values[found])
+        judge.stamp[0] = play.changes[0]
 
 
 @compiled
@@ -82,28 +96,23 @@ def begin(play: Play, starts: Floats, world: Any, rng: np.random.Generator) -> N
 
 
 @compiled
-def weigh(judge: Judge, frame: Frame, play: Play) -> None:
-    """Record what the policy of this episode is worth, if that is to be judged."""
-    found = np.searchsorted(judge.episodes, play.episode[0])
-    if found < judge.episodes.shape[0] and judge.episodes[found] == play.episode[0]:
-        if judge.stamp[0] == play.changes[0]:
-            judge.values[found] = judge.values[found - 1]
-        else:
-            follow(play.policy, judge.signals, judge.truth, frame, False, judge.room, judge.values[found])
-        judge.stamp[0] = play.changes[0]
+def draw(path: Ints, seen: Floats, pair: int, h: int, frame: Frame, world: Any, rng: np.random.Generator) -> int:
+    """One sample, of a pair at a stage, into `path` [3] and `seen` [X]; where it led."""
+    after = draw_next(world, pair + h * frame.row_step, rng)
+    path[0], path[1], path[2] = pair, after, h
+    for x in range(seen.shape[0]):
+        seen[x] = frame.factors[x] * observed(world, pair + h * frame.signal_step, x)
+    return int(after)
 
 
 @compiled
 def play_on(play: Play, frame: Frame, world: Any, rng: np.random.Generator, most: int) -> int:
     """Samples of this episode, `most` at most, from the state that the learner is in; how many. Then `finish` it."""
     first, state = play.stage[0], play.state[0]
-    end = min(first + most, play.path.shape[0])
+    end = min(first + most, frame.H)
     for h in range(first, end):
         pair = draw_pair(play.policy[h], frame.offsets, state, rng)
-        state = draw_next(world, pair + h * frame.row_step, rng)
-        for x in range(play.seen.shape[1]):
-            play.seen[h, x] = frame.factors[x] * observed(world, pair + h * frame.signal_step, x)
-        play.path[h, 0], play.path[h, 1] = pair, state
+        state = draw(play.path[h], play.seen[h], pair, h, frame, world, rng)
         play.stage[0], play.state[0] = h + 1, state
     return int(end - first)
 
@@ -112,10 +121,10 @@ def play_on(play: Play, frame: Frame, world: Any, rng: np.random.Generator, most
 def finish(play: Play, frame: Frame) -> None:
     """Keep of the episode that is over its sums, and what was played in it."""
     episode, mixture, policy = play.episode[0], play.mixture, play.policy
-    if frame.second_half and block_begins(episode, frame.episodes):
+    if frame.second_half and block_begins(episode, frame.K):
         mixture[1] = mixture[0]
         mixture[0] = 0.0
-    for h in range(policy.shape[0]):
+    for h in range(frame.H):
         s = frame.states[play.path[h, 0]]
         for x in range(play.seen.shape[1]):
             play.sums[episode, x] += frame.weights[h] * play.seen[h, x]
@@ -138,7 +147,7 @@ def mixture_sums(play: Play, frame: Frame) -> Floats:
 
     At the end, and at a half, a quarter ... of it, that is exact; in between the block before counts too.
     """
-    done, ends = int(play.episode[0]), frame.episodes
+    done, ends = int(play.episode[0]), frame.K
     while ends > done:
         ends >>= 1
     return np.asarray(play.mixture[0] if ends == done else play.mixture.sum(axis=0))
@@ -156,5 +165,5 @@ def answer(play: Play, prices: Floats, frame: Frame, simulator: Simulator, last:
         policy = Policy.from_occupancy(simulator, frame.weights @ sums, otherwise=policy.at(0))
     elif not last:
         policy = Policy.from_occupancy(simulator, sums, otherwise=policy)
-    seen = sums_in_user_units(play.sums[: int(play.episode[0])], simulator, frame)
+    seen = frame.in_user_units(play.sums[: int(play.episode[0])], simulator)
     return Answer(policy, prices * frame.factors[1:], episodes=seen)
