@@ -32,7 +32,7 @@ import inbounds as ib
 from episodic_problems import settings_for
 from inbounds.algorithms import ALGORITHMS
 from inbounds.algorithms.episodic.model import fill_signals
-from inbounds.algorithms.episodic.planning import constrained_plan
+from inbounds.exact.box_plan import constrained_plan
 from inbounds.exact.methods import solve_uncertified
 from inbounds.numerics.boxes import follow, new_sweep, sweep
 from inbounds.studies.runs import JudgedRun, run_arms
@@ -83,8 +83,8 @@ class Snapshot:
 
     def plan(self) -> None:
         self.prices[:] = 0.0  # from nothing, as HiGHS
-        state, frame = self.state, self.constants.frame
-        constrained_plan(self.signals, state.model.rows, frame, True, self.prices, self.policy)
+        not_met = 1e4 * self.constants.frame.W
+        constrained_plan(self.signals, self.state.model.rows, True, not_met, self.prices, self.policy)
 
     def sweep(self) -> None:
         """One plain backward sweep, greedy, with its forward pass."""

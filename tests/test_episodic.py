@@ -13,11 +13,11 @@ import inbounds as ib
 from inbounds.algorithms.episodic import rules as radii
 from inbounds.algorithms.episodic.frame import Frame, frame_of
 from inbounds.algorithms.episodic.model import Model, fill_signals, fill_spans, new_model, radius, renew, see
-from inbounds.algorithms.episodic.planning import constrained_plan
-from inbounds.algorithms.episodic.playing import block_begins, mixture_sums, new_play, weigh
+from inbounds.algorithms.episodic.playing import mixture_sums, new_play
 from inbounds.algorithms.loop import run_on_samples
+from inbounds.exact.box_plan import constrained_plan
 from inbounds.numerics.boxes import new_sweep, sweep
-from inbounds.studies.regret import judge_for, judged_values
+from inbounds.studies.regret import judge_for, judged_values, watching, weigh
 from inbounds.studies.runs import run_arms
 from inbounds.studies.safe import check_on_model, safe_policy
 from naive_cspda import ragged
@@ -114,7 +114,7 @@ def planned(frame: Frame, model: Model, signals: np.ndarray, extended: bool) -> 
     """How many policies were tried, the prices, the policy, and the value by duality: max of J_r + u . J_g."""
     horizon, n, n_signals = signals.shape
     prices, policy = np.zeros(n_signals - 1), np.empty((horizon, n))
-    tried = constrained_plan(signals, model.rows, frame, extended, prices, policy)
+    tried = constrained_plan(signals, model.rows, extended, 1e4 * frame.W, prices, policy)
     swept = new_sweep(horizon, len(frame.offsets) - 1, n, n_signals, extended)
     sweep(signals, prices, policy.copy(), model.rows, signals[0, :0], signals[0, :0], True, swept)
     sums = model.rows.starts / model.rows.starts.sum() @ swept.values[0]
@@ -218,8 +218,11 @@ def test_spans_by_hand() -> None:
 
 
 def test_blocks_of_the_mixture() -> None:
-    assert [k for k in range(11) if block_begins(k, 11)] == [1, 2, 5]
-    frame = frame_of(ib.OptCMDP.practical(), episodes_of(0, 1).simulator(), 12)
+    def frame_for(samples: int, **changes: Any) -> Frame:
+        return frame_of(ib.OptCMDP.practical(**changes), episodes_of(0, 1).simulator(), samples)
+
+    assert sorted(frame_for(11).blocks) == [1, 2, 5] and len(frame_for(11, average="all").blocks) == 0
+    frame = frame_for(12)
     play = new_play(frame)
     play.mixture[0], play.mixture[1] = 3.0, 5.0
     for done, sums in ((12, 3.0), (11, 8.0), (6, 3.0), (7, 8.0), (3, 3.0)):
@@ -239,7 +242,7 @@ def test_the_judge_is_the_evaluation(problem: str) -> None:
     settings, samples = ib.OptCMDPBonus.practical(), 1000
     judge = judge_for(cmdp, settings, samples)
     simulator = cmdp.simulator()
-    run = run_on_samples(simulator, settings, samples, 3, judge=judge)
+    run = run_on_samples(simulator, settings, samples, 3, advance=watching(judge, settings))
     unjudged = ib.learn(simulator, settings, samples=samples, seed=3)
     assert np.array_equal(run.policy.probabilities, unjudged.policy.probabilities)
     values = judged_values(judge, simulator, settings, samples)
@@ -250,7 +253,7 @@ def test_the_judge_is_the_evaluation(problem: str) -> None:
     last = ib.evaluate(base, ib.Policy(base.pairs, _policy_of(settings, simulator, samples, len(values) - 1)))
     np.testing.assert_allclose(values[-1], [last.reward, *last.margins], rtol=0.0, atol=1e-10)
     thin = judge_for(cmdp, settings, samples, episodes=[0, 7, 20])
-    run_on_samples(simulator, settings, samples, 3, judge=thin)
+    run_on_samples(simulator, settings, samples, 3, advance=watching(thin, settings))
     np.testing.assert_array_equal(judged_values(thin, simulator, settings, samples), values[[0, 7, 20]])
 
 
@@ -270,7 +273,7 @@ def test_the_mixture_as_one_policy_has_the_mean_of_the_values() -> None:
     mixed = ib.Policy.from_occupancy(cmdp, np.mean([ib.occupancy(cmdp, policy) for policy in policies], axis=0))
     means = np.mean([[e.reward, *e.margins] for e in (ib.evaluate(cmdp, policy) for policy in policies)], axis=0)
     judge, frame = judge_for(cmdp, ib.OptCMDP(), 4), frame_of(ib.OptCMDP(), cmdp.simulator(), 4)
-    weigh(judge, new_play(frame)._replace(policy=np.array(mixed.probabilities)))
+    weigh(judge, 0, new_play(frame)._replace(policy=np.array(mixed.probabilities)))
     np.testing.assert_allclose(judged_values(judge, cmdp.simulator(), ib.OptCMDP(), 4)[0], means, rtol=0.0, atol=1e-12)
 
 
@@ -279,7 +282,7 @@ def test_the_learner_s_own_mixture_is_close_to_the_exact_one() -> None:
     gaps = []
     for seed in range(3):
         judge = judge_for(media, settings, samples)
-        run = run_on_samples(media.simulator(), settings, samples, seed, judge=judge)
+        run = run_on_samples(media.simulator(), settings, samples, seed, advance=watching(judge, settings))
         exact = judged_values(judge, media.simulator(), settings, samples)[5_000:].mean(axis=0)
         own = ib.evaluate(media, run.policy)
         gaps.append(np.abs(exact - [own.reward, *own.margins]))
@@ -313,7 +316,7 @@ def test_with_the_papers_constants_the_safe_ones_stay_safe(name: str) -> None:
     safe, samples = safe_policy(cmdp), 2_000 * cmdp.layers
     for settings in (ib.OptPessLP(safe=safe), ib.DOPE(safe=safe)):
         judge = judge_for(cmdp, settings, samples)
-        run = run_on_samples(cmdp.simulator(), settings, samples, 0, judge=judge)
+        run = run_on_samples(cmdp.simulator(), settings, samples, 0, advance=watching(judge, settings))
         values = judged_values(judge, cmdp.simulator(), settings, samples)
         assert values[:, 1:].min() >= -1e-9  # never out of bounds
         if isinstance(settings, ib.OptPessLP):

@@ -11,7 +11,7 @@ import pytest
 import inbounds as ib
 from inbounds.algorithms.episodic.frame import frame_of
 from inbounds.algorithms.loop import run_on_samples
-from inbounds.studies.regret import judge_for, judged_values
+from inbounds.studies.regret import judge_for, judged_values, watching
 from naive_cspda import ragged
 from naive_episodic import Known, greedy, softmax, staged, triple_q
 
@@ -144,7 +144,7 @@ def test_the_single_policies_of_opt_dual_jump_and_the_mixture_does_not() -> None
     """The optimum randomises, so that no deterministic policy is near it: every one is off by .05 or more."""
     best, samples, settings = ib.solve(FACTORED), 2000 * FACTORED.horizon, ib.OptDual.practical()
     judge = judge_for(FACTORED, settings, samples)
-    run = run_on_samples(FACTORED.simulator(), settings, samples, 0, judge=judge)
+    run = run_on_samples(FACTORED.simulator(), settings, samples, 0, advance=watching(judge, settings))
     margins = judged_values(judge, FACTORED.simulator(), settings, samples)[1000:, 1]
     mixture = ib.evaluate(FACTORED, run.policy)
     assert abs(mixture.reward - best.reward) < 0.01 and abs(mixture.margins[0]) < 0.01

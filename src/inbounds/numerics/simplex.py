@@ -23,7 +23,7 @@ IMPROVES = 1e-9
 ARTIFICIAL, SLACK, FOUND = 0, 1, 2
 
 
-class Basis(NamedTuple):
+class Master(NamedTuple):
     """M = I + 1 columns, of the bounds in turn and of the shares."""
 
     kind: Ints  # [M]: ARTIFICIAL, SLACK or FOUND
@@ -33,10 +33,10 @@ class Basis(NamedTuple):
 
 
 @compiled
-def first_basis(value: float, sums: Floats, not_met: float) -> Basis:
+def first_basis(value: float, sums: Floats, not_met: float) -> Master:
     """Of the first thing alone, with sums [I]; `not_met` is the cost of a unit that is missing in a bound."""
     bounds = sums.shape[0]
-    basis = Basis(
+    basis = Master(
         np.full(bounds + 1, FOUND), np.zeros(bounds + 1), np.zeros((bounds + 1, bounds + 1)), np.zeros(bounds + 1)
     )
     for i in range(bounds):
@@ -50,13 +50,13 @@ def first_basis(value: float, sums: Floats, not_met: float) -> Basis:
 
 
 @compiled
-def share(basis: Basis, b: int) -> float:
+def share_of(basis: Master, b: int) -> float:
     """Of a column of the basis."""
     return max(basis.inverse[b, basis.kind.shape[0] - 1], 0.0)
 
 
 @compiled
-def price(basis: Basis) -> int:
+def price(basis: Master) -> int:
     """Bring the duals up to the basis; the bound whose slack should enter it, -1 for none."""
     m, slack, most = basis.kind.shape[0], -1, IMPROVES
     for b in range(m):
@@ -70,7 +70,7 @@ def price(basis: Basis) -> int:
 
 
 @compiled
-def gains(basis: Basis, value: float, sums: Floats) -> bool:
+def gains(basis: Master, value: float, sums: Floats) -> bool:
     """Whether the mixture is the better for a thing with these sums [I]."""
     bounds = sums.shape[0]
     gain, size = value - basis.duals[bounds], abs(value) + abs(basis.duals[bounds])
@@ -81,7 +81,7 @@ def gains(basis: Basis, value: float, sums: Floats) -> bool:
 
 
 @compiled
-def enter(basis: Basis, kind: int, cost: float, column: Floats) -> int:
+def enter(basis: Master, kind: int, cost: float, column: Floats) -> int:
     """A column [M] enters the basis; in the place of which, -1 if it cannot."""
     m, leaving, least = column.shape[0], -1, np.inf
     change = np.empty(m)
@@ -90,7 +90,7 @@ def enter(basis: Basis, kind: int, cost: float, column: Floats) -> int:
         for c in range(m):
             change[b] += basis.inverse[b, c] * column[c]
         if change[b] > 1e-12:
-            ratio = share(basis, b) / change[b]
+            ratio = share_of(basis, b) / change[b]
             if ratio < least or (ratio == least and basis.kind[b] == ARTIFICIAL):
                 leaving, least = b, ratio
     if leaving >= 0:

@@ -34,12 +34,10 @@ class CONRL(PlanningSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        log = math.log(8.0 * frame.pairs * frame.H * (1 + frame.bounds) * frame.K**2 / self.delta)
+        S, H, pairs = frame.S, frame.H, frame.pairs
+        log = math.log(8.0 * pairs * H * (1 + frame.bounds) * frame.K**2 / self.delta)
         radii = self.radii(Radii(of_visits=math.sqrt(2.0 * log), most=1.0))
         if not self.as_published:
             radii = radii._replace(root=0.0, of_visits=radii.root)
-        theorem, needed = (
-            "the paper's (from memory), for regret and violation",
-            100.0 * frame.H**3 * frame.S * frame.pairs,
-        )
-        return Published(theorem, needed, radii, span=2.0 * frame.W, planning=self.planning())
+        theorem = "the paper's (from memory), for regret and violation"
+        return Published(theorem, 100.0 * H**3 * S * pairs, radii, span=2.0 * frame.W, planning=self.planning())

@@ -37,7 +37,7 @@ class Frame(NamedTuple):
     W: float  # the sum of the weights of all stages
     samples: int
     K: int  # episodes that fit into these
-    second_half: bool  # whether the mixture is of the second half
+    blocks: Ints  # [B], at which episodes a block of the mixture begins: a half, a quarter ... of all; or none
     truncated: bool
     offsets: Ints  # [S + 1]
     states: Ints  # [n], of the pairs
@@ -56,11 +56,9 @@ class Frame(NamedTuple):
         whole = self.W if self.truncated else 1.0  # the library's is normalised there
         return scaled * whole * self.factors[1:]
 
-    def in_user_units(self, sums: Floats, simulator: Simulator) -> Floats:
-        """Sums of the reward and the margins over an episode [..., X]."""
-        scaling, shift = simulator.scaling, np.zeros(len(self.factors))
-        shift[0] = scaling.reward_low * self.W
-        return np.asarray(sums * (np.append(scaling.reward_span, scaling.margin_scales) / self.factors) + shift)
+    def least_slack(self, scaled: float | None) -> float:
+        """The least of them; a Slater constant that is not given is 1, the most that it can be."""
+        return float(self.slack(1.0 if scaled is None else scaled).min(initial=self.W))
 
 
 def frame_of(settings: Any, simulator: Simulator, samples: int) -> Frame:
@@ -86,6 +84,8 @@ def frame_of(settings: Any, simulator: Simulator, samples: int) -> Frame:
     row_step, signal_step = (int(step) for step in simulator.open().stages[1:])  # a truncation has its own horizon
     pairs, n_actions, left = simulator.pairs, np.diff(simulator.pairs.offsets), rest[:-1, None]
     sizes = pairs.n_states, pairs.n_pairs, int(n_actions.max()), horizon, len(factors), float(rest[0])
-    budget = samples, samples // horizon, settings.average == "second half", truncated
+    episodes, halves = samples // horizon, settings.average == "second half"
+    blocks = [episodes >> j for j in range(1, episodes.bit_length())] if halves else []
+    budget = samples, episodes, np.array(blocks, dtype=np.int64), truncated
     ranges = low, high, left * low, left * high, np.append(1.0, factors)
     return Frame(*sizes, *budget, pairs.offsets, pairs.states, weights, rest, *ranges, row_step, signal_step)

@@ -1,8 +1,8 @@
 """The loop of the learners that keep a model: at the start of an episode, if it is time, the model is brought up to the
 counts and the next policy is made; the episode is played and counted.
 
-PLANS. When a count has doubled, the next policy is the best in bounds (`planning`), for signals with a bonus or over
-the whole box of models. The papers plan before every episode, which costs thirty to sixty times as much and gains
+PLANS. When a count has doubled, the next policy is the best in bounds (`exact.box_plan`), for signals with a bonus or
+over the whole box of models. The papers plan before every episode, which costs thirty to sixty times as much and gains
 little (`growth`). Where no policy of the model is in bounds it is a safe one, or the one least out of bounds: some pair
 may have been unlucky, and is thought too little of; the policy before need not visit it, and then the run is lost. The
 least out of bounds takes whatever may help the margins most, until its counts show that there is one, or none.
@@ -14,19 +14,8 @@ STEPS. Before episode k one backward sweep, with bonuses, every value within wha
 
     u_i <- (1 - s tau) u_i - s g_i, in [0, bound],     s: the paper's, or the preset's c max(1, u_i) / sqrt(G_i)
 
-The first policy is uniform, or greedy where nothing is known. G_i, the sum of g_i^2 (from .01), is AdaGrad's, and needs
-no scale of the problem. The papers' fixed steps, of order 1 / (H sqrt K), fail where prices are above 3 or margins
-small against H; without the factor of u_i it takes all of 10^4 episodes to get to 4. Three things more of the presets:
-
-* A bonus is for trying things out. Prices that step by values with a bonus let the policy miss its bounds by just that
-  much, in every episode. They step by g_i WITHOUT it, of the same policy, from a forward pass. What was never tried is
-  still worth the most that it can be. (Not where prices are queues: these have a margin.)
-* Where the policy moves by steps, too, it lags behind the prices, and both swing like a pendulum: pi adds up u, and u
-  adds up g. The plan takes the prices that sqrt(k) more episodes like the last would lead to, max(0, u - sqrt(k) s g):
-  friction, as the quadratic term of an augmented Lagrangian is. Then the last policy settles, and so does the mixture.
-* A bonus stands for a box, in which one successor more than those seen may have a chance of 1 / n. Without a radius for
-  that one, what a pair is worth after a first visit that went badly is raised by half the span: of 120 runs of two
-  learners on a generated problem three never tried such a pair again, and lost .8. Prices see no bonus, so it is cheap.
+The first policy is uniform, or greedy where nothing is known. G_i, the sum of g_i^2, is AdaGrad's. In presets g_i is
+without bonus, steps of a policy look ahead, and a bonus counts a successor not yet seen: docs/episodic.md says why.
 """
 
 from __future__ import annotations
@@ -40,32 +29,31 @@ import numpy as np
 from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared
 from inbounds.algorithms.episodic.frame import Frame, frame_of
 from inbounds.algorithms.episodic.model import Model, fill_signals, fill_spans, is_news, new_model, renew, see
-from inbounds.algorithms.episodic.planning import constrained_plan
-from inbounds.algorithms.episodic.playing import Judge, Play, answer, begin, finish, new_play, nobody, play_on, weigh
+from inbounds.algorithms.episodic.playing import Play, answer, begin, finish, new_play, play_on
 from inbounds.algorithms.episodic.rules import Planning, Radii, Stepping
-from inbounds.algorithms.kernels import FIRST_STARTS, softmax_row
+from inbounds.algorithms.kernels import FIRST_SQUARE, FIRST_STARTS, adaptive_step, row_entropy, softmax_row
 from inbounds.arrays import Floats, Ints
+from inbounds.exact.box_plan import constrained_plan
 from inbounds.numerics.boxes import Swept, follow, new_sweep, sweep
 from inbounds.numerics.compiled import compiled
-from inbounds.problem.draws import draw_start
 from inbounds.problem.policy import for_problem
 from inbounds.problem.simulator import Simulator
+from inbounds.proofs.evidence import draw_starts
 
-FIRST_SQUARE = 0.01
-"""AdaGrad's G at the start."""
 LOWEST_LOG = -10.0
 """Of a chance, against that of the best action. Lower is no better, but takes longer to come back from: with -200, a
 price that was too high for a while decided about the rest of a run."""
 PESSIMISM = 2.0
 """Standard errors of the mean of its margin, by which a queue asks for more. With 1 the policy returned is out of the
 bounds of the zoo's queue by .004 in the mean of twenty runs, with 1.5 by .002."""
+NOT_MET = 1e4
+"""What a unit of a bound costs a plan that is not met, in units of W."""
 NO_RADII = Radii(always=False)
 
 
 class Constants(NamedTuple):
     frame: Frame
     radii: Radii
-    judge: Judge
     adaptive: bool  # the span of the bonus follows the policy, or stays as it is
     planning: Planning
     stepping: Stepping
@@ -109,7 +97,7 @@ def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Ge
     state = State(new_play(frame), new_model(frame), spans, signals, swept, logs, margins, due, safely, *duals)
     adaptive = not settings.as_published and max(radii.of_box, radii.of_visits) > 0.0
     spare = np.zeros(frame.bounds) + paper.spare
-    constants = Constants(frame, radii, nobody(frame), adaptive, planning, stepping, safe, spare)
+    constants = Constants(frame, radii, adaptive, planning, stepping, safe, spare)
     became: dict[str, Any] = {
         name: float(value) for name, value in stepping._asdict().items() if value not in (False, 0.0, math.inf)
     }
@@ -123,8 +111,7 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
     """Steps of episodes, one for each sample. Those that are to be safe watch some starts first, which are free."""
     play, frame, model, rule = state.play, constants.frame, state.model, constants.planning
     if drawn == 0 and until > 0 and constants.safe.shape[0] > 0:
-        for _ in range(FIRST_STARTS):
-            model.rows.starts[draw_start(world, rng)] += 1.0
+        draw_starts(model.rows, world, rng, 0, FIRST_STARTS)
     while drawn < until:
         if play.stage[0] < 0:
             begin(play, model.rows.starts, world, rng)
@@ -134,7 +121,6 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
                     by_plan(state, constants)
                 else:
                     by_step(state, constants)
-            weigh(constants.judge, play)
         drawn += play_on(play, frame, world, rng, until - drawn)
         if play.stage[0] == frame.H:
             see(model, frame, play.path, play.seen)
@@ -190,7 +176,9 @@ def by_plan(state: State, constants: Constants) -> int:
         follow(constants.safe, signals, model.rows, False, swept, state.margins)
         certain = bool(np.all(state.margins[1:] > 0.5 * slack))
     policy, prices = np.empty(play.policy.shape), state.prices.copy()
-    tried = constrained_plan(signals, model.rows, frame, rule.extended, prices, policy) if certain else 0
+    tried = 0
+    if certain:
+        tried = constrained_plan(signals, model.rows, rule.extended, NOT_MET * frame.W, prices, policy)
     if tried > 0:  # the prices of a plan out of bounds are the cost of what is missing
         state.prices[:] = prices
     safely = with_safe and tried <= 0
@@ -247,11 +235,7 @@ def step_policy(state: State, constants: Constants, tau: float, k: float) -> Non
         entropy = np.zeros((frame.H, frame.pairs, 1))
         for h in range(frame.H):
             for s in range(frame.S):
-                own = 0.0
-                for pair in range(offsets[s], offsets[s + 1]):
-                    if policy[h, pair] > 0.0:
-                        own -= policy[h, pair] * math.log(policy[h, pair])
-                entropy[h, offsets[s] : offsets[s + 1]] = own
+                entropy[h, offsets[s] : offsets[s + 1]] = row_entropy(policy[h], offsets[s], offsets[s + 1])
         sweep(entropy, state.prices[:0], policy, state.model.rows, anything, anything, False, chaos)
     for h in range(frame.H):
         for s in range(frame.S):
@@ -266,13 +250,6 @@ def step_policy(state: State, constants: Constants, tau: float, k: float) -> Non
             softmax_row(logs[h], policy[h], first, last)
             for pair in range(first, last):
                 logs[h, pair] = max(logs[h, pair], LOWEST_LOG)
-
-
-@compiled
-def adaptive_step(squares: Floats, i: int, margin: float, rate: float) -> float:
-    """AdaGrad's step of price i for the value of its margin; squares [I] are its G, `rate` is what is above."""
-    squares[i] += margin * margin
-    return rate / math.sqrt(squares[i])
 
 
 @compiled

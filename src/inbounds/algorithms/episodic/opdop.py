@@ -40,8 +40,9 @@ class OPDOP(SoftmaxSettings):
 
     def _published(self, frame: Frame) -> Published:
         S, A, W, K = frame.S, frame.A, frame.W, frame.K
-        beta, chi = W * math.sqrt(S * math.log(frame.pairs * frame.H * K / self.delta)), 2.0 * W / self.slack(frame)
-        alpha, radii = math.sqrt(math.log(A) / K) / W**2, self.radii(Radii(of_visits=2.0 * beta, ridge=1.0))
+        alpha, chi = math.sqrt(math.log(A) / K) / W**2, 2.0 * W / frame.least_slack(self.slater)
+        beta = W * math.sqrt(S * math.log(frame.pairs * frame.H * K / self.delta))
+        radii = self.radii(Radii(of_visits=2.0 * beta, ridge=1.0))
         steps = self.steps(frame, K**-0.5, chi, alpha, late=True, uniform=1.0 / K)
         target = "the order of its regret at a tenth of H in each"
         theorem = "Theorem 2 of the paper, of the mixture of all"

@@ -38,8 +38,8 @@ class OptDual(SweepSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        radii, needed = self.radii(efroni(self.delta, frame)._replace(of_box=0.0)), 100.0 * frame.S**2 * frame.H**2
-        price = 1.0 / (self.slack(frame) * math.sqrt(frame.K * max(frame.bounds, 1)))
+        radii = self.radii(efroni(self.delta, frame)._replace(of_box=0.0))
+        price = 1.0 / (frame.least_slack(self.slater) * math.sqrt(frame.K * max(frame.bounds, 1)))
         steps = self.steps(frame, price, greedy=True, extended=self.as_published)
-        theorem = "the paper's, of the mixture of all: from memory"
+        theorem, needed = "the paper's, of the mixture of all: from memory", 100.0 * frame.S**2 * frame.H**2
         return Published(theorem, needed, radii, departs=self.departs, stepping=steps)

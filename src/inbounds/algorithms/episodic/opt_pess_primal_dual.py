@@ -42,7 +42,7 @@ class OptPessPrimalDual(SweepSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        S, W, slack = frame.S, frame.W, self.slack(frame)
+        S, W, slack = frame.S, frame.W, frame.least_slack(self.slater)
         outcomes = 16.0 * S * frame.pairs * frame.H / self.delta  # 1 / delta'
         paper, largest, needed = dict(price_power=0.5, log_scale=outcomes), 5.0 * W**2 * S * math.sqrt(frame.pairs), 1.0
         while largest * (math.log(needed * outcomes) + 1.0) / math.sqrt(needed * math.log(needed * outcomes)) > slack:

@@ -38,9 +38,9 @@ class OptPrimalDual(SoftmaxSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        slack, radii, needed = self.slack(frame), self.radii(efroni(self.delta, frame)), 100.0 * frame.S**2 * frame.H**2
+        slack, radii = frame.least_slack(self.slater), self.radii(efroni(self.delta, frame))
         price = 1.0 / (slack * math.sqrt(frame.K * max(frame.bounds, 1)))
         most = frame.W * (1.0 + frame.bounds * frame.W / slack)
         steps = self.steps(frame, price, policy=math.sqrt(2.0 * math.log(frame.A) / frame.K) / most)
-        theorem = "the paper's, of the mixture of all: from memory"
+        theorem, needed = "the paper's, of the mixture of all: from memory", 100.0 * frame.S**2 * frame.H**2
         return Published(theorem, needed, radii, departs=self.departs, span=frame.W, stepping=steps)

@@ -35,6 +35,7 @@ from inbounds.numerics.boxes import follow
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import draw_start
 from inbounds.problem.simulator import Simulator
+from inbounds.proofs.evidence import draw_starts
 
 
 @compiled
@@ -48,8 +49,7 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
     """Every pair in turn; a start, which is free, with every sample, and some before the first."""
     frame, starts, queries = constants.frame, state.model.rows.starts, queries_of(constants.frame)
     path, seen = np.empty((1, 3), dtype=np.int64), np.empty((1, 1 + frame.bounds))
-    for _ in range(FIRST_STARTS if drawn == 0 and until > 0 else 0):
-        starts[draw_start(world, rng)] += 1.0
+    draw_starts(state.model.rows, world, rng, 0, FIRST_STARTS if drawn == 0 and until > 0 else 0)
     while drawn < until:
         draw(path[0], seen[0], drawn % frame.pairs, drawn % queries // frame.pairs, frame, world, rng)
         see(state.model, frame, path, seen)

@@ -1,4 +1,4 @@
-"""An episode step by step, what it leaves behind, the policy of a run; and a hook for what no learner may compute.
+"""An episode step by step, what it leaves behind, and the policy of a run.
 
 An online learner draws a start and then acts from the state that it is in. A run may be cut anywhere: the stage, the
 state and the steps of the episode so far are part of its state, and learning happens at an episode's end only. What is
@@ -19,7 +19,6 @@ import numpy as np
 from inbounds.algorithms.algorithm import Answer
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.arrays import Floats, Ints
-from inbounds.numerics.boxes import Boxes, Swept, follow, new_boxes, new_sweep
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import draw_next, draw_pair, draw_start, observed
 from inbounds.problem.policy import Policy
@@ -36,7 +35,7 @@ class Play(NamedTuple):
     path: Ints  # [H, 3]: pairs and next states of this episode so far, stages
     seen: Floats  # [H, X]: signals, likewise
     policy: Floats  # [H, n], of this episode
-    mixture: Floats  # [2, H, n]: sums of what was played where it was, in this block of episodes and in the one before
+    mixture: Floats  # [2, H, n]: sums of what was played where it was, in this block of episodes and the one before
     sums: Floats  # [K, X]: of the signals of each episode
 
 
@@ -47,45 +46,6 @@ def new_play(frame: Frame) -> Play:
     policy, sums = np.tile(np.repeat(1.0 / n_actions, n_actions), (frame.H, 1)), np.zeros((frame.K, n_signals))
     mixture = np.zeros((2, *policy.shape))
     return Play(zero, zero - 1, zero.copy(), zero.copy(), path, seen, policy, mixture, sums)
-
-
-class Judge(NamedTuple):
-    """Arrays that a kernel fills and no algorithm reads: the exact values of the policies of some episodes.
-
-    It costs a forward pass for each policy that is judged, and nothing where the policy is that of the episode before.
-    `inbounds.studies.regret` makes judges and reads them; without one all is empty, and one kernel serves both.
-    """
-
-    truth: Boxes
-    signals: Floats  # [H, n, X], weighted, in the learner's units
-    room: Swept
-    episodes: Ints  # [J], which to judge, in increasing order, from 0
-    values: Floats  # [J, X], of their policies: sums over an episode
-    stamp: Ints  # [1], after how many changes of the policy one was judged last
-
-
-def judge_of(frame: Frame, truth: Boxes, signals: Floats, episodes: Any) -> Judge:
-    """A judge of these episodes [J] before the first."""
-    listed = np.array(episodes, dtype=np.int64)
-    values, room = np.full((len(listed), 1 + frame.bounds), np.nan), new_sweep(frame.H, frame.S, frame.pairs, 0, False)
-    return Judge(truth, signals, room, listed, values, np.full(1, -1))
-
-
-def nobody(frame: Frame) -> Judge:
-    """A judge of no episode."""
-    return judge_of(frame, new_boxes(frame.offsets, frame.states, 0, 0, 0), np.zeros((0, 0, 0)), [])
-
-
-@compiled
-def weigh(judge: Judge, play: Play) -> None:
-    """Record what the policy of this episode is worth, if that is to be judged."""
-    found = np.searchsorted(judge.episodes, play.episode[0])
-    if found < judge.episodes.shape[0] and judge.episodes[found] == play.episode[0]:
-        if judge.stamp[0] == play.changes[0]:
-            judge.values[found] = judge.values[found - 1]
-        else:
-            follow(play.policy, judge.signals, judge.truth, False, judge.room, judge.values[found])
-        judge.stamp[0] = play.changes[0]
 
 
 @compiled
@@ -121,9 +81,10 @@ def play_on(play: Play, frame: Frame, world: Any, rng: np.random.Generator, most
 def finish(play: Play, frame: Frame) -> None:
     """Keep of the episode that is over its sums, and what was played in it."""
     episode, mixture, policy = play.episode[0], play.mixture, play.policy
-    if frame.second_half and block_begins(episode, frame.K):
-        mixture[1] = mixture[0]
-        mixture[0] = 0.0
+    for begins in frame.blocks:
+        if episode == begins:
+            mixture[1] = mixture[0]
+            mixture[0] = 0.0
     for h in range(frame.H):
         s = frame.states[play.path[h, 0]]
         for x in range(play.seen.shape[1]):
@@ -133,24 +94,9 @@ def finish(play: Play, frame: Frame) -> None:
     play.episode[0], play.stage[0] = episode + 1, -1
 
 
-@compiled
-def block_begins(episode: int, episodes: int) -> bool:
-    """Whether a block of the mixture begins with this episode: at a half, a quarter, an eighth ... of all."""
-    point = episodes >> 1
-    while point > episode:
-        point >>= 1
-    return point == episode and episode > 0
-
-
 def mixture_sums(play: Play, frame: Frame) -> Floats:
-    """The sums of the mixture [H, n]: over all whole episodes, or over the second half of them.
-
-    At the end, and at a half, a quarter ... of it, that is exact; in between the block before counts too.
-    """
-    done, ends = int(play.episode[0]), frame.K
-    while ends > done:
-        ends >>= 1
-    return np.asarray(play.mixture[0] if ends == done else play.mixture.sum(axis=0))
+    """The sums of the mixture [H, n]. Where a block ends that is exact; in between the block before counts too."""
+    return np.asarray(play.mixture[0] if play.episode[0] in (frame.K, *frame.blocks) else play.mixture.sum(axis=0))
 
 
 def answer(play: Play, prices: Floats, frame: Frame, simulator: Simulator, last: bool = False) -> Answer:
@@ -165,5 +111,5 @@ def answer(play: Play, prices: Floats, frame: Frame, simulator: Simulator, last:
         policy = Policy.from_occupancy(simulator, frame.weights @ sums, otherwise=policy.at(0))
     elif not last:
         policy = Policy.from_occupancy(simulator, sums, otherwise=policy)
-    seen = frame.in_user_units(play.sums[: int(play.episode[0])], simulator)
+    seen = simulator.scaling.sums_in_user_units(play.sums[: int(play.episode[0])], frame.factors, frame.W)
     return Answer(policy, prices * frame.factors[1:], episodes=seen)

@@ -39,9 +39,10 @@ import numpy as np
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Answer, Prepared
 from inbounds.algorithms.episodic.frame import Frame, frame_of
-from inbounds.algorithms.episodic.learner import FIRST_SQUARE, adaptive_step, online
-from inbounds.algorithms.episodic.playing import Judge, Play, answer, begin, finish, new_play, nobody, play_on, weigh
+from inbounds.algorithms.episodic.learner import online
+from inbounds.algorithms.episodic.playing import Play, answer, begin, finish, new_play, play_on
 from inbounds.algorithms.episodic.rules import EpisodicSettings, Published
+from inbounds.algorithms.kernels import FIRST_SQUARE, adaptive_step
 from inbounds.algorithms.settings import resolved
 from inbounds.arrays import Floats
 from inbounds.numerics.compiled import compiled
@@ -50,7 +51,6 @@ from inbounds.problem.simulator import Simulator
 
 class Constants(NamedTuple):
     frame: Frame
-    judge: Judge
     published: bool  # the paper's tables and queues, or the preset's
     length: int  # of a frame, in episodes
     chi: float
@@ -76,7 +76,6 @@ def prepare(settings: TripleQ, simulator: Simulator, samples: int, rng: np.rando
     root, size, published = frame.K**0.2, math.sqrt(frame.pairs * frame.W**6 * iota**3), settings.price_step is None
     constants = Constants(
         frame=frame,
-        judge=nobody(frame),
         published=published,
         length=max(round(frame.K**settings.frame_exponent), 1),
         chi=root if published else float(frame.H),
@@ -85,31 +84,26 @@ def prepare(settings: TripleQ, simulator: Simulator, samples: int, rng: np.rando
         price_step=float(settings.price_step or 0.5 / root),
         eps=8.0 * size / root if published else 0.0,
     )
-    tables = np.zeros((frame.H, frame.pairs, 1 + frame.bounds)) + (
-        frame.W if published else frame.rest[:-1, None, None]
-    )
+    tables = np.zeros((frame.H, frame.pairs, 1 + frame.bounds))
+    tables += frame.W if published else frame.rest[:-1, None, None]
     prices, queues, sums = np.zeros((3, frame.bounds))
     queues += 0.0 if published else FIRST_SQUARE
     state = State(new_play(frame), np.zeros(frame.S), tables, np.zeros(tables.shape[:2]), prices, queues, sums)
-    slack = float(frame.slack(settings.slater or 1.0).min(initial=frame.W))
+    slack = frame.least_slack(settings.slater)
     needed = max((16.0 * size / slack) ** 5, math.exp(min(1.0 / slack, 700.0)))
     own = TripleQ(slater=settings.slater, epsilon=settings.epsilon, delta=settings.delta)
     departs, theorem = "tables, prices or frames other than its own", "Theorem 1 of the paper, of the mixture of all"
     paper = Published(theorem, needed, target="no violation", departs=(departs, settings != own))
-    return paper.prepared(settings, frame, state, constants, resolved(constants, *Constants._fields[3:]))
+    return paper.prepared(settings, frame, state, constants, resolved(constants, *Constants._fields[2:]))
 
 
 @compiled
 def advance(state: State, constants: Constants, world: Any, rng: np.random.Generator, drawn: int, until: int) -> int:
-    """Steps of episodes, one for each sample. Only a judge needs the policy of more than the state at hand."""
+    """Steps of episodes, one for each sample, each with the policy of the state at hand."""
     play, frame = state.play, constants.frame
     while drawn < until:
         if play.stage[0] < 0:
             begin(play, state.starts, world, rng)
-            play.changes[0] += 1
-            if constants.judge.episodes.shape[0] > 0:
-                fill_policy(state, constants)
-                weigh(constants.judge, play)
         fill_row(state, constants, play.stage[0], play.state[0])
         drawn += play_on(play, frame, world, rng, 1)
         if play.stage[0] == frame.H:
@@ -138,6 +132,7 @@ def fill_row(state: State, constants: Constants, h: int, s: int) -> None:
 
 @compiled
 def fill_policy(state: State, constants: Constants) -> None:
+    """That of every state at every stage, for an answer or a judge; no episode is played differently for it."""
     for h in range(constants.frame.H):
         for s in range(constants.frame.S):
             fill_row(state, constants, h, s)
@@ -181,9 +176,8 @@ def end_frame(state: State, constants: Constants) -> None:
 
 
 def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
-    last = state._replace(play=state.play._replace(policy=state.play.policy.copy()))
-    fill_policy(last, constants)
-    return answer(last.play, state.prices.copy(), constants.frame, simulator)
+    fill_policy(state, constants)
+    return answer(state.play, state.prices.copy(), constants.frame, simulator)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

@@ -58,14 +58,10 @@ class UCCFH(PlanningSettings):
         visits = 512.0 * twice**2 * S * (H / eps) ** 2 * math.log(8.0 * (H * S) ** 2 / eps) ** 2
         asked = visits * log * rarest
         least = asked if self.least is None else self.least
-        return Published(
-            theorem=f"the paper's, with accuracy {self.accuracy:g} of the horizon",
-            needed=asked,
-            radii=self.radii(bennett(log, 7.0 / 3.0, less=1.0))._replace(of_box=0.0),
-            target="the first update of its model, visits of one pair,",
-            units="samples",
-            found=frame.samples,
-            departs=("updates of the model sooner than it asks for", least < asked),
-            planning=self.planning(extended=True, least=float(least), singly=True),
-            said={"least": least, "accuracy": self.accuracy},
-        )
+        radii = self.radii(bennett(log, 7.0 / 3.0, less=1.0))._replace(of_box=0.0)
+        theorem = f"the paper's, with accuracy {self.accuracy:g} of the horizon"
+        target, budget = "the first update of its model, visits of one pair,", ("samples", frame.samples)
+        departs = "updates of the model sooner than it asks for", least < asked
+        planning = self.planning(extended=True, least=float(least), singly=True)
+        said = {"least": least, "accuracy": self.accuracy}
+        return Published(theorem, asked, radii, target, *budget, departs, planning=planning, said=said)
