@@ -28,7 +28,7 @@ import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared
 from inbounds.algorithms.episodic.frame import Frame, frame_of
-from inbounds.algorithms.episodic.model import Model, fill_signals, fill_spans, is_news, new_model, renew, see
+from inbounds.algorithms.episodic.model import Model, fill_means, fill_signals, fill_spans, new_model, news, renew, see
 from inbounds.algorithms.episodic.playing import Play, answer, begin, finish, new_play, play_on
 from inbounds.algorithms.episodic.rules import Planning, Radii, Stepping
 from inbounds.algorithms.kernels import FIRST_SQUARE, FIRST_STARTS, adaptive_step, row_entropy, softmax_row
@@ -48,7 +48,6 @@ PESSIMISM = 2.0
 bounds of the zoo's queue by .004 in the mean of twenty runs, with 1.5 by .002."""
 NOT_MET = 1e4
 """What a unit of a bound costs a plan that is not met, in units of W."""
-NO_RADII = Radii(always=False)
 
 
 class Constants(NamedTuple):
@@ -129,7 +128,7 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
                 state.safely[1] += 1
                 state.shown[:] += play.sums[play.episode[0] - 1, 1:]
             for h in range(frame.H):
-                if is_news(model, play.path[h, 0] + h * frame.row_step, rule.least, rule.growth):
+                if news(model, play.path[h, 0] + h * frame.row_step, rule.least, rule.growth):
                     state.due[0] = 1
     return drawn
 
@@ -160,8 +159,7 @@ def by_plan(state: State, constants: Constants) -> int:
     radii, signals, spans, swept = constants.radii, state.signals, state.spans, state.swept
     renew(model, radii, rule.least if rule.singly else 1.0, rule.growth if rule.singly else 1.0)
     if constants.adaptive and play.changes[0] > 0:
-        for h in range(frame.H):
-            signals[h] = frame.weights[h] * model.means[h * frame.signal_step :][: frame.pairs]
+        fill_means(signals, model, frame, False)
         sweep(signals, state.prices, play.policy, model.rows, frame.least, frame.most, False, swept)
         fill_spans(spans, swept.values, model.acted, frame, radii.of_visits > 0.0)
     share, certain, with_safe, slack = rule.share, True, constants.safe.shape[0] > 0, constants.spare
@@ -204,7 +202,7 @@ def by_step(state: State, constants: Constants) -> None:
     if constants.adaptive and play.episode[0] > 0:
         fill_spans(state.spans, swept.values, model.acted, frame, False)
     if rule.adaptive and not rule.queued:
-        fill_signals(signals, model, frame, NO_RADII, 0.0 * state.spans, 1.0, 0.0)
+        fill_means(signals, model, frame, True)
         follow(play.policy, signals, model.rows, False, swept, margins)
     else:
         margins[:] = 0.0

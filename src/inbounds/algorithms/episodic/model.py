@@ -78,7 +78,7 @@ def radius(radii: Radii, chance: float, n: float) -> float:
 
 
 @compiled
-def is_news(model: Model, row: int, least: float, growth: float) -> bool:
+def news(model: Model, row: int, least: float, growth: float) -> bool:
     """Whether a row has `least` visits that the model does not know of, and `growth` times as many as it does."""
     return bool(model.visits[row] - model.known[row] >= max(least, (growth - 1.0) * model.known[row]))
 
@@ -88,7 +88,7 @@ def renew(model: Model, radii: Radii, least: float, growth: float) -> None:
     """Bring the rows of which there is news up to the counts."""
     rows, n_states = model.rows, model.rows.starts.shape[0]
     for row in range(model.visits.shape[0]):
-        if not is_news(model, row, least, growth):
+        if not news(model, row, least, growth):
             continue
         n, length, within = model.visits[row], model.found[row], 0.0
         model.known[row], rows.length[row] = n, length
@@ -125,6 +125,16 @@ def fill_spans(spans: Floats, values: Floats, acted: Ints, frame: Frame, by_visi
 
 
 @compiled
+def fill_means(signals: Floats, model: Model, frame: Frame, tried: bool) -> None:
+    """The weighted means into `signals` [H, n, X]: of the rows that the model knows (`tried`), or of all."""
+    for h in range(frame.H):
+        for pair in range(frame.pairs):
+            if model.known[pair + h * frame.row_step] > 0.0 or not tried:
+                for x in range(signals.shape[2]):
+                    signals[h, pair, x] = frame.weights[h] * model.means[pair + h * frame.signal_step, x]
+
+
+@compiled
 def fill_signals(
     signals: Floats, model: Model, frame: Frame, radii: Radii, spans: Floats, sign: float, share: float
 ) -> None:
@@ -135,6 +145,7 @@ def fill_signals(
     stands: of the step, and where the row was never tried of all that is left, for such a row ends the episode.
     """
     for h in range(frame.H):
+        weight, left, after = frame.weights[h], frame.rest[h], frame.rest[h + 1]
         for pair in range(frame.pairs):
             row, heard = pair + h * frame.row_step, pair + h * frame.signal_step
             n_heard, tried, taken = model.heard[heard], model.known[row] > 0.0, 0.0
@@ -147,8 +158,8 @@ def fill_signals(
                     if radii.always or model.noisy[x] == 1:
                         off = radii.signal_root / math.sqrt(n_heard) + radii.signal_linear / n_heard
                     step = min(max(model.means[heard, x] + way * off * (high - low), low), high)
-                bonus = spans[h + 1, x] * model.width[row] if tried else frame.rest[h] * (high - low)
-                value = frame.weights[h] * step + (way * bonus if tried else frame.rest[h + 1] * extreme)
+                bonus = spans[h + 1, x] * model.width[row] if tried else left * (high - low)
+                value = weight * step + (way * bonus if tried else after * extreme)
                 if x > 0:
                     taken += bonus
                 else:

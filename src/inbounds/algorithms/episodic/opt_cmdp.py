@@ -22,15 +22,7 @@ from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, PlanningSettin
 
 
 class OptCMDP(PlanningSettings):
-    """Settings of OptCMDP; the defaults are the paper's radii. See the module for the algorithm.
-
-    Examples
-    --------
-    >>> import inbounds as ib
-    >>> run = ib.learn(ib.zoo.media().simulator(), ib.OptCMDP.practical(), samples=20_000, seed=0)
-    >>> run.episodes.shape, run.policy.horizon
-    ((2000, 2), 10)
-    """
+    """Settings of OptCMDP; the defaults are the paper's radii. See the module for the algorithm."""
 
     preset = PRACTICAL
     algorithm = online(

@@ -104,14 +104,9 @@ class OptimisticGMBL(OptimisticSettings):
                 f"are too few for {queries:,}; give at least {queries:,}"
             )
         outcomes, each = 12.0 * (frame.bounds + 2) * frame.pairs * H / self.delta, samples // queries
-        target = f"accuracy {self.accuracy:g} of the horizon"
-        return Published(
-            theorem=f"the paper's, with {target}",
-            needed=256.0 / (self.accuracy * H) ** 2 * frame.S * H**3 * math.log(outcomes),
-            radii=self.radii(bennett(math.log(4.0 * outcomes * frame.S), 2.0 / 3.0))._replace(of_box=0.0),
-            target=f"an {target}",
-            units="samples of every pair",
-            found=each,
-            planning=Planning(planned=True, extended=True),
-            said={"samples of a pair": each},
-        )
+        needed = 256.0 / (self.accuracy * H) ** 2 * frame.S * H**3 * math.log(outcomes)
+        radii = self.radii(bennett(math.log(4.0 * outcomes * frame.S), 2.0 / 3.0))._replace(of_box=0.0)
+        target, counted = f"accuracy {self.accuracy:g} of the horizon", ("samples of every pair", each)
+        plan, said = Planning(planned=True, extended=True), {"samples of a pair": each}
+        theorem = f"the paper's, with {target}"
+        return Published(theorem, needed, radii, f"an {target}", *counted, planning=plan, said=said)
