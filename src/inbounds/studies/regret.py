@@ -25,8 +25,6 @@ from inbounds.algorithms.algorithm import Run, record_of
 from inbounds.algorithms.episodic.frame import TRUNCATED, frame_of
 from inbounds.algorithms.episodic.learner import advance as advance_plans
 from inbounds.algorithms.episodic.playing import Play
-from inbounds.algorithms.episodic.triple_q import advance as advance_tables
-from inbounds.algorithms.episodic.triple_q import fill_policy
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria import criterion_of
@@ -84,24 +82,24 @@ def watch_plans(
     return drawn
 
 
-@compiled
-def watch_tables(
-    judge: Judge, state: Any, constants: Any, world: Any, rng: np.random.Generator, drawn: int, until: int
+def watch_piecemeal(
+    record: Any, judge: Judge, state: Any, constants: Any, world: Any, rng: np.random.Generator, drawn: int, until: int
 ) -> int:
-    """The `advance` of Triple-Q, which makes its policy as it goes: a judge has it made before the episode."""
+    """The `advance` of one that makes its policy as it goes: all of it is made before the episode, for the judge."""
     while drawn < until:
         episode, stage = drawn // constants.frame.H, drawn % constants.frame.H
         if stage == 0:
-            fill_policy(state, constants)
+            record.complete(state, constants)
             state.play.changes[0] += 1
             weigh(judge, episode, state.play)
-        drawn = advance_tables(state, constants, world, rng, drawn, min(drawn + constants.frame.H - stage, until))
+        drawn = record.advance(state, constants, world, rng, drawn, min(drawn + constants.frame.H - stage, until))
     return drawn
 
 
 def watching(judge: Judge, settings: Any) -> Callable[..., int]:
     """The `advance` of an online learner, watched by a judge."""
-    return partial(watch_tables if record_of(settings).advance is advance_tables else watch_plans, judge)
+    record = record_of(settings)
+    return partial(watch_plans, judge) if record.complete is None else partial(watch_piecemeal, record, judge)
 
 
 def plays_online(settings: Any) -> bool:

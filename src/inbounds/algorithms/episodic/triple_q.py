@@ -213,4 +213,5 @@ class TripleQ(EpisodicSettings):
         prepare=prepare,
         advance=advance,
         extract=extract,
+        complete=fill_policy,
     )
