@@ -142,7 +142,7 @@ class Algorithm(NamedTuple):
     access: str = "generative"
     """How it samples: "generative", any pair it likes; or "online", from the state that it is in."""
     complete: Callable[[Any, Any], None] | None = None
-    """``complete(state, constants)``, of an online learner that makes its policy as it goes: all of it, for an episode."""
+    """``complete(state, constants)``, of online learners that make a policy as they go: all of it, for an episode."""
     oscillates: bool = False
     """Whether the single policies that it plays swing for ever, so that only their mixture means anything."""
 
