@@ -32,9 +32,9 @@ import inbounds as ib
 from episodic_problems import settings_for
 from inbounds.algorithms import ALGORITHMS
 from inbounds.algorithms.episodic.model import fill_signals
-from inbounds.algorithms.episodic.planning import constrained_plan
-from inbounds.algorithms.episodic.sweeps import follow, new_sweep, sweep
+from inbounds.exact.box_plan import constrained_plan
 from inbounds.exact.methods import solve_uncertified
+from inbounds.numerics.boxes import follow, new_sweep, sweep
 from inbounds.studies.runs import JudgedRun, run_arms
 from inbounds.tables import text_table
 
@@ -75,41 +75,41 @@ class Snapshot:
         frame, model = self.constants.frame, self.state.model
         self.horizon, self.n_pairs = self.state.play.policy.shape
         shape = self.horizon, self.n_pairs, len(frame.low)
-        sizes = self.horizon, len(model.starts), *shape[1:]
+        sizes = self.horizon, frame.S, *shape[1:]
         self.signals, self.plain, self.extended = np.empty(shape), new_sweep(*sizes, False), new_sweep(*sizes, True)
         none = np.zeros_like(self.state.spans)
-        fill_signals(self.signals, model, frame, self.constants.confidence, none, 1.0, 0.0)
+        fill_signals(self.signals, model, frame, self.constants.radii, none, 1.0, 0.0)
         self.policy, self.prices = np.empty(shape[:2]), np.zeros(shape[2] - 1)
 
     def plan(self) -> None:
         self.prices[:] = 0.0  # from nothing, as HiGHS
-        state, frame = self.state, self.constants.frame
-        constrained_plan(self.signals, state.model, frame, True, self.prices, self.policy)
+        not_met = 1e4 * self.constants.frame.W
+        constrained_plan(self.signals, self.state.model.rows, True, not_met, self.prices, self.policy)
 
     def sweep(self) -> None:
         """One plain backward sweep, greedy, with its forward pass."""
-        state, frame = self.state, self.constants.frame
-        sweep(self.signals, self.prices, self.policy, state.model, frame, True, False, self.plain)
-        follow(self.policy, self.signals, state.model, frame, False, self.plain, np.empty(self.signals.shape[2]))
+        rows, anything = self.state.model.rows, self.signals[0, :0]
+        sweep(self.signals, self.prices, self.policy, rows, anything, anything, True, self.plain)
+        follow(self.policy, self.signals, rows, False, self.plain, np.empty(self.signals.shape[2]))
 
     def dual_value(self) -> float:
         """The best reward plus priced margins over the box, at the prices of the plan: the optimum, by duality."""
-        state, frame = self.state, self.constants.frame
-        sweep(self.signals, self.prices, self.policy, state.model, frame, True, False, self.extended)
-        sums = state.model.starts / state.model.starts.sum() @ self.extended.values[0]
+        rows, anything = self.state.model.rows, self.signals[0, :0]
+        sweep(self.signals, self.prices, self.policy, rows, anything, anything, True, self.extended)
+        sums = rows.starts / rows.starts.sum() @ self.extended.values[0]
         return float(sums[0] + self.prices @ sums[1:])
 
     def program(self) -> dict[str, Any]:
         """The extended linear program over q_h(s, a, s') with an exit for what was never tried, as linprog takes it."""
-        model, offsets = self.state.model, self.constants.frame.offsets
-        step, n_states = self.constants.frame.row_step, len(model.starts)
+        model, rows, offsets = self.state.model, self.state.model.rows, self.constants.frame.offsets
+        n_states = len(rows.starts)
         lower, upper = np.zeros((self.n_pairs, n_states)), np.zeros((self.n_pairs, n_states))
-        assert step == 0  # one box for all stages
+        assert rows.step == 0  # one box for all stages
         for pair in range(self.n_pairs):
-            seen = model.successors[pair, : model.length[pair]]
-            upper[pair] = model.beyond[pair]
-            lower[pair, seen] = model.lower[pair, : model.length[pair]]
-            upper[pair, seen] = model.upper[pair, : model.length[pair]]
+            seen = rows.successors[pair, : rows.length[pair]]
+            upper[pair] = rows.beyond[pair]
+            lower[pair, seen] = rows.lower[pair, : rows.length[pair]]
+            upper[pair, seen] = rows.upper[pair, : rows.length[pair]]
         tried, size = model.known > 0.0, self.n_pairs * n_states
         # Columns: q [H, n, S], then the exits [H, n] of pairs never tried.
         total = sp.kron(sp.eye(self.n_pairs), np.ones((1, n_states)), format="csr")  # q to its pair
@@ -126,7 +126,7 @@ class Snapshot:
         after = sp.eye(self.horizon, k=-1)
         flow = sp.hstack([sp.kron(stages, out @ total) - sp.kron(after, arrive), sp.kron(stages, out)])
         begins = np.zeros((self.horizon, n_states))
-        begins[0] = model.starts / model.starts.sum()
+        begins[0] = rows.starts / rows.starts.sum()
         n_signals = self.signals.shape[2]
         every = np.vstack(
             [each.reshape(-1, n_signals) for each in (np.repeat(self.signals, n_states, 1), self.signals)]

@@ -10,14 +10,14 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 import inbounds as ib
-from inbounds.algorithms.episodic import model as radii
-from inbounds.algorithms.episodic.frame import Frame, Size, frame_of
-from inbounds.algorithms.episodic.model import Model, fill_signals, fill_spans, new_model, renew, see
-from inbounds.algorithms.episodic.planning import constrained_plan
-from inbounds.algorithms.episodic.playing import block_begins, mixture_sums, new_play, weigh
-from inbounds.algorithms.episodic.sweeps import new_sweep, sweep
+from inbounds.algorithms.episodic import rules as radii
+from inbounds.algorithms.episodic.frame import Frame, frame_of
+from inbounds.algorithms.episodic.model import Model, fill_signals, fill_spans, new_model, radius, renew, see
+from inbounds.algorithms.episodic.playing import mixture_sums, new_play
 from inbounds.algorithms.loop import run_on_samples
-from inbounds.studies.regret import judge_for, judged_values
+from inbounds.exact.box_plan import constrained_plan
+from inbounds.numerics.boxes import new_sweep, sweep
+from inbounds.studies.regret import judge_for, judged_values, watching, weigh
 from inbounds.studies.runs import run_arms
 from inbounds.studies.safe import check_on_model, safe_policy
 from naive_cspda import ragged
@@ -39,14 +39,14 @@ def learned(cmdp: ib.CMDP, draws: int, chosen: radii.Radii, seed: int = 0) -> tu
     """Counts of pairs drawn at random, some of them never, and the model that they make."""
     simulator, rng = cmdp.simulator(), np.random.default_rng(seed)
     frame, world = frame_of(ib.OptCMDP(), simulator, 1000), simulator.open()
-    model = new_model(frame, 1000)
+    model = new_model(frame)
     for _ in range(draws):
         pair = int(rng.integers(cmdp.n_pairs - 1))  # the last is never tried
         h = int(rng.integers(cmdp.layers))
         after, heard = int(world.draw_next(pair + h * frame.row_step, rng)), pair + h * frame.signal_step
         signals = frame.factors * np.array([world.reward[heard], *world.margins[heard]])
         see(model, frame, np.array([[pair, after, h]]), signals[None])
-        model.starts[world.draw_start(rng)] += 1.0
+        model.rows.starts[world.draw_start(rng)] += 1.0
     renew(model, chosen, 1.0, 1.0)
     return frame, model
 
@@ -86,10 +86,10 @@ def explicit(frame: Frame, model: Model, signals: np.ndarray, extended: bool) ->
             if model.known[row] == 0:
                 continue
             own = [index[h, pair, s] for s in range(n_states)]
-            lower, upper = np.zeros(n_states), np.full(n_states, model.beyond[row] if extended else 0.0)
-            seen = model.successors[row, : model.length[row]]
-            lower[seen] = (model.lower if extended else model.chances)[row, : len(seen)]
-            upper[seen] = (model.upper if extended else model.chances)[row, : len(seen)]
+            lower, upper = np.zeros(n_states), np.full(n_states, model.rows.beyond[row] if extended else 0.0)
+            seen = model.rows.successors[row, : model.rows.length[row]]
+            lower[seen] = (model.rows.lower if extended else model.rows.chances)[row, : len(seen)]
+            upper[seen] = (model.rows.upper if extended else model.rows.chances)[row, : len(seen)]
             for s in range(n_states):
                 for end, sign in ((upper[s], 1.0), (lower[s], -1.0)):
                     line = np.zeros(width)
@@ -97,7 +97,7 @@ def explicit(frame: Frame, model: Model, signals: np.ndarray, extended: bool) ->
                     line[own[s]] += sign
                     boxes.append(line)
     right = np.zeros(horizon * n_states)
-    right[:n_states] = model.starts / model.starts.sum()
+    right[:n_states] = model.rows.starts / model.rows.starts.sum()
     found = linprog(
         -worth[0],
         A_ub=np.vstack([np.array(boxes).reshape(-1, width), -worth[1:]]),
@@ -114,10 +114,10 @@ def planned(frame: Frame, model: Model, signals: np.ndarray, extended: bool) -> 
     """How many policies were tried, the prices, the policy, and the value by duality: max of J_r + u . J_g."""
     horizon, n, n_signals = signals.shape
     prices, policy = np.zeros(n_signals - 1), np.empty((horizon, n))
-    tried = constrained_plan(signals, model, frame, extended, prices, policy)
+    tried = constrained_plan(signals, model.rows, extended, 1e4 * frame.W, prices, policy)
     swept = new_sweep(horizon, len(frame.offsets) - 1, n, n_signals, extended)
-    sweep(signals, prices, policy.copy(), model, frame, True, False, swept)
-    sums = model.starts / model.starts.sum() @ swept.values[0]
+    sweep(signals, prices, policy.copy(), model.rows, signals[0, :0], signals[0, :0], True, swept)
+    sums = model.rows.starts / model.rows.starts.sum() @ swept.values[0]
     return tried, prices, policy, float(sums[0] + prices @ sums[1:])
 
 
@@ -154,14 +154,16 @@ def test_no_radius_is_the_empirical_model_and_more_radius_is_worth_more() -> Non
     signals[:, -1] = -1e3  # never tried: not in the model below
     rows = np.zeros((cmdp.n_pairs, cmdp.n_states))
     for row in range(cmdp.n_pairs):
-        rows[row, model.successors[row, : model.length[row]]] = model.chances[row, : model.length[row]]
+        rows[row, model.rows.successors[row, : model.rows.length[row]]] = model.rows.chances[
+            row, : model.rows.length[row]
+        ]
     rows[-1, 0] = 1.0
     empirical = ib.CMDP(
         offsets=cmdp.offsets,
         transition=rows,
         reward=signals[0, :, 0],
         constraints=[ib.Constraint(signals[0, :, 1 + i], at_least=0.0) for i in range(2)],
-        initial=model.starts / model.starts.sum(),
+        initial=model.rows.starts / model.rows.starts.sum(),
         horizon=4,
     )
     best = ib.solve(empirical)
@@ -182,19 +184,20 @@ def test_no_radius_is_the_empirical_model_and_more_radius_is_worth_more() -> Non
 def test_radii_by_hand() -> None:
     """p = 1/4 after 4 visits, where sqrt(p (1 - p) / n) = sqrt(3) / 8."""
     root = np.sqrt(3.0) / 8.0
-    assert radii.radius(radii.practical(0.1, 1.0), 0.25, 4.0) == pytest.approx(0.1 * root + 0.25)
-    two = radii.efroni(6.0 * np.exp(-2.0), Size(1, 1, 1, 1, 1.0, 1, 0))  # its logarithm is 2
-    assert radii.radius(two, 0.25, 4.0) == pytest.approx(2.0 * np.sqrt(2.0) * root + 28.0 / 12.0)
-    assert radii.radius(radii.bennett(0.08, 7.0 / 3.0, 1.0), 0.25, 4.0) == pytest.approx(
+    assert radius(radii.practical(0.1, 1.0), 0.25, 4.0) == pytest.approx(0.1 * root + 0.25)
+    one = frame_of(ib.OptCMDP(), episodes_of(0, 1).simulator(), 1)._replace(pairs=1)
+    two = radii.efroni(6.0 * np.exp(-2.0), one)  # its logarithm is 2
+    assert radius(two, 0.25, 4.0) == pytest.approx(2.0 * np.sqrt(2.0) * root + 28.0 / 12.0)
+    assert radius(radii.bennett(0.08, 7.0 / 3.0, 1.0), 0.25, 4.0) == pytest.approx(
         min(0.4 * root + 7.0 * 0.08 / 9.0, np.sqrt(0.01))
     )
-    assert radii.radius(radii.bennett(0.08, 7.0 / 3.0, 1.0), 0.25, 1.0) == 1.0
-    assert radii.radius(radii.bennett(0.08, 2.0 / 3.0), 0.0, 4.0) == pytest.approx(2.0 * 0.08 / 12.0)
+    assert radius(radii.bennett(0.08, 7.0 / 3.0, 1.0), 0.25, 1.0) == 1.0
+    assert radius(radii.bennett(0.08, 2.0 / 3.0), 0.0, 4.0) == pytest.approx(2.0 * 0.08 / 12.0)
 
 
 def test_means_that_never_change_are_exact_and_those_that_do_are_noisy() -> None:
     frame = frame_of(ib.OptCMDP(), episodes_of(1, 3).simulator(), 100)
-    model = new_model(frame, 100)
+    model = new_model(frame)
     for k in range(1000):
         see(model, frame, np.array([[2, 0, 0]]), np.array([[0.1, 0.3 if k < 999 else 0.5]]))
     assert model.means[2, 0] == 0.1 and model.noisy.tolist() == [0, 1]
@@ -215,8 +218,11 @@ def test_spans_by_hand() -> None:
 
 
 def test_blocks_of_the_mixture() -> None:
-    assert [k for k in range(11) if block_begins(k, 11)] == [1, 2, 5]
-    frame = frame_of(ib.OptCMDP.practical(), episodes_of(0, 1).simulator(), 12)
+    def frame_for(samples: int, **changes: Any) -> Frame:
+        return frame_of(ib.OptCMDP.practical(**changes), episodes_of(0, 1).simulator(), samples)
+
+    assert sorted(frame_for(11).blocks) == [1, 2, 5] and len(frame_for(11, average="all").blocks) == 0
+    frame = frame_for(12)
     play = new_play(frame)
     play.mixture[0], play.mixture[1] = 3.0, 5.0
     for done, sums in ((12, 3.0), (11, 8.0), (6, 3.0), (7, 8.0), (3, 3.0)):
@@ -236,7 +242,7 @@ def test_the_judge_is_the_evaluation(problem: str) -> None:
     settings, samples = ib.OptCMDPBonus.practical(), 1000
     judge = judge_for(cmdp, settings, samples)
     simulator = cmdp.simulator()
-    run = run_on_samples(simulator, settings, samples, 3, judge=judge)
+    run = run_on_samples(simulator, settings, samples, 3, advance=watching(judge, settings))
     unjudged = ib.learn(simulator, settings, samples=samples, seed=3)
     assert np.array_equal(run.policy.probabilities, unjudged.policy.probabilities)
     values = judged_values(judge, simulator, settings, samples)
@@ -247,7 +253,7 @@ def test_the_judge_is_the_evaluation(problem: str) -> None:
     last = ib.evaluate(base, ib.Policy(base.pairs, _policy_of(settings, simulator, samples, len(values) - 1)))
     np.testing.assert_allclose(values[-1], [last.reward, *last.margins], rtol=0.0, atol=1e-10)
     thin = judge_for(cmdp, settings, samples, episodes=[0, 7, 20])
-    run_on_samples(simulator, settings, samples, 3, judge=thin)
+    run_on_samples(simulator, settings, samples, 3, advance=watching(thin, settings))
     np.testing.assert_array_equal(judged_values(thin, simulator, settings, samples), values[[0, 7, 20]])
 
 
@@ -267,7 +273,7 @@ def test_the_mixture_as_one_policy_has_the_mean_of_the_values() -> None:
     mixed = ib.Policy.from_occupancy(cmdp, np.mean([ib.occupancy(cmdp, policy) for policy in policies], axis=0))
     means = np.mean([[e.reward, *e.margins] for e in (ib.evaluate(cmdp, policy) for policy in policies)], axis=0)
     judge, frame = judge_for(cmdp, ib.OptCMDP(), 4), frame_of(ib.OptCMDP(), cmdp.simulator(), 4)
-    weigh(judge, frame, new_play(frame)._replace(policy=np.array(mixed.probabilities)))
+    weigh(judge, 0, new_play(frame)._replace(policy=np.array(mixed.probabilities)))
     np.testing.assert_allclose(judged_values(judge, cmdp.simulator(), ib.OptCMDP(), 4)[0], means, rtol=0.0, atol=1e-12)
 
 
@@ -276,7 +282,7 @@ def test_the_learner_s_own_mixture_is_close_to_the_exact_one() -> None:
     gaps = []
     for seed in range(3):
         judge = judge_for(media, settings, samples)
-        run = run_on_samples(media.simulator(), settings, samples, seed, judge=judge)
+        run = run_on_samples(media.simulator(), settings, samples, seed, advance=watching(judge, settings))
         exact = judged_values(judge, media.simulator(), settings, samples)[5_000:].mean(axis=0)
         own = ib.evaluate(media, run.policy)
         gaps.append(np.abs(exact - [own.reward, *own.margins]))
@@ -296,9 +302,9 @@ def test_plans_with_the_papers_radii_are_optimistic(settings: Any) -> None:
         rng, record, simulator = np.random.default_rng(seed), settings.algorithm, cmdp.simulator()
         state, constants, *_ = record.prepare(settings, simulator, 600, rng)
         record.advance(state, constants, simulator.open(), rng, 0, 600)
-        renew(state.model, constants.confidence, 1.0, 1.0)
+        renew(state.model, constants.radii, 1.0, 1.0)
         signals = np.empty((6, 6, 2))
-        fill_signals(signals, state.model, constants.frame, constants.confidence, state.spans, 1.0, 0.0)
+        fill_signals(signals, state.model, constants.frame, constants.radii, state.spans, 1.0, 0.0)
         value = planned(constants.frame, state.model, signals, constants.planning.extended)[-1]
         hopeful += value >= best - 1e-9
     assert hopeful == 20
@@ -310,7 +316,7 @@ def test_with_the_papers_constants_the_safe_ones_stay_safe(name: str) -> None:
     safe, samples = safe_policy(cmdp), 2_000 * cmdp.layers
     for settings in (ib.OptPessLP(safe=safe), ib.DOPE(safe=safe)):
         judge = judge_for(cmdp, settings, samples)
-        run = run_on_samples(cmdp.simulator(), settings, samples, 0, judge=judge)
+        run = run_on_samples(cmdp.simulator(), settings, samples, 0, advance=watching(judge, settings))
         values = judged_values(judge, cmdp.simulator(), settings, samples)
         assert values[:, 1:].min() >= -1e-9  # never out of bounds
         if isinstance(settings, ib.OptPessLP):
@@ -399,8 +405,8 @@ def test_dope_takes_from_the_margins_all_of_a_box_of_half_the_radii() -> None:
     begun = settings.algorithm.prepare(settings, cmdp.simulator(), 1_000, np.random.default_rng(0))
     model = begun.state.model
     see(model, begun.constants.frame, np.array([[3, 2, 0]]), np.zeros((1, 2)))
-    renew(model, begun.constants.confidence, 1.0, 1.0)
-    assert model.width[3] == 1.0 and model.beyond[3] == 0.5 and model.lower[3, 0] == 0.5
+    renew(model, begun.constants.radii, 1.0, 1.0)
+    assert model.width[3] == 1.0 and model.rows.beyond[3] == 0.5 and model.rows.lower[3, 0] == 0.5
 
 
 @pytest.mark.parametrize("settings", [ib.OptCMDP, ib.OptCMDPBonus, ib.UCCFH, ib.CONRL, ib.OptimisticGMBL])

@@ -11,7 +11,7 @@ import pytest
 import inbounds as ib
 from inbounds.algorithms.episodic.frame import frame_of
 from inbounds.algorithms.loop import run_on_samples
-from inbounds.studies.regret import judge_for, judged_values
+from inbounds.studies.regret import judge_for, judged_values, watching
 from naive_cspda import ragged
 from naive_episodic import Known, greedy, softmax, staged, triple_q
 
@@ -27,7 +27,7 @@ EACH = [pytest.param(name, marks=() if name == "staged" else pytest.mark.slow) f
 def known_of(settings: Any, cmdp: ib.CMDP, samples: int) -> Known:
     frame = frame_of(settings, cmdp.simulator(), samples)
     alike = frame.row_step == 0, frame.signal_step == 0
-    return Known(frame.offsets, frame.weights, frame.low, frame.high, alike, frame.episodes)
+    return Known(frame.offsets, frame.weights, frame.low, frame.high, alike, frame.K)
 
 
 def slack_of(cmdp: ib.CMDP, slater: float) -> np.ndarray:
@@ -97,7 +97,7 @@ def test_the_published_formulas() -> None:
     dual = rule(ib.OptDual(slater=0.5))
     assert dual.stepping.price_step == pytest.approx(rho / (H * math.sqrt(K)))
     assert dual.stepping.extended and dual.stepping.greedy and not dual.stepping.adaptive
-    assert dual.confidence.root == pytest.approx(2 * math.sqrt(math.log(6 * 20 * H * K / 0.05)))
+    assert dual.radii.root == pytest.approx(2 * math.sqrt(math.log(6 * 20 * H * K / 0.05)))
     both = rule(ib.OptPrimalDual(slater=0.5)).stepping
     assert both.price_step == dual.stepping.price_step and both.policy_power == 0.0
     assert both.policy_step == pytest.approx(math.sqrt(2 * math.log(2) / (H**2 * (1 + rho) ** 2 * K)))
@@ -105,14 +105,14 @@ def test_the_published_formulas() -> None:
     assert pess.stepping.price_step == pytest.approx(1 / (slack * H)) and pess.stepping.price_power == 0.5
     assert pess.spare[0] == pytest.approx(5 * H**2 * math.sqrt(10**3 * 2))
     assert pess.stepping.log_scale == pytest.approx(16 * 10**2 * 2 * H / 0.05)
-    assert pess.confidence.of_visits == pytest.approx((1 + 100) * math.sqrt(math.log(16 * 200 * H * K / 0.05)))
+    assert pess.radii.of_visits == pytest.approx((1 + 100) * math.sqrt(math.log(16 * 200 * H * K / 0.05)))
     opdop = rule(ib.OPDOP(slater=0.5))
     assert opdop.stepping.price_step == pytest.approx(K**-0.5) and opdop.stepping.price_bound == pytest.approx(
         2 * H / slack
     )
     assert opdop.stepping.policy_step == pytest.approx(math.sqrt(math.log(2)) / (H**2 * math.sqrt(K)))
-    assert opdop.stepping.uniform == pytest.approx(1 / K) and opdop.stepping.late and opdop.confidence.ridge == 1.0
-    assert opdop.confidence.of_visits == pytest.approx(2 * H * math.sqrt(10 * math.log(20 * H * K / 0.05)))
+    assert opdop.stepping.uniform == pytest.approx(1 / K) and opdop.stepping.late and opdop.radii.ridge == 1.0
+    assert opdop.radii.of_visits == pytest.approx(2 * H * math.sqrt(10 * math.log(20 * H * K / 0.05)))
     truly = rule(ib.TrulyNoRegret(slater=0.5)).stepping
     assert truly.price_step == truly.policy_step == pytest.approx(K ** (-5 / 7) / H**2)
     assert truly.tau == pytest.approx(K ** (-1 / 7)) and truly.tau_power == 0.0
@@ -144,7 +144,7 @@ def test_the_single_policies_of_opt_dual_jump_and_the_mixture_does_not() -> None
     """The optimum randomises, so that no deterministic policy is near it: every one is off by .05 or more."""
     best, samples, settings = ib.solve(FACTORED), 2000 * FACTORED.horizon, ib.OptDual.practical()
     judge = judge_for(FACTORED, settings, samples)
-    run = run_on_samples(FACTORED.simulator(), settings, samples, 0, judge=judge)
+    run = run_on_samples(FACTORED.simulator(), settings, samples, 0, advance=watching(judge, settings))
     margins = judged_values(judge, FACTORED.simulator(), settings, samples)[1000:, 1]
     mixture = ib.evaluate(FACTORED, run.policy)
     assert abs(mixture.reward - best.reward) < 0.01 and abs(mixture.margins[0]) < 0.01

@@ -15,7 +15,16 @@ import inbounds as ib
 from inbounds.algorithms import ALGORITHMS
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.studies.journal import Journal
-from inbounds.studies.regret import MEASURES, OUT_OF_BOUNDS, episode_optimum, judge_for, judged_values, play, summed
+from inbounds.studies.regret import (
+    MEASURES,
+    OUT_OF_BOUNDS,
+    episode_optimum,
+    judge_for,
+    judged_values,
+    play,
+    summed,
+    watching,
+)
 from inbounds.studies.runs import run_arms
 from inbounds.studies.safe import safe_policy, takes_safe
 
@@ -107,7 +116,7 @@ def test_what_was_judged_is_what_was_played(name: str) -> None:
     media = ib.zoo.media()
     settings = settings_of(name, media)
     judge = judge_for(media, settings, 10 * EPISODES)
-    run = run_on_samples(media.simulator(), settings, 10 * EPISODES, 0, judge=judge)
+    run = run_on_samples(media.simulator(), settings, 10 * EPISODES, 0, advance=watching(judge, settings))
     values = judged_values(judge, media.simulator(), settings, 10 * EPISODES)
     assert run.episodes.shape == values.shape == (EPISODES, 2) and np.all(np.isfinite(values))
     beyond = 10.0 * np.sqrt(2.0 * np.log(2.0 / 1e-9) / EPISODES)

@@ -141,6 +141,8 @@ class Algorithm(NamedTuple):
     learners for a finite horizon run on discounted problems too, which they truncate."""
     access: str = "generative"
     """How it samples: "generative", any pair it likes; or "online", from the state that it is in."""
+    complete: Callable[[Any, Any], None] | None = None
+    """``complete(state, constants)``, of online learners that make a policy as they go: all of it, for an episode."""
     oscillates: bool = False
     """Whether the single policies that it plays swing for ever, so that only their mixture means anything."""
 

@@ -41,6 +41,9 @@ SHARE = a_number("in (0, 1], in scaled units", lambda value: 0.0 < value <= 1.0)
 """Such as a Slater constant."""
 TIGHTENING = a_number("in [0, 1], in scaled units", lambda value: 0.0 <= value <= 1.0)
 """kappa, of every constraint."""
+INSIDE = a_number("in (0, 1)", lambda value: 0.0 < value < 1.0)
+"""Such as the probability of a failure."""
+AT_LEAST_ONE = a_number("of at least 1", lambda value: value >= 1.0)
 WHOLE = check(lambda value: is_whole(value, 1), "a whole number of at least 1")
 COUNT = check(lambda value: is_whole(value, 0), "a whole number of at least 0")
 WHOLE_OR_PAIRS = or_word("pairs", WHOLE)

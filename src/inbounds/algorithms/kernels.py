@@ -1,4 +1,4 @@
-"""Compiled arithmetic that two or more algorithms share: softmax rows, the sum tree, projections.
+"""Compiled arithmetic of algorithms: softmax rows and their entropy, AdaGrad, the sum tree, projections.
 
 Everything is a scalar loop over arrays: the compiled code and the same code run by Python give the same bits.
 """
@@ -16,6 +16,9 @@ from inbounds.numerics.compiled import compiled
 FIRST_STARTS = 1_000
 """Draws of a start, which are free, before the first sample, where the distribution of starts is estimated; then one
 with every sample."""
+
+FIRST_SQUARE = 0.01
+"""AdaGrad's G at the start."""
 
 LOG_FAN_OUT = 3
 FAN_OUT = 1 << LOG_FAN_OUT
@@ -57,6 +60,23 @@ def softmax_row(logits: Floats, policy: Floats, first: int, last: int) -> None:
         total += policy[k]
     for k in range(first, last):
         policy[k] /= total
+
+
+@compiled
+def row_entropy(policy: Floats, first: int, last: int) -> float:
+    """The entropy of the choice of one state, between the pairs `first` to `last` - 1."""
+    entropy = 0.0
+    for k in range(first, last):
+        if policy[k] > 0.0:
+            entropy -= policy[k] * math.log(policy[k])
+    return entropy
+
+
+@compiled
+def adaptive_step(squares: Floats, i: int, slope: float, rate: float) -> float:
+    """AdaGrad's step of entry i: the rate over the root of the sum of its squared slopes so far, `squares` [m]."""
+    squares[i] += slope * slope
+    return rate / math.sqrt(squares[i])
 
 
 # The sum tree: weights, the sums of every FAN_OUT of them, the sums of every FAN_OUT of those, ... up to a single node.

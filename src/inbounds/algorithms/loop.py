@@ -51,11 +51,11 @@ def run_on_samples(
     progress: Progress = None,
     time_limit: float | None = None,
     resume: Run | None = None,
-    judge: Any = None,
+    advance: Any = None,
 ) -> Run:
     """The run of ``ib.learn``, whose arguments these are, checked.
 
-    `judge` is filled by a learner that plays episodes, which does not read it: `inbounds.studies.regret`.
+    `advance` takes the place of the algorithm's own: it does the same, and watches (`inbounds.studies.regret`).
     """
     pace, record = Pace(time_limit, progress), record_of(algorithm)
     refuse(record, simulator, "cmdp.unconstrained().simulator()")
@@ -74,8 +74,7 @@ def run_on_samples(
         rng.bit_generator.state, before = trip.outside
         for own, old in zip(memory_of(world), before, strict=True):
             own[...] = old
-    constants = trip.begun.constants if judge is None else trip.begun.constants._replace(judge=judge)
-    draw = partial(fitted(record.advance, world), trip.begun.state, constants, world, rng)
+    draw = partial(advance or fitted(record.advance, world), trip.begun.state, trip.begun.constants, world, rng)
     counts = checkpoint_counts(checkpoints, trip.begun.samples, samples)
 
     def extract(state: Any) -> Answer:

@@ -137,7 +137,7 @@ class RPGPD(PlugInSettings):
     tau: float = field(default=0.01, metadata=checks.POSITIVE)
     eta_power: float = field(default=0.0, metadata=_POWER)
     tau_power: float = field(default=0.0, metadata=_POWER)
-    floor: float = field(default=1e-6, metadata=checks.a_number("in (0, 1)", lambda value: 0.0 < value < 1.0))
+    floor: float = field(default=1e-6, metadata=checks.INSIDE)
     expected_price: float = field(default=0.0, metadata=checks.NOT_NEGATIVE, kw_only=True)
 
     preset: ClassVar = dict(

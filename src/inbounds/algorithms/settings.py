@@ -33,11 +33,18 @@ class Settings:
     """What `practical` changes."""
 
     def __init_subclass__(cls) -> None:
-        """Complete the docstring by the parameters that are inherited: they are said once, where they are declared."""
+        """Complete the docstring: by the parameters that are inherited, which are said once, where they are declared;
+        and, where there is no example, by the preset."""
         text, mark, examples = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExamples\n")
+        listed = "\n\nParameters\n----------\n"
         for parent in cls.__bases__:
-            inherited = (parent.__doc__ or "").partition("\nParameters\n----------\n")[2]
-            text += "\n" * bool(inherited) + inherited.partition("\n\nExamples\n")[0]
+            inherited = (parent.__doc__ or "").partition(listed)[2].partition("\n\nExamples\n")[0]
+            text += ("\n" if listed in text else listed) * bool(inherited) + inherited
+        if cls.preset and not mark:
+            names = [*getattr(cls, "__dataclass_fields__", ()), *inspect.get_annotations(cls)]
+            typed = ", ".join(f"{name}={cls.preset[name]!r}" for name in names if name in cls.preset)
+            mark = "\n\nExamples\n--------\n"
+            examples = f">>> {cls.__name__}.practical()\n{cls.__name__}({typed})"
         cls.__doc__ = text + mark + examples
 
     def __post_init__(self) -> None:

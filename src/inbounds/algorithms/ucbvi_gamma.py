@@ -119,7 +119,7 @@ class UCBVIGamma(Settings):
     True
     """
 
-    confidence: float = field(default=0.95, metadata=checks.a_number("in (0, 1)", lambda value: 0.0 < value < 1.0))
+    confidence: float = field(default=0.95, metadata=checks.INSIDE)
     constant: float = field(default=8.0, metadata=checks.POSITIVE)
     log_term: float | None = field(default=None, metadata=checks.POSITIVE)
     correction: bool = field(default=True, metadata=checks.SWITCH)

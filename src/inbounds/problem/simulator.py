@@ -76,6 +76,13 @@ class Scaling:
         """Discounted sums of scaled rewards [S] as values of the user's rewards, normalised by (1 - discount)."""
         return self.reward_low + self.reward_span * (1.0 - discount) * scaled_sums
 
+    def sums_in_user_units(self, sums: Floats, factors: Floats, weight: float) -> Floats:
+        """Sums of reward and margins over an episode [..., 1 + K], the steps of which weigh `weight` in all; those of a
+        learner with units of its own, `factors` [1 + K] times the scaled ones."""
+        shift = np.zeros(len(factors))
+        shift[0] = self.reward_low * weight
+        return np.asarray(sums * (np.append(self.reward_span, self.margin_scales) / factors) + shift)
+
 
 class Simulator:
     """Sampling access to a problem (a generative model): around the user's own step function, or made from a model.

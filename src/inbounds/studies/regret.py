@@ -15,20 +15,23 @@ problem they are those of its truncation, discounted sums up to the end of an ep
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from inbounds.algorithms.algorithm import Run, record_of
-from inbounds.algorithms.episodic.frame import TRUNCATED, frame_of, sums_in_user_units
-from inbounds.algorithms.episodic.model import new_model
-from inbounds.algorithms.episodic.playing import Judge, judge_of
+from inbounds.algorithms.episodic.frame import TRUNCATED, frame_of
+from inbounds.algorithms.episodic.learner import advance as advance_plans
+from inbounds.algorithms.episodic.playing import Play
 from inbounds.algorithms.loop import run_on_samples
-from inbounds.arrays import Floats
+from inbounds.arrays import Floats, Ints
 from inbounds.criteria import criterion_of
 from inbounds.exact.methods import solve_uncertified
 from inbounds.exact.truncation import truncate
+from inbounds.numerics.boxes import Boxes, Swept, follow, new_boxes, new_sweep
+from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.simulator import Simulator
 
@@ -37,6 +40,66 @@ MEASURES = ("regret", "plain_regret", "violation", "plain_violation", "out_of_bo
 OUT_OF_BOUNDS = 1e-6
 """An episode counts as out of bounds when a margin is below zero by more than this share of the largest that it can be:
 policies planned to a tolerance of 1e-7 miss a bound by less on a problem without chance."""
+
+
+class Judge(NamedTuple):
+    """The exact values of the policies of some episodes, and what it takes to know them. No learner sees it.
+
+    It costs a forward pass for each policy that is judged, and nothing where the policy is that of the episode before.
+    """
+
+    truth: Boxes
+    signals: Floats  # [H, n, X], weighted, in the learner's units
+    room: Swept
+    episodes: Ints  # [J], which to judge, in increasing order, from 0
+    values: Floats  # [J, X], of their policies: sums over an episode
+    stamp: Ints  # [1], after how many changes of the policy one was judged last
+
+
+@compiled
+def weigh(judge: Judge, episode: int, play: Play) -> None:
+    """Record what the policy of an episode is worth, if that is to be judged."""
+    found = np.searchsorted(judge.episodes, episode)
+    if found < judge.episodes.shape[0] and judge.episodes[found] == episode:
+        if judge.stamp[0] == play.changes[0]:
+            judge.values[found] = judge.values[found - 1]
+        else:
+            follow(play.policy, judge.signals, judge.truth, False, judge.room, judge.values[found])
+        judge.stamp[0] = play.changes[0]
+
+
+@compiled
+def watch_plans(
+    judge: Judge, state: Any, constants: Any, world: Any, rng: np.random.Generator, drawn: int, until: int
+) -> int:
+    """The `advance` of those that keep a model, stopped in an episode's first step: then they have its policy."""
+    while drawn < until:
+        episode, stage = drawn // constants.frame.H, drawn % constants.frame.H
+        end = drawn + 1 if stage == 0 else drawn + constants.frame.H - stage
+        drawn = advance_plans(state, constants, world, rng, drawn, min(end, until))
+        if stage == 0:
+            weigh(judge, episode, state.play)
+    return drawn
+
+
+def watch_piecemeal(
+    record: Any, judge: Judge, state: Any, constants: Any, world: Any, rng: np.random.Generator, drawn: int, until: int
+) -> int:
+    """The `advance` of one that makes its policy as it goes: all of it is made before the episode, for the judge."""
+    while drawn < until:
+        episode, stage = drawn // constants.frame.H, drawn % constants.frame.H
+        if stage == 0:
+            record.complete(state, constants)
+            state.play.changes[0] += 1
+            weigh(judge, episode, state.play)
+        drawn = record.advance(state, constants, world, rng, drawn, min(drawn + constants.frame.H - stage, until))
+    return drawn
+
+
+def watching(judge: Judge, settings: Any) -> Callable[..., int]:
+    """The `advance` of an online learner, watched by a judge."""
+    record = record_of(settings)
+    return partial(watch_plans, judge) if record.complete is None else partial(watch_piecemeal, record, judge)
 
 
 def plays_online(settings: Any) -> bool:
@@ -64,16 +127,18 @@ def judge_for(cmdp: CMDP, settings: Any, samples: int, episodes: Sequence[int] |
     reward, margins = np.atleast_2d(scaled.reward), scaled.margins.reshape(-1, cmdp.layers, cmdp.n_pairs)
     signals = np.stack([np.broadcast_to(reward, margins.shape[1:]), *margins], axis=-1)
     weighted = frame.weights[:, None, None] * (frame.factors * signals)
-    truth = new_model(frame, 0)._replace(
+    truth = new_boxes(frame.offsets, frame.states, frame.row_step, frame.H, 0)._replace(
         starts=np.array(cmdp.initial), length=length.astype(np.int64), successors=successors, chances=chances
     )
-    judged = np.arange(frame.episodes) if episodes is None else np.unique(np.asarray(episodes, dtype=np.int64))
-    return judge_of(truth, frame, np.ascontiguousarray(weighted), judged)
+    judged = np.arange(frame.K) if episodes is None else np.unique(np.asarray(episodes, dtype=np.int64))
+    room, values = new_sweep(frame.H, frame.S, frame.pairs, 0, False), np.full((len(judged), 1 + frame.bounds), np.nan)
+    return Judge(truth, np.ascontiguousarray(weighted), room, judged, values, np.full(1, -1))
 
 
 def judged_values(judge: Judge, simulator: Simulator, settings: Any, samples: int) -> Floats:
     """The exact values [J, X] of the judged policies, in the user's units: the reward, then the margins."""
-    return sums_in_user_units(judge.values, simulator, frame_of(settings, simulator, samples))
+    frame = frame_of(settings, simulator, samples)
+    return simulator.scaling.sums_in_user_units(judge.values, frame.factors, frame.W)
 
 
 def play(
@@ -101,9 +166,10 @@ def play(
     ([50.0, 200.0], True)
     """
     judge = judge_for(cmdp, settings, samples)
-    run = run_on_samples(cmdp.simulator(scale), settings, samples, seed, checkpoints, progress, time_limit, judge=judge)
+    asked = cmdp.simulator(scale), settings, samples, seed, checkpoints, progress, time_limit
+    run = run_on_samples(*asked, advance=watching(judge, settings))
     values = judged_values(judge, cmdp.simulator(), settings, samples)
-    length = len(frame_of(settings, cmdp.simulator(), samples).weights)
+    length = frame_of(settings, cmdp.simulator(), samples).H
     episodes = [int(count) // length for count in run.samples]
     scales = criterion_of(cmdp).total(cmdp.margin_scales)
     cost = summed(values[:, 0], values[:, 1:], optimum, scales, episodes)

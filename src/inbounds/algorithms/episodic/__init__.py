@@ -1,10 +1,10 @@
 """Learners of finite-horizon problems, one file per published algorithm, and the parts that they share.
 
 * `frame`: what a learner knows beforehand, and its units
-* `playing`: an episode step by step, the policy of a run, and a hook for what no learner may compute
+* `rules`: what algorithms differ in, as data, and their settings
+* `playing`: an episode step by step, and the policy of a run
 * `model`: what was seen, the model that it makes, radii and bonuses
-* `sweeps`, `planning`: one backward sweep for all signals; the best policy in bounds by column generation around it
-* `rules`: what algorithms differ in, as data, and their settings; `learner`: the loop
+* `learner`: the loop. It plans by `inbounds.exact.box_plan`, and sweeps by `inbounds.numerics.boxes`
 
 All depart from their papers in this. Counts are pooled where stages are alike. A pair never tried ends the episode with
 the largest values (for the wary ones the least margins), in the place of equal chances to lead anywhere: then the first

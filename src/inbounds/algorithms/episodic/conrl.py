@@ -19,18 +19,11 @@ import math
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.model import Radii
-from inbounds.algorithms.episodic.rules import PRACTICAL, PlanningSettings, Published
+from inbounds.algorithms.episodic.rules import PRACTICAL, PlanningSettings, Published, Radii
 
 
 class CONRL(PlanningSettings):
-    """Settings of CONRL; the defaults are the paper's bonus. See the module for the algorithm.
-
-    Examples
-    --------
-    >>> CONRL.practical()
-    CONRL(average='second half', root=0.01, linear=1.0)
-    """
+    """Settings of CONRL; the defaults are the paper's bonus. See the module for the algorithm."""
 
     preset = PRACTICAL | dict(root=0.01)
     algorithm = online(
@@ -41,10 +34,10 @@ class CONRL(PlanningSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        S, pairs, _, H, W, K, bounds = frame.size
-        log = math.log(8.0 * pairs * H * (1 + bounds) * K**2 / self.delta)
+        S, H, pairs = frame.S, frame.H, frame.pairs
+        log = math.log(8.0 * pairs * H * (1 + frame.bounds) * frame.K**2 / self.delta)
         radii = self.radii(Radii(of_visits=math.sqrt(2.0 * log), most=1.0))
         if not self.as_published:
             radii = radii._replace(root=0.0, of_visits=radii.root)
         theorem = "the paper's (from memory), for regret and violation"
-        return Published(theorem, 100.0 * H**3 * S * pairs, radii, span=2.0 * W, planning=self.planning())
+        return Published(theorem, 100.0 * H**3 * S * pairs, radii, span=2.0 * frame.W, planning=self.planning())

@@ -26,8 +26,7 @@ from dataclasses import dataclass, field
 from inbounds.algorithms import checks
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.model import efroni
-from inbounds.algorithms.episodic.rules import CAUTIOUS, Published, SafeSettings
+from inbounds.algorithms.episodic.rules import CAUTIOUS, Published, SafeSettings, efroni
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -38,11 +37,6 @@ class DOPE(SafeSettings):
     ----------
     warm_up : int, optional
         Episodes of the safe policy before anything else. Default: the K0 of the module, for the slack.
-
-    Examples
-    --------
-    >>> DOPE.practical(slack=0.25)
-    DOPE(average='second half', root=1.0, linear=1.0, slack=0.25, share=1.0, warm_up=0)
     """
 
     warm_up: int | None = field(default=None, metadata=checks.COUNT)
@@ -58,12 +52,12 @@ class DOPE(SafeSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        size, radii = frame.size, self.radii(efroni(self.delta, frame.size)._replace(signal_root=0.0))
+        radii = self.radii(efroni(self.delta, frame)._replace(signal_root=0.0))
         if not self.as_published:
             radii = radii._replace(root=0.5 * radii.root, linear=0.5 * radii.linear, of_box=1.0, unseen=1.0)
-        squared = float(size.S * size.pairs) * size.W**3  # K0, times slack^2
+        squared = float(frame.S * frame.pairs) * frame.W**3  # K0, times slack^2
         warm = {"warm_up": squared} if self.warm_up is None else {"first": self.warm_up}
-        guard = self.guarded(frame, size.W, 0.0, size.W, extended=True, **warm)
+        guard = self.guarded(frame, frame.W, 0.0, frame.W, extended=True, **warm)
         departs = "another share or warm-up", self.share is not None or self.warm_up is not None
         theorem = "the paper's (from memory): no violation in any episode"
         needed = squared / self.most_slack(frame) ** 2

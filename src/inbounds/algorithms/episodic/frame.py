@@ -26,45 +26,39 @@ TRUNCATED = 1e-3
 """`epsilon` where it is not given: what the tail of a truncated problem may come to, of its largest signal."""
 
 
-class Size(NamedTuple):
-    """Of a problem and a run, in the papers' letters."""
+class Frame(NamedTuple):
+    """What never changes, in the papers' letters; there are X = 1 + I signals, the reward and I margins."""
 
     S: int
-    pairs: int  # the papers' S A
+    pairs: int  # n, the papers' S A
     A: int  # most actions of a state
     H: int  # steps of an episode
-    W: float
-    K: int  # episodes that fit into the budget
-    bounds: int  # the papers' I
-
-
-class Frame(NamedTuple):
-    """What a learner knows beforehand; X = 1 + I signals, the reward and I margins. Never changes."""
-
+    bounds: int  # I
+    W: float  # the sum of the weights of all stages
+    samples: int
+    K: int  # episodes that fit into these
+    blocks: Ints  # [B], at which episodes a block of the mixture begins: a half, a quarter ... of all; or none
+    truncated: bool
     offsets: Ints  # [S + 1]
     states: Ints  # [n], of the pairs
     weights: Floats  # [H], of stages: 1, or discount^h
     rest: Floats  # [H + 1], W_h: the sum of the weights from stage h on; W is the first, 0 the last
-    low: Floats  # [X], least and largest signal of a step
+    low: Floats  # [X], least and largest signal of a step,
     high: Floats  # [X]
+    least: Floats  # [H, X], and of all that is left of an episode
+    most: Floats  # [H, X]
     factors: Floats  # [X], from the simulator's units to the learner's
     row_step: int  # how far apart the transitions of two stages lie: n, or 0 where they are pooled
     signal_step: int  # likewise the signals
-    samples: int
-    episodes: int  # K
-    second_half: bool  # whether the mixture is of the second half
-    truncated: bool
-
-    @property
-    def size(self) -> Size:
-        actions = np.diff(self.offsets)
-        counted = len(actions), int(self.offsets[-1]), int(actions.max()), len(self.weights)
-        return Size(*counted, float(self.rest[0]), self.episodes, len(self.low) - 1)
 
     def slack(self, scaled: float) -> Floats:
         """A value of every margin [I], in scaled units of the library, as a sum over an episode in the learner's."""
-        whole = self.rest[0] if self.truncated else 1.0  # the library's is normalised there
+        whole = self.W if self.truncated else 1.0  # the library's is normalised there
         return scaled * whole * self.factors[1:]
+
+    def least_slack(self, scaled: float | None) -> float:
+        """The least of them; a Slater constant that is not given is 1, the most that it can be."""
+        return float(self.slack(1.0 if scaled is None else scaled).min(initial=self.W))
 
 
 def frame_of(settings: Any, simulator: Simulator, samples: int) -> Frame:
@@ -82,29 +76,16 @@ def frame_of(settings: Any, simulator: Simulator, samples: int) -> Frame:
             f"least {horizon:,}"
         )
     weights = (simulator.discount if truncated else 1.0) ** np.arange(horizon, dtype=np.float64)
+    rest = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
     largest = np.abs(simulator.margin_ranges).max(axis=1, initial=0.0)
     scaled = simulator.scaled is simulator  # otherwise the user wants them as they are
     factors = np.where((largest > 0.0) & scaled, 1.0 / np.where(largest > 0.0, largest, 1.0), 1.0)
     low, high = np.vstack([simulator.reward_range, factors[:, None] * simulator.margin_ranges]).T.copy()
-    rest = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
-    known = simulator.pairs.offsets, simulator.pairs.states, weights, rest, low, high, np.append(1.0, factors)
     row_step, signal_step = (int(step) for step in simulator.open().stages[1:])  # a truncation has its own horizon
-    second_half = settings.average == "second half"
-    return Frame(*known, row_step, signal_step, samples, samples // horizon, second_half, truncated)
-
-
-def said_of(settings: Any, frame: Frame) -> dict[str, float | str]:
-    """What every run of an episodic learner says of itself in ``run.settings``."""
-    online = settings.algorithm.access == "online"
-    said: dict[str, float | str] = {"episodes": frame.episodes, "average": settings.average} if online else {}
-    if frame.truncated:
-        said["truncated"] = f"after {len(frame.weights)} steps, to one stationary policy"
-        said["epsilon"] = settings.epsilon or TRUNCATED
-    return said
-
-
-def sums_in_user_units(sums: Floats, simulator: Simulator, frame: Frame) -> Floats:
-    """Sums of the reward and the margins over an episode [..., X], in the user's units."""
-    scaling, shift = simulator.scaling, np.zeros(len(frame.factors))
-    shift[0] = scaling.reward_low * frame.rest[0]
-    return np.asarray(sums * (np.append(scaling.reward_span, scaling.margin_scales) / frame.factors) + shift)
+    pairs, n_actions, left = simulator.pairs, np.diff(simulator.pairs.offsets), rest[:-1, None]
+    sizes = pairs.n_states, pairs.n_pairs, int(n_actions.max()), horizon, len(factors), float(rest[0])
+    episodes, halves = samples // horizon, settings.average == "second half"
+    blocks = [episodes >> j for j in range(1, episodes.bit_length())] if halves else []
+    budget = samples, episodes, np.array(blocks, dtype=np.int64), truncated
+    ranges = low, high, left * low, left * high, np.append(1.0, factors)
+    return Frame(*sizes, *budget, pairs.offsets, pairs.states, weights, rest, *ranges, row_step, signal_step)

@@ -1,8 +1,8 @@
 """The loop of the learners that keep a model: at the start of an episode, if it is time, the model is brought up to the
 counts and the next policy is made; the episode is played and counted.
 
-PLANS. When a count has doubled, the next policy is the best in bounds (`planning`), for signals with a bonus or over
-the whole box of models. The papers plan before every episode, which costs thirty to sixty times as much and gains
+PLANS. When a count has doubled, the next policy is the best in bounds (`exact.box_plan`), for signals with a bonus or
+over the whole box of models. The papers plan before every episode, which costs thirty to sixty times as much and gains
 little (`growth`). Where no policy of the model is in bounds it is a safe one, or the one least out of bounds: some pair
 may have been unlucky, and is thought too little of; the policy before need not visit it, and then the run is lost. The
 least out of bounds takes whatever may help the margins most, until its counts show that there is one, or none.
@@ -14,19 +14,8 @@ STEPS. Before episode k one backward sweep, with bonuses, every value within wha
 
     u_i <- (1 - s tau) u_i - s g_i, in [0, bound],     s: the paper's, or the preset's c max(1, u_i) / sqrt(G_i)
 
-The first policy is uniform, or greedy where nothing is known. G_i, the sum of g_i^2 (from .01), is AdaGrad's, and needs
-no scale of the problem. The papers' fixed steps, of order 1 / (H sqrt K), fail where prices are above 3 or margins
-small against H; without the factor of u_i it takes all of 10^4 episodes to get to 4. Three things more of the presets:
-
-* A bonus is for trying things out. Prices that step by values with a bonus let the policy miss its bounds by just that
-  much, in every episode. They step by g_i WITHOUT it, of the same policy, from a forward pass. What was never tried is
-  still worth the most that it can be. (Not where prices are queues: these have a margin.)
-* Where the policy moves by steps, too, it lags behind the prices, and both swing like a pendulum: pi adds up u, and u
-  adds up g. The plan takes the prices that sqrt(k) more episodes like the last would lead to, max(0, u - sqrt(k) s g):
-  friction, as the quadratic term of an augmented Lagrangian is. Then the last policy settles, and so does the mixture.
-* A bonus stands for a box, in which one successor more than those seen may have a chance of 1 / n. Without a radius for
-  that one, what a pair is worth after a first visit that went badly is raised by half the span: of 120 runs of two
-  learners on a generated problem three never tried such a pair again, and lost .8. Prices see no bonus, so it is cheap.
+The first policy is uniform, or greedy where nothing is known. G_i, the sum of g_i^2, is AdaGrad's. In presets g_i is
+without bonus, steps of a policy look ahead, and a bonus counts a successor not yet seen: docs/episodic.md says why.
 """
 
 from __future__ import annotations
@@ -38,33 +27,32 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared
-from inbounds.algorithms.episodic.frame import Frame, frame_of, said_of
-from inbounds.algorithms.episodic.model import Model, Radii, fill_means, fill_signals, fill_spans, new_model, renew, see
-from inbounds.algorithms.episodic.planning import constrained_plan
-from inbounds.algorithms.episodic.playing import Judge, Play, answer, begin, finish, judge_of, new_play, play_on, weigh
-from inbounds.algorithms.episodic.rules import Planning, Stepping
-from inbounds.algorithms.episodic.sweeps import Swept, follow, new_sweep, sweep
-from inbounds.algorithms.kernels import FIRST_STARTS, softmax_row
+from inbounds.algorithms.episodic.frame import Frame, frame_of
+from inbounds.algorithms.episodic.model import Model, fill_means, fill_signals, fill_spans, new_model, news, renew, see
+from inbounds.algorithms.episodic.playing import Play, answer, begin, finish, new_play, play_on
+from inbounds.algorithms.episodic.rules import Planning, Radii, Stepping
+from inbounds.algorithms.kernels import FIRST_SQUARE, FIRST_STARTS, adaptive_step, row_entropy, softmax_row
 from inbounds.arrays import Floats, Ints
+from inbounds.exact.box_plan import constrained_plan
+from inbounds.numerics.boxes import Swept, follow, new_sweep, sweep
 from inbounds.numerics.compiled import compiled
-from inbounds.problem.draws import draw_start
 from inbounds.problem.policy import for_problem
 from inbounds.problem.simulator import Simulator
+from inbounds.proofs.evidence import draw_starts
 
-FIRST_SQUARE = 0.01
-"""AdaGrad's G at the start."""
 LOWEST_LOG = -10.0
 """Of a chance, against that of the best action. Lower is no better, but takes longer to come back from: with -200, a
 price that was too high for a while decided about the rest of a run."""
 PESSIMISM = 2.0
 """Standard errors of the mean of its margin, by which a queue asks for more. With 1 the policy returned is out of the
 bounds of the zoo's queue by .004 in the mean of twenty runs, with 1.5 by .002."""
+NOT_MET = 1e4
+"""What a unit of a bound costs a plan that is not met, in units of W."""
 
 
 class Constants(NamedTuple):
     frame: Frame
-    confidence: Radii
-    judge: Judge
+    radii: Radii
     adaptive: bool  # the span of the bonus follows the policy, or stays as it is
     planning: Planning
     stepping: Stepping
@@ -79,44 +67,42 @@ class State(NamedTuple):
     signals: Floats  # [H, n, X]
     swept: Swept
     logs: Floats  # [H, n], of the policy, up to a constant in each state
-    prices: Floats  # [I]
-    ahead: Floats  # [I], what a step takes for prices
-    queues: Floats  # [I]
-    squares: Floats  # [I], AdaGrad's
     margins: Floats  # [X], of which the last I: values of the policy swept last, that prices step by
     due: Ints  # [1], whether it is time for the next policy
     safely: Ints  # [2]: whether the safe policy is played; in how many episodes it was
-    shown: Floats  # [I], sums of the margins in these; where prices are queues in all,
+    squares: Floats  # [I], AdaGrad's
+    prices: Floats  # [I]
+    ahead: Floats  # [I], what a step takes for prices
+    queues: Floats  # [I]
+    shown: Floats  # [I], sums of the margins where the safe policy was played; where prices are queues in all episodes,
     around: Floats  # [I], and of the squares of their distances from the mean
 
 
 def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     """The state before the first episode, what the settings became, and what the paper's theorem says of the run."""
     frame = frame_of(settings, simulator, samples)
-    paper, safe, size = settings._published(frame), np.zeros((0, 1)), frame.size
+    paper = settings._published(frame)
     radii, planning, stepping = paper.radii, paper.planning, paper.stepping
-    if getattr(settings, "safe", None) is not None:
-        own = for_problem(simulator, settings.safe).probabilities
-        safe = np.array(np.broadcast_to(own, (size.H, size.pairs)), order="C")
-    model, signals = new_model(frame, samples), np.zeros((size.H, size.pairs, 1 + size.bounds))
-    spans, margins = frame.rest[:, None] * (frame.high - frame.low), np.zeros(1 + size.bounds)
+    signals, margins = np.zeros((frame.H, frame.pairs, 1 + frame.bounds)), np.zeros(1 + frame.bounds)
+    spans, logs, safe = frame.rest[:, None] * (frame.high - frame.low), signals[:, :, 0].copy(), np.zeros((0, 1))
     if settings.as_published:
         spans[:] = paper.span
-    swept, logs = new_sweep(size.H, size.S, size.pairs, 1 + size.bounds, stepping.extended), signals[:, :, 0].copy()
+    if getattr(settings, "safe", None) is not None:
+        safe = np.array(np.broadcast_to(for_problem(simulator, settings.safe).probabilities, logs.shape), order="C")
+    swept = new_sweep(frame.H, frame.S, frame.pairs, 1 + frame.bounds, stepping.extended)
     swept.successors[:], swept.chances[:] = 0, 0.0  # of a state nothing is left to chance
     due, safely = np.full(1, int(planning.planned or stepping.greedy)), np.zeros(2, dtype=np.int64)
-    prices, ahead, queues, squares, shown, around = np.zeros((6, size.bounds))
-    squares += FIRST_SQUARE
-    duals = prices, ahead, queues, squares
-    state = State(new_play(frame), model, spans, signals, swept, logs, *duals, margins, due, safely, shown, around)
+    duals = np.full(frame.bounds, FIRST_SQUARE), *np.zeros((5, frame.bounds))
+    state = State(new_play(frame), new_model(frame), spans, signals, swept, logs, margins, due, safely, *duals)
     adaptive = not settings.as_published and max(radii.of_box, radii.of_visits) > 0.0
-    judge, spare = judge_of(model, frame, signals, []), prices + paper.spare
-    constants = Constants(frame, radii, judge, adaptive, planning, stepping, safe, spare)
-    rules = {name: float(value) for name, value in stepping._asdict().items() if value not in (False, 0.0, math.inf)}
-    parts = {name: getattr(radii, name) for name in ("root", "linear", "of_visits") if getattr(radii, name)}
-    growth = {"growth": planning.growth} if planning.planned else {}
-    said = said_of(settings, frame) | rules | parts | growth | dict(paper.said)
-    return Prepared(state, constants, 0, said, paper.guarantee(settings, frame))
+    spare = np.zeros(frame.bounds) + paper.spare
+    constants = Constants(frame, radii, adaptive, planning, stepping, safe, spare)
+    became: dict[str, Any] = {
+        name: float(value) for name, value in stepping._asdict().items() if value not in (False, 0.0, math.inf)
+    }
+    became |= {name: getattr(radii, name) for name in ("root", "linear", "of_visits") if getattr(radii, name)}
+    became |= {"growth": planning.growth} if hasattr(settings, "growth") else {}
+    return paper.prepared(settings, frame, state, constants, became)
 
 
 @compiled
@@ -124,28 +110,25 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
     """Steps of episodes, one for each sample. Those that are to be safe watch some starts first, which are free."""
     play, frame, model, rule = state.play, constants.frame, state.model, constants.planning
     if drawn == 0 and until > 0 and constants.safe.shape[0] > 0:
-        for _ in range(FIRST_STARTS):
-            model.starts[draw_start(world, rng)] += 1.0
+        draw_starts(model.rows, world, rng, 0, FIRST_STARTS)
     while drawn < until:
         if play.stage[0] < 0:
-            begin(play, model.starts, world, rng)
-            if state.due[0] == 1 and play.episode[0] < frame.episodes:
+            begin(play, model.rows.starts, world, rng)
+            if state.due[0] == 1 and play.episode[0] < frame.K:
                 state.due[0] = 0
                 if rule.planned:
                     by_plan(state, constants)
                 else:
                     by_step(state, constants)
-            weigh(constants.judge, frame, play)
         drawn += play_on(play, frame, world, rng, until - drawn)
-        if play.stage[0] == play.path.shape[0]:
+        if play.stage[0] == frame.H:
             see(model, frame, play.path, play.seen)
             finish(play, frame)
             if state.safely[0] == 1:
                 state.safely[1] += 1
                 state.shown[:] += play.sums[play.episode[0] - 1, 1:]
-            for h in range(play.path.shape[0]):
-                row = play.path[h, 0] + h * frame.row_step
-                if model.visits[row] - model.known[row] >= max(rule.least, (rule.growth - 1.0) * model.known[row]):
+            for h in range(frame.H):
+                if news(model, play.path[h, 0] + h * frame.row_step, rule.least, rule.growth):
                     state.due[0] = 1
     return drawn
 
@@ -170,14 +153,14 @@ online = partial(
 
 
 @compiled
-def by_plan(state: State, constants: Constants) -> None:
-    """The next policy by a plan for what was seen so far."""
+def by_plan(state: State, constants: Constants) -> int:
+    """The next policy by a plan for what was seen so far; as in `constrained_plan`, 0 where it is too soon for any."""
     play, model, frame, rule = state.play, state.model, constants.frame, constants.planning
-    radii, signals, spans, swept = constants.confidence, state.signals, state.spans, state.swept
+    radii, signals, spans, swept = constants.radii, state.signals, state.spans, state.swept
     renew(model, radii, rule.least if rule.singly else 1.0, rule.growth if rule.singly else 1.0)
     if constants.adaptive and play.changes[0] > 0:
         fill_means(signals, model, frame, False)
-        sweep(signals, state.prices, play.policy, model, frame, False, True, swept)
+        sweep(signals, state.prices, play.policy, model.rows, frame.least, frame.most, False, swept)
         fill_spans(spans, swept.values, model.acted, frame, radii.of_visits > 0.0)
     share, certain, with_safe, slack = rule.share, True, constants.safe.shape[0] > 0, constants.spare
     if with_safe:
@@ -188,10 +171,12 @@ def by_plan(state: State, constants: Constants) -> None:
             share += rule.share_by_slack / least
     fill_signals(signals, model, frame, radii, spans, rule.sign, share)
     if certain and rule.half:
-        follow(constants.safe, signals, model, frame, False, swept, state.margins)
+        follow(constants.safe, signals, model.rows, False, swept, state.margins)
         certain = bool(np.all(state.margins[1:] > 0.5 * slack))
     policy, prices = np.empty(play.policy.shape), state.prices.copy()
-    tried = constrained_plan(signals, model, frame, rule.extended, prices, policy) if certain else 0
+    tried = 0
+    if certain:
+        tried = constrained_plan(signals, model.rows, rule.extended, NOT_MET * frame.W, prices, policy)
     if tried > 0:  # the prices of a plan out of bounds are the cost of what is missing
         state.prices[:] = prices
     safely = with_safe and tried <= 0
@@ -199,29 +184,30 @@ def by_plan(state: State, constants: Constants) -> None:
         play.policy[:] = constants.safe if safely else policy
         play.changes[0] += 1
     state.safely[0] = int(safely)
+    return tried
 
 
 @compiled
 def by_step(state: State, constants: Constants) -> None:
     """The next policy and prices from one sweep over what was seen."""
     play, model, frame, rule = state.play, state.model, constants.frame, constants.stepping
-    signals, swept, margins, episodes = state.signals, state.swept, state.margins, play.episode[0]
-    k = episodes + 1.0 if rule.greedy else float(episodes)
+    signals, swept, margins, starts = state.signals, state.swept, state.margins, state.model.rows.starts
+    k = play.episode[0] + 1.0 if rule.greedy else float(play.episode[0])
     tau = falling(rule.tau, rule.tau_power, k)
-    renew(model, constants.confidence, 1.0, 1.0)
-    fill_signals(signals, model, frame, constants.confidence, state.spans, 1.0, 0.0)
+    renew(model, constants.radii, 1.0, 1.0)
+    fill_signals(signals, model, frame, constants.radii, state.spans, 1.0, 0.0)
     if rule.late:
         step_prices(state, constants, tau, k)
-    sweep(signals, state.ahead, play.policy, model, frame, rule.greedy, True, swept)
-    if constants.adaptive and episodes > 0:
+    sweep(signals, state.ahead, play.policy, model.rows, frame.least, frame.most, rule.greedy, swept)
+    if constants.adaptive and play.episode[0] > 0:
         fill_spans(state.spans, swept.values, model.acted, frame, False)
     if rule.adaptive and not rule.queued:
         fill_means(signals, model, frame, True)
-        follow(play.policy, signals, model, frame, False, swept, margins)
+        follow(play.policy, signals, model.rows, False, swept, margins)
     else:
         margins[:] = 0.0
-        for s in range(model.starts.shape[0]):
-            margins += model.starts[s] / model.starts.sum() * swept.values[0, s]
+        for s in range(frame.S):
+            margins += starts[s] / starts.sum() * swept.values[0, s]
     if not rule.greedy:
         step_policy(state, constants, tau, k)
     if not rule.late:
@@ -241,21 +227,16 @@ def step_policy(state: State, constants: Constants, tau: float, k: float) -> Non
     The entropy of a state itself is the same for all its pairs.
     """
     frame, rule, policy, logs = constants.frame, constants.stepping, state.play.policy, state.logs
-    horizon, n_pairs, offsets, none = policy.shape[0], policy.shape[1], frame.offsets, np.zeros(0)
-    eta = falling(rule.policy_step, rule.policy_power, k)
-    chaos = new_sweep(horizon if tau > 0.0 else 0, offsets.shape[0] - 1, n_pairs, 1, False)
+    offsets, eta, anything = frame.offsets, falling(rule.policy_step, rule.policy_power, k), frame.least[:0]
+    chaos = new_sweep(frame.H if tau > 0.0 else 0, frame.S, frame.pairs, 1, False)
     if tau > 0.0:
-        entropy = np.zeros((horizon, n_pairs, 1))
-        for h in range(horizon):
-            for s in range(offsets.shape[0] - 1):
-                own = 0.0
-                for pair in range(offsets[s], offsets[s + 1]):
-                    if policy[h, pair] > 0.0:
-                        own -= policy[h, pair] * math.log(policy[h, pair])
-                entropy[h, offsets[s] : offsets[s + 1]] = own
-        sweep(entropy, none, policy, state.model, frame, False, False, chaos)
-    for h in range(horizon):
-        for s in range(offsets.shape[0] - 1):
+        entropy = np.zeros((frame.H, frame.pairs, 1))
+        for h in range(frame.H):
+            for s in range(frame.S):
+                entropy[h, offsets[s] : offsets[s + 1]] = row_entropy(policy[h], offsets[s], offsets[s + 1])
+        sweep(entropy, state.prices[:0], policy, state.model.rows, anything, anything, False, chaos)
+    for h in range(frame.H):
+        for s in range(frame.S):
             first, last = offsets[s], offsets[s + 1]
             for pair in range(first, last):
                 if rule.uniform > 0.0:
@@ -267,13 +248,6 @@ def step_policy(state: State, constants: Constants, tau: float, k: float) -> Non
             softmax_row(logs[h], policy[h], first, last)
             for pair in range(first, last):
                 logs[h, pair] = max(logs[h, pair], LOWEST_LOG)
-
-
-@compiled
-def adaptive_step(squares: Floats, i: int, margin: float, rate: float) -> float:
-    """AdaGrad's step of price i for the value of its margin; squares [I] are its G, `rate` is what is above."""
-    squares[i] += margin * margin
-    return rate / math.sqrt(squares[i])
 
 
 @compiled

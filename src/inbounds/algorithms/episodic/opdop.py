@@ -23,18 +23,11 @@ import math
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.model import Radii
-from inbounds.algorithms.episodic.rules import PRACTICAL, Published, SoftmaxSettings
+from inbounds.algorithms.episodic.rules import PRACTICAL, Published, Radii, SoftmaxSettings
 
 
 class OPDOP(SoftmaxSettings):
-    """Settings of OPDOP; the defaults are the paper's formulas. See the module for the algorithm.
-
-    Examples
-    --------
-    >>> OPDOP.practical()
-    OPDOP(average='second half', root=0.0, linear=1.0, price_step=0.1, policy_step=200.0)
-    """
+    """Settings of OPDOP; the defaults are the paper's formulas. See the module for the algorithm."""
 
     preset = PRACTICAL | dict(price_step=0.1, policy_step=200.0)
     algorithm = online(
@@ -46,9 +39,10 @@ class OPDOP(SoftmaxSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        S, pairs, A, H, W, K, _ = frame.size
-        beta, chi = W * math.sqrt(S * math.log(pairs * H * K / self.delta)), 2.0 * W / self.slack(frame)
-        alpha, radii = math.sqrt(math.log(A) / K) / W**2, self.radii(Radii(of_visits=2.0 * beta, ridge=1.0))
+        S, A, W, K = frame.S, frame.A, frame.W, frame.K
+        alpha, chi = math.sqrt(math.log(A) / K) / W**2, 2.0 * W / frame.least_slack(self.slater)
+        beta = W * math.sqrt(S * math.log(frame.pairs * frame.H * K / self.delta))
+        radii = self.radii(Radii(of_visits=2.0 * beta, ridge=1.0))
         steps = self.steps(frame, K**-0.5, chi, alpha, late=True, uniform=1.0 / K)
         target = "the order of its regret at a tenth of H in each"
         theorem = "Theorem 2 of the paper, of the mixture of all"

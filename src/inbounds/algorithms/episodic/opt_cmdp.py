@@ -18,20 +18,11 @@ from __future__ import annotations
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.model import efroni
-from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, PlanningSettings, Published
+from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, PlanningSettings, Published, efroni
 
 
 class OptCMDP(PlanningSettings):
-    """Settings of OptCMDP; the defaults are the paper's radii. See the module for the algorithm.
-
-    Examples
-    --------
-    >>> import inbounds as ib
-    >>> run = ib.learn(ib.zoo.media().simulator(), ib.OptCMDP.practical(), samples=20_000, seed=0)
-    >>> run.episodes.shape, run.policy.horizon
-    ((2000, 2), 10)
-    """
+    """Settings of OptCMDP; the defaults are the paper's radii. See the module for the algorithm."""
 
     preset = PRACTICAL
     algorithm = online(
@@ -39,6 +30,6 @@ class OptCMDP(PlanningSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        radii, needed = self.radii(efroni(self.delta, frame.size)), 100.0 * frame.size.S**2 * frame.size.H**2  # N = S
+        radii, needed = self.radii(efroni(self.delta, frame)), 100.0 * frame.S**2 * frame.H**2  # N = S
         theorem, planning = "the paper's (from memory), for strong regret and violation", self.planning(extended=True)
         return Published(theorem, needed, radii._replace(of_box=0.0), planning=planning)

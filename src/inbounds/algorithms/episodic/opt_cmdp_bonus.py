@@ -15,18 +15,11 @@ from __future__ import annotations
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.model import efroni
-from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, PlanningSettings, Published
+from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, PlanningSettings, Published, efroni
 
 
 class OptCMDPBonus(PlanningSettings):
-    """Settings of OptCMDP-bonus; the defaults are the paper's bonus. See the module for the algorithm.
-
-    Examples
-    --------
-    >>> OptCMDPBonus.practical()
-    OptCMDPBonus(average='second half', root=0.0, linear=1.0)
-    """
+    """Settings of OptCMDP-bonus; the defaults are the paper's bonus. See the module for the algorithm."""
 
     preset = PRACTICAL
     algorithm = online(
@@ -34,6 +27,6 @@ class OptCMDPBonus(PlanningSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        size, radii = frame.size, self.radii(efroni(self.delta, frame.size))
-        theorem, needed = "the paper's (from memory), for strong regret and violation", 100.0 * size.S**2 * size.H**2
-        return Published(theorem, needed, radii, span=size.W, planning=self.planning())
+        radii, needed = self.radii(efroni(self.delta, frame)), 100.0 * frame.S**2 * frame.H**2
+        theorem = "the paper's (from memory), for strong regret and violation"
+        return Published(theorem, needed, radii, span=frame.W, planning=self.planning())

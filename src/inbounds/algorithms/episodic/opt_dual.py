@@ -22,18 +22,11 @@ import math
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.model import efroni
-from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, Published, SweepSettings
+from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, Published, SweepSettings, efroni
 
 
 class OptDual(SweepSettings):
-    """Settings of OptDual-CMDP; the defaults are the paper's formulas. See the module for the algorithm.
-
-    Examples
-    --------
-    >>> OptDual.practical()
-    OptDual(average='second half', root=0.0, linear=1.0, price_step=1.0)
-    """
+    """Settings of OptDual-CMDP; the defaults are the paper's formulas. See the module for the algorithm."""
 
     preset = PRACTICAL | dict(price_step=1.0)
     algorithm = online(
@@ -45,8 +38,8 @@ class OptDual(SweepSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        size, radii = frame.size, self.radii(efroni(self.delta, frame.size)._replace(of_box=0.0))
-        price = 1.0 / (self.slack(frame) * math.sqrt(size.K * max(size.bounds, 1)))
+        radii = self.radii(efroni(self.delta, frame)._replace(of_box=0.0))
+        price = 1.0 / (frame.least_slack(self.slater) * math.sqrt(frame.K * max(frame.bounds, 1)))
         steps = self.steps(frame, price, greedy=True, extended=self.as_published)
-        theorem, needed = "the paper's, of the mixture of all: from memory", 100.0 * size.S**2 * size.H**2
+        theorem, needed = "the paper's, of the mixture of all: from memory", 100.0 * frame.S**2 * frame.H**2
         return Published(theorem, needed, radii, departs=self.departs, stepping=steps)

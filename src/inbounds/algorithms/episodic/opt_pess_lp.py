@@ -26,18 +26,11 @@ import math
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.model import Radii
-from inbounds.algorithms.episodic.rules import CAUTIOUS, Published, SafeSettings
+from inbounds.algorithms.episodic.rules import CAUTIOUS, Published, Radii, SafeSettings
 
 
 class OptPessLP(SafeSettings):
-    """Settings of OptPess-LP; the defaults are the paper's formulas. See the module for the algorithm.
-
-    Examples
-    --------
-    >>> OptPessLP.practical(slack=0.25)
-    OptPessLP(average='second half', root=1.0, linear=1.0, slack=0.25, share=1.0)
-    """
+    """Settings of OptPess-LP; the defaults are the paper's formulas. See the module for the algorithm."""
 
     preset = CAUTIOUS
     algorithm = online(
@@ -50,10 +43,9 @@ class OptPessLP(SafeSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        S, pairs, _, H, W, K, _ = frame.size
-        wide, log = 1.0 + S * W, math.log(16.0 * S * pairs * H * K / self.delta)
+        wide, log = 1.0 + frame.S * frame.W, math.log(16.0 * frame.S * frame.pairs * frame.H * frame.K / self.delta)
         radii, departs = self.radii(Radii(of_visits=math.sqrt(log))), ("another share", self.share is not None)
-        guard = self.guarded(frame, wide, float(self.as_published), 4.0 * W, half=True)
-        needed = log * (2.0 * W * wide / self.most_slack(frame)) ** 2
+        guard = self.guarded(frame, wide, float(self.as_published), 4.0 * frame.W, half=True)
+        needed = log * (2.0 * frame.W * wide / self.most_slack(frame)) ** 2
         theorem, target = "the paper's: no violation in any episode", "leaving pi0, in visits of every pair,"
         return Published(theorem, needed, radii, target, "samples", frame.samples, departs, **guard)

@@ -24,18 +24,11 @@ import math
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.model import Radii
-from inbounds.algorithms.episodic.rules import PRACTICAL, Published, SweepSettings
+from inbounds.algorithms.episodic.rules import PRACTICAL, Published, Radii, SweepSettings
 
 
 class OptPessPrimalDual(SweepSettings):
-    """Settings of OptPess-PrimalDual; the defaults are the paper's formulas. See the module for the algorithm.
-
-    Examples
-    --------
-    >>> OptPessPrimalDual.practical(slater=0.1)
-    OptPessPrimalDual(average='second half', root=0.0, linear=1.0, price_step=1.0, slater=0.1)
-    """
+    """Settings of OptPess-PrimalDual; the defaults are the paper's formulas. See the module for the algorithm."""
 
     preset = PRACTICAL | dict(price_step=1.0)
     algorithm = online(
@@ -49,15 +42,15 @@ class OptPessPrimalDual(SweepSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        S, pairs, _, H, W, K, _ = frame.size
-        slack, outcomes = self.slack(frame), 16.0 * S * pairs * H / self.delta  # 1 / delta'
-        paper, largest, needed = dict(price_power=0.5, log_scale=outcomes), 5.0 * W**2 * S * math.sqrt(pairs), 1.0
+        S, W, slack = frame.S, frame.W, frame.least_slack(self.slater)
+        outcomes = 16.0 * S * frame.pairs * frame.H / self.delta  # 1 / delta'
+        paper, largest, needed = dict(price_power=0.5, log_scale=outcomes), 5.0 * W**2 * S * math.sqrt(frame.pairs), 1.0
         while largest * (math.log(needed * outcomes) + 1.0) / math.sqrt(needed * math.log(needed * outcomes)) > slack:
             needed *= 2.0
         most = math.inf if self.slater is None else 0.5 * frame.slack(self.slater)
         spare, paper = (largest, paper) if self.price_step is None else (most, {})
         steps = self.steps(frame, 1.0 / (slack * W), queued=True, greedy=True, **paper)
-        radii = self.radii(Radii(of_visits=(1.0 + W * S) * math.sqrt(math.log(outcomes * K))))
+        radii = self.radii(Radii(of_visits=(1.0 + W * S) * math.sqrt(math.log(outcomes * frame.K))))
         theorem = "the paper's, of the mixture of all, if the slack is right: from memory"
         target = f"a tightening below the slack, {slack:.3g},"
         return Published(theorem, needed, radii, target, departs=self.departs, stepping=steps, spare=spare)

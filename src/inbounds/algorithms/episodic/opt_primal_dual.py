@@ -23,18 +23,11 @@ import math
 
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.model import efroni
-from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, Published, SoftmaxSettings
+from inbounds.algorithms.episodic.rules import EFRONI, PRACTICAL, Published, SoftmaxSettings, efroni
 
 
 class OptPrimalDual(SoftmaxSettings):
-    """Settings of OptPrimalDual-CMDP; the defaults are the paper's formulas. See the module for the algorithm.
-
-    Examples
-    --------
-    >>> OptPrimalDual.practical()
-    OptPrimalDual(average='second half', root=0.0, linear=1.0, price_step=0.1, policy_step=100.0)
-    """
+    """Settings of OptPrimalDual-CMDP; the defaults are the paper's formulas. See the module for the algorithm."""
 
     preset = PRACTICAL | dict(price_step=0.1, policy_step=100.0)
     algorithm = online(
@@ -45,9 +38,9 @@ class OptPrimalDual(SoftmaxSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        size, slack, radii = frame.size, self.slack(frame), self.radii(efroni(self.delta, frame.size))
-        price = 1.0 / (slack * math.sqrt(size.K * max(size.bounds, 1)))
-        most = size.W * (1.0 + size.bounds * size.W / slack)
-        steps = self.steps(frame, price, policy=math.sqrt(2.0 * math.log(size.A) / size.K) / most)
-        theorem, needed = "the paper's, of the mixture of all: from memory", 100.0 * size.S**2 * size.H**2
-        return Published(theorem, needed, radii, departs=self.departs, span=size.W, stepping=steps)
+        slack, radii = frame.least_slack(self.slater), self.radii(efroni(self.delta, frame))
+        price = 1.0 / (slack * math.sqrt(frame.K * max(frame.bounds, 1)))
+        most = frame.W * (1.0 + frame.bounds * frame.W / slack)
+        steps = self.steps(frame, price, policy=math.sqrt(2.0 * math.log(frame.A) / frame.K) / most)
+        theorem, needed = "the paper's, of the mixture of all: from memory", 100.0 * frame.S**2 * frame.H**2
+        return Published(theorem, needed, radii, departs=self.departs, span=frame.W, stepping=steps)

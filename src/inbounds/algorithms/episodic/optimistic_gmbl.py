@@ -25,57 +25,48 @@ import numpy as np
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Answer
 from inbounds.algorithms.episodic.frame import Frame
-from inbounds.algorithms.episodic.learner import Constants, State, online
-from inbounds.algorithms.episodic.model import bennett, fill_signals, renew, see
-from inbounds.algorithms.episodic.planning import constrained_plan
-from inbounds.algorithms.episodic.rules import OptimisticSettings, Published
-from inbounds.algorithms.episodic.sweeps import follow
+from inbounds.algorithms.episodic.learner import Constants, State, by_plan, online
+from inbounds.algorithms.episodic.model import see
+from inbounds.algorithms.episodic.playing import answer, draw
+from inbounds.algorithms.episodic.rules import OptimisticSettings, Planning, Published, bennett
 from inbounds.algorithms.kernels import FIRST_STARTS
 from inbounds.errors import InvalidInput
+from inbounds.numerics.boxes import follow
 from inbounds.numerics.compiled import compiled
-from inbounds.problem.draws import draw_next, draw_start, observed
-from inbounds.problem.policy import Policy
+from inbounds.problem.draws import draw_start
 from inbounds.problem.simulator import Simulator
+from inbounds.proofs.evidence import draw_starts
 
 
 @compiled
 def queries_of(frame: Frame) -> int:
     """Pairs, or pairs at stages where these differ."""
-    return int(frame.offsets[-1]) * (frame.weights.shape[0] if frame.row_step + frame.signal_step > 0 else 1)
+    return int(frame.pairs * (frame.H if frame.row_step + frame.signal_step > 0 else 1))
 
 
 @compiled
 def advance(state: State, constants: Constants, world: Any, rng: np.random.Generator, drawn: int, until: int) -> int:
     """Every pair in turn; a start, which is free, with every sample, and some before the first."""
-    frame, starts, queries = constants.frame, state.model.starts, queries_of(constants.frame)
-    path, seen = np.empty((queries, 3), dtype=np.int64), np.empty((queries, frame.low.shape[0]))
-    for _ in range(FIRST_STARTS if drawn == 0 and until > 0 else 0):
-        starts[draw_start(world, rng)] += 1.0
+    frame, starts, queries = constants.frame, state.model.rows.starts, queries_of(constants.frame)
+    path, seen = np.empty((1, 3), dtype=np.int64), np.empty((1, 1 + frame.bounds))
+    draw_starts(state.model.rows, world, rng, 0, FIRST_STARTS if drawn == 0 and until > 0 else 0)
     while drawn < until:
-        size = min(until - drawn, queries)
-        for t in range(size):
-            pair, h = (drawn + t) % frame.offsets[-1], (drawn + t) % queries // frame.offsets[-1]
-            path[t, 0], path[t, 1], path[t, 2] = pair, draw_next(world, pair + h * frame.row_step, rng), h
-            for x in range(seen.shape[1]):
-                seen[t, x] = frame.factors[x] * observed(world, pair + h * frame.signal_step, x)
-            starts[draw_start(world, rng)] += 1.0
-        see(state.model, frame, path[:size], seen[:size])
-        drawn += size
+        draw(path[0], seen[0], drawn % frame.pairs, drawn % queries // frame.pairs, frame, world, rng)
+        see(state.model, frame, path, seen)
+        starts[draw_start(world, rng)] += 1.0
+        drawn += 1
     return drawn
 
 
 def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
-    model, frame, radii, signals = state.model, constants.frame, constants.confidence, state.signals
-    policy, prices = np.empty(signals.shape[:2]), np.zeros(len(state.prices))
-    renew(model, radii, 1.0, 1.0)
-    fill_signals(signals, model, frame, radii, state.spans, 1.0, 0.0)
-    if constrained_plan(signals, model, frame, True, prices, policy) < 0:
+    """A plan from the samples alone: not from the prices of an earlier one."""
+    play, frame, prices = state.play, constants.frame, np.zeros_like(state.prices)
+    if by_plan(state._replace(prices=prices), constants) < 0:
         prices[:] = np.nan
-    chosen = Policy(simulator.pairs, policy)
     if frame.truncated:  # by the occupancy in the empirical model
-        follow(policy, signals, model, frame, False, state.swept, state.margins)
-        chosen = Policy.from_occupancy(simulator, frame.weights @ state.swept.occupancy, otherwise=chosen.at(0))
-    return Answer(chosen, prices * frame.factors[1:])
+        follow(play.policy, state.signals, state.model.rows, False, state.swept, state.margins)
+        play.mixture[0] = state.swept.occupancy
+    return answer(play, prices, frame, simulator)._replace(episodes=None)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -88,11 +79,6 @@ class OptimisticGMBL(OptimisticSettings):
     ----------
     accuracy : float in (0, 1]
         The paper's eps, as a share of the horizon; it decides what the guarantee says, and nothing else.
-
-    Examples
-    --------
-    >>> OptimisticGMBL.practical()
-    OptimisticGMBL(root=0.1, linear=1.0)
     """
 
     accuracy: float = field(default=0.1, metadata=checks.SHARE | {"what": "a number in (0, 1]"})
@@ -111,16 +97,16 @@ class OptimisticGMBL(OptimisticSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        S, pairs, _, H, _, _, bounds = frame.size
-        samples, queries = frame.samples, queries_of(frame)
+        samples, queries, H = frame.samples, queries_of(frame), frame.H
         if samples < queries:
             raise InvalidInput(
-                f"Optimistic-GMBL samples every pair{' at every stage' * (queries > pairs)}: {samples:,} samples "
+                f"Optimistic-GMBL samples every pair{' at every stage' * (queries > frame.pairs)}: {samples:,} samples "
                 f"are too few for {queries:,}; give at least {queries:,}"
             )
-        outcomes, each = 12.0 * (bounds + 2) * pairs * H / self.delta, samples // queries
-        needed = 256.0 / (self.accuracy * H) ** 2 * S * H**3 * math.log(outcomes)
-        radii = self.radii(bennett(math.log(4.0 * outcomes * S), 2.0 / 3.0))._replace(of_box=0.0)
-        target, units = f"accuracy {self.accuracy:g} of the horizon", "samples of every pair"
-        promise = Published(f"the paper's, with {target}", needed, radii, f"an {target}", units, each)
-        return promise._replace(said={"samples of a pair": each})
+        outcomes, each = 12.0 * (frame.bounds + 2) * frame.pairs * H / self.delta, samples // queries
+        needed = 256.0 / (self.accuracy * H) ** 2 * frame.S * H**3 * math.log(outcomes)
+        radii = self.radii(bennett(math.log(4.0 * outcomes * frame.S), 2.0 / 3.0))._replace(of_box=0.0)
+        target, counted = f"accuracy {self.accuracy:g} of the horizon", ("samples of every pair", each)
+        plan, said = Planning(planned=True, extended=True), {"samples of a pair": each}
+        theorem = f"the paper's, with {target}"
+        return Published(theorem, needed, radii, f"an {target}", *counted, planning=plan, said=said)

@@ -1,4 +1,4 @@
-"""An episode step by step, what it leaves behind, the policy of a run; and a hook for what no learner may compute.
+"""An episode step by step, what it leaves behind, and the policy of a run.
 
 An online learner draws a start and then acts from the state that it is in. A run may be cut anywhere: the stage, the
 state and the steps of the episode so far are part of its state, and learning happens at an episode's end only. What is
@@ -17,9 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.algorithms.algorithm import Answer
-from inbounds.algorithms.episodic.frame import Frame, sums_in_user_units
-from inbounds.algorithms.episodic.model import Model
-from inbounds.algorithms.episodic.sweeps import Swept, follow, new_sweep
+from inbounds.algorithms.episodic.frame import Frame
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import draw_next, draw_pair, draw_start, observed
@@ -37,39 +35,15 @@ class Play(NamedTuple):
     path: Ints  # [H, 3]: pairs and next states of this episode so far, stages
     seen: Floats  # [H, X]: signals, likewise
     policy: Floats  # [H, n], of this episode
-    mixture: Floats  # [2, H, n]: sums of what was played where it was, in this block of episodes and in the one before
+    mixture: Floats  # [2, H, n]: sums of what was played where it was, in this block of episodes and the one before
     sums: Floats  # [K, X]: of the signals of each episode
-
-
-class Judge(NamedTuple):
-    """Arrays that a kernel fills and no algorithm reads: the exact values of the policies of some episodes.
-
-    It costs a forward pass for each policy that is judged, and nothing where the policy is that of the episode before.
-    `inbounds.studies.regret` makes judges and reads them; without one all is empty, and one kernel serves both.
-    """
-
-    truth: Model  # of which the starts and where rows lead are filled in
-    signals: Floats  # [H, n, X], weighted, in the learner's units
-    room: Swept
-    episodes: Ints  # [J], which to judge, in increasing order, from 0
-    values: Floats  # [J, X], of their policies: sums over an episode
-    stamp: Ints  # [1], after how many changes of the policy one was judged last
-
-
-def judge_of(truth: Model, frame: Frame, signals: Floats, episodes: Any) -> Judge:
-    """A judge of these episodes [J] before the first."""
-    size, listed = frame.size, np.array(episodes, dtype=np.int64)
-    room = new_sweep(size.H if len(listed) else 0, size.S, size.pairs, 0, False)
-    values = np.full((len(listed), 1 + size.bounds), np.nan)
-    return Judge(truth, signals, room, listed, values, np.full(1, -1))
 
 
 def new_play(frame: Frame) -> Play:
     """Before the first episode, with the uniform policy."""
-    size, n_actions, stages = frame.size, np.diff(frame.offsets), np.arange(len(frame.weights))
-    zero, sums = np.zeros(1, dtype=np.int64), np.zeros((size.K, 1 + size.bounds))
-    path, seen = np.column_stack([0 * stages, 0 * stages, stages]), np.zeros((size.H, 1 + size.bounds))
-    policy = np.tile(np.repeat(1.0 / n_actions, n_actions), (size.H, 1))
+    n_actions, zero, n_signals = np.diff(frame.offsets), np.zeros(1, dtype=np.int64), 1 + frame.bounds
+    path, seen = np.zeros((frame.H, 3), dtype=np.int64), np.zeros((frame.H, n_signals))
+    policy, sums = np.tile(np.repeat(1.0 / n_actions, n_actions), (frame.H, 1)), np.zeros((frame.K, n_signals))
     mixture = np.zeros((2, *policy.shape))
     return Play(zero, zero - 1, zero.copy(), zero.copy(), path, seen, policy, mixture, sums)
 
@@ -82,28 +56,23 @@ def begin(play: Play, starts: Floats, world: Any, rng: np.random.Generator) -> N
 
 
 @compiled
-def weigh(judge: Judge, frame: Frame, play: Play) -> None:
-    """Record what the policy of this episode is worth, if that is to be judged."""
-    found = np.searchsorted(judge.episodes, play.episode[0])
-    if found < judge.episodes.shape[0] and judge.episodes[found] == play.episode[0]:
-        if judge.stamp[0] == play.changes[0]:
-            judge.values[found] = judge.values[found - 1]
-        else:
-            follow(play.policy, judge.signals, judge.truth, frame, False, judge.room, judge.values[found])
-        judge.stamp[0] = play.changes[0]
+def draw(path: Ints, seen: Floats, pair: int, h: int, frame: Frame, world: Any, rng: np.random.Generator) -> int:
+    """One sample, of a pair at a stage, into `path` [3] and `seen` [X]; where it led."""
+    after = draw_next(world, pair + h * frame.row_step, rng)
+    path[0], path[1], path[2] = pair, after, h
+    for x in range(seen.shape[0]):
+        seen[x] = frame.factors[x] * observed(world, pair + h * frame.signal_step, x)
+    return int(after)
 
 
 @compiled
 def play_on(play: Play, frame: Frame, world: Any, rng: np.random.Generator, most: int) -> int:
     """Samples of this episode, `most` at most, from the state that the learner is in; how many. Then `finish` it."""
     first, state = play.stage[0], play.state[0]
-    end = min(first + most, play.path.shape[0])
+    end = min(first + most, frame.H)
     for h in range(first, end):
         pair = draw_pair(play.policy[h], frame.offsets, state, rng)
-        state = draw_next(world, pair + h * frame.row_step, rng)
-        for x in range(play.seen.shape[1]):
-            play.seen[h, x] = frame.factors[x] * observed(world, pair + h * frame.signal_step, x)
-        play.path[h, 0], play.path[h, 1] = pair, state
+        state = draw(play.path[h], play.seen[h], pair, h, frame, world, rng)
         play.stage[0], play.state[0] = h + 1, state
     return int(end - first)
 
@@ -112,10 +81,11 @@ def play_on(play: Play, frame: Frame, world: Any, rng: np.random.Generator, most
 def finish(play: Play, frame: Frame) -> None:
     """Keep of the episode that is over its sums, and what was played in it."""
     episode, mixture, policy = play.episode[0], play.mixture, play.policy
-    if frame.second_half and block_begins(episode, frame.episodes):
-        mixture[1] = mixture[0]
-        mixture[0] = 0.0
-    for h in range(policy.shape[0]):
+    for begins in frame.blocks:
+        if episode == begins:
+            mixture[1] = mixture[0]
+            mixture[0] = 0.0
+    for h in range(frame.H):
         s = frame.states[play.path[h, 0]]
         for x in range(play.seen.shape[1]):
             play.sums[episode, x] += frame.weights[h] * play.seen[h, x]
@@ -124,24 +94,9 @@ def finish(play: Play, frame: Frame) -> None:
     play.episode[0], play.stage[0] = episode + 1, -1
 
 
-@compiled
-def block_begins(episode: int, episodes: int) -> bool:
-    """Whether a block of the mixture begins with this episode: at a half, a quarter, an eighth ... of all."""
-    point = episodes >> 1
-    while point > episode:
-        point >>= 1
-    return point == episode and episode > 0
-
-
 def mixture_sums(play: Play, frame: Frame) -> Floats:
-    """The sums of the mixture [H, n]: over all whole episodes, or over the second half of them.
-
-    At the end, and at a half, a quarter ... of it, that is exact; in between the block before counts too.
-    """
-    done, ends = int(play.episode[0]), frame.episodes
-    while ends > done:
-        ends >>= 1
-    return np.asarray(play.mixture[0] if ends == done else play.mixture.sum(axis=0))
+    """The sums of the mixture [H, n]. Where a block ends that is exact; in between the block before counts too."""
+    return np.asarray(play.mixture[0] if play.episode[0] in (frame.K, *frame.blocks) else play.mixture.sum(axis=0))
 
 
 def answer(play: Play, prices: Floats, frame: Frame, simulator: Simulator, last: bool = False) -> Answer:
@@ -156,5 +111,5 @@ def answer(play: Play, prices: Floats, frame: Frame, simulator: Simulator, last:
         policy = Policy.from_occupancy(simulator, frame.weights @ sums, otherwise=policy.at(0))
     elif not last:
         policy = Policy.from_occupancy(simulator, sums, otherwise=policy)
-    seen = sums_in_user_units(play.sums[: int(play.episode[0])], simulator, frame)
+    seen = simulator.scaling.sums_in_user_units(play.sums[: int(play.episode[0])], frame.factors, frame.W)
     return Answer(policy, prices * frame.factors[1:], episodes=seen)

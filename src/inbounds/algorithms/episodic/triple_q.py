@@ -38,20 +38,19 @@ import numpy as np
 
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Answer, Prepared
-from inbounds.algorithms.episodic.frame import Frame, frame_of, said_of
-from inbounds.algorithms.episodic.learner import FIRST_SQUARE, adaptive_step, online
-from inbounds.algorithms.episodic.model import new_model
-from inbounds.algorithms.episodic.playing import Judge, Play, answer, begin, finish, judge_of, new_play, play_on, weigh
+from inbounds.algorithms.episodic.frame import Frame, frame_of
+from inbounds.algorithms.episodic.learner import online
+from inbounds.algorithms.episodic.playing import Play, answer, begin, finish, new_play, play_on
 from inbounds.algorithms.episodic.rules import EpisodicSettings, Published
+from inbounds.algorithms.kernels import FIRST_SQUARE, adaptive_step
 from inbounds.algorithms.settings import resolved
-from inbounds.arrays import Floats, Ints
+from inbounds.arrays import Floats
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.simulator import Simulator
 
 
 class Constants(NamedTuple):
     frame: Frame
-    judge: Judge
     published: bool  # the paper's tables and queues, or the preset's
     length: int  # of a frame, in episodes
     chi: float
@@ -73,47 +72,41 @@ class State(NamedTuple):
 
 def prepare(settings: TripleQ, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
     frame = frame_of(settings, simulator, samples)
-    S, pairs, _, H, W, K, bounds = frame.size
-    iota = 128.0 * math.log(math.sqrt(2.0 * pairs * H) * K)
-    root, size, published = K**0.2, math.sqrt(pairs * W**6 * iota**3), settings.price_step is None
-    tables = np.zeros((H, pairs, 1 + bounds)) + (W if published else frame.rest[:-1, None, None])
+    iota = 128.0 * math.log(math.sqrt(2.0 * frame.pairs * frame.H) * frame.K)
+    root, size, published = frame.K**0.2, math.sqrt(frame.pairs * frame.W**6 * iota**3), settings.price_step is None
     constants = Constants(
         frame=frame,
-        judge=judge_of(new_model(frame, 0), frame, tables, []),
         published=published,
-        length=max(round(K**settings.frame_exponent), 1),
-        chi=root if published else float(H),
-        bonus=0.25 * W * math.sqrt(iota) if published else 0.0,
+        length=max(round(frame.K**settings.frame_exponent), 1),
+        chi=root if published else float(frame.H),
+        bonus=0.25 * frame.W * math.sqrt(iota) if published else 0.0,
         exploration=float(settings.exploration),
         price_step=float(settings.price_step or 0.5 / root),
         eps=8.0 * size / root if published else 0.0,
     )
-    queues = np.full(bounds, 0.0 if published else FIRST_SQUARE)
-    own = np.zeros(S), tables, np.zeros((H, pairs)), np.zeros(bounds), queues, np.zeros(bounds)
-    slack = float(frame.slack(settings.slater or 1.0).min(initial=W))
+    tables = np.zeros((frame.H, frame.pairs, 1 + frame.bounds))
+    tables += frame.W if published else frame.rest[:-1, None, None]
+    prices, queues, sums = np.zeros((3, frame.bounds))
+    queues += 0.0 if published else FIRST_SQUARE
+    state = State(new_play(frame), np.zeros(frame.S), tables, np.zeros(tables.shape[:2]), prices, queues, sums)
+    slack = frame.least_slack(settings.slater)
     needed = max((16.0 * size / slack) ** 5, math.exp(min(1.0 / slack, 700.0)))
-    theorem = "Theorem 1 of the paper, of the mixture of all"
-    paper = TripleQ(slater=settings.slater, epsilon=settings.epsilon, delta=settings.delta)
-    departs = "tables, prices or frames other than its own", settings != paper
-    guarantee = Published(theorem, needed, target="no violation", departs=departs).guarantee(settings, frame)
-    said = said_of(settings, frame) | resolved(constants, *Constants._fields[3:])
-    return Prepared(State(new_play(frame), *own), constants, 0, said, guarantee)
+    own = TripleQ(slater=settings.slater, epsilon=settings.epsilon, delta=settings.delta)
+    departs, theorem = "tables, prices or frames other than its own", "Theorem 1 of the paper, of the mixture of all"
+    paper = Published(theorem, needed, target="no violation", departs=(departs, settings != own))
+    return paper.prepared(settings, frame, state, constants, resolved(constants, *Constants._fields[2:]))
 
 
 @compiled
 def advance(state: State, constants: Constants, world: Any, rng: np.random.Generator, drawn: int, until: int) -> int:
-    """Steps of episodes, one for each sample. Only a judge needs the policy of more than the state at hand."""
-    play, frame, judge = state.play, constants.frame, constants.judge
+    """Steps of episodes, one for each sample, each with the policy of the state at hand."""
+    play, frame = state.play, constants.frame
     while drawn < until:
         if play.stage[0] < 0:
             begin(play, state.starts, world, rng)
-            play.changes[0] += 1
-            if judge.episodes.shape[0] > 0:
-                fill_policy(state, frame, constants.exploration)
-                weigh(judge, frame, play)
-        fill_row(play, state.tables, state.prices, frame.offsets, constants.exploration, play.stage[0], play.state[0])
+        fill_row(state, constants, play.stage[0], play.state[0])
         drawn += play_on(play, frame, world, rng, 1)
-        if play.stage[0] == play.path.shape[0]:
+        if play.stage[0] == frame.H:
             move_tables(state, constants)
             finish(play, frame)
             if play.episode[0] % constants.length == 0:
@@ -122,25 +115,27 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
 
 
 @compiled
-def fill_row(play: Play, tables: Floats, prices: Floats, offsets: Ints, exploration: float, h: int, s: int) -> None:
+def fill_row(state: State, constants: Constants, h: int, s: int) -> None:
     """The policy of a state: the best actions by Q + sum Z / eta C alike, and a share for all of them."""
-    first, last, policy, most, best = offsets[s], offsets[s + 1], play.policy, -math.inf, 0
+    first, last = constants.frame.offsets[s], constants.frame.offsets[s + 1]
+    policy, most, best = state.play.policy, -math.inf, 0
     for pair in range(first, last):
-        total = tables[h, pair, 0]
-        for i in range(prices.shape[0]):
-            total += 2.0 * prices[i] * tables[h, pair, 1 + i]  # a utility is half a margin
+        total = state.tables[h, pair, 0]
+        for i in range(state.prices.shape[0]):
+            total += 2.0 * state.prices[i] * state.tables[h, pair, 1 + i]  # a utility is half a margin
         best = 1 if total > most else best + (total == most)
         most, policy[h, pair] = max(most, total), total
-    share = min(exploration / math.sqrt(play.episode[0] + 1.0), 1.0)
+    share = min(constants.exploration / math.sqrt(state.play.episode[0] + 1.0), 1.0)
     for pair in range(first, last):
         policy[h, pair] = ((1.0 - share) / best if policy[h, pair] == most else 0.0) + share / (last - first)
 
 
 @compiled
-def fill_policy(state: State, frame: Frame, exploration: float) -> None:
-    for h in range(state.tries.shape[0]):
-        for s in range(frame.offsets.shape[0] - 1):
-            fill_row(state.play, state.tables, state.prices, frame.offsets, exploration, h, s)
+def fill_policy(state: State, constants: Constants) -> None:
+    """That of every state at every stage, for an answer or a judge; no episode is played differently for it."""
+    for h in range(constants.frame.H):
+        for s in range(constants.frame.S):
+            fill_row(state, constants, h, s)
 
 
 @compiled
@@ -165,7 +160,7 @@ def move_tables(state: State, constants: Constants) -> None:
 
 @compiled
 def end_frame(state: State, constants: Constants) -> None:
-    horizon = constants.frame.rest[0]
+    horizon = constants.frame.W
     for i in range(state.prices.shape[0]):
         mean = state.sums[i] / constants.length
         if constants.published:
@@ -181,9 +176,8 @@ def end_frame(state: State, constants: Constants) -> None:
 
 
 def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
-    last = state._replace(play=state.play._replace(policy=state.play.policy.copy()))
-    fill_policy(last, constants.frame, constants.exploration)
-    return answer(last.play, state.prices.copy(), constants.frame, simulator)
+    fill_policy(state, constants)
+    return answer(state.play, state.prices.copy(), constants.frame, simulator)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -200,11 +194,6 @@ class TripleQ(EpisodicSettings):
         There are K^frame_exponent episodes between two changes of the prices. The paper's is .6.
     slater : float, optional
         The Slater constant in scaled units, from which the paper's theorem says how many episodes it needs. Default: 1.
-
-    Examples
-    --------
-    >>> TripleQ.practical()
-    TripleQ(average='second half', price_step=0.3, exploration=1.0, frame_exponent=0.25)
     """
 
     price_step: float | None = field(default=None, metadata=checks.POSITIVE)
@@ -224,4 +213,5 @@ class TripleQ(EpisodicSettings):
         prepare=prepare,
         advance=advance,
         extract=extract,
+        complete=fill_policy,
     )

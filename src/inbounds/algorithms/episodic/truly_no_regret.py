@@ -25,8 +25,7 @@ from dataclasses import dataclass, field
 from inbounds.algorithms import checks
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.model import efroni
-from inbounds.algorithms.episodic.rules import PRACTICAL, Published, SoftmaxSettings
+from inbounds.algorithms.episodic.rules import PRACTICAL, Published, SoftmaxSettings, efroni
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -37,11 +36,6 @@ class TrulyNoRegret(SoftmaxSettings):
     ----------
     tau : float, optional
         The weight of the entropy in episode k is tau * k^-.4. Default: the paper's, K^(-1/7) throughout.
-
-    Examples
-    --------
-    >>> TrulyNoRegret.practical()
-    TrulyNoRegret(average='second half', root=0.0, linear=1.0, price_step=0.1, policy_step=100.0, tau=0.1)
     """
 
     tau: float | None = field(default=None, metadata=checks.NOT_NEGATIVE)
@@ -58,10 +52,10 @@ class TrulyNoRegret(SoftmaxSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        W, K, bounds = frame.size[4:]
-        eta, radii = K ** (-5.0 / 7.0) / (W**2 * max(bounds, 1)), self.radii(efroni(self.delta, frame.size))
+        W, K, radii = frame.W, frame.K, self.radii(efroni(self.delta, frame))
+        eta = K ** (-5.0 / 7.0) / (W**2 * max(frame.bounds, 1))
         tau, power = (K ** (-1.0 / 7.0), 0.0) if self.tau is None else (float(self.tau), 0.4)
-        steps = self.steps(frame, eta, W / self.slack(frame), eta, tau=tau, tau_power=power)
+        steps = self.steps(frame, eta, W / frame.least_slack(self.slater), eta, tau=tau, tau_power=power)
         theorem = "the paper's, for strong regret and violation: from memory"
         target = "a tenth of the first regret, at K^(-1/14) in each,"
         return Published(theorem, 1e14, radii, target, departs=self.departs, span=W, stepping=steps)

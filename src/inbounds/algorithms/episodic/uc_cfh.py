@@ -24,8 +24,7 @@ from dataclasses import dataclass, field
 from inbounds.algorithms import checks
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
-from inbounds.algorithms.episodic.model import bennett
-from inbounds.algorithms.episodic.rules import PRACTICAL, PlanningSettings, Published
+from inbounds.algorithms.episodic.rules import PRACTICAL, PlanningSettings, Published, bennett
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -38,15 +37,10 @@ class UCCFH(PlanningSettings):
         The paper's eps, as a share of the horizon.
     least : float, optional
         Visits of a pair before the model is told of any: the paper's m w_min, which is the default.
-
-    Examples
-    --------
-    >>> UCCFH.practical(accuracy=0.2)
-    UCCFH(average='second half', root=0.0, linear=1.0, accuracy=0.2, least=1.0)
     """
 
     accuracy: float = field(default=0.1, metadata=checks.SHARE | {"what": "a number in (0, 1]"})
-    least: float | None = field(default=None, metadata=checks.a_number("of at least 1", lambda value: value >= 1.0))
+    least: float | None = field(default=None, metadata=checks.AT_LEAST_ONE)
 
     preset = PRACTICAL | dict(least=1.0)
     algorithm = online(
@@ -57,18 +51,17 @@ class UCCFH(PlanningSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        S, pairs, _, H, *_ = frame.size
-        eps = self.accuracy * H
+        S, H, eps = frame.S, frame.H, self.accuracy * frame.H
         rarest = eps / (4.0 * H * S)
-        log = math.log(6.0 * 2.0 * pairs * math.log2(S * H / rarest) * S / self.delta)
+        log = math.log(6.0 * 2.0 * frame.pairs * math.log2(S * H / rarest) * S / self.delta)
         twice = max(math.log2(max(math.log2(max(H, 2)), 1.0)), 1.0)  # at least 1: small horizons have none
         visits = 512.0 * twice**2 * S * (H / eps) ** 2 * math.log(8.0 * (H * S) ** 2 / eps) ** 2
         asked = visits * log * rarest
         least = asked if self.least is None else self.least
         radii = self.radii(bennett(log, 7.0 / 3.0, less=1.0))._replace(of_box=0.0)
         theorem = f"the paper's, with accuracy {self.accuracy:g} of the horizon"
-        target = "the first update of its model, visits of one pair,"
+        target, budget = "the first update of its model, visits of one pair,", ("samples", frame.samples)
         departs = "updates of the model sooner than it asks for", least < asked
         planning = self.planning(extended=True, least=float(least), singly=True)
-        promise = Published(theorem, asked, radii, target, "samples", frame.samples, departs, planning=planning)
-        return promise._replace(said={"least": least, "accuracy": self.accuracy})
+        said = {"least": least, "accuracy": self.accuracy}
+        return Published(theorem, asked, radii, target, *budget, departs, planning=planning, said=said)

@@ -1,9 +1,9 @@
-"""One backward sweep over an empirical model for all signals at once, and the forward pass of a policy.
+"""Rows that are known up to a box, over a finite horizon: one backward sweep for all signals, and the forward pass.
 
-Plain, a row leads to its successors with the chances of the model. Extended (extended value iteration), with those in
+Plain, a row leads to its successors with the chances that it has. Extended (extended value iteration), with those in
 the box that are best for what is maximised: the lower ends first, and what is left to the states of the largest value.
 States are sorted once a stage, from the order of the stage after, by insertion: that is nearly sorted already, and the
-same in compiled code as in Python. A row never tried ends the episode: what it is worth is in its signals.
+same in compiled code as in Python. A row without successors ends everything: what it is worth is in its signals.
 """
 
 from __future__ import annotations
@@ -12,17 +12,39 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.episodic.frame import Frame
-from inbounds.algorithms.episodic.model import Model
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
+
+
+class Boxes(NamedTuple):
+    """R rows with at most L successors each, of the n pairs at every stage, or of the pairs at each in turn."""
+
+    offsets: Ints  # [S + 1]
+    states: Ints  # [n], of the pairs
+    step: int  # how far apart the rows of two stages lie: n, or 0 where they are the same
+    starts: Floats  # [S], in proportion to the chances to begin there
+    length: Ints  # [R], how many successors
+    successors: Ints  # [R, L]
+    chances: Floats  # [R, L]
+    lower: Floats  # [R, L], of the box
+    upper: Floats  # [R, L]
+    beyond: Floats  # [R], the upper end for all other states; the lower is 0
+
+
+def new_boxes(offsets: Ints, states: Ints, step: int, horizon: int, longest: int) -> Boxes:
+    """Without any successors."""
+    n_rows = len(states) * (horizon if step else 1)
+    starts, beyond, length = np.zeros(len(offsets) - 1), np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64)
+    chances, lower, upper = np.zeros((3, n_rows, longest))
+    successors = np.zeros((n_rows, longest), dtype=np.int64)
+    return Boxes(offsets, states, step, starts, length, successors, chances, lower, upper, beyond)
 
 
 class Swept(NamedTuple):
     """What a sweep or a forward pass leaves behind; extended also where each pair led, in lists one after the other."""
 
     values: Floats  # [H + 1, S, X], to go; the last is 0
-    combined: Floats  # [H, n], of pairs: the reward plus the priced margins, to go
+    combined: Floats  # [H, n], of pairs: the first signal plus the others priced, to go
     occupancy: Floats  # [H, n], of the policy followed last
     order: Ints  # [H + 1, S], states by what is maximised, the largest first
     room: Floats  # [S], between the ends of the box of one row; -1 where it was not seen, and between rows
@@ -51,18 +73,18 @@ def new_sweep(horizon: int, n_states: int, n_pairs: int, n_signals: int, extende
 
 @compiled
 def sweep(
-    signals: Floats, prices: Floats, policy: Floats, model: Model, frame: Frame, best: bool, clipped: bool, swept: Swept
+    signals: Floats, prices: Floats, policy: Floats, rows: Boxes, least: Floats, most: Floats, best: bool, swept: Swept
 ) -> None:
     """Values to go of the signals [H, n, X] of a policy [H, n], from the last stage to the first.
 
-    Extended, where `swept` has room for that. `best`: the policy becomes the one that is best for the reward plus the
-    priced margins, prices [X - 1]; of several best pairs it takes the first. `clipped`: every value of a pair within
-    the least and the most that is possible.
+    Extended, where `swept` has room for that. `best`: the policy becomes the one that is best for the first signal plus
+    the others at their prices [X - 1]; of several best pairs it takes the first. Every value of a pair is kept within
+    `least` and `most` [H, X], unless these are empty.
     """
     horizon, n_signals = signals.shape[0], signals.shape[2]
-    n_states, values, order, room = frame.offsets.shape[0] - 1, swept.values, swept.order, swept.room
+    n_states, values, order, room = rows.offsets.shape[0] - 1, swept.values, swept.order, swept.room
     totals, worth, own = np.empty(n_states), np.empty(n_signals), np.empty(n_signals)
-    extended, top = swept.place.shape[0] > 0, 0
+    extended, clipped, top = swept.place.shape[0] > 0, least.shape[0] > 0, 0
     for h in range(horizon - 1, -1, -1):
         if extended:
             for s in range(n_states):
@@ -76,28 +98,28 @@ def sweep(
                     j -= 1
                 order[h + 1, j] = s
         for s in range(n_states):
-            most, choice = -np.inf, frame.offsets[s]
+            largest, choice = -np.inf, rows.offsets[s]
             for x in range(n_signals):
                 own[x] = 0.0
-            for pair in range(frame.offsets[s], frame.offsets[s + 1]):
-                row = pair + h * frame.row_step
-                size, left = model.length[row], 1.0
+            for pair in range(rows.offsets[s], rows.offsets[s + 1]):
+                row = pair + h * rows.step
+                size, left = rows.length[row], 1.0
                 for x in range(n_signals):
                     worth[x] = signals[h, pair, x]
                 if not extended:
                     for k in range(size):
-                        chance, after = model.chances[row, k], model.successors[row, k]
+                        chance, after = rows.chances[row, k], rows.successors[row, k]
                         for x in range(n_signals):
                             worth[x] += chance * values[h + 1, after, x]
                 else:
                     swept.place[h, pair] = top
                     for k in range(size + n_states if size > 0 else 0):
                         if k < size:
-                            chance, after = model.lower[row, k], model.successors[row, k]
-                            room[after] = model.upper[row, k] - chance
+                            chance, after = rows.lower[row, k], rows.successors[row, k]
+                            room[after] = rows.upper[row, k] - chance
                         elif left > 0.0:
                             after = order[h + 1, k - size]
-                            chance = min(left, room[after] if room[after] >= 0.0 else model.beyond[row])
+                            chance = min(left, room[after] if room[after] >= 0.0 else rows.beyond[row])
                         else:
                             break
                         swept.successors[top], swept.chances[top] = after, chance
@@ -105,11 +127,11 @@ def sweep(
                         for x in range(n_signals):
                             worth[x] += chance * values[h + 1, after, x]
                     for k in range(size):
-                        room[model.successors[row, k]] = -1.0
+                        room[rows.successors[row, k]] = -1.0
                     swept.length[h, pair] = top - swept.place[h, pair]
                 if clipped:
                     for x in range(n_signals):
-                        worth[x] = min(max(worth[x], frame.rest[h] * frame.low[x]), frame.rest[h] * frame.high[x])
+                        worth[x] = min(max(worth[x], least[h, x]), most[h, x])
                 total = worth[0]
                 for x in range(1, n_signals):
                     total += prices[x - 1] * worth[x]
@@ -119,8 +141,8 @@ def sweep(
                         own[x] += policy[h, pair] * worth[x]
                     continue
                 policy[h, pair] = 0.0
-                if total > most:
-                    most, choice = total, pair
+                if total > largest:
+                    largest, choice = total, pair
                     for x in range(n_signals):
                         own[x] = worth[x]
             if best:
@@ -130,26 +152,24 @@ def sweep(
 
 
 @compiled
-def follow(
-    policy: Floats, signals: Floats, model: Model, frame: Frame, extended: bool, swept: Swept, sums: Floats
-) -> None:
+def follow(policy: Floats, signals: Floats, rows: Boxes, extended: bool, swept: Swept, sums: Floats) -> None:
     """How often a policy [H, n] is at each pair, into `occupancy`; the sums of its signals [H, n, X] into `sums` [X].
 
-    From the starts that were seen; `extended`: to where the pairs led in the sweep before.
+    From the starts; `extended`: to where the pairs led in the sweep before.
     """
     horizon, n_pairs, n_signals = signals.shape
-    here, after, occupancy = model.starts / model.starts.sum(), np.zeros(model.starts.shape[0]), swept.occupancy
-    successors, chances = model.successors.reshape(-1), model.chances.reshape(-1)
+    here, after, occupancy = rows.starts / rows.starts.sum(), np.zeros(rows.starts.shape[0]), swept.occupancy
+    successors, chances = rows.successors.reshape(-1), rows.chances.reshape(-1)
     if extended:
         successors, chances = swept.successors, swept.chances
     sums[:] = 0.0
     for h in range(horizon):
         after[:] = 0.0
         for pair in range(n_pairs):
-            mass, row = here[frame.states[pair]] * policy[h, pair], pair + h * frame.row_step
+            mass, row = here[rows.states[pair]] * policy[h, pair], pair + h * rows.step
             occupancy[h, pair] = mass
             if mass > 0.0:
-                first, size = row * model.successors.shape[1], model.length[row]
+                first, size = row * rows.successors.shape[1], rows.length[row]
                 if extended:
                     first, size = swept.place[h, pair], swept.length[h, pair]
                 for x in range(n_signals):
