@@ -3,15 +3,22 @@
 Policies 1 ... M are fixed, the safest first and then ever bolder ones, each with a guess of its values. They are much
 alike, so that one walk serves nearly all of them:
 
-    a *walk of the family* starts from one state for all. At each step one number, uniform in [0, 1), gives every policy
-    its action, by its own cumulative probabilities. Policies whose actions agree go on together: one sample is drawn,
-    the same next state and the same coin that ends the walk are for all of them. Where actions differ, the walk parts,
-    and each part goes on by itself, with draws of its own.
+    a *walk of the family* starts from one state for all. For every step there is one number, uniform in [0, 1), that
+    gives every policy its action, by its own cumulative probabilities, and one coin, that ends the walk for all. For
+    every pair there is a *stack* of samples: where a policy comes to a pair for the i-th time in this walk, it takes
+    the i-th of them. It is drawn when the first policy wants it, and costs nothing for the others.
+
+Policies whose actions agree go the same way. Where actions differ their ways part, and yet they go on to share: those
+that come to the same pairs, if in another order, take the same samples. A walk of all takes, of each pair, as many
+samples as the policy that comes to it most often.
 
 **Theorem 1.** What policy m sees is a walk of it, as `inbounds.proofs.walks` has it, and independent of all walks
-before. *Proof.* Along the way of m each action is drawn with its probabilities, from a number that nothing before
-depends on; each next state and each coin is a fresh draw. With whom m goes on together decides only who else looks at
-the same draws.
+before. *Proof.* Think of the numbers, the coins and all stacks, without end, as drawn before the walk: they are
+independent of each other, and it makes no difference if one is drawn only when it is wanted, for what is wanted next
+depends on nothing but what was drawn before. Policy m takes each of them at most once, and which it takes next depends
+on nothing but those that it took before. So each that it takes is, given those, a fresh draw: its action has its
+probabilities, its next state and its signals those of its pair, and its coin those of a coin. With whom m shares them
+decides only who else looks at the same draws.
 
 So the capital of each margin of each policy, W of `inbounds.proofs.betting`, is a nonnegative supermartingale if that
 margin is <= 0: the bets of one policy are those of a proof of it alone. They depend on those of the others, which the
@@ -29,8 +36,9 @@ before: stakes, when to end, and for whom to walk. A policy that is settled walk
 given up, with all after it. Each walk is finished for all who walk; one that the budget cuts is dropped.
 
 **What it costs.** To change an action in one step changes a margin by (1 - discount) times something, so policies
-whose margins differ by D part about D / (1 - discount) times in a walk, and every time it is another walk. For D of a
-few standard errors of a mean over thousands of walks, that is a small part of a walk.
+whose margins differ by D part about D / (1 - discount) times in a walk. What comes after takes more samples only as far
+as it leads to other pairs, or to the same ones more often: a few of a walk's steps where there are few pairs, nearly
+all of them where there are so many that no two ways meet.
 
 **Bounds, at once.** Lower bounds of the reward and the margins are stated that hold for all M policies at once with
 probability 1 - alpha, each with alpha / M, hence for the one that is taken.
@@ -81,6 +89,16 @@ class SharedWalks(NamedTuple):
     state_values: Floats  # [S, M, K + 1]
     floor: Floats  # [M, K + 1]
     low: Floats  # [K + 1], the least value from any state
+
+
+class Stacks(NamedTuple):
+    """The draws of one walk, in the order in which they were wanted; room that every walk uses anew."""
+
+    first: Ints  # [n], the first sample of each pair; -1: none
+    taken: Ints  # [n], the last of them that the policy at hand has taken; -1: none
+    samples: Ints  # [room, 3]: the pair, the next state, the next sample of the same pair, -1: none
+    seen: Floats  # [room, K + 1], what was observed with it
+    clock: Floats  # [room, 2]: the number that gives all their action at each step; 1 where the walk ends after it
 
 
 class FamilyStakes(NamedTuple):
@@ -279,13 +297,13 @@ def walk_together(
     members, rows = stakes.least.shape[0], stakes.least.shape[1]
     who, totals = np.empty(members, dtype=np.int64), np.empty((members, rows))
     active = np.empty((members, rows), dtype=np.int64)
-    waiting, numbers = np.empty((members, 3), dtype=np.int64), np.empty(members)
+    stacks = new_stacks(world.states.shape[0], rows)
     while drawn < until:
         number = unsettled(fortune, who)
         if number == 0:
             break
-        drawn, complete = draw_family(
-            walks, world, rng, log, drawn, stakes.budget, who[:number], totals, active, waiting, numbers
+        drawn, complete, stacks = draw_family(
+            walks, world, rng, log, drawn, stakes.budget, who[:number], totals, active, stacks
         )
         if not complete:
             continue
@@ -331,6 +349,25 @@ def look_at_family(stakes: FamilyStakes, fortune: FamilyFortune) -> None:
 
 
 @compiled
+def new_stacks(pairs: int, rows: int) -> Stacks:
+    """With room for a few samples; there will be more."""
+    none = np.full(pairs, -1)
+    return Stacks(none, none.copy(), np.empty((64, 3), dtype=np.int64), np.empty((64, rows)), np.empty((64, 2)))
+
+
+@compiled
+def with_more_room(stacks: Stacks) -> Stacks:
+    """The same stacks, and as much room again."""
+    return Stacks(
+        stacks.first,
+        stacks.taken,
+        np.concatenate((stacks.samples, stacks.samples)),
+        np.concatenate((stacks.seen, stacks.seen)),
+        np.concatenate((stacks.clock, stacks.clock)),
+    )
+
+
+@compiled
 def draw_family(
     walks: SharedWalks,
     world: World,
@@ -341,18 +378,17 @@ def draw_family(
     who: Ints,
     totals: Floats,
     active: Ints,
-    waiting: Ints,
-    numbers: Floats,
-) -> tuple[int, bool]:
-    """One walk of the policies `who`: their X of every row into `totals`; the samples drawn by then, and whether the
-    budget sufficed to finish. `waiting` [M, 3] and `numbers` [M] are room for the parts that wait for their turn.
+    stacks: Stacks,
+) -> tuple[int, bool, Stacks]:
+    """One walk of the policies `who`: their X of every row into `totals`; the samples drawn by then, whether the budget
+    sufficed to finish, and the room that was used.
     """
     gamma, rows, floor, low = walks.discount, totals.shape[1], walks.floor, walks.low
     choice, pair_values, state_values = walks.choice, walks.pair_values, walks.state_values
-    state = draw_start(world, rng)
+    start = draw_start(world, rng)
     for member in who:
         for k in range(rows):
-            totals[member, k] = state_values[state, member, k]
+            totals[member, k] = state_values[start, member, k]
             active[member, k] = 1
     for _ in range(1, walks.starts):
         other = draw_start(world, rng)
@@ -362,41 +398,50 @@ def draw_family(
     for member in who:
         for k in range(rows):
             totals[member, k] /= walks.starts
-    first, last, parts, u = 0, who.shape[0], 0, rng.random()
-    while True:
-        begin = pair = world.offsets[state]
-        while choice[pair, who[first]] <= u:
-            pair += 1
-        together = first + 1
-        while together < last:  # who has the same action
-            if choice[pair, who[together]] <= u or (pair > begin and choice[pair - 1, who[together]] > u):
-                break
-            together += 1
-        if together < last:
-            waiting[parts, 0], waiting[parts, 1], waiting[parts, 2], numbers[parts] = state, together, last, u
-            parts += 1
-        if drawn >= budget:
-            return drawn, False
-        after = draw_next(world, pair, rng)
-        drawn += 1
-        record(log, world, pair, after)
-        left = 0
-        for k in range(rows):
-            earned = (1.0 - gamma) * observed(world, pair, k)
-            for place in range(first, together):
-                member = who[place]
+    number, steps, complete = 0, 0, True  # samples on all stacks; steps on the clock
+    for member in who:
+        state, step, left = start, 0, rows
+        while complete:
+            if max(number, steps) == stacks.samples.shape[0]:
+                stacks = with_more_room(stacks)
+            first, taken, samples, seen, clock = stacks
+            if step == steps:
+                clock[step, 0] = rng.random()
+            pair = world.offsets[state]
+            while choice[pair, member] <= clock[step, 0]:
+                pair += 1
+            sample = first[pair] if taken[pair] < 0 else samples[taken[pair], 2]
+            if sample < 0:
+                if drawn >= budget:
+                    complete = False
+                    break
+                sample = number
+                samples[sample, 0], samples[sample, 1], samples[sample, 2] = pair, draw_next(world, pair, rng), -1
+                for k in range(rows):
+                    seen[sample, k] = observed(world, pair, k)
+                record(log, world, pair, samples[sample, 1])
+                if taken[pair] < 0:
+                    first[pair] = sample
+                else:
+                    samples[taken[pair], 2] = sample
+                drawn, number = drawn + 1, number + 1
+            taken[pair], state = sample, samples[sample, 1]
+            for k in range(rows):
                 if active[member, k] == 1:
-                    value = state_values[after, member, k]
-                    totals[member, k] += earned + gamma * value - pair_values[pair, member, k]
+                    value = state_values[state, member, k]
+                    totals[member, k] += (1.0 - gamma) * seen[sample, k] + gamma * value - pair_values[pair, member, k]
                     if totals[member, k] < floor[member, k]:
                         totals[member, k] += gamma * (low[k] - value)
                         active[member, k] = 0
-                    else:
-                        left += 1
-        if not draw_ends(gamma, rng) and left > 0:
-            state, last, u = after, together, rng.random()
-        elif parts > 0:
-            parts -= 1
-            state, first, last, u = waiting[parts, 0], waiting[parts, 1], waiting[parts, 2], numbers[parts]
-        else:
-            return drawn, True
+                        left -= 1
+            if step == steps:
+                clock[step, 1] = 1.0 if draw_ends(gamma, rng) else 0.0
+                steps += 1
+            if clock[step, 1] == 1.0 or left == 0:
+                break
+            step += 1
+        for sample in range(number):
+            stacks.taken[stacks.samples[sample, 0]] = -1
+    for sample in range(number):
+        stacks.first[stacks.samples[sample, 0]] = -1
+    return drawn, complete, stacks
