@@ -31,11 +31,12 @@ def family_of(cmdp: ib.CMDP, *arrays: Any) -> tuple[list[ib.Policy], list[Any]]:
 def one_walk(walks: Any, simulator: Any, rng: Any, members: int, budget: int = 10**6) -> Any:
     rows = 1 + simulator.n_constraints
     totals, active = np.empty((members, rows)), np.empty((members, rows), dtype=np.int64)
-    stacks, log = new_stacks(simulator.pairs.n_pairs, rows), new_log(simulator, 0)
+    waiting, log = np.empty((members, 4), dtype=np.int64), new_log(simulator, 0)
+    stacks = new_stacks(simulator.pairs.n_pairs, rows)
     drawn, complete, stacks = draw_family(
-        walks, simulator.open(), rng, log, 0, budget, np.arange(members), totals, active, stacks
+        walks, simulator.open(), rng, log, 0, budget, np.arange(members), totals, active, waiting, stacks
     )
-    assert np.all(stacks.first == -1) and np.all(stacks.taken == -1)  # ready for the next
+    assert np.all(stacks.top == -1) and np.all(stacks.taken == -1)  # ready for the next
     return totals, drawn, complete
 
 
@@ -91,7 +92,7 @@ def test_interpreted_it_draws_the_same() -> None:
     simulator = cmdp.simulator().scaled
     policies, guesses = family_of(cmdp, [0.2, 0.8] * 2, [0.6, 0.4] * 2)
     designs = [make_design(simulator, *member) for member in zip(policies, guesses, strict=True)]
-    room = np.empty((2, 2)), np.empty((2, 2), dtype=np.int64), new_stacks(4, 2)
+    room = np.empty((2, 2)), np.empty((2, 2), dtype=np.int64), np.empty((2, 4), dtype=np.int64), new_stacks(4, 2)
     for seed in range(20):
         rng = np.random.default_rng(seed)
         log = new_log(simulator, 0)

@@ -62,7 +62,7 @@ from inbounds.proofs.walks import Guess, guess_from_model, make_design
 
 _MEMBERS = 28  # of a family
 _SAFEST = 4.0  # standard errors between the one that is expected to be taken and the safest
-_MISSED = (0.05, 0.5)  # probability that one bolder than the boldest would do: at least, at most
+_BOLDEST = -1.64  # the same for the boldest: one bolder than that would do with probability .05
 _STEPS = 40  # between no and all of the safe policy
 _ALL_SHARES = np.arange(_STEPS + 1) / _STEPS
 _SAFETY = (1.5, 2.5, 4.0, 7.0)  # times the margin that can be settled, for the safe policy to keep
@@ -149,17 +149,13 @@ def family(evidence: Evidence, level: float, proof_samples: int, bias: Floats) -
     """
     model, center = evidence.model(), np.zeros(evidence.simulator.n_constraints)
     for _ in range(2):
-        middle, prices = best_with(model, center)
+        middle, _ = best_with(model, center)
         guess = guess_from_model(model, middle, evidence.signal_variance)
         width, error = _width_and_error(evidence, model, middle, guess, level, proof_samples)
         flattered = np.maximum(bias - error, 0.0)
         center = width + flattered
     safe, _ = best_with(model, center + _SAFEST * error)
-    partings = 0.5 * _partings(model, safe, middle) / _SAFEST
-    missed = np.clip(partings * (prices @ width) / np.maximum(prices @ error, 1e-300), *_MISSED)
-    whole = math.ceil(proof_samples / (1.0 + partings * (_SAFEST - ndtri(missed))))
-    width, error = _width_and_error(evidence, model, middle, guess, level, whole)
-    bold, _ = best_with(model, np.maximum(width + flattered + ndtri(missed) * error, 0.1 * width))
+    bold, _ = best_with(model, np.maximum(center + _BOLDEST * error, 0.1 * width))
     spent = [occupancy(model, policy) for policy in (safe, bold)]
     policies: list[Policy] = []
     guesses: list[Guess] = []
@@ -170,17 +166,10 @@ def family(evidence: Evidence, level: float, proof_samples: int, bias: Floats) -
             continue
         policies.append(policy)
         guesses.append(guess_from_model(model, policy, evidence.signal_variance))
-    width, error = _width_and_error(evidence, model, policies[0], guesses[0], level, whole)
+    width, error = _width_and_error(evidence, model, policies[0], guesses[0], level, proof_samples)
     if np.any(guesses[0].mean[1:] - flattered - width < _SURE * error):
         return None
     return Family(tuple(policies), tuple(guesses))
-
-
-def _partings(model: CMDP, one: Policy, other: Policy) -> float:
-    """How often a walk of one policy comes to a step that the other would have made otherwise, if coins are shared."""
-    differ = 0.5 * np.abs(one.probabilities - other.probabilities)
-    time = np.add.reduceat(occupancy(model, one), model.pairs.offsets[:-1])
-    return float(time[model.pairs.states] @ differ) / (1.0 - model.discount)
 
 
 class BoldAndSafe(NamedTuple):

@@ -94,11 +94,12 @@ class SharedWalks(NamedTuple):
 class Stacks(NamedTuple):
     """The draws of one walk, in the order in which they were wanted; room that every walk uses anew."""
 
-    first: Ints  # [n], the first sample of each pair; -1: none
-    taken: Ints  # [n], the last of them that the policy at hand has taken; -1: none
+    top: Ints  # [n], the first sample of each pair; -1: none
+    taken: Ints  # [n], the last of them that was taken on the way at hand; -1: none
     samples: Ints  # [room, 3]: the pair, the next state, the next sample of the same pair, -1: none
     seen: Floats  # [room, K + 1], what was observed with it
     clock: Floats  # [room, 2]: the number that gives all their action at each step; 1 where the walk ends after it
+    way: Ints  # [room], the sample taken at each step of the way at hand
 
 
 class FamilyStakes(NamedTuple):
@@ -296,14 +297,14 @@ def walk_together(
     """Walk and bet until all are settled or given up, or `until` samples are drawn; never more than the budget."""
     members, rows = stakes.least.shape[0], stakes.least.shape[1]
     who, totals = np.empty(members, dtype=np.int64), np.empty((members, rows))
-    active = np.empty((members, rows), dtype=np.int64)
+    active, waiting = np.empty((members, rows), dtype=np.int64), np.empty((members, 4), dtype=np.int64)
     stacks = new_stacks(world.states.shape[0], rows)
     while drawn < until:
         number = unsettled(fortune, who)
         if number == 0:
             break
         drawn, complete, stacks = draw_family(
-            walks, world, rng, log, drawn, stakes.budget, who[:number], totals, active, stacks
+            walks, world, rng, log, drawn, stakes.budget, who[:number], totals, active, waiting, stacks
         )
         if not complete:
             continue
@@ -351,20 +352,37 @@ def look_at_family(stakes: FamilyStakes, fortune: FamilyFortune) -> None:
 @compiled
 def new_stacks(pairs: int, rows: int) -> Stacks:
     """With room for a few samples; there will be more."""
-    none = np.full(pairs, -1)
-    return Stacks(none, none.copy(), np.empty((64, 3), dtype=np.int64), np.empty((64, rows)), np.empty((64, 2)))
+    nothing, room = np.full(pairs, -1), 64
+    return Stacks(
+        nothing,
+        nothing.copy(),
+        np.empty((room, 3), dtype=np.int64),
+        np.empty((room, rows)),
+        np.empty((room, 2)),
+        np.empty(room, dtype=np.int64),
+    )
 
 
 @compiled
 def with_more_room(stacks: Stacks) -> Stacks:
     """The same stacks, and as much room again."""
     return Stacks(
-        stacks.first,
+        stacks.top,
         stacks.taken,
         np.concatenate((stacks.samples, stacks.samples)),
         np.concatenate((stacks.seen, stacks.seen)),
         np.concatenate((stacks.clock, stacks.clock)),
+        np.concatenate((stacks.way, stacks.way)),
     )
+
+
+@compiled
+def go_back(stacks: Stacks, number: int, step: int) -> None:
+    """To `step` of the way at hand: of the `number` samples of the walk only those before it are taken."""
+    for sample in range(number):
+        stacks.taken[stacks.samples[sample, 0]] = -1
+    for before in range(step):
+        stacks.taken[stacks.samples[stacks.way[before], 0]] = stacks.way[before]
 
 
 @compiled
@@ -378,17 +396,19 @@ def draw_family(
     who: Ints,
     totals: Floats,
     active: Ints,
+    waiting: Ints,
     stacks: Stacks,
 ) -> tuple[int, bool, Stacks]:
     """One walk of the policies `who`: their X of every row into `totals`; the samples drawn by then, whether the budget
-    sufficed to finish, and the room that was used.
+    sufficed to finish, and the room that was used. `waiting` [M, 4] is room for those whose ways parted from the way
+    at hand: they go on from there when it is at its end, those that parted last first.
     """
     gamma, rows, floor, low = walks.discount, totals.shape[1], walks.floor, walks.low
     choice, pair_values, state_values = walks.choice, walks.pair_values, walks.state_values
-    start = draw_start(world, rng)
+    state = draw_start(world, rng)
     for member in who:
         for k in range(rows):
-            totals[member, k] = state_values[start, member, k]
+            totals[member, k] = state_values[state, member, k]
             active[member, k] = 1
     for _ in range(1, walks.starts):
         other = draw_start(world, rng)
@@ -398,50 +418,67 @@ def draw_family(
     for member in who:
         for k in range(rows):
             totals[member, k] /= walks.starts
-    number, steps, complete = 0, 0, True  # samples on all stacks; steps on the clock
-    for member in who:
-        state, step, left = start, 0, rows
-        while complete:
-            if max(number, steps) == stacks.samples.shape[0]:
-                stacks = with_more_room(stacks)
-            first, taken, samples, seen, clock = stacks
-            if step == steps:
-                clock[step, 0] = rng.random()
-            pair = world.offsets[state]
-            while choice[pair, member] <= clock[step, 0]:
-                pair += 1
-            sample = first[pair] if taken[pair] < 0 else samples[taken[pair], 2]
-            if sample < 0:
-                if drawn >= budget:
-                    complete = False
-                    break
-                sample = number
-                samples[sample, 0], samples[sample, 1], samples[sample, 2] = pair, draw_next(world, pair, rng), -1
-                for k in range(rows):
-                    seen[sample, k] = observed(world, pair, k)
-                record(log, world, pair, samples[sample, 1])
-                if taken[pair] < 0:
-                    first[pair] = sample
-                else:
-                    samples[taken[pair], 2] = sample
-                drawn, number = drawn + 1, number + 1
-            taken[pair], state = sample, samples[sample, 1]
+    first, last, parts = 0, who.shape[0], 0  # who goes the way at hand, and how many parts wait
+    number, steps, step, complete = 0, 0, 0, True  # samples on all stacks, steps on the clock
+    while True:
+        if max(number, steps) == stacks.way.shape[0]:
+            stacks = with_more_room(stacks)
+        top, taken, samples, seen, clock, way = stacks
+        if step == steps:
+            clock[step, 0] = rng.random()
+        u = clock[step, 0]
+        begin = pair = world.offsets[state]
+        while choice[pair, who[first]] <= u:
+            pair += 1
+        together = first + 1
+        while together < last:  # who has the same action
+            if choice[pair, who[together]] <= u or (pair > begin and choice[pair - 1, who[together]] > u):
+                break
+            together += 1
+        if together < last:
+            waiting[parts, 0], waiting[parts, 1], waiting[parts, 2], waiting[parts, 3] = step, state, together, last
+            parts += 1
+        sample = top[pair] if taken[pair] < 0 else samples[taken[pair], 2]
+        if sample < 0:
+            if drawn >= budget:
+                complete = False
+                break
+            sample, after = number, draw_next(world, pair, rng)
+            drawn, number = drawn + 1, number + 1
+            record(log, world, pair, after)
+            samples[sample, 0], samples[sample, 1], samples[sample, 2] = pair, after, -1
             for k in range(rows):
+                seen[sample, k] = observed(world, pair, k)
+            if taken[pair] < 0:
+                top[pair] = sample
+            else:
+                samples[taken[pair], 2] = sample
+        taken[pair] = way[step] = sample
+        after, left = samples[sample, 1], 0
+        for k in range(rows):
+            earned = (1.0 - gamma) * seen[sample, k]
+            for place in range(first, together):
+                member = who[place]
                 if active[member, k] == 1:
-                    value = state_values[state, member, k]
-                    totals[member, k] += (1.0 - gamma) * seen[sample, k] + gamma * value - pair_values[pair, member, k]
+                    value = state_values[after, member, k]
+                    totals[member, k] += earned + gamma * value - pair_values[pair, member, k]
                     if totals[member, k] < floor[member, k]:
                         totals[member, k] += gamma * (low[k] - value)
                         active[member, k] = 0
-                        left -= 1
-            if step == steps:
-                clock[step, 1] = 1.0 if draw_ends(gamma, rng) else 0.0
-                steps += 1
-            if clock[step, 1] == 1.0 or left == 0:
-                break
-            step += 1
-        for sample in range(number):
-            stacks.taken[stacks.samples[sample, 0]] = -1
+                    else:
+                        left += 1
+        if step == steps:
+            clock[step, 1] = 1.0 if draw_ends(gamma, rng) else 0.0
+            steps += 1
+        if clock[step, 1] == 0.0 and left > 0:
+            state, last, step = after, together, step + 1
+        elif parts > 0:
+            parts -= 1
+            step, state, first, last = waiting[parts, 0], waiting[parts, 1], waiting[parts, 2], waiting[parts, 3]
+            go_back(stacks, number, step)
+        else:
+            break
+    go_back(stacks, number, 0)
     for sample in range(number):
-        stacks.first[stacks.samples[sample, 0]] = -1
+        stacks.top[stacks.samples[sample, 0]] = -1
     return drawn, complete, stacks
