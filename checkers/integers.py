@@ -795,7 +795,7 @@ def check_bets(certificate):
     rows = 1 + len(constraints)
     keys = {"staked", "bankroll", "discount", "reward_range", "signal_ranges", "margin_scales", "bounds"}
     keys |= {"apart", "attempts", "about"}
-    keys |= {"policy"} if statement == "policy" else {"weights", "policies", "blocks"}
+    keys |= {"policy"} if statement == "policy" else {"weights", "policies"}
     require(isinstance(bets, dict) and bets.keys() == keys, "the bets have other keys")
     require(type(certificate["confidence"]) is Decimal, "the confidence is not a number between 0 and 1")
     confidence = literal(certificate["confidence"])
@@ -814,10 +814,7 @@ def check_bets(certificate):
     if statement == "mixture":
         require_distribution(numbers(bets["weights"], len(policies), "the weights"), "the weights")
     require(isinstance(bets["attempts"], list) and bets["attempts"], "there are no bets")
-    by_blocks = None
-    if statement == "mixture" and bets["blocks"] is not None:
-        by_blocks = check_blocks(bets, rows, times(times(staked, bankroll), alpha), alpha, discount)
-    for position, entry in enumerate(bets["attempts"] if by_blocks is None else [], 1):
+    for position, entry in enumerate(bets["attempts"], 1):
         attempt, level = Bets(entry, rows), times(times(staked, bankroll), alpha)
         ends = [attempt.outcome(k, level, discount) for k in range(1, rows)]
         stated = zip(attempt.capitals, ends, strict=True)
@@ -828,7 +825,7 @@ def check_bets(certificate):
         for held, _ in ends:
             least = least_of(least, held)
         bankroll = times(bankroll, plus(minus((1, 0), staked), times(staked, least)))
-    check_subject(certificate, by_blocks is not None)
+    check_subject(certificate)
     low, span = pairs_of(bets["reward_range"], 2, "the range of the reward")
     scales = pairs_of(bets["margin_scales"], rows - 1, "the scales")
     bounds = pairs_of(bets["bounds"], rows, "the bounds")
@@ -839,21 +836,17 @@ def check_bets(certificate):
         require(minus(margin, times(bound, scale))[0] == 0, "the bound of a margin is another")
     require(all(x[0] >= 0 for x in [*bounds[1:], *scales, span]), "a margin, or a scale, is below 0")
     for k, bound in enumerate(bounds):
-        if by_blocks is not None:
-            wanted = by_blocks[k] if k == 0 else most_of((0, 0), by_blocks[k])
-            require(minus(bound, wanted)[0] == 0, "a bound is not that of the blocks")
-        else:
-            given = not below(attempt.low[0] if k == 0 else (0, 0), bound)
-            require(given or attempt.reject(k, share_of(alpha, rows, k), bound), "a bound is not proved by the bets")
+        given = not below(attempt.low[0] if k == 0 else (0, 0), bound)
+        require(given or attempt.reject(k, share_of(alpha, rows, k), bound), "a bound is not proved by the bets")
     require(isinstance(certificate["methods"], list) and len(certificate["methods"]) == rows - 1, "methods are missing")
     for k, method in enumerate(certificate["methods"], 1):
-        raised = bounds[k][0] == 0 and attempt.low[k][0] < 0 if by_blocks is None else by_blocks[k][0] < 0
+        raised = bounds[k][0] == 0 and attempt.low[k][0] < 0
         wanted = "betting for all margins" if raised else "betting for all bounds"
         require(type(method) is str and method == wanted, "a method is not that of its bound")
     return [f"the {statement} is in bounds, with the stated confidence, if the bets are on walks of it"]
 
 
-def check_subject(certificate, by_blocks):
+def check_subject(certificate):
     """That the bets are about what is stated: its ranges, its samples, and by their hash all that is said of it."""
     bets, constraints = certificate["bets"], certificate["constraints"]
     scales = pairs_of(bets["margin_scales"], len(constraints), "the scales")
@@ -871,16 +864,14 @@ def check_subject(certificate, by_blocks):
             require(not below(plus((1, 0), literal("0.000000001")), size), "a scale is not that of the range")
             least = least_of(least, margin)
         require(all(minus(low[k], least)[0] == 0 for low in lows), "the least margin is not that of the range")
-    listed = bets["attempts"] if by_blocks else bets["attempts"][-1:]
     require(whole_list([bets["apart"], certificate["samples"]]) and bets["apart"] >= 0, "the samples are wrong")
-    drawn = sum(sum(entry["drawn"]) for entry in listed)
+    drawn = sum(bets["attempts"][-1]["drawn"])
     require(certificate["samples"] == drawn + bets["apart"], "the samples are not those that were drawn")
-    said = {key: bets[key] for key in bets if key not in ("about", "apart", "bounds", "attempts", "blocks")}
+    said = {key: bets[key] for key in bets if key not in ("about", "apart", "bounds", "attempts")}
     rules = [
         {key: entry[key] for key in entry if key not in ("capitals", "drawn", "bets")} for entry in bets["attempts"]
     ]
-    order = bets["blocks"]["order"] if by_blocks else None
-    whole = [certificate["statement"], str(certificate["confidence"]), constraints, said, rules, order]
+    whole = [certificate["statement"], str(certificate["confidence"]), constraints, said, rules]
     text = json.dumps(whole, sort_keys=True, separators=(",", ":"))
     require(bets["about"] == hashlib.sha256(text.encode()).hexdigest(), "the bets are about something else")
 
@@ -892,79 +883,6 @@ def share_of(alpha, rows, k):
     if k == 0:
         return times(TENTH, alpha)
     return divided(times(minus((1, 0), TENTH), alpha), integer(rows - 1))
-
-
-def check_blocks(bets, rows, level, alpha, discount):
-    """The bounds of a mixture of two policies whose weights were found by bets on blocks: four of one, one of both."""
-    blocks, entries = bets["blocks"], bets["attempts"]
-    keys = {"order", "bounds", "capitals"}
-    require(isinstance(blocks, dict) and blocks.keys() == keys, "blocks has other keys")
-    require(len(entries) == 2 and len(bets["policies"]) == 2, "blocks are of two policies")
-    bold, safe = Bets(entries[0], rows), Bets(entries[1], rows)
-    number = len(safe.drawn)
-    require(len(bold.drawn) == 4 * number and bold.together == safe.together, "a block is not of four bets and one")
-    aim, budget = safe.aim, safe.budget
-    require(bold.aim == aim and bold.budget == budget, "the deadlines of blocks are wrong")
-    for one, other in zip(bold.low, safe.low, strict=True):
-        require(minus(one, other)[0] == 0, "the policies are of different problems")
-    require(isinstance(blocks["order"], list), "there is no order")
-    order = pairs_of(blocks["order"], len(blocks["order"]), "the order")
-    require(all(t[0] >= 0 and not below((1, 0), t) for t in order), "a share is out of range")
-    first, taken = pairs_of(bets["weights"], 2, "the weights")
-    require(minus(first, minus((1, 0), taken))[0] == 0, "the weights do not belong together")
-    places = [place for place, t in enumerate(order) if minus(t, taken)[0] == 0]
-    require(bool(places), "the share is not in the order")
-    before, variances = [0], {}
-    for block in range(number):
-        before.append(before[-1] + sum(bold.drawn[4 * block : 4 * block + 4]) + safe.drawn[block])
-    for k in range(1, rows):
-        variances[k] = [v for i, _, v in bold.seen(k) if i % 4 == 0], [v for _, _, v in safe.seen(k)]
-    for each in (bold, safe):
-        require(all(minus(held, (1, 0))[0] == 0 for held in each.capitals), "nothing is bet on one policy alone")
-    tested, capitals, end_of_first = order[: places[0] + 1], blocks["capitals"], number
-    require(isinstance(capitals, list) and len(capitals) == len(tested), "there must be capitals of each share")
-    for place, share in enumerate(tested):
-        last, stated = -1, pairs_of(capitals[place], rows - 1, "capitals")
-        for k in range(1, rows):
-            held = (1, 0)
-            if bold.low[k][0] < 0:
-                rule = (before, end_of_first, aim, budget, level, discount)
-                block, held = block_that_settles(share, k, bold, safe, variances[k], *rule)
-                last = max(last, block)
-            require(minus(held, stated[k - 1])[0] == 0, "the capitals are others")
-        if place == 0:
-            end_of_first = last
-    require(isinstance(blocks["bounds"], list) and len(blocks["bounds"]) == 2, "there must be bounds of both policies")
-    both = [pairs_of(row, rows, "the bounds") for row in blocks["bounds"]]
-    half = times((1, -1), alpha)
-    for attempt, bounds in zip((bold, safe), both, strict=True):
-        for k, bound in enumerate(bounds):
-            given = not below(attempt.low[k], bound)
-            require(given or attempt.reject(k, share_of(half, rows, k), bound), "a bound of a policy is not proved")
-    return [plus(times(first, x), times(taken, y)) for x, y in zip(*both, strict=True)]
-
-
-def block_that_settles(share, k, bold, safe, variances, before, end_of_first, aim, budget, level, discount):
-    """The block after which the capital against "margin k of the mixture <= 0" reaches 1 / level, and that capital."""
-    of_bold, of_safe, held, goal = minus((1, 0), share), times((4, 0), share), (1, 0), plus((1, 0), FEW)
-    risks = [times(minus((0, 0), of), each.least[k]) for of, each in ((of_bold, bold), (of_safe, safe))]
-    most = divided(NINE_TENTHS, most_of(*risks))
-    weights = times((4, 0), times(of_bold, of_bold)), times(of_safe, of_safe)
-    for block, (x_variance, y_variance) in enumerate(zip(*variances, strict=True)):
-        if below(held, RUINED):
-            break
-        left = (aim if block <= end_of_first else budget) - before[block]
-        left = divided(times(integer(left), minus((1, 0), discount)), times((5, 0), integer(bold.together)))
-        variance = plus(times(weights[0], x_variance), times(weights[1], y_variance))
-        stake = divided(boldness(times(held, level)), root(times(most_of(left, (1, 0)), variance)))
-        stake = least_of(stake, most)
-        factor = plus((1, 0), times(times(stake, of_safe), safe.bets[k][block]))
-        for x in bold.bets[k][4 * block : 4 * block + 4]:
-            factor = times(factor, plus((1, 0), times(times(stake, of_bold), x)))
-        held = times(held, factor)
-        if not below(times(held, level), goal):
-            return block, held
-    raise Rejected(f"margin {k} of a mixture in the order is not settled")
 
 
 def check_infeasible(model, certificate):

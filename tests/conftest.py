@@ -33,7 +33,7 @@ settings.load_profile("inbounds")
 
 SLOW = {
     "test_bets_checked.py",
-    "test_blocks.py",
+    "test_learned_mixtures.py",
     "test_compiled.py",
     "test_concave_cspda.py",
     "test_convergence.py",

@@ -270,6 +270,31 @@ def best_vector(model, gain):
     return min((value_vector(model, policy, gain) for policy in every), key=lambda y: upper_bound(model, gain, y))
 
 
+# --- walks of several policies ---
+
+
+def way_by_stacks(pairs, policy, start, numbers, coins, stacks):
+    """The way of one policy [(pair, sample)]: at its i-th visit to a pair it takes the i-th of the pair's samples.
+
+    `pairs` are those of each state, `policy` the probability of each pair. At each step the number in [0, 1) gives the
+    action; a sample begins with its next state; the coin that is 1 ends the way.
+    """
+    state, visits, way = start, [0] * len(policy), []
+    for number, coin in zip(numbers, coins, strict=True):
+        above = Fraction(number)
+        for pair in pairs[state]:
+            above -= Fraction(policy[pair])
+            if above < 0:
+                break
+        sample = stacks[pair][visits[pair]]
+        visits[pair] += 1
+        way.append((pair, sample))
+        if coin == 1:
+            break
+        state = sample[0]
+    return way
+
+
 # --- small models, and certificates of them ---
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import inbounds as ib
 from fuzz.certificates import second
-from inbounds.algorithms import certified
+from inbounds.algorithms import certified, conservative
 from inbounds.errors import InvalidInput
 from inbounds.proofs import betting
 from inbounds.proofs.files import _wagers, load_certificate, save_certificate, sealed, what_bets_are_about
@@ -59,22 +59,21 @@ def made(tmp_path_factory):
         one_by_one.setattr(certified, "family", lambda *_: None)
         runs = (ib.learn_certified(hard.simulator(), samples=2500, confidence=0.8, seed=seed) for seed in range(100))
         several = next(run for run in runs if run.policy is not None and not run.attempts[0].in_bounds)
-    runs = (ib.learn_certified(hard.simulator(), samples=1000, confidence=0.8, seed=seed) for seed in range(100))
-    family = next(run for run in runs if run.attempts[0].in_bounds and 1 < len(run.certificate.wagers.attempts) < 8)
+    with pytest.MonkeyPatch.context() as few:
+        few.setattr(conservative, "_MEMBERS", 4)
+        few.setattr(conservative, "_SHARES", 5)
+        options = {"samples": 1000, "confidence": 0.8}
+        runs = (ib.learn_certified(hard.simulator(), seed=seed, **options) for seed in range(100))
+        family = next(run for run in runs if run.attempts[0].in_bounds and len(run.certificate.wagers.attempts) > 1)
+        runs = (ib.learn_certified(hard.simulator(), seed=seed, mixture=True, **options) for seed in range(100))
+        mixture = next(run for run in runs if isinstance(run.policy, ib.Mixture))
     found = {
         "fixed": ib.certify(policy, biased.simulator(), samples=400, seed=1),
         "learned": ib.learn_certified(cmdp.simulator(), samples=400, seed=1).certificate,
         "several": several.certificate,
         "family": family.certificate,
         "free": ib.certify(policy, biased.asking(constraints=[]).simulator(), samples=60, seed=1),
-        "blocks": next(
-            run.certificate
-            for run in (
-                ib.learn_certified(cmdp.simulator(), samples=600, confidence=0.8, seed=seed, mixture=True)
-                for seed in range(50)
-            )
-            if run.certificate is not None and run.certificate.in_bounds and run.certificate.wagers.blocks
-        ),
+        "mixture": mixture.certificate,
         "coin": ib.certify(
             ib.Mixture([0.5, 0.5], [policy, policy]), biased.simulator(), samples=300, confidence=0.9, seed=1
         ),
@@ -241,7 +240,7 @@ def test_what_would_be_claimed_in_vain_is_rejected(made, name, tmp_path):
         assert opinions(out) == (False, False), place
 
 
-MIXED = ("blocks", "coin")
+MIXED = ("mixture", "coin")
 ACCEPTED = {  # fields in which a change may be accepted, each with the reason; docs/certificates.md has the same table
     (
         "bets",
@@ -250,7 +249,6 @@ ACCEPTED = {  # fields in which a change may be accepted, each with the reason; 
     ): "a bet that no claim rests on: its margin was settled before, or its bound needs less",
     ("bets", "attempts", "drawn"): "the samples of a bet of an earlier attempt, where they moved no stake",
     ("bets", "bounds"): "a scaled bound that comes to the same in the units of the claim, but for rounding",
-    ("bets", "blocks", "bounds"): "a lower bound of one of two policies, where that of their mixture is 0 all the same",
 }
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,10 +16,19 @@ from inbounds.algorithms import certified
 from inbounds.numerics.compiled import interpreted
 from inbounds.problem.pieces import Draws
 from inbounds.proofs.evidence import new_log
-from inbounds.proofs.families import ProvedFamily, draw_family, prove_family, walks_of
+from inbounds.proofs.families import (
+    ProvedFamily,
+    between_two,
+    draw_family,
+    each_of,
+    new_stacks,
+    prove_family,
+    walks_of,
+)
 from inbounds.proofs.files import save_certificate
 from inbounds.proofs.walks import draw_walk, guess_from_array, guess_from_model, make_design
-from test_blocks import opinion, two_coins
+from naive_proofs import way_by_stacks
+from test_learned_mixtures import opinion, two_coins
 from test_resume import Broken, Fuse
 from test_samples import as_user_simulator
 
@@ -31,11 +44,12 @@ def family_of(cmdp: ib.CMDP, *arrays: Any) -> tuple[list[ib.Policy], list[Any]]:
 def one_walk(walks: Any, simulator: Any, rng: Any, members: int, budget: int = 10**6) -> Any:
     rows = 1 + simulator.n_constraints
     totals, active = np.empty((members, rows)), np.empty((members, rows), dtype=np.int64)
-    room = np.empty((members, 3), dtype=np.int64), np.empty(members)
-    log = new_log(simulator, 0)
-    drawn, complete = draw_family(
-        walks, simulator.open(), rng, log, 0, budget, np.arange(members), totals, active, *room
+    waiting, log = np.empty((members, 4), dtype=np.int64), new_log(simulator, 0)
+    stacks = new_stacks(simulator.pairs.n_pairs, rows)
+    drawn, complete, stacks = draw_family(
+        walks, simulator.open(), rng, log, 0, budget, np.arange(members), totals, active, waiting, stacks
     )
+    assert np.all(stacks.top == -1) and np.all(stacks.taken == -1)  # ready for the next
     return totals, drawn, complete
 
 
@@ -79,11 +93,93 @@ def test_every_policy_sees_walks_of_its_own() -> None:
     errors = seen[:, :, 1:].std(axis=0) / np.sqrt(number)
     assert np.all(np.abs(seen[:, :, 1:].mean(axis=0) - truth) <= 4.0 * errors)
     spent = np.mean([samples for _, samples, _ in drawn])
-    # A walk takes 2 steps. The first and the last policy differ in .4 of them; all parts are walks, and end like them.
-    assert 2.0 < spent < 0.8 * 3 * 2.0
+    # A walk takes 2 steps. The first and the last policy differ in .4 of them, and go on to share what they can.
+    assert 2.0 < spent < 0.55 * 3 * 2.0
     alone = np.array([one_walk(walks_of(designs[2:]), simulator, rng, 1)[0][0] for _ in range(number)])
     ratio = seen[:, 2, 1].var() / alone[:, 1].var()
     assert abs(np.log(ratio)) < 0.3
+
+
+def test_the_law_of_each_policy_by_enumeration() -> None:
+    """All numbers and all stacks of three samples a pair, in rationals: every way has the probability of a walk.
+
+    Of two states with two actions each; numbers are one of four, so that probabilities of quarters are exact.
+    """
+    chances = [Fraction(1, 3), Fraction(3, 4), Fraction(1, 2), Fraction(2, 5)]  # of state 1
+    policy, pairs, coins = [0.25, 0.75, 0.5, 0.5], [(0, 1), (2, 3)], [0, 0, 1]
+    found: dict[Any, Fraction] = Counter()
+    tables = []  # what the stacks may be, with their probabilities; no way of three steps takes more than three
+    for entries in itertools.product((0, 1), repeat=12):
+        stacks = [[(after,) for after in entries[3 * pair : 3 * pair + 3]] for pair in range(4)]
+        probability = Fraction(1)
+        for pair, stack in enumerate(stacks):
+            for (after,) in stack:
+                probability *= chances[pair] if after == 1 else 1 - chances[pair]
+        tables.append((stacks, probability))
+    for numbers in itertools.product((0.0, 0.25, 0.5, 0.75), repeat=3):
+        for stacks, probability in tables:
+            way = way_by_stacks(pairs, policy, 0, numbers, coins, stacks)
+            found[tuple((pair, after) for pair, (after,) in way)] += probability / 4**3
+    assert sum(found.values()) == 1 and len(found) == 2**6
+    for way, probability in found.items():
+        state, wanted = 0, Fraction(1)
+        for pair, after in way:
+            assert pair in pairs[state]
+            wanted *= Fraction(policy[pair]) * (chances[pair] if after == 1 else 1 - chances[pair])
+            state = after
+        assert probability == wanted, way
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_ways_are_those_of_the_slow_twin(seed: int) -> None:
+    """From the same numbers, coins and stacks, with signals that change from sample to sample; and the samples that
+    they take: of each pair as many as the policy that comes to it most often.
+    """
+    rng, members, steps = np.random.default_rng(seed), 4, 90  # more than there is room for at first
+    cmdp, _ = two_coins()
+    simulator, pairs = cmdp.simulator().scaled, [range(2), range(2, 4)]
+    policies = [ib.Policy(cmdp.pairs, np.array([p, 1.0 - p] * 2)) for p in np.sort(rng.integers(0, 9, members)) / 8.0]
+    guesses = [guess_from_array(rng.normal(size=(4, 2)), policy) for policy in policies]
+    designs = [make_design(simulator, *each) for each in zip(policies, guesses, strict=True)]
+    floors = np.full(2, -np.inf if seed % 2 else -2.0)
+    designs = [design._replace(floor=floors, starts=1) for design in designs]
+    numbers, coins = rng.random(steps), np.append(rng.random(steps - 1) < 0.02, True)
+    stacks = [[(int(rng.integers(2)), *rng.normal(size=2)) for _ in range(steps)] for _ in range(4)]
+    clock, drawn, reward, margins = [], Counter(), np.zeros(4), np.zeros((4, 1))
+    for number, coin in zip(numbers, coins, strict=True):
+        clock += [number, 1.0 - 0.4 * (not coin)]  # at .6 a walk with discount .9 goes on
+
+    def draw_next(pair: int, _: Any) -> int:
+        after, reward[pair], margins[pair, 0] = stacks[pair][drawn[pair]]
+        drawn[pair] += 1
+        return int(after)
+
+    world = SimpleNamespace(
+        offsets=cmdp.pairs.offsets, reward=reward, margins=margins, draw_next=draw_next, draw_start=lambda _: 0
+    )
+    totals, active = np.empty((members, 2)), np.empty((members, 2), dtype=np.int64)
+    room = totals, active, np.empty((members, 4), dtype=np.int64), new_stacks(4, 2)
+    walks = walks_of(designs)._replace(discount=0.9)
+    fake = SimpleNamespace(random=iter(clock).__next__)
+    spent, complete, _ = interpreted(draw_family)(
+        walks, world, fake, new_log(simulator, 0), 0, 10**6, np.arange(members), *room
+    )
+    most: Counter[int] = Counter()
+    for policy, design, total in zip(policies, designs, totals, strict=True):
+        way = way_by_stacks(pairs, policy.probabilities, 0, numbers, coins, stacks)
+        worth, ended, visits = design.state_values[0].copy(), np.zeros(2, dtype=bool), Counter()
+        for pair, (after, *seen) in way:
+            visits[pair] += 1
+            step = 0.1 * np.array(seen) + 0.9 * design.state_values[after] - design.pair_values[pair]
+            worth = np.where(ended, worth, worth + step)
+            below = ~ended & (worth < design.floor)
+            worth = np.where(below, worth + 0.9 * (design.low - design.state_values[after]), worth)
+            ended |= below
+            if ended.all():
+                break
+        assert total == pytest.approx(worth, abs=1e-12)
+        most |= visits
+    assert complete and spent == sum(drawn.values()) == sum(most.values())
 
 
 def test_interpreted_it_draws_the_same() -> None:
@@ -91,13 +187,13 @@ def test_interpreted_it_draws_the_same() -> None:
     simulator = cmdp.simulator().scaled
     policies, guesses = family_of(cmdp, [0.2, 0.8] * 2, [0.6, 0.4] * 2)
     designs = [make_design(simulator, *member) for member in zip(policies, guesses, strict=True)]
-    room = np.empty((2, 2)), np.empty((2, 2), dtype=np.int64), np.empty((2, 3), dtype=np.int64), np.empty(2)
+    room = np.empty((2, 2)), np.empty((2, 2), dtype=np.int64), np.empty((2, 4), dtype=np.int64), new_stacks(4, 2)
     for seed in range(20):
         rng = np.random.default_rng(seed)
         log = new_log(simulator, 0)
         spent = interpreted(draw_family)(walks_of(designs), simulator.open(), rng, log, 0, 10**6, np.arange(2), *room)
         found, drawn, complete = one_walk(walks_of(designs), simulator, np.random.default_rng(seed), 2)
-        assert spent == (drawn, complete) and np.array_equal(found, room[0])
+        assert spent[:2] == (drawn, complete) and np.array_equal(found, room[0])
 
 
 def test_a_walk_that_the_budget_cuts_is_dropped() -> None:
@@ -120,7 +216,8 @@ def test_a_policy_on_the_edge_is_rarely_taken() -> None:
     policies = [ib.Policy(cmdp.pairs, np.array(array)) for array in arrays]
     guesses = [guess_from_array(np.zeros((4, 2)), policy) for policy in policies]
     assert ib.evaluate(cmdp, policies[1]).margins[0] == pytest.approx(0.0, abs=1e-15)
-    proved = [prove_family(policies, guesses, simulator, 0.1, 0.1, 400, Draws(seed), 350) for seed in range(runs)]
+    arguments = policies, guesses, each_of(3), simulator, 0.1, 0.1, 400
+    proved = [prove_family(*arguments, Draws(seed), 350) for seed in range(runs)]
     wrong = sum(found.taken is not None and found.taken >= 1 for found in proved)
     assert wrong / runs <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / runs)
     assert wrong > 0.002 * runs  # the bets on the edge do bet
@@ -136,15 +233,51 @@ def test_the_last_before_the_first_that_fails_is_taken() -> None:
     cmdp, _ = two_coins()
     simulator = cmdp.simulator().scaled
     safe, bold = ([0.0, 1.0] * 2, [1.0, 0.0] * 2)
-    found = prove_family(*family_of(cmdp, bold, safe), simulator, 0.1, 0.1, 5000, Draws(0), 4000)
+    found = prove_family(*family_of(cmdp, bold, safe), each_of(2), simulator, 0.1, 0.1, 5000, Draws(0), 4000)
     assert found.taken is None and found.proved.samples < 4000 and not found.before  # given up
-    found = prove_family(*family_of(cmdp, safe, bold), simulator, 0.1, 0.1, 5000, Draws(0), 4000)
+    found = prove_family(*family_of(cmdp, safe, bold), each_of(2), simulator, 0.1, 0.1, 5000, Draws(0), 4000)
     assert found.taken == 0 and found.proved.in_bounds and not found.before
     half = [0.1, 0.9] * 2
-    found = prove_family(*family_of(cmdp, safe, half, bold), simulator, 0.1, 0.1, 5000, Draws(0), 4000)
+    found = prove_family(*family_of(cmdp, safe, half, bold), each_of(3), simulator, 0.1, 0.1, 5000, Draws(0), 4000)
     assert found.taken == 1 and len(found.before) == 1
     levels = [found.before[0].stakes.level, found.proved.bets.stakes.level]
     assert levels == [0.1, 0.1] and found.before[0].left == 1.0
+
+
+def test_mixtures_of_two_are_claims_like_others() -> None:
+    """Half of either has a margin of exactly zero: it, or less of the safe one, in at most 10 % of 1,000 runs."""
+    cmdp, (bold, safe) = two_coins()
+    simulator, runs = cmdp.simulator().scaled, 1000
+    guesses = [guess_from_array(np.zeros((4, 2)), policy) for policy in (safe, bold)]
+    assert ib.evaluate(cmdp, ib.Mixture([0.5, 0.5], (safe, bold))).margins[0] == pytest.approx(0.0, abs=1e-15)
+    arguments = (safe, bold), guesses, between_two(np.array([0.0, 0.5, 1.0])), simulator, 0.1, 0.1, 400
+    proved = [prove_family(*arguments, Draws(seed), 350) for seed in range(runs)]
+    wrong = sum(found.taken is not None and found.taken >= 1 for found in proved)
+    assert 0.002 * runs < wrong <= (0.1 + 3 * np.sqrt(0.1 * 0.9 / runs)) * runs
+    assert sum(found.taken is not None for found in proved) > 0.4 * runs
+    truth = [ib.evaluate(cmdp, ib.Mixture([1.0 - t, t], (safe, bold))) for t in (0.0, 0.5, 1.0)]
+    values = np.array([[one.reward, *one.margins] for one in truth])
+    false = sum(bool(np.any(found.proved.bounds > values[found.taken or 0] + 1e-12)) for found in proved)
+    assert false / runs <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / runs)
+
+
+def test_bets_on_a_mixture_are_weighted_means_of_those_on_its_policies() -> None:
+    """With shares 0 and 1 they are those on the two policies by themselves, from the same walks."""
+    cmdp, (bold, safe) = two_coins((0.8, 0.9))
+    simulator = cmdp.simulator().scaled
+    guesses = [guess_from_model(simulator.scaling.model(cmdp), policy) for policy in (safe, bold)]
+    arguments = (safe, bold), guesses, between_two(np.array([0.0, 0.25, 0.75, 1.0])), simulator, 1e-4, 0.1, 600
+    kept = []
+    watched = np.array([0.0, 0.25, 0.75, 1.0])
+    for claim in range(4):  # the bets for the first of an order: each claim in its turn
+        order = between_two(np.roll(watched, -claim))
+        found = prove_family((safe, bold), guesses, order, *arguments[3:], Draws(3), 600)
+        kept.append((*found.before, found.proved.bets)[0].book.bets)
+    rows = min(map(len, kept))
+    assert rows > 20
+    for share, bets in zip(watched, kept, strict=True):
+        mixed = (1.0 - share) * kept[0][:rows] + share * kept[3][:rows]
+        assert bets[:rows] == pytest.approx(mixed, abs=2.0**-29)
 
 
 # --- learning ---
@@ -169,7 +302,7 @@ def test_a_failed_family_is_followed_by_single_policies(monkeypatch: pytest.Monk
     levels, proved = [], certified.prove
 
     def failing(*arguments: Any) -> ProvedFamily:
-        found = prove_family(*[arguments[0][:1], arguments[1][:1], *arguments[2:]])
+        found = prove_family(arguments[0][:1], arguments[1][:1], each_of(1), *arguments[3:])
         bounds = np.minimum(found.proved.bounds, -1e-6)
         return ProvedFamily(None, certified.replace(found.proved, in_bounds=False, bounds=bounds), ())
 

@@ -2,7 +2,7 @@
 
     explore     try every pair equally often, then three times: solve the empirical model, and try what matters most
                 and is known least
-    several     policies of the empirical model, from a safe one to ever bolder ones
+    several     policies of the empirical model, or mixtures of two, from a safe one to ever bolder ones
     proof       bet on fresh walks that serve all of them (`inbounds.proofs.families`), and return the boldest that is
                 proved, with all that are safer
 
@@ -54,12 +54,8 @@ if it is more, the mean of the walks; either less a standard error, for it was l
 and 2 standard errors, of the walks and of the model, are no more than that is named, times the samples given. Where the
 margin is not above zero, no number is: as far as the samples show, there may be none to prove.
 
-**A mixture instead** (``mixture=True``). Take two policies, after the same exploration: a bold one and a safe one,
-walked in blocks that serve all their mixtures (`inbounds.proofs.blocks`), and let the proof find how little of the safe
-one it needs. It stands in the place of several policies at once, with the same shares of level and samples, and the
-theorem is the same, by Theorem 2 of `inbounds.proofs.blocks`.
-
-Either has 85 % of the samples left for the safest, and all of them once that is settled.
+**A mixture instead** (``mixture=True``): the same, with the mixtures of the safest and the boldest policy in the place
+of the policies between them. Either way the safest has 85 % of the samples left, and the others all of them.
 """
 
 from __future__ import annotations
@@ -73,29 +69,26 @@ import numpy as np
 
 from inbounds.algorithms.algorithm import Run
 from inbounds.algorithms.conservative import (
-    BoldAndSafe,
     Family,
     NoCandidate,
     best_with,
-    bold_and_safe,
     conservative,
     family,
     margin_needed,
 )
 from inbounds.algorithms.exploring import filled_up, model_error, optimism, worth_trying
 from inbounds.algorithms.loop import run_on_samples
-from inbounds.arrays import Floats, Ints, freeze
+from inbounds.arrays import Floats, Ints
 from inbounds.exact.feasibility import slater
 from inbounds.problem.mixture import Mixture
 from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, Progress, attach, kept
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
-from inbounds.proofs.betting import GRID, Played, settleable
-from inbounds.proofs.blocks import BlockBets, ProvedShare, prove_share, what_blocks_show
-from inbounds.proofs.certificate import FOR_ALL_BOUNDS, FOR_ALL_MARGINS, Certificate
+from inbounds.proofs.betting import Played, settleable
+from inbounds.proofs.certificate import Certificate
 from inbounds.proofs.evidence import Evidence
 from inbounds.proofs.families import FamilyBets, ProvedFamily, prove_family, what_family_shows
-from inbounds.proofs.samples import Bets, Proved, as_certificate, prove, so_far, wagers_on
+from inbounds.proofs.samples import Bets, Proved, as_certificate, prove, so_far
 from inbounds.proofs.walks import Guess, guess_from_model, walk_for_evidence
 
 _ATTEMPTS = 4
@@ -190,7 +183,7 @@ def search(
     attempts: list[Certificate] = []
     policy: Policy | Mixture | None = None
     candidate: Policy | Mixture | None = None
-    plan: Family | BoldAndSafe | None = None
+    plan: Family | None = None
     earlier: tuple[Played, ...] = ()
     proved, reason, bankroll, first_bankroll, first, alpha = None, "", 1.0, 1.0, 0, 1.0 - confidence
 
@@ -199,12 +192,9 @@ def search(
         if begun is not None and isinstance(begun.state, Bets) and candidate is not None:
             shown = so_far(draws, simulator, confidence, candidate, earlier, _STAKED, first_bankroll)
             under_way = replace(shown, paused=None)
-        elif begun is not None and isinstance(begun.state, FamilyBets) and isinstance(plan, Family):
-            of_family = what_family_shows(kept(begun.state), begun.drawn)
-            under_way = certificate_of_family(of_family, plan, simulator, confidence)
-        elif begun is not None and isinstance(begun.state, BlockBets) and isinstance(plan, BoldAndSafe):
-            of_blocks = what_blocks_show(kept(begun.state), begun.drawn)
-            under_way = certificate_of_share(of_blocks, plan, simulator, confidence)
+        elif begun is not None and isinstance(begun.state, FamilyBets) and plan is not None:
+            of_all = what_family_shows(kept(begun.state), begun.drawn)
+            under_way = certificate_of_family(of_all, plan, simulator, confidence)
         return CertifiedRun(
             policy=None,
             certificate=under_way or (attempts[-1] if attempts else None),
@@ -218,25 +208,17 @@ def search(
 
     try:
         breakable = bool(np.any(simulator.margin_ranges[:, 0] < 0.0))  # otherwise the boldest of all policies will do
-        if isinstance(source, ModelSource) and simulator.n_constraints > 0 and (mixture or breakable):
+        if isinstance(source, ModelSource) and breakable:
             level = _AT_ONCE * alpha
             plan = source.several(samples - draws.passed_samples, level, mixture)
         if plan is not None:
             left = samples - draws.passed_samples
             aim = math.ceil((1.0 - _RESERVE) * left)
-            first, bankroll = 1, 1.0 - _AT_ONCE
-            if isinstance(plan, Family):
-                candidate = plan.policies[0]
-                of_all = prove_family(*plan, simulator, level, alpha, left, draws, aim)
-                proved, candidate = of_all.proved, plan.policies[of_all.taken or 0]
-                attempts.append(certificate_of_family(of_all, plan, simulator, confidence))
-                evidence.add(proved.seen)
-            else:
-                candidate = plan.mixed(plan.order[0])
-                found = prove_share(*plan, simulator, level, alpha, left, draws, aim)
-                candidate = plan.mixed(plan.order[0] if found.share is None else found.share)
-                attempts.append(certificate_of_share(found, plan, simulator, confidence))
-                evidence.add(found.seen)
+            first, bankroll, candidate = 1, 1.0 - _AT_ONCE, plan.claimed(0)
+            found = prove_family(*plan, simulator, level, alpha, left, draws, aim)
+            proved, candidate = found.proved, plan.claimed(found.taken or 0)
+            attempts.append(certificate_of_family(found, plan, simulator, confidence))
+            evidence.add(proved.seen)
             if attempts[-1].in_bounds:
                 policy = candidate
         first_bankroll = bankroll
@@ -333,12 +315,12 @@ class ModelSource:
         self.bias = np.zeros(evidence.simulator.n_constraints)
         self.explored = False
 
-    def several(self, left: int, level: float, mixture: bool) -> Family | BoldAndSafe | None:
+    def several(self, left: int, level: float, mixture: bool) -> Family | None:
         """Policies to be proved at once, or to be mixed, after exploration; None where the model has no hope for it."""
         left -= self._explore(left, level)
-        aim, plan = math.ceil((1.0 - _RESERVE) * left), bold_and_safe if mixture else family
-        planned = self.draws.once(lambda: (plan(self.evidence, level, aim, self.bias), 0))
-        return cast("Family | BoldAndSafe | None", planned)
+        aim = math.ceil((1.0 - _RESERVE) * left)
+        planned = self.draws.once(lambda: (family(self.evidence, level, aim, self.bias, mixture), 0))
+        return cast("Family | None", planned)
 
     def propose(self, attempt: int, left: int, level: float) -> Candidate:
         if not self.explored:
@@ -432,31 +414,10 @@ class AlgorithmSource:
 
 
 def certificate_of_family(found: ProvedFamily, plan: Family, simulator: Simulator, confidence: float) -> Certificate:
-    """Of the policy that was taken, or without one of the safest; the bets on those before it go with it.
+    """Of the policy or mixture that was taken, or without one of the safest; the bets on those before it go with it.
 
     They are a series of attempts, each settled at the same level: nothing of the bankroll is lost by one that succeeds.
     """
-    policy, proved = plan.policies[found.taken or 0], found.proved
-    return as_certificate(proved, simulator, confidence, proved.samples, policy, found.before, _AT_ONCE)
-
-
-def certificate_of_share(found: ProvedShare, plan: BoldAndSafe, simulator: Simulator, confidence: float) -> Certificate:
-    """Of the mixture that was taken, or without one of the first in the order; in the user's units."""
-    share, taken = plan.order[0] if found.share is None else found.share, found.share is not None
-    bounds = (1.0 - share) * found.bounds[0] + share * found.bounds[1]
-    raised = bounds[1:] < 0.0
-    bounds[1:] = np.maximum(bounds[1:], 0.0) if taken else np.minimum(bounds[1:], -GRID)  # what is not settled
-    mixture = Mixture(np.array([1.0 - share, share]), plan.policies)
-    options = {"staked": 1.0, "bankroll": _AT_ONCE, "blocks": found.rules}
-    scaling = simulator.scaling
-    return Certificate(
-        in_bounds=taken,
-        kind="confidence",
-        constraints=simulator.constraints,
-        margins_lower=freeze(bounds[1:] * scaling.margin_scales),
-        methods=tuple(FOR_ALL_MARGINS if zero and taken else FOR_ALL_BOUNDS for zero in raised),
-        reward_lower=float(scaling.reward_low + scaling.reward_span * bounds[0]),
-        confidence=float(confidence),
-        samples=found.samples,
-        wagers=wagers_on(mixture, simulator, freeze(bounds), found.bets, **options),
-    )
+    proved = found.proved
+    claimed = plan.claimed(found.taken or 0)
+    return as_certificate(proved, simulator, confidence, proved.samples, claimed, found.before, _AT_ONCE)

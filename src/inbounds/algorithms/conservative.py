@@ -17,38 +17,24 @@ plan that keeps just that, err = sqrt(s2/n + e2), and what the bias is beyond th
 
     safest      the best policy of the model with margins of c + 4 err; where it is not expected to have 2 err to
                 spare, several are not tried
-    boldest     the best with margins of c + z err, at least w / 10
-    between     28 in all, with occupancies of the model that go from the one to the other in equal steps
-
-To begin one err less bold loses Phi(z) err, the probability that a bolder one would have been proved; and it saves
-partings of the walks, d for each err if half of them are while both are walked for, each of which costs up to w. So
-Phi(z) is d w / err, w and err added up with the prices, but at least .05 and at most .5. For the boldest, n is less by
-the factor of the samples that a walk of all takes: 1 + d (4 - z).
-
-**A bold and a safe policy**, whose mixtures are tried in an order (`inbounds.proofs.blocks`):
-
-    bold        the best policy of the model with margins of max(bias - z sqrt(s2 / n), 0): with a share that is small
-                its walks would have shown if it is out of bounds by more; z is the normal quantile of the level
-    safe        the best with margins of f w + bias, w what bold walks alone could settle, for f = 1.5, 2.5, 4 or 7
-    order       from the share t of the safe one with the most standard errors to spare on the model, in steps of 1/40
-                down to 0; a pair that has less than 2 to spare there is not tried. Of the others, that f is taken for
-                which the last share with half a standard error to spare, on the way down, has the most reward
+    boldest     the best with margins of c - 1.64 err, at least w / 10: one bolder than that would be proved with
+                probability .05
+    between     28 in all, with occupancies of the model that go from the one to the other in equal steps; or the
+                mixtures of these two, 41 in all, with shares in equal steps
 
 All of it is prediction. Where it is wrong reward is lost, or an attempt fails; no proof rests on it.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from inbounds.algorithms.empirical import best_of
 from inbounds.algorithms.exploring import model_error
-from inbounds.arrays import Floats, freeze
+from inbounds.arrays import Floats
 from inbounds.criteria.evaluation import occupancy
 from inbounds.errors import Infeasible
 from inbounds.exact.feasibility import slater
@@ -56,18 +42,15 @@ from inbounds.problem.cmdp import CMDP
 from inbounds.problem.mixture import Mixture
 from inbounds.problem.policy import Policy
 from inbounds.proofs.betting import settleable
-from inbounds.proofs.blocks import BOLD_WALKS, settleable_share
 from inbounds.proofs.evidence import Evidence
+from inbounds.proofs.families import Claims, between_two, each_of
 from inbounds.proofs.walks import Guess, guess_from_model, make_design
 
 _MEMBERS = 28  # of a family
 _SAFEST = 4.0  # standard errors between the one that is expected to be taken and the safest
-_MISSED = (0.05, 0.5)  # probability that one bolder than the boldest would do: at least, at most
-_STEPS = 40  # between no and all of the safe policy
-_ALL_SHARES = np.arange(_STEPS + 1) / _STEPS
-_SAFETY = (1.5, 2.5, 4.0, 7.0)  # times the margin that can be settled, for the safe policy to keep
-_SURE = 2.0  # standard errors to spare that a mixture, or the safest policy, must have on the model to be tried
-_LIKELY = 0.5  # the same, down to which shares are expected to pass
+_BOLDEST = -1.64  # the same for the boldest: one bolder than that would do with probability .05
+_SHARES = 41  # of mixtures of the safest and the boldest
+_SURE = 2.0  # standard errors to spare that the safest must have on the model for any to be tried
 
 
 class NoCandidate(Exception):
@@ -136,115 +119,50 @@ def _width_and_error(
 
 
 class Family(NamedTuple):
-    """Policies, ever bolder, with guesses of their values."""
+    """Policies with guesses of their values, and claims about them, ever bolder."""
 
     policies: tuple[Policy, ...]
     guesses: tuple[Guess, ...]
+    claims: Claims
+
+    def claimed(self, number: int) -> Policy | Mixture:
+        """What a claim is about; where only one of two policies is ever drawn, that policy."""
+        share, pair = self.claims.shares[number], (self.claims.first[number], self.claims.second[number])
+        if 0.0 < share < 1.0:
+            return Mixture(np.array([1.0 - share, share]), tuple(self.policies[policy] for policy in pair))
+        return self.policies[pair[int(share)]]
 
 
-def family(evidence: Evidence, level: float, proof_samples: int, bias: Floats) -> Family | None:
+def family(evidence: Evidence, level: float, proof_samples: int, bias: Floats, mixture: bool) -> Family | None:
     """Policies of the empirical model around the one that a proof is predicted to settle, by the rule of the module.
 
-    None where not even the safest is expected to be settled.
+    Or the safest and the boldest, to be mixed. None where not even the safest is expected to be settled.
     """
     model, center = evidence.model(), np.zeros(evidence.simulator.n_constraints)
     for _ in range(2):
-        middle, prices = best_with(model, center)
+        middle, _ = best_with(model, center)
         guess = guess_from_model(model, middle, evidence.signal_variance)
         width, error = _width_and_error(evidence, model, middle, guess, level, proof_samples)
         flattered = np.maximum(bias - error, 0.0)
         center = width + flattered
     safe, _ = best_with(model, center + _SAFEST * error)
-    partings = 0.5 * _partings(model, safe, middle) / _SAFEST
-    missed = np.clip(partings * (prices @ width) / np.maximum(prices @ error, 1e-300), *_MISSED)
-    whole = math.ceil(proof_samples / (1.0 + partings * (_SAFEST - ndtri(missed))))
-    width, error = _width_and_error(evidence, model, middle, guess, level, whole)
-    bold, _ = best_with(model, np.maximum(width + flattered + ndtri(missed) * error, 0.1 * width))
+    bold, _ = best_with(model, np.maximum(center + _BOLDEST * error, 0.1 * width))
+    safest = guess_from_model(model, safe, evidence.signal_variance)
+    width, error = _width_and_error(evidence, model, safe, safest, level, proof_samples)
+    if np.any(safest.mean[1:] - flattered - width < _SURE * error):
+        return None
+    if mixture and not _alike(safe, bold):
+        boldest = guess_from_model(model, bold, evidence.signal_variance)
+        return Family((safe, bold), (safest, boldest), between_two(np.linspace(0.0, 1.0, _SHARES)))
     spent = [occupancy(model, policy) for policy in (safe, bold)]
     policies: list[Policy] = []
-    guesses: list[Guess] = []
     for boldness in np.linspace(0.0, 1.0, _MEMBERS):
-        mixed = (1.0 - boldness) * spent[0] + boldness * spent[1]
-        policy = Policy.from_occupancy(model, mixed, otherwise=safe)
-        if policies and np.allclose(policy.probabilities, policies[-1].probabilities, rtol=0.0, atol=1e-9):
-            continue
-        policies.append(policy)
-        guesses.append(guess_from_model(model, policy, evidence.signal_variance))
-    width, error = _width_and_error(evidence, model, policies[0], guesses[0], level, whole)
-    if np.any(guesses[0].mean[1:] - flattered - width < _SURE * error):
-        return None
-    return Family(tuple(policies), tuple(guesses))
+        policy = Policy.from_occupancy(model, (1.0 - boldness) * spent[0] + boldness * spent[1], otherwise=safe)
+        if not policies or not _alike(policy, policies[-1]):
+            policies.append(policy)
+    guesses = (guess_from_model(model, policy, evidence.signal_variance) for policy in policies)
+    return Family(tuple(policies), tuple(guesses), each_of(len(policies)))
 
 
-def _partings(model: CMDP, one: Policy, other: Policy) -> float:
-    """How often a walk of one policy comes to a step that the other would have made otherwise, if coins are shared."""
-    differ = 0.5 * np.abs(one.probabilities - other.probabilities)
-    time = np.add.reduceat(occupancy(model, one), model.pairs.offsets[:-1])
-    return float(time[model.pairs.states] @ differ) / (1.0 - model.discount)
-
-
-class BoldAndSafe(NamedTuple):
-    """Two policies to mix, with guesses of their values, and the shares of the safe one in the order of their tests."""
-
-    policies: tuple[Policy, Policy]
-    guesses: tuple[Guess, Guess]
-    order: Floats  # [M]
-
-    def mixed(self, share: float) -> Policy | Mixture:
-        """With so much of the safe policy; where only one is ever drawn, that policy."""
-        if 0.0 < share < 1.0:
-            return Mixture(np.array([1.0 - share, share]), self.policies)
-        return self.policies[int(share)]
-
-
-class _Planned(NamedTuple):
-    """A policy, and what the empirical model says of its values [K + 1] and of a proof of them."""
-
-    policy: Policy
-    guess: Guess
-    variance: Floats  # of a walk
-    least: Floats  # of a walk
-    error: Floats  # standard error of the model
-
-
-def bold_and_safe(evidence: Evidence, level: float, proof_samples: int, bias: Floats) -> BoldAndSafe | None:
-    """The pair of policies whose provable mixture is predicted to have the most reward, by the rule of the module."""
-    model, simulator = evidence.model(), evidence.simulator
-    walks = max(proof_samples * (1.0 - model.discount), 1.0)
-
-    def planned(kappa: Floats) -> _Planned:
-        policy, _ = best_with(model, kappa)
-        guess = guess_from_model(model, policy, evidence.signal_variance)
-        error = np.sqrt(model_error(evidence, model, policy, guess))
-        least = make_design(simulator, policy, guess).least
-        return _Planned(policy, guess, guess.variance(model.discount), least, error)
-
-    bold = planned(np.zeros(model.n_constraints))
-    noise = np.sqrt(bold.variance[1:] / (walks * BOLD_WALKS / (BOLD_WALKS + 1)))
-    short = np.maximum(bias + ndtri(level) * noise, 0.0)
-    if np.any(short):
-        bold = planned(short)
-    best, found = -np.inf, None
-    for factor in _SAFETY:
-        width, _ = settleable_share(0.0, level, np.array([bold.least] * 2), np.array([bold.variance] * 2), walks)
-        safe = planned(factor * width[1:] + bias)
-        spare = np.array([_to_spare(bold, safe, share, level, walks, bias) for share in _ALL_SHARES])
-        start = int(np.argmax(spare))
-        if spare[start] < _SURE:
-            continue
-        unlikely = np.flatnonzero(spare[:start] < _LIKELY)
-        share = _ALL_SHARES[unlikely[-1] + 1 if len(unlikely) else 0]
-        reward = (1.0 - share) * bold.guess.mean[0] + share * safe.guess.mean[0]
-        if reward > best:
-            order = freeze(_ALL_SHARES[start::-1].copy())
-            best, found = reward, BoldAndSafe((bold.policy, safe.policy), (bold.guess, safe.guess), order)
-    return found
-
-
-def _to_spare(bold: _Planned, safe: _Planned, share: float, level: float, walks: float, bias: Floats) -> float:
-    """By how many standard errors the margins of a mixture are expected to exceed what a proof can settle."""
-    least, variance = np.array([bold.least, safe.least]), np.array([bold.variance, safe.variance])
-    width, of_mean = settleable_share(share, level, least, variance, walks)
-    margins = ((1.0 - share) * bold.guess.mean + share * safe.guess.mean)[1:] - bias
-    error = ((1.0 - share) * bold.error + share * safe.error)[1:]  # of one model: they go together
-    return float(np.min((margins - width[1:]) / np.maximum(np.sqrt(of_mean[1:] + error**2), 1e-300)))
+def _alike(one: Policy, other: Policy) -> bool:
+    return bool(np.allclose(one.probabilities, other.probabilities, rtol=0.0, atol=1e-9))

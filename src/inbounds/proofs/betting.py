@@ -184,14 +184,6 @@ class Played(NamedTuple):
         return min(1.0, float(self.capital.min()))
 
 
-class BlockRules(NamedTuple):
-    """What is fixed before bets on blocks of walks of two policies, and the bounds of either (`proofs.blocks`)."""
-
-    order: Floats  # [M], shares of the safe policy, in the order of their tests
-    bounds: Floats  # [2, K + 1], scaled lower bounds, all at once
-    capitals: Floats  # [m, K], what the bets for the first m shares came to: those up to the one that was taken
-
-
 def new_fortune(low: Floats) -> Fortune:
     """Before the first bet, when no more is known of J than that it is at least `low` [K + 1]."""
     rows = len(low)

@@ -25,7 +25,7 @@ import numpy as np
 from inbounds.arrays import Floats
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
-from inbounds.proofs.betting import BlockRules, Played
+from inbounds.proofs.betting import Played
 from inbounds.tables import html_card, text_table, wrapped
 
 FOR_ALL_MARGINS, FOR_ALL_BOUNDS = "betting for all margins", "betting for all bounds"
@@ -105,14 +105,11 @@ class Wagers:
     bounds : array [K + 1]
         Scaled lower bounds of the reward and the margins.
     attempts : tuple of Played
-        The stakes and bets of each attempt; the last is that of the certificate. See `inbounds.proofs.betting`. With
-        `blocks`, the bets on either policy.
+        The stakes and bets of each attempt; the last is that of the certificate. See `inbounds.proofs.betting`.
     bankroll : float
         Of the error probability, before the first attempt.
     weights : array [J], optional
         Of the policies of a mixture.
-    blocks : BlockRules, optional
-        How the bets on two policies were put together to find their weights. See `inbounds.proofs.blocks`.
     """
 
     staked: float
@@ -125,7 +122,6 @@ class Wagers:
     attempts: tuple[Played, ...]
     bankroll: float = 1.0
     weights: Floats | None = None
-    blocks: BlockRules | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

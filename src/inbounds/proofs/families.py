@@ -1,41 +1,56 @@
-"""Which is the boldest of several policies that is provably in bounds: walks that serve all of them.
+"""Which is the boldest of several policies, or of the mixtures of two, that is provably in bounds: walks for all.
 
-Policies 1 ... M are fixed, the safest first and then ever bolder ones, each with a guess of its values. They are much
-alike, so that one walk serves nearly all of them:
+Policies are fixed, each with a guess of its values, and *claims* about them, 1 ... M: that a policy is in bounds, or a
+mixture of two, which draws the second of them with probability t at the start of an episode; the safest is first and
+then come ever bolder ones. The policies are much alike, so that one walk serves nearly all of them:
 
-    a *walk of the family* starts from one state for all. At each step one number, uniform in [0, 1), gives every policy
-    its action, by its own cumulative probabilities. Policies whose actions agree go on together: one sample is drawn,
-    the same next state and the same coin that ends the walk are for all of them. Where actions differ, the walk parts,
-    and each part goes on by itself, with draws of its own.
+    a *walk of the family* starts from one state for all. For every step there is one number, uniform in [0, 1), that
+    gives every policy its action, by its own cumulative probabilities, and one coin, that ends the walk for all. For
+    every pair there is a *stack* of samples: where a policy comes to a pair for the i-th time in this walk, it takes
+    the i-th of them. It is drawn when the first policy wants it, and costs nothing for the others.
+
+Policies whose actions agree go the same way. Where actions differ their ways part, and yet they go on to share: those
+that come to the same pairs, if in another order, take the same samples. A walk of all takes, of each pair, as many
+samples as the policy that comes to it most often.
 
 **Theorem 1.** What policy m sees is a walk of it, as `inbounds.proofs.walks` has it, and independent of all walks
-before. *Proof.* Along the way of m each action is drawn with its probabilities, from a number that nothing before
-depends on; each next state and each coin is a fresh draw. With whom m goes on together decides only who else looks at
-the same draws.
+before. *Proof.* Think of the numbers, the coins and all stacks, without end, as drawn before the walk: they are
+independent of each other, and it makes no difference if one is drawn only when it is wanted, for what is wanted next
+depends on nothing but what was drawn before. Policy m takes each of them at most once, and which it takes next depends
+on nothing but those that it took before. So each that it takes is, given those, a fresh draw: its action has its
+probabilities, its next state and its signals those of its pair, and its coin those of a coin. With whom m shares them
+decides only who else looks at the same draws.
 
-So the capital of each margin of each policy, W of `inbounds.proofs.betting`, is a nonnegative supermartingale if that
-margin is <= 0: the bets of one policy are those of a proof of it alone. They depend on those of the others, which the
+With X and Y of two policies in one walk, (1 - t) X + t Y is at least the same sum of their least values, and has a mean
+of at most (1 - t) J_X + t J_Y, the value of their mixture: that takes no more than the means, however X and Y depend on
+each other. The same walk so serves the mixtures of all shares t, and none of the noise is that of a coin.
+
+So the capital of each margin of each claim, W of `inbounds.proofs.betting`, is a nonnegative supermartingale if that
+margin is <= 0: the bets for one claim are those of a proof of it alone. They depend on those of the others, which the
 next theorem does not mind.
 
-**Theorem 2.** Fix the order of the policies before the walks, bet on all of them, each at the full level, and take the
-last one before the first whose margins are not all settled. A policy that is out of bounds is taken with probability at
-most `level`. *Proof.* Let i be the first policy in the order that is out of bounds; which one that is does not depend
-on the walks. If a policy out of bounds is taken, it is i or a later one, so i was settled, which has probability at
-most `level` (`inbounds.proofs.betting`). This is fixed-sequence testing: nothing is paid for the search, which ends
-with just the margin that the walks could prove, where a single policy has to guess it beforehand.
+**Theorem 2.** Fix the order of the claims before the walks, bet on all of them, each at the full level, and take the
+last one before the first whose margins are not all settled. What is out of bounds is taken with probability at most
+`level`. *Proof.* Let i be the first claim in the order that is wrong; which one that is does not depend on the walks.
+If a wrong one is taken, it is i or a later one, so i was settled, which has probability at most `level`
+(`inbounds.proofs.betting`). This is fixed-sequence testing: nothing is paid for the search, which ends with just the
+margin that the walks could prove, where a single policy has to guess it beforehand.
 
-What is fixed before the first walk: the policies and their order, guesses, floors, the level. What may follow the walks
-before: stakes, when to end, and for whom to walk. A policy that is settled walks no more, and one without prospects is
-given up, with all after it. Each walk is finished for all who walk; one that the budget cuts is dropped.
+What is fixed before the first walk: the claims and their order, guesses, floors, the level. What may follow the walks
+before: stakes, when to end, and for whom to walk. For a claim that is settled nobody walks any more, and one without
+prospects is given up, with all after it. Each walk is finished for all who walk; one that the budget cuts is dropped.
 
 **What it costs.** To change an action in one step changes a margin by (1 - discount) times something, so policies
-whose margins differ by D part about D / (1 - discount) times in a walk, and every time it is another walk. For D of a
-few standard errors of a mean over thousands of walks, that is a small part of a walk.
+whose margins differ by D part about D / (1 - discount) times in a walk. What comes after takes more samples only as far
+as it leads to other pairs, or to the same ones more often: a few of a walk's steps where there are few pairs, nearly
+all of them where there are so many that no two ways meet.
 
-**Bounds, at once.** Lower bounds of the reward and the margins are stated that hold for all M policies at once with
+**Bounds, at once.** Lower bounds of the reward and the margins are stated that hold for all M claims at once with
 probability 1 - alpha, each with alpha / M, hence for the one that is taken.
 
-References: those of `inbounds.proofs.blocks` and `inbounds.proofs.betting`.
+References: W. Maurer, L. Hothorn and W. Lehmacher, Multiple comparisons in drug clinical trials and preclinical assays:
+a-priori ordered hypotheses, in: Biometrie in der chemisch-pharmazeutischen Industrie 6 (1995); D. B. Wilson, Generating
+random spanning trees more quickly than the cover time, STOC (1996), for stacks; and those of betting.
 """
 
 from __future__ import annotations
@@ -67,8 +82,26 @@ from inbounds.proofs.evidence import Log, new_log, record
 from inbounds.proofs.samples import Bets, Proved, played, what_they_show
 from inbounds.proofs.walks import Design, Guess, make_design
 
-_LOOKS = 10  # on the way, at which policies without prospects are given up
-_HOPELESS = 0.02  # probability that all samples left would settle it, below which a policy walks no more
+_LOOKS = 10  # on the way, at which claims without prospects are given up
+_HOPELESS = 0.02  # probability that all samples left would settle it, below which a claim is given up
+
+
+class Claims(NamedTuple):
+    """Of what it is claimed that it is in bounds, in the order of the tests: mixtures of two of the policies."""
+
+    first: Ints  # [M]
+    second: Ints  # [M], the same where the claim is about one policy
+    shares: Floats  # [M], of the second
+
+
+def each_of(policies: int) -> Claims:
+    """One policy after the other."""
+    return Claims(np.arange(policies), np.arange(policies), np.zeros(policies))
+
+
+def between_two(shares: Floats) -> Claims:
+    """Mixtures of two policies, with these shares [M] of the second."""
+    return Claims(np.zeros(len(shares), dtype=np.int64), np.ones(len(shares), dtype=np.int64), shares)
 
 
 class SharedWalks(NamedTuple):
@@ -76,15 +109,26 @@ class SharedWalks(NamedTuple):
 
     discount: float
     starts: int
-    choice: Floats  # [n, M], cumulative probabilities of each policy within each state; the last of a state is 1
-    pair_values: Floats  # [n, M, K + 1]
-    state_values: Floats  # [S, M, K + 1]
-    floor: Floats  # [M, K + 1]
+    choice: Floats  # [n, P], cumulative probabilities of each policy within each state; the last of a state is 1
+    pair_values: Floats  # [n, P, K + 1]
+    state_values: Floats  # [S, P, K + 1]
+    floor: Floats  # [P, K + 1]
     low: Floats  # [K + 1], the least value from any state
 
 
+class Stacks(NamedTuple):
+    """The draws of one walk, in the order in which they were wanted; room that every walk uses anew."""
+
+    top: Ints  # [n], the first sample of each pair; -1: none
+    taken: Ints  # [n], the last of them that was taken on the way at hand; -1: none
+    samples: Ints  # [room, 3]: the pair, the next state, the next sample of the same pair, -1: none
+    seen: Floats  # [room, K + 1], what was observed with it
+    clock: Floats  # [room, 2]: the number that gives all their action at each step; 1 where the walk ends after it
+    way: Ints  # [room], the sample taken at each step of the way at hand
+
+
 class FamilyStakes(NamedTuple):
-    """How bets on each policy are placed; the first has an aim, the others all of the budget."""
+    """How bets for each claim are placed; the first has an aim, the others all of the budget."""
 
     level: float
     shares: Floats  # [K + 1]
@@ -100,21 +144,21 @@ class FamilyStakes(NamedTuple):
 
 
 class FamilyFortune(NamedTuple):
-    """What the bets on each policy have come to; changed in place."""
+    """What the bets for each claim have come to; changed in place."""
 
     capital: Floats  # [M, K + 1]
     settled: Ints  # [M, K + 1]
     moments: Floats  # [M, K + 1, 2]
     group: Floats  # [M, K + 1]
     counts: Ints  # [M, 6]
-    hopeful: Ints  # [3]: policies that are not given up, the first ones; looks, and samples by the last of them
+    hopeful: Ints  # [3]: claims that are not given up, the first ones; looks, and samples by the last of them
 
 
 class Books(NamedTuple):
-    """The bets on each policy one by one."""
+    """The bets for each claim one by one."""
 
     bets: Floats  # [M, room, K + 1]
-    drawn: Ints  # [room]; all who walk have as many bets
+    drawn: Ints  # [room]; all that are not settled have as many bets
 
     def kept(self) -> Books:
         """The lists only grow, and are shared."""
@@ -134,8 +178,8 @@ class FamilyBets(NamedTuple):
 class ProvedFamily(NamedTuple):
     """What the walks showed, in scaled units."""
 
-    taken: int | None  # the policy that is in bounds; None when not even the first is settled
-    proved: Proved  # of that policy, or of the first
+    taken: int | None  # the claim that is proved; None when not even the first is settled
+    proved: Proved  # of that claim, or of the first
     before: tuple[Played, ...]  # the bets on those before it, all settled
 
 
@@ -155,6 +199,7 @@ def walks_of(designs: Sequence[Design]) -> SharedWalks:
 def prove_family(
     policies: Sequence[Policy],
     guesses: Sequence[Guess],
+    claims: Claims,
     simulator: Simulator,
     level: float,
     alpha: float,
@@ -162,21 +207,28 @@ def prove_family(
     draws: Draws,
     aim: int,
 ) -> ProvedFamily:
-    """Bet on walks of all policies, each with a guess of its values, by Theorem 2.
+    """Bet on walks of all policies, each with a guess of its values, for claims about them, by Theorem 2.
 
     What is taken is in bounds but for a probability `level`; the bounds hold at once but for `alpha`. All samples are
-    noted, for evidence. Where the first policy has no prospects, or is not settled by `aim` samples and will hardly be
+    noted, for evidence. Where the first claim has no prospects, or is not settled by `aim` samples and will hardly be
     by all, the proof ends.
     """
     designs = [make_design(simulator, *member) for member in zip(policies, guesses, strict=True)]
-    discount, members, low = simulator.discount, len(policies), designs[0].low
+    discount, number, low = simulator.discount, len(claims.shares), designs[0].low
     together = math.ceil(max(samples * (1.0 - discount), 1.0) / MOST_BETS)
     walks = walks_of(designs)
-    alone = [
-        make_stakes(
-            design.least, guess.mean, guess.variance(discount) / together, alpha, samples // together, discount, level
+    share = claims.shares[:, None]
+    least, mean, spread = (
+        (1.0 - share) * np.array(each)[claims.first] + share * np.array(each)[claims.second]
+        for each in (
+            [design.least for design in designs],
+            [guess.mean for guess in guesses],
+            [np.sqrt(guess.variance(discount)) for guess in guesses],  # their walks go together, nearly always
         )
-        for design, guess in zip(designs, guesses, strict=True)
+    )
+    alone = [
+        make_stakes(*expected, alpha, samples // together, discount, level)
+        for expected in zip(least, mean, spread**2 / together, strict=True)
     ]
     stakes = FamilyStakes(
         level=level,
@@ -186,27 +238,27 @@ def prove_family(
         reference=np.array([own.reference for own in alone]),
         prior=np.array([own.prior for own in alone]),
         planned=alone[0].planned,
-        aims=np.array([aim] + [samples] * (members - 1), dtype=np.int64),
+        aims=np.array([aim] + [samples] * (number - 1), dtype=np.int64),
         budget=samples,
         discount=float(discount),
         together=together,
     )
-    settled = np.tile((low >= 0.0).astype(np.int64), (members, 1))
+    settled = np.tile((low >= 0.0).astype(np.int64), (number, 1))
     settled[:, 0] = 1
     fortune = FamilyFortune(
-        capital=np.ones((members, len(low))),
+        capital=np.ones((number, len(low))),
         settled=settled,
-        moments=np.zeros((members, len(low), 2)),
-        group=np.zeros((members, len(low))),
-        counts=np.zeros((members, 6), dtype=np.int64),
-        hopeful=np.array([members, 0, 0], dtype=np.int64),
+        moments=np.zeros((number, len(low), 2)),
+        group=np.zeros((number, len(low))),
+        counts=np.zeros((number, 6), dtype=np.int64),
+        hopeful=np.array([number, 0, 0], dtype=np.int64),
     )
     room = 2 * math.ceil(stakes.planned) + 100
-    books = Books(np.empty((members, room, len(low))), np.empty(room, dtype=np.int64))
+    books = Books(np.empty((number, room, len(low))), np.empty(room, dtype=np.int64))
     bets = FamilyBets(stakes, fortune, books, new_log(simulator, samples), low)
 
     def advance(bets: FamilyBets, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
-        return int(fitted(walk_together, world)(walks, *bets[:4], world, rng, drawn, until))
+        return int(fitted(walk_together, world)(walks, claims, *bets[:4], world, rng, drawn, until))
 
     def over(bets: FamilyBets) -> bool:
         return bool(np.all(bets.fortune.settled[: bets.fortune.hopeful[0]] == 1))
@@ -215,35 +267,35 @@ def prove_family(
 
 
 def what_family_shows(bets: FamilyBets, drawn: int) -> ProvedFamily:
-    """The policy that is taken and its bounds, and the bets on those before it."""
+    """The claim that is taken and its bounds, and the bets for those before it."""
     passed = np.all(bets.fortune.settled == 1, axis=1)
     taken = (len(passed) if passed.all() else int(np.argmin(passed))) - 1
     alone = [
         Bets(
-            stakes_of(bets.stakes, member),
-            fortune_of(bets.fortune, member),
-            Book(bets.books.bets[member], bets.books.drawn),
+            stakes_of(bets.stakes, claim),
+            fortune_of(bets.fortune, claim),
+            Book(bets.books.bets[claim], bets.books.drawn),
             bets.log,
             bets.low,
         )
-        for member in range(max(taken, 0) + 1)
+        for claim in range(max(taken, 0) + 1)
     ]
     proved = what_they_show(alone[-1], drawn, len(passed))
     return ProvedFamily(taken if taken >= 0 else None, proved, tuple(map(played, alone[:-1])))
 
 
 @compiled
-def stakes_of(stakes: FamilyStakes, member: int) -> Stakes:
-    """Those of a proof of one policy alone."""
+def stakes_of(stakes: FamilyStakes, claim: int) -> Stakes:
+    """Those of a proof of one claim alone."""
     return Stakes(
-        stakes.least[member],
+        stakes.least[claim],
         stakes.level,
         stakes.shares,
         stakes.goals,
-        stakes.reference[member],
-        stakes.prior[member],
+        stakes.reference[claim],
+        stakes.prior[claim],
         stakes.planned,
-        stakes.aims[member],
+        stakes.aims[claim],
         stakes.budget,
         stakes.discount,
         stakes.together,
@@ -252,20 +304,21 @@ def stakes_of(stakes: FamilyStakes, member: int) -> Stakes:
 
 
 @compiled
-def fortune_of(fortune: FamilyFortune, member: int) -> Fortune:
+def fortune_of(fortune: FamilyFortune, claim: int) -> Fortune:
     """The same of what its bets came to."""
     return Fortune(
-        fortune.capital[member],
-        fortune.settled[member],
-        fortune.moments[member],
-        fortune.group[member],
-        fortune.counts[member],
+        fortune.capital[claim],
+        fortune.settled[claim],
+        fortune.moments[claim],
+        fortune.group[claim],
+        fortune.counts[claim],
     )
 
 
 @compiled
 def walk_together(
     walks: SharedWalks,
+    claims: Claims,
     stakes: FamilyStakes,
     fortune: FamilyFortune,
     books: Books,
@@ -276,43 +329,53 @@ def walk_together(
     until: int,
 ) -> int:
     """Walk and bet until all are settled or given up, or `until` samples are drawn; never more than the budget."""
-    members, rows = stakes.least.shape[0], stakes.least.shape[1]
-    who, totals = np.empty(members, dtype=np.int64), np.empty((members, rows))
-    active = np.empty((members, rows), dtype=np.int64)
-    waiting, numbers = np.empty((members, 3), dtype=np.int64), np.empty(members)
+    policies, rows = walks.floor.shape
+    which, who = np.empty(stakes.least.shape[0], dtype=np.int64), np.empty(policies, dtype=np.int64)
+    totals, active = np.empty((policies, rows)), np.empty((policies, rows), dtype=np.int64)
+    waiting, mixed = np.empty((policies, 4), dtype=np.int64), np.empty(rows)
+    stacks = new_stacks(world.states.shape[0], rows)
     while drawn < until:
-        number = unsettled(fortune, who)
+        number, walking = unsettled(claims, fortune, which, who)
         if number == 0:
             break
-        drawn, complete = draw_family(
-            walks, world, rng, log, drawn, stakes.budget, who[:number], totals, active, waiting, numbers
+        drawn, complete, stacks = draw_family(
+            walks, world, rng, log, drawn, stakes.budget, who[:walking], totals, active, waiting, stacks
         )
         if not complete:
             continue
-        for member in who[:number]:
-            book = Book(books.bets[member], books.drawn)
-            bet_on(stakes_of(stakes, member), fortune_of(fortune, member), book, totals[member], drawn)
-        if fortune.counts[who[number - 1], 1] == 0:
+        for claim in which[:number]:
+            first, second, share = claims.first[claim], claims.second[claim], claims.shares[claim]
+            for k in range(rows):
+                mixed[k] = (1.0 - share) * totals[first, k] + share * totals[second, k]
+            book = Book(books.bets[claim], books.drawn)
+            bet_on(stakes_of(stakes, claim), fortune_of(fortune, claim), book, mixed, drawn)
+        if fortune.counts[which[number - 1], 1] == 0:
             look_at_family(stakes, fortune)
-            if fortune.counts[who[number - 1], 0] == books.drawn.shape[0]:
+            if fortune.counts[which[number - 1], 0] == books.drawn.shape[0]:
                 fortune.hopeful[0] = 0
     return drawn
 
 
 @compiled
-def unsettled(fortune: FamilyFortune, who: Ints) -> int:
-    """The policies that still walk, into `who`, and their number."""
-    number = 0
-    for member in range(fortune.hopeful[0]):
-        if not np.all(fortune.settled[member] == 1):
-            who[number] = member
+def unsettled(claims: Claims, fortune: FamilyFortune, which: Ints, who: Ints) -> tuple[int, int]:
+    """The claims that are still bet on, into `which`, the policies that walk for them, into `who`; their numbers."""
+    number, walking = 0, 0
+    who[:] = 0
+    for claim in range(fortune.hopeful[0]):
+        if not np.all(fortune.settled[claim] == 1):
+            which[number] = claim
             number += 1
-    return number
+            who[claims.first[claim]] = who[claims.second[claim]] = 1
+    for policy in range(who.shape[0]):
+        if who[policy] == 1:
+            who[walking] = policy
+            walking += 1
+    return number, walking
 
 
 @compiled
 def look_at_family(stakes: FamilyStakes, fortune: FamilyFortune) -> None:
-    """Between two bets: give up the first policy without prospects, and all after it, ten times on the way.
+    """Between two bets: give up the first claim without prospects, and all after it, ten times on the way.
 
     And the first of all, hence everything, when it is not settled by its aim and all samples will hardly do.
     """
@@ -320,14 +383,50 @@ def look_at_family(stakes: FamilyStakes, fortune: FamilyFortune) -> None:
     left = float(stakes.budget - drawn)
     due = drawn >= stakes.aims[0] > hopeful[2]
     if due or drawn * _LOOKS >= stakes.budget * (hopeful[1] + 1):
-        for member in range(hopeful[0] if left > 0.0 else 0):
-            own = fortune_of(fortune, member)
+        for claim in range(hopeful[0] if left > 0.0 else 0):
+            own = fortune_of(fortune, claim)
             if not np.all(own.settled == 1):
-                least = GO_ON if due and member == 0 else _HOPELESS
-                if prospects(stakes_of(stakes, member), own, left) < least:
-                    hopeful[0] = member
+                least = GO_ON if due and claim == 0 else _HOPELESS
+                if prospects(stakes_of(stakes, claim), own, left) < least:
+                    hopeful[0] = claim
                     break
         hopeful[1], hopeful[2] = drawn * _LOOKS // stakes.budget, drawn
+
+
+@compiled
+def new_stacks(pairs: int, rows: int) -> Stacks:
+    """With room for a few samples; there will be more."""
+    nothing, room = np.full(pairs, -1), 64
+    return Stacks(
+        nothing,
+        nothing.copy(),
+        np.empty((room, 3), dtype=np.int64),
+        np.empty((room, rows)),
+        np.empty((room, 2)),
+        np.empty(room, dtype=np.int64),
+    )
+
+
+@compiled
+def with_more_room(stacks: Stacks) -> Stacks:
+    """The same stacks, and as much room again."""
+    return Stacks(
+        stacks.top,
+        stacks.taken,
+        np.concatenate((stacks.samples, stacks.samples)),
+        np.concatenate((stacks.seen, stacks.seen)),
+        np.concatenate((stacks.clock, stacks.clock)),
+        np.concatenate((stacks.way, stacks.way)),
+    )
+
+
+@compiled
+def go_back(stacks: Stacks, number: int, step: int) -> None:
+    """To `step` of the way at hand: of the `number` samples of the walk only those before it are taken."""
+    for sample in range(number):
+        stacks.taken[stacks.samples[sample, 0]] = -1
+    for before in range(step):
+        stacks.taken[stacks.samples[stacks.way[before], 0]] = stacks.way[before]
 
 
 @compiled
@@ -342,10 +441,11 @@ def draw_family(
     totals: Floats,
     active: Ints,
     waiting: Ints,
-    numbers: Floats,
-) -> tuple[int, bool]:
-    """One walk of the policies `who`: their X of every row into `totals`; the samples drawn by then, and whether the
-    budget sufficed to finish. `waiting` [M, 3] and `numbers` [M] are room for the parts that wait for their turn.
+    stacks: Stacks,
+) -> tuple[int, bool, Stacks]:
+    """One walk of the policies `who`: their X of every row into `totals`; the samples drawn by then, whether the budget
+    sufficed to finish, and the room that was used. `waiting` [P, 4] is room for those whose ways parted from the way
+    at hand: they go on from there when it is at its end, those that parted last first.
     """
     gamma, rows, floor, low = walks.discount, totals.shape[1], walks.floor, walks.low
     choice, pair_values, state_values = walks.choice, walks.pair_values, walks.state_values
@@ -362,8 +462,15 @@ def draw_family(
     for member in who:
         for k in range(rows):
             totals[member, k] /= walks.starts
-    first, last, parts, u = 0, who.shape[0], 0, rng.random()
+    first, last, parts = 0, who.shape[0], 0  # who goes the way at hand, and how many parts wait
+    number, steps, step, complete = 0, 0, 0, True  # samples on all stacks, steps on the clock
     while True:
+        if max(number, steps) == stacks.way.shape[0]:
+            stacks = with_more_room(stacks)
+        top, taken, samples, seen, clock, way = stacks
+        if step == steps:
+            clock[step, 0] = rng.random()
+        u = clock[step, 0]
         begin = pair = world.offsets[state]
         while choice[pair, who[first]] <= u:
             pair += 1
@@ -373,16 +480,27 @@ def draw_family(
                 break
             together += 1
         if together < last:
-            waiting[parts, 0], waiting[parts, 1], waiting[parts, 2], numbers[parts] = state, together, last, u
+            waiting[parts, 0], waiting[parts, 1], waiting[parts, 2], waiting[parts, 3] = step, state, together, last
             parts += 1
-        if drawn >= budget:
-            return drawn, False
-        after = draw_next(world, pair, rng)
-        drawn += 1
-        record(log, world, pair, after)
-        left = 0
+        sample = top[pair] if taken[pair] < 0 else samples[taken[pair], 2]
+        if sample < 0:
+            if drawn >= budget:
+                complete = False
+                break
+            sample, after = number, draw_next(world, pair, rng)
+            drawn, number = drawn + 1, number + 1
+            record(log, world, pair, after)
+            samples[sample, 0], samples[sample, 1], samples[sample, 2] = pair, after, -1
+            for k in range(rows):
+                seen[sample, k] = observed(world, pair, k)
+            if taken[pair] < 0:
+                top[pair] = sample
+            else:
+                samples[taken[pair], 2] = sample
+        taken[pair] = way[step] = sample
+        after, left = samples[sample, 1], 0
         for k in range(rows):
-            earned = (1.0 - gamma) * observed(world, pair, k)
+            earned = (1.0 - gamma) * seen[sample, k]
             for place in range(first, together):
                 member = who[place]
                 if active[member, k] == 1:
@@ -393,10 +511,18 @@ def draw_family(
                         active[member, k] = 0
                     else:
                         left += 1
-        if not draw_ends(gamma, rng) and left > 0:
-            state, last, u = after, together, rng.random()
+        if step == steps:
+            clock[step, 1] = 1.0 if draw_ends(gamma, rng) else 0.0
+            steps += 1
+        if clock[step, 1] == 0.0 and left > 0:
+            state, last, step = after, together, step + 1
         elif parts > 0:
             parts -= 1
-            state, first, last, u = waiting[parts, 0], waiting[parts, 1], waiting[parts, 2], numbers[parts]
+            step, state, first, last = waiting[parts, 0], waiting[parts, 1], waiting[parts, 2], waiting[parts, 3]
+            go_back(stacks, number, step)
         else:
-            return drawn, True
+            break
+    go_back(stacks, number, 0)
+    for sample in range(number):
+        stacks.top[stacks.samples[sample, 0]] = -1
+    return drawn, complete, stacks

@@ -23,7 +23,7 @@ from inbounds.formats.atomic import naming, replaced, require_regular
 from inbounds.formats.criterion import criterion_in_file
 from inbounds.inputs import shown
 from inbounds.problem.constraint import Constraint
-from inbounds.proofs.betting import GRID, BlockRules, Book, Played, Stakes, shares_of
+from inbounds.proofs.betting import GRID, Book, Played, Stakes, shares_of
 from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, MixtureProof, Proof, Wagers
 
 KIND, VERSION = "inbounds certificate", 3
@@ -97,12 +97,11 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
 def what_bets_are_about(document: dict[str, Any]) -> str:
     """One SHA-256 of all that the bets of a file are about and were placed by, and of nothing that they came to."""
     bets = document["bets"]
-    rest = {key: value for key, value in bets.items() if key not in ("about", "apart", "bounds", "attempts", "blocks")}
+    rest = {key: value for key, value in bets.items() if key not in ("about", "apart", "bounds", "attempts")}
     rules = [
         {k: v for k, v in attempt.items() if k not in ("capitals", "drawn", "bets")} for attempt in bets["attempts"]
     ]
-    order = bets["blocks"]["order"] if bets.get("blocks") else None
-    parts = [document["statement"], repr(document["confidence"]), document["constraints"], rest, rules, order]
+    parts = [document["statement"], repr(document["confidence"]), document["constraints"], rest, rules]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
@@ -282,7 +281,7 @@ def _priced(document: Any, n_constraints: int, length: int) -> tuple[Floats | No
 
 def _written_bets(wagers: Wagers, samples: int) -> dict[str, Any]:
     """What the checkers go through again; bets are whole numbers of 2^-30, the samples of each are counted."""
-    attempts, counted = [], wagers.attempts if wagers.blocks is not None else wagers.attempts[-1:]
+    attempts, drawn = [], wagers.attempts[-1].book.drawn
     for stakes, book, low, capital in wagers.attempts:
         attempts.append(
             {
@@ -301,15 +300,9 @@ def _written_bets(wagers: Wagers, samples: int) -> dict[str, Any]:
                 "bets": [[int(x) for x in row / GRID] for row in book.bets.T],
             }
         )
-    blocks = wagers.blocks and {
-        "order": _hexes(wagers.blocks.order),
-        "bounds": [_hexes(row) for row in wagers.blocks.bounds],
-        "capitals": [_hexes(row) for row in wagers.blocks.capitals],
-    }
     mixed = {
         "weights": _hexes(wagers.weights),
         "policies": [_hexes(row) for row in np.atleast_2d(wagers.probabilities)],
-        "blocks": blocks,
     }
     return {
         "staked": _hex(wagers.staked),
@@ -320,7 +313,7 @@ def _written_bets(wagers: Wagers, samples: int) -> dict[str, Any]:
         "signal_ranges": [_hexes(row) for row in wagers.signal_ranges],
         "margin_scales": _hexes(wagers.margin_scales),
         "bounds": _hexes(wagers.bounds),
-        "apart": samples - sum(int(played.book.drawn[-1]) for played in counted if len(played.book.drawn)),
+        "apart": samples - (int(drawn[-1]) if len(drawn) else 0),
         "attempts": attempts,
     }
 
@@ -330,7 +323,6 @@ def _wagers(document: Any, n_constraints: int) -> Wagers:
     if written["about"] != what_bets_are_about(document):
         raise ValueError("its bets are about something else than it says: `about` is not the hash of that")
     rows, bankroll, attempts = 1 + n_constraints, float.fromhex(written["bankroll"]), []
-    of_bounds = (0.5 if written.get("blocks") else 1.0) * (1.0 - confidence)
     staked, discount = float.fromhex(written["staked"]), float.fromhex(written["discount"])
     for attempt in written["attempts"]:
         drawn = np.cumsum(attempt["drawn"], dtype=np.int64)
@@ -338,7 +330,7 @@ def _wagers(document: Any, n_constraints: int) -> Wagers:
         stakes = Stakes(
             least=_vector(attempt["least"], rows),
             level=staked * bankroll * (1.0 - confidence),
-            shares=freeze(shares_of(of_bounds, rows)),
+            shares=freeze(shares_of(1.0 - confidence, rows)),
             goals=_vector(attempt["goals"], rows),
             reference=_vector(attempt["reference"], rows),
             prior=freeze(np.array([_vector(row, 3) for row in attempt["expected"]]).reshape(rows, 3)),
@@ -352,13 +344,11 @@ def _wagers(document: Any, n_constraints: int) -> Wagers:
         book = Book(freeze(np.ascontiguousarray(bets)), freeze(drawn))
         capital = np.concatenate([[1.0], _vector(attempt["capitals"], n_constraints)])
         attempts.append(Played(stakes, book, _vector(attempt["low"], rows), freeze(capital)))
-        if not written.get("blocks"):
-            bankroll *= (1.0 - staked) + staked * attempts[-1].left
+        bankroll *= (1.0 - staked) + staked * attempts[-1].left
     mixed = "weights" in written
     return Wagers(
         bankroll=float.fromhex(written["bankroll"]),
         weights=_weights(written["weights"], len(written["policies"])) if mixed else None,
-        blocks=_block_rules(written["blocks"], rows) if mixed and written["blocks"] is not None else None,
         staked=staked,
         discount=discount,
         probabilities=freeze(np.array([_vector(row) for row in written["policies"]]))
@@ -370,12 +360,6 @@ def _wagers(document: Any, n_constraints: int) -> Wagers:
         bounds=_vector(written["bounds"], rows),
         attempts=tuple(attempts),
     )
-
-
-def _block_rules(written: Any, rows: int) -> BlockRules:
-    bounds = freeze(np.array([_vector(row, rows) for row in written["bounds"]]).reshape(2, rows))
-    capitals = freeze(np.array([_vector(row, rows - 1) for row in written["capitals"]]).reshape(-1, rows - 1))
-    return BlockRules(_vector(written["order"]), bounds, capitals)
 
 
 def _written_criterion(criterion: dict[str, Any]) -> dict[str, Any]:

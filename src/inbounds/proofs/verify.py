@@ -38,9 +38,9 @@ is in bounds; (C2) without the reward is below 0 (C3).
 "policy", from samples (C4): the policy is in bounds with the stated confidence. The certificate lists bets on walks of
 the policy, each no less than a least value and with a mean of at most J. From the bets before it, each stake is worked
 out again by the rule of docs/certificates.md, and with it the capital, which for a margin <= 0 would ever have reached
-1 / level with probability at most that level. "mixture", from samples (C5): the same of walks that begin with a coin;
-or of blocks of four walks of one policy and one of another, which tried several weights in an order. Nobody can see in
-a file whether walks were drawn as they should be.
+1 / level with probability at most that level. "mixture", from samples (C5): the same of walks that begin with a
+coin, or of weighted means of walks of its policies. Nobody can see in a file whether walks were drawn as they should
+be.
 
 A fraction is a pair (numerator, denominator). Numbers are multiples of one power of two each, hence integers; only the
 sums of probabilities remain as denominators, odd numbers after their powers of two are taken out. Integers stay short:
@@ -411,62 +411,6 @@ def share_of(alpha: float, K: int, k: int) -> float:
     return alpha if K == 0 else 0.1 * alpha if k == 0 else (1.0 - 0.1) * alpha / K
 
 
-def check_blocks(bets: Any, rows: int, level: float, alpha: float, discount: float) -> list[float]:
-    """(C5): the bounds of a mixture, the share of whose second policy was found by bets on blocks of walks of both."""
-    blocks, entries = bets["blocks"], bets["attempts"]
-    right = isinstance(blocks, dict) and set(blocks) == {"order", "bounds", "capitals"}
-    require(right and len(entries) == len(bets["policies"]) == 2, "the blocks have other entries")
-    bold, safe = (attempt_of(entry, rows) for entry in entries)
-    number, together, low = len(safe.drawn), safe.together, safe.low
-    alike = len(bold.drawn) == 4 * number and bold.together == together and bold.low == low
-    aim, budget = safe.aim, safe.budget
-    require(alike and (bold.aim, bold.budget) == (aim, budget), "a block is not one of four bets and one")
-    require(isinstance(blocks["order"], list), "the order is wrong")
-    order = doubles(blocks["order"], len(blocks["order"]))
-    require(all(0.0 <= t <= 1.0 for t in order), "the order is wrong")
-    first, taken = doubles(bets["weights"], 2)
-    require(taken in order and first == 1.0 - taken, "the weights are none of the order")
-    before = [0]
-    for i in range(number):
-        before.append(before[-1] + sum(bold.drawn[4 * i : 4 * i + 4]) + safe.drawn[i])
-
-    def settled_at(share: float, k: int, until: int) -> tuple[int, float]:
-        """The block at which margin k of a mixture is settled, and the capital; `aim` counts until block `until`."""
-        of_bold, of_safe, held = 1.0 - share, 4.0 * share, 1.0
-        most = 0.9 / max(-of_bold * bold.least[k], -of_safe * safe.least[k])
-        for i, (of_x, of_y) in enumerate(zip(variances[0][k], variances[1][k], strict=True)):
-            if held < 2.0**-500:
-                break
-            tau = max(((aim if i <= until else budget) - before[i]) * (1.0 - discount) / (5.0 * together), 1.0)
-            variance = 4.0 * (of_bold * of_bold) * of_x + (of_safe * of_safe) * of_y
-            stake = min(boldness(held * level / 1.03) / math.sqrt(tau * variance), most)
-            factor = 1.0 + stake * of_safe * safe.bets[k][i]
-            for x in bold.bets[k][4 * i : 4 * i + 4]:
-                factor *= 1.0 + stake * of_bold * x
-            held *= factor
-            if held * level >= 1.0 + 1e-6:
-                return i, held
-        raise Rejected(f"the share {share!r} of the second policy is not settled in margin {k}")
-
-    of_bold = {k: [found[3] for found in moments(bold, k) if found[0] % 4 == 0] for k in range(1, rows)}
-    variances = of_bold, {k: [found[3] for found in moments(safe, k)] for k in range(1, rows)}
-    tested, until, capitals = order[: order.index(taken) + 1], number, blocks["capitals"]
-    require(isinstance(capitals, list) and len(capitals) == len(tested), "there are not capitals of each share")
-    require(bold.capitals == safe.capitals == [1.0] * (rows - 1), "nothing is bet on one policy alone")
-    for position, share in enumerate(tested):
-        ends = [settled_at(share, k, until) if low[k] < 0.0 else (-1, 1.0) for k in range(1, rows)]
-        stated = doubles(capitals[position], rows - 1)
-        require([held for _, held in ends] == stated, "the bets do not come to the capitals that are stated")
-        until = max((i for i, _ in ends), default=-1) if position == 0 else until
-    require(isinstance(blocks["bounds"], list) and len(blocks["bounds"]) == 2, "there are not bounds of both policies")
-    both = [doubles(row, rows) for row in blocks["bounds"]]
-    for attempt, bounds in zip((bold, safe), both, strict=True):
-        for k, claimed in enumerate(bounds):
-            share = share_of(0.5 * alpha, rows - 1, k)
-            require(claimed <= low[k] or rejects(attempt, k, share, claimed), f"bound number {k} is not proved")
-    return [first * x + taken * y for x, y in zip(*both, strict=True)]
-
-
 def check_bets(claim: Any) -> list[str]:
     """(C4): what the bets prove, in lines; raises `Rejected` if they do not. In doubles, as they were placed."""
     constraints, bets, confidence = claim["constraints"], claim["bets"], claim["confidence"]
@@ -481,7 +425,7 @@ def check_bets(claim: Any) -> list[str]:
     require(type(confidence) is float and 0.0 < confidence < 1.0, "the confidence is not between 0 and 1")
     mixed = claim["statement"] == "mixture"
     keys = "staked bankroll discount reward_range signal_ranges margin_scales bounds apart attempts about "
-    keys += "weights policies blocks" if mixed else "policy"
+    keys += "weights policies" if mixed else "policy"
     require(isinstance(bets, dict) and set(bets) == set(keys.split()), "the bets have other entries")
     staked, bankroll, discount = (double(bets[key]) for key in ("staked", "bankroll", "discount"))
     require(0.0 < staked <= 1.0 and 0.0 < bankroll <= 1.0, "what is staked is out of range")
@@ -494,10 +438,7 @@ def check_bets(claim: Any) -> list[str]:
     if mixed:
         shares(doubles(bets["weights"], len(rules)), "the mixture")
     require(isinstance(bets["attempts"], list) and bool(bets["attempts"]), "there are no bets")
-    found = None
-    if mixed and bets["blocks"] is not None:
-        found = check_blocks(bets, K + 1, staked * bankroll * alpha, alpha, discount)
-    for entry in bets["attempts"] if found is None else ():
+    for entry in bets["attempts"]:
         attempt, level = attempt_of(entry, K + 1), staked * bankroll * alpha
         rows = [(1.0, True) if attempt.low[k] >= 0.0 else capital(attempt, k, level, discount) for k in range(1, K + 1)]
         require([held for held, _ in rows] == attempt.capitals, "the bets do not come to the capitals that are stated")
@@ -505,8 +446,7 @@ def check_bets(claim: Any) -> list[str]:
         require(settled or entry is not bets["attempts"][-1], "the last attempt does not settle every margin")
         bankroll *= (1.0 - staked) + staked * min([1.0, *(held for held, _ in rows)])
     require(bets["about"] == what_they_are_about(claim), "the bets are about something else: another hash")
-    counted = bets["attempts"][-1:] if found is None else bets["attempts"]
-    apart, drawn = bets["apart"], sum(sum(entry["drawn"]) for entry in counted)
+    apart, drawn = bets["apart"], sum(bets["attempts"][-1]["drawn"])
     right = is_whole([apart, claim["samples"]]) and apart >= 0
     require(right and claim["samples"] == drawn + apart, "the samples are not those of the bets, and those apart")
     (low, span), scales = doubles(bets["reward_range"], 2), doubles(bets["margin_scales"], K)
@@ -527,14 +467,10 @@ def check_bets(claim: Any) -> list[str]:
         all(x >= 0.0 for x in [*bounds[1:], *scales, span]), "a margin is not claimed to be >= 0, or a scale is not"
     )
     for k, bound in enumerate(bounds):
-        if found is not None:
-            proved = bound == (max(found[k], 0.0) if k else found[k])
-        else:
-            proved = bound <= (attempt.low[k] if k == 0 else 0.0) or rejects(attempt, k, share_of(alpha, K, k), bound)
+        proved = bound <= (attempt.low[k] if k == 0 else 0.0) or rejects(attempt, k, share_of(alpha, K, k), bound)
         require(proved, f"bound number {k} is not proved by the bets")
     zeros = [x == 0.0 > y for x, y in zip(bounds[1:], lows[-1][1:], strict=True)]
-    raised = zeros if found is None else [x < 0.0 for x in found[1:]]
-    methods = [f"betting for all {'margins' if zero else 'bounds'}" for zero in raised]
+    methods = [f"betting for all {'margins' if zero else 'bounds'}" for zero in zeros]
     require(claim["methods"] == methods, "the methods are not those of the bounds")
     lines = [
         f"the margin of {c['name']!r} is >= {m!r}, if its signal is within {ends}"
@@ -551,10 +487,9 @@ def check_bets(claim: Any) -> list[str]:
 def what_they_are_about(claim: Any) -> str:
     """The hash of all that the bets are about and were placed by; of nothing that they came to."""
     bets, outcomes = claim["bets"], {"capitals", "drawn", "bets"}
-    rest = {key: bets[key] for key in set(bets) - {"about", "apart", "bounds", "attempts", "blocks"}}
+    rest = {key: bets[key] for key in set(bets) - {"about", "apart", "bounds", "attempts"}}
     rules = [{key: entry[key] for key in set(entry) - outcomes} for entry in bets["attempts"]]
-    order = bets["blocks"] and bets["blocks"]["order"] if "blocks" in bets else None
-    parts = [claim["statement"], repr(claim["confidence"]), claim["constraints"], rest, rules, order]
+    parts = [claim["statement"], repr(claim["confidence"]), claim["constraints"], rest, rules]
     return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
