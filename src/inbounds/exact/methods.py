@@ -88,14 +88,14 @@ def best_mixture(
     return brought_back(problem, asked, found), by
 
 
-def with_few_coins(asked: CMDP, found: Optimum, tolerance: float, limits: Limits) -> Optimum:
+def with_few_coins(asked: CMDP, found: Optimum, tolerance: float, limits: Limits, thorough: bool = True) -> Optimum:
     """The vertex at or next to a mixture, where there is one; from a start it may be one already.
 
     When the time was over before it was found, the status says so.
     """
     if found.corner is not None or not asked.n_constraints or found.status != OPTIMAL or found.linked:
         return found
-    corner = Corners(asked).find(found, tolerance, limits)
+    corner = Corners(asked).find(found, tolerance, limits, thorough)
     if corner is None:
         return found._replace(status=TIME) if limits.over else found
     return corner.mixture(asked, found)

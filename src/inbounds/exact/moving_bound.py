@@ -277,12 +277,13 @@ class _Walk:
     def _solution(self, bound: float, mixture: Optimum | None) -> _Point:
         """At a bound: from the path, or solved on its own, by a bundle that begins with what the last one knew."""
         there, limits = self._at(self.cmdp, bound), self.limits._replace(iterations=None)
-        found = None if mixture is None else self._judged(bound, there, _linked(there, mixture, self.tolerance))
-        if found is not None and found.in_bounds:
-            return _Point(found)
+        if mixture is not None:
+            found = self._finished(bound, there, _linked(there, mixture, self.tolerance), "path")
+            if found is not None and found.in_bounds:
+                return _Point(found)
         tolerance = min(self.tolerance, _CLOSELY) if self.coins == "few" else self.tolerance
-        watch = Watch(self._known_of(there, bound))
-        alone, by = best_mixture(there, tolerance=tolerance, limits=limits, coins=self.coins, watch=watch)
+        watch, coins = Watch(self._known_of(there, bound)), "any" if self.judge is None else "few"
+        alone, by = best_mixture(there, tolerance=tolerance, limits=limits, coins=coins, watch=watch)
         if alone.status not in (OPTIMAL, STALLED):
             raise Stopped(alone.status)
         self._require_time()
@@ -291,11 +292,8 @@ class _Walk:
             bundle = bound, watch.search
             taken_along = 0 if watch.resume is None else watch.resume.cuts.solves
             alone = alone._replace(unconstrained_solves=alone.unconstrained_solves - taken_along)
-        again = (
-            _brought_in(there, alone, by, self.tolerance)
-            if self.judge is None
-            else self._judged(bound, there, alone, by)
-        )
+        again = self._finished(bound, there, alone, by)
+        assert again is not None
         return _Point(again, alone.unconstrained_solves, bundle)
 
     def _known_of(self, there: CMDP, bound: float) -> Round | None:
@@ -305,13 +303,19 @@ class _Walk:
         before, bundle = self.state.alone
         return bundle.where(self._amounts(self.own.outward * (bound - before)), there.margin_scales)
 
-    def _judged(self, bound: float, there: CMDP, mixture: Optimum, by: str = "path") -> Solution:
-        few = mixture
-        if by == "path" and self.coins == "few":
-            few = with_few_coins(there, mixture, self.tolerance, self.limits)
+    def _finished(self, bound: float, there: CMDP, mixture: Optimum, by: str) -> Solution | None:
+        """A mixture as an answer: a vertex, where few coins are wanted, and proved, where that was asked for.
+
+        None where the path led to no vertex that could be proved: from a closer mixture one is easier to find.
+        """
+        few, from_path = mixture, by == "path"
+        if self.coins == "few" and (from_path or self.judge is None):
+            few = with_few_coins(there, mixture, self.tolerance, self.limits, thorough=False)
             self._require_time()
         if self.judge is None:
-            return assemble(there, few, method=by)
+            return assemble(there, few, method=by) if from_path else _brought_in(there, few, by, self.tolerance)
+        if from_path and few.corner is None and not few.linked:
+            return None
         given = self._at(self.given, bound)
         found = self.judge(given, brought_back(given, there, few), method=by)
         return found if found.in_bounds else replace(found, status=UNPROVED)

@@ -218,20 +218,21 @@ class Corners(Bases):
 
     # --- a vertex from what a solver found
 
-    def find(self, found: Optimum, tolerance: float, limits: Limits) -> Corner | None:
+    def find(self, found: Optimum, tolerance: float, limits: Limits, thorough: bool = True) -> Corner | None:
         """The vertex at or next to a nearly optimal mixture; None where none is found that is as good as was asked for.
 
-        (The average of a policy whose classes do not meet has none, for example.)
+        (The average of a policy whose classes do not meet has none, for example.) Unless the search is `thorough`, it
+        ends where small changes and few pivots do not lead to one.
         """
         base = self.evaluate_first(*(found.best or self.mostly(found)), 0.0 if found.best is None else _ROUGH)
         if base is None:
             return None
         prices = found.prices * self.scales / self.units.spread
-        widths, nowhere = np.maximum(1e-3 * prices, 1e-4), np.zeros(self.size)
+        given, widths, nowhere = prices, np.maximum(1e-3 * prices, 1e-4), np.zeros(self.size)
         columns = self._columns_of(base, found) if found.best is None else []
         best: Corner | None = None
         failures = 0
-        for turn in range(_ROUNDS):
+        for turn in range(_ROUNDS if thorough else _PATIENCE):
             good = best is not None and best.gap <= best.allowed
             if limits.over:
                 break
@@ -252,7 +253,7 @@ class Corners(Bases):
                 most = _PIVOTS if (same or turn >= _PATIENCE) and failures < _FAILURES and not good else 0
                 placed = self.settle(base, columns, prices, nowhere, most, limits)
                 if placed is None and most:
-                    placed = self._from_artificials(base, prices, tolerance, _PIVOTS, limits)
+                    placed = self._from_artificials(base, given, tolerance, _PIVOTS, limits)
                     failures += placed is None
                 widths = np.maximum(_WIDEN * moved, np.maximum(1e-6 * prices, 1e-7))
             columns = []
@@ -271,7 +272,9 @@ class Corners(Bases):
             if again is None or np.array_equal(again.chosen, base.chosen):
                 break
             base = again
-        return best if best is not None and best.gap <= best.allowed else self._at(found, tolerance, limits)
+        if best is not None and best.gap <= best.allowed:
+            return best
+        return self._at(found, tolerance, limits) if thorough else None
 
     def _at(self, found: Optimum, tolerance: float, limits: Limits) -> Corner | None:
         """A vertex among what a mixture takes, as good as it is: where ties lead the search round in circles.
