@@ -682,6 +682,8 @@ def test_a_page_says_what_the_time_limit_left_out(browser, tmp_path, monkeypatch
     notice = browser.find_element("css selector", ".cut").text
     assert notice == f"Cut short by the time limit of 60 seconds. Missing: {'; '.join(missing)}."
     assert browser.find_element("id", "frontiers").is_displayed() == bool(finished)
+    proved = "not proved in the time that was given" not in browser.find_element("tag name", "main").text
+    assert proved == (finished is not None)
     stops = browser.execute_script(
         "return [...document.querySelectorAll('#curves .stop')].map(c => +c.getAttribute('cx'))"
     )
