@@ -25,7 +25,7 @@ from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.pieces import seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.proofs.files import save_certificate
-from inbounds.reports.page import BESIDE, Curves, page
+from inbounds.reports.page import BESIDE, MovedBounds, page
 from inbounds.solving import frontier, solve
 
 _LARGE = 20_000
@@ -187,7 +187,7 @@ def _points(cmdp: CMDP) -> int:
 
 def _curves(
     cmdp: CMDP, best: Solution, number: int, ends: float | None, told: Callable[[int], None], says: Says
-) -> Curves:
+) -> MovedBounds:
     """The optimum as each bound moves; what time is left is shared among those that are to come.
 
     Bounds that do not bind are first: of them a sentence may be all that there is to say, and others have the time.
@@ -202,7 +202,7 @@ def _curves(
             with suppress(Stopped):
                 found[k] = _curve(cmdp, best, k, number, left, _counting(name, place * number, told, says))
         told((place + 1) * number)
-    curves = Curves([], [], [])
+    curves = MovedBounds([], [], [])
     for k, curve in enumerate(found):
         if curve is None:
             curves.missing.append(f"the curve of {cmdp.constraints[k].name}")

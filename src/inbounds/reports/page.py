@@ -39,7 +39,7 @@ _SAME = 1e-3
 """Of the length of a curve: a point so close to the present bound is no other stop of the slider."""
 
 
-class Curves(NamedTuple):
+class MovedBounds(NamedTuple):
     """What is known of the optimum as bounds move."""
 
     found: list[Frontier]
@@ -51,7 +51,7 @@ def page(
     cmdp: CMDP,
     best: Solution,
     moving: Sensitivities | None,
-    curves: Curves,
+    curves: MovedBounds,
     other: tuple[Policy, Evaluation] | None,
     title: str,
     names: Sequence[str],
