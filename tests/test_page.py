@@ -720,7 +720,7 @@ def test_large_problems_have_fewer_points_unless_they_are_asked_for(tmp_path, mo
         monkeypatch.setattr("inbounds.reporting._POINTS", tuple(zip(limits, (12, 6), strict=True)))
         (path,) = ib.report(queue, tmp_path / "queue.html", points=points)
         assert {len(own["bounds"]) for own in data_of(path)["frontiers"]} == {found}
-        assert ("The problem is large: each curve has" in path.read_text()) == (points is None and found < 12)
+        assert ("The problem is large, and a point is a solve:" in path.read_text()) == (points is None and found < 12)
 
 
 def test_columns_out_of_sight_are_told(browser, fortnight) -> None:

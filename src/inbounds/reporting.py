@@ -31,7 +31,7 @@ from inbounds.solving import frontier, solve
 _LARGE = 20_000
 """States from which on the policy beside the page is an .npz: so large a text is for nobody to read."""
 
-_POINTS = ((_LARGE, 12), (200_000, 6))
+_POINTS = ((_LARGE, 12), (100_000, 6))
 _FEWEST = 4
 """Stops of each slider, by the number of states (times stages): each is solved, and proved."""
 
@@ -78,7 +78,7 @@ def report(
     path : path of the page, .html
     points : int, optional
         Bounds of each constraint that the slider has besides the present one, 2 or more; 0 leaves the curves out. Each
-        takes a solve and a proof: left out, 12, from 20,000 states (times stages) on 6, and from 200,000 on 4. A bound
+        takes a solve and a proof: left out, 12, from 20,000 states (times stages) on 6, and from 100,000 on 4. A bound
         that does not matter until it is next to none at all has a sentence in place of a curve.
     policy : Policy, optional
         Another one, such as the rule of thumb in use: its reward and margins beside those of the best, and where the
@@ -159,7 +159,7 @@ def written_report(
         missing.append("how prices move")
     curves = _curves(cmdp, best, number, None if limit is None else begun + limit, lambda done: told(1 + done), says)
     if points is None and curves.found and number < _POINTS[0][1]:
-        size = "The problem is large: each curve has {} points. Others can be asked for, --points or points=."
+        size = "The problem is large, and a point is a solve: {} for each curve. --points or points= asks for others."
         curves.notes.append(size.format(number))
     missing += curves.missing
     saved: dict[Path, Callable[[Path], None]] = {files[0]: cmdp.save}
