@@ -365,6 +365,7 @@ def test_coins_are_shown_whole_in_a_browser(browser, tmp_path) -> None:
     (path,) = ib.report(problem, tmp_path / "queue.html", points=0)
     opened(browser, path)
     policy = ib.solve(problem).policy
+    assert browser.find_element("id", "under").text.endswith(" A dot: the policy randomises there.")
     coins = {state: own for state in policy if max((own := policy[state]).values()) < 1.0}
     assert typed(browser, "randomises") == f"{len(coins)} of 6 states" and len(coins) == policy.coins == 2
     for state, does, _ in rows(browser):
@@ -498,6 +499,7 @@ def test_what_is_said_of_all_stages_is_found_in_them(browser, fortnight) -> None
     assert "randomises in 1 state at its stage; proved" in fortnight.read_text()
 
 
+@pytest.mark.slow
 def test_the_filter_compares_and_says_why_nothing_is_left(browser, fortnight) -> None:
     problem, policy = ward(), ib.solve(ward()).policy
     opened(browser, fortnight)
@@ -564,6 +566,7 @@ def test_the_most_time_comes_first(browser, fortnight) -> None:
     assert rows(browser)[0][1:3] == [str(part) for part in problem.state_labels[0]]  # as the model has them
 
 
+@pytest.mark.slow
 def test_an_action_keeps_its_colour(browser, fortnight, shelf) -> None:
     """Whatever the slider, the stage and the choice show, on the way there and back."""
     script = """
@@ -617,6 +620,7 @@ def test_a_bound_that_does_not_matter_has_a_sentence(browser, fortnight) -> None
     assert [own["name"] for own in data_of(fortnight)["frontiers"]] == ["beds taken"]
 
 
+@pytest.mark.slow
 def test_the_present_bound_is_on_the_curve(browser, shelf, tmp_path) -> None:
     """Whether it binds, or lies before the bounds that matter; and no stop of the slider is next to it."""
     loose = stock().with_bound("orders <&>", at_most=1.2)
@@ -653,6 +657,7 @@ def test_small_bounds_are_short(browser, shelf) -> None:
 
 
 @pytest.mark.parametrize("finished", [None, 0, 1])
+@pytest.mark.slow
 def test_a_page_says_what_the_time_limit_left_out(browser, tmp_path, monkeypatch, finished) -> None:
     """No curve at all, none of its points, or one: on the page, by the command, and for programs."""
     problem = ib.zoo.queue()
