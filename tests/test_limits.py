@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import time
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import inbounds as ib
-from inbounds import solving
 from inbounds.algorithms.algorithm import record_of
-from inbounds.cli import main
 from inbounds.criteria import criterion_of
 from inbounds.criteria.discounted import Discounted
 from inbounds.exact.feasibility import infeasible
@@ -464,13 +459,3 @@ def test_runs_are_made_seed_by_seed_so_that_a_limit_is_fair():
             workers=1,
         )
     assert seen == [("CRPO", 1), ("CSPDA", 1), ("CRPO", 2), ("CSPDA", 2)]
-
-
-def test_a_page_that_came_too_late_says_so(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(solving, "_proved", lambda *_: time.sleep(1.0))  # the time is over before the proof is made
-    arguments = ["report", "queue", "--output", str(tmp_path / "page.html"), "--points", "0", "--time-limit", "1"]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 5 and "TIME LIMIT" in result.output
-    assert "not proved in the time that was given" in (tmp_path / "page.html").read_text()
-    answer = CliRunner().invoke(main, [*arguments, "--json"])
-    assert answer.exit_code == 5 and json.loads(answer.output)["status"] == "time limit"

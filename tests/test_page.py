@@ -9,6 +9,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from click.testing import CliRunner
 
 import inbounds as ib
 from inbounds.cli import main
+from inbounds.reporting import written_report
 
 KINDS = {"u1": "<u1", "u2": "<u2", "u4": "<u4", "f8": "<f8"}
 
@@ -66,12 +68,12 @@ def test_the_page_has_the_policy_of_every_bound(shelf) -> None:
     problem, data = stock(), data_of(shelf)
     best = ib.solve(problem)
     curve = data["frontiers"][0]
-    assert data["states"] == 49 and data["layers"] == 1 and len(curve["bounds"]) == 5 and len(data["views"]) == 6
+    assert data["states"] == 49 and data["layers"] == 1 and len(curve["bounds"]) == 4 and len(data["views"]) == 5
     columns = [np.array(column["words"])[unpacked(column["places"])].tolist() for column in data["columns"]]
     assert list(zip(*columns, strict=True)) == [(str(a), str(b)) for a, b in problem.state_labels]
-    found = ib.frontier(problem, 0, 5, certificate=True).solutions[
-        ::-1
-    ]  # from the loosest at_most bound on, so downwards
+    asked = ib.frontier(problem, 0, 5, certificate=True)
+    apart = np.abs(asked.bounds - 0.5) > 1e-3  # the one next to the present bound is no other stop
+    found = [asked.solutions[point] for point in np.flatnonzero(apart)[::-1]]  # of at_most the loosest are first
     policies = [best.policy, *(solution.policy for solution in found)]
     for view, policy in zip(data["views"], policies, strict=True):
         chosen, coins = unpacked(view["does"]), {}
@@ -280,7 +282,9 @@ def test_filter_sort_and_slider_in_a_browser(browser, shelf) -> None:
     takes_tea = sum(policy[state].get("tea", 0.0) > 0.0 for state in policy)
     assert typed(browser, "does=tea") == f"{takes_tea} of 49 states"
     assert typed(browser, "nowhere") == "0 of 49 states; no state has nowhere" and rows(browser) == []
-    assert typed(browser, "state9=3 tea").startswith("0 of 49 states; no column state9 (there are state1, state2, does")
+    assert typed(browser, "state9=3 tea").startswith(
+        "0 of 49 states; no column state9 (there are state 1, state 2, does"
+    )
     typed(browser, "")
     for _ in range(2):  # once up, twice down
         browser.execute_script("document.querySelector('[data-column=\"1\"]').click()")
@@ -361,6 +365,7 @@ def test_coins_are_shown_whole_in_a_browser(browser, tmp_path) -> None:
     (path,) = ib.report(problem, tmp_path / "queue.html", points=0)
     opened(browser, path)
     policy = ib.solve(problem).policy
+    assert browser.find_element("id", "under").text.endswith(" A dot: the policy randomises there.")
     coins = {state: own for state in policy if max((own := policy[state]).values()) < 1.0}
     assert typed(browser, "randomises") == f"{len(coins)} of 6 states" and len(coins) == policy.coins == 2
     for state, does, _ in rows(browser):
@@ -397,7 +402,7 @@ def test_the_slider_runs_as_the_curve_does(browser, shelf, tmp_path) -> None:
     """Its right end is the right end of the curve, whether the bound is at_most or at_least."""
     queue = tmp_path / "queue.html"
     ib.report(ib.zoo.queue(), queue, points=4)
-    for path, points in ((shelf, 5), (queue, 4)):
+    for path, points in ((shelf, 4), (queue, 4)):
         opened(browser, path)
         script = (
             "const s = document.querySelector('#curves input'), done = arguments[1]; s.value = arguments[0];"
@@ -409,21 +414,329 @@ def test_the_slider_runs_as_the_curve_does(browser, shelf, tmp_path) -> None:
         assert len(marked) == points and marked == sorted(marked) and marked[0] < marked[-1]
 
 
+def stage_on_the_map(browser, stage: int) -> str:
+    """The map of a stage, as the browser has painted it."""
+    return browser.execute_script(
+        "const s = document.getElementById('stage'); s.value = arguments[0]; s.dispatchEvent(new Event('change'));"
+        "return document.getElementById('canvas').toDataURL()",
+        stage,
+    )
+
+
 def test_stages_in_a_browser(browser, tmp_path) -> None:
+    """The table has every stage, and the map one."""
     media = ib.zoo.media()
     (path,) = ib.report(media, tmp_path / "media.html", points=0)
     opened(browser, path)
-    policy = ib.solve(media).policy
+    policy, count = ib.solve(media).policy, media.n_states
+    whole = f"{10 * count} states at their stages ({count} states, 10 stages)"
+    assert typed(browser, "") == f"{10 * count} of {whole}"
     for stage in (0, 9):
-        browser.execute_script(
-            "const s = document.getElementById('stage'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))",
-            stage,
-        )
         own = policy.at(stage)
-        assert [re.sub(r" \d.*", "", row[1]) for row in rows(browser)] == [
-            max(own[state], key=own[state].get) for state in own
-        ]
+        assert typed(browser, f"stage={stage}") == f"{count} of {whole}"
+        shown = {row[1]: re.sub(r" \d.*", "", row[2]) for row in rows(browser)}
+        assert shown == {str(state): max(own[state], key=own[state].get) for state in own}
+    assert stage_on_the_map(browser, 0) != stage_on_the_map(browser, 9)
+    assert typed(browser, "stage=9") == f"{count} of {whole}"
     assert browser.get_log("browser") == []
+
+
+class Ward(NamedTuple):
+    beds: int
+    waiting: int
+
+
+def ward() -> ib.CMDP:
+    """Five days, 20 states, names of actions with blanks, a bound that binds, and one that nothing comes near."""
+
+    def tomorrow(here: Ward, action: str) -> list[tuple[Ward, float]]:
+        admitted = min(int(action.split()[1]), here.waiting, 4 - here.beds)
+        beds = here.beds + admitted
+        return [
+            (Ward(max(beds - gone, 0), min(here.waiting - admitted + new, 3)), p * q)
+            for gone, p in ((0, 0.5), (1, 0.5))
+            for new, q in ((0, 0.4), (1, 0.6))
+        ]
+
+    return ib.build(
+        Ward(2, 1),
+        lambda here: [f"admit {number}" for number in range(min(here.waiting, 2) + 1)],
+        tomorrow,
+        reward=lambda here, action: min(int(action.split()[1]), 4 - here.beds),
+        constraints=[
+            ib.Constraint(lambda here, action: float(here.beds), at_most=6.0, name="beds taken"),
+            ib.Constraint(lambda here, action: 1e-6 * here.waiting, at_most=1.5, name="refusals"),
+        ],
+        horizon=5,
+        name="ward",
+    )
+
+
+@pytest.fixture(scope="module")
+def fortnight(tmp_path_factory) -> Path:
+    problem = ward()
+    today = ib.Policy.from_rule(problem, lambda here, day: f"admit {min(here.waiting, 1)}")
+    path = tmp_path_factory.mktemp("ward") / "ward.html"
+    ib.report(problem, path, points=4, policy=today)
+    return path
+
+
+def test_what_is_said_of_all_stages_is_found_in_them(browser, fortnight) -> None:
+    """Where two policies differ, and where one randomises: as many rows as the words and the policy have."""
+    problem = ward()
+    best, states = ib.solve(problem), problem.n_states
+    apart = best.policy.compare(ib.Policy.from_rule(problem, lambda here, day: f"admit {min(here.waiting, 1)}"))
+    whole = f"{5 * states} states at their stages ({states} states, 5 stages)"
+    opened(browser, fortnight)
+    page = browser.find_element("tag name", "main").text
+    assert f"In {len(apart)} of {whole}, and for" in page and apart.stages is not None
+    assert typed(browser, "differs") == f"{len(apart)} of {whole}"
+    for stage in range(5):
+        assert typed(browser, f"differs stage={stage}").startswith(f"{sum(apart.stages == stage)} of ")
+    assert typed(browser, "randomises") == f"{best.policy.coins} of {whole}" and best.policy.coins == 1
+    ((stage, *_),) = rows(browser)
+    assert best.policy.at(int(stage)).coins == 1
+    assert "randomises in 1 state at its stage; proved" in fortnight.read_text()
+
+
+@pytest.mark.slow
+def test_the_filter_compares_and_says_why_nothing_is_left(browser, fortnight) -> None:
+    problem, policy = ward(), ib.solve(ward()).policy
+    opened(browser, fortnight)
+    labels = [label for label in problem.state_labels for _ in range(5)]
+
+    def count(text: str) -> int:
+        return int(typed(browser, text).split(" ")[0].replace(",", ""))
+
+    for term, keeps in {
+        "beds<2": lambda here: here.beds < 2,
+        "beds < 2": lambda here: here.beds < 2,
+        "beds>=3": lambda here: here.beds >= 3,
+        "BEDS<=3 waiting!=1": lambda here: here.beds <= 3 and here.waiting != 1,
+        "beds == 2.0": lambda here: here.beds == 2,
+        "waiting>0.5": lambda here: here.waiting > 0.5,
+    }.items():
+        assert count(term) == sum(map(keeps, labels)), term
+    assert count("stage>=3") == 2 * problem.n_states
+    rules = [policy.at(stage)[label] for stage in range(5) for label in problem.state_labels]
+    admits = sum(rule.get("admit 1", 0.0) > 0.0 for rule in rules)
+    for term in ("does=admit 1", 'does="admit 1"', '"does=admit 1"', "does = ADMIT  1", "admit 1", '"admit 1"'):
+        assert count(term) == admits, term
+    assert count("does=admit 1 stage=2") == sum(rule.get("admit 1", 0.0) > 0.0 for rule in rules[40:60])
+    assert count("does!=admit 1") == len(rules) - admits
+    time = ib.solve(problem).occupancy
+    share = np.array([problem.pairs.sum_by_state(own) for own in time]) / 5
+    for term in ("time>1", "time there>1%", "time there > 1 %", '"time there">1', "time_there>1", "timethere>1"):
+        assert count(term) == np.sum(share > 0.01), term
+    assert count("time=0") == count("time<=0") == np.sum(share == 0.0) and count("probability<100") == 1
+    for term, why in {
+        "does=admit": '; does is never admit: it is "admit 0", "admit 1", "admit 2"',
+        "beds=99": "; beds is never 99: it is 0, 1, 2, 3, 4",
+        "bed<3": "; no column bed (there are stage, beds, waiting, does, other, time there)",
+        "bed < 3": "; no column bed (there are stage, beds, waiting, does, other, time there)",
+        "does<3": "; does has words, not numbers: it takes = and !=",
+        "beds<few": "; few is no number",
+        "beds<": "; beds < what?",
+        "beds=1 beds=2": "; each holds somewhere, but nowhere together",
+        "beds>4": "; no state has beds>4",
+        "order": "; no state has order",
+    }.items():
+        said = typed(browser, term)
+        assert said.startswith("0 of ") and said.endswith(why) and rows(browser) == [], term
+    placeholder = browser.execute_script("return document.getElementById('filter').placeholder")
+    assert placeholder == 'beds=2 does="admit 0"' and count(placeholder) > 0
+    explained = browser.find_elements("css selector", "#explained code")
+    assert [code.text for code in explained][-2:] == ["randomises", "differs"]
+    assert all(count(code.text) > 0 for code in explained)
+    assert browser.get_log("browser") == []
+
+
+def test_the_most_time_comes_first(browser, fortnight) -> None:
+    opened(browser, fortnight)
+    problem = ward()
+    first, *rest = rows(browser)
+    assert first[:3] == ["0", "2", "1"] and first[-1] == "20.0 %"  # the start, for a fifth of the time
+    shares = [0.0 if row[-1] == "0" else float(re.sub("[<% ]", "", row[-1])) for row in rest]
+    assert shares == sorted(shares, reverse=True)
+    heads = (
+        "return [...document.querySelectorAll('#heads button')].map(b => [b.textContent, b.getAttribute('aria-sort')])"
+    )
+    assert browser.execute_script(heads)[-1] == ["time there ▼", "descending"]
+    browser.execute_script("document.querySelector('#heads span:last-child button').click()")
+    assert rows(browser)[0][1:3] == [str(part) for part in problem.state_labels[0]]  # as the model has them
+
+
+@pytest.mark.slow
+def test_an_action_keeps_its_colour(browser, fortnight, shelf) -> None:
+    """Whatever the slider, the stage and the choice show, on the way there and back."""
+    script = """
+        const done = arguments[0], seen = {};
+        function look() {
+          const canvas = document.getElementById('canvas'), wide = data.columns[0].size, high = data.columns[1].size;
+          const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', { willReadFrequently: true });
+          copy.drawImage(canvas, 0, 0);
+          for (const [cell, s] of cells) {
+            const of = other && document.getElementById('drawn').value === 'other' ? other : current;
+            const x = (cell % wide + .1) / wide * canvas.width;
+            const y = (Math.floor(cell / wide) + .1) / high * canvas.height;
+            (seen[data.actions[of.does[at(s)]]] ??= new Set()).add(copy.getImageData(x, y, 1, 1).data.join());
+          }
+          for (const item of document.querySelectorAll('#key span')) {
+            const [r, g, b] = getComputedStyle(item.querySelector('i')).backgroundColor.match(/\\d+/g);
+            (seen[item.textContent] ??= new Set()).add([r, g, b, 255].join());
+          }
+        }
+        (async () => {
+          for (const slider of document.querySelectorAll('#curves input'))
+            for (const value of [...Array(+slider.max + 1).keys(), +slider.here]) {
+              slider.value = value; await slider.oninput();
+              for (let h = 0; h < L; h++) {
+                stage = h;
+                for (const which of other ? ['other', 'current'] : ['current']) {
+                  document.getElementById('drawn').value = which; drawMap(); look();
+                }
+              }
+            }
+          done(Object.entries(seen).map(([name, fills]) => [name, [...fills]]));
+        })();
+    """
+    for path, several in ((fortnight, 3), (shelf, 3)):
+        opened(browser, path)
+        seen = browser.execute_async_script(script)
+        assert len(seen) == several and all(len(fills) == 1 for _, fills in seen), seen
+        assert len({fills[0] for _, fills in seen}) == several
+    assert browser.get_log("browser") == []
+
+
+def test_a_bound_that_does_not_matter_has_a_sentence(browser, fortnight) -> None:
+    opened(browser, fortnight)
+    curve = ib.frontier(ward(), "refusals", 3)
+    notes = browser.find_element("id", "notes").text
+    begins, last = curve.ends_in_words
+    assert notes == (
+        f"refusals <= 1.5 does not matter: a tighter bound costs nothing until {begins}; no policy keeps less than "
+        f"{last}."
+    )
+    assert [own["name"] for own in data_of(fortnight)["frontiers"]] == ["beds taken"]
+
+
+@pytest.mark.slow
+def test_the_present_bound_is_on_the_curve(browser, shelf, tmp_path) -> None:
+    """Whether it binds, or lies before the bounds that matter; and no stop of the slider is next to it."""
+    loose = stock().with_bound("orders <&>", at_most=1.2)
+    ib.report(loose, tmp_path / "loose.html", points=5)
+    ib.report(loose.with_bound("orders <&>", at_most=9), tmp_path / "far.html", points=5)
+    for path, shown, title in (
+        (shelf, 5, ""),
+        (tmp_path / "loose.html", 6, "until"),
+        (tmp_path / "far.html", 5, "until"),
+    ):
+        opened(browser, path)
+        (own,) = data_of(path)["frontiers"]
+        stops = browser.execute_script(
+            "return [...document.querySelectorAll('#curves .stop')].map(c => +c.getAttribute('cx'))"
+        )
+        assert len(stops) == shown and stops == sorted(stops) and np.diff(stops).min() > 1
+        assert browser.execute_script("return +document.querySelector('#curves input').max") == len(own["bounds"])
+        text = browser.find_element("id", "curves").text
+        assert (f"; does not matter {title} " in text) == bool(title)
+        assert own["bounds"][-1] >= own["present"] if not title else own["bounds"][-1] == pytest.approx(own["matters"])
+    assert browser.get_log("browser") == []
+
+
+def test_small_bounds_are_short(browser, shelf) -> None:
+    opened(browser, shelf)
+    for number, text in (
+        (1.65e-6, "1.65e-6"),
+        (0.25, "0.25"),
+        (0, "0"),
+        (-3.2e-5, "-3.2e-5"),
+        (123456789, "123457000"),
+    ):
+        assert browser.execute_script("return digits(arguments[0])", number) == text
+
+
+@pytest.mark.parametrize("finished", [None, 0, 1])
+@pytest.mark.slow
+def test_a_page_says_what_the_time_limit_left_out(browser, tmp_path, monkeypatch, finished) -> None:
+    """No curve at all, none of its points, or one: on the page, by the command, and for programs."""
+    problem = ib.zoo.queue()
+    whole = {name: ib.frontier(problem, name, 4, certificate=True) for name in ("service", "flow")}
+
+    def late(cmdp, k, points=4, **_):
+        curve = whole[cmdp.constraints[k].name]
+        if not finished or curve.constraint == "flow":
+            raise ib.Stopped("time limit")
+        return replace(curve, bounds=curve.bounds[:1], solutions=curve.solutions[:1], status="time limit")
+
+    monkeypatch.setattr("inbounds.reporting.frontier", late)
+    if finished is None:
+        unproved = ib.solve(problem, certificate=False)
+        monkeypatch.setattr("inbounds.reporting.solve", lambda *_, **__: unproved)
+    words = ["report", "queue", "--points", "4", "--output", str(tmp_path / "page.html"), "--time-limit", "60"]
+    result = CliRunner().invoke(main, words)
+    service = (
+        "3 of the 4 points of the curve of service, those of the tightest bounds"
+        if finished
+        else "the curve of service"
+    )
+    missing = ["the proof of the policy", "how prices move"] * (finished is None) + [service, "the curve of flow"]
+    assert result.exit_code == 5, result.output
+    assert f"TIME LIMIT: missing from the page: {'; '.join(missing)}." in re.sub(r"\s+", " ", result.output)
+    opened(browser, tmp_path / "page.html")
+    notice = browser.find_element("css selector", ".cut").text
+    assert notice == f"Cut short by the time limit of 60 seconds. Missing: {'; '.join(missing)}."
+    assert browser.find_element("id", "frontiers").is_displayed() == bool(finished)
+    proved = "not proved in the time that was given" not in browser.find_element("tag name", "main").text
+    assert proved == (finished is not None)
+    stops = browser.execute_script(
+        "return [...document.querySelectorAll('#curves .stop')].map(c => +c.getAttribute('cx'))"
+    )
+    if finished:
+        assert len(stops) == 2 and stops[1] - stops[0] > 200  # the point that is there and the present one, far apart
+        slider = browser.find_element("css selector", "#curves input")
+        assert slider.size["width"] > 200 and slider.get_attribute("max") == "1"
+        assert "the tightest bounds are missing: the time limit came first" in browser.find_element("id", "curves").text
+    assert browser.get_log("browser") == []
+    found = json.loads(CliRunner().invoke(main, [*words, "--json"]).output)
+    assert found["status"] == "time limit" and found["missing"] == missing
+
+
+def test_progress_counts_the_points_of_the_curves(tmp_path) -> None:
+    told: list[tuple[int, int]] = []
+    doing: list[str] = []
+    seen = written_report(
+        ward(), tmp_path / "ward.html", points=4, progress=lambda *step: told.append(step), says=doing.append
+    )
+    assert seen.missing == () and {total for _, total in told} == {9}
+    counts = [done for done, _ in told]
+    assert counts == sorted(counts) and set(counts) == {0, 1, 5, 6, 7, 8, 9}  # that which does not matter has no points
+    assert {"the optimum", "beds taken: where its curve begins and ends", "beds taken: bound 4 of 4"} <= set(doing)
+
+
+def test_large_problems_have_fewer_points_unless_they_are_asked_for(tmp_path, monkeypatch) -> None:
+    queue = ib.zoo.queue()
+    for points, limits, found in (
+        (None, (20_000, 200_000), 12),
+        (None, (5, 200_000), 6),
+        (None, (5, 5), 4),
+        (3, (5, 5), 3),
+    ):
+        monkeypatch.setattr("inbounds.reporting._POINTS", tuple(zip(limits, (12, 6), strict=True)))
+        (path,) = ib.report(queue, tmp_path / "queue.html", points=points)
+        assert {len(own["bounds"]) for own in data_of(path)["frontiers"]} == {found}
+        assert ("The problem is large, and a point is a solve:" in path.read_text()) == (points is None and found < 12)
+
+
+def test_columns_out_of_sight_are_told(browser, fortnight) -> None:
+    try:
+        for width in (1200, 400):
+            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            opened(browser, fortnight)
+            assert browser.find_element("id", "aside").is_displayed() == (width == 400)
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_many_states_stay_quick(browser, tmp_path) -> None:

@@ -5,30 +5,60 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from inbounds.criteria.evaluation import evaluate
+import numpy as np
+
+from inbounds.criteria.evaluation import ROUNDING, evaluate
 from inbounds.errors import InvalidInput, Stopped
+from inbounds.exact.frontier import Frontier
+from inbounds.exact.limits import TIME
 from inbounds.exact.moving_bound import MOST_POINTS
+from inbounds.exact.optimum import OPTIMAL
+from inbounds.exact.solution import Solution
 from inbounds.formats.atomic import naming, replaced
 from inbounds.inputs import callback, file_path, switch, whole_number
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.pieces import seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.proofs.files import save_certificate
-from inbounds.reports.page import BESIDE, page
+from inbounds.reports.page import BESIDE, MovedBounds, page
 from inbounds.solving import frontier, solve
 
 _LARGE = 20_000
 """States from which on the policy beside the page is an .npz: so large a text is for nobody to read."""
+
+_POINTS = ((_LARGE, 12), (100_000, 6))
+_FEWEST = 4
+"""Stops of each slider, by the number of states (times stages): each is solved, and proved."""
+
+_SLACK = 1e-9
+"""Of a margin, relative to the scale of its constraint: with less the bound is taken to bind."""
+
+_FAR = 1e3
+"""A bound that is so many times looser, than the bounds that matter are wide, has a sentence and no curve."""
+
+_EDGE = 1e-4
+"""A curve ends this share of its length before the last bound that can be kept, where the price may be infinite."""
+
+Says = Callable[[str], None]
+
+
+class Written(NamedTuple):
+    """What came of a report: the files, and in words what is missing from the page because a limit came first."""
+
+    files: list[Path]
+    missing: tuple[str, ...]
 
 
 def report(
     cmdp: CMDP,
     path: str | os.PathLike[str],
     *,
-    points: int = 12,
+    points: int | None = None,
     policy: Policy | None = None,
     beside: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -46,8 +76,10 @@ def report(
     ----------
     cmdp : CMDP
     path : path of the page, .html
-    points : int
-        Bounds of each constraint that the slider has, 2 or more; 0 leaves them out.
+    points : int, optional
+        Bounds of each constraint that the slider has besides the present one, 2 or more; 0 leaves the curves out. Each
+        takes a solve and a proof: left out, 12, from 20,000 states (times stages) on 6, and from 100,000 on 4. A bound
+        that does not matter until it is next to none at all has a sentence in place of a curve.
     policy : Policy, optional
         Another one, such as the rule of thumb in use: its reward and margins beside those of the best, and where the
         two differ.
@@ -56,10 +88,11 @@ def report(
         page-policy.json (.npz if it is large). Those of an earlier page of this name are replaced; any other file that
         has one of these names is not, and the report is refused.
     progress : callable, optional
-        Called with (curves finished, curves in all), the optimum as the first.
+        Called as ``progress(done, total)``: the optimum counts as one, and so does each point of each curve.
     time_limit : float, optional
         Seconds: curves that are not finished then have fewer points, or are left out, and if the proof is not, so is
-        it. `Stopped` is raised, and nothing written, while no policy in bounds is known.
+        it; the page says which. What is left after the optimum is shared among the curves. `Stopped` is raised, and
+        nothing written, while no policy in bounds is known.
 
     Examples
     --------
@@ -70,11 +103,28 @@ def report(
     ...     written[0].read_text()[:15]
     '<!doctype html>'
     """
+    return written_report(
+        cmdp, path, points=points, policy=policy, beside=beside, progress=progress, time_limit=time_limit
+    ).files
+
+
+def written_report(
+    cmdp: CMDP,
+    path: str | os.PathLike[str],
+    *,
+    points: int | None = None,
+    policy: Policy | None = None,
+    beside: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    says: Says = lambda doing: None,
+    time_limit: float | None = None,
+) -> Written:
+    """``ib.report``, and what is missing from the page; `says` is told in words what is being done."""
     require_model(cmdp, "report")
     target, beside, progress = file_path(path, "the path of a page"), switch(beside, "beside"), callback(progress)
     if target.suffix.lower() not in (".html", ".htm"):
         raise InvalidInput(f"the path of a page is a file .html, found {str(path)!r}")
-    number = whole_number(points, "points", 0, MOST_POINTS)
+    number = _points(cmdp) if points is None else whole_number(points, "points", 0, MOST_POINTS)
     if number == 1:
         raise InvalidInput("points must be 2 or more, or 0 for no curves")
     other = None if policy is None else for_problem(cmdp, policy)
@@ -82,40 +132,143 @@ def report(
     if beside:
         _require_own(files, target)
     limit = seconds_or_none(time_limit)
-    ends = None if limit is None else time.monotonic() + limit
-    total = 1 + cmdp.n_constraints * (number > 0)
+    begun, total = time.monotonic(), 1 + cmdp.n_constraints * number
 
     def told(done: int) -> None:
         if progress is not None:
             progress(done, total)
 
     told(0)
-    best = solve(cmdp, time_limit=limit)
+    says("the optimum")
+    best = solve(
+        cmdp,
+        time_limit=limit,
+        progress=lambda solves, lower, upper: says(f"the optimum: {solves} solves, gap {upper - lower:.1e}"),
+        proof_progress=lambda done, of: says(f"the proof of the optimum: {done} of {of}"),
+    )
     told(1)
-    curves = []
-    for k in range(cmdp.n_constraints if number else 0):
-        left = None if ends is None else ends - time.monotonic()
-        if left is not None and left <= 0.0:
-            break
-        try:
-            curve = frontier(cmdp, k, number, certificate=True, time_limit=left)
-        except Stopped:
-            break
-        if len(curve.bounds):
-            curves.append(curve)
-        told(2 + k)
+    taken = time.monotonic() - begun
+    missing = [] if best.certificate is not None else ["the proof of the policy"]
+    if best.status == TIME and best.partial is not None:
+        missing.append(f"the rest of the search: the best policy may have up to {best.gap:.3g} more reward")
+    moving = None
+    if limit is None or (best.certificate is not None and taken < limit / 2):  # it may take as long again
+        says("how prices move")
+        moving = best.sensitivities
+    elif cmdp.constraints:
+        missing.append("how prices move")
+    curves = _curves(cmdp, best, number, None if limit is None else begun + limit, lambda done: told(1 + done), says)
+    if points is None and curves.found and number < _POINTS[0][1]:
+        size = "The problem is large, and a point is a solve: {} for each curve. --points or points= asks for others."
+        curves.notes.append(size.format(number))
+    missing += curves.missing
     saved: dict[Path, Callable[[Path], None]] = {files[0]: cmdp.save}
     if best.certificate is not None:  # at the time limit there is none
         saved[files[1]] = partial(save_certificate, best.certificate)
     saved[files[2]] = best.policy.save
+    says("the page")
     if beside:
         for file, save in saved.items():
             save(file)
     names, title = [file.name for file in saved], cmdp.name or "A constrained decision problem"
-    text = page(cmdp, best, curves, None if other is None else (other, evaluate(cmdp, other)), title, names, beside)
+    judged = None if other is None else (other, evaluate(cmdp, other))
+    cut = "" if limit is None or not missing else f"Cut short by the time limit of {limit:g} seconds"
+    text = page(cmdp, best, moving, curves, judged, title, names, beside, (cut, missing))
     with naming(target, "written"), replaced(target) as stream:
         stream.write(text.encode("utf-8"))
-    return [target, *(file for file in saved if beside)]
+    return Written([target, *(file for file in saved if beside)], tuple(missing))
+
+
+def _points(cmdp: CMDP) -> int:
+    """Stops of each slider where nobody asks for a number."""
+    size = cmdp.n_states * cmdp.layers
+    return next((points for largest, points in _POINTS if size <= largest), _FEWEST)
+
+
+def _curves(
+    cmdp: CMDP, best: Solution, number: int, ends: float | None, told: Callable[[int], None], says: Says
+) -> MovedBounds:
+    """The optimum as each bound moves; what time is left is shared among those that are to come.
+
+    Bounds that do not bind are first: of them a sentence may be all that there is to say, and others have the time.
+    """
+    count = cmdp.n_constraints if number else 0
+    found: list[Frontier | None] = [None] * count
+    for place, k in enumerate(sorted(range(count), key=lambda k: _binds(best, k))):
+        name = cmdp.constraints[k].name
+        left = None if ends is None else (ends - time.monotonic()) / (count - place)
+        if best.status != TIME and (left is None or left > 0.0):
+            says(f"{name}: where its curve begins and ends")
+            with suppress(Stopped):
+                found[k] = _curve(cmdp, best, k, number, left, _counting(name, place * number, told, says))
+        told((place + 1) * number)
+    curves = MovedBounds([], [], [])
+    for k, curve in enumerate(found):
+        if curve is None:
+            curves.missing.append(f"the curve of {cmdp.constraints[k].name}")
+        elif not len(curve.bounds) and curve.status == OPTIMAL:
+            curves.notes.append(_does_not_matter(cmdp, k, curve))
+        else:
+            curves.found.append(curve)
+            if curve.status != OPTIMAL:
+                lost = number - len(curve.bounds)
+                cut = f"{lost} of the {number} points of the curve of {curve.constraint}, those of the tightest bounds"
+                curves.missing.append(cut)
+    return curves
+
+
+def _binds(best: Solution, k: int) -> bool:
+    return bool(best.margins[k] <= _SLACK * best.margin_scales[k])
+
+
+def _counting(name: str, before: int, told: Callable[[int], None], says: Says) -> Callable[[int, int], None]:
+    """The progress of one curve: its points, and those `before` it."""
+
+    def step(done: int, total: int) -> None:
+        told(before + done)
+        if done < total:
+            says(f"{name}: bound {done + 1} of {total}")
+
+    return step
+
+
+def _curve(
+    cmdp: CMDP, best: Solution, k: int, number: int, seconds: float | None, progress: Callable[[int, int], None]
+) -> Frontier:
+    """The optimum as one bound moves, to bounds among which the present one is worth looking at.
+
+    A bound that binds lies among those that matter. One that does not has nothing to show between itself and where it
+    begins to matter: there the policy stays what it is. Without points where that is all there is to say.
+    """
+    ends = None if seconds is None else time.monotonic() + seconds
+
+    def asked(**wanted: Any) -> Frontier:
+        left = None if ends is None else max(ends - time.monotonic(), 1e-3)
+        return frontier(cmdp, k, **wanted, time_limit=left)
+
+    if _binds(best, k):
+        return asked(points=number, certificate=True, progress=progress)
+    own = cmdp.constraints[k]
+    never = own.outward * (abs(own.bound) + 1.0 + 2.0 * cmdp.layers * float(np.max(np.abs(own.signal))))
+    found = asked(bounds=[never])  # which no policy keeps: nothing but the ends is looked for
+    loose, tight = found.matters_from, found.possible_to
+    if abs(loose - own.bound) > _FAR * abs(tight - loose):
+        return found
+    wanted = np.linspace(loose, tight - own.outward * _EDGE * abs(tight - loose), number)
+    return asked(bounds=wanted.tolist(), certificate=True, progress=progress)
+
+
+def _does_not_matter(cmdp: CMDP, k: int, ends: Frontier) -> str:
+    """Of a bound that is far from where it would."""
+    own, rounding = cmdp.constraints[k], ROUNDING * cmdp.margin_scales[k]
+    begins, last = (
+        "0" if abs(end) <= rounding else words
+        for end, words in zip((ends.matters_from, ends.possible_to), ends.ends_in_words, strict=True)
+    )
+    beyond = "more" if ends.at_least else "less"
+    whole = abs(ends.matters_from - ends.possible_to) <= rounding
+    until = f"{begins}, and no policy keeps {beyond}" if whole else f"{begins}; no policy keeps {beyond} than {last}"
+    return f"{own.name} {own.in_words} does not matter: a tighter bound costs nothing until {until}."
 
 
 def _require_own(files: Sequence[Path], target: Path) -> None:

@@ -44,19 +44,42 @@ def progress_bar(what: str, total: int | None, quiet: bool, first: str = "") -> 
     While nothing is done it says what comes `first`.
     It shows how many are done of how many, how many a second since the bar appeared, and the time left at that rate.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TextColumn
 
-    console, started = Console(stderr=True), time.perf_counter()
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[pace]}"))
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task(what, total=total, pace=first)
+    started = time.perf_counter()
+    with _bar(what, total, quiet, TextColumn("{task.fields[words]}", markup=False)) as (bar, task):
+        bar.update(task, words=first)
 
         def show(done: int, total: int | None = total) -> None:
             pace = pace_text(done, total, time.perf_counter() - started) or first
-            bar.update(task, completed=done, total=total, pace=pace)
+            bar.update(task, completed=done, total=total, words=pace)
 
         yield show
+
+
+@contextmanager
+def telling_bar(what: str, quiet: bool) -> Iterator[tuple[Callable[[int, int], None], Callable[[str], None]]]:
+    """A progress bar for steps that may take minutes each: the time that passes, and in words what is being done."""
+    from rich.progress import TextColumn, TimeElapsedColumn
+
+    words = TextColumn("{task.fields[words]}", markup=False)
+    with _bar(what, None, quiet, TimeElapsedColumn(), words) as (bar, task):
+        yield (
+            lambda done, total: bar.update(task, completed=done, total=total),
+            lambda doing: bar.update(task, words=doing),
+        )
+
+
+@contextmanager
+def _bar(what: str, total: int | None, quiet: bool, *more: Any) -> Iterator[Any]:
+    """A bar with its only task, on stderr; nothing where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), *more)
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        yield bar, bar.add_task(what, total=total, words="")
 
 
 def pace_text(done: int, total: int | None, seconds: float) -> str:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import click
 
 from inbounds.cli import EXIT_STOPPED
 from inbounds.cli.arguments import json_option, problem_argument, problem_from
-from inbounds.cli.printing import print_json, problem_facts, progress_bar
+from inbounds.cli.printing import print_json, print_wrapped, problem_facts, telling_bar
 
 
 @click.command("report")
 @problem_argument
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="The page.  [default: PROBLEM.html]")
-@click.option("--points", type=int, default=12, show_default=True, help="Bounds of each constraint; 0: no curves.")
+@click.option("--points", type=int, help="Bounds of each slider; 0: no curves.  [default: 12; of large problems fewer]")
 @click.option(
     "--policy",
     "other",
@@ -30,7 +29,7 @@ def command(
     problem: str,
     parameters: tuple[str, ...],
     output: Path | None,
-    points: int,
+    points: int | None,
     other: Path | None,
     beside: bool,
     time_limit: float | None,
@@ -41,7 +40,8 @@ def command(
     Solves PROBLEM and writes an HTML page that loads nothing from anywhere: the policy to filter, sort and see as a
     map, the optimum as each bound moves, with a slider that moves the policy, and how to check the proof. With --beside
     page.html comes with page-model.npz, page-certificate.json and page-policy.json (.npz if it is large); files of
-    these names that did not come with an earlier page.html are not overwritten, and the exit code is 2.
+    these names that did not come with an earlier page.html are not overwritten, and the exit code is 2. What is missing
+    because the time limit came first is said here and on the page, and the exit code is 5.
 
     \b
     Examples
@@ -50,7 +50,7 @@ def command(
       inbounds report model.npz --policy rule.csv
     """
     import inbounds as ib
-    from inbounds.reporting import paths_beside
+    from inbounds.reporting import paths_beside, written_report
 
     cmdp = problem_from(problem, parameters)
     policy = None if other is None else ib.Policy.load(other)
@@ -58,24 +58,25 @@ def command(
     for path in paths_beside(cmdp, target) if beside and Path(problem).exists() else ():
         if path.exists() and path.samefile(problem):
             raise ib.InvalidInput(f"--beside would overwrite {problem}, the model itself; give another --output")
-    begun = time.monotonic()
-    with progress_bar("curves", None, quiet=as_json) as advance_to:
-        written = ib.report(
+    with telling_bar("points", quiet=as_json) as (advance_to, says):
+        written, missing = written_report(
             cmdp,
             target,
             points=points,
             policy=policy,
             beside=beside,
             progress=advance_to,
+            says=says,
             time_limit=time_limit,
         )
-    late = time_limit is not None and time.monotonic() - begun >= time_limit
+    code = EXIT_STOPPED if missing else 0
     if as_json:
-        status = "time limit" if late else "done"
-        print_json(problem=problem_facts(cmdp), status=status, files=[str(path) for path in written])
-        sys.exit(EXIT_STOPPED if late else 0)
+        status = "time limit" if missing else "done"
+        files = [str(path) for path in written]
+        print_json(problem=problem_facts(cmdp), status=status, files=files, missing=list(missing))
+        sys.exit(code)
     for path in written:
         click.echo(f"{path}  {path.stat().st_size / 1e6:.2f} MB")
-    if late:
-        click.echo("TIME LIMIT: curves, or the proof, may be missing from the page")
-        sys.exit(EXIT_STOPPED)
+    if missing:
+        print_wrapped(f"TIME LIMIT: missing from the page: {'; '.join(missing)}.")
+    sys.exit(code)

@@ -13,13 +13,15 @@ import json
 import zlib
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import ROUNDING, Evaluation
 from inbounds.exact.frontier import Frontier
+from inbounds.exact.optimum import OPTIMAL
+from inbounds.exact.sensitivity import Sensitivities
 from inbounds.exact.solution import Solution
 from inbounds.formats.labels import label_in_words, state_columns
 from inbounds.problem.cmdp import CMDP
@@ -33,30 +35,50 @@ BESIDE = "Beside this page are"
 _DECADES = 9.0
 """Of the share of time: states with less than 1e-9 of the most are shown as never."""
 
+_SAME = 1e-3
+"""Of the length of a curve: a point so close to the present bound is no other stop of the slider."""
+
+
+class MovedBounds(NamedTuple):
+    """What is known of the optimum as bounds move."""
+
+    found: list[Frontier]
+    notes: list[str]  # sentences about bounds that need no curve, and about all of them
+    missing: list[str]  # curves, or parts of them, that a limit left out
+
 
 def page(
     cmdp: CMDP,
     best: Solution,
-    curves: Sequence[Frontier],
+    moving: Sensitivities | None,
+    curves: MovedBounds,
     other: tuple[Policy, Evaluation] | None,
     title: str,
     names: Sequence[str],
     beside: bool,
+    cut: tuple[str, Sequence[str]],
 ) -> str:
     """The page as text, for `best` with its certificate, the curves of some constraints, and perhaps another policy.
 
-    `names` are those of the files of model, certificate and policy, which are `beside` the page, or could be.
+    `moving` is how prices move, if that is known. `names` are those of the files of model, certificate and policy,
+    which are `beside` the page, or could be; `cut`, why something is missing, and what.
     """
     layers, pairs = len(best.policy.probabilities) if cmdp.horizon else 1, cmdp.pairs
     labels = [pairs.state_label(state) for state in range(pairs.n_states)]
     actions = [label_in_words(label) for label in (pairs.action_labels or range(pairs.n_actions))]
     views, frontiers = [_view(cmdp, best.policy, best)], []
+    shown = [best.policy]  # of each view
     if other is not None:
         views.append(_view(cmdp, *other))
-    for curve in curves:
+        shown.append(other[0])
+    for curve in curves.found:
         place = cmdp.constraint_number(curve.constraint)
         constraint = cmdp.constraints[place]
         upwards = np.argsort(curve.bounds)  # as the axis of the curve and the slider under it run, on either side
+        apart = np.abs(curve.bounds[upwards] - constraint.bound)
+        upwards = upwards[apart > _SAME * np.ptp([*curve.bounds, constraint.bound])]
+        if not len(upwards):
+            continue
         solutions = [curve.solutions[point] for point in upwards]
         frontiers.append(
             {
@@ -66,18 +88,23 @@ def page(
                 "bounds": [float(bound) for bound in curve.bounds[upwards]],
                 "rewards": [found.reward for found in solutions],
                 "prices": [float(price) for price in curve.own_prices[upwards]],
-                "said": [_said(found) for found in solutions],
+                "said": [_said(cmdp, found) for found in solutions],
+                "matters": float(curve.matters_from),
+                "cut": curve.status != OPTIMAL,
                 "views": list(range(len(views), len(views) + len(solutions))),
                 # Where on this picture the other policy is: what it keeps, and what it earns.
                 "other": None if other is None else [_kept(constraint, other[1].margins[place]), other[1].reward],
             }
         )
         views += [_view(cmdp, found.policy, found) for found in solutions]
+        shown += [found.policy for found in solutions]
     data = {
         "states": pairs.n_states,
         "layers": layers,
         "columns": [_column(name, values) for name, values in state_columns(labels).items()],
         "actions": actions,
+        "used": _used(cmdp, shown),
+        "reward": best.reward,
         "decades": _DECADES,
         "views": views,
         "other": None if other is None else 1,
@@ -87,7 +114,8 @@ def page(
     written = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
     parts = {
         "TITLE": html.escape(title),
-        "HEAD": _head(cmdp, best, title) + ("" if other is None else _other(best, *other)),
+        "HEAD": _head(cmdp, best, moving, title, cut) + ("" if other is None else _other(cmdp, best, *other)),
+        "NOTES": "".join(f"<p>{html.escape(note)}</p>" for note in curves.notes),
         "TAIL": _tail(best, names, beside),
         "DATA": written,
     }
@@ -145,15 +173,29 @@ def _view(cmdp: CMDP, policy: Policy, judged: Evaluation) -> dict[str, Any]:
     }
 
 
+def _used(cmdp: CMDP, policies: Sequence[Policy]) -> list[int]:
+    """The actions that some policy of the page takes somewhere: each has one colour, whatever is shown."""
+    taken = np.zeros(cmdp.pairs.n_actions, dtype=bool)
+    for policy in policies:
+        taken[cmdp.pairs.actions[np.any(np.atleast_2d(policy.probabilities) > 0.0, axis=0)]] = True
+    return [int(action) for action in np.flatnonzero(taken)]
+
+
+def _counted(cmdp: CMDP, count: int) -> str:
+    """So many states; with stages, states at their stages."""
+    stages = "" if not cmdp.horizon else " at its stage" if count == 1 else " at their stages"
+    return f"{count:,} state{'s' * (count != 1)}{stages}"
+
+
 def _kept(constraint: Constraint, margin: float) -> float:
     """The value of a constraint's signal under a policy with this margin."""
     return float(constraint.bound + constraint.outward * margin)
 
 
-def _said(found: Solution) -> str:
+def _said(cmdp: CMDP, found: Solution) -> str:
     """What is known of the policy at a stop of the slider."""
     coins = found.policy.coins
-    where = "never randomises" if not coins else f"randomises in {coins:,} state{'s' * (coins > 1)}"
+    where = "never randomises" if not coins else f"randomises in {_counted(cmdp, coins)}"
     if found.certificate is None:
         return f"{where}; in bounds up to rounding, without a proof"
     return f"{where}; {'proved to be in bounds' if found.in_bounds else 'NOT proved to be in bounds'}"
@@ -165,7 +207,7 @@ def _said(found: Solution) -> str:
 _PRICES = "<p class=soft>A price is the reward gained per unit of bound relaxed (its Lagrange multiplier).</p>"
 _MOVING = (
     "<h3>How prices move</h3><p class=soft>As one bound moves, and the others do not, all prices stay from ... to ...; "
-    "just below and just above that its own price is another.</p>"
+    "just below and just above that, its own price is that of the last two columns (-: no end, or none proved).</p>"
 )
 
 
@@ -174,7 +216,7 @@ def _tidy(margin: float, scale: float) -> str:
     return f"{0.0 if abs(margin) <= ROUNDING * scale else margin:.6g}"
 
 
-def _head(cmdp: CMDP, best: Solution, title: str) -> str:
+def _head(cmdp: CMDP, best: Solution, moving: Sensitivities | None, title: str, cut: tuple[str, Sequence[str]]) -> str:
     criterion = criterion_of(cmdp)
     facts = [f"{cmdp.n_states:,} states", f"{cmdp.n_pairs:,} pairs of a state and an action"]
     facts += [f"{name} {value:,}" for name, value in cmdp.criterion.items() if name != "average"]
@@ -182,26 +224,32 @@ def _head(cmdp: CMDP, best: Solution, title: str) -> str:
     told = zip(cmdp.constraints, best.margins, best.margin_scales, best.prices, strict=True)
     rows = [(c.name, c.in_words, _tidy(margin, scale), f"{price:.6g}") for c, margin, scale, price in told]
     table = html_table(("constraint", "bound", "margin", "price"), rows)
-    moving = _MOVING + html_table(*best.sensitivities.table) if rows and best.sensitivities is not None else ""
+    prices = _MOVING + html_table(*moving.table) if rows and moving is not None else ""
+    why, missing = cut
+    notice = f"<p class=cut>{html.escape(why)}. Missing: {html.escape('; '.join(missing))}.</p>" if why else ""
     return (
         f"<h1>{html.escape(title)}</h1><p class=soft>{html.escape(', '.join(facts))}; a value is "
-        f"{html.escape(criterion.value_in_words)}.</p>"
+        f"{html.escape(criterion.value_in_words)}.</p>{notice}"
         f"<section><h2>The optimum</h2><p>Reward <b>{best.reward:.10g}</b>; no policy in bounds has more than "
         f"{best.upper_bound:.10g}. The policy is {html.escape(proved)}.</p>{table if rows else ''}"
-        f"{_PRICES if rows else ''}{moving}</section>"
+        f"{_PRICES if rows else ''}{prices}</section>"
     )
 
 
-def _other(best: Solution, policy: Policy, judged: Evaluation) -> str:
+def _other(cmdp: CMDP, best: Solution, policy: Policy, judged: Evaluation) -> str:
     """Another policy, such as the rule in use, beside the best: what each is worth, and where they differ."""
     rows = [("reward", f"{best.reward:.6g}", f"{judged.reward:.6g}")]
     told = zip(best.constraints, best.margins, judged.margins, judged.margin_scales, strict=True)
     rows += [(f"margin of {c.name} ({c.in_words})", _tidy(ours, s), _tidy(theirs, s)) for c, ours, theirs, s in told]
     apart = best.policy.compare(policy, best)
     header, most = apart.table
+    count = _counted(cmdp, len(apart))
+    if cmdp.horizon:
+        states, stages = cmdp.n_states, cmdp.layers
+        count = f"{len(apart):,} of {stages * states:,} states at their stages ({states:,} states, {stages} stages)"
     where = (
-        f"<h3>Where they differ</h3><p>In {len(apart):,} state{'s' * (len(apart) > 1)}, and for {apart.share:.2%} of "
-        "the time of the best. The filter <code>differs</code> below has all of them; these weigh most:</p>"
+        f"<h3>Where they differ</h3><p>In {count}, and for {apart.share:.2%} of the time of the best. The "
+        "filter <code>differs</code> below has all of them; these weigh most:</p>"
         f"{html_table((*header[:-2], 'the best', 'the other'), most, words=len(header))}"
     )
     return (
