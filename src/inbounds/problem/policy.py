@@ -217,12 +217,22 @@ class Policy:
         """The labels of the states."""
         return iter(self.pairs.state_numbers)
 
+    def __contains__(self, state: Any) -> bool:
+        """Whether there is a state of that label."""
+        try:
+            return self.pairs.state_number(state) >= 0
+        except InvalidInput:
+            return False
+
     def __len__(self) -> int:
         """The number of states."""
         return self.pairs.n_states
 
-    def act(self, state: Any, rng: np.random.Generator, stage: int | None = None) -> Hashable:
+    def act(self, state: Any, rng: np.random.Generator | None = None, stage: int | None = None) -> Hashable:
         """Draw an action in a state: both by their labels; with a finite horizon, at a stage 0..H-1.
+
+        Without `rng` the draw is a new one each time, from the randomness of the operating system. With a generator of
+        your own, made once and handed over at every call, it can be repeated, and is quicker.
 
         Examples
         --------
@@ -231,12 +241,15 @@ class Policy:
         >>> policy = ib.Policy.from_rule(queue, lambda customers: (0.8, 0.4))  # the rates of service and of arrivals
         >>> policy.act(3, np.random.default_rng(0)), policy[3]
         ((0.8, 0.4), {(0.8, 0.4): 1.0})
+        >>> policy.act(3)
+        (0.8, 0.4)
         """
+        source = np.random.default_rng() if rng is None else generator(rng)
         rule = self._rule(stage)
         number = self.pairs.state_number(state)
         first, last = int(self.pairs.offsets[number]), int(self.pairs.offsets[number + 1])
         cumulative = np.cumsum(rule[first:last])
-        position = int(np.searchsorted(cumulative, generator(rng).random() * cumulative[-1], side="right"))
+        position = int(np.searchsorted(cumulative, source.random() * cumulative[-1], side="right"))
         return self.pairs.action_label(first + min(position, last - first - 1))
 
     def _rule(self, stage: Any) -> Floats:
@@ -364,6 +377,8 @@ def for_problem(problem: Any, policy: Policy, what: str = "a policy") -> Policy:
     """
     if not isinstance(policy, Policy):
         instead = getattr(type(policy), "instead", "")  # of a mixture
+        if isinstance(getattr(policy, "policy", None), Policy):  # a solution, a run, what was certified
+            instead = f": take its policy, {type(policy).__name__.lower()}.policy"
         raise InvalidInput(f"{what} must be an ib.Policy, found {type(policy).__name__}{instead}")
     own, wanted = policy.probabilities, problem.shape
     order = _order(problem, policy)
@@ -399,20 +414,28 @@ def _order(problem: Any, policy: Policy) -> Any:
         own = range(int(each.offsets[state]), int(each.offsets[state + 1]))
         return {pair - own.start if by_position else each.action_label(pair): pair for pair in own}
 
+    own = "policy[state]" if policy.horizon is None else "policy.at(stage)[state]"
+    asked = "state" if policy.horizon is None else "state, stage"
+    hint = (
+        "; what it says where it can, and a rule of yours elsewhere: ib.Policy.from_rule(problem, lambda "
+        f"{asked}: {own} if state in policy else ...)"
+        if by_label
+        else ""
+    )
     place = {theirs.state_label(s) if by_label else s: s for s in range(theirs.n_states)}
     order = np.empty(pairs.n_pairs, dtype=np.int64)
     for state in range(pairs.n_states):
         label = pairs.state_label(state)
         other = place.pop(label if by_label else state, None)
         if other is None:
-            raise refused(f"it has no state {label!r}")
+            raise refused(f"it has no state {label!r}{hint}")
         here, there = actions(pairs, state), actions(theirs, other)
         if here.keys() != there.keys():
-            raise refused(f"state {label!r} has the actions {list(here)}, and in the policy {list(there)}")
+            raise refused(f"state {label!r} has the actions {list(here)}, and in the policy {list(there)}{hint}")
         for name, pair in here.items():
             order[pair] = there[name]
     if place:
-        raise refused(f"the problem has no state {theirs.state_label(next(iter(place.values())))!r}")
+        raise refused(f"the problem has no state {theirs.state_label(next(iter(place.values())))!r}{hint}")
     return order
 
 
