@@ -24,7 +24,7 @@ from inbounds.formats.policy_csv import policy_columns
 from inbounds.frames import frame
 from inbounds.inputs import float_array, generator, plain_number, probability, shown
 from inbounds.pictures import policy_figure, written
-from inbounds.problem.difference import Difference, choices_in_words, difference
+from inbounds.problem.difference import Difference, choices_in_words, difference, time_by_state
 from inbounds.problem.pairs import Pairs, pairs_of
 from inbounds.problem.thumb import probabilities_of_rule
 from inbounds.tables import html_card, html_table
@@ -315,19 +315,21 @@ class Policy:
             probabilities = fields.pop("probabilities")
             return cls(Pairs.create(**fields), probabilities)
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+    def plot(self, path: str | os.PathLike[str] | None = None, occupancy: Any = None) -> Any:
         """A picture of what is done in each state: a matplotlib figure; with `path` also a file (.png, .svg, .pdf).
 
         States lie where their labels say: on a line, or on a plane if the labels are tuples of two. Of longer tuples,
-        and of stages, there are panels for some. The colour is that of the likeliest action; a dot marks where others
-        are taken too.
+        and of stages, there are panels for some: where most of the time is spent, if the `occupancy` is given, array
+        [n] or [H, n], or what has one, such as ``ib.solve(...)``; else where most states are. The colour is that of the
+        likeliest action; a dot marks where others are taken too.
         """
         pairs, rules = self.pairs, np.atleast_2d(self.probabilities)
         best = np.array([pairs.best(rule)[1] for rule in rules])
         labels = [pairs.state_label(state) for state in range(pairs.n_states)]
         names = pairs.action_labels or range(pairs.n_actions)
         surest = np.take_along_axis(rules, best, axis=1)
-        return written(policy_figure(labels, names, pairs.actions[best], surest), path)
+        time = None if occupancy is None else np.atleast_2d(time_by_state(self, occupancy))
+        return written(policy_figure(labels, names, pairs.actions[best], surest, time), path)
 
     def to_frame(self) -> Any:
         """A data frame of pandas or polars: stage, if there are any, state, action, probability; a row for each pair.
