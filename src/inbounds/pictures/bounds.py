@@ -108,7 +108,7 @@ def surface_figure(surface: Any) -> Any:
     rewards = surface.rewards.ravel()
     solved = np.isfinite(rewards)
     lowest, highest = (rewards[solved].min(), rewards[solved].max()) if np.any(solved) else (0.0, 1.0)
-    scale = {"cmap": "viridis", "vmin": lowest, "vmax": highest}
+    scale: dict[str, Any] = {"cmap": "viridis", "vmin": lowest, "vmax": highest}
     corners = _triangles(surface.rewards)
     if len(corners):
         between = Triangulation(across, upwards, corners)
@@ -123,13 +123,11 @@ def surface_figure(surface: Any) -> Any:
         clip_on=False, zorder=3,
     )  # fmt: skip
     panel.scatter(across[~solved], upwards[~solved], s=12, color="lightgrey", marker="x", clip_on=False, zorder=3)
-    for axis, name, least, own in zip(
-        (panel.xaxis, panel.yaxis), surface.constraints, surface.at_least, surface.bounds, strict=True
-    ):
-        axis.set_label_text(f"{name} {'at least' if least else 'at most'}")
+    for letter, name, least, own in zip("xy", surface.constraints, surface.at_least, surface.bounds, strict=True):
         room = 0.0 if len(own) > 1 else max(0.1 * abs(float(own[0])), 0.1)
         ends = float(own.min()) - room, float(own.max()) + room
-        axis.axes.set(**{f"{axis.axis_name}lim": ends if least else ends[::-1]})  # from loose to tight
+        words = f"{name} {'at least' if least else 'at most'}"
+        panel.set(**{f"{letter}label": words, f"{letter}lim": ends if least else ends[::-1]})  # from loose to tight
     _mark_present(panel, surface)
     figure.colorbar(points, label="optimum")
     unsolved = "no policy keeps both" if surface.status == "optimal" else "no policy keeps both, or not reached"
