@@ -137,7 +137,8 @@ def complain(message: str) -> None:
         width = os.get_terminal_size(2).columns or WIDTH
     except OSError:  # no terminal
         width = WIDTH
-    click.echo(wrapped(f"inbounds: {message}", indent="    ", width=width), err=True)
+    whole = f"inbounds:\N{NO-BREAK SPACE}{message}"  # so that a long path does not leave the name on a line of its own
+    click.echo(wrapped(whole, indent="    ", width=width).replace("\N{NO-BREAK SPACE}", " ", 1), err=True)
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -8,8 +8,8 @@ delta = (1 - confidence) / (n (2 + K)) each, for n pairs and K constraints),
     |mean - reward|  <=  (highest - lowest) sqrt(log(2 / delta) / (2 N))   (Hoeffding 1963), and so for each signal
 
 if every row of the log was drawn from the pair's own distribution, whatever chose the pairs, and the S states of the
-log are all that there are. The second needs the ranges, which nobody can read off the log. Neither says more than the range itself: 2 for probabilities in sum, highest
-- lowest for a mean.
+log are all that there are. The second needs the ranges, which nobody can read off the log. Neither says more than the
+range itself: 2 for probabilities in sum, highest - lowest for a mean.
 
 The optimum of the model looks better than it is: the best of many policies by the log's reckoning is one to which the
 log was kind. A bound that holds for all policies at once covers the one that was chosen. Of a discounted problem,
