@@ -198,7 +198,7 @@ def test_actions_are_drawn_anew_where_no_generator_is_given():
 def test_a_solution_in_the_place_of_a_policy_is_told_where_its_policy_is():
     queue = ib.zoo.queue()
     with pytest.raises(
-        ib.InvalidInput, match=r"must be an ib.Policy, found Solution: take its policy, solution.policy$"
+        ib.InvalidInput, match=r"must be an ib.Policy, found Solution: hand over its policy, as in best.policy$"
     ):
         ib.evaluate(queue, ib.solve(queue))
 

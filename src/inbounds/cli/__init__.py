@@ -126,19 +126,23 @@ def _require_memory() -> None:
 def _announce_compilation() -> None:
     """Say on a terminal why the first command of a kind takes so long; a log has no use for it."""
     if sys.stderr is not None and sys.stderr.isatty():
-        before_compiling(
-            lambda: complain("compiling what this command needs, 10 to 30 seconds; kept on disk for the next time")
-        )
+        said = "compiling what this command needs, up to half a minute; kept on disk for the next time"
+        # By print, which looks at stderr anew: a progress bar that is there by then makes room above it.
+        before_compiling(lambda: print(_lines(said), file=sys.stderr))
 
 
 def complain(message: str) -> None:
     """A message on stderr, on lines as wide as the terminal, or as a table is where there is none."""
+    click.echo(_lines(message), err=True)
+
+
+def _lines(message: str) -> str:
     try:
         width = os.get_terminal_size(2).columns or WIDTH
     except OSError:  # no terminal
         width = WIDTH
     whole = f"inbounds:\N{NO-BREAK SPACE}{message}"  # so that a long path does not leave the name on a line of its own
-    click.echo(wrapped(whole, indent="    ", width=width).replace("\N{NO-BREAK SPACE}", " ", 1), err=True)
+    return wrapped(whole, indent="    ", width=width).replace("\N{NO-BREAK SPACE}", " ", 1)
 
 
 def _fail(message: str, code: int) -> NoReturn:

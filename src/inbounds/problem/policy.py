@@ -380,7 +380,7 @@ def for_problem(problem: Any, policy: Policy, what: str = "a policy") -> Policy:
     if not isinstance(policy, Policy):
         instead = getattr(type(policy), "instead", "")  # of a mixture
         if isinstance(getattr(policy, "policy", None), Policy):  # a solution, a run, what was certified
-            instead = f": take its policy, {type(policy).__name__.lower()}.policy"
+            instead = ": hand over its policy, as in best.policy"
         raise InvalidInput(f"{what} must be an ib.Policy, found {type(policy).__name__}{instead}")
     own, wanted = policy.probabilities, problem.shape
     order = _order(problem, policy)
