@@ -3,12 +3,15 @@
 # make test      every test
 # make check     style, types, the order of imports and every test: what has to pass before a change lands
 # make lint      the same without the tests
+# make format    the style of the code, put right
 # make coverage  which lines the tests run, compiled kernels included
 # make wheel     build the wheel, install it in an environment of its own, and test that
 # make hooks     check what is committed, at every commit
 # make browser   Debian's Chromium with its driver, for the tests of pages; without them those are skipped
 # make fuzz      attacks on every answer, proof and file, with processes that may be killed: at most half an hour
 # make bench     the measurements of benchmarks/
+# make clean     remove .venv and all that was made
+# make help      these lines
 # Each target sets up .venv by itself, and does it again only when pyproject.toml changes.
 
 PYTHON ?= python3
@@ -17,7 +20,10 @@ READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 PYTEST := -m pytest -n auto
 
-.PHONY: demo quick test check lint format coverage wheel hooks browser fuzz bench clean
+.PHONY: help demo quick test check lint format coverage wheel hooks browser fuzz bench clean
+
+help:
+	@sed -n 's/^# //p;/^$$/q' $(firstword $(MAKEFILE_LIST))
 
 demo: $(READY)
 	$(BIN)/inbounds reproduce queue

@@ -88,7 +88,7 @@ def main() -> None:
     print(f"\nThe rule of today: {ib.evaluate(problem, today)}\n")
     print(best.policy.compare(today, best))
     best.policy.save(folder / "fleet.json")
-    best.policy.plot(folder / "fleet.png")
+    best.policy.plot(folder / "fleet.png", best)
     ib.report(problem, folder / "fleet.html", points=0)
     print(f"The policy is in {folder / 'fleet.json'}, to look at in fleet.png and fleet.html.")
 

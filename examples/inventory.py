@@ -85,7 +85,7 @@ def main() -> None:
         found = ib.solve(problem.with_bound("storage", at_most=storage))
         print(f"storage of {storage}: {found.reward:.3f} a day")
     best.policy.save(folder / "orders.json")
-    best.policy.plot(folder / "orders.png")
+    best.policy.plot(folder / "orders.png", best)
     print(f"The policy is in {folder / 'orders.json'}, and as a picture in orders.png.")
 
 

@@ -115,9 +115,9 @@ def test_mixtures_are_mixed_drawn_from_and_compared() -> None:
     assert ib.mix(queue, mixture) == ib.mix(queue, policies, [0.25, 0.75])
     assert mixture == ib.Mixture([0.25, 0.75], policies) and len({mixture, ib.Mixture([0.25, 0.75], policies)}) == 1
     assert mixture != ib.Mixture([0.75, 0.25], policies) and mixture != "a mixture"
-    for call in (mixture.draw, lambda rng: policies[0].act(0, rng)):
+    for call, wrong in ((mixture.draw, None), (lambda rng: policies[0].act(0, rng), 7)):
         with pytest.raises(ib.InvalidInput, match=r"rng must be a numpy\.random\.Generator"):
-            call(None)  # type: ignore[arg-type]
+            call(wrong)  # type: ignore[arg-type]
 
 
 def test_a_reward_just_beyond_its_range_is_shown_with_its_digits() -> None:

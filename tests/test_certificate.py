@@ -64,18 +64,27 @@ def test_table_of_a_proof(proved):
     lines = str(proved).splitlines()
     assert lines[0].split() == ["constraint", "bound", "margin", "at", "least", "how"]
     assert len(lines) == 2 + 2 + 1 + 2  # a heading and its rule, two constraints, the reward, two lines of verdict
-    assert lines[2].split() == ["service", "at", "least", "0", printed(proved.margins_lower[0]), "rounding", "bounded"]
+    assert lines[2].split() == ["service", ">=", "0", printed(proved.margins_lower[0]), "rounding", "bounded"]
     assert "optimum at most" in lines[4]
     assert lines[5].startswith("in bounds: proved, every rounding error bounded; at most 0.0")
     assert repr(proved) == f"Certificate({' '.join(lines[5:])})"
 
 
+@pytest.mark.parametrize("gap", [5e-12, 3e-7, 0.2, 0.0])
+def test_the_reward_and_its_ceiling_are_printed_no_further_apart_than_they_are(gap):
+    """Up to a tenth: as the sentence below the table says it."""
+    made = sampled(LIMITS, [0.0, 0.0], kind="exact", reward_lower=32.855623456, reward_upper=32.855623456 + gap)
+    least, most = re.search(r"\(reward\) +(\S+) +optimum at most (\S+)", str(made)).groups()
+    assert Fraction(least) <= Fraction(made.reward_lower) <= Fraction(made.reward_upper) <= Fraction(most)
+    assert float(Fraction(most) - Fraction(least)) <= (1.1 * made.gap if gap else 1.1e-4)
+
+
 def test_table_of_samples():
     assert str(sampled(LIMITS, [0.01, 0.2])) == (
-        "constraint     bound         margin at least  how\n"
-        "-------------  ------------  ---------------  -------\n"
-        "energy         at most 0.25             0.01  betting\n"
-        "service level  at least -2               0.2  betting\n"
+        "constraint       bound  margin at least  how\n"
+        "-------------  -------  ---------------  -------\n"
+        "energy         <= 0.25             0.01  betting\n"
+        "service level    >= -2              0.2  betting\n"
         "in bounds: with confidence 0.99, from 12,345 samples\n"
         "(one by one, with confidence 0.99 each: it is in bounds; all bounds hold at\n"
         "once)"

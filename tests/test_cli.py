@@ -14,9 +14,11 @@ from click.testing import CliRunner, Result
 
 import inbounds as ib
 import inbounds.cli
+from inbounds import waiting
 from inbounds.algorithms import ALGORITHMS
 from inbounds.cli import main
 from inbounds.cli.printing import value_text
+from messages import one_message, sentence
 
 
 def run(*arguments: str) -> Result:
@@ -321,8 +323,8 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
 def test_wrong_input_is_one_message_and_exit_code_2(arguments: tuple[str, ...], message: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
-    assert result.stderr.startswith("inbounds: ") and message in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("inbounds: ") and message in sentence(result.stderr)
+    assert one_message(result.stderr)
     assert result.stdout == ""
 
 
@@ -341,15 +343,14 @@ def test_an_output_folder_that_cannot_be_made_is_one_message(tmp_path: Path) -> 
         str(tmp_path / "file" / "x"),
     )
     assert result.exit_code == 2
-    assert result.stderr.startswith("inbounds: ") and result.stderr.count("\n") == 1
+    assert result.stderr.startswith("inbounds: ") and one_message(result.stderr)
 
 
 def test_infeasible_is_exit_code_3_with_the_reason() -> None:
     result = run("solve", "queue", "--set", "full_buffer=closed")
     assert result.exit_code == 3
-    assert (
-        "no policy is in bounds" in result.stderr and "constraint 'flow' cannot be met by any policy" in result.stderr
-    )
+    assert "no policy is in bounds" in result.stderr
+    assert "constraint 'flow' cannot be met by any policy" in sentence(result.stderr)
     assert "flow         >= 0   -0.307908  >= -0.751011\n" in result.stderr
 
 
@@ -420,7 +421,7 @@ def test_models_in_files_are_solved(tmp_path: Path) -> None:
     (tmp_path / "half.npz").write_bytes((tmp_path / "queue.npz").read_bytes()[:5000])
     for path in ("half.npz", "none.toml"):
         result = run("solve", str(tmp_path / path))
-        assert result.exit_code == 2 and result.stderr.count("\n") == 1 and path in result.stderr
+        assert result.exit_code == 2 and one_message(result.stderr) and path in result.stderr
 
 
 def test_verify_stops_at_a_limit(tmp_path: Path) -> None:
@@ -440,7 +441,7 @@ def test_verify_accepts_the_proof_of_solve_and_nothing_else(tmp_path: Path) -> N
 
     assert run("solve", "queue", "--save-model", str(text)).exit_code == 0
     refused = run("verify", str(text), str(proof))
-    assert refused.exit_code == 2 and "is not an .npz file; make one by" in refused.stderr
+    assert refused.exit_code == 2 and "is not an .npz file; make one by" in sentence(refused.stderr)
     ib.load(text).save(tmp_path / "converted.npz")
     assert run("verify", str(tmp_path / "converted.npz"), str(proof)).exit_code == 0
 
@@ -448,7 +449,7 @@ def test_verify_accepts_the_proof_of_solve_and_nothing_else(tmp_path: Path) -> N
     edited = run("verify", str(model), str(proof))
     for missing in ((tmp_path / "none.npz", proof), (model, tmp_path / "none.json"), (model, tmp_path), (model, model)):
         unread = run("verify", *map(str, missing))
-        assert unread.exit_code == 2 and unread.stderr.count("\n") == 1 and not unread.stdout
+        assert unread.exit_code == 2 and one_message(unread.stderr) and not unread.stdout
     assert edited.exit_code == 1 and edited.output == "REJECTED: the certificate is damaged or edited: wrong seal\n"
 
 
@@ -517,13 +518,13 @@ def test_a_safe_policy_comes_from_a_file(tmp_path: Path) -> None:
     assert facts["episodes"]["out_of_bounds"] == 0.0
     assert facts["constraints"][0]["margin"] == pytest.approx(1.0, abs=0.5)  # mixed by its own visits
     bold = run(*arguments, str(files[6]))
-    assert bold.exit_code == 2 and "misses the bound of 'fast actions' by 1" in bold.stderr
+    assert bold.exit_code == 2 and "misses the bound of 'fast actions' by 1" in sentence(bold.stderr)
     run("solve", "queue", "--save-policy", str(tmp_path / "queue.json"))
     (tmp_path / "none.json").write_text("[1, 2]")
     (tmp_path / "cut.json").write_text('{"policy": [1')
     for name in ("queue.json", "none.json", "cut.json"):
         wrong = run(*arguments, str(tmp_path / name))
-        assert wrong.exit_code == 2 and wrong.stderr.count("\n") == 1, wrong.stderr
+        assert wrong.exit_code == 2 and one_message(wrong.stderr), wrong.stderr
 
 
 @pytest.mark.slow
@@ -552,7 +553,8 @@ def test_algorithms_says_how_each_samples_and_what_it_needs() -> None:
 
 def test_bounds_that_nothing_keeps_are_infeasible() -> None:
     said = run("frontier", "queue", "--constraint", "0", "--bounds", "5,6")
-    assert said.exit_code == 3 and "no policy keeps any of these bounds on 'service'; one does up to 1" in said.stderr
+    assert said.exit_code == 3
+    assert "no policy keeps any of these bounds on 'service'; one does up to 1" in sentence(said.stderr)
 
 
 def test_numbers_of_samples_may_be_written_as_1e3() -> None:
@@ -600,3 +602,23 @@ def test_every_table_and_sentence_fits_80_columns(tmp_path: Path) -> None:
         lines = result.stdout.splitlines()
         wide += [(command, line) for line in lines if len(line) > 80 and str(tmp_path) not in line]
     assert not wide
+
+
+def test_no_line_of_a_help_or_of_a_message_is_wider_than_a_terminal() -> None:
+    for arguments in ((), *((command,) for command in inbounds.cli.COMMANDS)):
+        assert [line for line in run(*arguments, "--help").output.splitlines() if len(line) > 80] == []
+    said = run("solve", "queue", "--set", "bufer=3").stderr
+    assert len(said) > 80 and all(len(line) <= 80 for line in said.splitlines()) and one_message(said)
+
+
+def test_a_terminal_is_told_why_the_first_command_takes_long(monkeypatch, capsys) -> None:
+    """Once, and only a terminal; what is found on disk is not compiled."""
+    monkeypatch.setattr(waiting, "_listeners", [])
+    inbounds.cli._announce_compilation()  # a test has no terminal
+    waiting.compiling()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    inbounds.cli._announce_compilation()
+    for _ in range(2):
+        waiting.compiling()
+    assert capsys.readouterr().err.count("compiling what this command needs") == 1

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 import inbounds as ib
 from inbounds.cli import main
+from messages import one_message, sentence
 
 
 def run(*arguments: object) -> Result:
@@ -137,8 +138,10 @@ def test_no_policy_without_coins_is_one_line_and_exit_code_5(tmp_path: Path) -> 
     only_a_coin.save(tmp_path / "model.npz")
     result = run("solve", tmp_path / "model.npz", "--deterministic")
     assert result.exit_code == 5
-    assert result.stderr.startswith("inbounds: no deterministic policy is in bounds, but one that randomises is")
-    assert result.stderr.count("\n") == 1
+    assert sentence(result.stderr).startswith(
+        "inbounds: no deterministic policy is in bounds, but one that randomises is"
+    )
+    assert one_message(result.stderr)
 
 
 def test_a_problem_beyond_any_memory_is_one_line() -> None:

@@ -15,6 +15,7 @@ import pytest
 from numba.core import config
 
 import inbounds as ib
+from inbounds import waiting
 from inbounds.numerics import compiled as module
 from inbounds.numerics.compiled import compiled, interpreted
 from uniforms import watched
@@ -266,3 +267,17 @@ for problem in (ib.zoo.queue(), ib.zoo.three_cycle(), ib.zoo.admission(buffer=40
 """
     assert in_another_process({"NUMBA_CACHE_DIR": str(tmp_path)}, script) == ["True"] * 3
     assert not [path for path in tmp_path.rglob("*") if path.suffix in (".nbi", ".nbc")]
+
+
+def test_whoever_waits_is_told_when_nothing_is_on_disk(tmp_path, monkeypatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(waiting, "_listeners", [lambda: told.append("compiling")])
+    monkeypatch.setattr(module, "_cache_directory", lambda path: tmp_path)
+
+    def double(x):
+        return 2 * x
+
+    first, again = compiled(double), compiled(double)
+    assert first(2) == 4 and told == ["compiling"]
+    waiting.before_compiling(lambda: told.append("again"))
+    assert again(2) == 4 and told == ["compiling"]  # from the disk

@@ -30,6 +30,7 @@ from inbounds.algorithms.conversions import (
 )
 from inbounds.algorithms.table_one import FOOTNOTES, TABLE_ONE, derive, derived, fitting, readings, row_named, verdict
 from inbounds.cli import main
+from messages import one_message
 
 HALF = Fraction(1, 2)
 
@@ -224,7 +225,7 @@ def test_the_command_converts_a_regret() -> None:
     assert facts["conventions"] == "no convention gives it" and facts["samples"] == pytest.approx(460_800)
     for arguments in (("media", "--algorithm", "npg-pd"), ("queue", "--algorithm", "opdop", "--slater", "0.2")):
         wrong = CliRunner().invoke(main, ["plan", *arguments])
-        assert wrong.exit_code == 2 and wrong.stderr.count("\n") == 1
+        assert wrong.exit_code == 2 and one_message(wrong.stderr)
 
 
 @pytest.mark.parametrize(

@@ -228,3 +228,14 @@ def test_averages_are_of_policies_with_one_recurrent_class():
     with pytest.raises(ib.Stopped) as stopped:
         ib.solve(dataclasses.replace(rooms, constraints=both), deterministic=True)
     assert stopped.value.status == "no deterministic policy with one recurrent class is in bounds"
+
+
+def test_what_is_printed_says_whose_best_and_whose_prices_it_is() -> None:
+    """The best without coins where that is proved, else the best found."""
+    queue = ib.zoo.queue()
+    proved = ib.solve(queue, deterministic=True)
+    said = " ".join(str(proved).split())
+    assert "below the best without coins, and 0.002681 below the optimum that may randomise, whose prices these" in said
+    found = " ".join(str(dataclasses.replace(proved, status="best found")).split())
+    assert "below the best without coins (best found: to find the best is NP-hard), and" in found
+    assert "coins" not in str(ib.solve(queue)) and "coins" in proved._repr_html_()

@@ -8,6 +8,8 @@ import importlib.util
 import inspect
 import pkgutil
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +110,14 @@ def test_the_machine_of_the_readme_asked_in_three_ways(capsys):
     ):
         best = ib.solve(example.machine(repairs, **criterion))
         assert best.reward == pytest.approx(reward, abs=0.005) and best.prices[0] == pytest.approx(price, abs=0.005)
+
+
+def test_make_help_names_every_target():
+    if shutil.which("make") is None:
+        pytest.skip("no make here")
+    said = subprocess.run(["make", "-C", str(ROOT), "help"], capture_output=True, text=True, check=True).stdout
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)[1].split()
+    assert [target for target in targets if f"make {target} " not in said] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

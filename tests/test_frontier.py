@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.collections import PathCollection
 
 import inbounds as ib
 import strategies
@@ -19,6 +20,7 @@ from inbounds.criteria import criterion_of
 from inbounds.exact.bundle import Bundle
 from inbounds.exact.optimum import Units
 from inbounds.exact.vertex import Corners
+from inbounds.pictures.bounds import _triangles
 
 
 def solve(cmdp, method="bundle", **options):
@@ -287,16 +289,16 @@ def test_the_picture_holds_every_price_but_outliers(points: int) -> None:
             replace(found, prices=np.array([price, 0.0])) for found, price in zip(curve.solutions, prices, strict=True)
         ]
         panel = replace(curve, solutions=tuple(points)).plot().axes[1]
-        (low, high), said = panel.get_ylim(), [text.get_text() for text in panel.texts]
-        return [bool(low < price < high) for price in prices], said
+        low, high = panel.get_ylim()
+        return [bool(low < price < high) for price in prices], panel.get_title("right")  # above: no curve is there
 
     steep = np.arange(1.0, points + 1.0)
     steep[-1] *= 3.0  # the tightest bound has by far the largest price, within ten medians
-    assert shown(steep) == ([True] * points, [])
-    assert shown(np.zeros(points)) == ([True] * points, [])
+    assert shown(steep) == ([True] * points, "")
+    assert shown(np.zeros(points)) == ([True] * points, "")
     if points > 2:
         steep[-1] = 20.0 * points
-        assert shown(steep) == ([True] * (points - 1) + [False], [f"1 above, up to {20 * points:.4g} "])
+        assert shown(steep) == ([True] * (points - 1) + [False], f"1 above, up to {20 * points:.4g}")
 
 
 # ---- the ends
@@ -394,11 +396,44 @@ def test_a_surface_is_a_table_a_frame_and_a_picture(tmp_path) -> None:
     assert "Of 30 x 3 points 12 x 3 are shown." in str(large)
 
 
+@pytest.mark.parametrize("present", np.linspace(-5.5, 0.9, 9))
+def test_no_curve_runs_through_the_words(present: float) -> None:
+    """Wherever the present bound is, the words beside it are where the curve is not."""
+    figure = ib.frontier(ib.zoo.queue().with_bound("service", at_least=present), 0, 30).plot()
+    figure.draw_without_rendering()
+    panel = figure.axes[0]
+    (words,) = (text for text in panel.texts if "now" in text.get_text())
+    curve, box = panel.lines[0].get_xydata(), words.get_window_extent()
+    dense = np.stack([np.interp(np.linspace(0, 29, 2_000), np.arange(30), own) for own in curve.T], axis=1)
+    assert not any(box.contains(x, y) for x, y in panel.transData.transform(dense))
+    left, right = panel.get_window_extent().intervalx
+    assert left <= box.x0 and box.x1 <= right
+
+
+def test_the_colour_of_a_surface_is_where_all_around_it_was_solved() -> None:
+    """And within the bounds that were asked for; a corner that nothing keeps takes its triangle away, not its row."""
+    queue = ib.zoo.queue()
+    found = ib.surface(queue, 0, 1, 6, between=((-1.0, 1.6), (-0.4, 1.0)))
+    lost = np.isnan(found.rewards)
+    assert lost.any() and not lost.all()
+    corners = _triangles(found.rewards)
+    assert len(corners) > 0 and not lost.ravel()[corners].any()
+    panel = found.plot().axes[0]
+    assert sorted(panel.get_xlim()) == [-1.0, 1.6] and sorted(panel.get_ylim()) == [-0.4, 1.0]
+    possible, impossible = (own.get_offsets() for own in panel.collections if isinstance(own, PathCollection))
+    assert len(possible) == np.count_nonzero(~lost) and len(impossible) == np.count_nonzero(lost)
+    one_lost = np.array([[1.0, 2.0], [3.0, np.nan]])
+    assert [sorted(own) for own in _triangles(one_lost).tolist()] == [[0, 1, 2]]
+    assert len(_triangles(one_lost.T)) == 1 and len(_triangles(np.zeros((1, 5)))) == 0
+    single = ib.surface(queue, 0, 1, bounds=([0.1], [0.0, 0.2])).plot().axes[0]
+    assert len(single.collections[0].get_offsets()) == 2
+
+
 @pytest.mark.parametrize("inside", [True, False])
 def test_the_picture_tells_the_present_bound_wherever_it_is(inside: bool) -> None:
     queue, ends = ib.zoo.queue(), (-0.5, 0.9) if inside else (0.6, 0.9)
     said = [text.get_text() for text in ib.frontier(queue, 0, 3, between=ends).plot().axes[0].texts]
-    assert (" now 0" in said) == inside and any("now 0, looser" in text for text in said) != inside
+    assert (" now 0 " in said) == inside and any("now 0, looser" in text for text in said) != inside
     panel = ib.surface(queue, 0, 1, 2, between=(ends, (-0.5, 0.4))).plot().axes[0]
     said = [text.get_text() for text in panel.texts]
     assert ("now" in said) == inside and ("now (0, 0), outside" in said) != inside

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.pictures import grid_of, occupancy_figure, policy_figure
+from inbounds.pictures import grid_of, occupancy_figure, policy_figure, ruled
 
 
 def drawn(labels, surest, stages=1):
@@ -38,6 +40,66 @@ def test_dots_where_they_can_be_told_apart_and_a_legend_where_there_are_dots(sta
 def test_a_picture_goes_where_a_path_says() -> None:
     with pytest.raises(ib.InvalidInput, match="path must be text or a Path, found 5"):
         ib.solve(ib.zoo.queue()).plot(5)
+
+
+@pytest.mark.parametrize(
+    ("values", "most", "shown"),
+    [
+        (range(33), 8, [0, 5, 10, 15, 20, 25, 30]),
+        (range(4, 19), 9, [4, 6, 8, 10, 12, 14, 16, 18]),
+        ([k / 10 for k in range(31)], 7, [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0]),
+        (range(-1_000, 1_001), 6, [-1_000, -500, 0, 500, 1_000]),
+        ([1, 4, 9], 5, [1, 4, 9]),
+        ([3, 7, 13, 17, 23, 27, 33, 37], 4, [3, 13, 23, 33]),  # none of them is round
+        (list("abcdefg"), 3, ["a", "d", "g"]),
+        ([], 3, []),
+    ],
+)
+def test_ticks_are_even_steps_as_on_a_ruler(values, most, shown) -> None:
+    assert [values[place] for place in ruled(values, most)] == shown
+
+
+def test_no_two_ticks_touch() -> None:
+    """In the narrow panels of a figure with six of them."""
+    labels = [(beds, waiting, day) for beds in range(4, 119) for waiting in range(40) for day in range(6)]
+    figure = drawn(labels, np.ones(len(labels)))
+    figure.draw_without_rendering()
+    for panel in figure.axes:
+        boxes = [text.get_window_extent() for text in panel.get_xticklabels()]
+        assert len(boxes) > 3 and all(one.x1 < other.x0 for one, other in pairwise(boxes))
+
+
+def test_panels_are_where_the_time_is_spent_or_most_states_are() -> None:
+    labels = [(x, y, z, z) for z in range(20) for x in range(2) for y in range(2 if z in (3, 7) else 1)]
+    assert [panel for panel in grid_of(labels).panels if panel.startswith(("state 3 = 3,", "state 3 = 7,"))] == [
+        "state 3 = 3, state 4 = 3",
+        "state 3 = 7, state 4 = 7",
+    ]
+    time = np.array([1.0 if z in (4, 11) else 1e-6 * z for _, _, z, _ in labels])
+    spent = grid_of(labels, time)
+    assert {"state 3 = 4, state 4 = 4", "state 3 = 11, state 4 = 11"} <= set(spent.panels) and len(spent.panels) == 6
+    assert spent.panels[spent.main] == "state 3 = 4, state 4 = 4"
+
+
+def test_the_legend_has_what_is_drawn_and_nothing_else() -> None:
+    labels = [(x, y, z) for x in range(2) for y in range(2) for z in range(20)]
+    chosen = np.array([[1 if z == 5 else 2 if z == 19 else 0 for _, _, z in labels]])
+    sure, time = np.ones(chosen.shape), np.array([[float(z == 5) for _, _, z in labels]])
+    names = ["none", "hidden", "last"]
+    assert legend(policy_figure(labels, names, chosen, sure)) == ["none", "last"]  # 5 is not among those shown
+    assert "hidden" in legend(policy_figure(labels, names, chosen, sure, time))
+
+
+def test_the_time_chooses_the_panels_of_a_policy() -> None:
+    steps = [(x, y, z) for x in range(2) for y in range(2) for z in range(20)]
+    problem = ib.build(
+        steps, lambda s: ["on"], lambda s, a: [((*s[:2], 13), 1.0)], reward=lambda s, a: 0.0, discount=0.9
+    )
+    policy = ib.Policy.uniform(problem)
+    titles = [panel.get_title() for panel in policy.plot(occupancy=ib.evaluate(problem, policy)).axes]
+    assert "state 3 = 13" in titles and "state 3 = 13" not in [panel.get_title() for panel in policy.plot().axes]
+    with pytest.raises(ib.InvalidInput, match="the occupancy must be numbers >= 0 of shape"):
+        policy.plot(occupancy=[1.0])
 
 
 def test_no_legend_of_a_coin_in_a_slice_that_is_not_shown() -> None:

@@ -186,6 +186,48 @@ def test_sampling_never_takes_an_action_of_probability_zero():
         assert {policy.act(0, Script(u)) for u in (0.0, 0.5, 1.0 - 2.0**-53)} == {only}
 
 
+def test_actions_are_drawn_anew_where_no_generator_is_given():
+    """That 200 tosses of a fair coin are all alike has a chance of 2^-199."""
+    coin = ib.CMDP.from_dense(np.ones((1, 2, 1)), reward=np.zeros((1, 2)), initial=[1.0], discount=0.5)
+    policy = ib.Policy.uniform(coin)
+    assert {policy.act(0) for _ in range(200)} == {0, 1}
+    staged = ib.CMDP.from_dense(np.ones((1, 2, 1)), reward=np.zeros((1, 2)), initial=[1.0], horizon=2)
+    assert ib.Policy.uniform(staged).act(0, stage=1) in (0, 1)
+
+
+def test_a_solution_in_the_place_of_a_policy_is_told_where_its_policy_is():
+    queue = ib.zoo.queue()
+    with pytest.raises(
+        ib.InvalidInput, match=r"must be an ib.Policy, found Solution: hand over its policy, as in best.policy$"
+    ):
+        ib.evaluate(queue, ib.solve(queue))
+
+
+def test_a_policy_of_fewer_states_or_actions_says_how_to_carry_it_over():
+    """As that of a log is, of which the known model has more; what the refusal proposes works as it stands."""
+
+    def chain(last, actions, **criterion):
+        return ib.build(
+            0, lambda s: actions, lambda s, a: [(min(s + 1, last), 1.0)], reward=lambda s, a: 0.0, **criterion
+        )
+
+    few = ib.Policy.uniform(chain(1, ["stay"], discount=0.5))
+    for problem, why in (
+        (chain(3, ["stay"], discount=0.5), "it has no state 2"),
+        (chain(1, ["stay", "on"], discount=0.5), "state 0 has the actions"),
+        (chain(0, ["stay"], discount=0.5), "the problem has no state 1"),
+    ):
+        proposed = r"ib\.Policy\.from_rule\(problem, lambda state: policy\[state\] if state in policy else \.\.\.\)"
+        with pytest.raises(ib.InvalidInput, match=f"{why}.*{proposed}"):
+            ib.evaluate(problem, few)
+        carried = ib.Policy.from_rule(problem, lambda state: few[state] if state in few else "stay")  # noqa: SIM401
+        assert all(carried[state] == {"stay": 1.0} for state in carried)
+    assert 1 in few and 2 not in few and [] not in few
+    staged = ib.Policy.uniform(chain(1, ["stay"], horizon=2))
+    with pytest.raises(ib.InvalidInput, match=r"lambda state, stage: policy\.at\(stage\)\[state\] if"):
+        ib.evaluate(chain(1, ["stay", "on"], horizon=2), staged)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_sampling_frequencies(seed):
     """Counts are binomial. With 15 frequencies over the five seeds, one beyond 5.5 standard deviations has a chance

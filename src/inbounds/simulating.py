@@ -2,10 +2,20 @@
 
 Of a policy on a known model `ib.evaluate` gives the values themselves, and of one on a simulator `ib.estimate` the best
 estimate for a number of samples. This is for seeing: which states, which actions, what was paid, run by run.
+
+A discounted sum has no end, and a run has. What is left after T steps, the weight discount^T times the value from
+there on, is not left out, which would put every mean off by the same amount however many runs there are: the run goes
+on, ends after each step with probability 1 - discount, and what its last step shows stands for all that is left. Let G
+be the number of steps before that one. Then P(G = g) = (1 - discount) discount^g, so that
+
+    E[reward at T + G]  =  (1 - discount) sum over g of discount^g E[reward at T + g]
+
+is the value from there on: the mean over runs is that of the whole sum, without a bias.
 """
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +31,7 @@ from inbounds.frames import frame
 from inbounds.inputs import callback, random_seed, whole_number
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.draws import draw_next, draw_pair, draw_start, fitted, observed
+from inbounds.problem.draws import draw_ends, draw_next, draw_pair, draw_start, fitted, observed
 from inbounds.problem.pairs import Pairs
 from inbounds.problem.pieces import Pace, seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
@@ -29,9 +39,12 @@ from inbounds.problem.simulator import Simulator
 from inbounds.tables import html_card, html_table, text_table, wrapped
 
 _NEGLIGIBLE = 1e-3
-"""What is left of a discounted sum after the steps that are taken when the user names no number."""
+"""What is left of a discounted sum after the steps that are kept when the user names no number."""
 
 _CONFIDENCE = 0.95
+
+_DIFFERENT = 10
+"""Runs that must differ from what most of them come to, before their spread says much about how rare that is."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,17 +61,27 @@ class Trajectories:
     signals : array [K, R, T]
         What was observed of each constraint, in the user's units.
     values : array [R, 1 + K]
-        What each run came to, of the reward and of every signal: the discounted average per step of its steps,
-        normalised by (1 - discount); the sum over the horizon; or the average per step.
+        What each run came to, of the reward and of every signal: the discounted average per step, normalised by
+        (1 - discount), of its steps and of `rest`; the sum over the horizon; or the average per step.
+    rest : array [R, 1 + K]
+        Of a discounted problem, where the user names no number of steps: what one step after the last showed, drawn so
+        that it stands for all of them on average. Its weight in `values` is discount^T. Otherwise 0, and of no weight.
     means, errors : array [1 + K]
         Over the runs, with standard errors; infinite of a single run.
     intervals : array [1 + K, 2]
-        Student's 95 % intervals of the means, each for itself, of what the steps show.
+        Student's 95 % intervals, each for itself: of normal values they hold 95 times in 100, of others the more
+        nearly so the more runs there are, and of what happens in a few runs only they are too narrow, which the text
+        says. What they hold is the policy's value where `covered` is 1, discounted or over a horizon; where it is
+        less, the value of these steps alone; of averages, that of these steps, which is off from the long-run average
+        by what the start still shows, a share that falls as 1 / T.
     covered : float
-        How much of what a value counts lies within the steps: 1 - discount^T of a discounted average, T / H of a sum.
+        How much of what a value counts is in the means: all of it, 1, unless the user named fewer steps; then
+        1 - discount^T of a discounted average, T / H of a sum. 1 of averages.
     bounds : tuple of (name, "at_least" or "at_most", bound), length K
     status : str
         "done"; or "time limit": then these are the runs that were finished.
+    long_run : bool
+        Whether a value is a long-run average, of which any number of steps shows the beginning only.
     """
 
     states: Ints
@@ -66,6 +89,7 @@ class Trajectories:
     rewards: Floats
     signals: Floats
     values: Floats
+    rest: Floats
     means: Floats
     errors: Floats
     intervals: Floats
@@ -73,6 +97,7 @@ class Trajectories:
     bounds: tuple[tuple[str, str, float], ...]
     _layout: Pairs
     status: str = "done"
+    long_run: bool = False
 
     @property
     def runs(self) -> int:
@@ -108,17 +133,33 @@ class Trajectories:
 
     def __str__(self) -> str:
         table = f"{self!r}\n\n{text_table(*self._table)}"
-        return f"{table}\n\n{wrapped(self._short)}" if self._short else table
+        return f"{table}\n\n{wrapped(self._meaning)}" if self._meaning else table
 
     def _repr_html_(self) -> str:
-        return html_card(repr(self), html_table(*self._table), f"<p>{self._short}</p>")
+        return html_card(repr(self), html_table(*self._table), f"<p>{html.escape(self._meaning)}</p>")
 
     @property
-    def _short(self) -> str:
-        """What is missing in runs that are cut short."""
-        if self.covered >= 1.0 - 2.0 * _NEGLIGIBLE:
-            return ""
-        return f"So many steps have {self.covered:.0%} of what a value counts; what would follow is in no mean."
+    def _meaning(self) -> str:
+        """What the intervals are of, where that is not the value of the policy, and which cannot be relied on."""
+        said = []
+        if self.long_run:
+            said.append(
+                f"Averages of the first {self.steps:,} steps: the long-run averages are off from them by what the "
+                "start still shows, which falls as 1 / steps."
+            )
+        elif self.covered < 1.0:
+            said.append(
+                f"The {self.steps:,} steps asked for have {100.0 * self.covered:.4g} % of what a value counts; what "
+                "would follow is in no mean, and in no interval."
+            )
+        names = ("reward", *(name for name, _, _ in self.bounds))
+        rare = [name for name, own in zip(names, self.values.T, strict=True) if _rarely_differs(own)]
+        if rare:
+            said.append(
+                f"{', '.join(rare)}: nearly all runs came to the same, and of what is rare an interval shows too "
+                "little; take more runs."
+            )
+        return " ".join(said)
 
     @property
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -153,8 +194,9 @@ def simulate(
     problem : CMDP or Simulator
     policy : Policy
     steps : int, optional
-        Of each run. Default: the horizon; so many that a thousandth of a discounted sum is left; 1,000 for averages.
-        With a horizon it cannot be more.
+        Of each run, which then ends there, and its value is that of these steps alone. With a horizon it cannot be
+        more. Default: the horizon; so many that a thousandth of a discounted sum is left, for which one step more
+        stands, so that the means are those of the whole sum (`Trajectories.rest`); 1,000 for averages.
     seed : int
         The same seed gives the same trajectories.
     runs : int
@@ -168,11 +210,11 @@ def simulate(
     --------
     >>> import inbounds as ib
     >>> queue = ib.zoo.queue()
-    >>> seen = ib.simulate(queue, ib.solve(queue).policy, steps=30, runs=400, seed=0)
+    >>> seen = ib.simulate(queue, ib.solve(queue).policy, runs=400, seed=0)
     >>> seen
-    Trajectories(400 runs of 30 steps)
+    Trajectories(400 runs of 10 steps)
     >>> seen.states.shape, seen.rewards.shape, seen.signals.shape, len(seen.labels())
-    ((400, 31), (400, 30), (2, 400, 30), 30)
+    ((400, 11), (400, 10), (2, 400, 10), 10)
     >>> low, high = seen.intervals[0]
     >>> bool(low < ib.solve(queue).reward < high)
     True
@@ -187,16 +229,17 @@ def simulate(
     shape = wanted, length
     try:
         states, pairs = np.zeros((wanted, length + 1), dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        seen = np.zeros((1 + simulator.n_constraints, *shape))
+        seen = np.zeros((1 + simulator.n_constraints, wanted, length + 1))  # of every step, and of the rest
     except (MemoryError, ValueError) as error:
         message = f"{wanted:,} runs of {length:,} steps do not fit into memory; simulate fewer at a time"
         raise InvalidInput(message) from error
+    goes_on = discount if discount is not None and steps is None else 0.0
     world = simulator.open()
     rule = own.probabilities.ravel()
     follow = fitted(_follow, world)
 
     def some(done: int, until: int) -> int:
-        follow(world, rule, rng, states, pairs, seen, done, until)
+        follow(world, rule, rng, goes_on, states, pairs, seen, done, until)
         return until
 
     callback(progress)
@@ -208,27 +251,46 @@ def simulate(
     for k, constraint in enumerate(simulator.constraints):  # margins, as learners see them, back to signals
         margins = scaling.margin_scales[k] * seen[1 + k]
         seen[1 + k] = constraint.outward * margins + constraint.bound / simulator.layers
-    weights = np.ones(length) if horizon else np.full(length, 1.0 / length)
+    if not goes_on:
+        seen[:, :, length] = 0.0
+    weights = np.ones(length + 1) if horizon else np.full(length + 1, 1.0 / length)
     if discount is not None:
-        weights = (1.0 - discount) * discount ** np.arange(length)
-    values, covered = (seen @ weights).T, float(weights.sum()) / simulator.layers
-    means = values.mean(axis=0)
+        weights = (1.0 - discount) * discount ** np.arange(length + 1)
+    weights[length] = goes_on**length if goes_on else 0.0
+    values, means = (seen @ weights).T, (seen @ weights).mean(axis=1)
     errors = values.std(axis=0, ddof=1) / math.sqrt(number) if number > 1 else np.full(len(means), np.inf)
     wide = stdtrit(number - 1, 0.5 + 0.5 * _CONFIDENCE) * errors if number > 1 else errors
+    wide = wide + np.finfo(float).eps * (np.abs(seen) @ weights).sum(axis=1)  # where no run differs, rounding does
     return Trajectories(
         states=freeze(states),
         pairs=freeze(pairs),
-        rewards=freeze(seen[0]),
-        signals=freeze(seen[1:]),
+        rewards=freeze(seen[0, :, :length]),
+        signals=freeze(seen[1:, :, :length]),
         values=freeze(values),
+        rest=freeze(seen[:, :, length].T),
         means=freeze(means),
         errors=freeze(errors),
         intervals=freeze(np.stack([means - wide, means + wide], axis=1)),
-        covered=covered,
+        covered=_covered(length, horizon, discount, steps is None),
         bounds=tuple((c.name, c.side, c.bound) for c in simulator.constraints),
         _layout=own.pairs,
         status="done" if number == wanted else "time limit",
+        long_run=horizon is None and discount is None,
     )
+
+
+def _rarely_differs(values: Floats) -> bool:
+    """Whether of several runs, with the values [R], most came to the same and hardly any to something else."""
+    alike = np.round(values / max(float(np.abs(values).max()), 1e-300), 9)  # up to rounding
+    most = int(np.unique(alike, return_counts=True)[1].max())
+    return 2 * most > len(values) > 1 and len(values) - most < _DIFFERENT
+
+
+def _covered(length: int, horizon: int | None, discount: float | None, whole: bool) -> float:
+    """How much of what a value counts is in so many steps, or in all."""
+    if whole or (horizon is None and discount is None):
+        return 1.0
+    return length / horizon if horizon is not None else 1.0 - (discount or 0.0) ** length
 
 
 def _length(steps: Any, horizon: int | None, discount: float | None) -> int:
@@ -249,13 +311,18 @@ def _follow(
     world: Any,
     policy: Floats,
     rng: np.random.Generator,
+    goes_on: float,
     states: Ints,
     pairs: Ints,
     seen: Floats,
     first: int,
     last: int,
 ) -> None:
-    """The runs `first` to `last` - 1 of a policy [n], or [H * n]: fills states, pairs and what was observed."""
+    """The runs `first` to `last` - 1 of a policy [n], or [H * n]: fills states, pairs and what was observed.
+
+    After its last step a run goes on with probability `goes_on`, again and again, if that is not 0; the last column of
+    what was observed is that of the step where it ends.
+    """
     n, staged = world.states.shape[0], 1 if world.stages[0] > 0 else 0
     row_step, signal_step = world.stages[1], world.stages[2]
     for run in range(first, last):
@@ -268,3 +335,11 @@ def _follow(
             pairs[run, t], states[run, t + 1] = pair, state
             for k in range(seen.shape[0]):
                 seen[k, run, t] = observed(world, pair + h * signal_step, k)
+        ended = goes_on == 0.0
+        while not ended:
+            pair = draw_pair(policy, world.offsets, state, rng)
+            state = draw_next(world, pair, rng)
+            ended = draw_ends(goes_on, rng)
+        if goes_on > 0.0:
+            for k in range(seen.shape[0]):
+                seen[k, run, pairs.shape[1]] = observed(world, pair, k)

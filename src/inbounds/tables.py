@@ -73,14 +73,14 @@ def _rendered(columns: Sequence[Sequence[str]], widths: Sequence[int], right: Se
     return "\n".join(line.rstrip() for line in page.getvalue().splitlines())
 
 
-def wrapped(text: str, indent: str = "") -> str:
-    """Sentences on lines as wide as a table; names stay whole, and lines that fit as they are.
+def wrapped(text: str, indent: str = "", width: int = WIDTH) -> str:
+    """Sentences on lines as wide as a table, or as `width` says; names stay whole, and lines that fit as they are.
 
     `indent` stands before the lines that go on.
     """
     import textwrap
 
-    whole = textwrap.TextWrapper(WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    whole = textwrap.TextWrapper(width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return "\n".join(map(whole.fill, text.split("\n")))
 
 

@@ -88,7 +88,7 @@ def interrupted(rng: random.Random, folder: Path) -> str:
         os.killpg(process.pid, signal.SIGKILL)
         return f"hang: {' '.join(command)} interrupted after {waited:.3f} s"
     # -2: while the interpreter was going down, all done; a shell calls that 130 too
-    if process.returncode not in (0, 130, -signal.SIGINT) or errors.count("\n") > 1:
+    if process.returncode not in (0, 130, -signal.SIGINT) or errors.count("inbounds: ") > 1:
         return f"interrupt: {' '.join(command)} after {waited:.3f} s: {process.returncode}, {errors[-300:]!r}"
     return ""
 

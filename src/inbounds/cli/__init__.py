@@ -21,6 +21,8 @@ from typing import Any, NoReturn
 import click
 
 from inbounds.interruption import Interrupted, interruptible
+from inbounds.tables import WIDTH, wrapped
+from inbounds.waiting import before_compiling
 
 COMMANDS = (
     "algorithms",
@@ -63,6 +65,7 @@ class _Cli(click.Group):
 
         try:
             _require_memory()
+            _announce_compilation()
             with interruptible():
                 return super().invoke(ctx)
         except Interrupted as error:
@@ -120,12 +123,34 @@ def _require_memory() -> None:
         )
 
 
+def _announce_compilation() -> None:
+    """Say on a terminal why the first command of a kind takes so long; a log has no use for it."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        said = "compiling what this command needs, up to half a minute; kept on disk for the next time"
+        # By print, which looks at stderr anew: a progress bar that is there by then makes room above it.
+        before_compiling(lambda: print(_lines(said), file=sys.stderr))
+
+
+def complain(message: str) -> None:
+    """A message on stderr, on lines as wide as the terminal, or as a table is where there is none."""
+    click.echo(_lines(message), err=True)
+
+
+def _lines(message: str) -> str:
+    try:
+        width = os.get_terminal_size(2).columns or WIDTH
+    except OSError:  # no terminal
+        width = WIDTH
+    whole = f"inbounds:\N{NO-BREAK SPACE}{message}"  # so that a long path does not leave the name on a line of its own
+    return wrapped(whole, indent="    ", width=width).replace("\N{NO-BREAK SPACE}", " ", 1)
+
+
 def _fail(message: str, code: int) -> NoReturn:
-    click.echo(f"inbounds: {message}", err=True)
+    complain(message)
     sys.exit(code)
 
 
-@click.group(cls=_Cli, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=_Cli, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(package_name="inbounds", prog_name="inbounds")
 def main() -> None:
     """The most reward among the policies that keep every bound.
@@ -135,7 +160,7 @@ def main() -> None:
 
     \b
     Begin with
-      inbounds solve queue        the optimum of the paper's queue, a price per bound
+      inbounds solve queue        the optimum of the paper's queue, and prices
       inbounds learn queue        learn it from samples
       inbounds compare queue      every algorithm on the same number of samples
       inbounds frontier queue --constraint service     what a bound costs, drawn

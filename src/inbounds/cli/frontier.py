@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from inbounds.cli import EXIT_INFEASIBLE, EXIT_STOPPED
+from inbounds.cli import EXIT_INFEASIBLE, EXIT_STOPPED, complain
 from inbounds.cli.arguments import json_option, output_option, problem_argument, problem_from, refuse_given
 from inbounds.cli.printing import facts_of, print_files, print_json, problem_facts, progress_bar
 
@@ -48,7 +48,7 @@ def command(
       inbounds frontier model.toml --constraint repairs --points 20
       inbounds frontier queue --constraint service --bounds -2,-1,0,0.5
       inbounds frontier queue --constraint service --and flow
-      inbounds frontier queue --constraint 0 --and 1 --between -1:1 --between 0:0.4
+      inbounds frontier queue --constraint 0 --and 1 --between -1:1 --points 5
     """
     import inbounds as ib
     from inbounds.reports.frontier import write_bounds
@@ -71,7 +71,7 @@ def command(
         found = ask(cmdp, *chosen, number, **wanted, progress=advance_to, time_limit=time_limit)
     if second is None and not len(found.bounds):
         known = f"one does up to {found.ends_in_words[1]}"
-        click.echo(f"inbounds: no policy keeps any of these bounds on {found.constraint!r}; {known}", err=True)
+        complain(f"no policy keeps any of these bounds on {found.constraint!r}; {known}")
         sys.exit(EXIT_INFEASIBLE)
     if output is None:
         moved = [found.constraint] if second is None else found.constraints

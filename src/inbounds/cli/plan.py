@@ -47,7 +47,7 @@ def command(
     Examples
       inbounds plan queue --epsilon 0.1
       inbounds plan media --algorithm opt-dual
-      inbounds plan --states 1000 --pairs 8000 --constraints 2 --discount 0.99 --slater 0.1
+      inbounds plan --states 1000 --pairs 8000 --discount 0.99 --slater 0.1
     """
     from dataclasses import asdict
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED
+from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED, complain
 from inbounds.cli.arguments import json_option, policy_option, problem_argument, problem_from, save_policy_option
 from inbounds.cli.printing import (
     facts_of,
@@ -192,7 +192,7 @@ def _save(proof: Any, path: Path) -> None:
     from inbounds.proofs.files import save_certificate
 
     if proof is None:
-        click.echo(f"inbounds: {path} is not written: there was no time left for a proof", err=True)
+        complain(f"{path} is not written: there was no time left for a proof")
     else:
         save_certificate(proof, path)
 

@@ -115,7 +115,14 @@ class Solution(Evaluation):
 
     @property
     def _lead(self) -> str:
-        return f"reward {self.reward:.10g}, at most {self.gap:.1e} below the best; {self.policy!r}"
+        if self.status != "best found" and not self.price_of_determinism:
+            return f"reward {self.reward:.10g}, at most {self.gap:.1e} below the best; {self.policy!r}"
+        found = " (best found: to find the best is NP-hard)" if self.status == "best found" else ""
+        return (
+            f"reward {self.reward:.10g}, at most {self.gap:.1e} below the best without coins{found}, and "
+            f"{self.price_of_determinism:.4g} below the optimum that may randomise, whose prices these are; "
+            f"{self.policy!r}"
+        )
 
     @property
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

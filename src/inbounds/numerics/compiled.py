@@ -24,6 +24,8 @@ import numba
 from numba.core import config
 from numba.core.dispatcher import Dispatcher
 
+from inbounds.waiting import compiling
+
 _KEPT_DAYS = 90
 """How long kernels of other sources are kept; at worst they are compiled again."""
 
@@ -51,15 +53,24 @@ def compiled(kernel: Callable[..., Any]) -> Any:
 
 
 def _keeping_if_possible(dispatcher: Any) -> Any:
-    """The kernel, which is not lost when it cannot be kept: on a disk that is full, it is compiled each time."""
+    """The kernel, which is not lost when it cannot be kept: on a disk that is full, it is compiled each time.
+
+    What is not found on disk is compiled next, and that takes its time.
+    """
     cache = dispatcher._cache
-    save = cache.save_overload
+    load, save = cache.load_overload, cache.save_overload
+
+    def load_or_tell(*overload: Any) -> Any:
+        found = load(*overload)
+        if found is None:
+            compiling()
+        return found
 
     def save_if_possible(*overload: Any) -> None:
         with suppress(OSError):
             save(*overload)
 
-    cache.save_overload = save_if_possible
+    cache.load_overload, cache.save_overload = load_or_tell, save_if_possible
     return dispatcher
 
 

@@ -1,7 +1,8 @@
 """Pictures of what is done, or of how much time is spent, in each state: arrays and labels in, a figure out.
 
 Where states lie in the picture, their labels say: a number, or a text, is a place on one axis; a tuple of two, on two
-axes; of more, the first two are the axes, and there is a panel for each of some values of the others.
+axes; of more, the first two are the axes, and there is a panel for each of some values of the others: where most of the
+time is spent, if that is known, else where most states are.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ class Grid(NamedTuple):
     rows: list[Any]  # what the rows stand for; one of them, where there is one axis
     columns: list[Any]
     axes: tuple[str, str]  # the names of what rows and columns are, as in tables; no name where there is one row
+    main: int = 0  # the panel that weighs most
 
 
-def grid_of(labels: Sequence[Any]) -> Grid:
-    """The places of states by their labels [S]."""
+def grid_of(labels: Sequence[Any], weights: Floats | None = None) -> Grid:
+    """The places of states by their labels [S]; panels for what weighs most, by `weights` [S] or number of states."""
     named = state_columns(labels)
     axes, titles = [_axis(values) for values in named.values()], [*named]
     columns, column = axes[0]
@@ -52,17 +54,21 @@ def grid_of(labels: Sequence[Any]) -> Grid:
     rows, row = axes[1] if len(axes) > 1 else ([""], np.zeros(len(labels), dtype=np.int64))
     if len(axes) <= 2:
         return Grid([""], np.zeros(len(labels), dtype=np.int64), row, column, rows, columns, across)
-    # Of the other parts of the labels every combination that there is could have a panel; some do, evenly chosen.
+    # Of the other parts of the labels every combination that there is could have a panel; those that weigh most do, and
+    # where all weigh the same, some that are evenly chosen.
     others = np.stack([places for _, places in axes[2:]], axis=1)
     kinds, which = np.unique(others, axis=0, return_inverse=True)
-    shown = np.unique(np.linspace(0, len(kinds) - 1, min(len(kinds), _PANELS)).round().astype(np.int64))
+    size = np.bincount(which.ravel(), weights, minlength=len(kinds))
+    shown = np.sort(np.argsort(-size, kind="stable")[:_PANELS])
+    if size.min() == size.max():
+        shown = np.unique(np.linspace(0, len(kinds) - 1, min(len(kinds), _PANELS)).round().astype(np.int64))
     place = np.full(len(kinds), -1)
     place[shown] = np.arange(len(shown))
     names = [
         ", ".join(f"{title} = {values[k]}" for title, (values, _), k in zip(titles[2:], axes[2:], kind, strict=True))
         for kind in kinds[shown]
     ]
-    return Grid(names, place[which.ravel()], row, column, rows, columns, across)
+    return Grid(names, place[which.ravel()], row, column, rows, columns, across, int(np.argmax(size[shown])))
 
 
 def _axis(values: list[Any]) -> tuple[list[Any], Ints]:
@@ -73,26 +79,32 @@ def _axis(values: list[Any]) -> tuple[list[Any], Ints]:
     return distinct, np.array([number[value] for value in values], dtype=np.int64)
 
 
-def policy_figure(labels: Sequence[Any], actions: Sequence[Any], chosen: Ints, surest: Floats) -> Any:
+def policy_figure(
+    labels: Sequence[Any], actions: Sequence[Any], chosen: Ints, surest: Floats, time: Floats | None = None
+) -> Any:
     """What a policy does: the action that it is most likely to take, and where it randomises.
 
     `chosen` [L, S] are places in `actions`, and `surest` their probabilities, for each of L stages (1 without stages).
+    `time` [L, S], if it is known, is the share of time in each state. The legend has what is drawn.
     """
     from matplotlib.colors import ListedColormap
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    used = np.unique(chosen)
-    places = np.searchsorted(used, chosen)
+    layout = _layout(labels, len(chosen), None if time is None else time.sum(axis=0))
+    used = np.unique(np.concatenate([chosen.ravel()[cells.entries] for _, cells in layout.views]))
+    places = np.searchsorted(used, chosen)  # of an action that is not drawn, anything
     by_size = len(used) > len(_COLOURS) and all(isinstance(actions[a], int | float) for a in used)
     few = len(used) <= len(_COLOURS)
     if few:
         colours: Any = ListedColormap(_COLOURS[: len(used)])
         values, limits = places.astype(float), (-0.5, len(used) - 0.5)
     else:
-        values = np.array([float(actions[a]) for a in used])[places] if by_size else places.astype(float)
-        colours, limits = "viridis", (float(values.min()), float(values.max()))
-    figure, panels, scale = _panels(labels, values, colours, limits, "what it does")
+        sizes = np.array([float(actions[a]) if by_size else float(k) for k, a in enumerate(used)])
+        values, colours = sizes[np.minimum(places, len(used) - 1)], "viridis"
+        limits = float(sizes.min()), float(sizes.max())
+    count = f"{len(labels):,} {'state' if len(labels) == 1 else 'states'}"
+    figure, panels, scale = _panels(layout, values, colours, limits, f"the likeliest action in each of {count}")
     marked = False
     for panel, cells in panels.items():
         mixed = surest.ravel()[cells.entries] < 1.0 - 1e-9
@@ -118,7 +130,9 @@ def occupancy_figure(labels: Sequence[Any], time: Floats) -> Any:
     most = float(time.max())
     shown = np.where(time > 1e-9 * most, time, np.nan)
     norm = LogNorm(vmin=max(float(np.nanmin(shown)), 1e-6 * most), vmax=most)
-    figure, panels, scale = _panels(labels, shown, "Blues", norm, "time in each state")
+    count = f"{len(labels):,} {'state' if len(labels) == 1 else 'states'}"
+    layout = _layout(labels, len(time), time.sum(axis=0))
+    figure, panels, scale = _panels(layout, shown, "Blues", norm, f"the time in each of {count}")
     figure.colorbar(scale, ax=list(panels), label="share of time", shrink=0.8)
     return figure
 
@@ -131,26 +145,39 @@ class _Cells(NamedTuple):
     column: Ints
 
 
+class _Layout(NamedTuple):
+    """The panels of a figure, what each is of, and what their axes are."""
+
+    views: list[tuple[str, _Cells]]
+    rows: list[Any]
+    columns: list[Any]
+    axes: tuple[str, str]
+
+
+def _layout(labels: Sequence[Any], stages: int, weights: Floats | None) -> _Layout:
+    """Where the states [S] of L stages are drawn, by their labels; `weights` [S], if known, say which matter most."""
+    grid, n_states = grid_of(labels, weights), len(labels)
+    if stages > 1 and len(grid.rows) == 1:  # on one axis: the stages are the other
+        everywhere = np.arange(stages * n_states)
+        cells = _Cells(everywhere, everywhere // n_states, np.tile(grid.column, stages))
+        return _Layout([("", cells)], list(range(stages)), grid.columns, ("stage", grid.axes[1]))
+    shown = np.unique(np.linspace(0, stages - 1, min(stages, _PANELS)).round().astype(int))
+    of_slice = [(0, panel) for panel in range(len(grid.panels))]
+    views = []
+    for stage, panel in of_slice if stages == 1 else [(int(h), grid.main) for h in shown]:
+        own = np.flatnonzero(grid.panel == panel)
+        parts = [f"stage {stage}"] * (stages > 1) + [grid.panels[panel]] * bool(grid.panels[panel])
+        views.append((", ".join(parts), _Cells(stage * n_states + own, grid.row[own], grid.column[own])))
+    return _Layout(views, grid.rows, grid.columns, grid.axes)
+
+
 def _panels(
-    labels: Sequence[Any], values: Floats, colours: Any, scale: Any, title: str
+    layout: _Layout, values: Floats, colours: Any, scale: Any, title: str
 ) -> tuple[Any, dict[Any, _Cells], Any]:
     """A figure of panels with values [L, S] as cells, the cells of each panel, and what a colour bar needs."""
     from matplotlib.figure import Figure
 
-    grid, (stages, n_states) = grid_of(labels), values.shape
-    rows, (upright, level) = grid.rows, grid.axes
-    if stages > 1 and len(rows) == 1:  # on one axis: the stages are the other
-        everywhere = np.arange(stages * n_states)
-        views = [("", _Cells(everywhere, everywhere // n_states, np.tile(grid.column, stages)))]
-        rows, upright = list(range(stages)), "stage"
-    else:
-        shown = np.unique(np.linspace(0, stages - 1, min(stages, _PANELS)).round().astype(int))
-        of_slice = [(0, panel) for panel in range(len(grid.panels))] if stages == 1 else [(int(h), 0) for h in shown]
-        views = []
-        for stage, panel in of_slice:
-            own = np.flatnonzero(grid.panel == panel)
-            parts = [f"stage {stage}"] * (stages > 1) + [grid.panels[panel]] * bool(grid.panels[panel])
-            views.append((", ".join(parts), _Cells(stage * n_states + own, grid.row[own], grid.column[own])))
+    views, rows, columns, (upright, level) = layout
     across = math.ceil(math.sqrt(len(views)))
     down = math.ceil(len(views) / across)
     wide, high = max(3.0, 9.0 / across), 1.1 if len(rows) == 1 else max(2.4, 5.0 / down)
@@ -161,26 +188,50 @@ def _panels(
     for panel in drawn[len(views) :]:
         panel.set_axis_off()
     for panel, (name, cells) in zip(drawn, views, strict=False):
-        picture = np.full((len(rows), len(grid.columns)), np.nan)
+        picture = np.full((len(rows), len(columns)), np.nan)
         picture[cells.row, cells.column] = values.ravel()[cells.entries]
         image = panel.imshow(picture, origin="lower", aspect="auto", cmap=colours, interpolation="nearest", **norm)
         panel.set_title(name, fontsize=9)
         panel.set_xlabel(level, fontsize=8)
         panel.set_ylabel(upright, fontsize=8)
-        _ticks(panel.xaxis, grid.columns)
-        _ticks(panel.yaxis, rows if len(rows) > 1 else [])
+        _ticks(panel.xaxis, columns, 0.75 * wide)
+        _ticks(panel.yaxis, rows if len(rows) > 1 else [], 0.75 * high)
         panels[panel] = cells
     figure.suptitle(title, fontsize=11)
     return figure, panels, image
 
 
-def _ticks(axis: Any, values: list[Any]) -> None:
-    """At most twelve of the values, evenly chosen; long texts slant."""
-    places = np.unique(np.linspace(0, max(len(values) - 1, 0), 12).round().astype(int))[: len(values)]
-    texts = [str(values[place]) for place in places]
-    long = max(map(len, texts), default=0) > 4 and axis.axis_name == "x"
-    slant = {"rotation": 30, "ha": "right"} if long else {}
-    axis.set_ticks(places, [text if len(text) <= 16 else f"{text[:15]}…" for text in texts], fontsize=7, **slant)
+def _ticks(axis: Any, values: list[Any], length: float) -> None:
+    """Values at even steps, as many as there is room for on so many inches: round numbers if they are numbers.
+
+    Long texts slant.
+    """
+    texts = [str(value) if len(str(value)) <= 16 else f"{str(value)[:15]}…" for value in values]
+    longest, level = max(map(len, texts), default=1), axis.axis_name == "x"
+    slanted = level and longest > 4
+    room = max(int(length / (0.2 if slanted or not level else 0.06 * longest + 0.12)), 2)
+    places = ruled(values, min(room, 12))
+    slant = {"rotation": 30, "ha": "right"} if slanted else {}
+    axis.set_ticks(places, [texts[place] for place in places], fontsize=7, **slant)
+
+
+def ruled(values: Sequence[Any], most: int) -> list[int]:
+    """The places of at most so many of the values, which ascend if they are numbers, at even steps as on a ruler.
+
+    >>> [list(range(33))[place] for place in ruled(range(33), 8)], ruled(["a", "b", "c", "d", "e"], 3)
+    ([0, 5, 10, 15, 20, 25, 30], [0, 2, 4])
+    """
+    every = list(range(0, len(values), math.ceil(len(values) / most) or 1))
+    if len(values) <= most or not all(isinstance(value, int | float) for value in values):
+        return every
+    spread = float(values[-1]) - float(values[0])
+    decade = 10.0 ** math.floor(math.log10(spread / most))
+    for step in (factor * decade for factor in (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)):
+        places = [place for place, value in enumerate(values) if abs(value / step - round(value / step)) < 1e-6]
+        if len(places) <= most:
+            # Numbers that do not lie on a ruler are shown as they are.
+            return places if len(places) > max(most // 4, 1) else every
+    return every
 
 
 def tidy_panel(panel: Any) -> None:
@@ -190,9 +241,13 @@ def tidy_panel(panel: Any) -> None:
 
 
 def note(panel: Any, text: str, x: float, height: float, side: str) -> None:
-    """A few words beside the line at `x`, at a share of the panel's height; `side` of the text is the line's."""
-    where = {"xycoords": ("data", "axes fraction"), "ha": side, "va": "bottom"}
-    panel.annotate(text, (x, height), fontsize=8, color="dimgrey", **where)
+    """A few words beside the line at `x`, at a share of the panel's height; `side` of the text is the line's.
+
+    Where a line passes, the words are on white.
+    """
+    where = {"xycoords": ("data", "axes fraction"), "ha": side, "va": "bottom", "zorder": 6}
+    box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+    panel.annotate(text, (x, height), fontsize=8, color="dimgrey", bbox=box, **where)
 
 
 def written(figure: Any, path: str | os.PathLike[str] | None) -> Any:

@@ -28,12 +28,13 @@ def frontier_figure(frontier: Any) -> Any:
     price.set_ylim(-0.05 * top, 1.15 * top)
     above = int(np.count_nonzero(prices > top))
     if above:
-        note(price, f"{above} above, up to {prices.max():.4g} ", frontier.possible_to, 0.88, "right")
+        # Above the panel, where no curve is.
+        price.set_title(f"{above} above, up to {prices.max():.4g}", loc="right", fontsize=8, color="dimgrey")
     price.set_xlabel(f"bound: {frontier.constraint} {'at least' if frontier.at_least else 'at most'}")
-    for panel in (optimum, price):
-        _mark(panel, frontier)
     if not frontier.at_least:
         price.invert_xaxis()
+    for panel in (optimum, price):
+        _mark(panel, frontier)
     optimum.set_title(f"The price of safety: {frontier.constraint}, from loose to tight", fontsize=11)
     return figure
 
@@ -52,10 +53,11 @@ def _mark(panel: Any, frontier: Any) -> None:
     tidy_panel(panel)
     points = [*frontier.bounds, frontier.possible_to]
     lowest, highest = min(points), max(points)
+    height, side = _free_place(panel, frontier)
     lines = [
         (frontier.matters_from, "grey", ":", " the bound begins to matter", 0.02, "left"),
         (frontier.possible_to, "black", "--", "no policy beyond ", 0.95, "right"),
-        (frontier.present, ORANGE, "-.", f" now {frontier.present:g}", 0.5, "left"),
+        (frontier.present, ORANGE, "-.", f" now {frontier.present:g} ", height, side),
     ]
     for place, colour, style, words, height, side in lines:
         here = min(max(place, lowest), highest)
@@ -73,37 +75,79 @@ def _mark(panel: Any, frontier: Any) -> None:
             )
 
 
+def _free_place(panel: Any, frontier: Any) -> tuple[float, str]:
+    """At which height of the panel, and on which side of the text its line, the present bound can be written.
+
+    The optimum falls from left to right: to the left of a line all below the curve is free, and to the right all above.
+    """
+    ascending = np.argsort(frontier.bounds)
+    curve = np.interp(frontier.present, frontier.bounds[ascending], frontier.rewards[ascending])
+    across, up = panel.transAxes.inverted().transform(panel.transData.transform((frontier.present, curve)))
+    if up > 0.35:
+        return 0.14, "left" if across < 0.25 else "right"
+    return 0.6, "left" if across < 0.75 else "right"
+
+
 def _outside(words: str, tight: bool) -> str:
     return f"{words.strip()}, tighter ▸" if tight else f"◂ {words.strip()}, looser"
 
 
 def surface_figure(surface: Any) -> Any:
-    """The optimum of a `Surface` as colour, with lines of the same optimum; blank where no policy keeps both bounds."""
+    """The optimum of a `Surface` as colour, with lines of the same optimum; blank where no policy keeps both bounds.
+
+    Dots are the bounds that were solved. Between three of them the optimum is drawn as the plane through them: it is
+    concave, so that is never more than it is.
+    """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+    from matplotlib.tri import Triangulation
 
     figure = Figure(figsize=(7.0, 5.4), layout="constrained")
     panel = figure.subplots()
-    (across, upwards), rewards = surface.bounds, np.ma.masked_invalid(surface.rewards.T)
-    colours = panel.pcolormesh(_edges(across), _edges(upwards), rewards, cmap="viridis")
-    if rewards.count() > 4 and rewards.max() > rewards.min() and min(rewards.shape) > 1:
-        lines = panel.contour(across, upwards, rewards, levels=8, colors="white", linewidths=0.7)
-        panel.clabel(lines, fontsize=7, fmt="%.4g")
-    for axis, name, least in zip((panel.xaxis, panel.yaxis), surface.constraints, surface.at_least, strict=True):
-        axis.set_label_text(f"{name} {'at least' if least else 'at most'}")
-        axis.set_inverted(not least)  # from loose to tight
+    across, upwards = (own.ravel() for own in np.meshgrid(*surface.bounds, indexing="ij"))
+    rewards = surface.rewards.ravel()
+    solved = np.isfinite(rewards)
+    lowest, highest = (rewards[solved].min(), rewards[solved].max()) if np.any(solved) else (0.0, 1.0)
+    scale: dict[str, Any] = {"cmap": "viridis", "vmin": lowest, "vmax": highest}
+    corners = _triangles(surface.rewards)
+    if len(corners):
+        between = Triangulation(across, upwards, corners)
+        known = np.where(solved, rewards, lowest)
+        panel.tripcolor(between, known, shading="gouraud", **scale)
+        if highest > lowest:
+            levels = MaxNLocator(8).tick_values(lowest, highest)
+            lines = panel.tricontour(between, known, levels=levels, colors="white", linewidths=0.7)
+            panel.clabel(lines, fontsize=7, fmt="%.4g")
+    points = panel.scatter(
+        across[solved], upwards[solved], c=rewards[solved], s=16, edgecolors="white", linewidths=0.5, **scale,
+        clip_on=False, zorder=3,
+    )  # fmt: skip
+    panel.scatter(across[~solved], upwards[~solved], s=12, color="lightgrey", marker="x", clip_on=False, zorder=3)
+    for letter, name, least, own in zip("xy", surface.constraints, surface.at_least, surface.bounds, strict=True):
+        room = 0.0 if len(own) > 1 else max(0.1 * abs(float(own[0])), 0.1)
+        ends = float(own.min()) - room, float(own.max()) + room
+        words = f"{name} {'at least' if least else 'at most'}"
+        panel.set(**{f"{letter}label": words, f"{letter}lim": ends if least else ends[::-1]})  # from loose to tight
     _mark_present(panel, surface)
-    figure.colorbar(colours, label="optimum")
-    panel.set_title("What two bounds cost together, from loose to tight", fontsize=11)
+    figure.colorbar(points, label="optimum")
+    unsolved = "no policy keeps both" if surface.status == "optimal" else "no policy keeps both, or not reached"
+    told = "" if np.all(solved) else f"; crosses: {unsolved}"
+    panel.set_title(f"What two bounds cost together, from loose to tight\n(dots: solved{told})", fontsize=10)
     tidy_panel(panel)
     return figure
 
 
-def _edges(bounds: Floats) -> Floats:
-    """The ends of the cells around bounds [P], which lie in the middle between two of them: [P + 1]."""
-    if len(bounds) == 1:
-        return bounds[0] + max(0.1 * abs(float(bounds[0])), 0.1) * np.array([-0.5, 0.5])
-    middle = 0.5 * (bounds[1:] + bounds[:-1])
-    return np.concatenate([[2.0 * bounds[0] - middle[0]], middle, [2.0 * bounds[-1] - middle[-1]]])
+def _triangles(rewards: Floats) -> Any:
+    """Of the points [P, Q], numbered row by row, those of each triangle whose corners were all solved: [M, 3]."""
+    rows, columns = rewards.shape
+    number = np.arange(rows * columns).reshape(rows, columns)
+    squares = [number[:-1, :-1], number[1:, :-1], number[1:, 1:], number[:-1, 1:]]
+    around = np.stack([corner.ravel() for corner in squares], axis=1)
+    solved = np.isfinite(rewards.ravel())
+    # A square is cut along the diagonal whose ends were solved, if one of its corners was not.
+    cut = np.where(solved[around[:, [0, 2]]].all(axis=1)[:, None], around, np.roll(around, -1, axis=1))
+    corners = np.concatenate([cut[:, [0, 1, 2]], cut[:, [0, 2, 3]]])
+    return corners[solved[corners].all(axis=1)]
 
 
 def _mark_present(panel: Any, surface: Any) -> None:

@@ -121,18 +121,21 @@ def choices_in_words(choices: dict[Hashable, float], longest: int = 200) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
+def time_by_state(policy: Any, occupancy: Any) -> Floats:
+    """The time in each state, [S] or [H, S], of an occupancy of the policy's shape, or of what has one."""
+    shape = policy.probabilities.shape
+    mass = float_array(getattr(occupancy, "occupancy", occupancy), "the occupancy")
+    if mass.shape != shape or not np.all(mass >= 0.0) or not 0.0 < mass.sum() < np.inf:
+        raise InvalidInput(
+            f"the occupancy must be numbers >= 0 of shape {shape}, such as ib.evaluate(problem, policy).occupancy"
+        )
+    return policy.pairs.sum_by_state(mass)  # type: ignore[no-any-return]
+
+
 def difference(policy: Any, other: Any, occupancy: Any) -> Difference:
     """``policy.compare(other, occupancy)`` of two policies of the same layout."""
-    pairs, shape = policy.pairs, policy.probabilities.shape
-    distances = 0.5 * pairs.sum_by_state(np.abs(policy.probabilities - other.probabilities))
-    weights = np.ones(distances.shape)
-    if occupancy is not None:
-        mass = float_array(getattr(occupancy, "occupancy", occupancy), "the occupancy")
-        if mass.shape != shape or not np.all(mass >= 0.0) or not 0.0 < mass.sum() < np.inf:
-            raise InvalidInput(
-                f"the occupancy must be numbers >= 0 of shape {shape}, such as ib.evaluate(problem, policy).occupancy"
-            )
-        weights = pairs.sum_by_state(mass)
+    distances = 0.5 * policy.pairs.sum_by_state(np.abs(policy.probabilities - other.probabilities))
+    weights = np.ones(distances.shape) if occupancy is None else time_by_state(policy, occupancy)
     weights = weights / weights.sum()
     product = weights * distances
     places = np.argsort(-product, axis=None, kind="stable")

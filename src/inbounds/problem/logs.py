@@ -7,8 +7,19 @@ delta = (1 - confidence) / (n (2 + K)) each, for n pairs and K constraints),
     |p' - p|_1       <=  sqrt(2 log((2^S - 2) / delta) / N)               (Weissman et al. 2003)
     |mean - reward|  <=  (highest - lowest) sqrt(log(2 / delta) / (2 N))   (Hoeffding 1963), and so for each signal
 
-if every row of the log was drawn from the pair's own distribution, whatever chose the pairs. The second needs the
-ranges, which nobody can read off the log.
+if every row of the log was drawn from the pair's own distribution, whatever chose the pairs, and the S states of the
+log are all that there are. The second needs the ranges, which nobody can read off the log. Neither says more than the
+range itself: 2 for probabilities in sum, highest - lowest for a mean.
+
+The optimum of the model looks better than it is: the best of many policies by the log's reckoning is one to which the
+log was kind. A bound that holds for all policies at once covers the one that was chosen. Of a discounted problem,
+whose occupancy x is that of the policy on the empirical model, the value on the true model is off from it by
+
+    V - V'  =  sum over pairs of x (r - r' + discount / (1 - discount) (p - p') v)
+
+with v the true value function, normalised by (1 - discount), which lies within the range R of the reward. So, with the
+widths above, w_r and w_p, it is off by at most  sum of x (w_r + discount / (1 - discount) w_p R / 2), and so for each
+signal.
 """
 
 from __future__ import annotations
@@ -38,13 +49,14 @@ class Logged:
     ----------
     model : CMDP
         What was seen, as a model: solve it, learn on it, save it. Its optimum is in bounds of itself, NOT for sure of
-        the truth: what the widths leave open is yours to weigh, e.g. by ``model.tightened(...)``.
+        the truth, and earns less there than it says, as a rule: it was chosen for what the log says of it. What the
+        widths leave open is yours to weigh, e.g. by ``model.tightened(...)``.
     visits : int array [n]
         How often each pair was seen; 0 for an action "stay" that was added.
     transition_widths : array [n]
         How far the probabilities of the next state may be off, in sum; at most 2.
     reward_widths : array [n]
-        How far the mean reward may be off; nan if no range was given.
+        How far the mean reward may be off, at most the range that was given; nan if none was.
     signal_widths : array [K, n]
         The same for each signal.
     confidence : float
@@ -100,8 +112,8 @@ def from_counts(
     smoothing : float >= 0
         So many observations are added to every next state that was seen after the same state, by whatever action.
     unseen : "refuse" or "stay"
-        What to do with a state that was entered and never left: refuse the log, or give it one action, "stay", that
-        stays there for a reward and signals of 0.
+        What to do with a state that was entered and never left, or is a start of which the log says nothing: refuse the
+        log, or give it one action, "stay", that stays there for a reward and signals of 0.
     confidence : float in (0, 1)
     reward_range, signal_ranges : (lowest, highest), and one for each constraint; optional
         For the widths of the reward and of the signals.
@@ -176,7 +188,7 @@ def from_counts(
     log_sets = len(number) * math.log(2.0) + math.log1p(-(2.0 ** (1 - len(number)))) if len(number) > 1 else -math.inf
     counted = np.where(added, 1.0, visits)
     moves = np.minimum(np.sqrt(2.0 * max(log_sets + log_one, 0.0) / counted), 2.0)
-    widths = spans[:, None] * np.sqrt((math.log(2.0) + log_one) / (2.0 * counted))
+    widths = spans[:, None] * np.minimum(np.sqrt((math.log(2.0) + log_one) / (2.0 * counted)), 1.0)
     moves[added], widths[:, added] = 0.0, 0.0  # what was added is what it is
     return Logged(
         model=model,
@@ -224,7 +236,9 @@ def _leave(after: Any, sums: Any, number: Any, action_number: Any, unseen: str, 
     stuck = [label for label, state in number.items() if state not in left]
     if stuck and unseen == "refuse":
         more = f" (and {len(stuck) - 1:,} more like it)" if len(stuck) > 1 else ""
-        raise InvalidInput(f'state {stuck[0]!r} was never left{more}; unseen="stay" lets it stay there')
+        entered = {successor for seen in after.values() for successor in seen}
+        why = "was never left" if number[stuck[0]] in entered else "is a start, and in no row of the log"
+        raise InvalidInput(f'state {stuck[0]!r} {why}{more}; unseen="stay" lets it stay there')
     for label in stuck:
         pair = number[label], action_number.setdefault("stay", len(action_number))
         after[pair], sums[pair] = {}, np.zeros(1 + n_signals)

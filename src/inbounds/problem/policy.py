@@ -24,7 +24,7 @@ from inbounds.formats.policy_csv import policy_columns
 from inbounds.frames import frame
 from inbounds.inputs import float_array, generator, plain_number, probability, shown
 from inbounds.pictures import policy_figure, written
-from inbounds.problem.difference import Difference, choices_in_words, difference
+from inbounds.problem.difference import Difference, choices_in_words, difference, time_by_state
 from inbounds.problem.pairs import Pairs, pairs_of
 from inbounds.problem.thumb import probabilities_of_rule
 from inbounds.tables import html_card, html_table
@@ -217,12 +217,22 @@ class Policy:
         """The labels of the states."""
         return iter(self.pairs.state_numbers)
 
+    def __contains__(self, state: Any) -> bool:
+        """Whether there is a state of that label."""
+        try:
+            return self.pairs.state_number(state) >= 0
+        except InvalidInput:
+            return False
+
     def __len__(self) -> int:
         """The number of states."""
         return self.pairs.n_states
 
-    def act(self, state: Any, rng: np.random.Generator, stage: int | None = None) -> Hashable:
+    def act(self, state: Any, rng: np.random.Generator | None = None, stage: int | None = None) -> Hashable:
         """Draw an action in a state: both by their labels; with a finite horizon, at a stage 0..H-1.
+
+        Without `rng` the draw is a new one each time, from the randomness of the operating system. With a generator of
+        your own, made once and handed over at every call, it can be repeated, and is quicker.
 
         Examples
         --------
@@ -231,12 +241,15 @@ class Policy:
         >>> policy = ib.Policy.from_rule(queue, lambda customers: (0.8, 0.4))  # the rates of service and of arrivals
         >>> policy.act(3, np.random.default_rng(0)), policy[3]
         ((0.8, 0.4), {(0.8, 0.4): 1.0})
+        >>> policy.act(3)
+        (0.8, 0.4)
         """
+        source = np.random.default_rng() if rng is None else generator(rng)
         rule = self._rule(stage)
         number = self.pairs.state_number(state)
         first, last = int(self.pairs.offsets[number]), int(self.pairs.offsets[number + 1])
         cumulative = np.cumsum(rule[first:last])
-        position = int(np.searchsorted(cumulative, generator(rng).random() * cumulative[-1], side="right"))
+        position = int(np.searchsorted(cumulative, source.random() * cumulative[-1], side="right"))
         return self.pairs.action_label(first + min(position, last - first - 1))
 
     def _rule(self, stage: Any) -> Floats:
@@ -302,19 +315,21 @@ class Policy:
             probabilities = fields.pop("probabilities")
             return cls(Pairs.create(**fields), probabilities)
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+    def plot(self, path: str | os.PathLike[str] | None = None, occupancy: Any = None) -> Any:
         """A picture of what is done in each state: a matplotlib figure; with `path` also a file (.png, .svg, .pdf).
 
         States lie where their labels say: on a line, or on a plane if the labels are tuples of two. Of longer tuples,
-        and of stages, there are panels for some. The colour is that of the likeliest action; a dot marks where others
-        are taken too.
+        and of stages, there are panels for some: where most of the time is spent, if the `occupancy` is given, array
+        [n] or [H, n], or what has one, such as ``ib.solve(...)``; else where most states are. The colour is that of the
+        likeliest action; a dot marks where others are taken too.
         """
         pairs, rules = self.pairs, np.atleast_2d(self.probabilities)
         best = np.array([pairs.best(rule)[1] for rule in rules])
         labels = [pairs.state_label(state) for state in range(pairs.n_states)]
         names = pairs.action_labels or range(pairs.n_actions)
         surest = np.take_along_axis(rules, best, axis=1)
-        return written(policy_figure(labels, names, pairs.actions[best], surest), path)
+        time = None if occupancy is None else np.atleast_2d(time_by_state(self, occupancy))
+        return written(policy_figure(labels, names, pairs.actions[best], surest, time), path)
 
     def to_frame(self) -> Any:
         """A data frame of pandas or polars: stage, if there are any, state, action, probability; a row for each pair.
@@ -370,6 +385,8 @@ def for_problem(problem: Any, policy: Policy, what: str = "a policy") -> Policy:
     """
     if not isinstance(policy, Policy):
         instead = getattr(type(policy), "instead", "")  # of a mixture
+        if isinstance(getattr(policy, "policy", None), Policy):  # a solution, a run, what was certified
+            instead = ": hand over its policy, as in best.policy"
         raise InvalidInput(f"{what} must be an ib.Policy, found {type(policy).__name__}{instead}")
     own, wanted = policy.probabilities, problem.shape
     order = _order(problem, policy)
@@ -405,20 +422,28 @@ def _order(problem: Any, policy: Policy) -> Any:
         own = range(int(each.offsets[state]), int(each.offsets[state + 1]))
         return {pair - own.start if by_position else each.action_label(pair): pair for pair in own}
 
+    own = "policy[state]" if policy.horizon is None else "policy.at(stage)[state]"
+    asked = "state" if policy.horizon is None else "state, stage"
+    hint = (
+        "; what it says where it can, and a rule of yours elsewhere: ib.Policy.from_rule(problem, lambda "
+        f"{asked}: {own} if state in policy else ...)"
+        if by_label
+        else ""
+    )
     place = {theirs.state_label(s) if by_label else s: s for s in range(theirs.n_states)}
     order = np.empty(pairs.n_pairs, dtype=np.int64)
     for state in range(pairs.n_states):
         label = pairs.state_label(state)
         other = place.pop(label if by_label else state, None)
         if other is None:
-            raise refused(f"it has no state {label!r}")
+            raise refused(f"it has no state {label!r}{hint}")
         here, there = actions(pairs, state), actions(theirs, other)
         if here.keys() != there.keys():
-            raise refused(f"state {label!r} has the actions {list(here)}, and in the policy {list(there)}")
+            raise refused(f"state {label!r} has the actions {list(here)}, and in the policy {list(there)}{hint}")
         for name, pair in here.items():
             order[pair] = there[name]
     if place:
-        raise refused(f"the problem has no state {theirs.state_label(next(iter(place.values())))!r}")
+        raise refused(f"the problem has no state {theirs.state_label(next(iter(place.values())))!r}{hint}")
     return order
 
 

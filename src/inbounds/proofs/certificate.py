@@ -235,12 +235,22 @@ class Certificate:
         }
 
     def __str__(self) -> str:
-        ceiling = f"optimum at most {printed(self.reward_upper, up=True)}" if math.isfinite(self.gap) else ""
-        reward = [("(reward)", "", printed(self.reward_lower), ceiling)] if math.isfinite(self.reward_lower) else []
+        digits = self._reward_digits
+        ceiling = f"optimum at most {printed(self.reward_upper, True, digits)}" if math.isfinite(self.gap) else ""
+        least = printed(self.reward_lower, digits=digits)
+        reward = [("(reward)", "", least, ceiling)] if math.isfinite(self.reward_lower) else []
         lowers = map(printed, self.margins_lower)
         table = _text(("margin at least", "how"), self.constraints, lowers, self.methods, below=reward)
         below = [f"({self.claims})"] * (self.kind == "confidence") + [f"({self.note})"] * bool(self.note)
         return "\n".join([table, *map(wrapped, (self.verdict, *below))])
+
+    @property
+    def _reward_digits(self) -> int:
+        """So many that what is printed of the reward and of its ceiling is no further apart than they are: 6 to 17."""
+        if not 0.0 < self.gap < math.inf:
+            return 6
+        size = max(abs(self.reward_lower), abs(self.reward_upper))
+        return min(max(math.ceil(math.log10(size / self.gap)) + 2, 6), 17)
 
     def _repr_html_(self) -> str:
         return html_card(self.verdict, f"<pre>{html.escape(str(self))}</pre>")
@@ -322,20 +332,20 @@ def _entries(constraints: tuple[Constraint, ...], **columns: Any) -> list[dict[s
 def _text(header: tuple[str, ...], constraints: tuple[Constraint, ...], *columns: Any, below: Any = ()) -> str:
     """The same for reading, and further rows `below`."""
     rows = zip(constraints, *columns, strict=True)
-    shown = [(c.name, f"{c.side.replace('_', ' ')} {c.bound:g}", *row) for c, *row in rows]
+    shown = [(c.name, c.in_words, *row) for c, *row in rows]
     return text_table(("constraint", "bound", *header), [*shown, *below])
 
 
-def printed(bound: float, up: bool = False) -> str:
-    """A proven bound with six digits, rounded so that what is printed is proved too: down, or up for an upper bound.
+def printed(bound: float, up: bool = False, digits: int = 6) -> str:
+    """A proven bound in a few digits, rounded so that what is printed is proved too: down, or up for an upper bound.
 
-    >>> printed(0.12345678), printed(0.12345678, up=True), printed(float("-inf"))
-    ('0.123456', '0.123457', '-inf')
+    >>> printed(0.12345678), printed(0.12345678, up=True), printed(float("-inf")), printed(0.12345678, digits=7)
+    ('0.123456', '0.123457', '-inf', '0.1234567')
     """
     if not math.isfinite(bound):
         return str(float(bound))
-    rounding = decimal.Context(prec=6, rounding=decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR)
-    return f"{float(rounding.plus(decimal.Decimal(float(bound)))):.6g}"
+    rounding = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR)
+    return f"{float(rounding.plus(decimal.Decimal(float(bound)))):.{digits}g}"
 
 
 def finite(value: float) -> float | None:
