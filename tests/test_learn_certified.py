@@ -294,3 +294,10 @@ def test_out_of_bounds_no_more_often_than_stated_at_margin_zero(name: str, monke
     else:
         wrong = sum(ib.certify(policy, simulator, samples=600, confidence=0.9, seed=s).in_bounds for s in range(runs))
     assert wrong <= 0.1 * runs + 3 * math.sqrt(0.09 * runs)
+
+
+def test_a_run_prints_what_happened_and_what_is_proved() -> None:
+    run = ib.learn_certified(ib.zoo.queue().simulator(), samples=20_000, seed=0)
+    lines = str(run).splitlines()
+    assert " ".join(str(run).split("\n\n")[0].split()) == " ".join(run.reason.split())
+    assert str(run).endswith(str(run.certificate)) and max(map(len, lines)) <= 80

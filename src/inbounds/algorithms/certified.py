@@ -90,6 +90,7 @@ from inbounds.proofs.evidence import Evidence
 from inbounds.proofs.families import FamilyBets, ProvedFamily, prove_family, what_family_shows
 from inbounds.proofs.samples import Bets, Proved, as_certificate, prove, so_far
 from inbounds.proofs.walks import Guess, guess_from_model, walk_for_evidence
+from inbounds.tables import wrapped
 
 _ATTEMPTS = 4
 _STAKED = 0.85  # of the bankroll, on each attempt
@@ -146,6 +147,10 @@ class CertifiedRun:
 
     def __repr__(self) -> str:
         return f"CertifiedRun({self.reason})"
+
+    def __str__(self) -> str:
+        """What happened, and what is proved of the policy, or was of the last candidate."""
+        return wrapped(self.reason) + ("" if self.certificate is None else f"\n\n{self.certificate}")
 
 
 class Candidate(NamedTuple):
