@@ -87,7 +87,7 @@ def test_wrong_limits_are_exit_code_2() -> None:
 def test_how_many_states_randomise_and_how_far_the_prices_hold() -> None:
     shown = run("solve", "queue")
     assert shown.exit_code == 0 and "The policy randomises in 2 of 6 states." in shown.output
-    table = shown.output[shown.output.index("its own price is another:") :].splitlines()
+    table = shown.output[shown.output.index("is proved):") :].splitlines()
     assert table[1].split() == ["constraint", "bound", "price", "from", "to", "below", "above"]
     assert table[3].split() == ["service", ">=", "0", "0.0969197", "-0.0543038", "0.403894", "0.0967963", "0.0970421"]
     facts = json.loads(run("solve", "queue", "--json").output)

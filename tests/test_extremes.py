@@ -99,6 +99,7 @@ COUNTING = {
     "head[least] < 0",
     "root >= 0",
     "depth >= 0",
+    "j > 0 and totals[order[h + 1, j - 1]] < totals[s]",
     # these wait for a float too, but not longer than for `most` sweeps; and what is not a number is not larger
     "sweeps < most and change > tolerance",
     "sweeps < most and high - low > goal",
