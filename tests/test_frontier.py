@@ -561,3 +561,16 @@ def test_a_proved_frontier_that_was_broken_off_ends_with_the_same_bits() -> None
     whole = ib.frontier(problem, 0, 4, certificate=True)
     for point, other in zip(curve.solutions, whole.solutions, strict=True):
         assert point.policy == other.policy and point.reward == other.reward
+
+
+def test_points_where_the_bound_does_not_matter_have_their_own_ranges() -> None:
+    """How far another bound can move there depends on how much of this one is left."""
+    problem = ib.zoo.garnet(states=40, seed=3)
+    curve = ib.frontier(problem, 0, 14)
+    flat = [p for p, price in enumerate(curve.own_prices) if price == 0.0]
+    assert len(flat) >= 3
+    found = [curve.solutions[p].ranges for p in flat]
+    assert found[-1][1, 1] < found[0][1, 1]
+    for p, ranges in zip(flat, found, strict=True):
+        there = problem.with_bound(0, **{problem.constraints[0].side: float(curve.bounds[p])})
+        assert ranges == pytest.approx(ib.solve(there).ranges, abs=1e-9)

@@ -192,7 +192,7 @@ class _Walk:
             path.limits = self.limits._replace(iterations=None)
             solutions, lost = self.state.solutions, self.state.lost
             bound = float(self.bounds[done])
-            if done < first and solutions and self.judge is None:  # the same policy, and the same upper bound
+            if done < first and solutions and self.coins == "any":  # the same policy, and the same upper bound
                 values = values_of(self._at(self.cmdp, bound), solutions[0].occupancy.ravel())
                 point = _Point(replace(solutions[0], **values))
             elif done < first:
