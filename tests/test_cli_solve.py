@@ -84,6 +84,12 @@ def test_wrong_limits_are_exit_code_2() -> None:
 # Coins
 
 
+def test_over_a_horizon_states_are_counted_at_every_stage() -> None:
+    shown = run("solve", "media", "--coins", "any")
+    coins = json.loads(run("solve", "media", "--coins", "any", "--json").output)["coins"]
+    assert coins > 10 and f"randomises in {coins} of 100 states (10 at each of 10 stages)." in shown.output
+
+
 def test_how_many_states_randomise_and_how_far_the_prices_hold() -> None:
     shown = run("solve", "queue")
     assert shown.exit_code == 0 and "The policy randomises in 2 of 6 states." in shown.output

@@ -175,8 +175,9 @@ def _coins_text(policy: Any) -> str:
     """In how many states a policy randomises, in one sentence."""
     if not policy.coins:
         return "The policy never randomises."
-    stages = "" if policy.horizon is None else f" at {policy.horizon:,} stages each"
-    return f"The policy randomises in {policy.coins:,} of {policy.pairs.n_states:,} states{stages}."
+    states, stages = policy.pairs.n_states, policy.horizon or 1
+    each = "" if policy.horizon is None else f" ({states:,} at each of {stages:,} stages)"
+    return f"The policy randomises in {policy.coins:,} of {states * stages:,} states{each}."
 
 
 def _moving(best: Any) -> list[dict[str, float | None]]:
