@@ -644,7 +644,19 @@ def literal(text):
     require(found is not None, "the confidence is not a number between 0 and 1")
     digits, after, power = found[1] + (found[2] or ""), len(found[2] or ""), int(found[3] or 0)
     power -= after
-    return divided((int(digits) * 10 ** max(power, 0), 0), (10 ** max(-power, 0), 0))
+    above, under = int(digits) * 10 ** max(power, 0), 10 ** max(-power, 0)
+    if above << 1022 >= under:
+        return divided((above, 0), (under, 0))
+    units, rest = divmod(above << BITS, under)  # below 2^-1022 doubles are whole numbers of units
+    return units + (2 * rest > under or (2 * rest == under and units & 1 == 1)), -BITS
+
+
+def hexadecimal(a):
+    """A double above 0 as float.hex in Python writes it."""
+    m, e = a
+    exponent = max(m.bit_length() - 1 + e, -1022)
+    digits = (m << 1100 + e) >> 1048 + exponent  # of 2^(exponent - 52)
+    return f"0x{digits >> 52}.{digits & ((1 << 52) - 1):013x}p{exponent:+d}"
 
 
 FEW, TENTH, NINE_TENTHS = literal("0.000001"), literal("0.1"), literal("0.9")
@@ -800,6 +812,7 @@ def check_bets(certificate):
     require(type(certificate["confidence"]) is Decimal, "the confidence is not a number between 0 and 1")
     confidence = literal(certificate["confidence"])
     require(confidence[0] > 0 and below(confidence, (1, 0)), "the confidence is not a number between 0 and 1")
+    check_whole(certificate, confidence)
     alpha, discount = minus((1, 0), confidence), pair_of(bets["discount"], "the discount")
     staked, bankroll = pair_of(bets["staked"], "staked"), pair_of(bets["bankroll"], "the bankroll")
     for part in (staked, bankroll):
@@ -847,7 +860,7 @@ def check_bets(certificate):
 
 
 def check_subject(certificate):
-    """That the bets are about what is stated: its ranges, its samples, and by their hash all that is said of it."""
+    """That the bets are about what is stated: its ranges and its samples."""
     bets, constraints = certificate["bets"], certificate["constraints"]
     scales = pairs_of(bets["margin_scales"], len(constraints), "the scales")
     ranges = bets["signal_ranges"]
@@ -867,13 +880,14 @@ def check_subject(certificate):
     require(whole_list([bets["apart"], certificate["samples"]]) and bets["apart"] >= 0, "the samples are wrong")
     drawn = sum(bets["attempts"][-1]["drawn"])
     require(certificate["samples"] == drawn + bets["apart"], "the samples are not those that were drawn")
-    said = {key: bets[key] for key in bets if key not in ("about", "apart", "bounds", "attempts")}
-    rules = [
-        {key: entry[key] for key in entry if key not in ("capitals", "drawn", "bets")} for entry in bets["attempts"]
-    ]
-    whole = [certificate["statement"], str(certificate["confidence"]), constraints, said, rules]
-    text = json.dumps(whole, sort_keys=True, separators=(",", ":"))
-    require(bets["about"] == hashlib.sha256(text.encode()).hexdigest(), "the bets are about something else")
+
+
+def check_whole(certificate, confidence):
+    """That `about` is the hash of all the rest but the seal: nothing was put in from another certificate."""
+    rest = {**certificate, "bets": {**certificate["bets"]}, "confidence": hexadecimal(confidence)}
+    about, _ = rest["bets"].pop("about"), rest.pop("seal")
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    require(about == hashlib.sha256(text.encode()).hexdigest(), "the bets are about something else")
 
 
 def share_of(alpha, rows, k):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import hashlib
 import json
 import random
 import re
@@ -231,6 +232,10 @@ def test_what_would_be_claimed_in_vain_is_rejected(made, name, tmp_path):
         ("bets", "attempts", last, "bets", 1, 3): lambda x: x - 2**20,
         ("bets", "attempts", last, "bets", 1): lambda row: row[:-1],
         ("bets", "attempts"): lambda attempts: attempts[1:],
+        ("bets", "attempts", last, "low", 1): moved(1e-9),
+        ("bets", "apart"): lambda x: x + 1,
+        ("samples",): lambda x: x - 1,
+        ("methods", 0): lambda text: text + " ",
     }
     if name == "several":  # a proof in a hurry need not look at its deadline
         forgeries[("bets", "attempts", last, "aim")] = lambda x: x // 2
@@ -241,19 +246,6 @@ def test_what_would_be_claimed_in_vain_is_rejected(made, name, tmp_path):
 
 
 MIXED = ("mixture", "coin")
-ACCEPTED = {  # fields in which a change may be accepted, each with the reason; docs/certificates.md has the same table
-    (
-        "bets",
-        "attempts",
-        "bets",
-    ): "a bet that no claim rests on: its margin was settled before, or its bound needs less",
-    ("bets", "attempts", "drawn"): "the samples of a bet of an earlier attempt, where they moved no stake",
-    ("bets", "bounds"): "a scaled bound that comes to the same in the units of the claim, but for rounding",
-}
-
-
-def kind_of(place):
-    return tuple(key for key in place if isinstance(key, str))
 
 
 def others(value):
@@ -261,7 +253,7 @@ def others(value):
     if isinstance(value, str) and re.fullmatch(r"-?0x[0-9a-f.]+p[+-][0-9]+", value):
         x = float.fromhex(value)
         found = [np.nextafter(x, 9.0), np.nextafter(x, -9.0), x + 0.25, -x, 0.0, 0.5 * x, 1.0]
-        return [float(other).hex() for other in found if other != x] + [None, "x"]
+        return [text for text in {float(other).hex() for other in found} if text != value] + [None, "x"]
     if type(value) is int:
         return [value + 1, value - 1, 2 * value + 7, -value - 1, value == 1, float(value), str(value)]
     if type(value) is float:
@@ -272,33 +264,31 @@ def others(value):
 
 
 @pytest.mark.parametrize("name", [*NAMES, *MIXED])
-def test_every_change_of_every_field_is_rejected_or_has_its_reason(made, name, tmp_path):
-    """Changed, left out, doubled or swapped, and sealed again: nothing but what the table lists is ever accepted."""
+def test_every_change_of_any_one_field_is_rejected(made, name, tmp_path):
+    """Every number and text, changed and sealed again: of a kind with few in every way, of one with hundreds 99."""
     claim, rng, out = json.loads(made[name][1].read_text()), random.Random(name), tmp_path / "changed.json"
     del claim["seal"]
-    fields = {}
+    kinds = {}
     for place in leaves(claim):
-        fields.setdefault(kind_of(place), []).append(place)
-    changes = []
-    for places in fields.values():
-        few = len(places) <= 12
-        for place in places if few else rng.sample(places, 12):
+        kinds.setdefault(tuple(key for key in place if isinstance(key, str)), []).append(place)
+    assert {("bets", "attempts", "bets"), ("bets", "attempts", "drawn"), ("bets", "bounds")} <= kinds.keys()
+    for places in kinds.values():
+        for place in places if len(places) < 300 else rng.sample(places, 99):
             inner = claim
             for key in place:
                 inner = inner[key]
             ways = others(inner)
-            changes += [(place, way) for way in (ways if few else rng.sample(ways, 3))]
-    rejected = 0
-    for place, way in changes:
-        mutated = with_other(claim, place, lambda _, way=way: way)
-        assert mutated != claim or repr(mutated) != repr(claim)
-        out.write_bytes(sealed(mutated))
-        first, other = opinions(out)
-        assert first == other, (place, way)
-        assert not first or kind_of(place) in ACCEPTED, (place, way)
-        rejected += not first
-    assert rejected > 0.8 * len(changes) > 100
-    # Whole entries: each left out, and lists with two entries swapped, or one twice.
+            for way in ways if len(places) <= 12 else [rng.choice(ways)]:
+                mutated = with_other(claim, place, lambda _, way=way: way)
+                assert repr(mutated) != repr(claim)
+                out.write_bytes(sealed(mutated))
+                assert True not in opinions(out), (place, way)
+
+
+@pytest.mark.parametrize("name", [*NAMES, *MIXED])
+def test_every_entry_left_out_doubled_or_swapped_is_rejected(made, name, tmp_path):
+    claim, out = json.loads(made[name][1].read_text()), tmp_path / "changed.json"
+    del claim["seal"]
     for place in branches(claim):
         inner = claim
         for key in place:
@@ -308,10 +298,11 @@ def test_every_change_of_every_field_is_rejected_or_has_its_reason(made, name, t
             swaps = len(inner) > 1 and inner[0] != inner[1]
             mutations = [lambda value: value + value[-1:], lambda value: value[:-1]] if inner else []
             mutations += [lambda value: [value[1], value[0], *value[2:]]] if swaps else []
+        else:
+            mutations.append(lambda value: value | {"more": 0})
         for change in mutations:
             out.write_bytes(sealed(with_other({"all": claim}, ("all", *place), change)["all"]))
-            accepted = True in opinions(out)
-            assert not accepted or kind_of(place)[:3] in ACCEPTED, place
+            assert True not in opinions(out), place
 
 
 def branches(value, place=()):
@@ -322,10 +313,20 @@ def branches(value, place=()):
             yield from branches(part, (*place, key))
 
 
-def test_the_page_has_the_table():
-    page = (Path(__file__).parents[1] / "docs/certificates.md").read_text()
-    for field, reason in ACCEPTED.items():
-        assert f"| `{' '.join(field)}` | {reason} |" in page
+@pytest.mark.parametrize("name", ["fixed", "mixture"])
+def test_what_says_the_same_in_another_form_is_accepted(made, name, tmp_path):
+    """Spaces, the order of keys, and how the confidence is written are no part of what is said."""
+    claim, out = json.loads(made[name][1].read_text()), tmp_path / "written.json"
+    backwards = {key: claim[key] for key in reversed(claim)}
+    backwards["bets"] = {key: claim["bets"][key] for key in reversed(claim["bets"])}
+    out.write_bytes(sealed(backwards))
+    assert opinions(out) == (True, True)
+    text, content = f'"confidence": {claim["confidence"]!r},', sealed(claim)
+    for other, same in [("%.20f", True), ("%.12e", True), ("1%.3f", False)]:
+        head = content.replace(text.encode(), f'"confidence": {other % claim["confidence"]},'.encode())[:-68]
+        assert len(head) != len(content) - 68  # it was there
+        out.write_bytes(head + f'{hashlib.sha256(head).hexdigest()}"\n}}\n'.encode())
+        assert opinions(out) == (same, same), other
 
 
 @pytest.mark.parametrize("name", MIXED)

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import inbounds as ib
-from inbounds.proofs.files import save_certificate, sealed
+from inbounds.proofs.files import save_certificate, sealed, what_bets_are_about
 from inbounds.proofs.verify import Unreadable, verify, verify_bets
 
 from .certificates import damaged, second
@@ -246,7 +246,10 @@ class Made:
         claim = copy.deepcopy(genuine)
         for _ in range(rng.choice([1, 1, 2])):
             _changed(claim, rng)
-        path = self.folder / "bets.json"
+        path, changed = self.folder / "bets.json", _text(claim) != _text(genuine)
+        if about_too := rng.random() < 0.5:  # then the bets decide
+            with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):
+                claim["bets"]["about"] = what_bets_are_about(claim)
         content = sealed(claim)
         path.write_bytes(damaged(content, rng) if rng.random() < 0.1 else content)
         opinions = []
@@ -264,16 +267,24 @@ class Made:
             return f"the checkers disagree: {opinions}"
         self.came = opinions[0]
         if opinions[0] == "accepted":
+            if changed and not about_too:
+                return "a change that was sealed again is accepted"
             try:
                 for key in ("margins_lower", "reward_lower"):
                     numbers, others = _doubles(claim[key]), _doubles(genuine[key])
                     # Bets decide, and they are the user's to report: with the same bets no bound may be higher.
-                    same = claim["bets"] == genuine["bets"] and claim["confidence"] >= genuine["confidence"]
+                    one, other = ({**document["bets"], "about": None} for document in (claim, genuine))
+                    same = one == other and claim["confidence"] >= genuine["confidence"]
                     if same and any(x > y + 1e-6 for x, y in zip(numbers, others, strict=True)):
                         return f"{key} of {numbers} is accepted, {others} was certified"
             except (KeyError, TypeError, ValueError) as error:
                 return f"accepted, and unreadable ({error!r})"
         return ""
+
+
+def _text(claim):
+    """What it says, in which 1, 1.0 and true differ; without the seal, which is made anew."""
+    return json.dumps({key: value for key, value in claim.items() if key != "seal"}, sort_keys=True)
 
 
 def _doubles(entry):

@@ -95,14 +95,11 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
 
 
 def what_bets_are_about(document: dict[str, Any]) -> str:
-    """One SHA-256 of all that the bets of a file are about and were placed by, and of nothing that they came to."""
-    bets = document["bets"]
-    rest = {key: value for key, value in bets.items() if key not in ("about", "apart", "bounds", "attempts")}
-    rules = [
-        {k: v for k, v in attempt.items() if k not in ("capitals", "drawn", "bets")} for attempt in bets["attempts"]
-    ]
-    parts = [document["statement"], repr(document["confidence"]), document["constraints"], rest, rules]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
+    """One SHA-256 of all that a file with bets says, but this hash and the seal: no part can be changed alone."""
+    bets = {key: value for key, value in document["bets"].items() if key != "about"}
+    said = {key: value for key, value in document.items() if key != "seal"}
+    said |= {"bets": bets, "confidence": float(document["confidence"]).hex()}
+    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
 def _is_of_a_mixture(certificate: Certificate) -> bool:
@@ -321,7 +318,7 @@ def _written_bets(wagers: Wagers, samples: int) -> dict[str, Any]:
 def _wagers(document: Any, n_constraints: int) -> Wagers:
     written, confidence = document["bets"], document["confidence"]
     if written["about"] != what_bets_are_about(document):
-        raise ValueError("its bets are about something else than it says: `about` is not the hash of that")
+        raise ValueError("its bets are about something else than it says: `about` is not the hash of all else")
     rows, bankroll, attempts = 1 + n_constraints, float.fromhex(written["bankroll"]), []
     staked, discount = float.fromhex(written["staked"]), float.fromhex(written["discount"])
     for attempt in written["attempts"]:

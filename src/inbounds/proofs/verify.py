@@ -427,6 +427,7 @@ def check_bets(claim: Any) -> list[str]:
     keys = "staked bankroll discount reward_range signal_ranges margin_scales bounds apart attempts about "
     keys += "weights policies" if mixed else "policy"
     require(isinstance(bets, dict) and set(bets) == set(keys.split()), "the bets have other entries")
+    require(bets["about"] == what_they_are_about(claim), "the bets are about something else: another hash")
     staked, bankroll, discount = (double(bets[key]) for key in ("staked", "bankroll", "discount"))
     require(0.0 < staked <= 1.0 and 0.0 < bankroll <= 1.0, "what is staked is out of range")
     require(0.0 <= discount < 1.0, "the discount is out of range")
@@ -445,7 +446,6 @@ def check_bets(claim: Any) -> list[str]:
         settled = all(done for _, done in rows)
         require(settled or entry is not bets["attempts"][-1], "the last attempt does not settle every margin")
         bankroll *= (1.0 - staked) + staked * min([1.0, *(held for held, _ in rows)])
-    require(bets["about"] == what_they_are_about(claim), "the bets are about something else: another hash")
     apart, drawn = bets["apart"], sum(bets["attempts"][-1]["drawn"])
     right = is_whole([apart, claim["samples"]]) and apart >= 0
     require(right and claim["samples"] == drawn + apart, "the samples are not those of the bets, and those apart")
@@ -485,12 +485,11 @@ def check_bets(claim: Any) -> list[str]:
 
 
 def what_they_are_about(claim: Any) -> str:
-    """The hash of all that the bets are about and were placed by; of nothing that they came to."""
-    bets, outcomes = claim["bets"], {"capitals", "drawn", "bets"}
-    rest = {key: bets[key] for key in set(bets) - {"about", "apart", "bounds", "attempts"}}
-    rules = [{key: entry[key] for key in set(entry) - outcomes} for entry in bets["attempts"]]
-    parts = [claim["statement"], repr(claim["confidence"]), claim["constraints"], rest, rules]
-    return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    """The hash of the whole certificate but this hash and the seal, whatever its spaces and the order of its keys."""
+    rest = {key: claim[key] for key in set(claim) - {"seal", "bets", "confidence"}}
+    rest["bets"] = {key: claim["bets"][key] for key in set(claim["bets"]) - {"about"}}
+    rest["confidence"] = claim["confidence"].hex()
+    return sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def over(ratio: Ratio, unit: int) -> Ratio:
