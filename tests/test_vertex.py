@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +22,9 @@ from inbounds.exact.limits import NO_LIMITS
 from inbounds.exact.lp import occupancy_lp
 from inbounds.exact.methods import best_mixture
 from inbounds.exact.vertex import Corners, Vertex
+from inbounds.proofs.files import save_certificate
+
+ROOT = Path(__file__).parents[1]
 
 
 def size(cmdp: ib.CMDP) -> float:
@@ -202,6 +208,61 @@ def test_ties_have_few_coins_too(states, seeds):
         assert best.policy.coins <= cmdp.n_constraints or best.linked, seed
         assert best.status == "not proved" or (best.gap <= 1e-9 * size(cmdp) and best.in_bounds), seed
     assert solved >= 0.8 * len(seeds)
+
+
+def without_chance(seed: int, most: int) -> ib.CMDP:
+    """Averages of whole numbers, all moves certain, round bounds that the uniform policy keeps or nearly does."""
+    rng = np.random.default_rng((77, seed))
+    n_states, n_constraints = int(rng.integers(3, most + 1)), int(rng.integers(2, 4))
+    offsets = np.append(0, np.cumsum(rng.integers(1, 4, size=n_states)))
+    moves = np.zeros((offsets[-1], n_states))
+    for pair, state in enumerate(np.repeat(np.arange(n_states), np.diff(offsets))):
+        moves[pair, (state + 1) % n_states if pair in offsets[:-1] else rng.integers(n_states)] = 1.0
+    reward, initial = rng.integers(-4, 5, size=len(moves)), np.eye(n_states)[0]
+    free = ib.CMDP(offsets=offsets, transition=moves, reward=reward, constraints=(), initial=initial, average=True)
+    spent, constraints = ib.occupancy(free, ib.Policy.uniform(free)), []
+    for k in range(n_constraints):
+        signal = rng.integers(-4, 5, size=len(moves)).astype(float)
+        bound = np.round(4.0 * np.sum(spent * signal)) / 4.0 - 0.25 * rng.integers(0, 3)
+        constraints.append(ib.Constraint(signal, at_least=bound, name=f"{k}"))
+    return free.asking(constraints=constraints)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("most", "seeds"), [(13, (118, 188, 796, *range(40))), (60, (41,))])
+def test_averages_without_chance_have_few_coins_and_a_proof(most, seeds, tmp_path):
+    """What the vertex takes most often falls apart into classes; another choice of what it takes does not.
+
+    Either all of it is one class, with a base that has one class and at most K other entries; or it is linked.
+    """
+    whole = 0
+    for seed in seeds:
+        cmdp = without_chance(seed, most)
+        best = ib.solve(cmdp)
+        assert best.in_bounds and best.certificate.in_bounds, seed
+        if not best.linked:
+            whole += 1
+            assert best.policy.coins <= cmdp.n_constraints and best.ranges is not None, seed
+            assert best.status == "optimal" and best.gap <= 1e-11 * size(cmdp), seed
+            plain = ib.solve(cmdp, certificate=False)
+            assert best.reward == pytest.approx(plain.reward, abs=1e-11 * size(cmdp)), seed
+        if seed in seeds[:3]:
+            cmdp.save(tmp_path / "model.npz")
+            save_certificate(best.certificate, tmp_path / "proof.json")
+            for checker in ("src/inbounds/proofs/verify.py", "checkers/integers.py"):
+                arguments = [sys.executable, "-I", ROOT / checker, tmp_path / "model.npz", tmp_path / "proof.json"]
+                assert subprocess.run(arguments, capture_output=True).returncode == 0, (seed, checker)
+    assert whole >= 0.7 * len(seeds)
+
+
+@pytest.mark.parametrize("seed", [767, 1070])
+def test_an_aim_that_only_another_class_could_reach_is_given_up(seed):
+    """The best policy keeps a bound exactly, and what is safer is a class that it never comes to: no coin gets there.
+
+    (As the amount of that class grew without end, so did the aim.)
+    """
+    best = ib.solve(without_chance(seed, 13))
+    assert best.certificate.in_bounds and best.gap <= 1e-6 and best.linked >= 2
 
 
 def test_averages_whose_classes_meet():

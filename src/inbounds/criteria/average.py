@@ -545,6 +545,30 @@ class Average(Criterion):
         """The graph of all moves, transposed."""
         return graph_of_all_moves(self._rows).T.tocsr()
 
+    def together(self, weights: Floats) -> Ints:
+        """As in the contract: so that there is one class that all of them lead to, where entries with weights allow it.
+
+        They do if and only if one closed class is all that is left where every one of them is taken. Few are changed:
+        from a class that is in there, backwards, only where the largest weights do not lead to it.
+        """
+        most = self.largest(weights)
+        taken = np.zeros(self.n_entries)
+        taken[most] = 1.0
+        graph = self._graph_of_policy(taken)
+        classes = classes_of(graph)
+        if len(classes.closed_ones) == 1:
+            return most
+        some = np.repeat(weights > 0.0, np.diff(self._rows.starts))
+        rows = self._rows._replace(probabilities=np.where(some, self._rows.probabilities, 0.0))
+        moves = graph_of_all_moves(rows)
+        whole = classes_of(moves)
+        held = np.bincount(classes.label, self.pairs.sum_by_state(weights) * whole.closed[whole.label])
+        leading = (
+            moves_from(graph.T.tocsr(), classes.label == int(np.argmax(np.where(classes.closed, held, -1.0)))) >= 0
+        )
+        backwards = moves.T.tocsr()
+        return np.where(moves_from(backwards, leading) > 0, walk_to(rows, backwards, leading), most)
+
     def linked(
         self, occupancy: Floats, spare: Callable[[], Floats | None], tolerance: float, margins: Floats
     ) -> tuple[Floats, int]:
@@ -578,9 +602,13 @@ class Average(Criterion):
         time = self.pairs.sum_by_state(occupancy)
         visited, at = time > 0.0, time[self.pairs.states]
         taken = self.fill_in(np.where(at > 0.0, occupancy / np.where(at > 0.0, at, 1.0), 0.0), visited, self._first)
+        return taken, classes_of(self._graph_of_policy(taken))
+
+    def _graph_of_policy(self, taken: Floats) -> Any:
+        """The graph of the chain of a policy [N]."""
         if self._small:
-            return taken, classes_of(_graph_of_matrix(self._dense_moves(taken)))
-        return taken, classes_of(graph_of(mixed_chain(self._rows, taken, 1.0)))
+            return _graph_of_matrix(self._dense_moves(taken))
+        return graph_of(mixed_chain(self._rows, taken, 1.0))
 
     @property
     def _first(self) -> Ints:

@@ -217,6 +217,10 @@ class Criterion(ABC):
         del spare, tolerance, margins
         return occupancy, 0
 
+    def together(self, weights: Floats) -> Ints:
+        """At every place the entry [M] with the largest of `weights` [N]; another with some, where those fall apart."""
+        return self.largest(weights)
+
     def sharpened(self, reward: Floats, y: Floats) -> Floats:
         """A vector y [M] for the second bound above that loses no digits of `reward` [N]; by default the one given.
 

@@ -17,6 +17,12 @@ What the base itself keeps at a place is the value of the signal that is 1 at it
 follows from the same identity. The basis is a policy if and only if z >= 0 and the base keeps something >= 0 at the
 places of its columns: elsewhere it keeps what a policy keeps. That policy randomises at no more than K places.
 
+Averages know one thing more: the base must have one class, or it has no vectors. Let a vertex take T places and be one
+class. It takes at most T + K entries (T - 1 rows of flow, one of mass, K margins), and from every place some of them
+lead to any other; so one entry at each place can be chosen among them that all lead to one place, and the others, K at
+most, are columns (`Criterion.together`). A vertex that falls apart into L classes is no policy's, and has K + 1 - L
+entries besides: it is linked first (`Criterion.linked`), which takes coins of its own.
+
 It is found as the simplex method would, but from where the bundle ended, with all entries but K out of sight:
 
 1. The policy that is best at the bundle's prices is the base. Changes that could pay at prices nearby, typically some
@@ -39,6 +45,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria.contract import Found
+from inbounds.errors import InvalidInput
 from inbounds.exact.base import NOTHING, Base, Bases
 from inbounds.exact.highs import INFINITE, Columns, basic_minimum
 from inbounds.exact.limits import NO_LIMITS, Limits
@@ -176,7 +183,7 @@ class Corner(NamedTuple):
             return None if placed is None else self._replace(base=placed[0], vertex=placed[1])
         missing = np.maximum(margins - self.vertex.levels[1:], 0.0)
         vertex = self.vertex.moved(missing)
-        if vertex is not None:
+        if vertex is not None and self.corners.one_class(self.base, vertex):
             return self._replace(vertex=vertex)
         placed = self.corners.settle(self.base, self.vertex.columns, self.vertex.prices, margins, _PIVOTS, NO_LIMITS)
         return None if placed is None else self._replace(base=placed[0], vertex=placed[1])
@@ -190,9 +197,10 @@ class Corner(NamedTuple):
         followed = criterion.follow(self.vertex.probabilities(criterion.n_entries), self.base.time)
         both = (1.0 - _STEP / room) * criterion.time_at_entries(followed) + _STEP / room * spare
         time: Floats = np.bincount(criterion.places, both, criterion.n_places).astype(np.float64)
-        chosen = np.where(time > 0.0, criterion.largest(both), self.vertex.chosen)
+        weights = both.copy()
+        weights[self.vertex.chosen[time == 0.0]] = 1.0
         aims = np.maximum(margins, 0.5 * _STEP), margins
-        return corners.among(both, chosen, time, self.vertex.prices, aims, NO_LIMITS)
+        return corners.among(both, criterion.together(weights), time, self.vertex.prices, aims, NO_LIMITS)
 
     def vectors(self) -> Floats:
         """The vectors [1 + K, M] of the policy that the vertex is: those of the base, and of what it has at the coins.
@@ -315,7 +323,9 @@ class Corners(Bases):
         others = occupancy > NOTHING
         others[base.chosen] = False
         extras = np.flatnonzero(others)
-        if not 0 < len(extras) <= _MOST_COINS:
+        if len(extras) == 0:  # a deterministic policy
+            return self.settle(base, [-1 - k for k in range(self.size)], prices, aims[1], 0, limits)
+        if len(extras) > _MOST_COINS:
             return None
         size, (kept, displaced), effects = self.size, self.kept(base, extras), base.advantages[:, extras]
         places, first, group = np.unique(self.criterion.places[extras], return_index=True, return_inverse=True)
@@ -330,32 +340,28 @@ class Corners(Bases):
         )
         if corner is None:
             return None
-        switched, columns = base.chosen.copy(), [-1 - k for k in range(size) if corner.rows[k]]
-        rest = kept[first] / unit - table[size:] @ corner.x
-        for j, place in enumerate(places):
-            options = [(float(corner.x[e]), int(extras[e])) for e in np.flatnonzero((group == j) & corner.columns)]
-            options += [(float(rest[j]), int(base.chosen[place]))] * bool(corner.rows[size + j])
-            options.sort(key=lambda option: -option[0])
-            if options:
-                switched[place] = options[0][1]
-                columns += [entry for _, entry in options[1:]]
+        basic, weights = np.zeros(self.criterion.n_entries, dtype=bool), occupancy.copy()
+        basic[base.chosen], basic[base.chosen[places]] = True, corner.rows[size:]
+        basic[extras] = corner.columns
+        weights[extras] = corner.x * unit[group]
+        weights[base.chosen[places]] = kept[first] - (table[size:] @ corner.x) * unit
+        switched = self.criterion.together(np.where(basic, np.maximum(weights, NOTHING), 0.0))
+        basic[switched] = False
+        columns = [*map(int, np.flatnonzero(basic)), *(-1 - k for k in range(size) if corner.rows[k])]
         again = self.evaluate(switched, base)
         return None if again is None else self.settle(again, columns, prices, aims[1], size, limits)
 
     def mostly(self, found: Optimum) -> tuple[Ints, Floats]:
-        """The entries [M] that a mixture takes most often, and how long it is there."""
+        """The entries [M] that a mixture takes most often and that lead to one class, and how long it is there."""
         criterion = self.criterion
         priced = self.signals[0] + np.einsum(
             "k,kn->n", found.prices * self.scales / self.units.spread, self.signals[1:]
         )
         inside = (found.value_function - criterion.level(self.units.centre)) / self.units.spread
-        most = criterion.largest(found.occupancy)
-        taken = np.zeros(criterion.n_entries)
-        taken[most] = 1.0
-        visited = found.occupancy[most] > 0.0
-        taken = criterion.fill_in(taken, visited, criterion.greedy(priced, inside))
         time: Floats = np.bincount(criterion.places, found.occupancy, criterion.n_places).astype(np.float64)
-        return np.flatnonzero(taken), time
+        taken = np.where(found.occupancy > NOTHING, found.occupancy, 0.0)
+        visited = np.bincount(criterion.places, taken, criterion.n_places) > 0.0
+        return criterion.together(criterion.fill_in(taken, visited, criterion.greedy(priced, inside))), time
 
     def _columns_of(self, base: Base, found: Optimum) -> list[int]:
         """The columns of the vertex that a mixture is, if it is one; else no columns."""
@@ -502,9 +508,9 @@ class Corners(Bases):
     def settle(
         self, base: Base, columns: list[int], prices: Floats, aim: Floats, most: int, limits: Limits
     ) -> tuple[Base, Vertex] | None:
-        """The vertex that a basis leads to within `most` pivots, and its base; None if that is none."""
+        """The vertex that a basis leads to within `most` pivots, and its base; None if that is none, or no policy's."""
         met = self.pivoted(base, columns, prices, aim, most, limits)
-        return met if isinstance(met, tuple) else None
+        return met if isinstance(met, tuple) and self.one_class(*met) else None
 
     def pivoted(
         self, base: Base, columns: list[int], prices: Floats, aim: Floats, most: int, limits: Limits
@@ -615,6 +621,18 @@ class Corners(Bases):
             if -1 - k not in columns and pivot > NOTHING and max(prices[k], 0.0) / pivot < best:
                 best, entering = max(prices[k], 0.0) / pivot, -1 - k
         return entering
+
+    def one_class(self, base: Base, vertex: Vertex) -> bool:
+        """Averages: whether the policy of a vertex has its occupancy: not where extras make a class of their own.
+
+        They do not where the base keeps something, however little: that leads to where the base stays.
+        """
+        if not self.criterion.mass_row or np.all((vertex.kept > 0.0) | (vertex.amounts <= 0.0)):
+            return True
+        try:
+            return not self.criterion.follow(vertex.probabilities(self.criterion.n_entries), base.time).elsewhere
+        except InvalidInput:
+            return False
 
     def _apart(self, base: Base, extras: Ints) -> bool:
         """Averages: whether all extras are where the base does not stay. What has a share of them makes two classes.

@@ -345,9 +345,11 @@ class _Aiming:
     def stricter(self, missing: Floats) -> bool:
         """Move further, where rounding took more of the scaled margins than was there: by what is missing [K].
 
-        False when no vertex is so far inside.
+        False when no vertex is so far inside: no scaled margin is above 1.
         """
         aim = np.maximum(self._aim + 2.0 * missing, np.where(missing > 0.0, 2.0 * self._aim, 0.0))
+        if aim.max() > 1.0:
+            return False
         return self._toward(aim) or self._toward(aim, spare_occupancy(well_scaled(self._cmdp), self._found, _ROOMY))
 
     def _toward(self, aim: Floats, spare: Floats | None = None) -> bool:
