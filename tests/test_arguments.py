@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from decimal import Decimal
 from fractions import Fraction
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 
 import inbounds as ib
 from fuzz import arguments
+from inbounds.algorithms import ALGORITHMS
 from inbounds.cli import main
 from inbounds.inputs import plain_number, shown, whole_number
 from inbounds.tables import WIDTH
@@ -204,3 +206,26 @@ def test_what_is_taken_for_a_number_is_noticed() -> None:
     assert arguments.judged(takes_all, {}, {"count": "text"})[1] == "text is taken for the number count"
     assert arguments.judged(takes_all, {}, {"count": "one"}) == ("answered", "")
     assert "names none of count" in arguments.judged(names_nothing, {}, {"count": "text"})[1]
+
+
+class Unanswering:
+    """Neither true nor false, nor equal, nor larger, nor smaller."""
+
+    def _refuse(self, *others: Any) -> Any:
+        raise ArithmeticError("asked before it was read")
+
+    __bool__ = __eq__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_no_setting_is_asked_for_its_truth_before_it_is_read(name: str) -> None:
+    """Of the constructor and of the preset, every setting: taken, or refused by name."""
+    odd = (Unanswering(), np.eye(2), np.array([]), np.array(["a", "b"]), np.ma.masked, object(), [np.eye(2)], {})
+    for made in (ALGORITHMS[name], ALGORITHMS[name].practical):
+        for each in dataclasses.fields(ALGORITHMS[name]):
+            for value in odd:
+                try:
+                    made(**{each.name: value})
+                except ib.InvalidInput as refused:
+                    assert each.name in str(refused), (made, each.name, value)

@@ -134,7 +134,9 @@ class ConcaveCSPDA(CSPDA):
     @classmethod
     def practical(cls, **changes: Any) -> Self:
         """The preset that the module describes; `changes` replace any of its settings."""
-        return super().practical(**{"repair": not changes.get("constraints"), **changes})
+        given = changes.get("constraints")
+        some = isinstance(given, tuple | list) and len(given) > 0  # anything else is refused below, by its name
+        return super().practical(**{"repair": not some, **changes})
 
     def __post_init__(self) -> None:
         listed = isinstance(self.constraints, tuple | list) and all(isinstance(f, Utility) for f in self.constraints)
