@@ -273,6 +273,7 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
         (("plan", "queue", "--discount", "0.9"), "--discount is for a plan without PROBLEM"),
         (("plan", "--states", "3", "--pairs", "6", "--slater", "1", "--bound", "a=1"), "--bound changes a PROBLEM"),
         (("compare", "--suite", "tuning", "--safe", "half"), "--safe is for a PROBLEM"),
+        (("compare", "media", "--algorithm", "opt-cmdp", "--safe", "half"), "of those compared none does"),
         (("compare", "--suite", "tuning", "--bound", "a=1"), "--bound is for a PROBLEM"),
         (("frontier", "queue", "--constraint", "0", "--bounds", "0,1", "--points", "2"), "--points is how many bounds"),
         (("learn", "queue", "--certified", "--algorithm", "magic"), "no algorithm is called 'magic'"),

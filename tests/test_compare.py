@@ -22,6 +22,7 @@ from inbounds.reports.comparison import (
     write_comparison,
 )
 from inbounds.studies.comparison import Comparison, Entry
+from inbounds.studies.safe import safe_policy
 
 ROOT = Path(__file__).parent.parent
 SMALL = {"samples": 3_000, "seeds": 3, "workers": 1}
@@ -315,6 +316,17 @@ def test_the_default_is_every_algorithm_for_such_a_problem() -> None:
         assert [one.name for one in found.entries] == [name for name, kind in of.items() if kind == criterion]
         assert len(found.entries) == (13 if criterion == "finite-horizon" else 11)
         assert len(found.published) == (13 if criterion == "finite-horizon" else 0)
+
+
+def test_a_safe_policy_that_nobody_would_look_at_is_refused() -> None:
+    media = ib.zoo.media()
+    safe = safe_policy(media)
+    with pytest.raises(
+        ib.InvalidInput, match=r"start from a safe policy \(.*dope.*\), and of those compared none does"
+    ):
+        ib.compare(media, ["opt-cmdp"], safe=safe, **SMALL)
+    with pytest.raises(ib.InvalidInput, match="safe is for algorithms given by name: write it into the settings"):
+        ib.compare(media, {"mine": ib.DOPE.practical(safe=safe)}, safe=safe, **SMALL)
 
 
 def test_a_safe_policy_that_is_not_is_refused_at_once() -> None:

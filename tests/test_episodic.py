@@ -12,7 +12,16 @@ from scipy.optimize import linprog
 import inbounds as ib
 from inbounds.algorithms.episodic import rules as radii
 from inbounds.algorithms.episodic.frame import Frame, frame_of
-from inbounds.algorithms.episodic.model import Model, fill_signals, fill_spans, new_model, radius, renew, see
+from inbounds.algorithms.episodic.model import (
+    Model,
+    fill_means,
+    fill_signals,
+    fill_spans,
+    new_model,
+    radius,
+    renew,
+    see,
+)
 from inbounds.algorithms.episodic.playing import mixture_sums, new_play
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.exact.box_plan import constrained_plan
@@ -202,6 +211,23 @@ def test_means_that_never_change_are_exact_and_those_that_do_are_noisy() -> None
         see(model, frame, np.array([[2, 0, 0]]), np.array([[0.1, 0.3 if k < 999 else 0.5]]))
     assert model.means[2, 0] == 0.1 and model.noisy.tolist() == [0, 1]
     assert model.means[2, 1] == pytest.approx(0.3002, rel=1e-12)
+
+
+def test_signals_never_heard_at_a_stage_have_no_mean_although_the_row_is_known() -> None:
+    """Transitions are alike at every stage and signals are not: a pair that was tried at stage 1 alone, seen from 0."""
+    plain = episodes_of(1, 2)
+    cmdp = plain.asking(reward=np.stack([plain.reward, plain.reward + 1.0]))
+    frame = frame_of(ib.OptCMDP(), cmdp.simulator(), 100)
+    assert frame.row_step == 0 and frame.signal_step == cmdp.n_pairs
+    model, chosen = new_model(frame), radii.Radii()
+    see(model, frame, np.array([[2, 0, 1]]), np.array([[0.25, 0.75]]))
+    renew(model, chosen, 1.0, 1.0)
+    signals = signals_of(frame, model, chosen)
+    optimistic = signals.copy()
+    fill_means(signals, model, frame, True)
+    assert signals[1, 2].tolist() == [0.25, 0.75]  # the mean
+    signals[1, 2] = optimistic[1, 2]
+    np.testing.assert_array_equal(signals, optimistic)  # where nothing was heard, what planning takes; not 0
 
 
 def test_spans_by_hand() -> None:

@@ -79,8 +79,9 @@ def compare(
     scale : bool
         False: learners see rewards and margins in the units of `cmdp`, not scaled to [0, 1] and [-1, 1].
     safe : Policy, optional
-        For algorithms given by name that have to be given a safe policy. Default: the best policy that keeps every
-        scaled margin at half the Slater constant.
+        For algorithms given by name that have to be given a safe policy; the others do not look at it, and it is
+        refused where none of them would. Default: the best policy that keeps every scaled margin at half the Slater
+        constant.
     workers : int, optional
         Processes; default: one per core.
     journal : path, optional
@@ -107,7 +108,9 @@ def compare(
     workers, limit, scale = valid_workers(workers), seconds_or_none(time_limit), switch(scale, "scale")
     progress, journal = callback(progress), None if journal is None else file_path(journal, "the journal")
     wanted = _wanted(algorithms, preset, cmdp)
-    if safe is None and not isinstance(wanted, Mapping):
+    if safe is not None:
+        _require_use_of_safe(wanted)
+    elif not isinstance(wanted, Mapping):
         safe = _safe_for(cmdp, wanted)
     chosen = dict(wanted) if isinstance(wanted, Mapping) else _by_name(wanted, preset, safe)
     for one in chosen.values():
@@ -325,6 +328,18 @@ def _by_name(names: Sequence[str], preset: str, safe: Policy | None) -> dict[str
         one, given = ALGORITHMS[name], {"safe": safe} if takes_safe(ALGORITHMS[name]) else {}
         made[name] = one.practical(**given) if preset == "practical" else one(**given)
     return made
+
+
+def _require_use_of_safe(wanted: list[str] | Mapping[str, Any]) -> None:
+    """Refuse a safe policy that nobody would look at."""
+    if isinstance(wanted, Mapping):
+        raise InvalidInput("safe is for algorithms given by name: write it into the settings that are to start from it")
+    if not any(takes_safe(ALGORITHMS[name]) for name in wanted):
+        starting = ", ".join(name for name, one in ALGORITHMS.items() if takes_safe(one))
+        raise InvalidInput(
+            f"safe is for algorithms that start from a safe policy ({starting}), and of those compared none does: "
+            "leave it out, or name one of them"
+        )
 
 
 def _safe_for(cmdp: CMDP, names: Sequence[str]) -> Policy | None:

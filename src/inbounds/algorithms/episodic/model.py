@@ -126,12 +126,16 @@ def fill_spans(spans: Floats, values: Floats, acted: Ints, frame: Frame, by_visi
 
 @compiled
 def fill_means(signals: Floats, model: Model, frame: Frame, tried: bool) -> None:
-    """The weighted means into `signals` [H, n, X]: of the rows that the model knows (`tried`), or of all."""
+    """The weighted means into `signals` [H, n, X]: where both the row and its signals are known (`tried`), or of all.
+
+    Where transitions are pooled over stages and signals are not, a row is known before its signals were heard there.
+    """
     for h in range(frame.H):
         for pair in range(frame.pairs):
-            if model.known[pair + h * frame.row_step] > 0.0 or not tried:
+            heard = pair + h * frame.signal_step
+            if (model.known[pair + h * frame.row_step] > 0.0 and model.heard[heard] > 0.0) or not tried:
                 for x in range(signals.shape[2]):
-                    signals[h, pair, x] = frame.weights[h] * model.means[pair + h * frame.signal_step, x]
+                    signals[h, pair, x] = frame.weights[h] * model.means[heard, x]
 
 
 @compiled
