@@ -216,7 +216,7 @@ def test_means_that_never_change_are_exact_and_those_that_do_are_noisy() -> None
 def test_signals_never_heard_at_a_stage_have_no_mean_although_the_row_is_known() -> None:
     """Transitions are alike at every stage and signals are not: a pair that was tried at stage 1 alone, seen from 0."""
     plain = episodes_of(1, 2)
-    cmdp = plain.asking(reward=np.stack([plain.reward, plain.reward + 1.0]))
+    cmdp = plain.asking(reward=plain.reward + np.array([[0.0], [1.0]]))
     frame = frame_of(ib.OptCMDP(), cmdp.simulator(), 100)
     assert frame.row_step == 0 and frame.signal_step == cmdp.n_pairs
     model, chosen = new_model(frame), radii.Radii()

@@ -265,6 +265,21 @@ def test_an_aim_that_only_another_class_could_reach_is_given_up(seed):
     assert best.certificate.in_bounds and best.gap <= 1e-6 and best.linked >= 2
 
 
+@pytest.mark.parametrize("seed", [3, 14, 21, 24, 27, 33, 48, 57])
+def test_without_constraints_there_is_no_coin(seed):
+    """HiGHS leaves shares of 1e-16 beside the best actions, or mixes those that are equally good."""
+    rng = np.random.default_rng((9, seed))
+    n_states, criterion = int(rng.integers(20, 80)), ({"discount": 0.99}, {"horizon": 3}, {"average": True})[seed % 3]
+    moves = np.eye(n_states)[rng.integers(n_states, size=(n_states, 3))]
+    if "average" in criterion:
+        moves = 0.9 * moves + 0.1 * np.eye(n_states)[0]
+    reward = rng.integers(0, 2, size=(n_states, 3)) if seed % 2 else rng.normal(size=(n_states, 3))
+    free = ib.CMDP.from_dense(moves, reward=reward, constraints=[], initial=np.eye(n_states)[0], **criterion)
+    for certificate in (True, False):
+        best = ib.solve(free, certificate=certificate)
+        assert best.method == "lp" and best.policy.coins == 0 and best.gap <= 1e-10 * size(free)
+
+
 def test_averages_whose_classes_meet():
     assert assert_few(over({"average": True}, seed=0, states=120)).policy.coins == 2
 

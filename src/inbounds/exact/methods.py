@@ -19,7 +19,7 @@ from inbounds.exact.lp import occupancy_lp, vertex_near
 from inbounds.exact.optimum import OPTIMAL, STALLED, Optimum, Units, flat_margins
 from inbounds.exact.path import Path
 from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
-from inbounds.exact.solution import Solution, assemble
+from inbounds.exact.solution import Solution, assemble, taken_by
 from inbounds.exact.start import Start
 from inbounds.exact.vertex import Corners
 from inbounds.inputs import a_word, positive
@@ -93,12 +93,23 @@ def with_few_coins(asked: CMDP, found: Optimum, tolerance: float, limits: Limits
 
     When the time was over before it was found, the status says so.
     """
-    if found.corner is not None or not asked.n_constraints or found.status != OPTIMAL or found.linked:
+    if found.corner is not None or found.status != OPTIMAL or found.linked:
         return found
+    if not asked.n_constraints:
+        return _without_coins(asked, found, tolerance)
     corner = Corners(asked).find(found, tolerance, limits, thorough)
     if corner is None:
         return found._replace(status=TIME) if limits.over else found
     return corner.mixture(asked, found)
+
+
+def _without_coins(asked: CMDP, found: Optimum, tolerance: float) -> Optimum:
+    """No constraint, no coin: what a linear program leaves beside the best entries is rounding, or as good as they."""
+    criterion, (chosen, time) = criterion_of(asked), Corners(asked).mostly(found)
+    pure = found._replace(pure=chosen)
+    if _gap(asked, pure) > max(_gap(asked, found), gap_allowed(asked, found.upper_bound, tolerance)):
+        return found
+    return pure._replace(occupancy=criterion.time_at_entries(criterion.follow(taken_by(asked, pure), time)))
 
 
 def brought_back(problem: CMDP, asked: CMDP, found: Optimum) -> Optimum:
