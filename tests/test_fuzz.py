@@ -167,6 +167,13 @@ def test_arguments() -> None:
         assert workers.guarded(arguments.verdict, case).complaints == []
 
 
+def test_a_number_written_otherwise_may_come_to_a_limit_as_any() -> None:
+    """`Stopped` is what the documentation promises there: no refusal of the number."""
+    asked = {"cmdp": ib.zoo.queue(), "first": 0, "second": 1, "points": 2, "time_limit": 1e-9}
+    assert arguments.rewritten(ib.surface, asked, "points", "array without axes") == ""
+    assert "refused as a Fraction" in arguments.rewritten(ib.surface, asked | {"points": -1}, "points", "Fraction")
+
+
 @pytest.mark.parametrize("index", range(0, len(learners.NAMES), 5))
 def test_learners(index: int) -> None:
     assert workers.guarded(lambda case: learners.verdict(*learners.draw(*case)), (0, index)).complaints == []
