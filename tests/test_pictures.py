@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.pictures import grid_of, occupancy_figure, policy_figure, ruled
+from inbounds.pictures import grid_of, occupancy_figure, policy_figure, ruled, titled
 
 
 def drawn(labels, surest, stages=1):
@@ -128,3 +129,27 @@ def test_axes_and_panels_say_what_they_are_of() -> None:
     assert deep == [("state 1", "state 2", f"stage {h}, state 3 = 6") for h in range(2)]
     figure = occupancy_figure([(0, 0), (1, 1)], np.array([[0.25, 0.75]]))
     assert figure.axes[0].get_xlabel() == "state 1" and figure.axes[0].get_ylabel() == "state 2"
+
+
+def titles(problem):
+    """Of every picture that a problem and its answer have."""
+    best = ib.solve(problem)
+    curve, both = ib.frontier(problem, 0, points=3), ib.surface(problem, 0, 1, bounds=([0.0], [0.0]))
+    maps = [best.policy.plot(), best.plot(), ib.evaluate(problem, ib.Policy.uniform(problem)).plot()]
+    panels = [figure.axes[0] for figure in (curve.plot(), both.plot())]
+    return [figure.get_suptitle() for figure in maps] + [panel.get_title() for panel in panels]
+
+
+def test_titles_say_what_the_problem_is_called() -> None:
+    queue = ib.zoo.queue()
+    assert all(title.startswith("queue: ") for title in titles(queue))
+    unnamed = titles(replace(queue, name=""))
+    assert [f"queue: {title}" for title in unnamed] == titles(queue) and not any(":" in title[:12] for title in unnamed)
+    assert ib.solve(queue.with_bound("service", at_least=0.1)).policy.plot().get_suptitle().startswith("queue: ")
+
+
+def test_a_long_name_has_a_line_of_its_own_and_a_dollar_is_no_formula() -> None:
+    assert titled("the time", "x" * 24) == f"{'x' * 24}: the time"
+    assert titled("the time", "x" * 25) == f"{'x' * 25}:\nthe time"
+    assert titled("the time", "x" * 61) == f"{'x' * 59}…:\nthe time"
+    assert titled("$", "in $") == r"in \$: \$" and titled("the time", "  ") == "the time"

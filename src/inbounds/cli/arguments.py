@@ -128,7 +128,7 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
     elif parameters:
         raise InvalidInput("--set changes problems of the zoo; a model in a file has no parameters, edit the file")
     else:
-        loaded = models.load(problem)
+        loaded = models.load_called(problem, Path(problem).stem)
     context = click.get_current_context(silent=True)
     moved: set[int] = set()
     for bound in context.meta.get(_BOUNDS, ()) if context else ():

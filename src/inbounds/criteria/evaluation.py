@@ -58,8 +58,10 @@ class Evaluation:
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Where the policy spends its time, drawn as `Policy.plot` draws what it does; with `path` also a file."""
-        labels = [self.pairs.state_label(state) for state in range(self.pairs.n_states)]
-        return written(occupancy_figure(labels, np.atleast_2d(self.pairs.sum_by_state(self.occupancy))), path)
+        pairs = self.pairs
+        labels = [pairs.state_label(state) for state in range(pairs.n_states)]
+        time = np.atleast_2d(pairs.sum_by_state(self.occupancy))
+        return written(occupancy_figure(labels, time, pairs.problem), path)
 
     def __str__(self) -> str:
         table = f"\n\n{text_table(*self._table)}\n\n" if self.constraints else "\n"

@@ -61,6 +61,8 @@ class Frontier:
         than were asked for, from the loosest on.
     partial : Partial, optional
         At a limit: what ``ib.frontier(..., resume=curve.partial)`` goes on from.
+    problem : str
+        What the problem is called; may be empty.
     """
 
     constraint: str
@@ -75,6 +77,7 @@ class Frontier:
     unconstrained_solves: int
     status: str = OPTIMAL
     partial: Partial | None = None
+    problem: str = ""
 
     @property
     def rewards(self) -> Floats:

@@ -360,6 +360,7 @@ class _Walk:
             unconstrained_solves=self.unconstrained_solves,
             status=status,
             partial=partial,
+            problem=self.given.name,
         )
 
 

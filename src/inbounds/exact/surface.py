@@ -49,6 +49,8 @@ class Surface:
         The bounds that the problem has.
     status : str
         "optimal", or "time limit": then rows at the end are nan.
+    problem : str
+        What the problem is called; may be empty.
     """
 
     constraints: tuple[str, str]
@@ -58,6 +60,7 @@ class Surface:
     prices: Floats
     present: tuple[float, float]
     status: str = "optimal"
+    problem: str = ""
 
     @property
     def columns(self) -> dict[str, list[float]]:
@@ -230,6 +233,7 @@ def surface(
         prices=freeze(prices),
         present=(own[0].bound, own[1].bound),
         status=status,
+        problem=cmdp.name,
     )
 
 

@@ -32,6 +32,10 @@ _MARKS, _FEW = 2_500, 200
 """Cells in a panel up to which those that randomise are marked one by one; and how many marks any panel can bear."""
 
 
+_SHORT_NAME, _LONG_NAME = 24, 60
+"""Letters of a problem's name up to which a title goes on behind it; and from which on it is cut."""
+
+
 class Grid(NamedTuple):
     """Where states lie: a panel, and a row and a column in it."""
 
@@ -80,12 +84,18 @@ def _axis(values: list[Any]) -> tuple[list[Any], Ints]:
 
 
 def policy_figure(
-    labels: Sequence[Any], actions: Sequence[Any], chosen: Ints, surest: Floats, time: Floats | None = None
+    labels: Sequence[Any],
+    actions: Sequence[Any],
+    chosen: Ints,
+    surest: Floats,
+    time: Floats | None = None,
+    problem: str = "",
 ) -> Any:
     """What a policy does: the action that it is most likely to take, and where it randomises.
 
     `chosen` [L, S] are places in `actions`, and `surest` their probabilities, for each of L stages (1 without stages).
-    `time` [L, S], if it is known, is the share of time in each state. The legend has what is drawn.
+    `time` [L, S], if it is known, is the share of time in each state. The legend has what is drawn, and the title what
+    the `problem` is called.
     """
     from matplotlib.colors import ListedColormap
     from matplotlib.lines import Line2D
@@ -104,7 +114,8 @@ def policy_figure(
         values, colours = sizes[np.minimum(places, len(used) - 1)], "viridis"
         limits = float(sizes.min()), float(sizes.max())
     count = f"{len(labels):,} {'state' if len(labels) == 1 else 'states'}"
-    figure, panels, scale = _panels(layout, values, colours, limits, f"the likeliest action in each of {count}")
+    title = titled(f"the likeliest action in each of {count}", problem)
+    figure, panels, scale = _panels(layout, values, colours, limits, title)
     marked = False
     for panel, cells in panels.items():
         mixed = surest.ravel()[cells.entries] < 1.0 - 1e-9
@@ -123,7 +134,7 @@ def policy_figure(
     return figure
 
 
-def occupancy_figure(labels: Sequence[Any], time: Floats) -> Any:
+def occupancy_figure(labels: Sequence[Any], time: Floats, problem: str = "") -> Any:
     """The share of time in each state, [L, S] for L stages (1 without stages), on a logarithmic scale."""
     from matplotlib.colors import LogNorm
 
@@ -132,7 +143,7 @@ def occupancy_figure(labels: Sequence[Any], time: Floats) -> Any:
     norm = LogNorm(vmin=max(float(np.nanmin(shown)), 1e-6 * most), vmax=most)
     count = f"{len(labels):,} {'state' if len(labels) == 1 else 'states'}"
     layout = _layout(labels, len(time), time.sum(axis=0))
-    figure, panels, scale = _panels(layout, shown, "Blues", norm, f"the time in each of {count}")
+    figure, panels, scale = _panels(layout, shown, "Blues", norm, titled(f"the time in each of {count}", problem))
     figure.colorbar(scale, ax=list(panels), label="share of time", shrink=0.8)
     return figure
 
@@ -232,6 +243,18 @@ def ruled(values: Sequence[Any], most: int) -> list[int]:
             # Numbers that do not lie on a ruler are shown as they are.
             return places if len(places) > max(most // 4, 1) else every
     return every
+
+
+def titled(title: str, problem: str) -> str:
+    """A title that begins with what the problem is called, if it has a name; a long one has a line of its own.
+
+    >>> titled("the time in each of 6 states", "queue"), titled("the time in each of 6 states", "")
+    ('queue: the time in each of 6 states', 'the time in each of 6 states')
+    """
+    name = problem.strip()
+    name = name if len(name) <= _LONG_NAME else f"{name[: _LONG_NAME - 1].strip()}…"
+    whole = title if not name else f"{name}:{' ' if len(name) <= _SHORT_NAME else chr(10)}{title}"
+    return whole.replace("$", r"\$")  # two of them would make a formula
 
 
 def tidy_panel(panel: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from inbounds.arrays import Floats
-from inbounds.pictures import BLUE, ORANGE, note, tidy_panel
+from inbounds.pictures import BLUE, ORANGE, note, tidy_panel, titled
 
 _OUTLYING = 10.0
 """How many times the median of the positive prices one may be before the picture leaves it out, and says so."""
@@ -35,7 +35,8 @@ def frontier_figure(frontier: Any) -> Any:
         price.invert_xaxis()
     for panel in (optimum, price):
         _mark(panel, frontier)
-    optimum.set_title(f"The price of safety: {frontier.constraint}, from loose to tight", fontsize=11)
+    title = f"the price of safety, as the bound on {frontier.constraint} goes from loose to tight"
+    optimum.set_title(titled(title, frontier.problem), fontsize=11)
     return figure
 
 
@@ -132,7 +133,8 @@ def surface_figure(surface: Any) -> Any:
     figure.colorbar(points, label="optimum")
     unsolved = "no policy keeps both" if surface.status == "optimal" else "no policy keeps both, or not reached"
     told = "" if np.all(solved) else f"; crosses: {unsolved}"
-    panel.set_title(f"What two bounds cost together, from loose to tight\n(dots: solved{told})", fontsize=10)
+    title = titled("what two bounds cost together, from loose to tight", surface.problem)
+    panel.set_title(f"{title}\n(dots: solved{told})", fontsize=10)
     tidy_panel(panel)
     return figure
 

@@ -35,6 +35,8 @@ class Pairs:
         The user's names of the states; None means 0..S-1.
     action_labels : tuple of length A, or None
         The user's names of the actions; None means 0..A-1.
+    problem : str
+        What the problem is called, for the titles of pictures; may be empty.
 
     Examples
     --------
@@ -51,6 +53,7 @@ class Pairs:
     actions: Ints
     state_labels: tuple[Hashable, ...] | None
     action_labels: tuple[Hashable, ...] | None
+    problem: str = ""
 
     @classmethod
     def create(
@@ -59,6 +62,7 @@ class Pairs:
         actions: object = None,
         state_labels: Sequence[Hashable] | None = None,
         action_labels: Sequence[Hashable] | None = None,
+        problem: str = "",
     ) -> Pairs:
         """Validate and freeze. Without `actions`, the actions of each state are 0, 1, 2, ..."""
         offsets_array = _int_vector(offsets, "offsets")
@@ -102,7 +106,7 @@ class Pairs:
                     f"action_labels must name every action 0..{actions_array.max()}, found {len(action_labels)} labels"
                 )
             _require_distinct(action_labels, "action_labels")
-        pairs = cls(freeze(offsets_array), freeze(actions_array), state_labels, action_labels)
+        pairs = cls(freeze(offsets_array), freeze(actions_array), state_labels, action_labels, problem)
         _require_distinct_actions(pairs)
         return pairs
 

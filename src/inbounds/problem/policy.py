@@ -329,7 +329,7 @@ class Policy:
         names = pairs.action_labels or range(pairs.n_actions)
         surest = np.take_along_axis(rules, best, axis=1)
         time = None if occupancy is None else np.atleast_2d(time_by_state(self, occupancy))
-        return written(policy_figure(labels, names, pairs.actions[best], surest, time), path)
+        return written(policy_figure(labels, names, pairs.actions[best], surest, time, pairs.problem), path)
 
     def to_frame(self) -> Any:
         """A data frame of pandas or polars: stage, if there are any, state, action, probability; a row for each pair.
