@@ -62,15 +62,19 @@ class Bases:
         margins = flat_margins(problem) / self.scales[:, None]
         self.signals = np.vstack([self.units.objective(reward)[None, :], margins])
         self.size = problem.n_constraints
+        self.solves = 0  # of unconstrained problems
         self._marked: tuple[Base | None, dict[int, Floats]] = (None, {})
 
-    def evaluate_first(self, chosen: Ints, time: Floats, enough: float = 0.0) -> Base | None:
-        """The policy that takes the entries `chosen` [M] and is at each place for `time` [M].
+    def evaluate_first(
+        self, chosen: Ints, time: Floats | None, enough: float = 0.0, values: Floats | None = None
+    ) -> Base | None:
+        """The policy that takes the entries `chosen` [M] and is at each place for `time` [M], if that is known.
 
-        Where it has several averages, it stays with the best of its classes, which is where the time is spent.
+        Where it has several averages, it stays with the best of its classes, which is where the time is spent. Its
+        vectors are begun from `values` [1 + K, M], if there are any.
         """
-        base = self._afresh(chosen, time, None, enough)
-        if base is None and self.criterion.mass_row:
+        base = self._afresh(chosen, time, values, enough)
+        if base is None and self.criterion.mass_row and time is not None:
             taken = np.zeros(self.criterion.n_entries)
             taken[chosen] = 1.0
             base = self._afresh(np.flatnonzero(self.criterion.fill_in(taken, time > _TIME, chosen)), time, None, enough)
@@ -81,17 +85,18 @@ class Bases:
             return self.evaluate(found.chosen, near)
         return self.evaluate_first(found.chosen, self.criterion.time(found, _TIME, near.time))
 
-    def evaluate(self, chosen: Ints, near: Base | None) -> Base | None:
+    def evaluate(self, chosen: Ints, near: Base | None, enough: float = 0.0) -> Base | None:
         """The policy that takes the entries `chosen` [M], as accurately as can be; None where it has no one average.
 
+        (Or as accurately as is `enough`, if it is above zero.)
         It is begun from one nearby; where there are fewer changes than signals, each of them takes one vector.
         """
         if near is None:
             return self._afresh(chosen, None, None)
         places = np.flatnonzero(chosen != near.chosen)
         base: Base | None = near
-        if near.rough or self.criterion.mass_row or len(places) > self.size:
-            return self._afresh(chosen, near.time, near.values)
+        if near.rough or enough or self.criterion.mass_row or len(places) > self.size:
+            return self._afresh(chosen, near.time, near.values, enough)
         for place in places:
             base = None if base is None else self.exchanged(base, int(chosen[place]))
         return base
@@ -152,6 +157,7 @@ class Bases:
         """The policy that is best at `prices` [K], begun from a base."""
         priced = self.signals[0] + np.einsum("k,kn->n", prices, self.signals[1:])
         begin = self.criterion.expect(priced, base.chosen, self.value_function(base, prices))
+        self.solves += 1
         return self.criterion.solve(priced, max(0.1 * allowed, NOTHING), begin, deadline=limits.deadline)
 
     def marks(self, base: Base, places: Ints) -> Floats:

@@ -14,6 +14,7 @@ from inbounds.criteria.evaluation import ROUNDING, within_rounding
 from inbounds.errors import InvalidInput, Stopped
 from inbounds.exact.bundle import Bundle, GapProgress, Round
 from inbounds.exact.feasibility import PROGRAM_ENTRIES, Slater, infeasible, slater_within, spare_occupancy
+from inbounds.exact.from_answer import corner_from
 from inbounds.exact.limits import NO_LIMITS, TIME, Limits
 from inbounds.exact.lp import occupancy_lp, vertex_near
 from inbounds.exact.optimum import OPTIMAL, STALLED, Optimum, Units, flat_margins
@@ -213,6 +214,8 @@ def _from_start(
     """
     if start is None or watch.resume is not None or problem.n_constraints == 0:
         return None
+    if limits.iterations is None and (vertex := _vertex_from(problem, start, tolerance, limits, progress)) is not None:
+        return vertex
     criterion, reward, scales = criterion_of(problem), problem.reward.ravel(), problem.margin_scales
     path, most = None, limits.iterations
     patience = limits if most is not None and most <= _PATIENCE else limits._replace(iterations=_PATIENCE)
@@ -232,7 +235,25 @@ def _from_start(
     assert path is not None
     if found is None:
         found = _corner_near(problem, path.known()[0], tolerance, limits)
-    if found is None or not _in_bounds(problem, found):
+    return None if found is None else _if_good(problem, found, tolerance, progress)
+
+
+def _vertex_from(
+    problem: CMDP, start: Start, tolerance: float, limits: Limits, progress: GapProgress | None
+) -> Optimum | None:
+    """The vertex that small changes of the base of an earlier one lead to; None where they do not."""
+    corners = Corners(problem)
+    corner = corner_from(corners, start, tolerance, limits)
+    if corner is None:
+        return None
+    nothing = np.empty(0)
+    found = corner.mixture(problem, Optimum(nothing, nothing, nothing, np.inf, corners.solves))
+    return _if_good(problem, found, tolerance, progress)
+
+
+def _if_good(problem: CMDP, found: Optimum, tolerance: float, progress: GapProgress | None) -> Optimum | None:
+    """A mixture that a start led to, if it is as good as was asked for."""
+    if not _in_bounds(problem, found):
         return None
     found = _linked(problem, found, tolerance)
     if _gap(problem, found) > gap_allowed(problem, found.upper_bound, tolerance):

@@ -190,10 +190,11 @@ def _price_beyond(corners: Corners, base: Base, vertex: Vertex, k: int, side: fl
         aim = np.zeros(corners.size)
         aim[k] = end + side * step
         met = beyond.pivoted(base, vertex.columns, vertex.prices, aim, _PIVOTS, NO_LIMITS)
-        if isinstance(met, tuple):
-            price = _proved_price(beyond, *met, aim, k, side, step)
+        if met.vertex is not None:
+            price = _proved_price(beyond, met.base, met.vertex, aim, k, side, step)
         else:
-            price = np.inf if met is not None and _last_kept(beyond, met, k) <= end + _NEAR * step else np.nan
+            last = np.inf if met.weights is None else _last_kept(beyond, met.weights, k)
+            price = np.inf if last <= end + _NEAR * step else np.nan
         if not np.isnan(price):
             return price
     return np.nan

@@ -22,6 +22,7 @@ class Start(NamedTuple):
     prices: Floats  # [K]
     taken: Floats  # [N], the probabilities of its policy
     value_function: Floats  # [M]
+    vectors: Floats | None  # [1 + K, M], of the reward and the margins, up to constants: those that proved it
 
     @classmethod
     def of(cls, problem: CMDP, earlier: Any) -> Start:
@@ -34,8 +35,16 @@ class Start(NamedTuple):
                 f"start has {len(earlier.prices)} prices, and this problem {problem.n_constraints} constraints: give "
                 "the solution of a problem with the same constraints, whatever their bounds"
             )
-        values, theirs, ours = earlier.value_function, earlier.policy.pairs, problem.pairs.state_labels
+        theirs, ours = earlier.policy.pairs, problem.pairs.state_labels
+        order: Any = slice(None)
         if ours is not None and theirs.state_labels is not None and theirs.state_labels != ours:
-            values = values[..., [theirs.state_number(label) for label in ours]]
-        values = np.broadcast_to(values, (*problem.shape[:-1], problem.n_states))  # alike at every stage, as policies
-        return cls(earlier.prices, policy.probabilities.ravel(), values.ravel())
+            order = [theirs.state_number(label) for label in ours]
+
+        def placed(values: Floats) -> Floats:
+            """Over the places of this problem [M]; alike at every stage, as policies, where they have no stages."""
+            by_state = values.reshape(-1, theirs.n_states)[:, order]
+            return np.broadcast_to(by_state, (problem.layers, problem.n_states)).ravel()
+
+        proof = None if earlier.certificate is None else earlier.certificate.proof
+        vectors = None if proof is None else np.stack(list(map(placed, (proof.reward_vector, *proof.margin_vectors))))
+        return cls(earlier.prices, policy.probabilities.ravel(), placed(earlier.value_function), vectors)

@@ -49,6 +49,7 @@ from inbounds.errors import InvalidInput
 from inbounds.exact.base import NOTHING, Base, Bases
 from inbounds.exact.highs import INFINITE, Columns, basic_minimum
 from inbounds.exact.limits import NO_LIMITS, Limits
+from inbounds.exact.nearby import combine
 from inbounds.exact.optimum import Optimum, Units, flat_margins
 from inbounds.problem.cmdp import CMDP
 
@@ -79,7 +80,7 @@ _STEP = 1e-6
 GOAL = 1e-2
 """The share of the gap allowed at which a vertex is good enough. It is either at rounding or far away."""
 
-_ROUGH = 1e-7
+ROUGH = 1e-7
 """The same of the first base, of which only the changes that pay matter: those of the next are told apart exactly."""
 
 
@@ -131,6 +132,14 @@ class Vertex(NamedTuple):
     def columns(self) -> list[int]:
         """As `Corners.settle` takes them."""
         return [*map(int, self.extras), *(-1 - int(k) for k in self.slack)]
+
+
+class Pivoted(NamedTuple):
+    """Where the dual simplex method came to."""
+
+    base: Base
+    vertex: Vertex | None = None  # if it is one
+    weights: Floats | None = None  # [K], of the margins: no policy seems to have what was aimed at
 
 
 class Corner(NamedTuple):
@@ -232,7 +241,7 @@ class Corners(Bases):
         (The average of a policy whose classes do not meet has none, for example.) Unless the search is `thorough`, it
         ends where small changes and few pivots do not lead to one.
         """
-        base = self.evaluate_first(*(found.best or self.mostly(found)), 0.0 if found.best is None else _ROUGH)
+        base = self.evaluate_first(*(found.best or self.mostly(found)), 0.0 if found.best is None else ROUGH)
         if base is None:
             return None
         prices = found.prices * self.scales / self.units.spread
@@ -271,7 +280,7 @@ class Corners(Bases):
                 continue
             base, vertex = placed
             prices = vertex.prices
-            corner = self._judged(base, vertex, tolerance, limits)
+            corner = self.judged(base, vertex, tolerance, limits)
             if best is None or corner.gap < best.gap:
                 best = corner
             if corner.gap <= GOAL * corner.allowed:
@@ -293,7 +302,7 @@ class Corners(Bases):
         placed = self.among(found.occupancy, *self.mostly(found), prices, (nowhere, nowhere), limits)
         if placed is None:
             return None
-        corner = self._judged(*placed, tolerance, limits)
+        corner = self.judged(*placed, tolerance, limits)
         if corner.gap > corner.allowed:
             upper = (found.upper_bound - self.units.centre) / self.units.spread
             inside = (found.value_function - self.criterion.level(self.units.centre)) / self.units.spread
@@ -384,7 +393,7 @@ class Corners(Bases):
         columns = [-1 - k if prices[k] <= 1e-12 else -1 - size - k for k in range(size)]
         return self.settle(greedy, columns, prices, np.zeros(size), most, limits)
 
-    def _judged(self, base: Base, vertex: Vertex, tolerance: float, limits: Limits) -> Corner:
+    def judged(self, base: Base, vertex: Vertex, tolerance: float, limits: Limits) -> Corner:
         """A vertex with the upper bound at its prices: from its base, or if that is not best there, from what is."""
         worth = self.worth(base, vertex.prices)
         upper, value_function = self.upper(base, vertex.prices, worth), self.value_function(base, vertex.prices)
@@ -422,6 +431,21 @@ class Corners(Bases):
             rare[self.criterion.places[[c for c in columns if c >= 0]]] = False
             chosen = np.where(rare, best, chosen)
         return chosen, columns, new, widths
+
+    def likely(self, base: Base, prices: Floats, widths: Floats) -> tuple[Ints, Floats, Floats]:
+        """As `changed`, without its corner: entries [M] of the next base, the new prices, widths; always quick."""
+        for _ in range(8):
+            entries = self._candidates(base, prices, widths)
+            places = self.criterion.places[entries]
+            effects = np.ascontiguousarray((base.advantages[:, entries] * base.time[places]).T)
+            lowest, highest = np.maximum(prices - widths, 0.0), prices + widths
+            new, _, shares = combine(effects, places, base.levels[1:], lowest, highest)
+            if not np.any((new >= highest) | ((new <= lowest) & (lowest > 0.0))) or widths.max() > 1e3:
+                break
+            widths = _WIDEN * widths
+        chosen, most = base.chosen.copy(), shares > 0.5
+        chosen[places[most]] = entries[most]
+        return chosen, new, widths
 
     def _candidates(self, base: Base, prices: Floats, widths: Floats) -> Ints:
         """Entries [J] that could pay at prices within the widths."""
@@ -510,39 +534,39 @@ class Corners(Bases):
     ) -> tuple[Base, Vertex] | None:
         """The vertex that a basis leads to within `most` pivots, and its base; None if that is none, or no policy's."""
         met = self.pivoted(base, columns, prices, aim, most, limits)
-        return met if isinstance(met, tuple) and self.one_class(*met) else None
+        return None if met.vertex is None or not self.one_class(met.base, met.vertex) else (met.base, met.vertex)
 
     def pivoted(
         self, base: Base, columns: list[int], prices: Floats, aim: Floats, most: int, limits: Limits
-    ) -> tuple[Base, Vertex] | Floats | None:
-        """The same; or where nothing can enter, what no policy seems to have: weights [K] of the margins.
+    ) -> Pivoted:
+        """The same; or the base at which the pivots ended; and where nothing can enter, what no policy seems to have.
 
         A column is an entry p >= 0; the slack of constraint k, -1 - k; or an artificial one, -1 - K - k, which keeps
         price k at `prices` [K]. The basis is dual feasible where the base is best at its prices; pivots keep it so.
         """
         size, columns = self.size, list(columns)
         if len(columns) != size:
-            return None
+            return Pivoted(base)
         eligible = self.eligible(base) if most else (np.empty(0, dtype=np.int64), np.empty(0))
         for left in range(most, -1, -1):
             if limits.over:
                 break
             system = self.system(base, columns, prices)
             if system is None:
-                return None
+                break
             inverse, at = system
             amounts = -inverse @ (base.levels[1:] - aim)
             wrong = np.where([-1 - column >= size for column in columns], np.abs(amounts), -amounts)
             if not np.all(np.isfinite(wrong)):
-                return None
+                break
             if wrong.max() > NOTHING:
                 leaving = int(np.argmax(wrong))
                 sign = float(np.sign(amounts[leaving]))
                 if not left:
-                    return None
+                    break
                 entering = self.entering(base, columns, eligible, at, inverse[leaving], sign)
                 if entering is None:
-                    return np.maximum(sign * inverse[leaving], 0.0)
+                    return Pivoted(base, weights=np.maximum(sign * inverse[leaving], 0.0))
                 columns[leaving] = entering
                 continue
             if left and (exchanged := self._without_artificial(base, columns, eligible, at, inverse)):
@@ -550,14 +574,14 @@ class Corners(Bases):
                 continue
             vertex, over = self._vertex(base, columns, np.maximum(amounts, 0.0), np.maximum(at, 0.0))
             if over is None:
-                return base, vertex
+                return Pivoted(base, vertex)
             # The same basis, but what was an extra is the base now.
             columns[columns.index(over)] = int(base.chosen[self.criterion.places[over]])
             again = self.exchanged(base, over) if left else None
             if again is None:
-                return None
+                break
             base, eligible = again, self.eligible(again)
-        return None
+        return Pivoted(base)
 
     def system(self, base: Base, columns: list[int], prices: Floats) -> tuple[Floats, Floats] | None:
         """The inverse [K, K] of the matrix of some columns, and their prices [K]; None where it has none."""
