@@ -16,8 +16,9 @@ from inbounds.criteria.discounted import Discounted
 from inbounds.exact.feasibility import infeasible
 from inbounds.exact.limits import Limits, Partial
 from inbounds.exact.methods import best_mixture, with_few_coins
+from inbounds.exact.moving_bound import along_bounds
 from inbounds.exact.reachable import well_scaled
-from inbounds.proofs.known_model import certify_infeasible
+from inbounds.proofs.known_model import certified, certify_infeasible
 from inbounds.reports.reproduction import summary_rows, verdicts
 from inbounds.reports.theorems import theorem_verdicts
 from inbounds.studies import reproduction, theorems
@@ -379,6 +380,56 @@ def test_a_simulation_within_its_limit_has_the_first_runs():
     assert (whole.status, some.status) == ("done", "time limit") and 1 <= some.runs < whole.runs == 300
     assert np.array_equal(some.states, whole.states[: some.runs])
     assert np.array_equal(some.signals, whole.signals[:, : some.runs])
+
+
+def test_the_limit_of_a_frontier_holds_within_the_proof_of_a_point():
+    """The points before are returned; and resumed it comes to the same."""
+    queue, proved, seconds = ib.zoo.queue(), [], 60.0
+
+    def judge(problem, mixture, *, method, progress):
+        if len(proved) == 2 and seconds < 60.0:
+            time.sleep(seconds)  # in the middle of the third proof
+            progress(1, 7)
+        found = certified(problem, mixture, method=method, progress=progress)
+        proved.append(found)
+        return found
+
+    whole = along_bounds(queue, "service", 5, judge=judge)
+    proved.clear()
+    seconds = 3.0
+    some = along_bounds(queue, "service", 5, judge=judge, time_limit=seconds)
+    assert some.status == "time limit" and len(some.bounds) == 2 and len(proved) == 2
+    seconds = 60.0
+    rest = along_bounds(queue, "service", 5, judge=judge, resume=some.partial)
+    assert rest.rewards.tolist() == whole.rewards.tolist() and len(rest.bounds) == 5
+
+
+@pytest.mark.parametrize("certificate", [False, True])
+def test_a_frontier_says_what_it_does_from_the_start(certificate):
+    heard = []
+    ib.frontier(
+        ib.zoo.garnet(states=100, seed=1),
+        0,
+        points=3,
+        certificate=certificate,
+        progress=lambda done, total: heard.append((done, total)),
+        says=heard.append,
+    )
+    name = ib.zoo.garnet(states=100, seed=1).constraints[0].name
+    first = [f"from where on the bound on {name} matters", f"the tightest bound on {name} that a policy keeps"]
+    assert heard[:4] == [(0, 3), *first, "bound 1 of 3"]
+    assert heard[-1] == (3, 3) and [word for word in heard if isinstance(word, tuple)] == [(k, 3) for k in range(4)]
+    assert ("bound 3 of 3: proof, 7 of 7" in heard) == certificate
+    with pytest.raises(ib.InvalidInput, match="says must be a function"):
+        ib.frontier(ib.zoo.queue(), 0, points=3, says=5)
+
+
+def test_a_surface_says_which_row_it_is_at():
+    heard = []
+    ib.surface(
+        ib.zoo.queue(), 0, 1, bounds=([0.0, 0.5], [0.0]), progress=lambda *far: heard.append(far), says=heard.append
+    )
+    assert heard[0] == (0, 2) and "row 1 of 2: bound 1 of 1" in heard and heard[-1] == (2, 2)
 
 
 def test_the_limit_of_a_surface_holds_from_its_first_curve_on():

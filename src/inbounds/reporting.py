@@ -200,7 +200,7 @@ def _curves(
         if best.status != TIME and (left is None or left > 0.0):
             says(f"{name}: where its curve begins and ends")
             with suppress(Stopped):
-                found[k] = _curve(cmdp, best, k, number, left, _counting(name, place * number, told, says))
+                found[k] = _curve(cmdp, best, k, number, left, _counting(place * number, told), _saying(name, says))
         told((place + 1) * number)
     curves = MovedBounds([], [], [])
     for k, curve in enumerate(found):
@@ -221,19 +221,24 @@ def _binds(best: Solution, k: int) -> bool:
     return bool(best.margins[k] <= _SLACK * best.margin_scales[k])
 
 
-def _counting(name: str, before: int, told: Callable[[int], None], says: Says) -> Callable[[int, int], None]:
+def _counting(before: int, told: Callable[[int], None]) -> Callable[[int, int], None]:
     """The progress of one curve: its points, and those `before` it."""
+    return lambda done, total: told(before + done)
 
-    def step(done: int, total: int) -> None:
-        told(before + done)
-        if done < total:
-            says(f"{name}: bound {done + 1} of {total}")
 
-    return step
+def _saying(name: str, says: Says) -> Says:
+    """What is being done for one curve."""
+    return lambda doing: says(f"{name}: {doing}")
 
 
 def _curve(
-    cmdp: CMDP, best: Solution, k: int, number: int, seconds: float | None, progress: Callable[[int, int], None]
+    cmdp: CMDP,
+    best: Solution,
+    k: int,
+    number: int,
+    seconds: float | None,
+    progress: Callable[[int, int], None],
+    says: Says,
 ) -> Frontier:
     """The optimum as one bound moves, to bounds among which the present one is worth looking at.
 
@@ -244,7 +249,7 @@ def _curve(
 
     def asked(**wanted: Any) -> Frontier:
         left = None if ends is None else max(ends - time.monotonic(), 1e-3)
-        return frontier(cmdp, k, **wanted, time_limit=left)
+        return frontier(cmdp, k, **wanted, says=says, time_limit=left)
 
     if _binds(best, k):
         return asked(points=number, certificate=True, progress=progress)

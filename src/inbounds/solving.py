@@ -193,6 +193,7 @@ def frontier(
     tolerance: float = 1e-6,
     certificate: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    says: Callable[[str], None] | None = None,
     time_limit: float | None = None,
     iterations: int | None = None,
     resume: Partial | None = None,
@@ -222,8 +223,10 @@ def frontier(
         Prove every point, as ``ib.solve`` does, moved inside by what it takes.
     progress : callable, optional
         Called as ``progress(done, points)`` at the start, and when another point is finished.
+    says : callable, optional
+        Told in words what is being done, from the start: ``says("the tightest bound on service that a policy keeps")``.
     time_limit : float, optional
-        Seconds for the whole call; then the points that are finished are returned.
+        Seconds for the whole call; then the points that are finished are returned. It holds within a point, too.
     iterations : int, optional
         The same for the number of unconstrained solves along the path.
     resume : Partial, optional
@@ -258,6 +261,7 @@ def frontier(
         tolerance=tolerance,
         judge=certified if switch(certificate, "certificate") else None,
         progress=progress,
+        says=says,
         time_limit=time_limit,
         iterations=iterations,
         resume=resume,

@@ -328,6 +328,7 @@ FUNCTIONS = {
     "proof_progress",
     "reward",
     "rule",
+    "says",
     "start",
     "step",
     "transitions",

@@ -10,7 +10,7 @@ import click
 
 from inbounds.cli import EXIT_INFEASIBLE, EXIT_STOPPED, complain
 from inbounds.cli.arguments import json_option, output_option, problem_argument, problem_from, refuse_given
-from inbounds.cli.printing import facts_of, print_files, print_json, problem_facts, progress_bar
+from inbounds.cli.printing import facts_of, print_files, print_json, problem_facts, telling_bar
 
 
 @click.command("frontier")
@@ -67,8 +67,8 @@ def command(
         refuse_given("is how many bounds there are, and --bounds says which: give one of the two", "points")
     number = points if points is not None else 50 if second is None else 12
     ask: Any = ib.frontier if second is None else ib.surface
-    with progress_bar("points" if second is None else "rows", None, quiet=as_json) as advance_to:
-        found = ask(cmdp, *chosen, number, **wanted, progress=advance_to, time_limit=time_limit)
+    with telling_bar("points" if second is None else "rows", quiet=as_json) as (advance_to, says):
+        found = ask(cmdp, *chosen, number, **wanted, progress=advance_to, says=says, time_limit=time_limit)
     if second is None and not len(found.bounds):
         known = f"one does up to {found.ends_in_words[1]}"
         complain(f"no policy keeps any of these bounds on {found.constraint!r}; {known}")

@@ -104,10 +104,10 @@ class Bases:
     def _afresh(self, chosen: Ints, time: Floats | None, values: Floats | None, enough: float = 0.0) -> Base | None:
         """The same, begun from the time [M] and the vectors [1 + K, M] of a similar policy; `enough`: roughly."""
         criterion = self.criterion
-        followed = self._followed(chosen, time)
+        followed = self._followed(chosen, time, enough)
         if followed is not None and followed.elsewhere:  # the identity is for one class: it walks there instead
             chosen = np.flatnonzero(criterion.fill_in(followed.taken, followed.time > 0.0, chosen))
-            followed = self._followed(chosen, followed.time)
+            followed = self._followed(chosen, followed.time, enough)
         if followed is None or followed.elsewhere:
             return None
         time = np.maximum(followed.time, 0.0)
@@ -117,19 +117,20 @@ class Bases:
             excess = (criterion.backup(signal, y) - y[criterion.places]) / criterion.unit
             own = excess[chosen]
             gains[i] = own[0]
-            if not np.ptp(own) <= _LEVEL * (1.0 + abs(gains[i])):
+            if not np.ptp(own) <= max(_LEVEL, 2.0 * enough) * (1.0 + abs(gains[i])):
                 return None
             # By the identity of the contract: what is wrong with the time counts only where m - E y is not level.
             levels[i] = self._begin(y) + np.sum(time * own)
             advantages[i] = excess - own[criterion.places]
         return Base(chosen, time, values, gains, levels, advantages, followed, enough > 0.0)
 
-    def _followed(self, chosen: Ints, time: Floats | None) -> Followed | None:
+    def _followed(self, chosen: Ints, time: Floats | None, enough: float = 0.0) -> Followed | None:
         """The policy that takes the entries `chosen` [M], begun from a `time` [M]; None where it has no one average."""
         taken = np.zeros(self.criterion.n_entries)
         taken[chosen] = 1.0
         try:  # the vectors of averages are made from the time
-            return self.criterion.follow(taken, time, ACCURACY if self.criterion.mass_row else _ROUGH_TIME)
+            accuracy = ACCURACY if self.criterion.mass_row else max(_ROUGH_TIME, 0.1 * enough)
+            return self.criterion.follow(taken, time, accuracy)
         except InvalidInput:
             return None
 

@@ -20,13 +20,20 @@ import numpy as np
 from inbounds.exact.base import Base
 from inbounds.exact.limits import Limits
 from inbounds.exact.start import Start
-from inbounds.exact.vertex import GOAL, ROUGH, Corner, Corners
+from inbounds.exact.vertex import Corner, Corners
 
 _ROUNDS = 20
 """At most. From 1 % away 2 to 11 lead there, from other rewards 8 to 15."""
 
-_FEW = 30
-"""Places that change in a round: with more, a base is evaluated roughly."""
+_FEW, _STILL = 30, 1e-5
+"""Places that change in a round, or how far prices move in it, from which on the vertex is near: the corner of the
+program is looked for, and bases are evaluated as accurately as can be."""
+
+_ROUGH = 1e-5
+"""How accurately bases are evaluated before that, relative to the largest reward or margin."""
+
+_GOOD = 0.1
+"""The share of the gap allowed at which a vertex is good enough."""
 
 _PIVOTS = 6
 """Of the dual simplex method in one round: half of them exchange a place, which costs two vectors."""
@@ -47,18 +54,18 @@ def corner_from(corners: Corners, start: Start, tolerance: float, limits: Limits
     prices = start.prices * corners.scales / units.spread
     scales = np.append(units.spread, corners.scales)[:, None]
     vectors = None if start.vectors is None else start.vectors / scales
-    base: Base | None = corners.evaluate_first(criterion.largest(start.taken), None, ROUGH, vectors)
+    base: Base | None = corners.evaluate_first(criterion.largest(start.taken), None, _ROUGH, vectors)
     widths = np.maximum(_WIDTH * prices, _LEAST_WIDTH)
     best: Corner | None = None
     for turn in range(_ROUNDS):
         if base is None or limits.over:
             break
-        chosen, new, widths = corners.likely(base, prices, widths)
-        switched = int(np.count_nonzero(chosen != base.chosen))
+        chosen, switched, new, widths = corners.likely(base, prices, widths)
         if turn >= _HOPE and switched > _FAR * criterion.n_places:
             break
+        near = switched <= _FEW or float(np.abs(new - prices).max(initial=0.0)) <= _STILL
         columns: list[int] = []
-        if switched <= _FEW:
+        if near:
             step = corners.changed(base, prices, widths)
             if step is None:
                 break
@@ -66,8 +73,8 @@ def corner_from(corners: Corners, start: Start, tolerance: float, limits: Limits
         moved, prices = float(np.abs(new - prices).max(initial=0.0)), new
         widths = np.maximum(_WIDEN * moved, np.maximum(1e-6 * prices, 1e-7))
         if base.rough or not np.array_equal(chosen, base.chosen):
-            base = corners.evaluate(chosen, base, ROUGH if switched > _FEW else 0.0)
-        if base is None or switched > _FEW:
+            base = corners.evaluate(chosen, base, 0.0 if near else _ROUGH)
+        if base is None or not near:
             continue
         met = corners.pivoted(base, columns, prices, nowhere, _PIVOTS, limits)
         base = met.base
@@ -77,8 +84,7 @@ def corner_from(corners: Corners, start: Start, tolerance: float, limits: Limits
         corner = corners.judged(base, met.vertex, tolerance, limits)
         if best is None or corner.gap < best.gap:
             best = corner
-        better = None if corner.better is None else corners.evaluate_found(corner.better, base)
-        if corner.gap <= GOAL * corner.allowed or better is None or np.array_equal(better.chosen, base.chosen):
+        if corner.gap <= _GOOD * corner.allowed or corner.better is None:
             break
-        base = better
+        base = corners.evaluate_found(corner.better, base)
     return best if best is not None and best.gap <= best.allowed else None

@@ -34,7 +34,10 @@ from inbounds.inputs import callback, float_array, positive, whole_number
 from inbounds.problem.cmdp import CMDP
 
 Prover = Callable[..., Solution]
-"""Called as ``judge(problem, mixture, method=...)``: what it is worth, moved to where that can be proved."""
+"""Called as ``judge(problem, mixture, method=..., progress=...)``: what it is worth, moved to where that is proved."""
+
+Says = Callable[[str], None]
+"""Told in words what is being done."""
 
 _FLAT_SHARE = 0.15
 """The share of the points, at most, that show where the bound does not matter yet."""
@@ -65,6 +68,7 @@ def along_bounds(
     tolerance: float = 1e-6,
     judge: Prover | None = None,
     progress: Callable[[int, int], None] | None = None,
+    says: Says | None = None,
     time_limit: float | None = None,
     iterations: int | None = None,
     resume: Partial | None = None,
@@ -75,11 +79,11 @@ def along_bounds(
     if not cmdp.constraints:
         raise InvalidInput("the problem has no constraint whose bound could move")
     k, points = cmdp.constraint_number(constraint), whole_number(points, "points", 2, MOST_POINTS)
-    progress = callback(progress)
+    progress, says = callback(progress), callback(says, "says")
     tolerance = positive(tolerance, "tolerance")
     wanted = wanted_bounds(bounds, between, points)
     asked, limits = (cmdp, k, points, tolerance, wanted, judge), Limits.of(time_limit, iterations)
-    way = _Walk(cmdp, k, points, tolerance, limits, wanted, judge, state_to_resume(resume, asked))
+    way = _Walk(cmdp, k, points, tolerance, limits, wanted, judge, state_to_resume(resume, asked), says)
     if progress is not None:
         progress(0 if way.state is None else len(way.state.solutions), len(wanted or range(points)))
     try:
@@ -97,9 +101,11 @@ def along_bounds(
         raise
 
 
-def bounds_of_interest(cmdp: CMDP, k: int, points: int, tolerance: float, time_limit: float | None) -> Floats:
+def bounds_of_interest(
+    cmdp: CMDP, k: int, points: int, tolerance: float, time_limit: float | None, says: Says | None = None
+) -> Floats:
     """The bounds [P] that a frontier has where none are asked for, from the loosest to the tightest."""
-    way = _Walk(cmdp, k, points, tolerance, Limits.of(time_limit, None), None, None, None)
+    way = _Walk(cmdp, k, points, tolerance, Limits.of(time_limit, None), None, None, None, says)
     way.find_bounds()
     return way.bounds
 
@@ -151,9 +157,11 @@ class _Walk:
         wanted: tuple[float, ...] | None,
         judge: Prover | None,
         resume: Any,
+        says: Says | None = None,
     ) -> None:
         self.k, self.points, self.tolerance, self.limits, self.wanted = k, points, tolerance, limits, wanted
         self.given, self.judge = cmdp, judge
+        self._says: Says = (lambda doing: None) if says is None else says
         self.coins = "any" if judge is None and cmdp.reward.size > _VERTICES else "few"
         self.present, asked = cmdp.constraints[k].bound, well_scaled(cmdp)
         signal = asked.constraints[k].signal
@@ -192,6 +200,7 @@ class _Walk:
             path.limits = self.limits._replace(iterations=None)
             solutions, lost = self.state.solutions, self.state.lost
             bound = float(self.bounds[done])
+            self._doing("")
             if done < first and solutions and self.coins == "any":  # the same policy, and the same upper bound
                 values = values_of(self._at(self.cmdp, bound), solutions[0].occupancy.ravel())
                 point = _Point(replace(solutions[0], **values))
@@ -219,8 +228,11 @@ class _Walk:
         cmdp, k, tolerance, scales = self.cmdp, self.k, self.tolerance, self.cmdp.margin_scales
         criterion, margins, reward = criterion_of(cmdp), flat_margins(cmdp), cmdp.reward.ravel()
         others = np.delete(np.arange(cmdp.n_constraints), k)
+        name = self.own.name
+        self._says(f"from where on the bound on {name} matters")
         path = Path(criterion, reward, margins, scales, self.limits)
         (free,) = path.follow([self._amounts(-2.0 * self.scale)], tolerance)  # so loose that it cannot matter
+        self._says(f"the tightest bound on {name} that a policy keeps")
         ahead = Path(criterion, margins[k], margins[others], scales[others], self.limits)
         (best,) = ahead.follow([np.zeros(len(others))], tolerance)
         solves = ahead.unconstrained_solves
@@ -283,7 +295,11 @@ class _Walk:
                 return _Point(found)
         tolerance = min(self.tolerance, _CLOSELY) if self.coins == "few" else self.tolerance
         watch, coins = Watch(self._known_of(there, bound)), "any" if self.judge is None else "few"
-        alone, by = best_mixture(there, tolerance=tolerance, limits=limits, coins=coins, watch=watch)
+
+        def told(solves: int, lower: float, upper: float) -> None:
+            self._doing(f": {solves} solves, gap {upper - lower:.1e}")
+
+        alone, by = best_mixture(there, tolerance=tolerance, progress=told, limits=limits, coins=coins, watch=watch)
         if alone.status not in (OPTIMAL, STALLED):
             raise Stopped(alone.status)
         self._require_time()
@@ -310,15 +326,44 @@ class _Walk:
         """
         few, from_path = mixture, by == "path"
         if self.coins == "few" and (from_path or self.judge is None):
+            self._doing(": few coins")
             few = with_few_coins(there, mixture, self.tolerance, self.limits, thorough=False)
             self._require_time()
         if self.judge is None:
-            return assemble(there, few, method=by) if from_path else _brought_in(there, few, by, self.tolerance)
+            return assemble(there, few, method=by) if from_path else self._brought_in(there, few, by)
         if from_path and few.corner is None and not few.linked:
             return None
         given = self._at(self.given, bound)
-        found = self.judge(given, brought_back(given, there, few), method=by)
+        found = self.judge(given, brought_back(given, there, few), method=by, progress=self._proving)
         return found if found.in_bounds else replace(found, status=UNPROVED)
+
+    def _doing(self, more: str) -> None:
+        """Say which bound it is, and what is being done there."""
+        done = 0 if self.state is None else len(self.state.solutions)
+        self._says(f"bound {done + 1} of {len(self.bounds)}{more}")
+
+    def _proving(self, done: int, total: int) -> None:
+        """The progress of a proof; a limit ends it, and with it the frontier at the points before."""
+        self._doing(f": proof, {done} of {total}")
+        if done < total:
+            self._require_time()
+
+    def _brought_in(self, problem: CMDP, found: Optimum, method: str) -> Solution:
+        """The policy of a mixture; with so much of a safer one that it is in bounds, where it hardly mixes and is not.
+
+        Long-run averages: two policies that each stay where they are make one that falls apart, and is linked again.
+        """
+        solution = assemble(problem, found, method=method)
+        spare = None if solution.in_bounds else spare_occupancy(problem, found)
+        for share in _SHARES if spare is not None else ():
+            self._require_time()
+            mixed = found._replace(
+                occupancy=(1.0 - share) * found.occupancy + share * spare, status=STALLED, corner=None
+            )
+            solution = assemble(problem, _linked(problem, mixed, self.tolerance), method=method)
+            if solution.in_bounds:
+                break
+        return solution if solution.in_bounds else replace(solution, status=UNPROVED)
 
     def _require_time(self) -> None:
         """A vertex that was looked for until time was over need not be that of an unbroken run: it does not count."""
@@ -377,21 +422,6 @@ def _linked(problem: CMDP, mixture: Optimum, tolerance: float) -> Optimum:
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
     spent, linked = criterion_of(problem).linked(mixture.occupancy, lambda: None, tolerance, scaled)
     return mixture._replace(occupancy=spent, linked=linked)
-
-
-def _brought_in(problem: CMDP, found: Optimum, method: str, tolerance: float) -> Solution:
-    """The policy of a mixture; with so much of a safer one that it is in bounds, where it hardly mixes and is not.
-
-    Long-run averages: two policies that each stay where they are make one that falls apart, and is linked again.
-    """
-    solution = assemble(problem, found, method=method)
-    spare = None if solution.in_bounds else spare_occupancy(problem, found)
-    for share in _SHARES if spare is not None else ():
-        mixed = found._replace(occupancy=(1.0 - share) * found.occupancy + share * spare, status=STALLED, corner=None)
-        solution = assemble(problem, _linked(problem, mixed, tolerance), method=method)
-        if solution.in_bounds:
-            break
-    return solution if solution.in_bounds else replace(solution, status=UNPROVED)
 
 
 def wanted_bounds(bounds: Any, between: Any, points: int) -> tuple[float, ...] | None:

@@ -314,6 +314,8 @@ class Path:
 
     def _add_policy(self, taken: Floats, time: Floats) -> None:
         """One that takes entries with probabilities `taken` [N], and is at each place for about `time` [M]."""
+        if self.limits.over:
+            raise Stopped(TIME)
         try:
             followed = self._criterion.follow(taken, time, self._accuracy)
         except InvalidInput:  # an average of a policy that falls into several classes: no policy to mix

@@ -16,7 +16,7 @@ from inbounds.arrays import Floats, freeze
 from inbounds.criteria.evaluation import ROUNDING
 from inbounds.errors import Infeasible, InvalidInput, Stopped
 from inbounds.exact.frontier import evenly
-from inbounds.exact.moving_bound import along_bounds, bounds_of_interest, wanted_bounds
+from inbounds.exact.moving_bound import Says, along_bounds, bounds_of_interest, wanted_bounds
 from inbounds.frames import frame
 from inbounds.inputs import callback, positive, whole_number
 from inbounds.pictures import written
@@ -134,6 +134,7 @@ def surface(
     between: tuple[tuple[float, float] | None, tuple[float, float] | None] | None = None,
     tolerance: float = 1e-6,
     progress: Callable[[int, int], None] | None = None,
+    says: Says | None = None,
     time_limit: float | None = None,
 ) -> Surface:
     """The optimum as two bounds move together, the others as they are: what one bound costs where the other is.
@@ -156,7 +157,9 @@ def surface(
     tolerance : float
         The relative gap of every point.
     progress : callable, optional
-        Called as ``progress(rows done, rows)``.
+        Called as ``progress(rows done, rows)``, at the start too.
+    says : callable, optional
+        Told in words what is being done.
     time_limit : float, optional
         Seconds; then the rows that are finished are returned. `Stopped` is raised where it is not even known from where
         to where the bounds go.
@@ -182,13 +185,15 @@ def surface(
     if chosen[0] == chosen[1]:
         raise InvalidInput(f"surface takes two constraints, found {cmdp.constraints[chosen[0]].name!r} twice")
     number, tolerance = whole_number(points, "points", 2, 1_000), positive(tolerance, "tolerance")
-    progress = callback(progress)
+    progress, says = callback(progress), callback(says, "says")
     limit, own = seconds_or_none(time_limit), [cmdp.constraints[k] for k in chosen]
     wanted = [
         wanted_bounds(*both, number)
         for both in zip(_two(bounds, "bounds", own), _two(between, "between", own), strict=True)
     ]
     begun, grids = time.monotonic(), []
+    if progress is not None:
+        progress(0, len(wanted[0] or range(number)))
 
     def seconds_left() -> float | None:
         return None if limit is None else max(limit - (time.monotonic() - begun), 1e-9)
@@ -198,11 +203,11 @@ def surface(
             grids.append(own[place].outward * np.sort(own[place].outward * np.array(given)))
             continue
         try:
-            grid = bounds_of_interest(cmdp, chosen[place], number, tolerance, seconds_left())
+            grid = bounds_of_interest(cmdp, chosen[place], number, tolerance, seconds_left(), says)
         except Infeasible:
             alone = cmdp.asking(constraints=[c for k, c in enumerate(cmdp.constraints) if k != chosen[1 - place]])
             grid = bounds_of_interest(
-                alone, alone.constraint_number(own[place].name), number, tolerance, seconds_left()
+                alone, alone.constraint_number(own[place].name), number, tolerance, seconds_left(), says
             )
         grids.append(grid)
     rewards, prices = np.full((len(grids[0]), len(grids[1])), np.nan), np.full((2, *map(len, grids)), np.nan)
@@ -211,7 +216,13 @@ def surface(
         there = cmdp.with_bound(chosen[0], **{own[0].side: float(bound)})
         try:
             curve = along_bounds(
-                there, chosen[1], number, bounds=grids[1].tolist(), tolerance=tolerance, time_limit=seconds_left()
+                there,
+                chosen[1],
+                number,
+                bounds=grids[1].tolist(),
+                tolerance=tolerance,
+                says=None if says is None else _in_row(says, row, len(grids[0])),
+                time_limit=seconds_left(),
             )
         except Infeasible:
             continue  # and so is every tighter one; the rows stay nan
@@ -235,6 +246,10 @@ def surface(
         status=status,
         problem=cmdp.name,
     )
+
+
+def _in_row(says: Says, row: int, rows: int) -> Says:
+    return lambda doing: says(f"row {row + 1} of {rows}: {doing}")
 
 
 def _decimals(rewards: Floats) -> int:

@@ -80,7 +80,7 @@ _STEP = 1e-6
 GOAL = 1e-2
 """The share of the gap allowed at which a vertex is good enough. It is either at rounding or far away."""
 
-ROUGH = 1e-7
+_ROUGH = 1e-7
 """The same of the first base, of which only the changes that pay matter: those of the next are told apart exactly."""
 
 
@@ -241,7 +241,7 @@ class Corners(Bases):
         (The average of a policy whose classes do not meet has none, for example.) Unless the search is `thorough`, it
         ends where small changes and few pivots do not lead to one.
         """
-        base = self.evaluate_first(*(found.best or self.mostly(found)), 0.0 if found.best is None else ROUGH)
+        base = self.evaluate_first(*(found.best or self.mostly(found)), 0.0 if found.best is None else _ROUGH)
         if base is None:
             return None
         prices = found.prices * self.scales / self.units.spread
@@ -423,17 +423,23 @@ class Corners(Bases):
         corner, _ = step
         new = np.maximum(corner.duals[: self.size], 0.0)
         chosen, columns = self._switched(base, entries, corner, prices, widths)
-        # Where the base hardly ever is, nothing can be told from values, and the best at the prices is as good as any.
-        if not self.criterion.mass_row:
-            worth = self.worth(base, new)
-            best = self.criterion.largest(worth)
-            rare = (base.time * np.max(np.abs(base.advantages[:, best]), axis=0) <= _LEAST) & (worth[best] > NOTHING)
-            rare[self.criterion.places[[c for c in columns if c >= 0]]] = False
-            chosen = np.where(rare, best, chosen)
-        return chosen, columns, new, widths
+        return self._greedy_where_rare(base, chosen, new, columns), columns, new, widths
 
-    def likely(self, base: Base, prices: Floats, widths: Floats) -> tuple[Ints, Floats, Floats]:
-        """As `changed`, without its corner: entries [M] of the next base, the new prices, widths; always quick."""
+    def _greedy_where_rare(self, base: Base, chosen: Ints, prices: Floats, columns: list[int]) -> Ints:
+        """Where the base hardly ever is, nothing can be told from values, and the best at the prices is as good as any.
+
+        But not at the places of `columns`.
+        """
+        if self.criterion.mass_row:
+            return chosen
+        worth = self.worth(base, prices)
+        best = self.criterion.largest(worth)
+        rare = (base.time * np.max(np.abs(base.advantages[:, best]), axis=0) <= _LEAST) & (worth[best] > NOTHING)
+        rare[self.criterion.places[[c for c in columns if c >= 0]]] = False
+        return np.where(rare, best, chosen)
+
+    def likely(self, base: Base, prices: Floats, widths: Floats) -> tuple[Ints, int, Floats, Floats]:
+        """As `changed`, without its corner, and always quick: entries [M], changes that matter, new prices, widths."""
         for _ in range(8):
             entries = self._candidates(base, prices, widths)
             places = self.criterion.places[entries]
@@ -445,7 +451,7 @@ class Corners(Bases):
             widths = _WIDEN * widths
         chosen, most = base.chosen.copy(), shares > 0.5
         chosen[places[most]] = entries[most]
-        return chosen, new, widths
+        return self._greedy_where_rare(base, chosen, new, []), int(np.count_nonzero(most)), new, widths
 
     def _candidates(self, base: Base, prices: Floats, widths: Floats) -> Ints:
         """Entries [J] that could pay at prices within the widths."""
