@@ -58,15 +58,22 @@ def measure(kind: str, states: int, change: str) -> dict[str, Any]:
     ib.solve(changed(small, change), start=ib.solve(small))  # compiles, or loads, all that is needed
     cmdp = example(kind) if kind in EXAMPLES else made(kind, states, discount=0.99)
     best, other = ib.solve(cmdp), changed(cmdp, change)
-    plain = {"coins": "any", "certificate": False}
+    plain, answers = {"coins": "any", "certificate": False}, {}
+
+    def solved(how: str, **options: Any) -> Any:
+        def run(fresh: Any) -> None:
+            answers[how] = ib.solve(fresh, **options)
+
+        return other, run
+
     seconds = by_turns(
         1 if states > 50_000 else 3,
-        (other, lambda fresh: ib.solve(fresh, **plain)),
-        (other, lambda fresh: ib.solve(fresh, start=best, **plain)),
-        (other, ib.solve),
-        (other, lambda fresh: ib.solve(fresh, start=best)),
+        solved("cold, plain", **plain),
+        solved("warm, plain", start=best, **plain),
+        solved("cold"),
+        solved("warm", start=best),
     )
-    cold, warm = ib.solve(other), ib.solve(other, start=best)
+    cold, warm = answers["cold"], answers["warm"]
     assert cold.in_bounds and warm.in_bounds and warm.status == "optimal"
     return {
         "seconds": seconds,

@@ -221,3 +221,61 @@ def test_start_and_resume_exclude_each_other():
     best, rough = ib.solve(cmdp), ib.solve(cmdp, "bundle", iterations=8)
     with pytest.raises(ib.InvalidInput, match="give resume or start, not both"):
         ib.solve(cmdp, "bundle", resume=rough.partial, start=best)
+
+
+def slow(capacity=20, levels=5):
+    """A battery whose price walks: a chain that mixes slowly, and next to whose coins hardly any change is small."""
+    change = (-1, 0, 1)
+
+    def moves(state, by):
+        charge, price = state
+        up, down = 0.3 * (1.0 - price / (levels - 1)), 0.3 * price / (levels - 1)
+        steps = ((1, up), (-1, down), (0, 1.0 - up - down))
+        return [((charge + by, price + step), chance) for step, chance in steps if chance > 0.0]
+
+    return ib.build(
+        start=(capacity // 2, levels // 2),
+        actions=lambda state: [by for by in change if 0 <= state[0] + by <= capacity],
+        transitions=moves,
+        reward=lambda state, by: -(0.1 + state[1] / levels) * (2 + by),
+        constraints=[
+            ib.Constraint(lambda state, by: abs(by), at_most=0.2, name="wear"),
+            ib.Constraint(lambda state, by: state[0] < 0.2 * capacity, at_most=0.1, name="low"),
+        ],
+        discount=0.995,
+    )
+
+
+@pytest.mark.parametrize("what", ["looser", "tighter", "reward", "transition"])
+def test_the_vertex_of_a_slow_chain_is_found_without_solves(what):
+    cmdp = slow()
+    best = ib.solve(cmdp)
+    factor = {"looser": 1.01, "tighter": 0.99}.get(what)
+    other = changed(cmdp, what, 3, 0.01) if factor is None else cmdp.with_bound("wear", at_most=factor * 0.2)
+    warm, cold = ib.solve(other, start=best), ib.solve(other)
+    assert_agree(other, warm, cold)
+    assert warm.method == "path" and warm.unconstrained_solves <= 3 < cold.unconstrained_solves
+    assert warm.policy.coins <= 2 and warm.certificate.in_bounds and warm.gap < 1e-9
+
+
+def test_the_vectors_of_a_start_go_by_the_labels():
+    cmdp = slow(6, 3)
+    order = np.random.default_rng(0).permutation(cmdp.n_states)
+    pairs = np.concatenate([np.arange(*cmdp.offsets[[state, state + 1]]) for state in order])
+    (moves,) = cmdp.transitions
+    shuffled = ib.CMDP(
+        offsets=np.append(0, np.cumsum(np.diff(cmdp.offsets)[order])),
+        transition=sp.csr_array(moves.toarray()[pairs][:, order]),
+        reward=cmdp.reward[pairs],
+        constraints=[dataclasses.replace(c, signal=c.signal[pairs]) for c in cmdp.constraints],
+        initial=cmdp.initial[order],
+        actions=cmdp.pairs.actions[pairs],
+        state_labels=[cmdp.state_labels[state] for state in order],
+        action_labels=cmdp.action_labels,
+        discount=cmdp.discount,
+    )
+    best = ib.solve(cmdp, "bundle")
+    start, proof = Start.of(shuffled, best), best.certificate.proof
+    assert np.array_equal(start.vectors, np.vstack([proof.reward_vector, proof.margin_vectors])[:, order])
+    assert_agree(shuffled, ib.solve(shuffled, "bundle", start=best), ib.solve(shuffled, "bundle"))
+    assert Start.of(shuffled, ib.solve(cmdp, "bundle", certificate=False)).vectors is None

@@ -97,10 +97,12 @@ def solve(
         Of an earlier call with the same problem, method and tolerance: goes on from there, to the same bits.
     start : Solution, optional
         Of a similar problem (warm start): the same states and actions, by their labels, and the same constraints in the
-        same order, but other bounds, rewards, signals or transition probabilities. Its prices, its policy and its value
-        function are where the search begins; no bound is taken from it, so the answer is as certain as any. A start
-        that is too far away costs time, and then the bundle takes over. ``method`` of the answer is "path" where it
-        does not. Problems for which there is no bundle, the smallest and those without constraints, do without it.
+        same order, but other bounds, rewards, signals or transition probabilities. Its prices, its policy, its value
+        function and the vectors that proved it are where the search begins; no bound is taken from it, so the answer is
+        as certain as any. Small changes of its policy lead to the new vertex, as a rule without any unconstrained
+        solve. A start that is too far away costs time, and then the bundle takes over. ``method`` of the answer is
+        "path" where it does not. Problems for which there is no bundle, the smallest and those without constraints, do
+        without it.
 
     Raises
     ------

@@ -25,7 +25,7 @@ from inbounds.exact.vertex import Corner, Corners
 _ROUNDS = 20
 """At most. From 1 % away 2 to 11 lead there, from other rewards 8 to 15."""
 
-_FEW, _STILL = 30, 1e-5
+_FEW, _STILL = 8, 1e-5
 """Places that change in a round, or how far prices move in it, from which on the vertex is near: the corner of the
 program is looked for, and bases are evaluated as accurately as can be."""
 

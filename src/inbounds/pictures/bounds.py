@@ -35,7 +35,7 @@ def frontier_figure(frontier: Any) -> Any:
         price.invert_xaxis()
     for panel in (optimum, price):
         _mark(panel, frontier)
-    title = f"the price of safety, as the bound on {frontier.constraint} goes from loose to tight"
+    title = f"the price of safety, {frontier.constraint} from loose to tight"
     optimum.set_title(titled(title, frontier.problem), fontsize=11)
     return figure
 
