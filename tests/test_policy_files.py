@@ -757,3 +757,27 @@ def test_a_file_of_another_kind_says_what_it_is(tmp_path):
 
 def _name(load):
     return f"ib.{load.__qualname__}"
+
+
+@pytest.mark.parametrize("suffix", [".json", ".csv", ".npz"])
+def test_numbers_are_labels_after_a_file_too(suffix, tmp_path) -> None:
+    """The same rules, actions listed the other way round, so that states are found in another order, too."""
+
+    def ring(listed: list[int]) -> ib.CMDP:
+        return ib.build(
+            start=0,
+            actions=lambda state: listed,
+            transitions=lambda state, step: [((state + step) % 5, 0.75), (state, 0.25)],
+            reward=lambda state, step: float(state * state + step),
+            constraints=[],
+            discount=0.9,
+        )
+
+    one, other = ring([0, 1, 2]), ring([2, 1, 0])
+    assert one.pairs.state_labels != other.pairs.state_labels and one.pairs.action_labels != other.pairs.action_labels
+    for own, asked in ((one, other), (other, one)):
+        policy = ib.Policy.from_rule(own, lambda state: {1: 0.25, 2: 0.75} if state < 3 else {0: 0.5, 2: 0.5})
+        policy.save(tmp_path / f"rule{suffix}")
+        again = ib.Policy.load(tmp_path / f"rule{suffix}")
+        for each in (policy, again):
+            assert ib.evaluate(asked, each).reward == pytest.approx(ib.evaluate(own, policy).reward, rel=1e-12)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -504,6 +505,59 @@ def optimum_at(cmdp: ib.CMDP, k: int, bound: float) -> float | None:
     found = linprog(-other.reward.ravel(), -margins, np.zeros(len(margins)), rows, sums, options=digits)
     assert found.status in (0, 2)
     return None if found.status else -float(found.fun)
+
+
+def said_twice(criterion: dict, seed: int) -> ib.CMDP:
+    """A problem whose every other constraint is there twice, the second time in other units; half have no reward."""
+    rng = np.random.default_rng((5, seed))
+    plain = over(criterion, seed, states=int(rng.integers(6, 30)), constraints=3)
+    cost = rng.normal(size=plain.shape)
+    spent = float(np.sum(ib.occupancy(plain, ib.Policy.uniform(plain)) * cost))
+    first, second, _ = plain.constraints
+    factor = float(rng.choice([2.0, 3.0, 0.7]))
+    constraints = [
+        ib.Constraint(first.signal, at_least=0.9 * first.bound, name="first"),
+        ib.Constraint(factor * first.signal, at_least=0.9 * factor * first.bound, name="again"),
+        ib.Constraint(second.signal, at_least=0.9 * second.bound, name="second"),
+        ib.Constraint(cost, at_most=spent + 0.1 * plain.layers, name="cost"),
+    ]
+    return plain.asking(reward=plain.reward * (seed % 2), constraints=constraints)
+
+
+@pytest.mark.parametrize("criterion", [{"discount": 0.9}, {"horizon": 1}, {"average": True}], ids=str)
+def test_constraints_that_say_the_same_leave_the_ranges_true(criterion: dict) -> None:
+    """Sums of their margins cancel, and what rounding leaves of them was taken for a rate, or for a basis."""
+    ends = 0
+    for seed in range(16):
+        cmdp = said_twice(criterion, seed)
+        best = ib.solve(cmdp)
+        assert best.in_bounds and best.policy.coins <= 4, seed
+        if best.ranges is None:
+            continue
+        for k, constraint in enumerate(cmdp.constraints):
+            near = 1e-9 * cmdp.margin_scales[k]
+            assert best.ranges[k, 0] - near <= constraint.bound <= best.ranges[k, 1] + near, (seed, k)
+            for end in best.ranges[k]:
+                if np.isfinite(end) and abs(end - constraint.bound) > 1e-5 * cmdp.margin_scales[k]:
+                    moved = 0.9 * (end - constraint.bound)
+                    line = best.reward - constraint.outward * best.prices[k] * moved
+                    assert optimum_at(cmdp, k, constraint.bound + moved) == pytest.approx(line, abs=1e-7), (seed, k)
+                    ends += 1
+    assert ends > 20
+
+
+def test_columns_that_depend_on_each_other_are_no_basis() -> None:
+    """Of two constraints that say the same the matrix has no inverse. Rounding may give it one, of 1e16 and more."""
+    plain = over({"discount": 0.9}, seed=1, constraints=1)
+    again = [
+        ib.Constraint(factor * plain.constraints[0].signal, at_least=factor, name=f"{factor}") for factor in (1, 0.7)
+    ]
+    corners = Corners(plain.asking(constraints=again))
+    base = evaluated(corners, np.random.default_rng(0))
+    others = np.setdiff1d(np.arange(corners.criterion.n_entries), base.chosen)
+    for columns in pairwise(others):
+        assert corners.system(base, list(map(int, columns)), np.zeros(2)) is None
+    assert corners.system(base, [int(others[0]), -1], np.zeros(2)) is not None
 
 
 def whole(criterion: dict, rng: np.random.Generator) -> ib.CMDP:

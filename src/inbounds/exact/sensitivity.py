@@ -29,6 +29,9 @@ _STEPS = (1e-7, 1e-9)
 _NEAR = 1e-2
 """The share of a step within which the next piece begins at the end of the last: what is between is rounding."""
 
+_ROUNDED = 1e-12
+"""The share of what was added up that may be left of a sum whose terms cancel."""
+
 _GAP = 1e-12
 """Of a vertex whose price is told. A price that is wrong by 1e-5 would be so within a step of the end at most."""
 
@@ -175,12 +178,15 @@ def _rates(vertex: Vertex, k: int) -> tuple[Floats, Floats]:
     The amounts of the extras, what the base keeps at their places, and the margins that are not zero.
     """
     slack = vertex.slack
-    left = np.concatenate([vertex.amounts, vertex.kept, vertex.levels[1 + slack]])
+    left = np.maximum(np.concatenate([vertex.amounts, vertex.kept, vertex.levels[1 + slack]]), 0.0)
     if k in slack:
         return left, np.append(np.zeros(2 * len(vertex.extras)), np.where(slack == k, -1.0, 0.0))
     more = np.linalg.solve(vertex.effects[1 + vertex.binding], (vertex.binding == k).astype(float))
-    lost = np.sum(vertex.displaced * more, axis=1)
-    return left, np.concatenate([more, -lost, np.sum(vertex.effects[1 + slack] * more, axis=1)])
+    parts = np.vstack([np.diag(more), -vertex.displaced * more, vertex.effects[1 + slack] * more])
+    rates, largest = np.sum(parts, axis=1), float(np.abs(more).max())
+    # What is left of sums that cancel, as where two constraints say the same, is no rate.
+    rates[np.abs(rates) <= _ROUNDED * (np.abs(parts).sum(axis=1) + largest)] = 0.0
+    return left, rates
 
 
 def _price_beyond(corners: Corners, base: Base, vertex: Vertex, k: int, side: float, end: float) -> float:

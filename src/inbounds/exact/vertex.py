@@ -77,6 +77,9 @@ _MOST_COINS = 300
 _STEP = 1e-6
 """How far inside the bounds a basis is looked for that is one a hair's breadth inside: HiGHS has nine digits."""
 
+_DEPENDENT = 1e13
+"""A matrix whose condition is larger than this is singular but for rounding."""
+
 GOAL = 1e-2
 """The share of the gap allowed at which a vertex is good enough. It is either at rounding or far away."""
 
@@ -602,6 +605,9 @@ class Corners(Bases):
         try:
             inverse: Floats = np.linalg.inv(matrix).astype(np.float64)
         except np.linalg.LinAlgError:
+            return None
+        # Where columns depend on each other, as where two constraints say the same, rounding may give it an inverse.
+        if not (np.abs(matrix) @ np.abs(inverse)).max() <= _DEPENDENT:
             return None
         return inverse, -cost @ inverse
 

@@ -22,12 +22,14 @@ from inbounds.formats.atomic import naming
 from inbounds.formats.labels import label_in_words
 from inbounds.formats.policy_csv import policy_columns
 from inbounds.frames import frame
-from inbounds.inputs import float_array, generator, plain_number, probability, shown
+from inbounds.inputs import float_array, generator, is_whole, plain_number, probability, shown
 from inbounds.pictures import policy_figure, written
 from inbounds.problem.difference import Difference, choices_in_words, difference, time_by_state
 from inbounds.problem.pairs import Pairs, pairs_of
 from inbounds.problem.thumb import probabilities_of_rule
 from inbounds.tables import html_card, html_table
+
+Labels = tuple[Hashable, ...] | None
 
 _SHOWN = 12
 """States that a notebook shows of a policy."""
@@ -380,8 +382,9 @@ def for_problem(problem: Any, policy: Policy, what: str = "a policy") -> Policy:
     """The policy as one of the problem's: the one place where a policy meets a problem that it may not be of.
 
     States and actions are matched by their labels where both have them, in whatever order; by their numbers where
-    neither has; by position where one of the two has labels only. Refused, with the first state that differs, when they
-    are not the same. With a horizon, a stationary policy acts alike at every stage. `what` it is, in a refusal.
+    neither has, or where the labels of one are the numbers of the other, as files may leave them out; else by position
+    where one of the two has labels only. Refused, with the first state that differs, when they are not the same. With a
+    horizon, a stationary policy acts alike at every stage. `what` it is, in a refusal.
     """
     if not isinstance(policy, Policy):
         instead = getattr(type(policy), "instead", "")  # of a mixture
@@ -410,7 +413,8 @@ def _order(problem: Any, policy: Policy) -> Any:
     for what, parts in pairs.parts.items():
         if None not in (parts, theirs.parts[what]) and parts != theirs.parts[what]:
             raise refused(f"a label of a {what} has the parts {parts}, and in the policy {theirs.parts[what]}")
-    states, names = (pairs.state_labels, theirs.state_labels), (pairs.action_labels, theirs.action_labels)
+    states = _named(pairs.state_labels, theirs.state_labels)
+    names = _named(pairs.action_labels, theirs.action_labels)
     by_label = None not in states
     by_position = names.count(None) == 1  # numbers are names where there are no others
     alike = np.array_equal(pairs.offsets, theirs.offsets) and (not by_label or states[0] == states[1])
@@ -445,6 +449,16 @@ def _order(problem: Any, policy: Policy) -> Any:
     if place:
         raise refused(f"the problem has no state {theirs.state_label(next(iter(place.values())))!r}{hint}")
     return order
+
+
+def _named(own: Labels, theirs: Labels) -> tuple[Labels, Labels]:
+    """The labels of both; where one has none, its numbers are, if the labels of the other are the same numbers."""
+    for given in (own, theirs):
+        if given is not None and all(is_whole(label, 0) for label in given):
+            numbers = tuple(range(len(given)))
+            if {*given} == {*numbers}:
+                return numbers if own is None else own, numbers if theirs is None else theirs
+    return own, theirs
 
 
 def _first(bad: Any) -> tuple[tuple[int, ...], int]:
