@@ -526,3 +526,20 @@ def test_a_bound_is_a_double_of_its_own() -> None:
     assert {str(constraint) for constraint in constraints} == {"Constraint('c', at_most=0.3)"}
     with pytest.raises(ib.InvalidInput, match="name of a constraint must be text, found 5"):
         ib.Constraint([1.0], at_most=1.0, name=5)
+
+
+@pytest.mark.parametrize("problem", [ib.zoo.queue(), ib.zoo.media()], ids=["queue", "media"])
+def test_what_is_asked_instead_is_checked_and_nobody_can_change_it_later(problem: ib.CMDP) -> None:
+    reward, signal = problem.reward + 1.0, 2.0 * problem.constraints[0].signal
+    asked = problem.asking(reward=reward, constraints=[ib.Constraint(signal, at_least=-9.0)])
+    reward[...], signal[...] = 7.0, 7.0
+    np.testing.assert_array_equal(asked.reward, problem.reward + 1.0)
+    np.testing.assert_array_equal(asked.constraints[0].signal, 2.0 * problem.constraints[0].signal)
+    assert asked.constraints[0].name == "constraint 0" and not asked.reward.flags.writeable
+    assert problem.asking(reward=asked.reward).reward is asked.reward  # nothing is copied that need not be
+    with pytest.raises(ib.InvalidInput, match="asking: reward must be finite numbers, found nan"):
+        problem.asking(reward=np.full(problem.shape, np.nan))
+    with pytest.raises(ib.InvalidInput, match="asking: a constraint must be an array of floats of shape"):
+        problem.asking(constraints=[ib.Constraint([1.0], at_least=0.0)])
+    with pytest.raises(ib.InvalidInput, match="two constraints are called"):
+        problem.asking(constraints=[problem.constraints[0]] * 2)

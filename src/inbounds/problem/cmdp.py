@@ -29,7 +29,7 @@ from inbounds.arrays import Floats, Ints, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_model, write_model
 from inbounds.inputs import float_array, float_vector, plain_number, shown
-from inbounds.problem.constraint import Constraint, constraint_list, named_constraints
+from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.marginal import marginal
 from inbounds.problem.pairs import Pairs, sizes, table_entries
@@ -310,24 +310,31 @@ class CMDP:
         return self.asking(constraints=())
 
     def asking(self, *, reward: Any = None, constraints: Sequence[Constraint] | None = None) -> Self:
-        """The same model with another reward (of this `shape`, finite) or other constraints, checked before.
+        """The same model with another reward (of this `shape`, finite) or other constraints, of such signals.
 
         All else is shared, with what was computed of it: changing the question costs nothing, whatever the size.
         """
         changed = copy(self)
-        signals = [] if constraints is None else [c.signal for c in constraint_list(constraints)]
-        for what, values in [("reward", reward)] * (reward is not None) + [("a constraint", each) for each in signals]:
-            if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.shape != self.shape:
-                raise InvalidInput(
-                    f"asking: {what} must be an array of floats of shape {self.shape}; or make an ib.CMDP"
-                )
         if reward is not None:
-            object.__setattr__(changed, "reward", reward)
+            object.__setattr__(changed, "reward", self._asked(reward, "reward"))
         if constraints is not None:
-            object.__setattr__(changed, "constraints", tuple(constraints))
+            named = named_constraints(constraints, lambda each: self._asked(each.signal, "a constraint"))
+            object.__setattr__(changed, "constraints", named)
             for depends_on_bounds in ("margins", "margin_scales"):
                 changed.__dict__.pop(depends_on_bounds, None)
         return changed
+
+    def _asked(self, values: Any, what: str) -> Floats:
+        """What is asked instead: itself if nobody can change it, or a copy that nobody can."""
+        if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.shape != self.shape:
+            raise InvalidInput(f"asking: {what} must be an array of floats of shape {self.shape}; or make an ib.CMDP")
+        if not values.flags.writeable:
+            return values
+        if not np.all(np.isfinite(values)):
+            raise InvalidInput(
+                f"asking: {what} must be finite numbers, found {shown(float(values[~np.isfinite(values)][0]))}"
+            )
+        return freeze(values.copy())
 
     def with_bound(self, constraint: int | str, *, at_least: float | None = None, at_most: float | None = None) -> Self:
         """The same problem with another bound on one constraint, by its name or position: what if it were so much?

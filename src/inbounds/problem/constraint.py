@@ -116,8 +116,9 @@ def named_constraints(
     """Constraints with their checked signals, each with a name of its own; unnamed ones are called by position."""
     checked = []
     for position, constraint in enumerate(constraint_list(constraints)):
-        named = replace(constraint, name=constraint.name or f"constraint {position}")
-        checked.append(replace(named, signal=signal_of(named)))
+        named = constraint if constraint.name else replace(constraint, name=f"constraint {position}")
+        signal = signal_of(named)
+        checked.append(named if signal is named.signal else replace(named, signal=signal))
     seen: set[str] = set()
     for constraint in checked:
         if constraint.name in seen:
