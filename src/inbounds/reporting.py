@@ -16,7 +16,7 @@ from inbounds.criteria.evaluation import ROUNDING, evaluate
 from inbounds.errors import InvalidInput, Stopped
 from inbounds.exact.frontier import Frontier
 from inbounds.exact.limits import TIME
-from inbounds.exact.moving_bound import MOST_POINTS
+from inbounds.exact.moving_bound import MOST_POINTS, Says
 from inbounds.exact.optimum import OPTIMAL
 from inbounds.exact.solution import Solution
 from inbounds.formats.atomic import naming, replaced
@@ -43,8 +43,6 @@ _FAR = 1e3
 
 _EDGE = 1e-4
 """A curve ends this share of its length before the last bound that can be kept, where the price may be infinite."""
-
-Says = Callable[[str], None]
 
 
 class Written(NamedTuple):
