@@ -129,6 +129,7 @@ def fill_means(signals: Floats, model: Model, frame: Frame, tried: bool) -> None
     """The weighted means into `signals` [H, n, X]: where both the row and its signals are known (`tried`), or of all.
 
     Where transitions are pooled over stages and signals are not, a row is known before its signals were heard there.
+    Of all, those never heard count as 0: only spans come of it, which are never below the range of a step.
     """
     for h in range(frame.H):
         for pair in range(frame.pairs):
