@@ -122,10 +122,10 @@ def widest(known: Known) -> np.ndarray:
     return known.left[:, None] * (known.high - known.low)
 
 
-def greedy(known: Known, slater: np.ndarray | None = None, queued: bool = False) -> Learner:
-    """OptDual; queued: OptPess-PrimalDual, with the slack of every margin or without."""
+def greedy(known: Known, slater: np.ndarray | None = None, wary: bool = False) -> Learner:
+    """OptDual; wary: OptPess-PrimalDual, with the slack of every margin or without."""
     seen, spans, k = Seen(known), widest(known), 0
-    u, G, queue = (np.full(len(known.low) - 1, first) for first in (0.0, 0.01, 0.0))
+    u, G, expected = np.zeros(len(known.low) - 1), np.full(len(known.low) - 1, 0.01), []
     start = yield np.zeros(0), u
     while True:
         seen.starts.append(start)
@@ -137,16 +137,15 @@ def greedy(known: Known, slater: np.ndarray | None = None, queued: bool = False)
         _, V, policy = swept(seen, spans, half_width, best)
         if seen.episodes:
             spans = spans_of(seen, V)
-        g = seen.first(V[0])[1:] if queued else sober(seen, policy)
+        g, eps = sober(seen, policy), np.zeros(len(u))
         G = G + g**2
-        if queued:
-            sums = [known.weights @ signals[:, 1:] for _, _, signals in seen.episodes]
-            eps = 2 * np.std(sums, axis=0) / math.sqrt(k - 1) if sums else np.zeros(len(u))
+        if wary and seen.episodes:
+            sums = np.array([known.weights @ signals[:, 1:] for _, _, signals in seen.episodes])
+            each = np.arange(1.0, k) * np.arange(2.0, k + 1)  # weights of episodes 1 to k - 1
+            eps = 2 * np.sqrt(each @ (sums - np.array(expected)) ** 2 / each.sum() / (k - 1))
             eps = eps if slater is None else np.minimum(eps, 0.5 * slater)
-            queue = np.maximum(queue - g + eps, 0)
-            u = queue / np.sqrt(G)
-        else:
-            u = np.maximum(u - np.maximum(u, 1) * g / np.sqrt(G), 0)
+        expected.append(g)
+        u = np.maximum(u - np.maximum(u, 1) * (g - eps) / np.sqrt(G), 0)
         seen.episodes.append((yield policy, u))
         start = yield policy, u
 

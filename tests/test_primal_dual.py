@@ -10,6 +10,7 @@ import pytest
 
 import inbounds as ib
 from inbounds.algorithms.episodic.frame import frame_of
+from inbounds.algorithms.episodic.learner import step_prices
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.studies.regret import judge_for, judged_values, watching
 from naive_cspda import ragged
@@ -39,10 +40,10 @@ def slack_of(cmdp: ib.CMDP, slater: float) -> np.ndarray:
 
 TWINS = {
     "opt-dual": (ib.OptDual.practical(), lambda known, cmdp: greedy(known)),
-    "optpess": (ib.OptPessPrimalDual.practical(), lambda known, cmdp: greedy(known, queued=True)),
+    "optpess": (ib.OptPessPrimalDual.practical(), lambda known, cmdp: greedy(known, wary=True)),
     "optpess, slack": (
         ib.OptPessPrimalDual.practical(slater=0.1),
-        lambda known, cmdp: greedy(known, slack_of(cmdp, 0.1), queued=True),
+        lambda known, cmdp: greedy(known, slack_of(cmdp, 0.1), wary=True),
     ),
     "opt-primal-dual": (ib.OptPrimalDual.practical(), lambda known, cmdp: softmax(known, 0.1, 100.0)),
     "opdop": (ib.OPDOP.practical(), lambda known, cmdp: softmax(known, 0.1, 200.0, late=True)),
@@ -102,7 +103,7 @@ def test_the_published_formulas() -> None:
     assert both.price_step == dual.stepping.price_step and both.policy_power == 0.0
     assert both.policy_step == pytest.approx(math.sqrt(2 * math.log(2) / (H**2 * (1 + rho) ** 2 * K)))
     pess = rule(ib.OptPessPrimalDual(slater=0.5))
-    assert pess.stepping.price_step == pytest.approx(1 / (slack * H)) and pess.stepping.price_power == 0.5
+    assert pess.stepping.price_step == pytest.approx(1 / (slack * H))
     assert pess.spare[0] == pytest.approx(5 * H**2 * math.sqrt(10**3 * 2))
     assert pess.stepping.log_scale == pytest.approx(16 * 10**2 * 2 * H / 0.05)
     assert pess.radii.of_visits == pytest.approx((1 + 100) * math.sqrt(math.log(16 * 200 * H * K / 0.05)))
@@ -133,6 +134,23 @@ def test_the_pessimism_of_the_paper_is_above_the_slack_for_long() -> None:
     constants = settings.algorithm.prepare(settings, MEDIA.simulator(), 10**5, np.random.default_rng(0)).constants
     log = math.log(1e8 * constants.stepping.log_scale)
     assert constants.spare[0] * (log + 1) / math.sqrt(1e8 * log) == pytest.approx(13, abs=0.5)
+
+
+def test_the_prices_of_the_paper_are_its_queues_over_eta() -> None:
+    """lambda <- max(0, lambda - g + eps_k), the price lambda / eta_k, eta_k = slack H sqrt(k): as written there."""
+    settings, rng = ib.OptPessPrimalDual(slater=0.5), np.random.default_rng(0)
+    state, constants, *_ = settings.algorithm.prepare(settings, MEDIA.simulator(), 10**5, rng)
+    constants = constants._replace(spare=np.array([1e-3]))  # so that queues empty, too
+    queue, found = 0.0, []
+    for k in range(1, 200):
+        margin = float(rng.normal())
+        state.margins[1], state.play.episode[0] = margin, k - 1
+        step_prices(state, constants, 0.0, float(k))
+        log = math.log(k * constants.stepping.log_scale)
+        queue = max(queue - margin + 1e-3 * (log + 1) / math.sqrt(k * log), 0.0)
+        found.append(queue)
+        assert state.prices[0] == state.ahead[0] == pytest.approx(queue / (5.0 * 10.0 * math.sqrt(k)), rel=1e-9)
+    assert min(found) == 0.0 < max(found)
 
 
 def test_the_queue_needs_many_episodes_by_the_theorem_of_triple_q() -> None:

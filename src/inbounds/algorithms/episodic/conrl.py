@@ -8,9 +8,7 @@ concave-convex and knapsack settings", NeurIPS 2020: the basic setting. As `opt_
 from memory; the paper has the number of the episode in the place of K. The authors' code has .001 / sqrt(n), 1 for a
 pair never tried, and plans by ten steps on the prices, which gives a deterministic policy; here the linear program is
 solved. With probability 1 - delta, regret and violation are O~( H^2.5 S sqrt(A) / sqrt(k) ) per episode after k (from
-memory). Practical preset: b = span (.01 / sqrt(n) + N / 2n) after N successors were seen, with the span of the current
-policy's values to go. The part of 1 / n makes it try every pair more than once: without it one run in twenty never
-recovers from an unlucky first visit. The root is what it is out of bounds by in the end.
+memory). Practical preset: b = span (.01 / sqrt(n) + N / 2n) after N successors were seen (`rules`).
 """
 
 from __future__ import annotations
@@ -36,8 +34,6 @@ class CONRL(PlanningSettings):
     def _published(self, frame: Frame) -> Published:
         S, H, pairs = frame.S, frame.H, frame.pairs
         log = math.log(8.0 * pairs * H * (1 + frame.bounds) * frame.K**2 / self.delta)
-        radii = self.radii(Radii(of_visits=math.sqrt(2.0 * log), most=1.0))
-        if not self.as_published:
-            radii = radii._replace(root=0.0, of_visits=radii.root)
+        radii = self.radii(Radii(of_visits=math.sqrt(2.0 * log), most=1.0), root=0.0, of_visits=self.root or 0.0)
         theorem = "the paper's (from memory), for regret and violation"
         return Published(theorem, 100.0 * H**3 * S * pairs, radii, span=2.0 * frame.W, planning=self.planning())

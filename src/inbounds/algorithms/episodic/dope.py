@@ -52,13 +52,12 @@ class DOPE(SafeSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        radii = self.radii(efroni(self.delta, frame)._replace(signal_root=0.0))
-        if not self.as_published:
-            radii = radii._replace(root=0.5 * radii.root, linear=0.5 * radii.linear, of_box=1.0, unseen=1.0)
+        half = dict(root=0.5 * (self.root or 0.0), linear=0.5 * (self.linear or 0.0))
+        radii = self.radii(efroni(self.delta, frame)._replace(signal_root=0.0), **half, of_box=1.0, unseen=1.0)
         squared = float(frame.S * frame.pairs) * frame.W**3  # K0, times slack^2
         warm = {"warm_up": squared} if self.warm_up is None else {"first": self.warm_up}
         guard = self.guarded(frame, frame.W, 0.0, frame.W, extended=True, **warm)
         departs = "another share or warm-up", self.share is not None or self.warm_up is not None
         theorem = "the paper's (from memory): no violation in any episode"
-        needed = squared / self.most_slack(frame) ** 2
+        needed = squared / frame.least_slack(self.slack) ** 2
         return Published(theorem, needed, radii, "its warm-up", departs=departs, **guard)

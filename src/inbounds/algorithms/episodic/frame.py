@@ -50,6 +50,7 @@ class Frame(NamedTuple):
     factors: Floats  # [X], from the simulator's units to the learner's
     row_step: int  # how far apart the transitions of two stages lie: n, or 0 where they are pooled
     signal_step: int  # likewise the signals
+    queries: int  # pairs, or pairs at stages where these differ
 
     def slack(self, scaled: float) -> Floats:
         """A value of every margin [I], in scaled units of the library, as a sum over an episode in the learner's."""
@@ -88,4 +89,5 @@ def frame_of(settings: Any, simulator: Simulator, samples: int) -> Frame:
     blocks = [episodes >> j for j in range(1, episodes.bit_length())] if halves else []
     budget = samples, episodes, np.array(blocks, dtype=np.int64), truncated
     ranges = low, high, left * low, left * high, np.append(1.0, factors)
-    return Frame(*sizes, *budget, pairs.offsets, pairs.states, weights, rest, *ranges, row_step, signal_step)
+    steps = row_step, signal_step, pairs.n_pairs * (horizon if row_step + signal_step > 0 else 1)
+    return Frame(*sizes, *budget, pairs.offsets, pairs.states, weights, rest, *ranges, *steps)

@@ -2,7 +2,7 @@
 counts and the next policy is made; the episode is played and counted.
 
 PLANS. When a count has doubled, the next policy is the best in bounds (`exact.box_plan`), for signals with a bonus or
-over the whole box of models. The papers plan before every episode, which costs thirty to sixty times as much and gains
+over the whole box of models. The papers plan before every episode, which costs more than twenty times as much and gains
 little (`growth`). Where no policy of the model is in bounds it is a safe one, or the one least out of bounds: some pair
 may have been unlucky, and is thought too little of; the policy before need not visit it, and then the run is lost. The
 least out of bounds takes whatever may help the margins most, until its counts show that there is one, or none.
@@ -12,10 +12,11 @@ STEPS. Before episode k one backward sweep, with bonuses, every value within wha
     greedy     pi_k = argmax of Q_r + sum_i u_i Q_gi, backwards; then the prices step by the values g_i of its margins
     softmax    evaluate pi_k-1:  Q_r, Q_gi, g_i;   pi_k ~ pi_k-1 exp( eta (Q_r + sum_i u_i Q_gi) );   then the prices
 
-    u_i <- (1 - s tau) u_i - s g_i, in [0, bound],     s: the paper's, or the preset's c max(1, u_i) / sqrt(G_i)
+    u_i <- (1 - s tau) u_i - s (g_i - eps), in [0, bound],     s: the paper's, or the preset's c max(1, u_i) / sqrt(G_i)
 
-The first policy is uniform, or greedy where nothing is known. G_i, the sum of g_i^2, is AdaGrad's. In presets g_i is
-without bonus, steps of a policy look ahead, and a bonus counts a successor not yet seen: docs/episodic.md says why.
+The first policy is uniform, or greedy where nothing is known. G_i, the sum of g_i^2, is AdaGrad's. Only in
+`opt_pess_primal_dual` is there an eps. In presets g_i is without bonus, steps of a policy look ahead, and a bonus
+counts a successor not yet seen: docs/episodic.md says why.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ LOWEST_LOG = -10.0
 """Of a chance, against that of the best action. Lower is no better, but takes longer to come back from: with -200, a
 price that was too high for a while decided about the rest of a run."""
 PESSIMISM = 2.0
-"""Standard errors of the mean of its margin, by which a queue asks for more. With 1 the policy returned is out of the
-bounds of the zoo's queue by .004 in the mean of twenty runs, with 1.5 by .002."""
+"""Standard errors of the mean of a margin, by which OptPess-PrimalDual asks for more. With 1.5 the policy returned is
+out of the bounds of the zoo's queue by .003 in the mean of twenty runs, with 2 by .0003."""
 NOT_MET = 1e4
 """What a unit of a bound costs a plan that is not met, in units of W."""
 
@@ -53,7 +54,7 @@ NOT_MET = 1e4
 class Constants(NamedTuple):
     frame: Frame
     radii: Radii
-    adaptive: bool  # the span of the bonus follows the policy, or stays as it is
+    follow_spans: bool  # the span of the bonus follows the policy, or stays as it is
     planning: Planning
     stepping: Stepping
     safe: Floats  # [H, n], or empty
@@ -73,9 +74,9 @@ class State(NamedTuple):
     squares: Floats  # [I], AdaGrad's
     prices: Floats  # [I]
     ahead: Floats  # [I], what a step takes for prices
-    queues: Floats  # [I]
-    shown: Floats  # [I], sums of the margins where the safe policy was played; where prices are queues in all episodes,
-    around: Floats  # [I], and of the squares of their distances from the mean
+    shown: Floats  # [I], sums of the margins of the episodes in which the safe policy was played
+    chance: Floats  # [I], the variance of margins of episodes about what the model expected: means of squares, in which
+    # episode k weighs k (k + 1), so that a model that knew little soon counts for little
 
 
 def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
@@ -92,14 +93,11 @@ def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Ge
     swept = new_sweep(frame.H, frame.S, frame.pairs, 1 + frame.bounds, stepping.extended)
     swept.successors[:], swept.chances[:] = 0, 0.0  # of a state nothing is left to chance
     due, safely = np.full(1, int(planning.planned or stepping.greedy)), np.zeros(2, dtype=np.int64)
-    duals = np.full(frame.bounds, FIRST_SQUARE), *np.zeros((5, frame.bounds))
+    duals = np.full(frame.bounds, FIRST_SQUARE), *np.zeros((4, frame.bounds))
     state = State(new_play(frame), new_model(frame), spans, signals, swept, logs, margins, due, safely, *duals)
-    adaptive = not settings.as_published and max(radii.of_box, radii.of_visits) > 0.0
-    spare = np.zeros(frame.bounds) + paper.spare
-    constants = Constants(frame, radii, adaptive, planning, stepping, safe, spare)
-    became: dict[str, Any] = {
-        name: float(value) for name, value in stepping._asdict().items() if value not in (False, 0.0, math.inf)
-    }
+    follow_spans = not settings.as_published and max(radii.of_box, radii.of_visits) > 0.0
+    constants = Constants(frame, radii, follow_spans, planning, stepping, safe, np.zeros(frame.bounds) + paper.spare)
+    became: dict[str, Any] = {name: float(x) for name, x in stepping._asdict().items() if x not in (0, math.inf)}
     became |= {name: getattr(radii, name) for name in ("root", "linear", "of_visits") if getattr(radii, name)}
     became |= {"growth": planning.growth} if hasattr(settings, "growth") else {}
     return paper.prepared(settings, frame, state, constants, became)
@@ -113,7 +111,8 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
         draw_starts(model.rows, world, rng, 0, FIRST_STARTS)
     while drawn < until:
         if play.stage[0] < 0:
-            begin(play, model.rows.starts, world, rng)
+            begin(play, world, rng)
+            model.rows.starts[play.state[0]] += 1.0
             if state.due[0] == 1 and play.episode[0] < frame.K:
                 state.due[0] = 0
                 if rule.planned:
@@ -127,6 +126,9 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
             if state.safely[0] == 1:
                 state.safely[1] += 1
                 state.shown[:] += play.sums[play.episode[0] - 1, 1:]
+            if constants.stepping.greedy:  # the margins are those of the policy played, as the model expected them
+                squares = (play.sums[play.episode[0] - 1, 1:] - state.margins[1:]) ** 2
+                state.chance[:] += 3.0 / (play.episode[0] + 2.0) * (squares - state.chance)
             for h in range(frame.H):
                 if news(model, play.path[h, 0] + h * frame.row_step, rule.least, rule.growth):
                     state.due[0] = 1
@@ -158,7 +160,7 @@ def by_plan(state: State, constants: Constants) -> int:
     play, model, frame, rule = state.play, state.model, constants.frame, constants.planning
     radii, signals, spans, swept = constants.radii, state.signals, state.spans, state.swept
     renew(model, radii, rule.least if rule.singly else 1.0, rule.growth if rule.singly else 1.0)
-    if constants.adaptive and play.changes[0] > 0:
+    if constants.follow_spans and play.changes[0] > 0:
         fill_means(signals, model, frame, False)
         sweep(signals, state.prices, play.policy, model.rows, frame.least, frame.most, False, swept)
         fill_spans(spans, swept.values, model.acted, frame, radii.of_visits > 0.0)
@@ -199,9 +201,9 @@ def by_step(state: State, constants: Constants) -> None:
     if rule.late:
         step_prices(state, constants, tau, k)
     sweep(signals, state.ahead, play.policy, model.rows, frame.least, frame.most, rule.greedy, swept)
-    if constants.adaptive and play.episode[0] > 0:
+    if constants.follow_spans and play.episode[0] > 0:
         fill_spans(state.spans, swept.values, model.acted, frame, False)
-    if rule.adaptive and not rule.queued:
+    if rule.adaptive:
         fill_means(signals, model, frame, True)
         follow(play.policy, signals, model.rows, False, swept, margins)
     else:
@@ -239,45 +241,29 @@ def step_policy(state: State, constants: Constants, tau: float, k: float) -> Non
         for s in range(frame.S):
             first, last = offsets[s], offsets[s + 1]
             for pair in range(first, last):
+                before, gain = max(logs[h, pair], LOWEST_LOG), state.swept.combined[h, pair]
                 if rule.uniform > 0.0:
-                    logs[h, pair] = math.log((1.0 - rule.uniform) * policy[h, pair] + rule.uniform / (last - first))
-                target = state.swept.combined[h, pair]
+                    before = math.log((1.0 - rule.uniform) * policy[h, pair] + rule.uniform / (last - first))
                 if tau > 0.0:
-                    target += tau * (chaos.combined[h, pair] - logs[h, pair])
-                logs[h, pair] += eta * target
+                    gain += tau * (chaos.combined[h, pair] - before)
+                logs[h, pair] = before + eta * gain
             softmax_row(logs[h], policy[h], first, last)
-            for pair in range(first, last):
-                logs[h, pair] = max(logs[h, pair], LOWEST_LOG)
 
 
 @compiled
 def step_prices(state: State, constants: Constants, tau: float, k: float) -> None:
-    """By the values of the margins that were swept last."""
+    """By the values of the margins that were swept last, less what they are tightened by."""
     rule, prices = constants.stepping, state.prices
     for i in range(prices.shape[0]):
-        margin, rate = state.margins[1 + i], falling(rule.price_step, rule.price_power, k)
+        margin, rate, error = state.margins[1 + i], rule.price_step, math.sqrt(state.chance[i] / max(k - 1.0, 1.0))
         if rule.adaptive:
-            rate = adaptive_step(state.squares, i, margin, rate if rule.queued else rate * max(prices[i], 1.0))
-        if rule.queued:
-            state.queues[i] = max(state.queues[i] - margin + pessimism(state, constants, i, k), 0.0)
-            prices[i] = state.queues[i] * rate
-            state.ahead[i] = prices[i]
-        else:
-            prices[i] = min(max((1.0 - rate * tau) * prices[i] - rate * margin, 0.0), rule.price_bound)
-            episodes = math.sqrt(k) if rule.adaptive and not rule.greedy else 0.0
-            state.ahead[i] = max(prices[i] - episodes * rate * margin, 0.0)
-
-
-@compiled
-def pessimism(state: State, constants: Constants, i: int, k: float) -> float:
-    """By how much margin i is tightened in episode k, where prices are queues (`opt_pess_primal_dual`)."""
-    if constants.stepping.log_scale > 0.0:
-        log = math.log(k * constants.stepping.log_scale)
-        return constants.spare[i] * (log + 1.0) / math.sqrt(k * log)
-    seen, play = state.play.episode[0], state.play
-    if seen == 0:
-        return 0.0
-    off = play.sums[seen - 1, 1 + i] - state.shown[i] / max(seen - 1, 1)  # from the mean before
-    state.shown[i] += play.sums[seen - 1, 1 + i]
-    state.around[i] += off * off * (seen - 1.0) / seen
-    return min(PESSIMISM * math.sqrt(state.around[i]) / seen, constants.spare[i])
+            rate = adaptive_step(state.squares, i, margin, rate * max(prices[i], 1.0))
+        kept, tightened = 1.0 - rate * tau, min(PESSIMISM * error, constants.spare[i])
+        if rule.log_scale > 0.0:  # the step falls, and the queue stays
+            log = math.log(k * rule.log_scale)
+            rate, kept = rate / math.sqrt(k), math.sqrt(1.0 - 1.0 / k)
+            tightened = constants.spare[i] * (log + 1.0) / math.sqrt(k * log)
+        margin -= tightened
+        prices[i] = min(max(kept * prices[i] - rate * margin, 0.0), rule.price_bound)
+        episodes = math.sqrt(k) if rule.adaptive and not rule.greedy else 0.0
+        state.ahead[i] = max(prices[i] - episodes * rate * margin, 0.0)

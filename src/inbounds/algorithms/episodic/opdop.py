@@ -14,7 +14,7 @@ alpha is that of the proof (Lemma 3). The theorems print K for sqrt(K), with whi
 and violation are O~( S sqrt(A H^5 T) ), T = H K, of the mixture (Theorem 2). Departures: means are over n visits, not
 n + 1; the bonus is larger than what that takes away. Margins may be negative, so that values are cut off below where
 those of utilities are not. Practical preset: that of `opt_primal_dual`, but with twice its policy step, of which theta
-takes a part back. One of .1 span / sqrt(n) alone lets a pair go for ever that was unlucky the first time.
+takes a part back.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ class OPDOP(SoftmaxSettings):
         S, A, W, K = frame.S, frame.A, frame.W, frame.K
         alpha, chi = math.sqrt(math.log(A) / K) / W**2, 2.0 * W / frame.least_slack(self.slater)
         beta = W * math.sqrt(S * math.log(frame.pairs * frame.H * K / self.delta))
-        radii = self.radii(Radii(of_visits=2.0 * beta, ridge=1.0))
+        radii = self.radii(Radii(of_visits=2.0 * beta, ridge=1.0), unseen=1.0)
         steps = self.steps(frame, K**-0.5, chi, alpha, late=True, uniform=1.0 / K)
-        target = "the order of its regret at a tenth of H in each"
         theorem = "Theorem 2 of the paper, of the mixture of all"
-        return Published(theorem, 100.0 * S**2 * A * W**4, radii, target, departs=self.departs, stepping=steps)
+        return Published(theorem, 100.0 * S**2 * A * W**4, radii, departs=self.departs, stepping=steps)

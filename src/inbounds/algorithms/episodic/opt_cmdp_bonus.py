@@ -1,7 +1,5 @@
 """OptCMDP-bonus: the best policy in bounds of the empirical model, whose signals are raised by a bonus.
 
-Efroni, Mannor, Pirotta: "Exploration-Exploitation in Constrained MDPs", 2020 (arXiv 2003.02189).
-
 As `opt_cmdp`, of the same paper; in the place of the box, with its radii b(s, a, s') and those of the signals, c:
 
     r~ = rh + c + H sum_s' b,   g~_i = gh_i + c + H sum_s' b,   pi = argmax J_r~  with  J_g~i >= 0,  for the chances p

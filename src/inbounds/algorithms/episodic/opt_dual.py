@@ -1,9 +1,7 @@
 """OptDual-CMDP: the best policy for the prices (Lagrange multipliers) of the moment, then a step of the prices.
 
-Efroni, Mannor, Pirotta: "Exploration-Exploitation in Constrained MDPs", 2020 (arXiv 2003.02189).
-
 What one episode gains may make up for what another loses. From u = 0, in each of K episodes, with the radii and means
-of `opt_cmdp`:
+of `opt_cmdp`, of the same paper:
 
     pi = argmax over policies and models in the box of  J_r~ + sum_i u_i J_g~i,      g_i = J_g~i(pi) in that model
     u_i <- max( 0, u_i - s g_i ),      s = rho / (H sqrt(I K)),      rho = H / slack bounds the prices
@@ -38,7 +36,7 @@ class OptDual(SweepSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        radii = self.radii(efroni(self.delta, frame)._replace(of_box=0.0))
+        radii = self.radii(efroni(self.delta, frame)._replace(of_box=0.0), unseen=1.0)
         price = 1.0 / (frame.least_slack(self.slater) * math.sqrt(frame.K * max(frame.bounds, 1)))
         steps = self.steps(frame, price, greedy=True, extended=self.as_published)
         theorem, needed = "the paper's, of the mixture of all: from memory", 100.0 * frame.S**2 * frame.H**2

@@ -46,6 +46,6 @@ class OptPessLP(SafeSettings):
         wide, log = 1.0 + frame.S * frame.W, math.log(16.0 * frame.S * frame.pairs * frame.H * frame.K / self.delta)
         radii, departs = self.radii(Radii(of_visits=math.sqrt(log))), ("another share", self.share is not None)
         guard = self.guarded(frame, wide, float(self.as_published), 4.0 * frame.W, half=True)
-        needed = log * (2.0 * frame.W * wide / self.most_slack(frame)) ** 2
+        needed = log * (2.0 * frame.W * wide / frame.least_slack(self.slack)) ** 2
         theorem, target = "the paper's: no violation in any episode", "leaving pi0, in visits of every pair,"
         return Published(theorem, needed, radii, target, "samples", frame.samples, departs, **guard)

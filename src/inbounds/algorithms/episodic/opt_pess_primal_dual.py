@@ -1,21 +1,20 @@
 """OptPess-PrimalDual: the best policy for the prices (Lagrange multipliers) of queues that ask for a little more.
 
-Liu, Zhou, Kalathil, Kumar, Tian: "Learning Policies with Zero or Bounded Constraint Violation for Constrained MDPs",
-NeurIPS 2021. The violation in sum is not to grow. From lambda = 0, in episode k, with a bonus of (1 + H S) sqrt(Z / n),
-Z = log(16 S^2 A H K / delta):
+Of the paper of `opt_pess_lp`. The violation in sum is not to grow. From lambda = 0, in episode k, with a bonus of
+(1 + H S) sqrt(Z / n), Z = log(16 S^2 A H K / delta):
 
     pi = argmax of J_r~ + sum_i lambda_i / eta_k J_g~i on the empirical model,       g_i = J_g~i(pi) there
     lambda_i <- max( 0, lambda_i - g_i + eps_k ),                                    eta_k = slack H sqrt(k)
     eps_k = 5 H^2 sqrt(S^3 A) (L + 1) / sqrt(k L),     L = log(k / delta'),          delta' = delta / (16 S^2 A H)
 
-    code    queues, price_step k^-1/2, pessimism      paper    lambda, 1 / eta_k, eps_k      (eps_k, eta_k: from memory)
+    code    prices, price_step k^-1/2      paper    lambda / eta_k, 1 / eta_k      (eps_k, eta_k: from memory)
 
 Regret is O~( H^3 sqrt(S^3 A K) / slack ), violation in sum O(1), of the mixture (memory). As long as eps_k is above the
 slack no policy can do what is asked, and the margin alone is maximised. Departures: several constraints have a
-queue each; values are cut off in planning too. Practical preset: the bonus of `opt_dual`'s; the price is
-c lambda_i / sqrt(G_i), the G of `learner`, c = 1; eps_k is two standard errors of the mean of margin i over the
-episodes so far, as they were seen: what these cannot tell from 0 (derived here). It needs no slack; with `slater`, half
-the slack is the most.
+queue each; values are cut off in planning too. Practical preset (derived here): that of `opt_dual`, by g_i - eps_k.
+There eps_k is two standard errors of what chance does to the mean of margin i over the episodes so far, and chance is
+what an episode's sum is off by from the value that the model expects of its policy (docs/episodic.md). It needs no
+slack; with `slater`, half the slack is the most.
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ class OptPessPrimalDual(SweepSettings):
     def _published(self, frame: Frame) -> Published:
         S, W, slack = frame.S, frame.W, frame.least_slack(self.slater)
         outcomes = 16.0 * S * frame.pairs * frame.H / self.delta  # 1 / delta'
-        paper, largest, needed = dict(price_power=0.5, log_scale=outcomes), 5.0 * W**2 * S * math.sqrt(frame.pairs), 1.0
+        largest, needed = 5.0 * W**2 * S * math.sqrt(frame.pairs), 1.0
         while largest * (math.log(needed * outcomes) + 1.0) / math.sqrt(needed * math.log(needed * outcomes)) > slack:
             needed *= 2.0
         most = math.inf if self.slater is None else 0.5 * frame.slack(self.slater)
-        spare, paper = (largest, paper) if self.price_step is None else (most, {})
-        steps = self.steps(frame, 1.0 / (slack * W), queued=True, greedy=True, **paper)
-        radii = self.radii(Radii(of_visits=(1.0 + W * S) * math.sqrt(math.log(outcomes * frame.K))))
+        spare, scale = (largest, outcomes) if self.price_step is None else (most, 0.0)
+        steps = self.steps(frame, 1.0 / (slack * W), greedy=True, log_scale=scale)
+        radii = self.radii(Radii(of_visits=(1.0 + W * S) * math.sqrt(math.log(outcomes * frame.K))), unseen=1.0)
         theorem = "the paper's, of the mixture of all, if the slack is right: from memory"
         target = f"a tightening below the slack, {slack:.3g},"
         return Published(theorem, needed, radii, target, departs=self.departs, stepping=steps, spare=spare)

@@ -1,9 +1,7 @@
 """OptPrimalDual-CMDP: one step of the policy and one of the prices (Lagrange multipliers) an episode.
 
-Efroni, Mannor, Pirotta: "Exploration-Exploitation in Constrained MDPs", 2020 (arXiv 2003.02189).
-
 From pi uniform and u = 0, after each of K episodes, with the radii of `opt_cmdp`, the bonus of `opt_cmdp_bonus`, and s,
-rho as in `opt_dual`:
+rho as in `opt_dual`, all of the same paper:
 
     Q_x,h = x~ + p V_x,h+1 within [(H-h) low_x, (H-h) high_x],   V_x,h = <pi_h, Q_x,h>,   for x = r, g_1 .. g_I
     pi <- pi exp( t (Q_r + sum_i u_i Q_gi) ), normalised,       t = sqrt( 2 log A / (H^2 (1 + I rho)^2 K) )
@@ -38,7 +36,7 @@ class OptPrimalDual(SoftmaxSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        slack, radii = frame.least_slack(self.slater), self.radii(efroni(self.delta, frame))
+        slack, radii = frame.least_slack(self.slater), self.radii(efroni(self.delta, frame), unseen=1.0)
         price = 1.0 / (slack * math.sqrt(frame.K * max(frame.bounds, 1)))
         most = frame.W * (1.0 + frame.bounds * frame.W / slack)
         steps = self.steps(frame, price, policy=math.sqrt(2.0 * math.log(frame.A) / frame.K) / most)

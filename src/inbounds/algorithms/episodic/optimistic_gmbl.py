@@ -17,12 +17,10 @@ Where no policy is in bounds, the policy is the least out of them, and there are
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Answer
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import Constants, State, by_plan, online
@@ -39,19 +37,13 @@ from inbounds.proofs.evidence import draw_starts
 
 
 @compiled
-def queries_of(frame: Frame) -> int:
-    """Pairs, or pairs at stages where these differ."""
-    return int(frame.pairs * (frame.H if frame.row_step + frame.signal_step > 0 else 1))
-
-
-@compiled
 def advance(state: State, constants: Constants, world: Any, rng: np.random.Generator, drawn: int, until: int) -> int:
     """Every pair in turn; a start, which is free, with every sample, and some before the first."""
-    frame, starts, queries = constants.frame, state.model.rows.starts, queries_of(constants.frame)
+    frame, starts = constants.frame, state.model.rows.starts
     path, seen = np.empty((1, 3), dtype=np.int64), np.empty((1, 1 + frame.bounds))
     draw_starts(state.model.rows, world, rng, 0, FIRST_STARTS if drawn == 0 and until > 0 else 0)
     while drawn < until:
-        draw(path[0], seen[0], drawn % frame.pairs, drawn % queries // frame.pairs, frame, world, rng)
+        draw(path[0], seen[0], drawn % frame.pairs, drawn % frame.queries // frame.pairs, frame, world, rng)
         see(state.model, frame, path, seen)
         starts[draw_start(world, rng)] += 1.0
         drawn += 1
@@ -69,19 +61,11 @@ def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
     return answer(play, prices, frame, simulator)._replace(episodes=None)
 
 
-@dataclass(frozen=True, repr=False, kw_only=True)
 class OptimisticGMBL(OptimisticSettings):
     """Settings of Optimistic-GMBL; the defaults are the paper's radii. See the module for the algorithm.
 
     It plans once, at the end: `average` changes nothing.
-
-    Parameters
-    ----------
-    accuracy : float in (0, 1]
-        The paper's eps, as a share of the horizon; it decides what the guarantee says, and nothing else.
     """
-
-    accuracy: float = field(default=0.1, metadata=checks.SHARE | {"what": "a number in (0, 1]"})
 
     preset: ClassVar = dict(root=0.1, linear=1.0)
     algorithm = online(
@@ -97,16 +81,15 @@ class OptimisticGMBL(OptimisticSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        samples, queries, H = frame.samples, queries_of(frame), frame.H
+        samples, queries, H = frame.samples, frame.queries, frame.H
         if samples < queries:
             raise InvalidInput(
                 f"Optimistic-GMBL samples every pair{' at every stage' * (queries > frame.pairs)}: {samples:,} samples "
                 f"are too few for {queries:,}; give at least {queries:,}"
             )
         outcomes, each = 12.0 * (frame.bounds + 2) * frame.pairs * H / self.delta, samples // queries
-        needed = 256.0 / (self.accuracy * H) ** 2 * frame.S * H**3 * math.log(outcomes)
-        radii = self.radii(bennett(math.log(4.0 * outcomes * frame.S), 2.0 / 3.0))._replace(of_box=0.0)
-        target, counted = f"accuracy {self.accuracy:g} of the horizon", ("samples of every pair", each)
+        needed = 25_600.0 * frame.S * H * math.log(outcomes)  # for eps = H / 10
+        radii = self.radii(bennett(math.log(4.0 * outcomes * frame.S), 2.0 / 3.0), of_box=0.0)
+        target, theorem = "an accuracy of a tenth of the horizon", "the paper's, with eps a tenth of the horizon"
         plan, said = Planning(planned=True, extended=True), {"samples of a pair": each}
-        theorem = f"the paper's, with {target}"
-        return Published(theorem, needed, radii, f"an {target}", *counted, planning=plan, said=said)
+        return Published(theorem, needed, radii, target, "samples of every pair", each, planning=plan, said=said)

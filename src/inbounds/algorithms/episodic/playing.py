@@ -49,10 +49,9 @@ def new_play(frame: Frame) -> Play:
 
 
 @compiled
-def begin(play: Play, starts: Floats, world: Any, rng: np.random.Generator) -> None:
-    """Draw a start, and count it [S]; the policy of the episode may still be changed."""
+def begin(play: Play, world: Any, rng: np.random.Generator) -> None:
+    """Draw a start; the policy of the episode may still be changed."""
     play.stage[0], play.state[0] = 0, draw_start(world, rng)
-    starts[play.state[0]] += 1.0
 
 
 @compiled

@@ -3,9 +3,7 @@
 Radii. That of a chance p after n visits is  min( root sqrt(p (1 - p) / n) + linear / (n - less),  flat / sqrt(n) ).
 The bonus of a value is span * width, where the width of a row is `of_box` times the sum of its radii (over the
 successors seen, and `unseen` of the others), plus `of_visits` / sqrt(n + ridge), and `most` at most. The papers take H
-for the span. Practical presets take that of the current policy's values to go, which is what lets one setting do for
-every problem, and radii without logarithms. The linear part matters more than the root: it also widens the
-box towards successors never seen, without which one run in ten gives up a good action for ever.
+for the span, practical presets that of the current policy's values to go: so one setting does for every problem.
 """
 
 from __future__ import annotations
@@ -25,8 +23,9 @@ from inbounds.errors import InvalidInput
 from inbounds.problem.policy import Policy
 
 PRACTICAL = dict(root=0.0, linear=1.0, average="second half")
-"""Of the optimistic presets. The part of 1 / n makes a learner try every pair more than once, and is soon gone. A root
-falls no faster than the error of the model, and is what a hopeful plan is out of bounds by in the end."""
+"""Of the optimistic presets. The part of 1 / n makes a learner try every pair more than once, and allows for successors
+never seen, without which one run in ten gives up a good action for ever; and it is soon gone. A root falls no faster
+than the error of the model, and is what a hopeful plan is out of bounds by in the end."""
 CAUTIOUS = dict(root=1.0, linear=1.0, share=1.0, average="second half")
 """Of the safe presets: with root = .3 a fifth of the episodes was out of bounds on one problem of six."""
 EFRONI: dict[str, Any] = dict(paper="Efroni, Mannor, Pirotta (2020)", sample_complexity="S^2 A / ((1-γ)^3 ε^2)")
@@ -87,12 +86,10 @@ class Stepping(NamedTuple):
     """How policy and prices step. A step falls as k^-power in episode k."""
 
     price_step: float = 0.0
-    price_power: float = 0.0
     adaptive: bool = False  # the preset's
     price_bound: float = math.inf
     late: bool = False  # prices step by the values before this evaluation
-    queued: bool = False  # prices are queues times the step: queue <- max(0, queue - g + `pessimism`)
-    log_scale: float = 0.0
+    log_scale: float = 0.0  # above 0: prices are queues times a step that falls as k^-1/2 (`opt_pess_primal_dual`)
     greedy: bool = False
     extended: bool = False  # the sweep is over the box; there is then no bonus
     policy_step: float = 0.0
@@ -173,9 +170,10 @@ class OptimisticSettings(EpisodicSettings):
         """Whether the radii are the paper's."""
         return self.root is None and self.linear is None
 
-    def radii(self, paper: Radii) -> Radii:
-        """The paper's, or the practical ones; a part of them that is not given is 0."""
-        return paper if self.as_published else practical(float(self.root or 0), float(self.linear or 0))
+    def radii(self, paper: Radii, **ours: Any) -> Radii:
+        """The paper's, or the practical ones with these changes; a part of them that is not given is 0."""
+        own = practical(float(self.root or 0), float(self.linear or 0))
+        return paper if self.as_published else own._replace(**ours)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -218,9 +216,7 @@ class SafeSettings(PlanningSettings):
         """Of `Published`, where the paper has this span of the margins' bonus, and these shares."""
         name = self.algorithm.name
         if frame.bounds == 0:
-            raise InvalidInput(
-                f"{name} is for problems with a bound to keep, and this one has none: use another algorithm"
-            )
+            raise InvalidInput(f"{name} is for problems with bounds, and this one has none: use another algorithm")
         if self.safe is None:
             raise InvalidInput(
                 f"{name} needs safe=, a policy that is known to be in bounds, such as "
@@ -230,10 +226,6 @@ class SafeSettings(PlanningSettings):
         planning = self.planning(sign=-1.0, share=shares[0], share_by_slack=shares[1], **how)
         spare = np.nan if self.slack is None else frame.slack(self.slack)
         return dict(span=np.array([0.0, *np.full(frame.bounds, span)]), spare=spare, planning=planning)
-
-    def most_slack(self, frame: Frame) -> float:
-        """Of the safe policy, for what a theorem takes: as given, or what no policy has more of."""
-        return frame.W if self.slack is None else frame.least_slack(self.slack)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -251,11 +243,6 @@ class SweepSettings(OptimisticSettings):
 
     price_step: float | None = field(default=None, metadata=checks.POSITIVE)
     slater: float | None = field(default=None, metadata=checks.SHARE)
-
-    def radii(self, paper: Radii) -> Radii:
-        """With one more, of a successor that was not seen (`learner`)."""
-        own = super().radii(paper)
-        return own if self.as_published else own._replace(unseen=1.0)
 
     @property
     def departs(self) -> tuple[str, bool]:

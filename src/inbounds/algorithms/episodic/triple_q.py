@@ -62,7 +62,6 @@ class Constants(NamedTuple):
 
 class State(NamedTuple):
     play: Play
-    starts: Floats  # [S], how often an episode began there
     tables: Floats  # [H, n, X]: Q, C
     tries: Floats  # [H, n], visits behind al
     prices: Floats  # [I]
@@ -88,7 +87,7 @@ def prepare(settings: TripleQ, simulator: Simulator, samples: int, rng: np.rando
     tables += frame.W if published else frame.rest[:-1, None, None]
     prices, queues, sums = np.zeros((3, frame.bounds))
     queues += 0.0 if published else FIRST_SQUARE
-    state = State(new_play(frame), np.zeros(frame.S), tables, np.zeros(tables.shape[:2]), prices, queues, sums)
+    state = State(new_play(frame), tables, np.zeros(tables.shape[:2]), prices, queues, sums)
     slack = frame.least_slack(settings.slater)
     needed = max((16.0 * size / slack) ** 5, math.exp(min(1.0 / slack, 700.0)))
     own = TripleQ(slater=settings.slater, epsilon=settings.epsilon, delta=settings.delta)
@@ -103,7 +102,7 @@ def advance(state: State, constants: Constants, world: Any, rng: np.random.Gener
     play, frame = state.play, constants.frame
     while drawn < until:
         if play.stage[0] < 0:
-            begin(play, state.starts, world, rng)
+            begin(play, world, rng)
         fill_row(state, constants, play.stage[0], play.state[0])
         drawn += play_on(play, frame, world, rng, 1)
         if play.stage[0] == frame.H:

@@ -52,7 +52,7 @@ class TrulyNoRegret(SoftmaxSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        W, K, radii = frame.W, frame.K, self.radii(efroni(self.delta, frame))
+        W, K, radii = frame.W, frame.K, self.radii(efroni(self.delta, frame), unseen=1.0)
         eta = K ** (-5.0 / 7.0) / (W**2 * max(frame.bounds, 1))
         tau, power = (K ** (-1.0 / 7.0), 0.0) if self.tau is None else (float(self.tau), 0.4)
         steps = self.steps(frame, eta, W / frame.least_slack(self.slater), eta, tau=tau, tau_power=power)

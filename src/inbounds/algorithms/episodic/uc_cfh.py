@@ -58,7 +58,7 @@ class UCCFH(PlanningSettings):
         visits = 512.0 * twice**2 * S * (H / eps) ** 2 * math.log(8.0 * (H * S) ** 2 / eps) ** 2
         asked = visits * log * rarest
         least = asked if self.least is None else self.least
-        radii = self.radii(bennett(log, 7.0 / 3.0, less=1.0))._replace(of_box=0.0)
+        radii = self.radii(bennett(log, 7.0 / 3.0, less=1.0), of_box=0.0)
         theorem = f"the paper's, with accuracy {self.accuracy:g} of the horizon"
         target, budget = "the first update of its model, visits of one pair,", ("samples", frame.samples)
         departs = "updates of the model sooner than it asks for", least < asked
