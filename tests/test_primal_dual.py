@@ -170,6 +170,16 @@ def test_the_single_policies_of_opt_dual_jump_and_the_mixture_does_not() -> None
     assert ib.OptDual.algorithm.oscillates and not ib.TrulyNoRegret.algorithm.oscillates
 
 
+def test_jumps_of_policies_are_not_taken_for_chance() -> None:
+    """Nothing is left to chance on the ring, so that nothing is kept from its bound."""
+    cmdp = ib.zoo.three_cycle()
+    best, settings = ib.solve(cmdp), ib.OptPessPrimalDual.practical()
+    for seed in range(3):
+        run = ib.learn(cmdp.simulator(), settings, samples=10_000 * cmdp.layers, seed=seed)
+        own = ib.evaluate(cmdp, run.policy)
+        assert abs(best.reward - own.reward) < 0.002 and -0.002 < own.margins[0] < 0.002
+
+
 def test_the_last_policy_is_what_truly_no_regret_returns() -> None:
     settings, simulator, rng = ib.TrulyNoRegret.practical(), MEDIA.simulator(), np.random.default_rng(3)
     state, constants, drawn, _, _ = settings.algorithm.prepare(settings, simulator, 2000, rng)
