@@ -62,7 +62,7 @@ def made(tmp_path_factory):
         several = next(run for run in runs if run.policy is not None and not run.attempts[0].in_bounds)
     with pytest.MonkeyPatch.context() as few:
         few.setattr(conservative, "_MEMBERS", 4)
-        few.setattr(conservative, "_SHARES", 5)
+        few.setattr(conservative, "_MIXED", 3)
         options = {"samples": 1000, "confidence": 0.8}
         runs = (ib.learn_certified(hard.simulator(), seed=seed, **options) for seed in range(100))
         family = next(run for run in runs if run.attempts[0].in_bounds and len(run.certificate.wagers.attempts) > 1)

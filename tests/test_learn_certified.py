@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import inbounds as ib
 from inbounds.algorithms import certified as learning
+from inbounds.algorithms import exploring
 from inbounds.algorithms.certified import CertifiedRun
 from inbounds.errors import InvalidInput
 from inbounds.problem.pieces import Draws
@@ -256,9 +258,51 @@ def test_exploration_goes_where_the_plan_is_unsure() -> None:
     model = evidence.model()
     best = ib.solve(model)
     guess = guess_from_model(model, best.policy)
-    shares = learning.worth_trying(evidence, model, best.policy, best.prices, guess)
+    shares = learning.worth_trying(evidence, model, best.policy, best.prices, guess, 0.25)
     assert shares.sum() == pytest.approx(1.0) and np.all(shares >= 0.25 / 4)
     assert shares[0] > 0.6 and shares[3] < 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_half_of_the_samples_lower_what_wrong_actions_are_expected_to_lose(seed: int) -> None:
+    """Against the derivatives, by differences, of the loss as the module has it; the other half is mu sd."""
+    cmdp = ib.zoo.garnet(states=6, actions=3, seed=seed)
+    evidence = Evidence(cmdp.simulator().scaled)
+    evidence.add_starts(Draws(seed), 1000)
+    evidence.try_pairs(Draws(seed), np.random.default_rng(seed).integers(20, 200, cmdp.n_pairs))
+    model, visits = evidence.model(), evidence.totals.visits
+    best = ib.solve(model)
+    guess, weights = guess_from_model(model, best.policy), np.concatenate([[1.0], best.prices])
+    pairs, taken, values = model.pairs, best.policy.probabilities, guess.state_values @ weights
+    assert np.any((taken > 0.0) & (taken < 1.0))  # a coin
+
+    def noise(values: Any) -> Any:
+        return exploring.smoothed_noise(evidence, model, values[:, None], np.zeros((cmdp.n_pairs, 1)))[:, 0]
+
+    def errors(visits: Any) -> Any:
+        own = noise(values) / visits
+        return np.sqrt(own + pairs.sum_by_state(taken * own)[pairs.states])
+
+    q = guess.pair_values @ weights
+    z = (pairs.best(q)[0][pairs.states] - q) / errors(visits)
+    doubt = np.exp(-(z**2) / 18.0)
+    doubting = ib.Policy(pairs, doubt / pairs.sum_by_state(doubt)[pairs.states])
+    spent = 0.5 * (ib.occupancy(model, best.policy) + ib.occupancy(model, doubting))
+
+    def lost(visits: Any) -> float:
+        z = (pairs.best(q)[0][pairs.states] - q) / errors(visits)
+        each = (1.0 - taken) * errors(visits) * (norm.pdf(z) - z * norm.cdf(-z))
+        return float(pairs.sum_by_state(spent) @ pairs.sum_by_state(each))
+
+    step = 1e-3 * np.diag(visits)
+    gains = [(lost(visits - own) - lost(visits + own)) / (2.0 * own.sum()) for own in step]
+    wanted = visits * np.sqrt(gains)  # least with visits in proportion to sqrt(c var), if gains are c var / visits^2
+    of_margins = np.column_stack([noise(column) for column in guess.state_values[:, 1:].T])
+    worth = spent * np.sqrt(noise(values) + of_margins @ best.prices**2)
+    shares = learning.worth_trying(evidence, model, best.policy, best.prices, guess, 0.0)
+    np.testing.assert_allclose(shares, 0.5 * wanted / wanted.sum() + 0.5 * worth / worth.sum(), rtol=1e-3, atol=1e-6)
+    evenly = learning.worth_trying(evidence, model, best.policy, best.prices, guess, 0.4)
+    np.testing.assert_allclose(evenly, 0.4 / cmdp.n_pairs + 0.6 * shares)
 
 
 def test_optimism_is_that_of_plans_on_few_samples() -> None:

@@ -11,7 +11,7 @@ import pytest
 import inbounds as ib
 from fuzz.certificates import second
 from inbounds.algorithms import certified
-from inbounds.proofs.families import between_two, each_of, prove_family
+from inbounds.proofs.families import between_neighbours, each_of, prove_family
 from inbounds.proofs.files import load_certificate, save_certificate, sealed
 from inbounds.proofs.verify import Unreadable, verify_bets
 from inbounds.proofs.walks import guess_from_model
@@ -186,7 +186,7 @@ def test_a_failed_mixture_is_followed_by_policies(monkeypatch, tmp_path):
 def test_whatever_is_proposed_a_wrong_answer_is_rare(monkeypatch):
     """A plan whose mixtures are all out of bounds, or on the edge, and policies too: at most 10 % of 300 runs."""
     cmdp, policies = two_coins((0.25, 0.5))
-    claims = between_two(np.array([0.0, 0.5, 1.0]))
+    claims = between_neighbours(2, [0.5])
 
     def guess(evidence, policy):
         return guess_from_model(evidence.model(), policy)
@@ -253,7 +253,7 @@ def test_where_one_policy_does_it_is_no_mixture():
     run = ib.learn_certified(QUEUE.unconstrained().simulator(), samples=5000, seed=0, mixture=True)
     assert isinstance(run.policy, ib.Policy) and run.reason.startswith("a policy in bounds")
     _, policies = two_coins()
-    plan = certified.Family(tuple(policies), (), between_two(np.array([0.0, 0.25, 1.0])))
+    plan = certified.Family(tuple(policies), (), between_neighbours(2, [0.25]))
     assert plan.claimed(0) is policies[0] and plan.claimed(2) is policies[1]
     assert plan.claimed(1).weights.tolist() == [0.75, 0.25]
 

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.algorithms import certified
+from inbounds.algorithms import certified, conservative
 from inbounds.numerics.compiled import interpreted
 from inbounds.problem.pieces import Draws
 from inbounds.proofs.evidence import new_log
 from inbounds.proofs.families import (
+    Claims,
     ProvedFamily,
-    between_two,
+    between_neighbours,
     draw_family,
     each_of,
     new_stacks,
@@ -244,13 +245,40 @@ def test_the_last_before_the_first_that_fails_is_taken() -> None:
     assert levels == [0.1, 0.1] and found.before[0].left == 1.0
 
 
+def test_neighbours_are_mixed_and_the_ends_are_not() -> None:
+    claims = between_neighbours(3, [0.25, 0.75])
+    assert claims.first.tolist() == [0, 0, 0, 1, 1, 2]
+    assert claims.second.tolist() == [0, 1, 1, 2, 2, 2]
+    assert claims.shares.tolist() == [0.0, 0.25, 0.75, 0.25, 0.75, 0.0]
+    assert [part.tolist() for part in between_neighbours(1, [0.5])] == [[0], [0], [0.0]]
+
+
+def test_steps_are_closest_where_the_proof_is_expected_to_end() -> None:
+    """No other order of the same number loses less, on average over what walks settle, in a search by chance."""
+    bold, safe = conservative._BOLDEST, conservative._SAFEST
+    z = np.random.default_rng(0).normal(size=20_000)
+    z = z[(z > bold) & (z < safe)]
+
+    def lost(places: Any) -> float:
+        margins = np.sort(safe - places * (safe - bold))  # what is taken is the least that is above what is settled
+        return float(np.mean(margins[np.searchsorted(margins, z)] - z))
+
+    for number in (14, 28):
+        ours, rng = conservative.steps(number), np.random.default_rng(number)
+        assert ours[0] == 0.0 and ours[-1] == 1.0 and np.all(np.diff(ours) > 0.0)
+        assert lost(ours) < 0.85 * lost(np.linspace(0.0, 1.0, number))  # .71, as there are more and more
+        for _ in range(200):
+            other = np.clip(ours + np.sin(np.pi * ours) * rng.normal(scale=0.01, size=number), 0.0, 1.0)
+            assert lost(ours) < lost(other) + 2e-3
+
+
 def test_mixtures_of_two_are_claims_like_others() -> None:
     """Half of either has a margin of exactly zero: it, or less of the safe one, in at most 10 % of 1,000 runs."""
     cmdp, (bold, safe) = two_coins()
     simulator, runs = cmdp.simulator().scaled, 1000
     guesses = [guess_from_array(np.zeros((4, 2)), policy) for policy in (safe, bold)]
     assert ib.evaluate(cmdp, ib.Mixture([0.5, 0.5], (safe, bold))).margins[0] == pytest.approx(0.0, abs=1e-15)
-    arguments = (safe, bold), guesses, between_two(np.array([0.0, 0.5, 1.0])), simulator, 0.1, 0.1, 400
+    arguments = (safe, bold), guesses, between_neighbours(2, [0.5]), simulator, 0.1, 0.1, 400
     proved = [prove_family(*arguments, Draws(seed), 350) for seed in range(runs)]
     wrong = sum(found.taken is not None and found.taken >= 1 for found in proved)
     assert 0.002 * runs < wrong <= (0.1 + 3 * np.sqrt(0.1 * 0.9 / runs)) * runs
@@ -266,11 +294,11 @@ def test_bets_on_a_mixture_are_weighted_means_of_those_on_its_policies() -> None
     cmdp, (bold, safe) = two_coins((0.8, 0.9))
     simulator = cmdp.simulator().scaled
     guesses = [guess_from_model(simulator.scaling.model(cmdp), policy) for policy in (safe, bold)]
-    arguments = (safe, bold), guesses, between_two(np.array([0.0, 0.25, 0.75, 1.0])), simulator, 1e-4, 0.1, 600
+    arguments = (safe, bold), guesses, between_neighbours(2, [0.25, 0.75]), simulator, 1e-4, 0.1, 600
     kept = []
     watched = np.array([0.0, 0.25, 0.75, 1.0])
     for claim in range(4):  # the bets for the first of an order: each claim in its turn
-        order = between_two(np.roll(watched, -claim))
+        order = Claims(np.zeros(4, dtype=np.int64), np.ones(4, dtype=np.int64), np.roll(watched, -claim))
         found = prove_family((safe, bold), guesses, order, *arguments[3:], Draws(3), 600)
         kept.append((*found.before, found.proved.bets)[0].book.bets)
     rows = min(map(len, kept))

@@ -54,8 +54,8 @@ if it is more, the mean of the walks; either less a standard error, for it was l
 and 2 standard errors, of the walks and of the model, are no more than that is named, times the samples given. Where the
 margin is not above zero, no number is: as far as the samples show, there may be none to prove.
 
-**A mixture instead** (``mixture=True``): the same, with the mixtures of the safest and the boldest policy in the place
-of the policies between them. Either way the safest has 85 % of the samples left, and the others all of them.
+**A mixture instead** (``mixture=True``): the same, with mixtures of neighbours in the place of most of the policies.
+Either way the safest has 85 % of the samples left, and the others all of them.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ from inbounds.tables import wrapped
 _ATTEMPTS = 4
 _STAKED = 0.85  # of the bankroll, on each attempt
 _EXPLORE = 0.25  # of the samples; at least one of each pair, at most half
-_EVENLY = 0.35  # of exploration: every pair equally often
+_EVENLY = 0.35  # of exploration: every pair equally often, at first;
+_ANY = 0.25  # of the samples by the end of each round after it, evenly, because plans may be wrong;
+_ENOUGH = 100  # but no more than so many of each pair
 _ROUNDS = 3  # of exploration after that, each where the plan of the one before is least sure
 _PROOF = 0.8  # of the samples left: the aim of the next proof, except that the last takes all
 _WORTH = 0.02  # of all samples: with less left there is no further attempt,
@@ -353,12 +355,13 @@ class ModelSource:
         halves = Evidence(self.evidence.simulator), Evidence(self.evidence.simulator)
         for half in halves:
             self.evidence.add(half.add_starts(self.draws, self.starts // 2))
-        self._try(halves, np.full(n_pairs, max(int(_EVENLY * explore) // n_pairs, 1)))
+        evenly = _ENOUGH * n_pairs / explore  # more would go to pairs that no good policy takes
+        self._try(halves, np.full(n_pairs, max(int(min(_EVENLY, evenly) * explore) // n_pairs, 1)))
         kappa, aim = np.zeros(self.evidence.simulator.n_constraints), aim_of(0, budget - explore)
         for rounds_left in range(_ROUNDS, 0, -1):
             number = (explore - int(self.evidence.totals.visits.sum())) // rounds_left
             if number > 0:
-                ask = partial(self._next, number, kappa, level, aim)
+                ask = partial(self._next, number, min(_ANY, evenly), kappa, level, aim)
                 times, kappa = self.draws.once(lambda ask=ask: (ask(), 0))  # type: ignore[misc]
                 self._try(halves, times)
         self.bias, self.explored = self.draws.once(lambda: (optimism(*halves), 0)), True
@@ -370,14 +373,13 @@ class ModelSource:
         for half, own in zip(halves, (first, times - first), strict=True):
             self.evidence.add(half.try_pairs(self.draws, own))
 
-    def _next(self, number: int, kappa: Floats, level: float, aim: int) -> tuple[Ints, Floats]:
+    def _next(self, number: int, evenly: float, kappa: Floats, level: float, aim: int) -> tuple[Ints, Floats]:
         """How often to try each pair in the next round, and the margin that the plan of the one after should keep."""
         model = self.evidence.model()
         policy, prices = best_with(model, kappa)
         guess = guess_from_model(model, policy, self.evidence.signal_variance)
-        times = filled_up(
-            self.evidence.totals.visits, worth_trying(self.evidence, model, policy, prices, guess), number
-        )
+        shares = worth_trying(self.evidence, model, policy, prices, guess, evenly)
+        times = filled_up(self.evidence.totals.visits, shares, number)
         return times, margin_needed(self.evidence, model, policy, guess, level, aim, 1.0, np.zeros(len(kappa)))
 
     def failed(self, within_reach: Floats) -> None:

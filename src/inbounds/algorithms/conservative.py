@@ -17,20 +17,27 @@ plan that keeps just that, err = sqrt(s2/n + e2), and what the bias is beyond th
 
     safest      the best policy of the model with margins of c + 4 err; where it is not expected to have 2 err to
                 spare, several are not tried
-    boldest     the best with margins of c - 1.64 err, at least w / 10: one bolder than that would be proved with
-                probability .05
-    between     28 in all, with occupancies of the model that go from the one to the other in equal steps; or the
-                mixtures of these two, 41 in all, with shares in equal steps
+    boldest     the best with margins of c - 2.33 err, at least w / 10: one bolder than that would be proved with
+                probability .01
+    between     28 in all, with occupancies of the model that go from the one to the other; for mixtures 14, and three
+                mixtures of each two neighbours
+
+What the walks will settle is about normal around c, with the standard deviation err, and what is lost is half a step.
+The mean over that density f is least with steps in proportion to f^(-1/2): at equal steps of the distribution function
+of a normal with sqrt(2) err. (Mixtures of the safest and the boldest alone would do, but both would have to walk to the
+end; of neighbours only those walk that stand where nothing is settled yet, and their ways part less often.)
 
 All of it is prediction. Where it is wrong reward is lost, or an attempt fails; no proof rests on it.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from inbounds.algorithms.empirical import best_of
 from inbounds.algorithms.exploring import model_error
@@ -43,13 +50,14 @@ from inbounds.problem.mixture import Mixture
 from inbounds.problem.policy import Policy
 from inbounds.proofs.betting import settleable
 from inbounds.proofs.evidence import Evidence
-from inbounds.proofs.families import Claims, between_two, each_of
+from inbounds.proofs.families import Claims, between_neighbours, each_of
 from inbounds.proofs.walks import Guess, guess_from_model, make_design
 
 _MEMBERS = 28  # of a family
 _SAFEST = 4.0  # standard errors between the one that is expected to be taken and the safest
-_BOLDEST = -1.64  # the same for the boldest: one bolder than that would do with probability .05
-_SHARES = 41  # of mixtures of the safest and the boldest
+_BOLDEST = -2.33  # the same for the boldest: one bolder than that would do with probability .01
+_MIXED = 14  # of one with mixtures,
+_SHARES = (1.0 / 6.0, 0.5, 5.0 / 6.0)  # with so much of the bolder of two neighbours
 _SURE = 2.0  # standard errors to spare that the safest must have on the model for any to be tried
 
 
@@ -136,7 +144,7 @@ class Family(NamedTuple):
 def family(evidence: Evidence, level: float, proof_samples: int, bias: Floats, mixture: bool) -> Family | None:
     """Policies of the empirical model around the one that a proof is predicted to settle, by the rule of the module.
 
-    Or the safest and the boldest, to be mixed. None where not even the safest is expected to be settled.
+    And mixtures of neighbours, if asked for. None where not even the safest is expected to be settled.
     """
     model, center = evidence.model(), np.zeros(evidence.simulator.n_constraints)
     for _ in range(2):
@@ -151,17 +159,27 @@ def family(evidence: Evidence, level: float, proof_samples: int, bias: Floats, m
     width, error = _width_and_error(evidence, model, safe, safest, level, proof_samples)
     if np.any(safest.mean[1:] - flattered - width < _SURE * error):
         return None
-    if mixture and not _alike(safe, bold):
-        boldest = guess_from_model(model, bold, evidence.signal_variance)
-        return Family((safe, bold), (safest, boldest), between_two(np.linspace(0.0, 1.0, _SHARES)))
     spent = [occupancy(model, policy) for policy in (safe, bold)]
     policies: list[Policy] = []
-    for boldness in np.linspace(0.0, 1.0, _MEMBERS):
+    for boldness in steps(_MIXED if mixture else _MEMBERS):
         policy = Policy.from_occupancy(model, (1.0 - boldness) * spent[0] + boldness * spent[1], otherwise=safe)
         if not policies or not _alike(policy, policies[-1]):
             policies.append(policy)
     guesses = (guess_from_model(model, policy, evidence.signal_variance) for policy in policies)
-    return Family(tuple(policies), tuple(guesses), each_of(len(policies)))
+    claims = between_neighbours(len(policies), _SHARES) if mixture else each_of(len(policies))
+    return Family(tuple(policies), tuple(guesses), claims)
+
+
+def steps(number: int) -> Floats:
+    """Where so many stand between the safest, 0, and the boldest, 1: closest where the proof is expected to end.
+
+    >>> np.diff(steps(5)).round(2).tolist()
+    [0.47, 0.15, 0.14, 0.24]
+    """
+    spread = math.sqrt(2.0)
+    first, last = ndtr(-_SAFEST / spread), ndtr(-_BOLDEST / spread)
+    places = spread * ndtri(np.linspace(first, last, number))
+    return np.clip((places + _SAFEST) / (_SAFEST - _BOLDEST), 0.0, 1.0)
 
 
 def _alike(one: Policy, other: Policy) -> bool:

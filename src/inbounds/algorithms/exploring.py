@@ -1,11 +1,25 @@
 """Where exploration's samples go, and how sure an empirical model is.
 
-A model's margin of a policy with occupancy mu has the variance sum over pairs of
+A plan on an empirical model goes wrong in two ways, and samples are for both, by halves.
+
+**What policies are worth.** A model's margin of a policy with occupancy mu has the variance sum over pairs of
 (mu / (1 - g))^2 var / visits, where var is the variance of (1 - g) m + g v(s'). That is least with visits in
-proportion to mu sd. So in each round a pair should come to have the share 0.25 / n + 0.75 of mu sd, normalised; counts
-are filled up towards it. sd^2 is that of the Lagrangian, reward + u . margins, plus u_k^2 times that of each margin,
-and mu the occupancy of half the plan's policy, half one that still doubts: probabilities in proportion to
-exp(-gap^2 / (2 * 9 * (se^2 + se_policy^2))), gap the action's disadvantage in the Lagrangian, se its standard error.
+proportion to mu sd. sd^2 is that of the Lagrangian, reward + u . margins, plus u_k^2 times that of each margin.
+
+**Which action is better.** Let an action look worse in the Lagrangian, by `gap`, than the best of its state, which the
+plan takes, and se^2 = var / visits of the one plus that of the other. If the true difference is normal around the gap,
+with the standard deviation se, then at each visit of the state the plan is expected to lose se (f(z) - z F(-z)) by
+taking the wrong one, z = gap / se, with the density f and the distribution F of a standard normal. The derivative by
+se^2 is f(z) / (2 se). So near what visits are now, all these losses are, but for constants, the sum over pairs of
+c var / visits, with c = mu(s) f(z) / se for an action that the plan does not take, and for the one that it takes the
+sum of those of its rivals. That is least with visits in proportion to sqrt(c var).
+
+The first alone spends its samples where the plan is sure already, and the second forgets what values rest on: either
+loses more than both (docs/certified-learning.md). mu is the occupancy of half the plan's policy, half one that still
+doubts, with probabilities in proportion to exp(-z^2 / (2 * 9)): rivals may be better because of what comes after them.
+
+Because plans may be wrong, a part of the samples goes to all pairs evenly. In each round a pair should come to have its
+share of all samples so far, and counts are filled up towards it.
 
 **Optimism.** The best policy of an empirical model looks better on it than it is, on sparse models by several standard
 errors. That bias is measured by cross-fitting: exploration is kept in two halves, and the best policy of either is
@@ -26,7 +40,6 @@ from inbounds.problem.policy import Policy
 from inbounds.proofs.evidence import Evidence
 from inbounds.proofs.walks import Guess, step_noise
 
-_ANY = 0.25  # of the samples of a round, evenly: plans may be wrong
 _DOUBT = 3.0  # standard errors by which an action may look worse and still be tried
 _OF_HALF = 0.6  # of the optimism of plans on half the samples is left with all
 
@@ -49,23 +62,27 @@ def optimism(one: Evidence, other: Evidence) -> Floats:
     return _OF_HALF * np.maximum(np.mean(differences, axis=0), 0.0)
 
 
-def worth_trying(evidence: Evidence, model: CMDP, policy: Policy, prices: Floats, guess: Guess) -> Floats:
-    """The share [n] of all samples that each pair should have in the end, by the formula of the module."""
+def worth_trying(
+    evidence: Evidence, model: CMDP, policy: Policy, prices: Floats, guess: Guess, evenly: float
+) -> Floats:
+    """The share [n] of all samples that each pair should have by the formulas of the module, a part of it `evenly`."""
     pairs, visits, weights = model.pairs, np.maximum(evidence.totals.visits, 1.0), np.concatenate([[1.0], prices])
     values = np.column_stack([guess.state_values @ weights, guess.state_values[:, 1:]])
     seen = evidence.signal_variance
     noise = smoothed_noise(evidence, model, values, np.column_stack([seen @ weights**2, seen[:, 1:]]))
-    q = guess.pair_values @ weights
+    q, taken, of_state = guess.pair_values @ weights, policy.probabilities, pairs.sum_by_state
     gap = np.maximum.reduceat(q, pairs.offsets[:-1])[pairs.states] - q
     error = noise[:, 0] / visits
-    of_policy = np.add.reduceat(policy.probabilities * error, pairs.offsets[:-1])[pairs.states]
-    doubt = np.exp(-(gap**2) / (2.0 * _DOUBT**2 * np.maximum(error + of_policy, 1e-300)))
-    doubting = Policy(pairs, doubt / np.add.reduceat(doubt, pairs.offsets[:-1])[pairs.states])
+    error = np.sqrt(np.maximum(error + of_state(taken * error)[pairs.states], 1e-200))
+    likely = np.exp(-((gap / error) ** 2) / 2.0)
+    doubt = likely ** (1.0 / _DOUBT**2)
+    doubting = Policy(pairs, doubt / of_state(doubt)[pairs.states])
     spent = 0.5 * (occupancy(model, policy) + occupancy(model, doubting))
-    wanted = spent * np.sqrt(noise[:, 0] + noise[:, 1:] @ prices**2)
-    if not np.any(wanted):
-        wanted = np.ones(len(wanted))
-    return freeze(_ANY / len(wanted) + (1.0 - _ANY) * wanted / wanted.sum())
+    lost = (1.0 - taken) * of_state(spent)[pairs.states] * likely / error
+    lost += taken * of_state(lost)[pairs.states]
+    shares = [spent * np.sqrt(noise[:, 0] + noise[:, 1:] @ prices**2), np.sqrt(lost * noise[:, 0])]
+    shares = [share / share.sum() for share in shares if np.any(share)] or [np.full(len(q), 1.0 / len(q))]
+    return freeze(evenly / len(q) + (1.0 - evenly) * np.mean(shares, axis=0))
 
 
 def filled_up(visits: Ints, weights: Floats, number: int) -> Ints:

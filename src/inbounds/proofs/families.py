@@ -99,9 +99,19 @@ def each_of(policies: int) -> Claims:
     return Claims(np.arange(policies), np.arange(policies), np.zeros(policies))
 
 
-def between_two(shares: Floats) -> Claims:
-    """Mixtures of two policies, with these shares [M] of the second."""
-    return Claims(np.zeros(len(shares), dtype=np.int64), np.ones(len(shares), dtype=np.int64), shares)
+def between_neighbours(policies: int, shares: Sequence[float]) -> Claims:
+    """The first policy, mixtures of each two that follow each other, with these shares of the second, and the last.
+
+    >>> between_neighbours(3, [0.5]).second.tolist()
+    [0, 1, 2, 2]
+    """
+    steps = np.repeat(np.arange(policies - 1), len(shares))
+    last = np.arange(1, policies)[-1:]  # there is none if there is but one
+    return Claims(
+        first=np.concatenate([[0], steps, last]),
+        second=np.concatenate([[0], steps + 1, last]),
+        shares=np.concatenate([[0.0], np.tile(shares, policies - 1), 0.0 * last]),
+    )
 
 
 class SharedWalks(NamedTuple):
