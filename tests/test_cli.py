@@ -1,6 +1,7 @@
 """The command line as a user meets it: what it prints, its exit codes, its messages."""
 
 import csv
+import dataclasses
 import inspect
 import json
 import os
@@ -373,6 +374,12 @@ def test_finite_horizons_are_solved() -> None:
 def test_a_value_is_printed_in_the_words_of_its_criterion(criterion: dict, text: str) -> None:
     problem = ib.CMDP(offsets=[0, 1], transition=[[1.0]], reward=[1.0], constraints=(), initial=[1.0], **criterion)
     assert value_text(2.5, problem) == text
+
+
+def test_a_model_without_a_name_is_called_as_its_file(tmp_path: Path) -> None:
+    dataclasses.replace(ib.zoo.queue(), name="").save(tmp_path / "depot.npz")
+    assert "CMDP(depot: 6 states" in run("solve", str(tmp_path / "depot.npz")).output
+    assert ib.load(tmp_path / "depot.npz").name == ""
 
 
 def test_frontier_writes_a_picture_and_a_csv(tmp_path: Path) -> None:
