@@ -18,7 +18,7 @@ import inbounds as ib
 import reference
 import strategies
 from inbounds.criteria import criterion_of
-from inbounds.exact.base import Base
+from inbounds.exact.bases import Base
 from inbounds.exact.limits import NO_LIMITS
 from inbounds.exact.lp import occupancy_lp
 from inbounds.exact.methods import best_mixture

@@ -32,7 +32,7 @@ from scipy.sparse.csgraph import connected_components
 
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import Stopped
-from inbounds.exact.base import Base
+from inbounds.exact.bases import Base
 from inbounds.exact.highs import INFINITE, Columns, minimise_whole
 from inbounds.exact.limits import TIME, Limits
 from inbounds.exact.optimum import OPTIMAL, Optimum

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inbounds.exact.base import Base
+from inbounds.exact.bases import Base
 from inbounds.exact.limits import Limits
 from inbounds.exact.start import Start
 from inbounds.exact.vertex import Corner, Corners

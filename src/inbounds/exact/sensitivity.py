@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.arrays import Floats, Ints, freeze
-from inbounds.exact.base import NOTHING, Base
+from inbounds.exact.bases import NOTHING, Base
 from inbounds.exact.limits import NO_LIMITS
 from inbounds.exact.vertex import Corner, Corners, Vertex
 from inbounds.frames import frame

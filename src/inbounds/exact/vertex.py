@@ -46,7 +46,7 @@ import numpy as np
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria.contract import Found
 from inbounds.errors import InvalidInput
-from inbounds.exact.base import NOTHING, Base, Bases
+from inbounds.exact.bases import NOTHING, Base, Bases
 from inbounds.exact.highs import INFINITE, Columns, basic_minimum
 from inbounds.exact.limits import NO_LIMITS, Limits
 from inbounds.exact.nearby import combine
