@@ -1,4 +1,5 @@
 # make demo      the paper's experiment: its figures, what of its claim holds, and where the files are
+# make setup     the environment .venv with the command .venv/bin/inbounds, and nothing else
 # make quick     the fast tests, within half a minute: what to run while working
 # make test      every test
 # make check     style, types, the order of imports and every test: what has to pass before a change lands
@@ -20,10 +21,12 @@ READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 PYTEST := -m pytest -n auto
 
-.PHONY: help demo quick test check lint format coverage wheel hooks browser fuzz bench clean
+.PHONY: help setup demo quick test check lint format coverage wheel hooks browser fuzz bench clean
 
 help:
 	@sed -n 's/^# //p;/^$$/q' $(firstword $(MAKEFILE_LIST))
+
+setup: $(READY)
 
 demo: $(READY)
 	$(BIN)/inbounds reproduce queue

@@ -301,7 +301,7 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
         (("learn", "media", "--set", "fast_actions=0", "--algorithm", "dope", "--safe", "half"), "Slater constant"),
         (("learn", "media", "--algorithm", "opt-cmdp", "--epsilon", "0.1"), "this one has a horizon already"),
         (("learn", "queue", "--algorithm", "opt-cmdp", "--epsilon", "2"), "epsilon must be a number in (0, 1)"),
-        (("learn", "media", "--algorithm", "cspda"), "is for discounted problems, and this one is finite-horizon"),
+        (("learn", "media", "--algorithm", "cspda"), "take one of the learners of episodes, such as ib.OptCMDP"),
         (("learn", "media", "--certified"), "`inbounds learn --certified` takes discounted problems"),
         (("plan", "three_cycle"), "three_cycle has a finite horizon; `inbounds plan` takes discounted problems"),
         (("plan",), "give a PROBLEM"),
@@ -346,6 +346,19 @@ def test_an_output_folder_that_cannot_be_made_is_one_message(tmp_path: Path) -> 
     )
     assert result.exit_code == 2
     assert result.stderr.startswith("inbounds: ") and one_message(result.stderr)
+
+
+def test_a_file_that_is_no_model_is_not_called_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "policy.json").write_text("{}")
+    result = run("solve", str(tmp_path / "policy.json"))
+    assert result.exit_code == 2 and "policy.json' is no model; give a file (.npz, .toml)" in sentence(result.stderr)
+
+
+def test_pages_of_other_bounds_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for bounds in ((), ("--bound", "service=-0.5"), ("--bound", "0=-1", "--bound", "flow=-0.5")):
+        assert run("report", "queue", "--points", "0", *bounds).exit_code == 0
+    assert sorted(os.listdir()) == ["queue-0=-1-flow=-0.5.html", "queue-service=-0.5.html", "queue.html"]
 
 
 def test_infeasible_is_exit_code_3_with_the_reason() -> None:

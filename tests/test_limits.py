@@ -96,6 +96,7 @@ def test_going_on_after_an_interruption_has_the_bits_of_an_unbroken_run(unbroken
     partial = caught.value.partial
     assert partial.status == "interrupted" and partial.unconstrained_solves == calls - 1
     assert partial.upper >= unbroken.reward - 1e-12 >= partial.lower - 1e-9
+    assert repr(partial) == f"Partial(interrupted: {partial.in_words})" and "optimum is at most" in partial.in_words
     assert_same_bits(ib.solve(cmdp, "bundle", resume=partial), unbroken)
 
 
@@ -215,6 +216,8 @@ def test_an_interrupted_frontier_goes_on(whole, calls, monkeypatch):
     monkeypatch.setattr(Discounted, "solve", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         curve_of(cmdp)
+    partial = caught.value.partial
+    assert partial.in_words.startswith(f"{len(partial.points)} of the points" if partial.points else "no")
     assert_same_curve(curve_of(cmdp, resume=caught.value.partial), whole)
 
 

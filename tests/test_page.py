@@ -152,7 +152,7 @@ def test_the_model_that_was_read_stays_as_it_was(tmp_path, monkeypatch) -> None:
         assert result.exit_code == code and Path(name).read_bytes() == before
         assert code == 0 or "--beside would overwrite t-model.npz, the model itself" in result.output
     assert not Path("t.html").exists()
-    assert ib.load("s-model.npz").constraints[0].bound == 0.1
+    assert ib.load("s-service=0.1-model.npz").constraints[0].bound == 0.1
 
 
 def test_files_that_came_with_no_page_stay_as_they_are(tmp_path) -> None:

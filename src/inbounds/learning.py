@@ -187,7 +187,8 @@ def learn_certified(
     True
     """
     require_simulator(simulator)
-    require_criterion(simulator, "discounted", "learn_certified")
+    instead = "ib.learn with ib.OptCMDP.practical() learns those, without a proof"
+    require_criterion(simulator, "discounted", "learn_certified", instead)
     by_model = isinstance(learner, str) and learner == "model"
     if not by_model and not isinstance(getattr(learner, "algorithm", None), Algorithm):
         raise InvalidInput(f'learner must be "model", or settings such as ib.CSPDA.practical(), found {learner!r}')

@@ -221,7 +221,8 @@ def within_ranges(guarantee: str, simulator: Simulator) -> str:
 def refuse(record: Algorithm, problem: CMDP | Simulator, without: str) -> None:
     """Refuse a problem of another criterion, or with constraints that the algorithm knows nothing of."""
     if not (record.criterion == "finite-horizon" and "discount" in problem.criterion):  # which it truncates
-        require_criterion(problem, record.criterion, record.name)
+        instead = "take one of the learners of episodes, such as ib.OptCMDP.practical() (`inbounds algorithms`)"
+        require_criterion(problem, record.criterion, record.name, instead)
     if problem.n_constraints > 0 and not record.constrained:
         raise InvalidInput(
             f"{record.name} knows no constraints, and this problem has {problem.n_constraints}; drop them: {without}"

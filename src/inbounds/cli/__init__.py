@@ -69,8 +69,8 @@ class _Cli(click.Group):
             with interruptible():
                 return super().invoke(ctx)
         except Interrupted as error:
-            known = "" if error.known is None else f"; known so far: {error.known!r}"
-            _fail(f"interrupted{known}", error.exit_code)
+            known = getattr(error.known, "in_words", None) or repr(error.known)
+            _fail("interrupted" + ("" if error.known is None else f"; known so far: {known}"), error.exit_code)
         except (click.exceptions.Exit, click.Abort):  # not failures
             raise
         except InvalidInput as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ bound_option = click.option(
     help="What if: another bound on a constraint, by its name or position, e.g. --bound service=2.5.",
 )
 _BOUNDS = "inbounds.bounds"
-"""Where the context of a command keeps them, so that `problem_from` alone has to know."""
+"""Where the context of a command keeps them, so that `problem_from` and `with_bounds` alone have to know."""
 preset_option = click.option(
     "--preset",
     type=click.Choice(["practical", "paper"]),
@@ -121,9 +122,9 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
     if problem in problems.PROBLEMS:
         loaded: Any = _from_zoo(problem, parameters)
     elif Path(problem).suffix not in formats.FORMATS:
+        wrong = f"{problem!r} is no model" if Path(problem).is_file() else f"no problem is called {problem!r}"
         raise InvalidInput(
-            f"no problem is called {problem!r}; give a file ({', '.join(formats.FORMATS)}) or one of: "
-            f"{', '.join(problems.PROBLEMS)}"
+            f"{wrong}; give a file ({', '.join(formats.FORMATS)}) or one of: {', '.join(problems.PROBLEMS)}"
         )
     elif parameters:
         raise InvalidInput("--set changes problems of the zoo; a model in a file has no parameters, edit the file")
@@ -140,6 +141,12 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
             f"{' and finite horizons' * horizons} (see `inbounds zoo`)"
         )
     return loaded
+
+
+def with_bounds(name: str) -> str:
+    """The name of a file for this problem: with what --bound says, so that what-ifs do not overwrite each other."""
+    given: tuple[str, ...] = click.get_current_context().meta.get(_BOUNDS, ())
+    return "-".join([name, *(re.sub(r"[^\w.+=-]+", "-", bound) for bound in given)])
 
 
 def _bounded(cmdp: Any, given: str, moved: set[int]) -> Any:

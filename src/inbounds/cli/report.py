@@ -8,13 +8,17 @@ from pathlib import Path
 import click
 
 from inbounds.cli import EXIT_STOPPED
-from inbounds.cli.arguments import json_option, problem_argument, problem_from
+from inbounds.cli.arguments import json_option, problem_argument, problem_from, with_bounds
 from inbounds.cli.printing import print_json, print_wrapped, problem_facts, telling_bar
 
 
 @click.command("report")
 @problem_argument
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="The page.  [default: PROBLEM.html]")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The page.  [default: PROBLEM.html, with what --bound says]",
+)
 @click.option("--points", type=int, help="Bounds of each slider; 0: no curves.  [default: 12; of large problems fewer]")
 @click.option(
     "--policy",
@@ -54,7 +58,7 @@ def command(
 
     cmdp = problem_from(problem, parameters)
     policy = None if other is None else ib.Policy.load(other)
-    target = output or Path(f"{Path(problem).stem}.html")
+    target = output or Path(f"{with_bounds(Path(problem).stem)}.html")
     for path in paths_beside(cmdp, target) if beside and Path(problem).exists() else ():
         if path.exists() and path.samefile(problem):
             raise ib.InvalidInput(f"--beside would overwrite {problem}, the model itself; give another --output")

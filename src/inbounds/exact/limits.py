@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from inbounds.arrays import Floats
@@ -54,7 +54,7 @@ class Limits(NamedTuple):
 NO_LIMITS = Limits()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Partial:
     """What was known when a solver stopped early; values as the criterion of the problem has them.
 
@@ -86,13 +86,25 @@ class Partial:
     reward: float = math.nan
     margins: Floats | None = None
     points: tuple[Any, ...] = ()
-    asked: tuple[Any, ...] = field(default=(), repr=False)  # what it is an answer to
-    state: Any = field(default=None, repr=False)  # what the solver goes on from
+    asked: tuple[Any, ...] = ()  # what it is an answer to
+    state: Any = None  # what the solver goes on from
 
     @property
     def gap(self) -> float:
         """upper - lower."""
         return self.upper - self.lower
+
+    @property
+    def in_words(self) -> str:
+        """What is known, in one line."""
+        known = [f"{len(self.points)} of the points"] if self.points else []
+        if not self.points and self.unconstrained_solves:
+            least = "no policy in bounds yet" if math.isinf(self.lower) else f"a reward of {self.lower:.6g} in bounds"
+            known = [least] + ([] if math.isinf(self.upper) else [f"that the optimum is at most {self.upper:.6g}"])
+        return ", and ".join(known) or "nothing yet"
+
+    def __repr__(self) -> str:
+        return f"Partial({self.status}: {self.in_words})"
 
     @property
     def so_far(self) -> str:

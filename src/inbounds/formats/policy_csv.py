@@ -73,7 +73,9 @@ def read(path: Path) -> dict[str, Any]:
     heading, *cells = rows
     for number, row in enumerate(cells):
         if len(row) != len(heading):
-            raise InvalidInput(f"row {number + 2} has {len(row)} cells, the heading has {len(heading)}")
+            raise InvalidInput(
+                f"row {number + 2} has {len(row)} cells, the heading has {len(heading)}: is it cut short?"
+            )
     columns = dict(zip(heading, zip(*cells, strict=True), strict=True))
     if len(columns) != len(heading):
         raise InvalidInput("two columns have the same heading")

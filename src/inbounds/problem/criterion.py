@@ -51,8 +51,12 @@ def valid_discount(discount: Any) -> float:
     return value
 
 
-def require_criterion(problem: Any, wanted: str, who: str) -> None:
-    """Refuse a problem of another criterion than `wanted`, one of the names in `CRITERION_NAMES`; `who` wants it."""
+def require_criterion(problem: Any, wanted: str, who: str, instead: str = "") -> None:
+    """Refuse a problem of another criterion than `wanted`, one of the names in `CRITERION_NAMES`; `who` wants it.
+
+    `instead` is what to take for a problem with a horizon.
+    """
     (found,) = (CRITERION_NAMES[key] for key in problem.criterion)
     if found != wanted:
-        raise InvalidInput(f"{who} is for {wanted} problems, and this one is {found}: {problem!r}")
+        way = f"; {instead}" if instead and found == "finite-horizon" else ""
+        raise InvalidInput(f"{who} is for {wanted} problems, and this one is {found}: {problem!r}{way}")
