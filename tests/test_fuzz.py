@@ -180,7 +180,7 @@ def test_learners(index: int) -> None:
 
 
 def test_inputs() -> None:
-    found = inputs.run(160, 0, 60.0)
+    found = inputs.run(200, 0, 60.0)
     assert found["failures"] == [] and not found["stopped"], found
     assert found["tried"]["bets accepted"] + found["tried"]["bets rejected"] > 10
 
