@@ -185,9 +185,10 @@ def measure(name: str, samples: int, runs: int, confidence: float, **more: Any) 
     seconds = (time.process_time() - started) / runs
     judged = [ib.evaluate(cmdp, run.policy) for run in found if run.policy is not None]
     gaps = np.array([(best - one.reward) / abs(best) for one in judged])
+    mean, error = (gaps.mean(), gaps.std() / math.sqrt(len(gaps))) if len(gaps) else (math.nan, math.nan)
     sizes = f"({cmdp.n_states}, {cmdp.n_pairs}, {cmdp.n_constraints}, {cmdp.discount:g})"
     print(
-        f"{name:<10} {sizes:<20} {samples:>9,}: gap {gaps.mean() if len(gaps) else math.nan:.4f}, "
+        f"{name:<10} {sizes:<20} {samples:>9,}: gap {mean:.5f} (se {error:.5f}), "
         f"returned {len(judged)} of {runs}, out of bounds {sum(not one.in_bounds for one in judged)}, "
         f"{np.mean([len(run.attempts) for run in found]):.1f} attempts, "
         f"{np.mean([run.samples for run in found]) / samples:.0%} spent, {seconds:.2f} s",
