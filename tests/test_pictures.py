@@ -153,3 +153,62 @@ def test_a_long_name_has_a_line_of_its_own_and_a_dollar_is_no_formula() -> None:
     assert titled("the time", "x" * 25) == f"{'x' * 25}:\nthe time"
     assert titled("the time", "x" * 61) == f"{'x' * 59}…:\nthe time"
     assert titled("$", "in $") == r"in \$: \$" and titled("the time", "  ") == "the time"
+
+
+def test_each_stage_has_the_panel_of_its_own_time() -> None:
+    labels = [(x, y, z) for x in range(2) for y in range(2) for z in range(20)]
+    time = np.zeros((14, len(labels)))
+    for stage in range(14):
+        time[stage, [z == stage + 3 for _, _, z in labels]] = 0.25
+    chosen = np.zeros(time.shape, dtype=np.int64)
+    for figure in (policy_figure(labels, ["on"], chosen, np.ones(time.shape), time), occupancy_figure(labels, time)):
+        panels = [panel.get_title() for panel in figure.axes if panel.get_title()]
+        assert panels == [f"stage {h}, state 3 = {h + 3}" for h in (0, 3, 5, 8, 10, 13)]
+
+
+def test_the_title_says_how_much_is_drawn() -> None:
+    def title(labels, stages=1):
+        return drawn(labels, np.ones(len(labels)), stages).get_suptitle()
+
+    deep = [(x, y, z) for x in range(2) for y in range(5) for z in range(700)]
+    assert title(deep) == "the likeliest action in 60 of 7,000 states: 6 of 700 panels"
+    assert title(deep, stages=3) == "the likeliest action in 30 of 21,000 states by stage: 3 of 2,100 panels"
+    flat = [(x, y) for x in range(5) for y in range(8)]
+    assert title(flat) == "the likeliest action in each of 40 states"
+    assert title(flat, stages=3) == "the likeliest action in each of 40 states, stage by stage"
+    assert title(flat, stages=7) == "the likeliest action in 240 of 280 states by stage: 6 of 7 panels"
+    assert title([0]) == "the likeliest action in each of 1 state"
+    assert (
+        occupancy_figure(deep, np.ones((1, 7_000))).get_suptitle() == "the time in 60 of 7,000 states: 6 of 700 panels"
+    )
+
+
+def test_many_actions_have_their_names_the_most_frequent_first() -> None:
+    """Sixteen colours for the actions of most states, and one for the others."""
+    actions = [(u, p) for u in range(4) for p in range(6)]
+    chosen = np.array([[k for k in range(24) for _ in range(k + 1)]])
+    figure = policy_figure(list(range(chosen.size)), actions, chosen, np.ones(chosen.shape))
+    columns = figure.legends[0]._ncols
+    by_rows = [legend(figure)[start] for start in _row_by_row(17, columns)]
+    assert by_rows == [str(actions[k]) for k in range(23, 7, -1)] + ["8 other actions"] and len(figure.axes) == 1
+    image = figure.axes[0].images[0]
+    colours = image.cmap(image.norm(image.get_array()))[0]
+    assert len({tuple(colour) for colour in colours}) == 17 and len({tuple(c) for c in colours[chosen[0] < 8]}) == 1
+    numbers = policy_figure(list(range(chosen.size)), list(range(24)), chosen, np.ones(chosen.shape))
+    assert not numbers.legends and numbers.axes[1].get_ylabel() == "action"
+
+
+def _row_by_row(entries, columns):
+    """Of a legend, which is filled by columns, the places of its texts as they are read."""
+    filled = np.array_split(np.arange(entries), columns)
+    return [int(column[row]) for row in range(len(filled[0])) for column in filled if row < len(column)]
+
+
+def test_a_legend_fits_and_is_read_row_by_row() -> None:
+    actions = [f"action number {k} {'of a long name' * 5}" for k in range(12)]
+    figure = policy_figure(list(range(12)), actions, np.arange(12)[None], np.ones((1, 12)))
+    texts = legend(figure)
+    assert [texts[k] for k in _row_by_row(12, figure.legends[0]._ncols)] == [f"{name[:39]}…" for name in actions]
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent()
+    assert figure.legends[0]._ncols > 1 and box.x0 >= 0 and box.x1 <= figure.bbox.x1

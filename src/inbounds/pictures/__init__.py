@@ -2,7 +2,7 @@
 
 Where states lie in the picture, their labels say: a number, or a text, is a place on one axis; a tuple of two, on two
 axes; of more, the first two are the axes, and there is a panel for each of some values of the others: where most of the
-time is spent, if that is known, else where most states are.
+time is spent, at its stage if there are any, if that is known, else where most states are. The title says how many.
 """
 
 from __future__ import annotations
@@ -23,8 +23,14 @@ from inbounds.inputs import file_path
 _PANELS = 6
 """At most, in one figure: more would be too small to read."""
 
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#999999")
-"""Distinct for every kind of colour vision (Okabe and Ito 2008)."""
+_COLOURS = (
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#999999",
+    "#332288", "#88CC55", "#882255", "#DDCC77", "#117733", "#AA44CC", "#774411", "#77DDDD",
+)  # fmt: skip
+"""The first eight are distinct for every kind of colour vision (Okabe and Ito 2008)."""
+
+_DISTINCT, _REST = 8, "#DDDDDD"
+"""Up to so many actions that are numbers have a colour each, more are on a scale; the colour of actions beyond all."""
 
 BLUE, ORANGE = _COLOURS[0], _COLOURS[3]
 
@@ -34,6 +40,9 @@ _MARKS, _FEW = 2_500, 200
 
 _SHORT_NAME, _LONG_NAME = 24, 60
 """Letters of a problem's name up to which a title goes on behind it; and from which on it is cut."""
+
+_LONG_LABEL = 40
+"""Letters from which on the name of an action is cut in a legend."""
 
 
 class Grid(NamedTuple):
@@ -47,6 +56,7 @@ class Grid(NamedTuple):
     columns: list[Any]
     axes: tuple[str, str]  # the names of what rows and columns are, as in tables; no name where there is one row
     main: int = 0  # the panel that weighs most
+    slices: int = 1  # of how many possible panels these are some
 
 
 def grid_of(labels: Sequence[Any], weights: Floats | None = None) -> Grid:
@@ -72,7 +82,9 @@ def grid_of(labels: Sequence[Any], weights: Floats | None = None) -> Grid:
         ", ".join(f"{title} = {values[k]}" for title, (values, _), k in zip(titles[2:], axes[2:], kind, strict=True))
         for kind in kinds[shown]
     ]
-    return Grid(names, place[which.ravel()], row, column, rows, columns, across, int(np.argmax(size[shown])))
+    return Grid(
+        names, place[which.ravel()], row, column, rows, columns, across, int(np.argmax(size[shown])), len(kinds)
+    )
 
 
 def _axis(values: list[Any]) -> tuple[list[Any], Ints]:
@@ -95,26 +107,29 @@ def policy_figure(
 
     `chosen` [L, S] are places in `actions`, and `surest` their probabilities, for each of L stages (1 without stages).
     `time` [L, S], if it is known, is the share of time in each state. The legend has what is drawn, and the title what
-    the `problem` is called.
+    the `problem` is called. Of more actions than there are colours, those that are drawn in most states have one each,
+    the most frequent first, and the others share one; numbers are on a scale instead.
     """
     from matplotlib.colors import ListedColormap
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    layout = _layout(labels, len(chosen), None if time is None else time.sum(axis=0))
-    used = np.unique(np.concatenate([chosen.ravel()[cells.entries] for _, cells in layout.views]))
-    places = np.searchsorted(used, chosen)  # of an action that is not drawn, anything
-    by_size = len(used) > len(_COLOURS) and all(isinstance(actions[a], int | float) for a in used)
-    few = len(used) <= len(_COLOURS)
-    if few:
-        colours: Any = ListedColormap(_COLOURS[: len(used)])
-        values, limits = places.astype(float), (-0.5, len(used) - 0.5)
+    layout = _layout(labels, len(chosen), time)
+    drawn = np.concatenate([chosen.ravel()[cells.entries] for _, cells in layout.views])
+    used, states = np.unique(drawn, return_counts=True)
+    by_size = len(used) > _DISTINCT and all(isinstance(actions[a], int | float) for a in used)
+    colours: Any
+    if by_size:
+        values = np.array([float(action) if isinstance(action, int | float) else np.nan for action in actions])[chosen]
+        sizes = [float(actions[a]) for a in used]
+        limits, colours = (min(sizes), max(sizes)), "viridis"
     else:
-        sizes = np.array([float(actions[a]) if by_size else float(k) for k, a in enumerate(used)])
-        values, colours = sizes[np.minimum(places, len(used) - 1)], "viridis"
-        limits = float(sizes.min()), float(sizes.max())
-    count = f"{len(labels):,} {'state' if len(labels) == 1 else 'states'}"
-    title = titled(f"the likeliest action in each of {count}", problem)
+        named = used if len(used) <= len(_COLOURS) else used[np.argsort(-states, kind="stable")[: len(_COLOURS)]]
+        place = np.full(len(actions), len(named))
+        place[named] = np.arange(len(named))
+        values, limits = place[chosen].astype(float), (-0.5, len(named) + 0.5)
+        colours = ListedColormap([*_COLOURS[: len(named)], _REST])
+    title = titled(f"the likeliest action in {layout.extent}", problem)
     figure, panels, scale = _panels(layout, values, colours, limits, title)
     marked = False
     for panel, cells in panels.items():
@@ -122,16 +137,30 @@ def policy_figure(
         if np.any(mixed) and (len(cells.entries) <= _MARKS or np.count_nonzero(mixed) <= _FEW):
             panel.plot(cells.column[mixed], cells.row[mixed], "k.", markersize=3)
             marked = True
-    if few:
-        legend: list[Any] = [Patch(color=_COLOURS[k], label=label_in_words(actions[a])) for k, a in enumerate(used)]
+    legend: list[Any] = []
+    if by_size:
+        figure.colorbar(scale, ax=list(panels), label="action", shrink=0.8)
     else:
-        legend = []
-        figure.colorbar(scale, ax=list(panels), label="action" if by_size else "action, by number", shrink=0.8)
+        legend += [Patch(color=_COLOURS[k], label=_short(label_in_words(actions[a]))) for k, a in enumerate(named)]
+        if len(used) > len(named):
+            legend.append(Patch(color=_REST, label=f"{len(used) - len(named)} other actions"))
     if marked:
         legend.append(Line2D([], [], color="black", marker=".", linestyle="", label="randomises"))
     if legend:
-        figure.legend(handles=legend, loc="outside lower center", ncols=min(len(legend), 5), fontsize=8, frameon=False)
+        _draw_legend(figure, legend)
     return figure
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONG_LABEL else f"{text[: _LONG_LABEL - 1]}…"
+
+
+def _draw_legend(figure: Any, entries: list[Any]) -> None:
+    """Below the panels, in as many columns as there is room for, to be read row by row."""
+    longest = max(len(entry.get_label()) for entry in entries)
+    columns = min(len(entries), max(int(figure.get_figwidth() / (0.07 * longest + 0.6)), 1))
+    down = [entry for column in range(columns) for entry in entries[column::columns]]  # legends are filled by columns
+    figure.legend(handles=down, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
 
 
 def occupancy_figure(labels: Sequence[Any], time: Floats, problem: str = "") -> Any:
@@ -141,9 +170,8 @@ def occupancy_figure(labels: Sequence[Any], time: Floats, problem: str = "") -> 
     most = float(time.max())
     shown = np.where(time > 1e-9 * most, time, np.nan)
     norm = LogNorm(vmin=max(float(np.nanmin(shown)), 1e-6 * most), vmax=most)
-    count = f"{len(labels):,} {'state' if len(labels) == 1 else 'states'}"
-    layout = _layout(labels, len(time), time.sum(axis=0))
-    figure, panels, scale = _panels(layout, shown, "Blues", norm, titled(f"the time in each of {count}", problem))
+    layout = _layout(labels, len(time), time)
+    figure, panels, scale = _panels(layout, shown, "Blues", norm, titled(f"the time in {layout.extent}", problem))
     figure.colorbar(scale, ax=list(panels), label="share of time", shrink=0.8)
     return figure
 
@@ -163,23 +191,41 @@ class _Layout(NamedTuple):
     rows: list[Any]
     columns: list[Any]
     axes: tuple[str, str]
+    extent: str  # how much of the states that is, in words
 
 
-def _layout(labels: Sequence[Any], stages: int, weights: Floats | None) -> _Layout:
-    """Where the states [S] of L stages are drawn, by their labels; `weights` [S], if known, say which matter most."""
-    grid, n_states = grid_of(labels, weights), len(labels)
+def _layout(labels: Sequence[Any], stages: int, time: Floats | None) -> _Layout:
+    """Where the states [S] of L stages are drawn, by their labels; `time` [L, S], if known, says which matter most."""
+    n_states = len(labels)
+    shown = np.unique(np.linspace(0, stages - 1, min(stages, _PANELS)).round().astype(int))
+    grid = grid_of(labels, None if time is None else time[0])
     if stages > 1 and len(grid.rows) == 1:  # on one axis: the stages are the other
         everywhere = np.arange(stages * n_states)
         cells = _Cells(everywhere, everywhere // n_states, np.tile(grid.column, stages))
-        return _Layout([("", cells)], list(range(stages)), grid.columns, ("stage", grid.axes[1]))
-    shown = np.unique(np.linspace(0, stages - 1, min(stages, _PANELS)).round().astype(int))
-    of_slice = [(0, panel) for panel in range(len(grid.panels))]
+        extent = _extent(n_states, stages, len(everywhere))
+        return _Layout([("", cells)], list(range(stages)), grid.columns, ("stage", grid.axes[1]), extent)
+    if stages == 1:
+        chosen = [(0, grid, panel) for panel in range(len(grid.panels))]
+    else:  # of each stage, where most of its own time is spent
+        own_time = time is not None and grid.slices > 1
+        grids = [grid_of(labels, time[h]) if own_time else grid for h in shown]  # type: ignore[index]
+        chosen = [(int(h), own, own.main) for h, own in zip(shown, grids, strict=True)]
     views = []
-    for stage, panel in of_slice if stages == 1 else [(int(h), grid.main) for h in shown]:
-        own = np.flatnonzero(grid.panel == panel)
-        parts = [f"stage {stage}"] * (stages > 1) + [grid.panels[panel]] * bool(grid.panels[panel])
-        views.append((", ".join(parts), _Cells(stage * n_states + own, grid.row[own], grid.column[own])))
-    return _Layout(views, grid.rows, grid.columns, grid.axes)
+    for stage, places, panel in chosen:
+        own = np.flatnonzero(places.panel == panel)
+        parts = [f"stage {stage}"] * (stages > 1) + [places.panels[panel]] * bool(places.panels[panel])
+        views.append((", ".join(parts), _Cells(stage * n_states + own, places.row[own], places.column[own])))
+    drawn = sum(len(cells.entries) for _, cells in views)
+    extent = _extent(n_states, stages, drawn, f"{len(views)} of {stages * grid.slices:,} panels")
+    return _Layout(views, grid.rows, grid.columns, grid.axes, extent)
+
+
+def _extent(n_states: int, stages: int, drawn: int, panels: str = "") -> str:
+    """How many states a figure has, of how many."""
+    if drawn == stages * n_states:
+        count = f"each of {n_states:,} {'state' if n_states == 1 else 'states'}"
+        return count if stages == 1 else f"{count}, stage by stage"
+    return f"{drawn:,} of {stages * n_states:,} states{' by stage' * (stages > 1)}: {panels}"
 
 
 def _panels(
@@ -188,7 +234,7 @@ def _panels(
     """A figure of panels with values [L, S] as cells, the cells of each panel, and what a colour bar needs."""
     from matplotlib.figure import Figure
 
-    views, rows, columns, (upright, level) = layout
+    views, rows, columns, (upright, level), _ = layout
     across = math.ceil(math.sqrt(len(views)))
     down = math.ceil(len(views) / across)
     wide, high = max(3.0, 9.0 / across), 1.1 if len(rows) == 1 else max(2.4, 5.0 / down)

@@ -321,9 +321,9 @@ class Policy:
         """A picture of what is done in each state: a matplotlib figure; with `path` also a file (.png, .svg, .pdf).
 
         States lie where their labels say: on a line, or on a plane if the labels are tuples of two. Of longer tuples,
-        and of stages, there are panels for some: where most of the time is spent, if the `occupancy` is given, array
-        [n] or [H, n], or what has one, such as ``ib.solve(...)``; else where most states are. The colour is that of the
-        likeliest action; a dot marks where others are taken too.
+        and of stages, there are panels for some: where most of the time is spent, of each stage its own, if the
+        `occupancy` is given, array [n] or [H, n], or what has one, such as ``ib.solve(...)``; else where most states
+        are. The title says how many. The colour is that of the likeliest action; a dot is where others are taken too.
         """
         pairs, rules = self.pairs, np.atleast_2d(self.probabilities)
         best = np.array([pairs.best(rule)[1] for rule in rules])
