@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.collections import PathCollection
+from matplotlib import colormaps
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PathCollection, PolyCollection
 
 import inbounds as ib
 import strategies
@@ -574,3 +576,59 @@ def test_points_where_the_bound_does_not_matter_have_their_own_ranges() -> None:
     for p, ranges in zip(flat, found, strict=True):
         there = problem.with_bound(0, **{problem.constraints[0].side: float(curve.bounds[p])})
         assert ranges == pytest.approx(ib.solve(there).ranges, abs=1e-9)
+
+
+@pytest.mark.parametrize("present", [-4.5, -3.0, 0.0, 0.31, 0.9])
+@pytest.mark.parametrize("points", [3, 8])
+def test_the_present_bound_is_a_point_of_a_frontier_that_chooses_its_own(present: float, points: int) -> None:
+    queue = ib.zoo.queue()
+    evenly = ib.frontier(queue.with_bound("service", at_least=-50.0), 0, points).bounds  # far from all that matters
+    assert np.diff(evenly) == pytest.approx(np.full(points - 1, evenly[1] - evenly[0]))
+    here = queue.with_bound("service", at_least=present)
+    curve = ib.frontier(here, 0, points)
+    assert present in curve.bounds and len(curve.bounds) == points and np.all(np.diff(curve.bounds) > 0.0)
+    others = curve.bounds != present
+    assert curve.bounds[others] == pytest.approx(evenly[others]) and others[0] and others[-1]
+    (now,) = curve.solutions[int(np.argmin(others))].prices[:1]
+    assert now == pytest.approx(solve(here).prices[0], rel=1e-4, abs=1e-6)
+
+
+def test_the_price_between_two_points_is_drawn_as_what_is_known_of_it() -> None:
+    """A box from each point to the next: every price between them, at bounds that no point has, is in it."""
+    queue = ib.zoo.queue()
+    curve = ib.frontier(queue, 0, 6)
+    panel = curve.plot().axes[1]
+    assert panel.lines[0].get_linestyle() == "None"
+    (boxes,) = (own for own in panel.collections if isinstance(own, PolyCollection))
+    extents = [path.get_extents() for path in boxes.get_paths()]
+    assert len(extents) == 5
+    for box, left, right in zip(extents, curve.bounds[:-1], curve.bounds[1:], strict=True):
+        assert (box.x0, box.x1) == (left, right)
+        for bound in np.linspace(left, right, 5)[1:-1]:
+            (price,) = ib.frontier(queue, 0, bounds=[bound]).own_prices
+            assert box.y0 - 1e-6 <= min(price, 2.0 * panel.get_ylim()[1] / 1.15) <= box.y1 + 1e-6
+
+
+def test_every_colour_of_a_surface_is_that_of_its_value() -> None:
+    """Halfway between four points, and where the optimum is flat: as the colour bar has it."""
+    steep = np.array([[100.0, 100.0, 40.0], [100.0, 100.0, 10.0], [90.0, 80.0, 0.0]])
+    found = dataclasses.replace(
+        ib.surface(ib.zoo.queue(), 0, 1, bounds=([0.0, 0.1, 0.2], [0.0, 0.1, 0.2])), rewards=steep
+    )
+    figure = found.plot()
+    panel = figure.axes[0]
+    for drawn in [*panel.texts, *panel.lines]:
+        drawn.set_visible(False)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    pixels = np.asarray(canvas.buffer_rgba())
+    bar = colormaps["viridis"](np.linspace(0.0, 1.0, 256))[:, :3]
+    shown = 0
+    for across in np.linspace(0.013, 0.187, 30):
+        for upwards in np.linspace(0.011, 0.189, 30):
+            x, y = panel.transData.transform((across, upwards))
+            colour = pixels[len(pixels) - 1 - int(y), int(x), :3] / 255
+            shown += np.abs(bar - colour).max(axis=1).min() < 0.02
+            if across < 0.09 and upwards < 0.09:  # of a flat square
+                assert colour == pytest.approx(bar[-1], abs=0.01)
+    assert shown > 0.85 * 900  # the others are points and the white lines

@@ -210,9 +210,10 @@ def frontier(
     ----------
     cmdp : CMDP
     constraint : int or str
-        Which bound moves: its position, or its name. The bound that it has in `cmdp` plays no part.
+        Which bound moves: its position, or its name. The bound that it has in `cmdp` only says where a point is.
     points : int
-        How many bounds, evenly spaced between a little before the bound begins to matter and the tightest possible.
+        How many bounds, evenly spaced between a little before the bound begins to matter and the tightest possible;
+        the bound that `cmdp` has, if it is between them, takes the place of the closest one that is not an end.
     bounds : list of numbers, optional
         These bounds instead, in any order. Those that no policy keeps are in ``curve.impossible``.
     between : (number, number), optional

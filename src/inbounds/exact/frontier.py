@@ -118,7 +118,8 @@ class Frontier:
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """The optimum and the price against the bound: a matplotlib figure; with `path` also a file (.png, .svg, .pdf).
 
-        Lines mark the present bound, from where the bound matters, and to where a policy keeps it.
+        Lines mark the present bound, from where the bound matters, and to where a policy keeps it. The price rises in
+        steps: a box from each point to the next holds those between them.
         """
         return written(frontier_figure(self), path)
 

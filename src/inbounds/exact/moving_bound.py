@@ -274,6 +274,10 @@ class _Walk:
         before = length * flat / (self.points - 1 - flat) if length > 0.0 else self.scale
         tightened = np.linspace(loose - before, min(tight - _EDGE * length, self._inside), self.points)
         self.bounds = own.bound + own.outward * tightened
+        now, room = own.outward * (self.present - own.bound), CLOSE * self.scale
+        if self.points > 2 and tightened[0] + room < now < tightened[-1] - room:
+            closest = 1 + int(np.argmin(np.abs(tightened[1:-1] - now)))
+            tightened[closest], self.bounds[closest] = now, self.present
         return tightened, ends
 
     def _at_the_edge(self, bound: float) -> _Point | None:

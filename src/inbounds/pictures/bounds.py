@@ -12,6 +12,12 @@ from inbounds.pictures import BLUE, ORANGE, note, tidy_panel, titled
 _OUTLYING = 10.0
 """How many times the median of the positive prices one may be before the picture leaves it out, and says so."""
 
+_PALE = "#F6D9C6"
+"""The orange of prices, where they are known between two values only."""
+
+_SHADES = 256
+"""Of colour: as many as a colour bar has."""
+
 
 def frontier_figure(frontier: Any) -> Any:
     """The optimum of a `Frontier` above, and the price of the bound below, from the loosest bound to the tightest."""
@@ -22,9 +28,10 @@ def frontier_figure(frontier: Any) -> Any:
     optimum.plot(frontier.bounds, frontier.rewards, color=BLUE, marker="o", markersize=2.5, linewidth=1.4)
     optimum.set_ylabel("optimum")
     prices = frontier.own_prices
-    price.plot(frontier.bounds, prices, color=ORANGE, marker="o", markersize=2.5, linewidth=1.4)
-    price.set_ylabel("price of the bound\n(slope of the optimum)")
     top = _highest_shown(prices)
+    price.plot(frontier.bounds, prices, color=ORANGE, marker="o", markersize=2.5, linestyle="")
+    _draw_between(price, frontier.bounds, np.minimum(prices, 2.0 * top))
+    price.set_ylabel("price of the bound\n(slope of the optimum)")
     price.set_ylim(-0.05 * top, 1.15 * top)
     above = int(np.count_nonzero(prices > top))
     if above:
@@ -38,6 +45,18 @@ def frontier_figure(frontier: Any) -> Any:
     title = f"the price of safety, {frontier.constraint} from loose to tight"
     optimum.set_title(titled(title, frontier.problem), fontsize=11)
     return figure
+
+
+def _draw_between(panel: Any, bounds: Floats, prices: Floats) -> None:
+    """Where the price is between the points: it rises in steps, of which only what lies between two prices is known.
+
+    A box from each point to the next holds the steps; where both prices are the same, it is a line, and there is none.
+    """
+    from matplotlib.collections import PolyCollection
+
+    (left, right), (low, high) = ((own[:-1], own[1:]) for own in (bounds, prices))
+    corners = np.stack([left, low, right, low, right, high, left, high], axis=1).reshape(-1, 4, 2)
+    panel.add_collection(PolyCollection([*corners], facecolors=_PALE, edgecolors=_PALE, linewidths=1.4, zorder=1))
 
 
 def _highest_shown(prices: Floats) -> float:
@@ -114,11 +133,15 @@ def surface_figure(surface: Any) -> Any:
     if len(corners):
         between = Triangulation(across, upwards, corners)
         known = np.where(solved, rewards, lowest)
-        panel.tripcolor(between, known, shading="gouraud", **scale)
         if highest > lowest:
+            # In shades of the value between the points: blended colours would be those of no value.
+            shades = np.unique(np.linspace(lowest, highest, _SHADES + 1))
+            panel.tricontourf(between, known, levels=shades, extend="both", **scale)  # its own ends are not between
             levels = MaxNLocator(8).tick_values(lowest, highest)
             lines = panel.tricontour(between, known, levels=levels, colors="white", linewidths=0.7)
             panel.clabel(lines, fontsize=7, fmt="%.4g")
+        else:
+            panel.tripcolor(between, known, **scale)
     points = panel.scatter(
         across[solved], upwards[solved], c=rewards[solved], s=16, edgecolors="white", linewidths=0.5, **scale,
         clip_on=False, zorder=3,
