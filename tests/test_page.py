@@ -71,7 +71,7 @@ def test_the_page_has_the_policy_of_every_bound(shelf) -> None:
     assert data["states"] == 49 and data["layers"] == 1 and len(curve["bounds"]) == 4 and len(data["views"]) == 5
     columns = [np.array(column["words"])[unpacked(column["places"])].tolist() for column in data["columns"]]
     assert list(zip(*columns, strict=True)) == [(str(a), str(b)) for a, b in problem.state_labels]
-    asked = ib.frontier(problem, 0, 5, certificate=True)
+    asked = ib.frontier(problem.with_bound(0, at_most=9), 0, 5, certificate=True)  # none for the present bound
     apart = np.abs(asked.bounds - 0.5) > 1e-3  # the one next to the present bound is no other stop
     found = [asked.solutions[point] for point in np.flatnonzero(apart)[::-1]]  # of at_most the loosest are first
     policies = [best.policy, *(solution.policy for solution in found)]
@@ -735,6 +735,13 @@ def test_columns_out_of_sight_are_told(browser, fortnight) -> None:
             browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
             opened(browser, fortnight)
             assert browser.find_element("id", "aside").is_displayed() == (width == 400)
+            last, inside, heads = browser.execute_script(
+                "const rows = document.getElementById('rows'), left = rows.getBoundingClientRect().left;"
+                "const right = own => own.lastElementChild.getBoundingClientRect().right;"
+                "return [right(rows.querySelector('.row')), left + rows.clientWidth,"
+                " right(document.getElementById('heads'))]"
+            )
+            assert last <= inside + 1 and abs(heads - last) <= 1  # no column under the scroll bar
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

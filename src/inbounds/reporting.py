@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -245,20 +246,23 @@ def _curve(
     """
     ends = None if seconds is None else time.monotonic() + seconds
 
-    def asked(**wanted: Any) -> Frontier:
+    def asked(problem: CMDP, **wanted: Any) -> Frontier:
         left = None if ends is None else max(ends - time.monotonic(), 1e-3)
-        return frontier(cmdp, k, **wanted, says=says, time_limit=left)
+        return frontier(problem, k, **wanted, says=says, time_limit=left)
 
-    if _binds(best, k):
-        return asked(points=number, certificate=True, progress=progress)
     own = cmdp.constraints[k]
     never = own.outward * (abs(own.bound) + 1.0 + 2.0 * cmdp.layers * float(np.max(np.abs(own.signal))))
-    found = asked(bounds=[never])  # which no policy keeps: nothing but the ends is looked for
+    if _binds(best, k):
+        # All points are besides the present bound, whose answer is there: none is spent on it.
+        elsewhere = cmdp.with_bound(k, **{"at_most" if own.at_least is None else "at_least": -never})
+        curve = asked(elsewhere, points=number, certificate=True, progress=progress)
+        return replace(curve, present=own.bound)
+    found = asked(cmdp, bounds=[never])  # which no policy keeps: nothing but the ends is looked for
     loose, tight = found.matters_from, found.possible_to
     if abs(loose - own.bound) > _FAR * abs(tight - loose):
         return found
     wanted = np.linspace(loose, tight - own.outward * _EDGE * abs(tight - loose), number)
-    return asked(bounds=wanted.tolist(), certificate=True, progress=progress)
+    return asked(cmdp, bounds=wanted.tolist(), certificate=True, progress=progress)
 
 
 def _does_not_matter(cmdp: CMDP, k: int, ends: Frontier) -> str:
