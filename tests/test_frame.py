@@ -84,6 +84,12 @@ def test_a_budget_too_small_for_a_pilot_starts_from_zeros_and_says_so() -> None:
     assert "pilot" in spent(enough) and "zeros" not in enough.guarantee
 
 
+@pytest.mark.parametrize("kind", [ib.CSPDA, ib.ConcaveCSPDA, ib.NPGPD])
+def test_a_guarantee_is_never_empty(kind: Any) -> None:
+    free = ib.zoo.queue().unconstrained().simulator()
+    assert ib.learn(free, kind.practical(), samples=1).guarantee.startswith("none: ")
+
+
 def test_too_few_walks_say_how_many_samples_make_enough() -> None:
     """Of 2,000 samples 300 are walks, of two steps on average, of the learner's policy: 200 such take 2,700 samples."""
     few, enough = (

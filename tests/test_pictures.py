@@ -43,6 +43,20 @@ def test_a_picture_goes_where_a_path_says() -> None:
         ib.solve(ib.zoo.queue()).plot(5)
 
 
+def test_letters_that_the_font_lacks_are_no_warning(tmp_path) -> None:
+    coin = ib.CMDP(
+        offsets=[0, 1, 2],
+        transition=[[0.5, 0.5]] * 2,
+        reward=[0.0, 1.0],
+        constraints=(),
+        initial=[1.0, 0.0],
+        discount=0.5,
+        state_labels=("漢", "b"),
+    )
+    ib.Policy.uniform(coin).plot(tmp_path / "letters.png")
+    assert (tmp_path / "letters.png").stat().st_size > 0
+
+
 @pytest.mark.parametrize(
     ("values", "most", "shown"),
     [

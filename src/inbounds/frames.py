@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from inbounds.errors import InvalidInput
@@ -18,15 +17,22 @@ def frame(columns: Mapping[str, Any]) -> Any:
 
     Labels of several types in one column become text in polars, which has no such columns.
     """
-    known = [name for name in _LIBRARIES if name in sys.modules] or [name for name in _LIBRARIES if find_spec(name)]
-    if not known:
+    library = next(filter(None, map(_imported, sorted(_LIBRARIES, key=lambda name: name not in sys.modules))), None)
+    if library is None:
         raise InvalidInput("a data frame needs pandas or polars: pip install pandas")
-    library = import_module(known[0])
-    if known[0] == "polars":
+    if library.__name__ == "polars":
         columns = {
             name: values if _of_one_type(values) else [str(v) for v in values] for name, values in columns.items()
         }
     return library.DataFrame(columns)
+
+
+def _imported(name: str) -> Any:
+    """A library, or None where it is not there, or cannot be imported."""
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
 
 
 def _of_one_type(values: Any) -> bool:

@@ -118,6 +118,7 @@ class Frame(NamedTuple):
 
 
 UNTESTED = "none: nothing was tested yet"
+NO_THEOREM = "none: no theorem covers a preset that tests and mixes"
 
 PILOT = 0.10
 LEARNER = {"learner": 0.70, "trial of learner": 0.15, "trial of safest": 0.05}
@@ -328,7 +329,7 @@ def report_of(state: State, frame: Frame, simulator: Simulator) -> Report:
     for part in state.parts:
         settings |= part.settings
     if simulator.n_constraints == 0 and len(state.parts) == 1:
-        return Report(settings, state.parts[0].guarantee)
+        return Report(settings, state.parts[0].guarantee or NO_THEOREM)
     settings["spent"] = ", ".join(f"{part.name} {part.samples:,}" for part in state.parts)
     tests = outcomes(state, frame)
     if not tests:
@@ -350,8 +351,7 @@ def in_words(simulator: Simulator, margins: Any, errors: Any) -> str:
 
 def guarantee(frame: Frame, state: State, found: Repaired) -> str:
     """What the test shows of the mixture, and what it is worth."""
-    text = "none: no theorem covers a preset that tests and mixes"
-    text += "".join(f"; {part.note}" for part in state.parts if part.note)
+    text = NO_THEOREM + "".join(f"; {part.note}" for part in state.parts if part.note)
     if not state.surveys:
         text += "; the budget is too small for a pilot: there is no safest policy to mix with"
     if frame.simulator.n_constraints == 0:

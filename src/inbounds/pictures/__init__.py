@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -325,6 +326,7 @@ def written(figure: Any, path: str | os.PathLike[str] | None) -> Any:
         file = file_path(path, "path")
         if file.suffix.lower() not in (".png", ".svg", ".pdf"):
             raise InvalidInput(f"{file}: a picture is a file .png, .svg or .pdf")
-        with naming(file, "written"), replaced(file) as stream:
+        with warnings.catch_warnings(), naming(file, "written"), replaced(file) as stream:
+            warnings.filterwarnings("ignore", "Glyph .* missing from")  # a label that the font cannot write is a box
             figure.savefig(stream, format=file.suffix[1:].lower(), dpi=150)
     return figure

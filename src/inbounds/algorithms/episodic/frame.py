@@ -70,6 +70,7 @@ def frame_of(settings: Any, simulator: Simulator, samples: int) -> Frame:
             f"{name}: epsilon says where to truncate a discounted problem, and this one has a horizon already: "
             f"{simulator!r}"
         )
+    settings.require(simulator)
     horizon = stages_for(simulator.discount, settings.epsilon or TRUNCATED) if truncated else simulator.layers
     if samples < horizon and settings.algorithm.access == "online":
         raise InvalidInput(

@@ -21,6 +21,7 @@ from inbounds.algorithms.episodic.frame import TRUNCATED, Frame
 from inbounds.algorithms.settings import Settings, guarantee_unless
 from inbounds.errors import InvalidInput
 from inbounds.problem.policy import Policy
+from inbounds.problem.simulator import Simulator
 
 PRACTICAL = dict(root=0.0, linear=1.0, average="second half")
 """Of the optimistic presets. The part of 1 / n makes a learner try every pair more than once, and allows for successors
@@ -151,6 +152,9 @@ class EpisodicSettings(Settings):
     average: str = field(default="all", metadata=checks.AVERAGE)
     epsilon: float | None = field(default=None, metadata=checks.INSIDE)
 
+    def require(self, simulator: Simulator) -> None:
+        """Refuse a problem that the algorithm is not for."""
+
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class OptimisticSettings(EpisodicSettings):
@@ -212,16 +216,19 @@ class SafeSettings(PlanningSettings):
     slack: float | None = field(default=None, metadata=checks.SHARE)
     share: float | None = field(default=None, metadata=checks.NOT_NEGATIVE)
 
-    def guarded(self, frame: Frame, span: float, share: float, by_slack: float, **how: Any) -> dict[str, Any]:
-        """Of `Published`, where the paper has this span of the margins' bonus, and these shares."""
+    def require(self, simulator: Simulator) -> None:
+        """Without a bound to keep, or a policy that keeps it, there is nothing to do."""
         name = self.algorithm.name
-        if frame.bounds == 0:
+        if simulator.n_constraints == 0:
             raise InvalidInput(f"{name} is for problems with bounds, and this one has none: use another algorithm")
         if self.safe is None:
             raise InvalidInput(
                 f"{name} needs safe=, a policy that is known to be in bounds, such as "
                 f"ib.solve(cmdp.tightened(0.1)).policy where the model is known"
             )
+
+    def guarded(self, frame: Frame, span: float, share: float, by_slack: float, **how: Any) -> dict[str, Any]:
+        """Of `Published`, where the paper has this span of the margins' bonus, and these shares."""
         shares = (share, by_slack) if self.share is None else (float(self.share), 0.0)
         planning = self.planning(sign=-1.0, share=shares[0], share_by_slack=shares[1], **how)
         spare = np.nan if self.slack is None else frame.slack(self.slack)
