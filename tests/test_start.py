@@ -279,3 +279,69 @@ def test_the_vectors_of_a_start_go_by_the_labels():
     assert np.array_equal(start.vectors, np.vstack([proof.reward_vector, proof.margin_vectors])[:, order])
     assert_agree(shuffled, ib.solve(shuffled, "bundle", start=best), ib.solve(shuffled, "bundle"))
     assert Start.of(shuffled, ib.solve(cmdp, "bundle", certificate=False)).vectors is None
+
+
+def alike(machines=3, worn=8, parts=4):
+    """Machines that are all alike: which of two equally worn ones is repaired makes no difference."""
+
+    def transitions(state, action):
+        *wear, left = state
+        if action == "buy":
+            left = min(left + 3, parts - 1)
+        if action.startswith("fix"):
+            wear[int(action[4:])], left = 0, left - 1
+        return [
+            ((*(min(w + by * (i == j), worn - 1) for j, w in enumerate(wear)), left), chance / machines)
+            for i in range(machines)
+            for by, chance in enumerate((0.2, 0.6, 0.2))
+        ]
+
+    def reward(state, action):
+        worth = sum(2.0 - (w > worn // 2) - (w == worn - 1) for w in state[:-1])
+        return worth - (action == "buy") - 0.5 * action.startswith("fix")
+
+    return ib.build(
+        start=(*[0] * machines, parts - 1),
+        actions=lambda state: ["run", "buy", *(f"fix {i}" for i in range(machines) if state[i] and state[-1])],
+        transitions=transitions,
+        reward=reward,
+        constraints=[
+            ib.Constraint(lambda state, action: action.startswith("fix"), at_most=0.08, name="workshop"),
+            ib.Constraint(lambda state, action: sum(w < worn - 1 for w in state[:-1]), at_least=1.5, name="ready"),
+        ],
+        discount=0.98,
+    )
+
+
+def test_from_many_coins_to_any_coins_the_bundle_begins_at_the_prices():
+    """A vertex among many that are equally good takes longer to find than a mixture."""
+    cmdp = alike()
+    best = ib.solve(cmdp, "bundle", coins="any")
+    assert best.policy.coins > 100
+    for most in (0.0802, 0.082, 0.079):
+        other = cmdp.with_bound("workshop", at_most=most)
+        warm = ib.solve(other, "bundle", start=best, coins="any")
+        cold = ib.solve(other, "bundle", coins="any")
+        assert_agree(other, warm, cold)
+        assert warm.method == "bundle" and warm.unconstrained_solves <= 0.5 * cold.unconstrained_solves
+    few = ib.solve(other, "bundle", start=best)
+    assert_agree(other, few, cold)
+    assert few.policy.coins <= 2
+
+
+@pytest.mark.parametrize("times", [0.0, 1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize("criterion", CRITERIA.values(), ids=CRITERIA)
+def test_a_start_with_coins_everywhere_is_not_wrong(criterion, what, times):
+    """Whatever its prices and values are."""
+    cmdp = made(3, criterion)
+    best, other = ib.solve(cmdp, "bundle"), changed(cmdp, what, 3)
+    everywhere = dataclasses.replace(
+        best,
+        policy=ib.Policy.uniform(cmdp),
+        prices=times * best.prices,
+        value_function=times * best.value_function,
+    )
+    warm, cold = (ib.solve(other, "bundle", coins="any", start=start) for start in (everywhere, None))
+    assert warm.method == "bundle"
+    assert_agree(other, warm, cold)

@@ -40,11 +40,12 @@ import numpy as np
 from scipy.optimize import nnls
 
 from inbounds.arrays import Floats, Ints
-from inbounds.criteria.contract import Criterion
+from inbounds.criteria.contract import Criterion, Found
 from inbounds.errors import Stopped
 from inbounds.exact.highs import INFINITE, SMALL, Columns, minimise
 from inbounds.exact.limits import NO_LIMITS, TIME, Limits
 from inbounds.exact.optimum import OPTIMAL, Optimum, Units
+from inbounds.exact.start import Start
 
 GapProgress = Callable[[int, float, float], None]
 """Called after every unconstrained solve with their number so far, and the bounds below and above the optimum."""
@@ -63,6 +64,9 @@ _INNER = 0.1
 
 _FIRST_INNER = 1e-2
 """The width of the first bracket, before there is a gap."""
+
+_STARTED_INNER = 1e-6
+"""The same at the prices of an earlier answer, which leave a gap of about ten times that."""
 
 _CUT_ACCURACY = 1e-12
 """Of the occupancies behind the cuts, in the sum of absolute values."""
@@ -92,13 +96,25 @@ class Bundle:
         Each at least the absolute value of that margin under any policy.
     resume : Round, optional
         Where an earlier search of the same problem was.
+    start : Start, optional
+        The answer to a similar problem, at whose prices a search begins that is not resumed.
     """
 
     def __init__(
-        self, criterion: Criterion, reward: Floats, margins: Floats, scales: Floats, resume: Round | None = None
+        self,
+        criterion: Criterion,
+        reward: Floats,
+        margins: Floats,
+        scales: Floats,
+        resume: Round | None = None,
+        start: Start | None = None,
     ) -> None:
         self._units = Units.of(criterion, reward, scales)
         dual = _Dual(criterion, self._units.objective(reward), margins, scales)
+        if resume is None and start is not None:
+            prices, expected = start.expected(criterion, self._units, dual.objective, margins / scales[:, None])
+            cap = max(_CAP * float(prices.sum()), _CAP)
+            resume = _nothing(len(scales), prices, cap, _STARTED_INNER, expected)
         self._search = _Search(dual, False, resume)
 
     @property
@@ -260,6 +276,22 @@ class Round(NamedTuple):
     vertex_gap: float
 
 
+def _nothing(
+    n_constraints: int, first: Floats, cap: float, inner: float = _FIRST_INNER, expected: Found | None = None
+) -> Round:
+    """Before there are any cuts; the first is to be at the prices `first` [K]."""
+    nothing = np.empty((0, n_constraints))
+    return Round(
+        cuts=_Cuts(np.empty(0), nothing, nothing, np.empty(0), (), (), expected),
+        try_next=first,
+        inner=inner,
+        cap=cap,
+        smallest=np.inf,
+        quiet=0,
+        vertex_gap=_VERTEX_GAP,
+    )
+
+
 class _Dual(NamedTuple):
     """The dual function d of a problem."""
 
@@ -329,17 +361,8 @@ class _Search:
     def __init__(self, dual: _Dual, prices_sum_to_one: bool, resume: Round | None = None) -> None:
         self.dual, self.prices_sum_to_one, self.stopped = dual, prices_sum_to_one, ""
         n_constraints = len(dual.signals)
-        nothing = np.empty((0, n_constraints))
         first = np.full(n_constraints, 1.0 / n_constraints) if prices_sum_to_one else np.zeros(n_constraints)
-        self.round = resume or Round(
-            cuts=_Cuts(np.empty(0), nothing, nothing, np.empty(0), (), (), None),
-            try_next=first,
-            inner=_FIRST_INNER,
-            cap=1.0 if prices_sum_to_one else _CAP,
-            smallest=np.inf,
-            quiet=0,
-            vertex_gap=_VERTEX_GAP,
-        )
+        self.round = resume or _nothing(n_constraints, first, 1.0 if prices_sum_to_one else _CAP)
         self.cuts = self.round.cuts
 
     def close_gap(

@@ -35,6 +35,11 @@ _NEARLY = 1e-3
 """Where small changes come this close, in scaled units, but not to a mixture in bounds, its vertex is looked for."""
 
 
+_MANY_COINS = 8
+"""For each constraint. Where hardly any two actions are equally good, a bundle ends with 1 to 7; where many are, with
+12 to thousands. There, the way to a vertex is longer than that to a mixture, from whatever start."""
+
+
 class Watch:
     """A search at work, for those who want to know how far it came; and where one is to begin, or to go on from.
 
@@ -78,7 +83,7 @@ def best_mixture(
     asked = well_scaled(problem)
     require_sizes(asked)
     start = None if watch is None or watch.start is None else Start.of(problem, watch.start)
-    attempt = partial(_attempt, method=method, tolerance=tolerance, limits=limits)
+    attempt = partial(_attempt, method=method, tolerance=tolerance, limits=limits, coins=coins)
     found, by = attempt(asked, progress=progress, watch=watch, start=start)
     if isinstance(found, Slater):
         values = raised(problem, asked, found.prices, found.value_function.ravel(), reward_weight=0.0)
@@ -146,12 +151,14 @@ def _attempt(
     progress: GapProgress | None = None,
     watch: Watch | None = None,
     start: Start | None = None,
+    coins: str = "any",
 ) -> tuple[Optimum | Slater, str]:
     """A mixture in bounds; or, when there is none, the largest joint margin, which is negative: the proof.
 
     "auto" takes the linear program for small problems, if its answer is as good as was asked for: where chains hardly
     mix, what HiGHS calls an optimum need not be one. Larger problems, and those, go through unconstrained ones, of
-    which there may be just one. From the answer to a similar problem small changes come first.
+    which there may be just one. From the answer to a similar problem small changes come first; but where any coins will
+    do, and that answer has many, the bundle begins at its prices.
     """
     criterion, watch = criterion_of(problem), watch or Watch()
     small = method == "auto" and problem.reward.size <= PROGRAM_ENTRIES
@@ -172,9 +179,11 @@ def _attempt(
     if method != "lp":
         reward, margins = problem.reward.ravel(), flat_margins(problem)
         try:
-            found, by = _from_start(problem, start, tolerance, limits, watch, progress), "path"
+            mixed = start is not None and coins == "any" and start.coins > _MANY_COINS * problem.n_constraints
+            found, by = None if mixed else _from_start(problem, start, tolerance, limits, watch, progress), "path"
             if found is None:
-                watch.search = Bundle(criterion, reward, margins, problem.margin_scales, watch.resume)
+                began = start if mixed else None
+                watch.search = Bundle(criterion, reward, margins, problem.margin_scales, watch.resume, began)
                 found, by = watch.search.solve(tolerance, progress, limits), "bundle"
         except Stopped:
             if not candidates:
@@ -194,7 +203,7 @@ def _attempt(
     program, late = _program(problem, limits, relaxed=0.5 * ROUNDING)
     if program is None and method == "lp" and not late:
         # Discounts, or probabilities, beyond what HiGHS can tell from 1, or from 0.
-        return _attempt(problem, "bundle", tolerance, limits, progress, watch)
+        return _attempt(problem, "bundle", tolerance, limits, progress, watch, coins=coins)
     if program is None:
         raise Stopped(TIME if late else STALLED)
     return _linked(problem, program, tolerance), "lp"

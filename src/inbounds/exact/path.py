@@ -138,12 +138,8 @@ class Path:
 
     def _begin_at(self, start: Start) -> None:
         """From the prices and values of an earlier answer; its policy, as it does here, is the second one known."""
-        criterion, units = self._criterion, self._units
-        prices = start.prices * units.scales / units.spread
+        prices, expected = start.expected(self._criterion, self._units, self._objective, self._signals)
         self._widths = np.maximum(_FIRST_WIDTH * prices, _LEAST_WIDTH)
-        reward = self._objective + np.einsum("k,kn->n", prices, self._signals)
-        values = (start.value_function - criterion.level(units.centre)) / units.spread
-        expected = criterion.expect(reward, criterion.largest(start.taken), values)
         self._move(prices, _STARTED_ALLOWED, expected=expected)
         self._add_policy(start.taken, self._nearby.time)
 

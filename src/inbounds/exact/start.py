@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.arrays import Floats
+from inbounds.criteria.contract import Criterion, Found
 from inbounds.errors import InvalidInput
+from inbounds.exact.optimum import Units
 from inbounds.exact.solution import Solution
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import for_problem
@@ -21,6 +23,7 @@ class Start(NamedTuple):
 
     prices: Floats  # [K]
     taken: Floats  # [N], the probabilities of its policy
+    coins: int  # that its policy throws
     value_function: Floats  # [M]
     vectors: Floats | None  # [1 + K, M], of the reward and the margins, up to constants: those that proved it
 
@@ -47,4 +50,11 @@ class Start(NamedTuple):
 
         proof = None if earlier.certificate is None else earlier.certificate.proof
         vectors = None if proof is None else np.stack(list(map(placed, (proof.reward_vector, *proof.margin_vectors))))
-        return cls(earlier.prices, policy.probabilities.ravel(), placed(earlier.value_function), vectors)
+        return cls(earlier.prices, policy.probabilities.ravel(), policy.coins, placed(earlier.value_function), vectors)
+
+    def expected(self, criterion: Criterion, units: Units, objective: Floats, signals: Floats) -> tuple[Floats, Found]:
+        """Its scaled prices [K], and what it makes one expect of the unconstrained solve there, in scaled units."""
+        prices = self.prices * units.scales / units.spread
+        reward = objective + np.einsum("k,kn->n", prices, signals)
+        values = (self.value_function - criterion.level(units.centre)) / units.spread
+        return prices, criterion.expect(reward, criterion.largest(self.taken), values)
