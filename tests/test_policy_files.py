@@ -600,6 +600,27 @@ def test_differences_over_stages_are_weighted_by_stage() -> None:
     assert "... and " in str(found)
 
 
+def test_many_differences_are_summed_up_by_action() -> None:
+    """Of 60 states 40 have another likeliest action, in two ways, and 15 take the same one more often."""
+    pairs = Pairs.create(
+        3 * np.arange(61), state_labels=[f"room {s}" for s in range(60)], action_labels=["a", "b", "c"]
+    )
+    one, other = np.tile([0.8, 0.2, 0.0], (60, 1)), np.tile([0.8, 0.2, 0.0], (60, 1))
+    other[:25], other[25:40], other[40:55] = [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]
+    found = ib.Policy(pairs, one.ravel()).compare(ib.Policy(pairs, other.ravel()))
+    summed = [("a", "b", 25 * 0.8 / 60, 25), ("a", "c", 15 / 60, 15), ("a", "a", 15 * 0.2 / 60, 15)]
+    for (*names, share, states), (*named, expected, counted) in zip(found.by_action, summed, strict=True):
+        assert (names, states) == (named, counted) and share == pytest.approx(expected)
+    assert sum(share for *_, share, _ in found.by_action) == pytest.approx(found.share)
+    lines = str(found).splitlines()
+    assert lines[2].split() == ["this", "likeliest", "other", "likeliest", "share", "states"]
+    assert lines[4].split() == ["a", "b", "33.33%", "25"] and "a, more or less often" in lines[6]
+    assert found._repr_html_().count("<table") == 2 and all(len(line) <= 80 for line in lines)
+    media = ib.zoo.media()
+    staged = ib.solve(media).policy.compare(ib.Policy.uniform(media))
+    assert sum(states for *_, states in staged.by_action) == len(staged) and "states at stages" in str(staged)
+
+
 def test_an_occupancy_of_another_shape_is_refused() -> None:
     for bad in ([1.0], [-1.0, 1, 1, 1, 1], [0.0] * 5, "much"):
         with pytest.raises(ib.InvalidInput, match="the occupancy must be numbers"):

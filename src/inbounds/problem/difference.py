@@ -15,8 +15,8 @@ from inbounds.frames import frame
 from inbounds.inputs import float_array
 from inbounds.tables import html_card, html_table, text_table
 
-_SHOWN = 10
-"""States that a printed difference lists."""
+_SHOWN, _KINDS = 10, 6
+"""States that a printed difference lists; and where there are more of them, how many kinds of differences."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,6 +53,23 @@ class Difference:
     def __len__(self) -> int:
         return len(self.states)
 
+    @property
+    def by_action(self) -> list[tuple[Hashable, Hashable, float, int]]:
+        """What the one does likeliest, what the other does, how much of `share` that is, and in how many states.
+
+        The largest first. Where both have the same likeliest action, they take it with other probabilities.
+        """
+        pairs, stages = self._policies[0].pairs, 0 if self.stages is None else self.stages
+        rules = [np.atleast_2d(policy.probabilities) for policy in self._policies]
+        chosen = [np.stack([pairs.best(rule)[1] for rule in own])[stages, self.states] for own in rules]
+        kinds, of = np.unique(pairs.actions[np.stack(chosen)], axis=1, return_inverse=True)
+        shares, states = np.bincount(of.ravel(), self.weights * self.distances), np.bincount(of.ravel())
+        names = pairs.action_labels or range(pairs.n_actions)
+        return [
+            (names[kinds[0, kind]], names[kinds[1, kind]], float(shares[kind]), int(states[kind]))
+            for kind in np.argsort(-shares, kind="stable")
+        ]
+
     def to_frame(self) -> Any:
         """A data frame of pandas or polars: stage, if any, state, weight, distance, and what each of the two does."""
         rules = [[choices_in_words(self._choices(which, place)) for place in range(len(self))] for which in (0, 1)]
@@ -74,13 +91,17 @@ class Difference:
         return f"Difference({self.share:.2%} of the {self._whole}, {count})"
 
     def __str__(self) -> str:
-        return f"{self._lead}\n\n{text_table(*self.table)}\n{self._more}".rstrip() if len(self) else self._lead
+        if not len(self):
+            return self._lead
+        kinds = f"{text_table(*self.kinds)}\n\n" if len(self) > _SHOWN else ""
+        return f"{self._lead}\n\n{kinds}{text_table(*self.table)}\n{self._more}".rstrip()
 
     def _repr_html_(self) -> str:
         if not len(self):
             return html_card(self._lead)
-        header, rows = self.table
-        return html_card(self._lead, html_table(header, rows, words=len(header)), f"<p>{self._more}</p>")
+        tables = [self.kinds, self.table] if len(self) > _SHOWN else [self.table]
+        shown = (html_table(header, rows, words=len(header)) for header, rows in tables)
+        return html_card(self._lead, *shown, f"<p>{self._more}</p>")
 
     @property
     def _whole(self) -> str:
@@ -96,6 +117,16 @@ class Difference:
     @property
     def _more(self) -> str:
         return f"... and {len(self) - _SHOWN:,} more: to_frame() has all." if len(self) > _SHOWN else ""
+
+    @property
+    def kinds(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows, as texts, of the kinds of differences that weigh most."""
+        rows: list[tuple[str, ...]] = []
+        for this, other, share, states in self.by_action[:_KINDS]:
+            instead = f"{label_in_words(other)}, more or less often" if other == this else label_in_words(other)
+            rows.append((label_in_words(this), instead, f"{share:.2%}", f"{states:,}"))
+        places = "states" if self.stages is None else "states at stages"
+        return ("this likeliest", "other likeliest", "time" if self._timed else "share", places), rows
 
     @property
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
