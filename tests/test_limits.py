@@ -96,7 +96,8 @@ def test_going_on_after_an_interruption_has_the_bits_of_an_unbroken_run(unbroken
     partial = caught.value.partial
     assert partial.status == "interrupted" and partial.unconstrained_solves == calls - 1
     assert partial.upper >= unbroken.reward - 1e-12 >= partial.lower - 1e-9
-    assert repr(partial) == f"Partial(interrupted: {partial.in_words})" and "optimum is at most" in partial.in_words
+    assert ("optimum is at most" if calls > 1 else "nothing yet") in partial.in_words
+    assert repr(partial) == f"Partial(interrupted: {partial.in_words})"
     assert_same_bits(ib.solve(cmdp, "bundle", resume=partial), unbroken)
 
 
