@@ -123,6 +123,8 @@ def slater_within(cmdp: CMDP, limits: Limits, *, scaled: bool = False, tolerance
         return Slater(np.inf, Policy.uniform(cmdp), np.inf, none, freeze(np.zeros(places)))
     asked = well_scaled(cmdp)
     require_sizes(asked)
+    if scaled:  # by what states have that nothing leads to, too
+        require_sizes(cmdp)
     criterion, margins, scales = criterion_of(asked), flat_margins(asked), asked.margin_scales
     units = cmdp.margin_scales if scaled else np.ones(cmdp.n_constraints)
     found = _safest(asked, units, tolerance, limits)
