@@ -41,9 +41,6 @@ from inbounds.problem.policy import for_problem
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.evidence import draw_starts
 
-LOWEST_LOG = -10.0
-"""Of a chance, against that of the best action. Lower is no better, but takes longer to come back from: with -200, a
-price that was too high for a while decided about the rest of a run."""
 PESSIMISM = 2.0
 """Standard errors of the mean of a margin, by which OptPess-PrimalDual asks for more. With 1.5 the policy returned is
 out of the bounds of the zoo's queue by .003 in the mean of twenty runs, with 2 by .0003."""
@@ -97,7 +94,8 @@ def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Ge
     state = State(new_play(frame), new_model(frame), spans, signals, swept, logs, margins, due, safely, *duals)
     follow_spans = not settings.as_published and max(radii.of_box, radii.of_visits) > 0.0
     constants = Constants(frame, radii, follow_spans, planning, stepping, safe, np.zeros(frame.bounds) + paper.spare)
-    became: dict[str, Any] = {name: float(x) for name, x in stepping._asdict().items() if x not in (0, math.inf)}
+    named = zip(Stepping._fields, stepping, Stepping(), strict=True)
+    became: dict[str, Any] = {name: x for name, x, usual in named if isinstance(x, float) and x != usual}
     became |= {name: getattr(radii, name) for name in ("root", "linear", "of_visits") if getattr(radii, name)}
     became |= {"growth": planning.growth} if hasattr(settings, "growth") else {}
     return paper.prepared(settings, frame, state, constants, became)
@@ -203,7 +201,7 @@ def by_step(state: State, constants: Constants) -> None:
     sweep(signals, state.ahead, play.policy, model.rows, frame.least, frame.most, rule.greedy, swept)
     if constants.follow_spans and play.episode[0] > 0:
         fill_spans(state.spans, swept.values, model.acted, frame, False)
-    if rule.adaptive:
+    if rule.plain:
         fill_means(signals, model, frame, True)
         follow(play.policy, signals, model.rows, False, swept, margins)
     else:
@@ -241,7 +239,7 @@ def step_policy(state: State, constants: Constants, tau: float, k: float) -> Non
         for s in range(frame.S):
             first, last = offsets[s], offsets[s + 1]
             for pair in range(first, last):
-                before, gain = max(logs[h, pair], LOWEST_LOG), state.swept.combined[h, pair]
+                before, gain = max(logs[h, pair], rule.lowest_log), state.swept.combined[h, pair]
                 if rule.uniform > 0.0:
                     before = math.log((1.0 - rule.uniform) * policy[h, pair] + rule.uniform / (last - first))
                 if tau > 0.0:
@@ -257,13 +255,14 @@ def step_prices(state: State, constants: Constants, tau: float, k: float) -> Non
     for i in range(prices.shape[0]):
         margin, rate, error = state.margins[1 + i], rule.price_step, math.sqrt(state.chance[i] / max(k - 1.0, 1.0))
         if rule.adaptive:
-            rate = adaptive_step(state.squares, i, margin, rate * max(prices[i], 1.0))
+            rate = adaptive_step(state.squares, i, margin, rate * (max(prices[i], 1.0) if rule.relative else 1.0))
         kept, tightened = 1.0 - rate * tau, min(PESSIMISM * error, constants.spare[i])
-        if rule.log_scale > 0.0:  # the step falls, and the queue stays
-            log = math.log(k * rule.log_scale)
-            rate, kept = rate / math.sqrt(k), math.sqrt(1.0 - 1.0 / k)
-            tightened = constants.spare[i] * (log + 1.0) / math.sqrt(k * log)
+        if rule.queued:  # the step falls, and the queue stays
+            rate, fallen = (rate, margin**2 / state.squares[i]) if rule.adaptive else (rate / math.sqrt(k), 1.0 / k)
+            log = math.log(k * rule.log_scale) if rule.log_scale > 0.0 else 0.0
+            grown = (log + 1.0) / math.sqrt(log) if log > 0.0 else 1.0
+            kept, tightened = math.sqrt(1.0 - fallen), constants.spare[i] * grown / math.sqrt(k)
         margin -= tightened
         prices[i] = min(max(kept * prices[i] - rate * margin, 0.0), rule.price_bound)
-        episodes = math.sqrt(k) if rule.adaptive and not rule.greedy else 0.0
+        episodes = math.sqrt(k) if rule.ahead else 0.0
         state.ahead[i] = max(prices[i] - episodes * rate * margin, 0.0)

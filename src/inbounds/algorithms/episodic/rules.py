@@ -87,14 +87,20 @@ class Stepping(NamedTuple):
     """How policy and prices step. A step falls as k^-power in episode k."""
 
     price_step: float = 0.0
-    adaptive: bool = False  # the preset's
+    adaptive: bool = False  # that of prices is AdaGrad's,
+    relative: bool = False  # and in proportion to prices above 1
+    plain: bool = False  # prices step by values without a bonus
+    ahead: bool = False  # a policy steps for the prices that sqrt(k) more episodes like the last would lead to
     price_bound: float = math.inf
     late: bool = False  # prices step by the values before this evaluation
-    log_scale: float = 0.0  # above 0: prices are queues times a step that falls as k^-1/2 (`opt_pess_primal_dual`)
+    queued: bool = False  # prices are queues times their step, which falls: as k^-1/2, or AdaGrad's
+    log_scale: float = 0.0  # of what these are tightened by, if not as k^-1/2 too (`opt_pess_primal_dual`)
     greedy: bool = False
     extended: bool = False  # the sweep is over the box; there is then no bonus
     policy_step: float = 0.0
     policy_power: float = 0.0
+    lowest_log: float = -10.0  # of a chance, against that of the best action. Lower is no better, but takes longer to
+    # come back from: with -200, a price that was too high for a while decided about the rest of a run
     uniform: float = 0.0  # share of the uniform policy, mixed in before a step
     tau: float = 0.0  # weight of the entropy
     tau_power: float = 0.0
@@ -259,7 +265,8 @@ class SweepSettings(OptimisticSettings):
     def steps(self, frame: Frame, price: float, bound: float = math.inf, policy: float = 0.0, **how: Any) -> Stepping:
         """With the paper's steps and bound of the prices, or the preset's."""
         if self.price_step is not None:
-            price, bound, how["adaptive"] = float(self.price_step), math.inf, True
+            price, bound = float(self.price_step), math.inf
+            how |= dict(adaptive=True, relative=True, plain=True, ahead=not how.get("greedy"))
         own = getattr(self, "policy_step", None)
         if own is not None:
             policy, how["policy_power"] = float(own / frame.W), 0.5
