@@ -180,7 +180,12 @@ def test_two_classes_and_a_coin():
         average=True,
     )
     left, right = ib.Policy.deterministic(cmdp, [0, 2, 4]), ib.Policy.deterministic(cmdp, [1, 2, 4])
-    assert ib.evaluate(cmdp, ib.Mixture([0.25, 0.75], [left, right])).reward == pytest.approx(4.0, abs=1e-12)
+    coin = ib.Mixture([0.25, 0.75], [left, right])
+    assert ib.evaluate(cmdp, coin).reward == pytest.approx(4.0, abs=1e-12)
+    # One policy has to go from one to the other now and then: in a share of the time that is 1e-7.
+    one = ib.evaluate(cmdp, ib.mix(cmdp, coin))
+    assert one.reward == pytest.approx(4.0, abs=5e-7)
+    assert one.occupancy[[2, 4]] == pytest.approx([0.25, 0.75], abs=1e-7)
 
 
 def test_averaging_rows_is_another_thing():

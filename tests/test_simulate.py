@@ -126,6 +126,27 @@ def test_every_step_is_one_of_the_model() -> None:
             assert seen.signals[0, run, h] == pytest.approx(media.signals[0][h, pair])
 
 
+@pytest.mark.parametrize("criterion", [{"discount": 0.9}, {"horizon": 3}, {"average": True}])
+def test_signals_are_those_of_the_model_whatever_the_bound(criterion) -> None:
+    """A bound that stands for none, 1e18, leaves no digit of a margin, and all of a signal."""
+    work = ib.CMDP(
+        offsets=[0, 2],
+        transition=[[1.0], [1.0]],
+        reward=[1.0, 0.0],
+        constraints=[
+            ib.Constraint([0.1, 0.0], at_most=1e18, name="a"),
+            ib.Constraint([0.1, 0.0], at_least=-1e6, name="b"),
+        ],
+        initial=[1.0],
+        **criterion,
+    )
+    seen = ib.simulate(work, ib.Policy.uniform(work), seed=0)
+    for signals in seen.signals:
+        assert np.array_equal(signals, np.where(seen.pairs == 0, 0.1, 0.0))
+    assert np.array_equal(seen.values[:, 1], seen.values[:, 2])
+    assert seen.bounds == (("a", "at_most", 1e18), ("b", "at_least", -1e6))
+
+
 def test_stages_that_differ_are_followed() -> None:
     moves = np.zeros((2, 2, 1, 2))
     moves[0, :, 0] = [[0, 1], [0, 1]]

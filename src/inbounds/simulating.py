@@ -221,7 +221,7 @@ def simulate(
     """
     if not isinstance(problem, CMDP | Simulator):
         raise InvalidInput(f"simulate takes a CMDP or a Simulator, found {type(problem).__name__}")
-    simulator = problem.simulator(scale=False) if isinstance(problem, CMDP) else problem
+    simulator = _observing(problem) if isinstance(problem, CMDP) else problem
     own = for_problem(simulator, policy)
     horizon, discount = simulator.criterion.get("horizon"), simulator.criterion.get("discount")
     length = _length(steps, horizon, discount)
@@ -272,11 +272,16 @@ def simulate(
         errors=freeze(errors),
         intervals=freeze(np.stack([means - wide, means + wide], axis=1)),
         covered=_covered(length, horizon, discount, steps is None),
-        bounds=tuple((c.name, c.side, c.bound) for c in simulator.constraints),
+        bounds=tuple((c.name, c.side, c.bound) for c in problem.constraints),
         _layout=own.pairs,
         status="done" if number == wanted else "time limit",
         long_run=horizon is None and discount is None,
     )
+
+
+def _observing(cmdp: CMDP) -> Simulator:
+    """A model's simulator with bounds of 0: its margins are the signals, to the last bit."""
+    return cmdp.asking(constraints=[c.with_bound(0.0) for c in cmdp.constraints]).simulator(scale=False)
 
 
 def _rarely_differs(values: Floats) -> bool:

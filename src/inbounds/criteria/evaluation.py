@@ -183,6 +183,10 @@ def mix(cmdp: CMDP, policies: Sequence[Policy] | Mixture, weights: Any = None) -
     remember, and takes one. Mixing goes through occupancies, so the values are exact, whatever the criterion counts as
     a value (a discounted average, a sum, or a long-run average); averaging the probabilities would not give them.
 
+    One exception: where policies of long-run averages stay in places that do not meet, no one policy has the means of
+    their values. The policy returned then links these places, as ``ib.solve`` does: it changes from one to another very
+    rarely, and its values are off by what a share of 1e-7 of the time can do.
+
     Examples
     --------
     >>> import inbounds as ib
@@ -200,4 +204,5 @@ def mix(cmdp: CMDP, policies: Sequence[Policy] | Mixture, weights: Any = None) -
     even = np.full(len(members), 1.0 / max(len(members), 1))
     mixture = Mixture(even if weights is None else weights, members)
     largest = mixture.policies[int(np.argmax(mixture.weights))]
-    return Policy.from_occupancy(cmdp, occupancy(cmdp, mixture), otherwise=largest)
+    spent, _ = criterion_of(cmdp).linked(_entries(cmdp, mixture), lambda: None, 0.0, np.empty((0, cmdp.reward.size)))
+    return Policy.from_occupancy(cmdp, spent.reshape(cmdp.shape), otherwise=largest)
