@@ -42,6 +42,7 @@ def test_what_is_not_proved_is_exit_code_4(saved) -> None:
     model = saved(-1e-12)
     result = run("solve", model)
     assert result.exit_code == 4 and "not proved to be in bounds" in result.output
+    assert "gap is not as small" not in result.output  # it is: what is missing is a policy with room for the proof
     answer = run("solve", model, "--json")
     assert answer.exit_code == 4
     assert json.loads(answer.output)["in_bounds"] is False and json.loads(answer.output)["status"] == "not proved"

@@ -69,9 +69,10 @@ def command(
     ask: Any = ib.frontier if second is None else ib.surface
     with telling_bar("points" if second is None else "rows", quiet=as_json) as (advance_to, says):
         found = ask(cmdp, *chosen, number, **wanted, progress=advance_to, says=says, time_limit=time_limit)
-    if second is None and not len(found.bounds):
-        known = f"one does up to {found.ends_in_words[1]}"
-        complain(f"no policy keeps any of these bounds on {found.constraint!r}; {known}")
+    if (nothing := _nothing_kept(found)) is not None:
+        if as_json:
+            print_json(problem=problem_facts(cmdp), **_facts(found), files=[])
+        complain(nothing)
         sys.exit(EXIT_INFEASIBLE)
     if output is None:
         moved = [found.constraint] if second is None else found.constraints
@@ -84,6 +85,17 @@ def command(
         click.echo(f"{cmdp!r}\n{found}")
         print_files(output, written)
     sys.exit(EXIT_STOPPED if "limit" in found.status else 0)
+
+
+def _nothing_kept(found: Any) -> str | None:
+    """That no policy keeps any of the bounds asked for, in words; None where one does, or a limit came first."""
+    if hasattr(found, "constraint"):
+        known = f"one does up to {found.ends_in_words[1]}"
+        return None if len(found.bounds) else f"no policy keeps any of these bounds on {found.constraint!r}; {known}"
+    if "limit" not in found.status and all(reward != reward for reward in found.rewards.flat):
+        first, second = found.constraints
+        return f"no policy keeps any of these bounds on {first!r} together with one of those on {second!r}"
+    return None
 
 
 def _facts(found: Any) -> dict[str, Any]:

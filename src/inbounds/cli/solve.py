@@ -145,7 +145,7 @@ def command(
             f"What the policy is made of falls into {best.linked} classes of states that do not meet; it links them, "
             f"and its gap says what that costs. Changes of class are rare: short runs do not show the average."
         )
-    if best.status not in ("optimal", "best found"):
+    if best.status not in ("optimal", "best found", "not proved"):  # of the last the verdict has the words
         print_wrapped(f"{best.status}: the gap is not as small as was asked for")
     print_wrapped("not certified: there was no time left" if proof is None else proof.verdict)
     if show_policy:
