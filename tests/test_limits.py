@@ -337,6 +337,8 @@ def test_an_evaluation_looks_at_its_limit_between_the_policies_of_a_mixture():
     two = ib.Mixture([0.5, 0.5], [ib.Policy.uniform(queue), ib.slater(queue).policy])
     with pytest.raises(ib.Stopped, match="time limit reached before anything was known"):
         ib.evaluate(queue, two, time_limit=1e-9)
+    one = two.policies[0]  # one step, which is always made
+    assert ib.evaluate(queue, one, time_limit=1e-9).reward == ib.evaluate(queue, one).reward
     assert ib.evaluate(queue, two, time_limit=60.0).reward == ib.evaluate(queue, two).reward
 
 
