@@ -69,7 +69,7 @@ def test_a_time_limit_is_exit_code_5_with_what_is_known(saved, tmp_path: Path) -
 
 def test_a_frontier_that_is_cut_short_is_written(saved, tmp_path: Path, monkeypatch) -> None:
     frontier = ib.frontier
-    monkeypatch.setattr(ib, "frontier", lambda *a, time_limit, **k: frontier(*a, **k, iterations=12))
+    monkeypatch.setattr(ib, "frontier", lambda *a, time_limit, **k: frontier(*a, **k, iterations=25))
     out = tmp_path / "out"
     result = run("frontier", saved(0.0, states=150), "--constraint", "0", "--points", "30", "--output", out)
     assert result.exit_code == 5 and "iteration limit: tighter bounds are missing." in result.output

@@ -632,3 +632,25 @@ def test_every_colour_of_a_surface_is_that_of_its_value() -> None:
             if across < 0.09 and upwards < 0.09:  # of a flat square
                 assert colour == pytest.approx(bar[-1], abs=0.01)
     assert shown > 0.85 * 900  # the others are points and the white lines
+
+
+@pytest.mark.parametrize("criterion", [{"discount": 0.9}, {"horizon": 4}, {"average": True}])
+@pytest.mark.parametrize("actions", [3, 300])  # by the linear program, and by the bundle
+def test_among_policies_that_are_equally_good_the_bound_matters_where_it_does(criterion, actions):
+    """One state. All actions but one pay 1, some of them for less than others; the last pays less, for nothing."""
+    cost = np.linspace(1.0, 0.25, actions - 1)
+    work = ib.CMDP(
+        offsets=[0, actions],
+        transition=np.ones((actions, 1)),
+        reward=np.append(np.ones(actions - 1), 0.5),
+        constraints=[ib.Constraint(np.append(cost, 0.0), at_most=10.0, name="cost")],
+        initial=[1.0],
+        **criterion,
+    )
+    curve = ib.frontier(work, "cost", points=6)
+    assert curve.matters_from == pytest.approx(0.25 * work.layers, abs=1e-9 * work.layers)
+    assert curve.possible_to == pytest.approx(0.0, abs=1e-9)
+    inside = np.array(curve.bounds) < curve.matters_from - 1e-9
+    assert inside.sum() == 5 and np.all(curve.own_prices[inside] == pytest.approx(2.0))
+    idle = ib.frontier(work, "cost", bounds=[0.5 * work.layers, 0.25 * work.layers])
+    assert idle.matters_from == curve.matters_from and idle.rewards == pytest.approx(work.layers * np.ones(2))

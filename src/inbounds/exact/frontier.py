@@ -45,7 +45,8 @@ class Frontier:
     solutions : tuple of Solution, length P
         The optimum at each bound, with its policy, prices, margins and upper bound.
     matters_from : float
-        Looser bounds than this cost nothing.
+        Looser bounds than this cost nothing, and tighter ones do. In problems of more than 50,000 pairs (times stages),
+        without certificates, where several policies are best without the bound, somewhat tighter ones may not either.
     possible_to : float
         The tightest bound that a policy is known to keep together with the other constraints. None keeps one that is
         tighter by more than the tolerance.

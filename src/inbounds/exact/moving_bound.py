@@ -54,6 +54,9 @@ _CLOSELY = 1e-8
 _VERTICES = 50_000
 """Pairs (times stages) up to which every point is a vertex, and its prices exact: with more, one takes longer."""
 
+_LEANING = 1e-7
+"""Of the reward, in the units of both: what a margin counts where policies are equally good but for that."""
+
 _SHARES = np.geomspace(1e-9, 1.0, 28)
 """Of a safer policy, tried in turn where one that is best by its occupancy is out of bounds when it is followed."""
 
@@ -67,13 +70,17 @@ def along_bounds(
     between: tuple[float, float] | None = None,
     tolerance: float = 1e-6,
     judge: Prover | None = None,
+    ties: bool = True,
     progress: Callable[[int, int], None] | None = None,
     says: Says | None = None,
     time_limit: float | None = None,
     iterations: int | None = None,
     resume: Partial | None = None,
 ) -> Frontier:
-    """``ib.frontier``; with a `judge` every point is a vertex, as in small problems, and what the judge makes of it."""
+    """``ib.frontier``; with a `judge` every point is a vertex, as in small problems, and what the judge makes of it.
+
+    Without `ties`, where the bound begins to matter is told of one of the policies that are best without it.
+    """
     if not isinstance(cmdp, CMDP):
         raise InvalidInput(f"frontier takes a CMDP; found {type(cmdp).__name__}")
     if not cmdp.constraints:
@@ -83,7 +90,7 @@ def along_bounds(
     tolerance = positive(tolerance, "tolerance")
     wanted = wanted_bounds(bounds, between, points)
     asked, limits = (cmdp, k, points, tolerance, wanted, judge), Limits.of(time_limit, iterations)
-    way = _Walk(cmdp, k, points, tolerance, limits, wanted, judge, state_to_resume(resume, asked), says)
+    way = _Walk(cmdp, k, points, tolerance, limits, wanted, judge, state_to_resume(resume, asked), says, ties)
     if progress is not None:
         progress(0 if way.state is None else len(way.state.solutions), len(wanted or range(points)))
     try:
@@ -114,7 +121,8 @@ class _Ends(NamedTuple):
     """Where a frontier begins and ends, as margins at the bound that is counted from: how much tighter it can be."""
 
     free: Optimum
-    loose: float
+    loose: float  # of the policy `free`
+    idle: float  # of some policy that is as good: so much tighter it can be at no cost
     tight: float  # a policy keeps it
     beyond: float  # no policy keeps more
     path: Path
@@ -158,11 +166,13 @@ class _Walk:
         judge: Prover | None,
         resume: Any,
         says: Says | None = None,
+        ties: bool = True,
     ) -> None:
         self.k, self.points, self.tolerance, self.limits, self.wanted = k, points, tolerance, limits, wanted
         self.given, self.judge = cmdp, judge
         self._says: Says = (lambda doing: None) if says is None else says
         self.coins = "any" if judge is None and cmdp.reward.size > _VERTICES else "few"
+        self.ties = ties and self.coins == "few"
         self.present, asked = cmdp.constraints[k].bound, well_scaled(cmdp)
         signal = asked.constraints[k].signal
         least, most = (float(np.sum(ends)) for ends in (signal.min(axis=-1), signal.max(axis=-1)))
@@ -246,7 +256,29 @@ class _Walk:
         loose, tight = (
             min(_followed_value(cmdp, end, margins[k], tolerance), end.value(margins[k])) for end in (free, best)
         )
-        return _Ends(free, loose, tight, best.upper_bound, path, solves)
+        idle, more = self._idle(free, loose) if self.ties else (loose, 0)
+        idle = min(idle, max(loose, tight))
+        return _Ends(free, loose, idle, tight, best.upper_bound, path, solves + more)
+
+    def _idle(self, free: Optimum, loose: float) -> tuple[float, int]:
+        """How tight the bound can be at no cost, and the solves that it took to find out.
+
+        Where several policies are best without it, one that leans to its margin keeps the most.
+        """
+        cmdp, k = self.cmdp, self.k
+        margin, reward = flat_margins(cmdp)[k], cmdp.reward.ravel()
+        size = float(np.max(np.abs(reward))) or 1.0
+        leaning = cmdp.reward + _LEANING * size * cmdp.layers / self.scale * cmdp.margins[k]
+        without = cmdp.asking(reward=leaning, constraints=cmdp.constraints[:k] + cmdp.constraints[k + 1 :])
+        try:
+            found = self._whole(without, min(self.tolerance, _CLOSELY), "few")
+        except Stopped as stopped:
+            if stopped.status != STALLED:
+                raise
+            return loose, 0
+        kept, worth = (_followed_value(cmdp, found, signal, self.tolerance) for signal in (margin, reward))
+        as_good = worth >= free.value(reward) - ROUNDING * size * cmdp.layers
+        return max(loose, kept) if as_good else loose, found.unconstrained_solves
 
     @property
     def _inside(self) -> float:
@@ -268,7 +300,7 @@ class _Walk:
             kept = tightened <= ends.beyond + CLOSE * self.scale  # some of them may not be: see below
             self.bounds, self.impossible = wanted[kept], wanted[~kept]
             return tightened[kept], ends
-        loose, tight = ends.loose, ends.tight
+        loose, tight = ends.idle, ends.tight
         length = tight - loose if tight - loose > ROUNDING * self.scale else 0.0
         flat = min(int(_FLAT_SHARE * self.points), self.points - 2)
         before = length * flat / (self.points - 1 - flat) if length > 0.0 else self.scale
@@ -374,8 +406,8 @@ class _Walk:
         if self.limits.over:
             raise Stopped(TIME)
 
-    def _whole(self, problem: CMDP) -> Optimum:
-        found, _ = best_mixture(problem, tolerance=self.tolerance, limits=self.limits)
+    def _whole(self, problem: CMDP, tolerance: float | None = None, coins: str = "any") -> Optimum:
+        found, _ = best_mixture(problem, tolerance=tolerance or self.tolerance, limits=self.limits, coins=coins)
         if found.status not in (OPTIMAL, STALLED):
             raise Stopped(found.status)
         return found
@@ -402,7 +434,7 @@ class _Walk:
             at_least=own.at_least is not None,
             bounds=freeze(self.bounds[: len(solutions)]),
             solutions=solutions,
-            matters_from=own.bound + own.outward * self.ends.loose,
+            matters_from=own.bound + own.outward * self.ends.idle,
             possible_to=own.bound + own.outward * self.ends.tight,
             present=self.present,
             impossible=freeze(self.impossible),

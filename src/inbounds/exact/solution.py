@@ -53,10 +53,11 @@ class Solution(Evaluation):
         is provably in bounds) the policy links, at the cost that its gap shows; a step from one to another is rare, so
         short runs do not show the average. 0: none.
     status : str
-        "optimal": the gap is what was asked for. "time limit" or "iteration limit": that came first, and this is the
-        best policy in bounds that was known, with its gap. "stalled": rounding, or bounds that can only just be met,
-        left a larger gap. "best found": of a deterministic policy, that no proof says it is the best; the gap says how
-        far from it. "not proved": the policy is in bounds up to rounding at best, see `certificate`.
+        "optimal": the gap is what was asked for. "time limit" or "iteration limit": that came first, and this
+        is the best policy in bounds that was known, with its gap. "stalled": rounding, bounds that can only
+        just be met, or classes that had to be `linked`, left a larger gap. "best found": of a deterministic
+        policy, that no proof says it is the best; the gap says how far from it. "not proved": the policy is in
+        bounds up to rounding at best, see `certificate`.
     partial : Partial, optional
         At a limit: what ``ib.solve(problem, resume=best.partial)`` goes on from.
     piece

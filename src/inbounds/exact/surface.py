@@ -221,6 +221,7 @@ def surface(
                 number,
                 bounds=grids[1].tolist(),
                 tolerance=tolerance,
+                ties=False,
                 says=None if says is None else _in_row(says, row, len(grids[0])),
                 time_limit=seconds_left(),
             )
