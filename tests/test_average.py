@@ -913,3 +913,31 @@ def test_classes_that_tie_are_told_apart_from_any_start():
         start = criterion.solve(rng.normal(size=9), 1e-9)
         found = criterion.solve(np.array(reward, dtype=float), 1e-9, start)
         assert found.upper - found.lower <= 2e-9
+
+
+@pytest.mark.parametrize("n_states", [8, 20, 130])  # at 130 by the bundle
+def test_classes_that_are_far_apart_are_linked_by_moves_that_can_be_proved(n_states):
+    """A machine runs down, pays less the more it is worn, and may be renewed; half of the time it is to be worn out.
+
+    Best is to renew it early, or never. From the one to the other it is a long way, on which a renewal leads back.
+    """
+    moves, reward = np.zeros((2 * n_states, n_states)), np.zeros(2 * n_states)
+    for wear in range(n_states):
+        moves[2 * wear, wear] += 0.7
+        moves[2 * wear, min(wear + 1, n_states - 1)] += 0.3
+        moves[2 * wear + 1, 0] = 1.0
+        reward[2 * wear] = n_states - 1 - wear
+    worn = np.where(np.arange(2 * n_states) == 2 * n_states - 2, 1.0, 0.0)
+    cmdp = problem(
+        np.arange(n_states + 1) * 2,
+        moves,
+        reward,
+        constraints=[ib.Constraint(worn, at_least=0.5, name="worn out")],
+        initial=np.eye(n_states)[0],
+    )
+    optimum = constrained_optimum(Average(cmdp), cmdp)[0]
+    best = ib.solve(cmdp)
+    assert best.linked == 2 and best.certificate.in_bounds
+    assert best.upper_bound >= optimum - 1e-9 * n_states and best.reward >= (1.0 - 1e-5) * optimum
+    for point in ib.frontier(cmdp, 0, bounds=[0.3, 0.5, 0.7]).solutions:
+        assert point.gap <= 2e-6 * point.upper_bound and point.status == "optimal"

@@ -19,6 +19,7 @@ from matplotlib.collections import PathCollection, PolyCollection
 import inbounds as ib
 import strategies
 from inbounds.criteria import criterion_of
+from inbounds.exact import moving_bound
 from inbounds.exact.bundle import Bundle
 from inbounds.exact.optimum import Units
 from inbounds.exact.vertex import Corners
@@ -654,3 +655,19 @@ def test_among_policies_that_are_equally_good_the_bound_matters_where_it_does(cr
     assert inside.sum() == 5 and np.all(curve.own_prices[inside] == pytest.approx(2.0))
     idle = ib.frontier(work, "cost", bounds=[0.5 * work.layers, 0.25 * work.layers])
     assert idle.matters_from == curve.matters_from and idle.rewards == pytest.approx(work.layers * np.ones(2))
+
+
+def test_a_point_whose_gap_is_wide_is_not_called_optimal(monkeypatch):
+    """As where classes that hardly meet have to be linked: the policy is worth less than the upper bound by a half."""
+    assembled = moving_bound.assemble
+
+    def poor(*arguments, **options):
+        found = assembled(*arguments, **options)
+        return dataclasses.replace(found, upper_bound=found.upper_bound + 0.5)
+
+    good = ib.frontier(ib.zoo.queue(), "service", bounds=[-2.0, 0.0])
+    assert {point.status for point in good.solutions} == {"optimal"} and "more may be possible" not in str(good)
+    monkeypatch.setattr(moving_bound, "assemble", poor)
+    curve = ib.frontier(ib.zoo.queue(), "service", bounds=[-2.0, 0.0])
+    assert {point.status for point in curve.solutions} == {"stalled"}
+    assert "At 2 of its points more may be possible: there the gap is larger than" in str(curve).replace("\n", " ")

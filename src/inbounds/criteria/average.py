@@ -112,6 +112,9 @@ _MOST_STEPS = 500
 _SWEEPS, _MOST_SWEEPS = 1_000, 20_000
 """Over the flow of one chain, before elimination is tried; and where that is impossible."""
 
+_WAYS = 4
+"""Classes, at most, to which all may go that are on their way between classes."""
+
 _LINK = 1e-7
 """The least share of an occupancy that links classes: with less, proofs would lose more than the policy does."""
 
@@ -587,8 +590,7 @@ class Average(Criterion):
             if np.count_nonzero(as_given.closed) == 1 and np.all(closed[self.pairs.sum_by_state(clean) > 0.0]):
                 return occupancy, 0
             return clean / clean.sum(), 0
-        ways = sum(self._walking(taken, classes.label == label) for label in apart)
-        link = self.time_at_entries(self.follow((taken + ways) / (len(apart) + 1)))
+        link = self._link(taken, classes.label, apart)
         short = float(np.min(np.sum(margins * link, axis=1), initial=0.0))
         roomy = spare() if short < 0.0 else None
         if roomy is not None:
@@ -596,6 +598,30 @@ class Average(Criterion):
             link = (room * link - short * roomy) / (room - short) if room > 0.0 else link
         share = max(tolerance, _LINK)
         return (1.0 - share) * (clean / clean.sum()) + share * link, len(apart)
+
+    def _link(self, taken: Floats, label: Ints, apart: Ints) -> Floats:
+        """The occupancy of a policy that goes from each of the classes `apart` to all others, and back.
+
+        Within a class a coin decides whether to stay, or where to go. To throw it again on a long way is hardly ever to
+        arrive, and of moves that are so rare nothing can be proved. So between classes all go to one of them, from
+        which another way may lead back; or to each with the same probability. Taken is the policy whose rarest change
+        of class is the most frequent.
+        """
+        ways = [self._walking(taken, label == own) for own in apart]
+        everywhere = (taken + sum(ways)) / (len(apart) + 1)
+        outside = ~np.isin(label, apart)[self.pairs.states]
+        onward = [sum(ways) / len(ways), *ways[:_WAYS]]
+        links = [self.time_at_entries(self.follow(everywhere))]
+        for way in onward if np.any(outside) else ():
+            policy = np.where(outside, way, everywhere)
+            if np.count_nonzero(classes_of(self._graph_of_policy(policy)).closed) == 1:
+                links.append(self.time_at_entries(self.follow(policy)))
+        return max(links, key=lambda link: min(self._leaving(link, label == own) for own in apart))
+
+    def _leaving(self, occupancy: Floats, inside: Any) -> float:
+        """How often an occupancy [N] leaves the states `inside` [S]."""
+        within = np.asarray(self.layers[0].transition @ inside.astype(float))
+        return float(np.sum((occupancy * (1.0 - within))[inside[self.pairs.states]]))
 
     def _classes_of_occupancy(self, occupancy: Floats) -> tuple[Floats, Classes]:
         """The policy [N] of an occupancy, elsewhere walking to where it is, and the classes of its chain."""

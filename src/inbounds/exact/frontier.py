@@ -12,7 +12,7 @@ import numpy as np
 
 from inbounds.arrays import Floats
 from inbounds.exact.limits import Partial
-from inbounds.exact.optimum import OPTIMAL
+from inbounds.exact.optimum import OPTIMAL, STALLED
 from inbounds.exact.solution import Solution
 from inbounds.frames import frame
 from inbounds.pictures import written
@@ -164,6 +164,8 @@ class Frontier:
     def _verdict(self) -> str:
         begins, ends = self.ends_in_words
         cut = "" if self.status == OPTIMAL else f" {self.status}: tighter bounds are missing."
+        if wide := sum(solution.status == STALLED for solution in self.solutions):
+            cut += f" At {wide} of its points more may be possible: there the gap is larger than was asked for."
         return (
             f"The bound is {self.present:.6g} now. It begins to matter at {begins}; no policy keeps one beyond "
             f"{ends}.{cut}"
