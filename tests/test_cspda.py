@@ -556,5 +556,14 @@ def test_an_infeasible_estimate_becomes_the_least_slater_constant() -> None:
 def test_too_few_samples_to_estimate_the_slater_constant() -> None:
     with pytest.raises(ib.InvalidInput, match=r"191 samples are too few .* 96 pairs; give slater=, or at least 192"):
         ib.learn(QUEUE.simulator(), ib.CSPDA(), samples=191)
+    limit = ib.Constraint([[1.0]], at_most=2.0)
+    one = ib.CMDP.from_dense([[[1.0]]], reward=[[1.0]], constraints=[limit], initial=[1.0], discount=0.5)
+    with pytest.raises(
+        ib.InvalidInput, match=r"^1 sample is too few .* of 1 pair; give slater=, or at least 2 samples"
+    ):
+        ib.learn(one.simulator(), ib.CSPDA(), samples=1)
+    assert ib.learn_certified(one.simulator(), samples=1).reason.startswith(
+        "no policy: 1 sample is too few to try each of 1 pair and prove"
+    )
     assert ib.learn(QUEUE.simulator(), ib.CSPDA(), samples=192).samples.tolist() == [192]
     assert ib.learn(ragged(0).simulator(), ib.CSPDA(), samples=1).settings["slater"] == 1.0

@@ -7,9 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 import inbounds as ib
 from inbounds.pictures import grid_of, occupancy_figure, policy_figure, ruled, titled
+from inbounds.reports.figures import write_report
 
 
 def drawn(labels, surest, stages=1):
@@ -167,6 +169,41 @@ def test_a_long_name_has_a_line_of_its_own_and_a_dollar_is_no_formula() -> None:
     assert titled("the time", "x" * 25) == f"{'x' * 25}:\nthe time"
     assert titled("the time", "x" * 61) == f"{'x' * 59}…:\nthe time"
     assert titled("$", "in $") == r"in \$: \$" and titled("the time", "  ") == "the time"
+
+
+@pytest.mark.parametrize("name", ["$$", r"$\nosuch$", "$x^2$", "a $5 b $6", r"\$", "_under", "漢"])
+def test_a_name_is_drawn_letter_by_letter_wherever_it_stands(name, tmp_path) -> None:
+    chances = np.full((3, 2, 3), 1 / 3)
+    costs = [ib.Constraint(np.eye(3)[:, :2] + k, at_most=0.4 + k, name=name + "," * k) for k in range(2)]
+    plain = ib.CMDP.from_dense(
+        chances, reward=np.ones((3, 2)), constraints=costs, initial=np.ones(3) / 3, discount=0.9, name=name
+    )
+    labels = tuple((name, k, k) for k in range(3))
+    problem = replace(plain, state_labels=labels, action_labels=(name, name + "2"))
+    best = ib.solve(problem)
+    figures = [
+        ib.Policy.uniform(problem).plot(tmp_path / "policy.svg"),
+        best.plot(tmp_path / "time.png"),
+        ib.frontier(problem, 0, points=2).plot(tmp_path / "frontier.png"),
+        ib.surface(problem, 0, 1, points=2).plot(tmp_path / "surface.png"),
+    ]
+    write_report(tmp_path, {"reported": figures[2]}, {})
+    for text in (text for figure in figures for text in figure.findobj(Text)):
+        assert not text._preprocess_math(text.get_text())[1] or "mathdefault" in text.get_text()  # ticks of a log axis
+    shown = [text._preprocess_math(text.get_text())[0] for text in figures[0].legends[0].get_texts()]
+    assert shown == [name, "randomises"]
+
+
+def test_the_present_bound_crosses_no_words() -> None:
+    """Next to the last bound that can be kept, and next to the first that matters."""
+    for bound in (0.7, -4.6):
+        figure = ib.frontier(ib.zoo.queue().with_bound("service", at_least=bound), 0, points=12).plot()
+        figure.draw_without_rendering()
+        panel = figure.axes[0]
+        lines = [line.get_window_extent() for line in panel.lines if set(line.get_xdata()) == {bound}]
+        words = [text for text in panel.texts if "now" not in text.get_text()]
+        assert len(lines) == 1 and len(words) == 2
+        assert not any(text.get_window_extent().overlaps(lines[0]) for text in words)
 
 
 def test_each_stage_has_the_panel_of_its_own_time() -> None:

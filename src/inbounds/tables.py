@@ -8,6 +8,9 @@ from collections.abc import Sequence
 WIDTH = 80
 """Columns of a terminal that nobody has widened: no line of a table, or of a command's sentences, is longer."""
 
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+"""A header, and rows of texts."""
+
 _BETWEEN = 2
 """Blanks between two columns."""
 
@@ -82,6 +85,15 @@ def wrapped(text: str, indent: str = "", width: int = WIDTH) -> str:
 
     whole = textwrap.TextWrapper(width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return "\n".join(map(whole.fill, text.split("\n")))
+
+
+def counted(number: int, noun: str) -> str:
+    """So many of something.
+
+    >>> counted(1, "pair"), counted(2_000, "pair")
+    ('1 pair', '2,000 pairs')
+    """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:

@@ -76,6 +76,7 @@ from inbounds.algorithms.conservative import (
     family,
     margin_needed,
 )
+from inbounds.algorithms.empirical import too_few
 from inbounds.algorithms.exploring import filled_up, model_error, optimism, worth_trying
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats, Ints
@@ -90,7 +91,7 @@ from inbounds.proofs.evidence import Evidence
 from inbounds.proofs.families import FamilyBets, ProvedFamily, prove_family, what_family_shows
 from inbounds.proofs.samples import Bets, Proved, as_certificate, prove, so_far
 from inbounds.proofs.walks import Guess, guess_from_model, walk_for_evidence
-from inbounds.tables import wrapped
+from inbounds.tables import counted, wrapped
 
 _ATTEMPTS = 4
 _STAKED = 0.85  # of the bankroll, on each attempt
@@ -349,7 +350,7 @@ class ModelSource:
         explore = max(int(_EXPLORE * budget), n_pairs)
         if 2 * explore > budget:
             raise NoCandidate(
-                f"no policy: {budget:,} samples are too few to try each of {n_pairs:,} pairs and prove anything; "
+                f"no policy: {too_few(budget)} to try each of {counted(n_pairs, 'pair')} and prove anything; "
                 f"give at least {2 * n_pairs:,}"
             )
         halves = Evidence(self.evidence.simulator), Evidence(self.evidence.simulator)

@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 
 from inbounds.arrays import Floats
-from inbounds.pictures import BLUE, ORANGE, note, tidy_panel, titled
+from inbounds.pictures import BLUE, ORANGE, note, plain, tidy_panel, titled
 
 _OUTLYING = 10.0
 """How many times the median of the positive prices one may be before the picture leaves it out, and says so."""
 
 _PALE = "#F6D9C6"
 """The orange of prices, where they are known between two values only."""
+
+_BETWEEN_WORDS = (0.1, 0.93)
+"""Shares of a panel's height between which no line crosses the words at its bottom and at its top."""
 
 _SHADES = 256
 """Of colour: as many as a colour bar has."""
@@ -37,7 +40,7 @@ def frontier_figure(frontier: Any) -> Any:
     if above:
         # Above the panel, where no curve is.
         price.set_title(f"{above} above, up to {prices.max():.4g}", loc="right", fontsize=8, color="dimgrey")
-    price.set_xlabel(f"bound: {frontier.constraint} {'at least' if frontier.at_least else 'at most'}")
+    price.set_xlabel(f"bound: {plain(frontier.constraint)} {'at least' if frontier.at_least else 'at most'}")
     if not frontier.at_least:
         price.invert_xaxis()
     for panel in (optimum, price):
@@ -74,6 +77,7 @@ def _mark(panel: Any, frontier: Any) -> None:
     points = [*frontier.bounds, frontier.possible_to]
     lowest, highest = min(points), max(points)
     height, side = _free_place(panel, frontier)
+    first = panel.get_subplotspec().is_first_row()
     lines = [
         (frontier.matters_from, "grey", ":", " the bound begins to matter", 0.02, "left"),
         (frontier.possible_to, "black", "--", "no policy beyond ", 0.95, "right"),
@@ -82,8 +86,10 @@ def _mark(panel: Any, frontier: Any) -> None:
     for place, colour, style, words, height, side in lines:
         here = min(max(place, lowest), highest)
         if here == place:
-            panel.axvline(place, color=colour, linewidth=1.0, linestyle=style)
-        if panel.get_subplotspec().is_first_row() and (here == place or colour == ORANGE):
+            # The present bound may be next to either of the others, whose words are at the bottom and at the top.
+            ends = _BETWEEN_WORDS if first and colour == ORANGE else (0.0, 1.0)
+            panel.axvline(place, *ends, color=colour, linewidth=1.0, linestyle=style)
+        if first and (here == place or colour == ORANGE):
             # From loose to tight the picture runs to the right, whichever the side of the bound.
             tight = here != place and (place > here) == frontier.at_least
             note(
@@ -150,7 +156,7 @@ def surface_figure(surface: Any) -> Any:
     for letter, name, least, own in zip("xy", surface.constraints, surface.at_least, surface.bounds, strict=True):
         room = 0.0 if len(own) > 1 else max(0.1 * abs(float(own[0])), 0.1)
         ends = float(own.min()) - room, float(own.max()) + room
-        words = f"{name} {'at least' if least else 'at most'}"
+        words = f"{plain(name)} {'at least' if least else 'at most'}"
         panel.set(**{f"{letter}label": words, f"{letter}lim": ends if least else ends[::-1]})  # from loose to tight
     _mark_present(panel, surface)
     figure.colorbar(points, label="optimum")

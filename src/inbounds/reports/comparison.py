@@ -9,9 +9,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from inbounds.pictures import BLUE, ORANGE, tidy_panel
+from inbounds.pictures import BLUE, ORANGE, tidy_panel, titled
 from inbounds.reports.figures import csv_text, write_report
 from inbounds.studies.comparison import Comparison, Entry
+from inbounds.tables import counted
 
 _BRIGHT = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _COLOURS = (*_BRIGHT, "#000000", "#7F7F7F", "#8C510A", "#5D3A9B", "#B2182B", "#44AA99", "#882255")
@@ -134,8 +135,7 @@ def comparison_figure(comparison: Comparison) -> Figure:
     panels[0][0].set_ylabel("optimum − total reward, mean over runs", fontsize=9)
     figure.legend(handles=_legend(shown, styles), frameon=False, fontsize=8, loc="outside right center")
     figure.suptitle(
-        f"{comparison.problem}: {comparison.seeds} runs of {comparison.samples:,} samples, "
-        f"{comparison.preset} settings, judged exactly",
+        titled(f"{_runs(comparison)}, {comparison.preset} settings, judged exactly", comparison.problem),
         fontsize=11,
     )
     return figure
@@ -210,11 +210,17 @@ def regret_figure(comparison: Comparison) -> Figure:
         panels[row][0].set_ylabel(f"{name} per episode so far (strong)", fontsize=9)
     dotted = "; dotted: with the constants of their papers" if published else ""
     figure.suptitle(
-        f"{comparison.problem}: what {comparison.seeds} runs of {comparison.samples:,} samples cost while they "
-        f"learned, judged exactly{dotted}",
+        titled(
+            f"what {_runs(comparison)} cost while they learned, judged exactly{dotted}",
+            comparison.problem,
+        ),
         fontsize=11,
     )
     return figure
+
+
+def _runs(comparison: Comparison) -> str:
+    return f"{counted(comparison.seeds, 'run')} of {comparison.samples:,} samples"
 
 
 def _per_episode(entry: Entry, name: str) -> tuple[Any, Any]:
