@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import os
 import re
@@ -120,7 +121,8 @@ def test_every_criterion_has_a_page(name, tmp_path) -> None:
     assert "inbounds verify page-model.npz page-certificate.json" in text and "MODEL" not in text and "--beside" in text
     assert text.count("<td>") and ("How prices move" in text)
     (bare,) = ib.report(problem.unconstrained(), tmp_path / "bare.html")
-    assert data_of(bare)["frontiers"] == [] and "<table>" not in bare.read_text()
+    before, proof = bare.read_text().split("<h2>The proof</h2>")
+    assert data_of(bare)["frontiers"] == [] and "<table>" not in before and proof.count("<tr>") == 2
 
 
 @pytest.mark.parametrize(
@@ -203,6 +205,28 @@ def test_another_policy_is_beside_the_best(compared) -> None:
     assert data["frontiers"][0]["other"] == pytest.approx([0.5 - judged.margins[0], judged.reward])
     with pytest.raises(ib.InvalidInput, match="does not belong to this problem"):
         ib.report(problem, compared.with_name("other.html"), policy=ib.Policy.uniform(ib.zoo.queue()))
+
+
+@pytest.mark.parametrize("name", ["@@DATA@@", "@@HEAD@@", "@@TITLE@@ @@TAIL@@"])
+def test_a_name_that_looks_like_a_place_of_the_frame_is_a_name(name, tmp_path) -> None:
+    ib.report(replace(ib.zoo.queue(), name=name), tmp_path / "page.html", points=0)
+    text = (tmp_path / "page.html").read_text("utf-8")
+    assert f"<title>{name}</title>" in text and f"<h1>{name}</h1>" in text
+    assert data_of(tmp_path / "page.html")["states"] == 6 and text.count("<h2>The proof</h2>") == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names of files on POSIX systems")
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("a b", "inbounds verify 'a b-model.npz' 'a b-certificate.json'"),
+        ("-x", "inbounds verify ./-x-model.npz ./-x-certificate.json"),
+        (os.fsdecode(b"\xff"), r"inbounds verify '\udcff-model.npz' '\udcff-certificate.json'"),
+    ],
+)
+def test_the_command_of_a_page_is_one_for_its_files(name, command, tmp_path) -> None:
+    ib.report(ib.zoo.queue(), tmp_path / f"{name}.html", points=0, beside=True)
+    assert f"<pre>{html.escape(command)}</pre>" in (tmp_path / f"{name}.html").read_text("utf-8")
 
 
 def test_infeasible_problems_have_no_page(tmp_path) -> None:
@@ -331,12 +355,19 @@ def test_another_policy_in_a_browser(browser, compared) -> None:
 def test_nothing_collides_or_sticks_out(browser, compared, tmp_path, width) -> None:
     """Names of values beside the map and the curves lie apart and inside, and the page is as wide as the window."""
     ib.report(ib.zoo.queue(), tmp_path / "queue.html", points=4)
+    name = "x" * 300
+    long = replace(ib.zoo.queue(), name=name, state_labels=tuple(f"{name}{state}" for state in range(6)))
+    ib.report(long, tmp_path / "long.html", points=0)
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    cut = "return [...document.querySelectorAll('pre')].some(block => block.scrollWidth > block.clientWidth)"
     try:
+        opened(browser, tmp_path / "long.html")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         for path, axes in ((compared, ("state 1", "state 2")), (tmp_path / "queue.html", ("state", ""))):
             opened(browser, path)
             assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+            assert not browser.execute_script(cut)
             assert axes == tuple(browser.find_element("id", name).text for name in ("level", "upright"))
             boxes = browser.execute_script(
                 "return [...document.querySelectorAll('#curves svg'), document.getElementById('chart')].map(box =>"

@@ -20,7 +20,7 @@ from inbounds.exact.limits import TIME
 from inbounds.exact.moving_bound import MOST_POINTS, Says
 from inbounds.exact.optimum import OPTIMAL
 from inbounds.exact.solution import Solution
-from inbounds.formats.atomic import naming, replaced
+from inbounds.formats.atomic import naming, replaced, require_writable
 from inbounds.inputs import callback, file_path, switch, whole_number
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.pieces import seconds_or_none
@@ -128,6 +128,9 @@ def written_report(
         raise InvalidInput("points must be 2 or more, or 0 for no curves")
     other = None if policy is None else for_problem(cmdp, policy)
     files = paths_beside(cmdp, target)
+    for file in (target, *files) if beside else (target,):  # before anything is solved
+        with naming(file, "written"):
+            require_writable(file)
     if beside:
         _require_own(files, target)
     limit = seconds_or_none(time_limit)
@@ -174,7 +177,7 @@ def written_report(
     cut = "" if limit is None or not missing else f"Cut short by the time limit of {limit:g} seconds"
     text = page(cmdp, best, moving, curves, judged, title, names, beside, (cut, missing))
     with naming(target, "written"), replaced(target) as stream:
-        stream.write(text.encode("utf-8"))
+        stream.write(text.encode("utf-8", "backslashreplace"))  # the name of a file may be no text
     return Written([target, *(file for file in saved if beside)], tuple(missing))
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,52 @@ def output_option(what: str, default: str) -> Callable[[Any], Any]:
     return click.option("--output", type=folder, help=f"Where {what} go.  [default: {default}]")
 
 
+def output_folder(given: Path | None, default: Path) -> Path:
+    """Where files go; refused before any work is done for them, if they cannot."""
+    from inbounds.formats.atomic import naming, require_folder
+
+    folder = default if given is None else given
+    with naming(folder, "written"):
+        require_folder(folder)
+    return folder
+
+
+def require_outputs(*written: tuple[str, Path | None, str], read: tuple[str | Path | None, ...]) -> None:
+    """Refuse, before any work is done for them, files that cannot be written, or whose writing would lose something.
+
+    `written` are (option, path, what is written); `read` are files that the command reads, or names of the zoo.
+    """
+    from inbounds.errors import InvalidInput
+    from inbounds.formats import require_written
+    from inbounds.formats.atomic import naming, require_writable
+
+    taken: dict[str, str] = {}
+    for option, path, what in written:
+        if path is None:
+            continue
+        if what == "certificate":
+            with naming(path, "written"):
+                require_writable(path)
+        else:
+            require_written(path, what)
+        if (other := taken.setdefault(os.path.realpath(path), option)) != option:
+            raise InvalidInput(f"{other} and {option} name the same file, {path}; give two")
+        for file in read:
+            if file is not None and Path(file).suffix and path.exists() and path.samefile(file):
+                raise InvalidInput(f"{option} would overwrite {file}, which is read; give another name")
+        if path.exists() and _is_printed_to(path):
+            raise InvalidInput(f"{option} names {path}, into which the command itself prints; give another name")
+
+
+def _is_printed_to(path: Path) -> bool:
+    """Whether a file is the standard output or the standard error: another file would take its place."""
+    for number in (1, 2):
+        with suppress(OSError):  # closed by the shell
+            if os.path.samestat(path.stat(), os.fstat(number)):
+                return True
+    return False
+
+
 def refuse_given(why: str, *names: str) -> None:
     """Refuse those of the options that the user gave: they would change nothing. `why` follows the option's name."""
     from inbounds.errors import InvalidInput
@@ -121,7 +169,7 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
 
     if problem in problems.PROBLEMS:
         loaded: Any = _from_zoo(problem, parameters)
-    elif Path(problem).suffix not in formats.FORMATS:
+    elif Path(problem).suffix.lower() not in formats.FORMATS:
         wrong = f"{problem!r} is no model" if Path(problem).is_file() else f"no problem is called {problem!r}"
         raise InvalidInput(
             f"{wrong}; give a file ({', '.join(formats.FORMATS)}) or one of: {', '.join(problems.PROBLEMS)}"

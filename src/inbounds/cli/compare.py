@@ -13,6 +13,7 @@ from inbounds.cli.arguments import (
     WHOLE_NUMBER,
     jobs_option,
     json_option,
+    output_folder,
     output_option,
     preset_option,
     problem_from,
@@ -32,6 +33,7 @@ from inbounds.cli.printing import (
     problem_facts,
     progress_bar,
 )
+from inbounds.tables import counted
 
 _COMPILING = "the first run of each algorithm compiles it, which may take a minute once"
 
@@ -115,8 +117,7 @@ def command(
     assert problem is not None
     samples, seeds = 100_000 if samples is None else samples, 20 if seeds is None else seeds
     cmdp = problem_from(problem, parameters, discounted_for="compare", horizons=True)
-    if output is None:
-        output = Path("comparison") / Path(problem).stem
+    output = output_folder(output, Path("comparison") / Path(problem).stem)
     journal = _journal(output, fresh)
     with progress_bar("runs", None, as_json, _COMPILING) as advance_to:
         done = ib.compare(
@@ -155,7 +156,7 @@ def command(
     click.echo(repr(cmdp))
     what = "totals (discounted sums)" if cmdp.horizon is None else "sums over the horizon"
     print_wrapped(
-        f"{seeds} run{'s' * (seeds != 1)} of {samples:,} samples each, {preset} settings"
+        f"{counted(seeds, 'run')} of {samples:,} samples each, {preset} settings"
         f"{'' if scale else ', units as given'}; {what}, means over runs, judged on the model"
     )
     with_constraints = f"{'With the constraints: ' if cmdp.constraints else ''}optimum {done.optimum:.6g}"
@@ -220,7 +221,7 @@ def _on_suite(
     """With --suite: tables over all of its problems. The options are those of the command."""
     import inbounds as ib
 
-    output = Path("comparison") / f"suite-{suite}" if output is None else output
+    output = output_folder(output, Path("comparison") / f"suite-{suite}")
     journal = _journal(output, fresh)
     with progress_bar("runs", None, as_json, _COMPILING) as advance_to:
         done = ib.compare_suite(
@@ -255,7 +256,7 @@ def _on_suite(
         )
         sys.exit(EXIT_STOPPED if done.status != "done" else 0)
     print_wrapped(
-        f"{done.name}: {len(done.problems)} problems, {done.seeds} run{'s' * (done.seeds != 1)} on each, "
+        f"{done.name}: {len(done.problems)} problems, {counted(done.seeds, 'run')} on each, "
         f"{preset} settings{'' if scale else ', units as given'}"
     )
     for budget in done.samples:

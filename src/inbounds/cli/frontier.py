@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from inbounds.cli import EXIT_INFEASIBLE, EXIT_STOPPED, complain
-from inbounds.cli.arguments import json_option, output_option, problem_argument, problem_from, refuse_given
+from inbounds.cli.arguments import (
+    json_option,
+    output_folder,
+    output_option,
+    problem_argument,
+    problem_from,
+    refuse_given,
+)
 from inbounds.cli.printing import facts_of, print_files, print_json, problem_facts, telling_bar
 
 
@@ -65,6 +72,9 @@ def command(
             wanted[option] = given[0] if second is None else (*given, None)[:2]
     if len(bounds) == len(chosen):
         refuse_given("is how many bounds there are, and --bounds says which: give one of the two", "points")
+    moved = [names[cmdp.constraint_number(one)] for one in chosen]
+    named = "-and-".join("".join(letter if letter.isalnum() else "-" for letter in name) for name in moved)
+    output = output_folder(output, Path("frontier") / f"{Path(problem).stem}-{named}")
     number = points if points is not None else 50 if second is None else 12
     ask: Any = ib.frontier if second is None else ib.surface
     with telling_bar("points" if second is None else "rows", quiet=as_json) as (advance_to, says):
@@ -74,10 +84,9 @@ def command(
             print_json(problem=problem_facts(cmdp), **_facts(found), files=[])
         complain(nothing)
         sys.exit(EXIT_INFEASIBLE)
-    if output is None:
-        moved = [found.constraint] if second is None else found.constraints
-        named = "-and-".join("".join(letter if letter.isalnum() else "-" for letter in name) for name in moved)
-        output = Path("frontier") / f"{Path(problem).stem}-{named}"
+    if second is not None and found.status == "optimal" and all(reward != reward for reward in found.rewards.flat):
+        complain("no policy keeps any two of these bounds on {!r} and {!r}".format(*found.constraints))
+        sys.exit(EXIT_INFEASIBLE)
     written = write_bounds(found, output)
     if as_json:
         print_json(problem=problem_facts(cmdp), **_facts(found), files=[str(path) for path in written])

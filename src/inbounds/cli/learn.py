@@ -18,6 +18,7 @@ from inbounds.cli.arguments import (
     problem_argument,
     problem_from,
     refuse_given,
+    require_outputs,
     safe_from,
     safe_option,
     save_policy_option,
@@ -140,6 +141,7 @@ def command(
         raise InvalidInput("--mixture goes with --certified, and without --algorithm: its policies are planned")
     if not certified:
         refuse_given("is that of a proof: add --certified, or leave it out", "confidence")
+    require_outputs(("--save-policy", save_policy, "mixture" if mixture else "policy"), read=(problem, safe))
     settings_given = {**options, "safe": safe_from(safe, cmdp)}
     given: dict[str, Any] = {name: value for name, value in settings_given.items() if value is not None}
     how = (samples, confidence, seed, time_limit, show_policy, save_policy, as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -54,14 +55,16 @@ def command(
       inbounds report model.npz --policy rule.csv
     """
     import inbounds as ib
+    from inbounds.inputs import printable
     from inbounds.reporting import paths_beside, written_report
 
     cmdp = problem_from(problem, parameters)
     policy = None if other is None else ib.Policy.load(other)
     target = output or Path(f"{with_bounds(Path(problem).stem)}.html")
-    for path in paths_beside(cmdp, target) if beside and Path(problem).exists() else ():
-        if path.exists() and path.samefile(problem):
-            raise ib.InvalidInput(f"--beside would overwrite {problem}, the model itself; give another --output")
+    for path in paths_beside(cmdp, target) if beside else ():
+        for file, what in ((problem, "the model itself"), (other, "the other policy")):
+            if file is not None and os.path.exists(path) and os.path.exists(file) and path.samefile(file):
+                raise ib.InvalidInput(f"--beside would overwrite {file}, {what}; give another --output")
     with telling_bar("points", quiet=as_json) as (advance_to, says):
         written, missing = written_report(
             cmdp,
@@ -80,7 +83,7 @@ def command(
         print_json(problem=problem_facts(cmdp), status=status, files=files, missing=list(missing))
         sys.exit(code)
     for path in written:
-        click.echo(f"{path}  {path.stat().st_size / 1e6:.2f} MB")
+        click.echo(f"{printable(path)}  {path.stat().st_size / 1e6:.2f} MB")
     if missing:
         print_wrapped(f"TIME LIMIT: missing from the page: {'; '.join(missing)}.")
     sys.exit(code)

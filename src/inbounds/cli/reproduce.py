@@ -8,7 +8,14 @@ from pathlib import Path
 import click
 
 from inbounds.cli import EXIT_STOPPED
-from inbounds.cli.arguments import WHOLE_NUMBER, jobs_option, json_option, output_option, time_limit_option
+from inbounds.cli.arguments import (
+    WHOLE_NUMBER,
+    jobs_option,
+    json_option,
+    output_folder,
+    output_option,
+    time_limit_option,
+)
 from inbounds.cli.printing import print_files, print_json, print_table, print_wrapped, progress_bar
 
 
@@ -44,12 +51,12 @@ def command(
     """
     from inbounds.studies.reproduction import STANDARD_ERRORS, reproduce_queue
 
+    output = output_folder(output, Path("reproduction") / experiment)
     with progress_bar("runs", None, quiet=as_json) as advance_to:
         done = reproduce_queue(seeds=seeds, samples=samples, workers=jobs, progress=advance_to, time_limit=time_limit)
 
     from inbounds.reports.reproduction import summary_rows, verdict_rows, verdicts, write_reproduction
 
-    output = output or Path("reproduction") / experiment
     written = write_reproduction(done, output)
     rows, claims = summary_rows(done), verdict_rows(done)
     if as_json:

@@ -10,7 +10,14 @@ from typing import Any
 import click
 
 from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED, complain
-from inbounds.cli.arguments import json_option, policy_option, problem_argument, problem_from, save_policy_option
+from inbounds.cli.arguments import (
+    json_option,
+    policy_option,
+    problem_argument,
+    problem_from,
+    require_outputs,
+    save_policy_option,
+)
 from inbounds.cli.printing import (
     facts_of,
     gap_status,
@@ -73,6 +80,12 @@ def command(
     import inbounds as ib
 
     loaded = problem_from(problem, parameters)
+    require_outputs(
+        ("--save-model", save_model, "model"),
+        ("--save-policy", save_policy, "policy"),
+        ("--certificate", certificate, "certificate"),
+        read=(problem,),
+    )
     if save_model is not None:
         loaded.save(save_model)
     try:

@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from inbounds.cli import EXIT_STOPPED
-from inbounds.cli.arguments import WHOLE_NUMBER, jobs_option, json_option, output_option, time_limit_option
+from inbounds.cli.arguments import (
+    WHOLE_NUMBER,
+    jobs_option,
+    json_option,
+    output_folder,
+    output_option,
+    time_limit_option,
+)
 from inbounds.cli.printing import print_files, print_json, print_table, print_wrapped, progress_bar
 
 _TABLES = (("kappa", "conservative_gap", "duality_gap"), ("flow_residual", "policy_gap", "policy_margin"))
@@ -39,12 +46,12 @@ def command(
     """
     from inbounds.studies.theorems import study_theorems
 
+    output = output_folder(output, Path("reproduction") / "theorems")
     with progress_bar("runs", None, quiet=as_json) as advance_to:
         done = study_theorems(seeds=seeds, samples=samples, workers=jobs, progress=advance_to, time_limit=time_limit)
 
     from inbounds.reports.theorems import theorem_rows, theorem_verdicts, write_theorems
 
-    output = output or Path("reproduction") / "theorems"
     written, rows = write_theorems(done, output), theorem_rows(done)
     late = any(study.status != "done" for study in done) or len(done) < 2
     if as_json:

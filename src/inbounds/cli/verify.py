@@ -28,8 +28,11 @@ def command(files: tuple[Path, ...], time_limit: float | None, as_json: bool) ->
       inbounds verify queue.npz queue.json
       inbounds verify learned.json
     """
+    from zipfile import is_zipfile
+
     from inbounds.errors import InvalidInput, Stopped
     from inbounds.exact.limits import TIME, Limits
+    from inbounds.inputs import printable
     from inbounds.proofs.verify import Unreadable, verify_bets
     from inbounds.proofs.verify import verify as check
 
@@ -48,7 +51,15 @@ def command(files: tuple[Path, ...], time_limit: float | None, as_json: bool) ->
             alone = len(files) == 1
             accepted, lines = verify_bets(certificate) if alone else check(str(files[0]), certificate, step)
     except Unreadable as error:
-        raise InvalidInput(str(error)) from error
+        if files[-1].is_file() and is_zipfile(files[-1]):
+            raise InvalidInput(
+                f"{printable(files[-1])}: is an .npz file, where the certificate should be: inbounds verify MODEL "
+                "CERTIFICATE takes the model first"
+            ) from error
+        message = str(error)
+        for file in files:
+            message = message.replace(str(file), printable(file))
+        raise InvalidInput(message) from error
     if as_json:
         print_json(accepted=accepted, lines=lines)
     else:

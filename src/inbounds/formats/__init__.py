@@ -43,8 +43,8 @@ from typing import Any
 
 from inbounds.errors import InvalidInput
 from inbounds.formats import mixture_json, mixture_npz, npz, policy_csv, policy_json, policy_npz, toml
-from inbounds.formats.atomic import naming, replaced, require_regular
-from inbounds.inputs import file_path
+from inbounds.formats.atomic import naming, replaced, require_regular, require_writable
+from inbounds.inputs import file_path, printable
 
 FORMATS: dict[str, Any] = {".npz": npz, ".toml": toml}
 MIXTURE_FORMATS: dict[str, Any] = {".json": mixture_json, ".npz": mixture_npz}
@@ -89,6 +89,14 @@ def write_mixture(mixture: Any, path: str | os.PathLike[str]) -> None:
     _write(mixture, path, MIXTURE_FORMATS, "mixture")
 
 
+def require_written(path: str | os.PathLike[str], what: str) -> None:
+    """That a `what` ("model", "policy" or "mixture") can be written to a file: to be asked before long work."""
+    tables = {"model": FORMATS, "policy": POLICY_FORMATS, "mixture": MIXTURE_FORMATS}
+    file, _ = _recognised(path, tables[what], what)
+    with naming(file, "written"):
+        require_writable(file)
+
+
 def _read(path: str | os.PathLike[str], formats: dict[str, Any], what: str) -> Any:
     file, file_format = _recognised(path, formats, what)
     with naming(file, "read"):
@@ -108,5 +116,5 @@ def _recognised(path: str | os.PathLike[str], formats: dict[str, Any], what: str
     if file_format is None:
         *others, last = formats
         wanted = f"{', '.join(others)} or {last}" if others else last
-        raise InvalidInput(f"{file}: the suffix {file.suffix!r} is not a {what} format; it must be {wanted}")
+        raise InvalidInput(f"{printable(file)}: the suffix {file.suffix!r} is not a {what} format; it must be {wanted}")
     return file, file_format

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from inbounds.errors import InvalidInput
+from inbounds.inputs import printable
 
 
 @contextmanager
@@ -23,7 +24,7 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
     """A stream to write; when the block ends well its content becomes the file at `path`, otherwise nothing changes.
 
     A file that is replaced passes its permissions on, and a symbolic link keeps pointing to where it points. What is
-    there and is no regular file is refused.
+    there and is no regular file, or one that may not be written, is refused.
 
     Examples
     --------
@@ -35,9 +36,8 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
     ...     path.read_bytes(), len(list(Path(folder).iterdir()))
     (b'all of it', 1)
     """
+    require_writable(path)
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():  # a pipe or a device would be taken away, and a file put in its place
-        raise OSError(errno.EINVAL, "is not a regular file", os.fspath(path))
     temporary = target.with_name(f".inbounds-{secrets.token_hex(8)}.tmp")
     with open(temporary, "xb") as stream:
         try:
@@ -64,6 +64,30 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
             os.close(handle)
 
 
+def require_writable(path: str | os.PathLike[str]) -> None:
+    """That a file can be written there, as far as that can be seen before there is anything to write."""
+    target = Path(os.path.realpath(path))
+    there = target.exists()
+    if there and not target.is_file():  # a pipe or a device would be taken away, and a file put in its place
+        raise OSError(errno.EINVAL, "is not a regular file", os.fspath(path))
+    if not target.parent.is_dir():
+        number = errno.ENOTDIR if target.parent.exists() else errno.ENOENT
+        raise OSError(number, os.strerror(number), os.fspath(path))
+    # A file that may not be written could be exchanged for another all the same: its owner does not want that.
+    if not os.access(target.parent, os.W_OK | os.X_OK) or (there and not os.access(target, os.W_OK)):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+
+
+def require_folder(path: str | os.PathLike[str]) -> None:
+    """That files can be written into a folder, which may not be there yet."""
+    folder = Path(os.path.realpath(path))
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    if not there.is_dir():
+        raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(path))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+
+
 def require_regular(path: str | os.PathLike[str]) -> None:
     """That a path leads to a regular file. Opening a pipe would wait for its other end, reading a device for ever."""
     mode = os.stat(path).st_mode
@@ -79,6 +103,6 @@ def naming(path: str | os.PathLike[str], done: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InvalidInput(f"{path}: cannot be {done}: {(error.strerror or str(error)).lower()}") from error
+        raise InvalidInput(f"{printable(path)}: cannot be {done}: {(error.strerror or str(error)).lower()}") from error
     except InvalidInput as error:
-        raise InvalidInput(f"{path}: {error}") from error
+        raise InvalidInput(f"{printable(path)}: {error}") from error

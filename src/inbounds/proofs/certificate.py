@@ -26,7 +26,7 @@ from inbounds.arrays import Floats
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.proofs.betting import Played
-from inbounds.tables import html_card, text_table, wrapped
+from inbounds.tables import Table, html_card, html_table, text_table, wrapped
 
 FOR_ALL_MARGINS, FOR_ALL_BOUNDS = "betting for all margins", "betting for all bounds"
 KINDS = ("exact", "rounding-bounded", "confidence", "estimate")
@@ -235,14 +235,22 @@ class Certificate:
         }
 
     def __str__(self) -> str:
+        return "\n".join([text_table(*self.table), *map(wrapped, (self.verdict, *self.remarks))])
+
+    @property
+    def table(self) -> Table:
+        """What is proved of each constraint and of the reward: a header, and rows of texts."""
         digits = self._reward_digits
         ceiling = f"optimum at most {printed(self.reward_upper, True, digits)}" if math.isfinite(self.gap) else ""
         least = printed(self.reward_lower, digits=digits)
         reward = [("(reward)", "", least, ceiling)] if math.isfinite(self.reward_lower) else []
         lowers = map(printed, self.margins_lower)
-        table = _text(("margin at least", "how"), self.constraints, lowers, self.methods, below=reward)
-        below = [f"({self.claims})"] * (self.kind == "confidence") + [f"({self.note})"] * bool(self.note)
-        return "\n".join([table, *map(wrapped, (self.verdict, *below))])
+        return _table(("margin at least", "how"), self.constraints, lowers, self.methods, below=reward)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What there is to say besides the verdict."""
+        return [f"({self.claims})"] * (self.kind == "confidence") + [f"({self.note})"] * bool(self.note)
 
     @property
     def _reward_digits(self) -> int:
@@ -253,7 +261,7 @@ class Certificate:
         return min(max(math.ceil(math.log10(size / self.gap)) + 2, 6), 17)
 
     def _repr_html_(self) -> str:
-        return html_card(self.verdict, f"<pre>{html.escape(str(self))}</pre>")
+        return html_card(self.verdict, html_table(*self.table), *(f"<p>{html.escape(r)}</p>" for r in self.remarks))
 
     def __repr__(self) -> str:
         return f"Certificate({self.verdict})"
@@ -313,11 +321,15 @@ class InfeasibilityCertificate:
         }
 
     def __str__(self) -> str:
-        weights = (f"{price:.6g}" for price in self.prices)
-        return f"{_text(('weight',), self.constraints, weights)}\n{wrapped(self.verdict)}"
+        return f"{text_table(*self.table)}\n{wrapped(self.verdict)}"
+
+    @property
+    def table(self) -> Table:
+        """The weight of each constraint in the proof: a header, and rows of texts."""
+        return _table(("weight",), self.constraints, (f"{price:.6g}" for price in self.prices))
 
     def _repr_html_(self) -> str:
-        return html_card(self.verdict, f"<pre>{html.escape(str(self))}</pre>")
+        return html_card(self.verdict, html_table(*self.table))
 
     def __repr__(self) -> str:
         return f"InfeasibilityCertificate({self.verdict})"
@@ -329,11 +341,11 @@ def _entries(constraints: tuple[Constraint, ...], **columns: Any) -> list[dict[s
     return [{"name": c.name, c.side: float(c.bound), **dict(zip(columns, row, strict=True))} for c, *row in rows]
 
 
-def _text(header: tuple[str, ...], constraints: tuple[Constraint, ...], *columns: Any, below: Any = ()) -> str:
+def _table(header: tuple[str, ...], constraints: tuple[Constraint, ...], *columns: Any, below: Any = ()) -> Table:
     """The same for reading, and further rows `below`."""
     rows = zip(constraints, *columns, strict=True)
     shown = [(c.name, c.in_words, *row) for c, *row in rows]
-    return text_table(("constraint", "bound", *header), [*shown, *below])
+    return ("constraint", "bound", *header), [*shown, *below]
 
 
 def printed(bound: float, up: bool = False, digits: int = 6) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
+import shlex
 import zlib
 from collections.abc import Sequence
 from importlib.resources import files
@@ -27,7 +29,7 @@ from inbounds.formats.labels import label_in_words, state_columns
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.policy import Policy
-from inbounds.tables import html_table
+from inbounds.tables import counted, html_table
 
 BESIDE = "Beside this page are"
 """What a page says that came with files; no other does."""
@@ -120,9 +122,7 @@ def page(
         "DATA": written,
     }
     text = files("inbounds.reports").joinpath("page.html").read_text("utf-8")
-    for name, part in parts.items():
-        text = text.replace(f"@@{name}@@", part, 1)
-    return text
+    return re.sub("@@([A-Z]+)@@", lambda place: parts[place[1]], text)  # at once: a name may look like such a place
 
 
 def _packed(values: Any) -> dict[str, str]:
@@ -184,7 +184,7 @@ def _used(cmdp: CMDP, policies: Sequence[Policy]) -> list[int]:
 def _counted(cmdp: CMDP, count: int) -> str:
     """So many states; with stages, states at their stages."""
     stages = "" if not cmdp.horizon else " at its stage" if count == 1 else " at their stages"
-    return f"{count:,} state{'s' * (count != 1)}{stages}"
+    return f"{counted(count, 'state')}{stages}"
 
 
 def _kept(constraint: Constraint, margin: float) -> float:
@@ -218,7 +218,7 @@ def _tidy(margin: float, scale: float) -> str:
 
 def _head(cmdp: CMDP, best: Solution, moving: Sensitivities | None, title: str, cut: tuple[str, Sequence[str]]) -> str:
     criterion = criterion_of(cmdp)
-    facts = [f"{cmdp.n_states:,} states", f"{cmdp.n_pairs:,} pairs of a state and an action"]
+    facts = [counted(cmdp.n_states, "state"), f"{counted(cmdp.n_pairs, 'pair')} of a state and an action"]
     facts += [f"{name} {value:,}" for name, value in cmdp.criterion.items() if name != "average"]
     proved = best.certificate.verdict if best.certificate is not None else "not proved in the time that was given"
     told = zip(cmdp.constraints, best.margins, best.margin_scales, best.prices, strict=True)
@@ -263,6 +263,8 @@ def _tail(best: Solution, names: Sequence[str], beside: bool) -> str:
     if best.certificate is None:
         return ""
     model, certificate, policy = map(html.escape, names)
+    checked = html.escape(" ".join(shlex.quote(f"./{name}" if name[0] == "-" else name) for name in names[:2]))
+    said = "".join(f"<p>{html.escape(words)}</p>" for words in (best.certificate.verdict, *best.certificate.remarks))
     files = f"the model <b>{model}</b>, the proof <b>{certificate}</b> and the policy <b>{policy}</b>"
     where = (
         f"<p>{BESIDE} {files}.</p>"
@@ -271,9 +273,9 @@ def _tail(best: Solution, names: Sequence[str], beside: bool) -> str:
         f"<code>--beside</code> or by <code>ib.report</code> with <code>beside=True</code>, it comes with {files}.</p>"
     )
     return (
-        f"<section><h2>The proof</h2><pre>{html.escape(str(best.certificate))}</pre>{where}"
+        f"<section><h2>The proof</h2>{html_table(*best.certificate.table)}{said}{where}"
         "<p>To check the proof against the model, in exact arithmetic:</p>"
-        f"<pre>inbounds verify {model} {certificate}</pre>"
+        f"<pre>inbounds verify {checked}</pre>"
         "<p class=soft>The checker is one file of the standard library, inbounds/proofs/verify.py: copied anywhere, it "
-        f"runs without the rest, <code>python verify.py {model} {certificate}</code>.</p></section>"
+        f"runs without the rest, <code>python verify.py {checked}</code>.</p></section>"
     )

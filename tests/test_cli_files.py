@@ -1,0 +1,133 @@
+"""Files that commands are told to write: refused before any work, and never in the place of something else."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import inbounds as ib
+from inbounds.cli import main
+from messages import one_message, sentence
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No command may begin to work."""
+
+    def works(*arguments: object, **options: object) -> None:
+        raise AssertionError("a file that cannot be written was noticed too late")
+
+    for name in ("solve", "learn", "learn_certified", "frontier", "surface"):
+        monkeypatch.setattr(ib, name, works)
+    monkeypatch.setattr("inbounds.reporting.solve", works)
+    monkeypatch.setattr("inbounds.studies.reproduction.reproduce_queue", works)
+    monkeypatch.setattr("inbounds.studies.theorems.study_theorems", works)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("solve", "queue", "--save-policy", "best.txt"), "best.txt: the suffix '.txt' is not a policy format"),
+        (("solve", "queue", "--save-policy", "no/best.json"), "no/best.json: cannot be written: no such file"),
+        (("solve", "queue", "--certificate", "file/best.json"), "cannot be written: not a directory"),
+        (("solve", "queue", "--save-policy", "pipe.json"), "pipe.json: cannot be written: is not a regular file"),
+        (("learn", "queue", "--save-policy", "best.toml"), "the suffix '.toml' is not a policy format"),
+        (("learn", "queue", "--certified", "--save-policy", "no/best.csv"), "no such file or directory"),
+        (("learn", "queue", "--certified", "--mixture", "--save-policy", "a.csv"), "'.csv' is not a mixture format"),
+        (("report", "queue", "--output", "no/page.html"), "no/page.html: cannot be written: no such file"),
+        (("report", "queue", "--output", "pipe.html", "--beside"), "pipe.html: cannot be written: is not a regular"),
+        (("report", "queue", "--output", "x" * 250 + ".html", "--beside"), "cannot be written: file name too long"),
+        (
+            ("frontier", "queue", "--constraint", "0", "--output", "file/x"),
+            "file/x: cannot be written: not a directory",
+        ),
+        (("reproduce", "queue", "--output", "file/x"), "file/x: cannot be written: not a directory"),
+        (("theorems", "--output", "file/x"), "file/x: cannot be written: not a directory"),
+        (("compare", "queue", "--output", "file/x"), "file/x: cannot be written: not a directory"),
+        (
+            ("solve", "queue", "--save-policy", "a.json", "--certificate", "./a.json"),
+            "name the same file, a.json; give",
+        ),
+        (
+            ("solve", "model.npz", "--save-policy", "model.npz"),
+            "--save-policy would overwrite model.npz, which is read",
+        ),
+        (("solve", "model.toml", "--certificate", "link.json"), "--certificate would overwrite model.toml, which is"),
+        (
+            ("learn", "queue", "--safe", "rule.json", "--save-policy", "rule.json"),
+            "would overwrite rule.json, which is",
+        ),
+        (("report", "queue", "--output", "page.html", "--beside", "--policy", "page-policy.json"), "the other policy"),
+        (("solve", "line\nfeed.toml"), r"line\nfeed.toml: cannot be read: no such file or directory"),
+    ],
+)
+@pytest.mark.skipif(os.name != "posix", reason="pipes and links of POSIX systems")
+@pytest.mark.usefixtures("idle")
+def test_what_cannot_be_written_is_refused_before_any_work(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    queue = ib.zoo.queue()
+    queue.save("model.npz")
+    queue.save("model.toml")
+    Path("link.json").symlink_to("model.toml")
+    for name in ("rule.json", "page-policy.json", "pipe-policy.json"):
+        ib.Policy.uniform(queue).save(name)
+    Path("page.html").write_text("Beside this page are")
+    Path("file").write_text("in the way")
+    os.mkfifo("pipe.json")
+    os.mkfifo("pipe.html")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    result = run(*arguments)
+    assert result.exit_code == 2, result.exception
+    assert message in sentence(result.stderr) and one_message(result.stderr)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="a system without /dev/stdout")
+def test_what_is_printed_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    with open(tmp_path / "printed", "wb") as printed:
+        command = [sys.executable, "-m", "inbounds", "solve", "queue", "--certificate", "/dev/stdout"]
+        done = subprocess.run(command, stdout=printed, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2 and "into which the command itself prints; give another" in sentence(done.stderr)
+    assert [path.name for path in tmp_path.iterdir()] == ["printed"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX systems")
+def test_a_file_that_may_not_be_written_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "kept.json"
+    path.write_text("kept")
+    path.chmod(0o444)
+    monkeypatch.setattr(os, "access", lambda path, mode: bool(os.stat(path).st_mode & 0o200))  # to root all is open
+    with pytest.raises(ib.InvalidInput, match=r"kept\.json: cannot be written: permission denied"):
+        ib.Policy.uniform(ib.zoo.queue()).save(path)
+    assert path.read_text() == "kept"
+
+
+def test_suffixes_are_known_in_capitals_too(tmp_path: Path) -> None:
+    ib.zoo.queue().save(tmp_path / "Q.TOML")
+    assert run("solve", str(tmp_path / "Q.TOML")).exit_code == 0
+
+
+def test_verify_says_that_the_model_comes_first(tmp_path: Path) -> None:
+    model, proof = str(tmp_path / "m.npz"), str(tmp_path / "c.json")
+    assert run("solve", "queue", "--save-model", model, "--certificate", proof).exit_code == 0
+    for files in ((proof, model), (model,), (model, model)):
+        result = run("verify", *files)
+        assert result.exit_code == 2
+        assert "m.npz: is an .npz file, where the certificate should be" in sentence(result.stderr)
+        assert "takes the model first" in sentence(result.stderr)
+
+
+def test_two_bounds_that_nothing_keeps_are_infeasible(tmp_path: Path) -> None:
+    bounds = ["--bounds", "5", "--bounds", "5"]
+    result = run("frontier", "queue", "--constraint", "0", "--and", "1", *bounds, "--output", str(tmp_path / "f"))
+    assert result.exit_code == 3 and "no policy keeps any two of these bounds on 'service' and 'flow'" in result.stderr
+    assert not (tmp_path / "f").exists()
