@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -131,3 +132,47 @@ def test_two_bounds_that_nothing_keeps_are_infeasible(tmp_path: Path) -> None:
     result = run("frontier", "queue", "--constraint", "0", "--and", "1", *bounds, "--output", str(tmp_path / "f"))
     assert result.exit_code == 3 and "no policy keeps any two of these bounds on 'service' and 'flow'" in result.stderr
     assert not (tmp_path / "f").exists()
+
+
+def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    queue = ib.zoo.queue()
+    ib.Policy.uniform(queue).save(tmp_path / "p.json")
+    text = (tmp_path / "p.json").read_text()
+    (tmp_path / "p.json").write_text(text.replace('"version"', '"version": 1, "version"', 1))
+    with pytest.raises(
+        ib.InvalidInput, match=r"p\.json: is not JSON text in UTF-8 \(the key 'version' is there twice\)"
+    ):
+        ib.Policy.load(tmp_path / "p.json")
+    queue.save(tmp_path / "q.npz")
+    with np.load(tmp_path / "q.npz") as members:
+        arrays = dict(members)
+    text = arrays["header"].tobytes().replace(b'"name": "queue"', b'"name": "queue", "name": "other"')
+    np.savez(tmp_path / "twice.npz", **arrays | {"header": np.frombuffer(text, dtype=np.uint8)})
+    with pytest.raises(ib.InvalidInput, match=r"twice\.npz: the header .* \(the key 'name' is there twice\)"):
+        ib.load(tmp_path / "twice.npz")
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments"),
+    [
+        ({"MPLBACKEND": "nosuch"}, ("frontier", "queue", "--constraint", "0", "--bounds", "0")),
+        ({"NUMBA_DISABLE_JIT": "1"}, ("solve", "queue")),
+        ({"FORCE_COLOR": "1", "TTY_COMPATIBLE": "1"}, ("solve", "queue")),
+        ({"COLUMNS": "x", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONOPTIMIZE": "2"}, ("algorithms", "cspda")),
+    ],
+)
+def test_an_odd_environment_changes_nothing(environment, arguments, tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", "-m", "inbounds", *arguments]
+    done = subprocess.run(command, env={**os.environ, **environment}, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and "\x1b" not in done.stdout
+
+
+def test_a_file_too_large_for_the_memory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> bytes:
+        raise MemoryError
+
+    ib.Policy.uniform(ib.zoo.queue()).save(tmp_path / "p.json")
+    monkeypatch.setattr(Path, "read_bytes", full)
+    result = run("report", "queue", "--points", "0", "--policy", str(tmp_path / "p.json"))
+    assert result.exit_code == 2
+    assert "p.json: cannot be read: there is not enough memory" in sentence(result.stderr)

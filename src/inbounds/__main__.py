@@ -1,5 +1,6 @@
 """The command line, as the script `inbounds` and as ``python -m inbounds``."""
 
+import os
 import signal
 import sys
 from io import TextIOWrapper
@@ -11,6 +12,7 @@ def run() -> None:
     from inbounds.interruption import leave_on_interrupt
 
     leave_on_interrupt()
+    os.environ["MPLBACKEND"] = "agg"  # pictures go to files, whatever shows them elsewhere, and whether it is there
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # not closed by the shell
             stream.reconfigure(errors="backslashreplace")  # letters that the terminal does not have

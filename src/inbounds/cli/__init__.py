@@ -82,7 +82,7 @@ class _Cli(click.Group):
         except RuntimeError as error:
             _fail(str(error), EXIT_FAILED)
         except MemoryError as error:
-            _fail(f"the problem does not fit into memory ({error or 'no details'})", EXIT_INVALID)
+            _fail(f"the problem does not fit into memory ({str(error) or 'no details'})", EXIT_INVALID)
         except BrokenPipeError:
             raise
         except OSError as error:

@@ -70,6 +70,11 @@ def telling_bar(what: str, quiet: bool) -> Iterator[tuple[Callable[[int, int], N
         )
 
 
+def _watched() -> bool:
+    """Whether stderr is a terminal. Rich may take a log for one, if the environment asks for colours there."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 @contextmanager
 def _bar(what: str, total: int | None, quiet: bool, *more: Any) -> Iterator[Any]:
     """A bar with its only task, on stderr; nothing where that is no terminal."""
@@ -78,7 +83,7 @@ def _bar(what: str, total: int | None, quiet: bool, *more: Any) -> Iterator[Any]
 
     console = Console(stderr=True)
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), *more)
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True, disable=quiet or not _watched()) as bar:
         yield bar, bar.add_task(what, total=total, words="")
 
 
@@ -103,11 +108,10 @@ def gap_status(quiet: bool) -> Iterator[dict[str, Any]]:
     """
     from rich.console import Console
 
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
+    if quiet or not _watched():
         yield {}
         return
-    with console.status("solving") as status:
+    with Console(stderr=True).status("solving") as status:
         yield {
             "progress": lambda solves, lower, upper: status.update(
                 f"{solves} unconstrained solves, optimum between {lower:.9g} and {upper:.9g}, gap {upper - lower:.1e}"

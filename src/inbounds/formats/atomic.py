@@ -102,6 +102,8 @@ def naming(path: str | os.PathLike[str], done: str) -> Iterator[None]:
     """Whatever goes wrong in the block ends in one `InvalidInput` that names the file, "read" or "written"."""
     try:
         yield
+    except MemoryError as error:
+        raise InvalidInput(f"{printable(path)}: cannot be {done}: there is not enough memory") from error
     except OSError as error:
         raise InvalidInput(f"{printable(path)}: cannot be {done}: {(error.strerror or str(error)).lower()}") from error
     except InvalidInput as error:

@@ -7,6 +7,7 @@ tuples of the same fields keep the names of their parts, and come back as named 
 
 from __future__ import annotations
 
+import json
 import re
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
@@ -26,6 +27,20 @@ DEEPEST = 32
 LONGEST = 4096
 """How deep tuples may nest and how many bits a whole number may have: far beyond any use, and within what parsers and
 `repr` can handle on every Python."""
+
+
+def parsed(content: bytes) -> Any:
+    """What JSON text in UTF-8 says, in which no object may have a key twice: which of the two would count?"""
+
+    def once(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in items:
+            if key in found:
+                raise ValueError(f"the key {shown(key)} is there twice")
+            found[key] = value
+        return found
+
+    return json.loads(content.decode("utf-8"), object_pairs_hook=once)
 
 
 def plain(value: Any, what: str) -> Label:

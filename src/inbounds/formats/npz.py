@@ -43,7 +43,7 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import KIND, criterion_in_file, once, require_kind, transitions_once
-from inbounds.formats.labels import parts_of, plain, text, with_parts
+from inbounds.formats.labels import parsed, parts_of, plain, text, with_parts
 from inbounds.inputs import shown
 
 VERSION = 2
@@ -246,7 +246,7 @@ def written_header(header: dict[str, Any]) -> Any:
 def read_header(content: Any, kind: str, version: int, *others: str) -> dict[str, Any]:
     """The JSON object in a header, with its kind and its version, all the `others` as keys, and the labels."""
     try:
-        header = json.loads(content.tobytes().decode("utf-8"))
+        header = parsed(content.tobytes())
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the header is not JSON text in UTF-8 ({error})") from error
     wanted = ("kind", "version", *others, *_LABELS)

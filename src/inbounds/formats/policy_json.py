@@ -27,7 +27,7 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import LONGEST
-from inbounds.formats.labels import parts_of, plain, with_parts
+from inbounds.formats.labels import parsed, parts_of, plain, with_parts
 from inbounds.inputs import is_whole, shown
 
 KIND, VERSION = "policy", 1
@@ -72,7 +72,7 @@ def read(path: Path) -> dict[str, Any]:
 def text_of(path: Path) -> Any:
     """What the JSON text in a file says."""
     try:
-        return json.loads(path.read_bytes().decode("utf-8"))
+        return parsed(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"is not JSON text in UTF-8 ({error})") from error
 

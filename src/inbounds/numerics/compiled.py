@@ -39,6 +39,8 @@ def compiled(kernel: Callable[..., Any]) -> Any:
     Numba's own check looks at the file of the kernel only, and would go on using a stale kernel after a change to a
     helper in another file. The directory therefore depends on a hash of the sources that the file is made of.
     """
+    if config.DISABLE_JIT:  # NUMBA_DISABLE_JIT, for who debugs
+        return kernel
     directory = _cache_directory(kernel.__code__.co_filename)
     if directory is None:
         return numba.njit(nogil=True)(kernel)

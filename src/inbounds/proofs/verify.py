@@ -661,8 +661,13 @@ def content_of(path: str) -> bytes:
             raise Unreadable(f"{path}: is a directory, or not a regular file")
         with open(path, "rb") as stream:
             return stream.read()
-    except (OSError, ValueError) as error:
-        raise Unreadable(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    except (OSError, ValueError, MemoryError) as error:
+        why = (
+            "there is not enough memory"
+            if isinstance(error, MemoryError)
+            else getattr(error, "strerror", None) or error
+        )
+        raise Unreadable(f"{path}: cannot be read: {why}") from error
 
 
 def verify(model_path: str, certificate_path: str, progress: Progress | None = None) -> tuple[bool, list[str]]:
