@@ -153,7 +153,7 @@ sys.meta_path.insert(0, Slow())
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_during_the_imports_ends_with_its_own_code(number: signal.Signals) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", SLOW_IMPORT + SCRIPT, "zoo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -164,7 +164,39 @@ def test_a_signal_during_the_imports_ends_with_its_own_code(number: signal.Signa
     assert (process.returncode, said) == (128 + number, "inbounds: interrupted\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+SAVING = """
+import sys
+import inbounds as ib
+from inbounds.interruption import Interrupted, interruptible, leave_on_interrupt
+
+leave_on_interrupt()
+garnet = ib.zoo.make("garnet", states=2000)
+garnet.save(sys.argv[1])
+try:
+    with interruptible():
+        print("ready", flush=True)
+        while True:
+            garnet.save(sys.argv[1])
+except Interrupted as error:
+    sys.exit(error.exit_code)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_a_file_is_written_leaves_nothing_half_written(number: signal.Signals, tmp_path: Path) -> None:
+    for wait in (0.0, 0.01, 0.02):
+        process = subprocess.Popen(
+            [sys.executable, "-c", SAVING, str(tmp_path / "garnet.npz")], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        time.sleep(wait)
+        process.send_signal(number)
+        assert process.wait(timeout=20) == 128 + number
+        assert [path.name for path in tmp_path.iterdir()] == ["garnet.npz"]
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_comparison_that_is_told_to_end_says_one_line(number: signal.Signals, tmp_path: Path) -> None:
     """With workers, whose library would complain about what they leave behind."""
     command = ["compare", "queue", "--algorithm", "cspda", "--seeds", "1000", "--samples", "1000000", "--jobs", "2"]

@@ -1,4 +1,4 @@
-"""Ctrl-C on the command line: one line and exit code 130, at any moment; SIGTERM likewise, and 143.
+"""Ctrl-C on the command line: one line and exit code 130, at any moment; SIGTERM likewise, and 143; SIGHUP, and 129.
 
 Before a command runs there is nothing to lose, and `leave` ends the process on the spot: an exception raised in the
 middle of an import is turned into another, or swallowed. While one runs, Ctrl-C raises KeyboardInterrupt as usual, so
@@ -9,9 +9,12 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
+
+ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""At these nothing half written stays behind, and workers are told. Not every system has all of them."""
 
 EXIT_SIGNAL = 128
 """To which the number of the signal is added, as shells have it."""
@@ -19,13 +22,14 @@ EXIT_SIGNAL = 128
 
 def leave(signal_number: int = signal.SIGINT, frame: FrameType | None = None) -> NoReturn:
     """End now, with one line and without cleaning up."""
-    os.write(2, b"inbounds: interrupted\n")
+    with suppress(OSError):  # the terminal may be what is gone
+        os.write(2, b"inbounds: interrupted\n")
     os._exit(EXIT_SIGNAL + signal_number)
 
 
 def leave_on_interrupt() -> None:
-    """Ctrl-C and SIGTERM mean `leave`, unless they are ignored (as under nohup) or this is no main thread."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    """Ctrl-C, SIGTERM and SIGHUP mean `leave`, unless they are ignored (as under nohup) or this is no main thread."""
+    for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             try:
                 signal.signal(number, leave)
@@ -62,10 +66,10 @@ def interruptible() -> Iterator[None]:
     if previous is not leave:  # not our process: a test, or somebody's program
         yield
         return
-    ours = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is leave]
+    ours = [number for number in ENDING if signal.getsignal(number) is leave]
     sys.unraisablehook = swallowed
     try:
-        for number in ours:  # SIGTERM too, so that workers are told, and nothing of theirs is left
+        for number in ours:  # SIGTERM and SIGHUP too, so that workers are told, and nothing of theirs is left
             signal.signal(number, interrupt)
         yield
     except BaseException as error:
