@@ -100,6 +100,54 @@ def test_a_run_that_is_broken_off_ends_with_the_same_bits(how) -> None:
     assert partial.reason == certified.reason and partial.samples == certified.samples
 
 
+class Reusing:
+    """Steps that return the same objects again and again, with other numbers in them; or new ones each time."""
+
+    def __init__(self, again: bool) -> None:
+        self.again, self.outcome, self.table = again, [0, 0.0, [0.0]], np.zeros((2_000, 3))
+
+    def one(self, state, action, rng):
+        outcome = self.outcome if self.again else [0, 0.0, [0.0]]
+        outcome[0], outcome[1] = drift(state, action, rng)[:2]
+        outcome[2][0] = rng.random()
+        return outcome
+
+    def many(self, states, actions, rng):
+        table = self.table if self.again else np.zeros((2_000, 3))
+        rows = table[: len(states)]
+        rows[:, 0], rows[:, 1] = drift_of_many(states, actions, rng)[:2]
+        rows[:, 2] = rng.random(len(states))
+        return rows[:, 0].astype(int), rows[:, 1], rows[:, 2:]
+
+
+@pytest.mark.parametrize("how", [{"jobs": 1}, {"jobs": 2}, {"vectorised": True}], ids=str)
+def test_a_step_may_return_the_same_list_again(how) -> None:
+    """Outcomes are read after others were drawn."""
+    steps = [getattr(Reusing(again), "many" if "vectorised" in how else "one") for again in (False, True)]
+    runs = [ib.learn(line(step, **how), ib.ModelBased(), samples=900, seed=3) for step in steps]
+    assert runs[0].policy == runs[1].policy and runs[0].prices.tobytes() == runs[1].prices.tobytes()
+    policy = ib.Policy.uniform(line())
+    proofs = [ib.certify(policy, line(step, **how), samples=900, seed=3) for step in steps]
+    assert proofs[0].reward_lower == proofs[1].reward_lower
+    assert proofs[0].margins_lower.tobytes() == proofs[1].margins_lower.tobytes()
+
+
+class Place:
+    """A label that is equal to itself alone."""
+
+
+def test_labels_stay_the_objects_that_they_are() -> None:
+    here, there = Place(), Place()
+
+    def step(states, actions, rng):
+        return [there if rng.random() < 0.5 else here for _ in states], [0.0] * len(states), [[] for _ in states]
+
+    simulator = ib.Simulator(
+        step, lambda rng: here, states=[here, there], actions=[0, 1], discount=0.5, reward_range=(0, 1), vectorised=True
+    )
+    assert ib.learn(simulator, ib.ModelBased(), samples=200, seed=0).policy.probabilities.shape == (4,)
+
+
 def test_vectorised_steps_have_the_right_law() -> None:
     """Next states of one pair: three of equal probability, beyond 5 standard errors one seed in a million."""
     simulator = line(drift_of_many, vectorised=True)
@@ -161,6 +209,40 @@ def dying(state, action, rng):
 def test_a_worker_that_is_killed_is_one_sentence() -> None:
     with pytest.raises(WorkerLost, match="a worker process of the simulator was killed, or ran out of memory; go on"):
         ib.learn(line(dying, jobs=1), ib.CRPO.practical(), samples=500, seed=1)
+
+
+def dying_once(state, action, rng):
+    if os.path.exists(os.environ["INBOUNDS_TEST_DEATH"]):
+        os.remove(os.environ["INBOUNDS_TEST_DEATH"])
+        os.kill(os.getpid(), signal.SIGKILL)
+    return drift(state, action, rng)
+
+
+def test_the_same_simulator_goes_on_after_a_worker_was_killed(tmp_path, monkeypatch) -> None:
+    death, asked = tmp_path / "death", {"samples": 600, "seed": 1}
+    monkeypatch.setenv("INBOUNDS_TEST_DEATH", str(death))
+    simulator = line(dying_once, jobs=1)
+    unbroken = ib.learn(line(jobs=1), ib.CRPO.practical(), **asked)
+    death.touch()
+    with pytest.raises(WorkerLost) as lost:
+        ib.learn(simulator, ib.CRPO.practical(), **asked)
+    resumed = ib.learn(simulator, ib.CRPO.practical(), resume=lost.value.partial, **asked)
+    assert (
+        resumed.policy == unbroken.policy and ib.learn(simulator, ib.CRPO.practical(), **asked).policy == resumed.policy
+    )
+
+
+def test_another_way_to_call_step_is_refused_by_name() -> None:
+    """It gives other bits for the same seed; the number of jobs does not."""
+    asked = {"algorithm": ib.CRPO.practical(), "samples": 600, "seed": 1}
+    many = line(drift_of_many, vectorised=True)
+    for simulator, others in ((line(), [line(jobs=1), many]), (line(jobs=2), [line(), many]), (many, [line()])):
+        run = ib.learn(simulator, time_limit=1e-9, **asked)
+        for other in others:
+            with pytest.raises(ib.InvalidInput, match="another way to call step"):
+                ib.learn(other, resume=run, **asked)
+    run = ib.learn(line(jobs=2), time_limit=1e-9, **asked)
+    assert ib.learn(line(jobs=1), resume=run, **asked).policy == ib.learn(line(jobs=1), **asked).policy
 
 
 @pytest.mark.parametrize(

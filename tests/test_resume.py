@@ -262,6 +262,22 @@ def test_units_as_given_are_part_of_the_question() -> None:
         ib.learn(QUEUE.simulator(), settings, resume=run, **arguments)
 
 
+def test_declared_ranges_are_part_of_the_question() -> None:
+    """A proof under way was begun with them: what margins are at least, and what its bets are at least."""
+
+    def simulator(low: float) -> ib.Simulator:
+        return ib.Simulator(
+            lambda state, action, rng: (0, 0.5, [rng.random()]), lambda rng: 0, states=1, actions=[0], discount=0.5,
+            reward_range=(0, 1), constraints=[ib.Constraint(at_least=0.0, name="c")], signal_ranges=[(low, 1)],
+        )  # fmt: skip
+
+    policy, arguments = ib.Policy.uniform(simulator(0.0)), {"samples": 500, "seed": 0}
+    run = ib.certify(policy, simulator(-1.0), time_limit=1e-9, **arguments)
+    with pytest.raises(ib.InvalidInput, match="another problem"):
+        ib.certify(policy, simulator(0.0), resume=run, **arguments)
+    assert ib.certify(policy, simulator(-1.0), resume=run, **arguments).in_bounds
+
+
 # Certified learning, and proofs
 
 

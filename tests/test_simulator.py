@@ -712,3 +712,25 @@ def test_an_online_learner_needs_no_simulator_that_can_be_set() -> None:
     )  # fmt: skip
     ib.learn(simulator, ib.OptCMDP.practical(), samples=100, seed=0)
     assert len(asked) == 100 and all(given == true for given, true in asked)
+
+
+@pytest.mark.parametrize(
+    ("limits", "side", "signal"),
+    [
+        ((1e6, 1e6 + 1e-7), {"at_least": 1e6}, 1e6 - 9e-7),
+        ((-1e6, -1e6 + 1e-9), {"at_most": -1e6 + 1e-9}, -1e6 + 9e-7),
+        ((0.3, 0.3), {"at_most": 0.3}, 0.1 + 0.2),
+    ],
+)
+def test_what_is_beyond_a_range_by_rounding_counts_as_its_end(limits, side, signal):
+    """Far from zero that may be many times the range. No learner sees a margin beyond, no proof contradicts another."""
+    simulator = ib.Simulator(
+        lambda state, action, rng: (0, 0.5, [signal]), lambda rng: 0, states=1, actions=[0], discount=0.5,
+        reward_range=(0, 1), constraints=[ib.Constraint(**side, name="c")], signal_ranges=[limits],
+    )  # fmt: skip
+    world = simulator.open()
+    world.draw_next(0, np.random.default_rng(0))
+    least, largest = simulator.margin_ranges[0]
+    assert least <= world.margins[0, 0] <= largest
+    proved = ib.certify(ib.Policy.uniform(simulator), simulator, samples=50, seed=0)
+    assert proved.in_bounds and ib.learn_certified(simulator, samples=50, seed=0).policy is not None

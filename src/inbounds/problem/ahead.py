@@ -20,9 +20,10 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,10 @@ class Source:
         self._sent = [*(sent for sent in self._sent if not sent.done()), message]
         return message
 
+    def lose(self) -> None:
+        """Give up workers of which one was killed: the next draw starts others."""
+        self._pool, self._sent = None, []
+
     def draw(self, block: tuple[Any, ...]) -> list[Any]:
         """Draw a block here."""
         return _drawn(self.step, self.vectorised, *block)
@@ -85,10 +90,13 @@ class Source:
 def _drawn(
     step: Callable[..., Any], vectorised: bool, state: Any, action: Any, seed: Sequence[int], size: int
 ) -> list[Any]:
-    """`size` outcomes ``(next_state, reward, signals)`` of one pair."""
+    """`size` outcomes ``(next_state, reward, signals)`` of one pair.
+
+    They are read later, so each is copied: a step may return the same list or array again, with other numbers in it.
+    """
     rng = np.random.default_rng(list(seed))
     if not vectorised:
-        return [step(state, action, rng) for _ in range(size)]
+        return [_copied(step(state, action, rng)) for _ in range(size)]
     found = step([state] * size, [action] * size, rng)
     if not isinstance(found, tuple | list) or len(found) != 3:
         raise InvalidInput(
@@ -103,7 +111,14 @@ def _drawn(
             f"{size}; found {counts} for state {state!r}, action {action!r}. One that takes a single state is not "
             "vectorised: leave vectorised=True out"
         )
-    return list(zip(*columns, strict=True))
+    return [_copied(outcome) for outcome in zip(*columns, strict=True)]
+
+
+def _copied(outcome: Any) -> Any:
+    """An outcome whose numbers are its own; a next state is a label, and stays the object that it is."""
+    if not isinstance(outcome, tuple | list) or len(outcome) != 3:
+        return outcome
+    return outcome[0], *(part if isinstance(part, Iterator) else deepcopy(part) for part in outcome[1:])
 
 
 _STEP: Any = None  # in a worker: the step function, and whether it is vectorised
@@ -149,6 +164,7 @@ class Outcomes:
         try:
             return self._taken(pair)
         except BrokenProcessPool as error:
+            self.source.lose()
             raise WorkerLost(
                 "a worker process of the simulator was killed, or ran out of memory; go on with resume=, if need be "
                 "with fewer jobs"

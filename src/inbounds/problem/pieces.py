@@ -139,7 +139,14 @@ def _arrays_of(problem: Any) -> list[Any]:
         return [*layout, problem.reward, problem.margins, problem.initial, *rows]
     scaling, world = problem.scaling, problem.open()
     ranges = [np.array([scaling.reward_low, scaling.reward_span]), scaling.margin_scales]
+    ranges += [problem.reward_range, problem.margin_ranges, problem.signal_ranges]
     return [*layout, *ranges, *(world if isinstance(world, World) else ())]
+
+
+def same_draws(one: Any, other: Any) -> bool:
+    """Whether outcomes come in the same way, so that the same seed gives the same; any number of jobs is one way."""
+    ways = [getattr(each, "_source", None) for each in (one, other)]
+    return len({None if way is None else way.vectorised for way in ways}) == 1
 
 
 def same_seed(one: Any, other: Any) -> bool:
@@ -167,6 +174,7 @@ class Asked(NamedTuple):
         before = paused.asked
         for what, same in (
             ("problem", same_problem(self.problem, before.problem)),
+            ("way to call step (jobs= or none, vectorised= or not)", same_draws(self.problem, before.problem)),
             ("algorithm", type(self.algorithm) is type(before.algorithm) and self.algorithm == before.algorithm),
             ("budget", self.budget == before.budget),
             ("seed", same_seed(self.seed, before.seed)),

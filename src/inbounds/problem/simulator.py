@@ -108,7 +108,8 @@ class Simulator:
     constraints
         `Constraint` records without a signal: `step` reports it. Bounds are on the scale of values.
     signal_ranges
-        ``(lowest, highest)`` of every signal, in the order of the constraints.
+        ``(lowest, highest)`` of every signal, in the order of the constraints. What `step` reports beyond a range is an
+        error, unless it is rounding, 1e-12 of the larger end at most: then it counts as that end.
     jobs : int, optional
         Worker processes that call `step`, for one that takes long: see below.
     vectorised : bool
@@ -366,11 +367,11 @@ class AskedWorld:
         ]
         if len(signals) != asked.n_constraints:
             raise InvalidInput(f"{where} gave {len(signals)} signals for {asked.n_constraints} constraints")
-        _require_within(reward, asked._reward_range, f"{where} gave the reward", "reward_range")
+        reward = _within(reward, asked._reward_range, f"{where} gave the reward", "reward_range")
         self.reward[pair] = (reward - scaling.reward_low) / scaling.reward_span
         for k, (signal, constraint) in enumerate(zip(signals, asked._spread, strict=True)):
             found = f"{where} gave for {constraint.name!r} the signal"
-            _require_within(signal, asked._signal_ranges[k], found, "its signal range")
+            signal = _within(signal, asked._signal_ranges[k], found, "its signal range")
             self.margins[pair, k] = constraint.margin(signal) / scaling.margin_scales[k]
         after = self._numbered(successor, where)
         self.walk[:] = (self.walk[0] + 1, after) if self.walk[0] >= 0 else (-1, -1)
@@ -420,11 +421,16 @@ def valid_range(limits: Any, what: str) -> tuple[float, float]:
     return low, high
 
 
-def _require_within(value: float, limits: tuple[float, float], found: str, what: str) -> None:
+def _within(value: float, limits: tuple[float, float], found: str, what: str) -> float:
+    """`value`, or the end of its range where it is beyond that by rounding: proofs rely on the ranges to the last bit.
+
+    Far from zero, what is rounding to the value may be more than the whole range.
+    """
     low, high = limits
     slack = 1e-12 * max(abs(low), abs(high))
     if not low - slack <= value <= high + slack:
         raise InvalidInput(f"{found} {value:.15g}, outside {what} ({low:.15g}, {high:.15g})")
+    return min(max(value, low), high)
 
 
 def _tabular_world(cmdp: Any) -> World:
