@@ -98,6 +98,15 @@ def test_what_holds_at_once_and_what_one_by_one():
     assert zero.to_dict()["claims"] == zero.claims
 
 
+@pytest.mark.parametrize("confidence", [0.9999999, 1.0 - 1e-15, 1.0 - 2.0**-53])
+def test_no_confidence_is_printed_as_certainty(queue, confidence):
+    made = ib.certify(ib.Policy.uniform(queue), queue.simulator(), samples=10, confidence=confidence)
+    assert f"confidence {confidence!r}" in made.claims and "confidence 1)" not in str(made)
+    assert f"confidence {confidence!r}," in replace(made, in_bounds=True).verdict
+    found = ib.estimate(queue.simulator(), ib.Policy.uniform(queue), samples=10, confidence=confidence)
+    assert f"{confidence!r} interval" in str(found)
+
+
 def test_verdict_names_what_is_not_proved():
     certificate = sampled(LIMITS, [0.01, -0.5])
     assert certificate.verdict == "not proved to be in bounds (confidence): 'service level' (margin at least -0.5)"

@@ -122,7 +122,7 @@ class Estimate:
             (name, f"{value:+.6g}", f"{error:.2g}", f"{low:+.6g} to {high:+.6g}")
             for name, value, error, (low, high) in columns
         ]
-        return text_table(("", "estimate", "standard error", f"{self.confidence:.4g} interval"), rows)
+        return text_table(("", "estimate", "standard error", f"{self.confidence!r} interval"), rows)
 
 
 def estimate(

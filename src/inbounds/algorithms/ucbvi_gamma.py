@@ -206,7 +206,7 @@ def _guarantee(settings: UCBVIGamma) -> str:
     if settings != UCBVIGamma(confidence=settings.confidence):
         return "none: the paper's theorem does not cover settings that differ from its own"
     return (
-        f"the paper's theorem, if every pair always pays the same reward: with probability {settings.confidence:g} a "
+        f"the paper's theorem, if every pair always pays the same reward: with probability {settings.confidence!r} a "
         f"regret along the walk of order sqrt(S A T) / (1 - γ)^1.5; nothing of the last policy alone"
     )
 

@@ -202,7 +202,7 @@ class Certificate:
 
     def _how(self) -> str:
         if self.kind == "confidence":
-            return f"with confidence {self.confidence:g}, from {self.samples:,} samples"
+            return f"with confidence {self.confidence!r}, from {self.samples:,} samples"
         if self.kind == "estimate":
             return f"an estimate, not a proof, from {self.samples:,} samples"
         return "proved in exact arithmetic" if self.kind == "exact" else "proved, every rounding error bounded"
@@ -213,9 +213,9 @@ class Certificate:
         if self.kind != "confidence":
             return "all at once"
         if not self.in_bounds:
-            return f"all bounds hold at once, with confidence {self.confidence:g}"
+            return f"all bounds hold at once, with confidence {self.confidence!r}"
         zeros = "" if FOR_ALL_MARGINS not in self.methods else f", those {FOR_ALL_MARGINS} apart"
-        each = f"one by one, with confidence {self.confidence:g} each"
+        each = f"one by one, with confidence {self.confidence!r} each"
         return f"{each}: it is in bounds; all bounds hold at once{zeros}"
 
     def to_dict(self) -> dict[str, Any]:
