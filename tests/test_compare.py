@@ -357,3 +357,54 @@ def test_a_comparison_in_which_nothing_ran_writes_nothing(tmp_path, monkeypatch)
     late = CliRunner().invoke(main, [*command, "--fresh", "--time-limit", "1e-9"])
     assert late.exit_code == 5 and "time limit" in late.stderr
     assert {path.name for path in tmp_path.iterdir()} <= {"runs.jsonl"}
+
+
+def test_fresh_forgets_nothing_where_nothing_runs(tmp_path, monkeypatch):
+    """Whether it is refused before the runs, by every algorithm, or stopped before the first is finished."""
+    command = ["compare", "queue", "--samples", "1000", "--jobs", "1", "--output", str(tmp_path)]
+    crpo, journal = [*command, "--algorithm", "crpo", "--seeds", "2"], tmp_path / "runs.jsonl"
+    assert CliRunner().invoke(main, crpo).exit_code == 0
+    recorded = journal.read_bytes()
+    for more, code in (
+        (["--algorithm", "nope"], 2),
+        (["--algorithm", "crpo", "--seeds", "0"], 2),
+        (["--algorithm", "optpess-lp", "--safe", str(tmp_path / "no.json")], 2),
+        (["--algorithm", "crpo", "--time-limit", "1e-9"], 5),
+    ):
+        assert CliRunner().invoke(main, [*command, *more, "--fresh"]).exit_code == code
+        assert journal.read_bytes() == recorded
+    with monkeypatch.context() as changed:
+        changed.setattr("inbounds.studies.runs.learn", _refused)
+        assert CliRunner().invoke(main, [*crpo, "--fresh"]).exit_code == 2
+        assert journal.read_bytes() == recorded
+    assert CliRunner().invoke(main, [*crpo, "--fresh"]).exit_code == 0
+    assert journal.read_bytes() != recorded and journal.read_bytes().count(b"\n") == 2
+    assert not (tmp_path / "runs.before.jsonl").exists()
+
+
+def _refused(*_, **__):
+    raise ib.InvalidInput("not this one")
+
+
+def test_a_journal_knows_by_which_labels_a_safe_policy_met_the_problem(tmp_path):
+    """The same numbers under other labels: the policy then starts elsewhere."""
+
+    def problem(labels):
+        return ib.CMDP(
+            offsets=[0, 2, 4],
+            transition=[[0.5, 0.5]] * 4,
+            reward=[0.0, 1.0, 0.0, 0.3],
+            constraints=[ib.Constraint([0.0, 1.0, 0.0, 0.1], at_most=2.0, name="cost")],
+            initial=[0.5, 0.5],
+            horizon=4,
+            state_labels=labels,
+        )
+
+    one, other = problem(("a", "b")), problem(("b", "a"))
+    safe = ib.Policy.from_rule(one, lambda state: 0 if state == "a" else 1)
+    asked = {"samples": 1_000, "seeds": 1, "workers": 1, "journal": tmp_path / "runs.jsonl"}
+    first = ib.compare(one, ["optpess-lp"], safe=safe, preset="paper", **asked)
+    second = ib.compare(other, ["optpess-lp"], safe=safe, preset="paper", **asked)
+    alone = ib.compare(other, ["optpess-lp"], safe=safe, preset="paper", **asked | {"journal": None})
+    assert (first.resumed, second.resumed) == (0, 0)
+    assert second.entries[0].rewards.tolist() == alone.entries[0].rewards.tolist() != first.entries[0].rewards.tolist()

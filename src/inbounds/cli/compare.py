@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -118,27 +120,26 @@ def command(
     samples, seeds = 100_000 if samples is None else samples, 20 if seeds is None else seeds
     cmdp = problem_from(problem, parameters, discounted_for="compare", horizons=True)
     output = output_folder(output, Path("comparison") / Path(problem).stem)
-    journal = _journal(output, fresh)
-    with progress_bar("runs", None, as_json, _COMPILING) as advance_to:
-        done = ib.compare(
-            cmdp,
-            names or None,
-            samples=samples,
-            seeds=seeds,
-            preset=preset,
-            scale=scale,
-            safe=safe_from(safe, cmdp),
-            workers=jobs,
-            journal=journal,
-            progress=advance_to,
-            time_limit=time_limit,
+    with _journal(output, fresh) as journal:
+        with progress_bar("runs", None, as_json, _COMPILING) as advance_to:
+            done = ib.compare(
+                cmdp,
+                names or None,
+                samples=samples,
+                seeds=seeds,
+                preset=preset,
+                scale=scale,
+                safe=safe_from(safe, cmdp),
+                workers=jobs,
+                journal=journal,
+                progress=advance_to,
+                time_limit=time_limit,
+            )
+        _require_runs(
+            [entry for entry in done.entries if not entry.refusal],
+            {entry.name: entry.refusal for entry in done.entries},
+            done.status,
         )
-
-    _require_runs(
-        [entry for entry in done.entries if not entry.refusal],
-        {entry.name: entry.refusal for entry in done.entries},
-        done.status,
-    )
     from inbounds.reports.comparison import summary_rows, write_comparison
 
     written = write_comparison(done, output)
@@ -196,13 +197,27 @@ def _require_runs(ran: list[Any], refusals: dict[str, str], status: str) -> None
     raise InvalidInput(f"no algorithm ran. {reasons}")
 
 
-def _journal(output: Path, fresh: bool) -> Path:
-    """Where finished runs are recorded, in a folder that is there; an empty one, to run everything."""
+@contextmanager
+def _journal(output: Path, fresh: bool) -> Iterator[Path]:
+    """Where finished runs are recorded, in a folder that is there; an empty one, to run everything.
+
+    What it takes the place of is forgotten once something ran, and comes back if nothing did: a refusal loses nothing.
+    """
     output.mkdir(parents=True, exist_ok=True)
-    journal = output / "runs.jsonl"
-    if fresh:
-        journal.unlink(missing_ok=True)
-    return journal
+    journal, before = output / "runs.jsonl", output / "runs.before.jsonl"
+    aside = fresh and journal.exists()
+    if aside:
+        journal.replace(before)
+    try:
+        yield journal
+    except BaseException as error:
+        from inbounds.errors import InvalidInput
+
+        if aside and (isinstance(error, InvalidInput) or not journal.exists()):
+            before.replace(journal)
+        raise
+    finally:
+        before.unlink(missing_ok=True)
 
 
 def _on_suite(
@@ -222,26 +237,25 @@ def _on_suite(
     import inbounds as ib
 
     output = output_folder(output, Path("comparison") / f"suite-{suite}")
-    journal = _journal(output, fresh)
-    with progress_bar("runs", None, as_json, _COMPILING) as advance_to:
-        done = ib.compare_suite(
-            suite,
-            names or None,
-            samples=(100_000, 1_000_000) if samples is None else samples,
-            seeds=5 if seeds is None else seeds,
-            preset=preset,
-            scale=scale,
-            workers=jobs,
-            journal=journal,
-            progress=advance_to,
-            time_limit=time_limit,
+    with _journal(output, fresh) as journal:
+        with progress_bar("runs", None, as_json, _COMPILING) as advance_to:
+            done = ib.compare_suite(
+                suite,
+                names or None,
+                samples=(100_000, 1_000_000) if samples is None else samples,
+                seeds=5 if seeds is None else seeds,
+                preset=preset,
+                scale=scale,
+                workers=jobs,
+                journal=journal,
+                progress=advance_to,
+                time_limit=time_limit,
+            )
+        _require_runs(
+            [score for score in done.scores if score.runs],
+            {score.algorithm: refusal for score in done.scores for refusal in score.refusals.values()},
+            done.status,
         )
-
-    _require_runs(
-        [score for score in done.scores if score.runs],
-        {score.algorithm: refusal for score in done.scores for refusal in score.refusals.values()},
-        done.status,
-    )
     from inbounds.reports.suite import suite_rows, suite_table, write_suite
 
     written = write_suite(done, output)

@@ -250,19 +250,36 @@ def _keys(jobs: Sequence[tuple[Any, ...]]) -> list[str]:
     """Under which the run of each job is found in a journal: the same when nothing that could change it differs."""
     problems = {id(task.cmdp): task.cmdp for task, *_ in jobs}
     settings = {id(task.settings): task.settings for task, *_ in jobs}
-    # Labels change no run.
+    # Labels change no run, unless a policy among the settings meets the problem by them.
     models = {key: digest(replace(cmdp, state_labels=None, action_labels=None)) for key, cmdp in problems.items()}
     made_of = {key: (_identity(one), _source_digest(type(one))) for key, one in settings.items()}
+    met = {key: key_of(repr((cmdp.pairs.state_labels, cmdp.pairs.action_labels))) for key, cmdp in problems.items()}
     # The optimum is that of the model.
-    return [key_of(models[id(task.cmdp)], *made_of[id(task.settings)], task.scale, *rest) for task, *rest in jobs]
+    return [
+        key_of(
+            models[id(task.cmdp)],
+            *made_of[id(task.settings)],
+            met[id(task.cmdp)] if _policies_of(task.settings) else "",
+            task.scale,
+            *rest,
+        )
+        for task, *rest in jobs
+    ]
+
+
+def _given(settings: Any) -> list[Any]:
+    return [getattr(settings, field.name) for field in fields(settings)] if is_dataclass(settings) else [settings]
+
+
+def _policies_of(settings: Any) -> list[Policy]:
+    return [value for value in _given(settings) if isinstance(value, Policy)]
 
 
 def _identity(settings: Any) -> str:
     """What the settings are; something new every time for settings that no text tells apart, such as functions."""
-    given = [getattr(settings, field.name) for field in fields(settings)] if is_dataclass(settings) else [settings]
-    if not all(_plain(value) or isinstance(value, Policy) for value in given):
+    if not all(_plain(value) or isinstance(value, Policy) for value in _given(settings)):
         return os.urandom(16).hex()
-    return "".join([repr(settings), *(_policy_digest(value) for value in given if isinstance(value, Policy))])
+    return "".join([repr(settings), *map(_policy_digest, _policies_of(settings))])
 
 
 def _policy_digest(policy: Policy) -> str:
