@@ -262,6 +262,19 @@ def test_a_constant_reward_has_no_error() -> None:
     assert found.reward == 4.0 and found.reward_error == 0.0 and found.margins.shape == (0,)
 
 
+@pytest.mark.parametrize("confidence", [0.5, 1.0 - 1e-15, 1.0 - 2.0**-53])
+def test_intervals_are_finite_however_sure_they_are_to_be(confidence: float) -> None:
+    """Where nothing is random they are a point; the next confidence is 1, which is refused."""
+    still = ib.CMDP([0, 1], [[1.0]], [0.5], [ib.Constraint([0.3], at_most=0.4, name="c")], [1.0], discount=0.0)
+    found = ib.estimate(still.simulator(), ib.Policy.uniform(still), samples=10, confidence=confidence)
+    assert found.reward_interval.tolist() == [0.5, 0.5] and np.allclose(found.margins_interval, 0.1)
+    queue = ib.zoo.queue()
+    found = ib.estimate(queue.simulator(), ib.Policy.uniform(queue), samples=500, confidence=confidence)
+    exact = ib.evaluate(queue, ib.Policy.uniform(queue)).reward
+    assert np.all(np.isfinite(found.margins_interval)) and np.all(np.isfinite(found.reward_interval))
+    assert confidence == 0.5 or found.reward_interval[0] < exact < found.reward_interval[1]
+
+
 def test_wrong_input_is_refused_by_name() -> None:
     queue, media, admission = ib.zoo.queue(), ib.zoo.media(), ib.zoo.admission()
     uniform = ib.Policy.uniform(queue)

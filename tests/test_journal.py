@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import inbounds as ib
 from inbounds.studies.journal import Journal, key_of
 
 RUN = {"rewards": [0.1, 1 / 3], "margins": [[-0.0, 1e-300]], "seconds": 2.5}
@@ -56,3 +57,8 @@ def test_keys_differ_when_anything_does() -> None:
     facts = ("problem", "CSPDA()", 1000, [1, 2], 0)
     keys = {key_of(*facts), key_of(*facts[:-1], 1), key_of(*facts[:3], [12], 0), key_of("problem", "CSPDA()1000")}
     assert len(keys) == 4 and key_of(*facts) in keys
+
+
+def test_a_journal_in_no_folder_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(ib.InvalidInput, match="cannot be written: there is no folder"):
+        Journal(tmp_path / "none" / "runs.jsonl")

@@ -250,6 +250,14 @@ def test_a_seed_sequence_is_the_same_seed_when_it_says_the_same() -> None:
     run = ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), time_limit=1e-9, **arguments)
     again = ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), resume=run, samples=500, seed=np.random.SeedSequence(4))
     assert same(again, ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), **arguments))
+    arguments["seed"] = np.random.SeedSequence(np.array([4, 5]))
+    run = ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), time_limit=1e-9, **arguments)
+    for entropy in (np.array([4, 5]), [4, 5]):
+        arguments["seed"] = np.random.SeedSequence(entropy)
+        assert ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), resume=run, **arguments).status == "done"
+    for other in (np.random.SeedSequence([4, 6]), np.random.SeedSequence([4, 5], pool_size=8)):
+        with pytest.raises(ib.InvalidInput, match="another seed"):
+            ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), resume=run, **arguments | {"seed": other})
 
 
 def test_units_as_given_are_part_of_the_question() -> None:

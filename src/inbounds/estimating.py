@@ -245,7 +245,7 @@ def _in_user_units(simulator: Simulator, tally: Tally, drawn: int, confidence: f
     values[0] += simulator.layers * scaling.reward_low
     reach = errors
     if walks > 1:
-        reach = errors * stdtrit(walks - 1, 0.5 + 0.5 * confidence)
+        reach = errors * -stdtrit(walks - 1, 0.5 * (1.0 - confidence))  # the other end would be rounded to 1
     intervals = np.stack([values - reach, values + reach], axis=1)
     steps = 1.0 / (1.0 - simulator.discount) if "discount" in simulator.criterion else 1.0
     return Estimate(

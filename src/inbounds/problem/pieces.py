@@ -151,7 +151,7 @@ def same_draws(one: Any, other: Any) -> bool:
 
 def same_seed(one: Any, other: Any) -> bool:
     if isinstance(one, np.random.SeedSequence) and isinstance(other, np.random.SeedSequence):
-        return (one.entropy, one.spawn_key) == (other.entropy, other.spawn_key)
+        return np.array_equal(one.generate_state(8), other.generate_state(8))  # all that a generator takes of them
     return type(one) is type(other) and one == other
 
 

@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from inbounds.errors import InvalidInput
 from inbounds.formats.atomic import naming, require_regular
 
 
@@ -36,6 +37,8 @@ class Journal:
         self.path = path
         self._runs: dict[str, dict[str, Any]] = {}
         content = b""
+        if not path.parent.is_dir():  # before anything ran that could not be recorded
+            raise InvalidInput(f"{path}: cannot be written: there is no folder {path.parent}")
         if path.exists():
             with naming(path, "read"):
                 require_regular(path)
