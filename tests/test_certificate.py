@@ -107,6 +107,14 @@ def test_no_confidence_is_printed_as_certainty(queue, confidence):
     assert f"{confidence!r} interval" in str(found)
 
 
+def test_what_was_broken_off_before_its_first_bet_is_rejected_as_that(tmp_path, queue):
+    begun = ib.certify(ib.Policy.uniform(queue), queue.simulator(), samples=1_000, time_limit=1e-9)
+    assert begun.wagers is None
+    save_certificate(begun, tmp_path / "begun.json")
+    accepted, lines = verify_bets(str(tmp_path / "begun.json"))
+    assert not accepted and lines == ["it holds no bets: its proof was broken off before the first"]
+
+
 def test_verdict_names_what_is_not_proved():
     certificate = sampled(LIMITS, [0.01, -0.5])
     assert certificate.verdict == "not proved to be in bounds (confidence): 'service level' (margin at least -0.5)"
