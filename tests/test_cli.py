@@ -583,6 +583,7 @@ def test_bounds_that_nothing_keeps_are_infeasible() -> None:
     assert said.exit_code == facts.exit_code == 3 and json.loads(facts.stdout)["rewards"] == [[None] * 2] * 2
     sentence_of_both = "no policy keeps any of these bounds on 'service' together with one of those on 'flow'"
     assert sentence_of_both in sentence(said.stderr)
+    assert not Path("frontier").exists()
 
 
 def test_numbers_of_samples_may_be_written_as_1e3() -> None:

@@ -127,13 +127,6 @@ def test_verify_says_that_the_model_comes_first(tmp_path: Path) -> None:
         assert "takes the model first" in sentence(result.stderr)
 
 
-def test_two_bounds_that_nothing_keeps_are_infeasible(tmp_path: Path) -> None:
-    bounds = ["--bounds", "5", "--bounds", "5"]
-    result = run("frontier", "queue", "--constraint", "0", "--and", "1", *bounds, "--output", str(tmp_path / "f"))
-    assert result.exit_code == 3 and "no policy keeps any two of these bounds on 'service' and 'flow'" in result.stderr
-    assert not (tmp_path / "f").exists()
-
-
 def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     queue = ib.zoo.queue()
     ib.Policy.uniform(queue).save(tmp_path / "p.json")

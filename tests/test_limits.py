@@ -258,6 +258,34 @@ def test_limits_that_are_none(options, message):
             question(ib.zoo.queue(), **options)
 
 
+@pytest.mark.parametrize("average", [False, True])
+def test_how_chains_are_solved_is_not_decided_anew_when_a_solve_goes_on(average, monkeypatch):
+    """The first prices decided it; later ones, or the evaluation of what is known at a stop, may decide otherwise."""
+
+    def ring(n=150):
+        rng = np.random.default_rng(0)
+        stay, on = np.eye(n), np.roll(np.eye(n), 1, axis=1)
+        signals = rng.integers(-2, 3, (3, 2 * n)).astype(float)
+        return ib.CMDP(
+            offsets=np.arange(0, 2 * n + 1, 2),
+            transition=np.stack([0.9 * stay + 0.1 * on, on], axis=1).reshape(2 * n, n),
+            reward=signals[0],
+            constraints=[ib.Constraint(signal, at_least=0.2) for signal in signals[1:]],
+            initial=np.full(n, 1 / n),
+            **({"average": True} if average else {"discount": 0.95}),
+        )
+
+    unbroken = ib.solve(ring(), "bundle")
+    other, known = ring(), ib.solve(ring(), "bundle", iterations=4).partial
+    assert known is not None
+
+    def again(self, reward):
+        raise AssertionError("decided before")
+
+    monkeypatch.setattr(type(criterion_of(other)), "_choose_plan", again)
+    assert_same_bits(ib.solve(other, "bundle", resume=known), unbroken)
+
+
 def test_resume_belongs_to_one_question():
     cmdp = garnet()
     with pytest.raises(ib.InvalidInput, match="resume takes the `partial`"):

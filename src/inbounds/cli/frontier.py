@@ -84,9 +84,6 @@ def command(
             print_json(problem=problem_facts(cmdp), **_facts(found), files=[])
         complain(nothing)
         sys.exit(EXIT_INFEASIBLE)
-    if second is not None and found.status == "optimal" and all(reward != reward for reward in found.rewards.flat):
-        complain("no policy keeps any two of these bounds on {!r} and {!r}".format(*found.constraints))
-        sys.exit(EXIT_INFEASIBLE)
     written = write_bounds(found, output)
     if as_json:
         print_json(problem=problem_facts(cmdp), **_facts(found), files=[str(path) for path in written])

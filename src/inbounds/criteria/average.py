@@ -170,6 +170,14 @@ class Average(Criterion):
         self._refused = 0.0  # the work for which there was no plan
         self._check()
 
+    @property
+    def ways(self) -> Any:
+        return self._plan, self._planned, self._refused
+
+    @ways.setter
+    def ways(self, before: Any) -> None:
+        self._plan, self._planned, self._refused = before
+
     def _check(self) -> None:
         """One closed class, and outside of it nowhere to stay; else a message that names a state of each side."""
         graph = graph_of_all_moves(self._rows)

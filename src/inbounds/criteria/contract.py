@@ -118,6 +118,9 @@ class Criterion(ABC):
     mass_row: ClassVar[bool] = False
     shifts: ClassVar[bool] = False  # whether y_{h+1} is the next stage's
     value_in_words: ClassVar[str]
+    ways: Any = None
+    """How chains are solved by now: questions so far decide that, and it shows in the last bits of answers. Who goes on
+    from an earlier moment sets them to what they were."""
 
     def __init__(self, problem: Any) -> None:
         self.pairs, self.initial = problem.pairs, problem.initial

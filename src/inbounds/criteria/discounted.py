@@ -97,6 +97,14 @@ class Discounted(Criterion):
         self._refused = 0.0  # the work for which there was no plan
 
     @property
+    def ways(self) -> Any:
+        return self._plan, self._planned, self._refused
+
+    @ways.setter
+    def ways(self, before: Any) -> None:
+        self._plan, self._planned, self._refused = before
+
+    @property
     def unit(self) -> float:
         """1 - discount, exactly."""
         return 1.0 - self.discount

@@ -274,6 +274,7 @@ class Round(NamedTuple):
     smallest: float  # gap so far
     quiet: int  # rounds in which it did not shrink
     vertex_gap: float
+    ways: Any = None  # of the criterion; None: as they are
 
 
 def _nothing(
@@ -364,6 +365,8 @@ class _Search:
         first = np.full(n_constraints, 1.0 / n_constraints) if prices_sum_to_one else np.zeros(n_constraints)
         self.round = resume or _nothing(n_constraints, first, 1.0 if prices_sum_to_one else _CAP)
         self.cuts = self.round.cuts
+        if self.round.ways is not None:
+            dual.criterion.ways = self.round.ways
 
     def close_gap(
         self, gap_allowed: Callable[[float], float], report: GapProgress | None, limits: Limits
@@ -376,7 +379,7 @@ class _Search:
         n_constraints = len(dual.signals)
         freedom = n_constraints - sum_to_one
         while True:
-            cuts, try_next, inner, cap, smallest, quiet, vertex_gap = self.round
+            cuts, try_next, inner, cap, smallest, quiet, vertex_gap, _ = self.round
             if cuts.solves and (limit := limits.reached(cuts.solves)):
                 self.stopped = limit
                 return _solve_master(cuts, cap, sum_to_one).weights
@@ -414,7 +417,7 @@ class _Search:
                 prices = newton
             else:
                 prices = _level_point(cuts, master, gap, cap, sum_to_one)
-            self.round = Round(cuts, prices, inner, cap, smallest, quiet, vertex_gap)
+            self.round = Round(cuts, prices, inner, cap, smallest, quiet, vertex_gap, dual.criterion.ways)
 
 
 def _solve_master(cuts: _Cuts, cap: float, prices_sum_to_one: bool) -> _Master:

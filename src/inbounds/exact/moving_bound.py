@@ -138,6 +138,7 @@ class _State(NamedTuple):
     solves: int
     lost: bool = False  # whether small changes did not lead to a point
     alone: tuple[float, Bundle] | None = None  # the last bound for which there is a bundle
+    ways: Any = None  # of the criterion
 
 
 class _Point(NamedTuple):
@@ -185,6 +186,8 @@ class _Walk:
         self.state: Any = None
         if resume is not None:
             self.ends, self.state = resume
+            if self.state is not None and self.state.ways is not None:
+                criterion_of(self.cmdp).ways = self.state.ways
 
     def _at(self, problem: CMDP, bound: float) -> CMDP:
         moved = (c.with_bound(bound) if j == self.k else c for j, c in enumerate(problem.constraints))
@@ -231,7 +234,8 @@ class _Walk:
                 self.impossible = np.concatenate([lost, self.impossible])
                 break
             solves, alone = self.state.solves + point.solves, point.alone or self.state.alone
-            self.state = _State(path, last, (*solutions, point.solution), solves, lost, alone)
+            ways = criterion_of(self.cmdp).ways
+            self.state = _State(path, last, (*solutions, point.solution), solves, lost, alone, ways)
             yield
 
     def _ends(self) -> _Ends:
