@@ -572,7 +572,8 @@ def test_algorithms_says_how_each_samples_and_what_it_needs() -> None:
     assert "access" in run("algorithms").output
 
 
-def test_bounds_that_nothing_keeps_are_infeasible() -> None:
+def test_bounds_that_nothing_keeps_are_infeasible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     said = run("frontier", "queue", "--constraint", "0", "--bounds", "5,6")
     assert said.exit_code == 3
     assert "no policy keeps any of these bounds on 'service'; one does up to 1" in sentence(said.stderr)
@@ -583,7 +584,7 @@ def test_bounds_that_nothing_keeps_are_infeasible() -> None:
     assert said.exit_code == facts.exit_code == 3 and json.loads(facts.stdout)["rewards"] == [[None] * 2] * 2
     sentence_of_both = "no policy keeps any of these bounds on 'service' together with one of those on 'flow'"
     assert sentence_of_both in sentence(said.stderr)
-    assert not Path("frontier").exists()
+    assert not list(tmp_path.iterdir())
 
 
 def test_numbers_of_samples_may_be_written_as_1e3() -> None:
