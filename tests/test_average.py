@@ -941,3 +941,51 @@ def test_classes_that_are_far_apart_are_linked_by_moves_that_can_be_proved(n_sta
     assert best.upper_bound >= optimum - 1e-9 * n_states and best.reward >= (1.0 - 1e-5) * optimum
     for point in ib.frontier(cmdp, 0, bounds=[0.3, 0.5, 0.7]).solutions:
         assert point.gap <= 2e-6 * point.upper_bound and point.status == "optimal"
+
+
+@pytest.mark.parametrize("method", ["lp", "bundle"])
+def test_classes_on_a_ring_that_can_be_walked_both_ways_are_linked_by_going_round(method: str) -> None:
+    """Three states a third of the ring apart pay for staying, and each is to be held .3 of the time: 3 * .4 at most.
+
+    With coins on the way a link is a walk at random, and hardly ever arrives.
+    """
+    n = 99
+    stay, on = np.eye(n), np.roll(np.eye(n), 1, axis=1)
+    pays = np.zeros((3, 3 * n))
+    pays[[0, 1, 2], [0, n, 2 * n]] = 1.0
+    ring = ib.CMDP(
+        offsets=np.arange(0, 3 * n + 1, 3),
+        transition=np.stack([stay, on, on.T], axis=1).reshape(3 * n, n),
+        reward=3.0 * pays[0],
+        constraints=[ib.Constraint(own, at_least=0.3) for own in pays[1:]],
+        initial=stay[0],
+        average=True,
+    )
+    best = ib.solve(ring, method)
+    assert best.in_bounds and best.linked == 3
+    assert 1.2 - 2e-6 <= best.certificate.reward_lower <= best.upper_bound <= 1.2 + 1e-9
+
+
+def test_a_walk_that_goes_round_is_an_occupancy() -> None:
+    """Its policy has it: on random models with sparse moves, evaluated by itself."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(4, 40))
+        rows = np.zeros((2 * n, n))
+        rows[np.arange(2 * n), rng.integers(0, n, 2 * n)] = rng.uniform(0.1, 1.0, 2 * n)
+        rows[1::2] += np.roll(np.eye(n), 1, axis=1)  # so that all states can be reached
+        model = ib.CMDP(
+            offsets=np.arange(0, 2 * n + 1, 2),
+            transition=rows / rows.sum(axis=1, keepdims=True),
+            reward=np.zeros(2 * n),
+            constraints=[],
+            initial=np.eye(n)[0],
+            average=True,
+        )
+        criterion = Average(model)
+        goals = [np.arange(n) == state for state in rng.permutation(n)[: int(rng.integers(2, 4))]]
+        walk = criterion._going_round(goals)
+        assert walk is not None and walk.sum() == pytest.approx(1.0)
+        policy = ib.Policy.from_occupancy(model, walk)
+        assert ib.occupancy(model, policy) == pytest.approx(walk, abs=1e-12)
+        assert all(criterion._leaving(walk, goal) > 0.0 for goal in goals)

@@ -43,13 +43,14 @@ e = 1e-7 a proof loses about 1e-9.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import splu
 
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria.contract import ACCURACY, DENSE_STATES, Criterion, Followed, Found
@@ -114,6 +115,9 @@ _SWEEPS, _MOST_SWEEPS = 1_000, 20_000
 
 _WAYS = 4
 """Classes, at most, to which all may go that are on their way between classes."""
+
+_ROUND = 20_000
+"""States times classes, at most, of which the walk from class to class is worked out."""
 
 _LINK = 1e-7
 """The least share of an occupancy that links classes: with less, proofs would lose more than the policy does."""
@@ -598,22 +602,24 @@ class Average(Criterion):
             if np.count_nonzero(as_given.closed) == 1 and np.all(closed[self.pairs.sum_by_state(clean) > 0.0]):
                 return occupancy, 0
             return clean / clean.sum(), 0
-        link = self._link(taken, classes.label, apart)
-        short = float(np.min(np.sum(margins * link, axis=1), initial=0.0))
-        roomy = spare() if short < 0.0 else None
-        if roomy is not None:
-            room = float(np.min(np.sum(margins * roomy, axis=1)))
-            link = (room * link - short * roomy) / (room - short) if room > 0.0 else link
+        links = self._links(taken, classes.label, apart)
+        shorts = [float(np.min(np.sum(margins * link, axis=1), initial=0.0)) for link in links]
+        roomy = spare() if min(shorts) < 0.0 else None
+        room = 0.0 if roomy is None else float(np.min(np.sum(margins * roomy, axis=1)))
+        if roomy is not None and room > 0.0:
+            pairs = zip(links, shorts, strict=True)
+            links = [(room * link - short * roomy) / (room - short) if short < 0.0 else link for link, short in pairs]
+        link = max(links, key=lambda link: min(self._leaving(link, classes.label == own) for own in apart))
         share = max(tolerance, _LINK)
         return (1.0 - share) * (clean / clean.sum()) + share * link, len(apart)
 
-    def _link(self, taken: Floats, label: Ints, apart: Ints) -> Floats:
-        """The occupancy of a policy that goes from each of the classes `apart` to all others, and back.
+    def _links(self, taken: Floats, label: Ints, apart: Ints) -> list[Floats]:
+        """Occupancies of policies that go from each of the classes `apart` to all others, and back.
 
         Within a class a coin decides whether to stay, or where to go. To throw it again on a long way is hardly ever to
         arrive, and of moves that are so rare nothing can be proved. So between classes all go to one of them, from
-        which another way may lead back; or to each with the same probability. Taken is the policy whose rarest change
-        of class is the most frequent.
+        which another way may lead back; or to each with the same probability; or they go round. The best is the one
+        whose rarest change of class is the most frequent, once it is in bounds.
         """
         ways = [self._walking(taken, label == own) for own in apart]
         everywhere = (taken + sum(ways)) / (len(apart) + 1)
@@ -624,7 +630,39 @@ class Average(Criterion):
             policy = np.where(outside, way, everywhere)
             if np.count_nonzero(classes_of(self._graph_of_policy(policy)).closed) == 1:
                 links.append(self.time_at_entries(self.follow(policy)))
-        return max(links, key=lambda link: min(self._leaving(link, label == own) for own in apart))
+        walk = self._going_round([label == own for own in apart])
+        return links if walk is None else [*links, walk]
+
+    def _going_round(self, goals: Sequence[Any]) -> Floats | None:
+        """The occupancy of a walk from each of the `goals` (bool [S]) to the next, and from the last to the first.
+
+        It remembers where it goes, and so throws no coins on the way. A policy without memory that takes, in every
+        state, the actions as often as the walk does has the same occupancy: it is where the walk is, and as often. None
+        where there are too many states, or rounding does not let it be found.
+        """
+        if len(goals) * self._n_states > _ROUND:
+            return None
+        legs = [walk_to(self._rows, self._backwards, goal) for goal in goals]
+        blocks: list[list[Any]] = [[None] * len(goals) for _ in goals]
+        for i, (leg, goal) in enumerate(zip(legs, goals, strict=True)):
+            moves = self.layers[0].transition[leg]
+            blocks[i][i] = moves @ sp.diags_array(1.0 - goal)
+            blocks[i][(i + 1) % len(goals)] = moves @ sp.diags_array(1.0 * goal)
+        walk = sp.block_array(blocks, format="csr")
+        walk.eliminate_zeros()
+        classes = classes_of(graph_of(Chain(walk.indptr, walk.indices, walk.data)))
+        there = np.flatnonzero(classes.label == classes.closed_ones[0])
+        arriving = walk[there][:, there].T.tocsc()
+        visits = np.ones(len(there))  # of each place between two visits of the first
+        try:
+            others = splu(sp.eye_array(len(there) - 1, format="csc") - arriving[1:, 1:])
+        except RuntimeError:  # singular, by rounding
+            return None
+        visits[1:] = others.solve(arriving[1:, [0]].toarray().ravel())
+        if not (np.all(np.isfinite(visits)) and np.all(visits >= 0.0)):
+            return None
+        spent = np.bincount(np.concatenate(legs)[there], visits, self.n_entries)
+        return np.asarray(spent / spent.sum())
 
     def _leaving(self, occupancy: Floats, inside: Any) -> float:
         """How often an occupancy [N] leaves the states `inside` [S]."""
