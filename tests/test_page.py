@@ -658,13 +658,10 @@ def test_the_present_bound_is_on_the_curve(browser, shelf, tmp_path) -> None:
     loose = stock().with_bound("orders <&>", at_most=1.2)
     ib.report(loose, tmp_path / "loose.html", points=5)
     ib.report(loose.with_bound("orders <&>", at_most=9), tmp_path / "far.html", points=5)
-    for path, shown, title in (
-        (shelf, 5, ""),
-        (tmp_path / "loose.html", 6, "until"),
-        (tmp_path / "far.html", 5, "until"),
-    ):
+    for path, title in ((shelf, ""), (tmp_path / "loose.html", "until"), (tmp_path / "far.html", "until")):
         opened(browser, path)
         (own,) = data_of(path)["frontiers"]
+        shown = len(own["bounds"]) + (own["present"] < 9)  # no policy orders so much
         stops = browser.execute_script(
             "return [...document.querySelectorAll('#curves .stop')].map(c => +c.getAttribute('cx'))"
         )

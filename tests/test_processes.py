@@ -6,9 +6,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
+from inbounds.formats import atomic
 from messages import one_message, sentence
 
 resource = pytest.importorskip("resource")
@@ -182,18 +184,27 @@ except Interrupted as error:
 """
 
 
+def test_a_file_that_is_just_made_when_a_signal_comes_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(path: Path, mode: str) -> BinaryIO:
+        path.write_bytes(b"")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(atomic, "open", interrupted, raising=False)
+    with pytest.raises(KeyboardInterrupt), atomic.replaced(tmp_path / "file"):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_a_file_is_written_leaves_nothing_half_written(number: signal.Signals, tmp_path: Path) -> None:
     for wait in (0.0, 0.01, 0.02):
-        process = subprocess.Popen(
-            [sys.executable, "-c", SAVING, str(tmp_path / "garnet.npz")], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        time.sleep(wait)
-        process.send_signal(number)
-        assert process.wait(timeout=20) == 128 + number
+        command = [sys.executable, "-c", SAVING, str(tmp_path / "garnet.npz")]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+            time.sleep(wait)
+            process.send_signal(number)
+            assert process.wait(timeout=20) == 128 + number
         assert [path.name for path in tmp_path.iterdir()] == ["garnet.npz"]
-        process.stdout.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

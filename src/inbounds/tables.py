@@ -87,10 +87,10 @@ def wrapped(text: str, indent: str = "", width: int = WIDTH) -> str:
     return "\n".join(map(whole.fill, text.split("\n")))
 
 
-def counted(number: int, noun: str) -> str:
+def so_many(number: int, noun: str) -> str:
     """So many of something.
 
-    >>> counted(1, "pair"), counted(2_000, "pair")
+    >>> so_many(1, "pair"), so_many(2_000, "pair")
     ('1 pair', '2,000 pairs')
     """
     return f"{number:,} {noun}{'s' * (number != 1)}"

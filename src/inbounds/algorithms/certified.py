@@ -91,7 +91,7 @@ from inbounds.proofs.evidence import Evidence
 from inbounds.proofs.families import FamilyBets, ProvedFamily, prove_family, what_family_shows
 from inbounds.proofs.samples import Bets, Proved, as_certificate, prove, so_far
 from inbounds.proofs.walks import Guess, guess_from_model, walk_for_evidence
-from inbounds.tables import counted, wrapped
+from inbounds.tables import so_many, wrapped
 
 _ATTEMPTS = 4
 _STAKED = 0.85  # of the bankroll, on each attempt
@@ -350,7 +350,7 @@ class ModelSource:
         explore = max(int(_EXPLORE * budget), n_pairs)
         if 2 * explore > budget:
             raise NoCandidate(
-                f"no policy: {too_few(budget)} to try each of {counted(n_pairs, 'pair')} and prove anything; "
+                f"no policy: {too_few(budget)} to try each of {so_many(n_pairs, 'pair')} and prove anything; "
                 f"give at least {2 * n_pairs:,}"
             )
         halves = Evidence(self.evidence.simulator), Evidence(self.evidence.simulator)

@@ -20,7 +20,7 @@ from inbounds.problem.draws import World, draw_next, draw_start, fitted
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.evidence import Log, draw_starts, empirical_model, new_log, record
-from inbounds.tables import counted
+from inbounds.tables import so_many
 
 _SLATER_PER_PAIR = 10_000
 """Samples of each pair, at most, behind an estimate of the Slater constant, of which half is taken: more are wasted."""
@@ -46,12 +46,12 @@ def require_each(simulator: Simulator, samples: int) -> None:
     n_pairs = simulator.pairs.n_pairs
     if samples < n_pairs:
         raise InvalidInput(
-            f"{too_few(samples)} to try each of {counted(n_pairs, 'pair')}; give at least {n_pairs:,} samples"
+            f"{too_few(samples)} to try each of {so_many(n_pairs, 'pair')}; give at least {n_pairs:,} samples"
         )
 
 
 def too_few(samples: int) -> str:
-    return f"{counted(samples, 'sample')} {'is' if samples == 1 else 'are'} too few"
+    return f"{so_many(samples, 'sample')} {'is' if samples == 1 else 'are'} too few"
 
 
 @compiled
@@ -123,7 +123,7 @@ def slater_from_samples(
     per_pair = min(max(1, samples // (10 * n_pairs)), _SLATER_PER_PAIR)
     if 2 * per_pair * n_pairs > samples:
         raise InvalidInput(
-            f"{too_few(samples)} to estimate the Slater constant of {counted(n_pairs, 'pair')}; "
+            f"{too_few(samples)} to estimate the Slater constant of {so_many(n_pairs, 'pair')}; "
             f"give slater=, or at least {2 * n_pairs:,} samples"
         )
     estimate = slater(sampled_model(simulator, per_pair, rng)).value

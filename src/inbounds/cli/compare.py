@@ -35,7 +35,7 @@ from inbounds.cli.printing import (
     problem_facts,
     progress_bar,
 )
-from inbounds.tables import counted
+from inbounds.tables import so_many
 
 _COMPILING = "the first run of each algorithm compiles it, which may take a minute once"
 
@@ -157,7 +157,7 @@ def command(
     click.echo(repr(cmdp))
     what = "totals (discounted sums)" if cmdp.horizon is None else "sums over the horizon"
     print_wrapped(
-        f"{counted(seeds, 'run')} of {samples:,} samples each, {preset} settings"
+        f"{so_many(seeds, 'run')} of {samples:,} samples each, {preset} settings"
         f"{'' if scale else ', units as given'}; {what}, means over runs, judged on the model"
     )
     with_constraints = f"{'With the constraints: ' if cmdp.constraints else ''}optimum {done.optimum:.6g}"
@@ -270,7 +270,7 @@ def _on_suite(
         )
         sys.exit(EXIT_STOPPED if done.status != "done" else 0)
     print_wrapped(
-        f"{done.name}: {len(done.problems)} problems, {counted(done.seeds, 'run')} on each, "
+        f"{done.name}: {len(done.problems)} problems, {so_many(done.seeds, 'run')} on each, "
         f"{preset} settings{'' if scale else ', units as given'}"
     )
     for budget in done.samples:

@@ -39,23 +39,25 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
     require_writable(path)
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".inbounds-{secrets.token_hex(8)}.tmp")
-    with open(temporary, "xb") as stream:
-        try:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-            stream.close()  # before the rename: some systems refuse to rename a file that is open
-            with suppress(OSError):  # there may be no old file
-                temporary.chmod(target.stat().st_mode & 0o777)
-            os.replace(temporary, target)
-        except BaseException as error:
-            if isinstance(error, OSError):
-                error.filename = os.fspath(path)  # the one that the user named
-            with suppress(OSError):  # on a full disk, closing fails as writing did
+    stream: BinaryIO | None = None
+    try:  # from before the file is there: an interruption may fall on the moment in which it is made
+        stream = open(temporary, "xb")  # noqa: SIM115 - it is closed in either case
+        yield stream
+        stream.flush()
+        os.fsync(stream.fileno())
+        stream.close()  # before the rename: some systems refuse to rename a file that is open
+        with suppress(OSError):  # there may be no old file
+            temporary.chmod(target.stat().st_mode & 0o777)
+        os.replace(temporary, target)
+    except BaseException as error:
+        if isinstance(error, OSError):
+            error.filename = os.fspath(path)  # the one that the user named
+        with suppress(OSError):  # on a full disk, closing fails as writing did
+            if stream is not None:
                 stream.close()
-            with suppress(OSError):
-                temporary.unlink()
-            raise
+        with suppress(OSError):
+            temporary.unlink()
+        raise
     with suppress(OSError):  # the new name survives a power cut; the file is in place, so failing here is no failure
         handle = os.open(target.parent, os.O_RDONLY)
         try:

@@ -142,7 +142,7 @@ def policy_figure(
     if by_size:
         figure.colorbar(scale, ax=list(panels), label="action", shrink=0.8)
     else:
-        words = [plain(_short(label_in_words(actions[a]))) for a in named]
+        words = [as_written(_short(label_in_words(actions[a]))) for a in named]
         legend += [Patch(color=colour, label=word) for colour, word in zip(_COLOURS, words, strict=False)]
         if len(used) > len(named):
             legend.append(Patch(color=_REST, label=f"{len(used) - len(named)} other actions"))
@@ -250,9 +250,9 @@ def _panels(
         picture = np.full((len(rows), len(columns)), np.nan)
         picture[cells.row, cells.column] = values.ravel()[cells.entries]
         image = panel.imshow(picture, origin="lower", aspect="auto", cmap=colours, interpolation="nearest", **norm)
-        panel.set_title(plain(name), fontsize=9)
-        panel.set_xlabel(plain(level), fontsize=8)
-        panel.set_ylabel(plain(upright), fontsize=8)
+        panel.set_title(as_written(name), fontsize=9)
+        panel.set_xlabel(as_written(level), fontsize=8)
+        panel.set_ylabel(as_written(upright), fontsize=8)
         _ticks(panel.xaxis, columns, 0.75 * wide)
         _ticks(panel.yaxis, rows if len(rows) > 1 else [], 0.75 * high)
         panels[panel] = cells
@@ -271,7 +271,7 @@ def _ticks(axis: Any, values: list[Any], length: float) -> None:
     room = max(int(length / (0.2 if slanted or not level else 0.06 * longest + 0.12)), 2)
     places = ruled(values, min(room, 12))
     slant = {"rotation": 30, "ha": "right"} if slanted else {}
-    axis.set_ticks(places, [plain(texts[place]) for place in places], fontsize=7, **slant)
+    axis.set_ticks(places, [as_written(texts[place]) for place in places], fontsize=7, **slant)
 
 
 def ruled(values: Sequence[Any], most: int) -> list[int]:
@@ -302,10 +302,10 @@ def titled(title: str, problem: str) -> str:
     name = problem.strip()
     name = name if len(name) <= _LONG_NAME else f"{name[: _LONG_NAME - 1].strip()}…"
     whole = title if not name else f"{name}:{' ' if len(name) <= _SHORT_NAME else chr(10)}{title}"
-    return plain(whole)
+    return as_written(whole)
 
 
-def plain(text: str) -> str:
+def as_written(text: str) -> str:
     """A text of the user's as a picture takes it, letter by letter: between two dollars would be a formula."""
     return text.replace("$", r"\$")
 
@@ -333,11 +333,11 @@ def written(figure: Any, path: str | os.PathLike[str] | None) -> Any:
         if file.suffix.lower() not in (".png", ".svg", ".pdf"):
             raise InvalidInput(f"{file}: a picture is a file .png, .svg or .pdf")
         with naming(file, "written"), replaced(file) as stream:
-            draw(figure, stream, file.suffix[1:].lower())
+            draw_into(figure, stream, file.suffix[1:].lower())
     return figure
 
 
-def draw(figure: Any, stream: BinaryIO, kind: str, **more: Any) -> None:
+def draw_into(figure: Any, stream: BinaryIO, kind: str, **more: Any) -> None:
     """The figure as a file of a kind, `png`, `svg` or `pdf`, into a stream."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # a label that the font cannot write is a box

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from inbounds.arrays import Floats
-from inbounds.pictures import BLUE, ORANGE, note, plain, tidy_panel, titled
+from inbounds.pictures import BLUE, ORANGE, as_written, note, tidy_panel, titled
 
 _OUTLYING = 10.0
 """How many times the median of the positive prices one may be before the picture leaves it out, and says so."""
@@ -40,7 +40,7 @@ def frontier_figure(frontier: Any) -> Any:
     if above:
         # Above the panel, where no curve is.
         price.set_title(f"{above} above, up to {prices.max():.4g}", loc="right", fontsize=8, color="dimgrey")
-    price.set_xlabel(f"bound: {plain(frontier.constraint)} {'at least' if frontier.at_least else 'at most'}")
+    price.set_xlabel(f"bound: {as_written(frontier.constraint)} {'at least' if frontier.at_least else 'at most'}")
     if not frontier.at_least:
         price.invert_xaxis()
     for panel in (optimum, price):
@@ -156,7 +156,7 @@ def surface_figure(surface: Any) -> Any:
     for letter, name, least, own in zip("xy", surface.constraints, surface.at_least, surface.bounds, strict=True):
         room = 0.0 if len(own) > 1 else max(0.1 * abs(float(own[0])), 0.1)
         ends = float(own.min()) - room, float(own.max()) + room
-        words = f"{plain(name)} {'at least' if least else 'at most'}"
+        words = f"{as_written(name)} {'at least' if least else 'at most'}"
         panel.set(**{f"{letter}label": words, f"{letter}lim": ends if least else ends[::-1]})  # from loose to tight
     _mark_present(panel, surface)
     figure.colorbar(points, label="optimum")

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from inbounds.pictures import BLUE, ORANGE, tidy_panel, titled
 from inbounds.reports.figures import csv_text, write_report
 from inbounds.studies.comparison import Comparison, Entry
-from inbounds.tables import counted
+from inbounds.tables import so_many
 
 _BRIGHT = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _COLOURS = (*_BRIGHT, "#000000", "#7F7F7F", "#8C510A", "#5D3A9B", "#B2182B", "#44AA99", "#882255")
@@ -220,7 +220,7 @@ def regret_figure(comparison: Comparison) -> Figure:
 
 
 def _runs(comparison: Comparison) -> str:
-    return f"{counted(comparison.seeds, 'run')} of {comparison.samples:,} samples"
+    return f"{so_many(comparison.seeds, 'run')} of {comparison.samples:,} samples"
 
 
 def _per_episode(entry: Entry, name: str) -> tuple[Any, Any]:

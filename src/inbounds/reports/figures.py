@@ -12,7 +12,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from inbounds.formats.atomic import replaced
-from inbounds.pictures import draw
+from inbounds.pictures import draw_into
 
 
 def write_report(directory: Path, figures: Mapping[str, Figure], tables: Mapping[str, str]) -> list[Path]:
@@ -27,7 +27,7 @@ def write_report(directory: Path, figures: Mapping[str, Figure], tables: Mapping
             written.append(directory / f"{name}.{suffix}")
             steady = matplotlib.rc_context({"svg.hashsalt": "inbounds", "svg.fonttype": "path"})
             with replaced(written[-1]) as stream, steady:
-                draw(figure, stream, suffix, metadata=metadata)
+                draw_into(figure, stream, suffix, metadata=metadata)
     for name, text in tables.items():
         written.append(directory / f"{name}.csv")
         with replaced(written[-1]) as stream:

@@ -29,7 +29,7 @@ from inbounds.formats.labels import label_in_words, state_columns
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.policy import Policy
-from inbounds.tables import counted, html_table
+from inbounds.tables import html_table, so_many
 
 BESIDE = "Beside this page are"
 """What a page says that came with files; no other does."""
@@ -184,7 +184,7 @@ def _used(cmdp: CMDP, policies: Sequence[Policy]) -> list[int]:
 def _counted(cmdp: CMDP, count: int) -> str:
     """So many states; with stages, states at their stages."""
     stages = "" if not cmdp.horizon else " at its stage" if count == 1 else " at their stages"
-    return f"{counted(count, 'state')}{stages}"
+    return f"{so_many(count, 'state')}{stages}"
 
 
 def _kept(constraint: Constraint, margin: float) -> float:
@@ -218,7 +218,7 @@ def _tidy(margin: float, scale: float) -> str:
 
 def _head(cmdp: CMDP, best: Solution, moving: Sensitivities | None, title: str, cut: tuple[str, Sequence[str]]) -> str:
     criterion = criterion_of(cmdp)
-    facts = [counted(cmdp.n_states, "state"), f"{counted(cmdp.n_pairs, 'pair')} of a state and an action"]
+    facts = [so_many(cmdp.n_states, "state"), f"{so_many(cmdp.n_pairs, 'pair')} of a state and an action"]
     facts += [f"{name} {value:,}" for name, value in cmdp.criterion.items() if name != "average"]
     proved = best.certificate.verdict if best.certificate is not None else "not proved in the time that was given"
     told = zip(cmdp.constraints, best.margins, best.margin_scales, best.prices, strict=True)
