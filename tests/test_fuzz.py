@@ -34,7 +34,8 @@ from fuzz.models import CRITERIA, random_model, shrunk
 from fuzz.simplex import maximum
 
 KEPT = sorted(workers.REGRESSIONS.glob("*.npz"))
-JUDGES = {attack.__name__.split(".")[-1]: attack.verdict for attack in (extremes, metamorphic, questions, rational)}
+REPLAYED = extremes, learners, metamorphic, questions, rational
+JUDGES = {attack.__name__.split(".")[-1]: attack.verdict for attack in REPLAYED}
 
 
 # What the attacks rest on

@@ -284,11 +284,12 @@ def mixing_weights(tests: Sequence[Outcome], kappa: float) -> tuple[Floats, bool
         return float(np.min(weights @ margins - np.linalg.norm(weights[:, None] * reach, axis=0)))
 
     # First the largest `least`; then, unless that is negative, the most reward.
-    tangents = [tangent(margins, reach, corner) for corner in np.eye(len(usable))]
-    chosen = best_weights(margins, reach, None, least, tangents)
+    alone = np.eye(len(usable))
+    tangents = [tangent(margins, reach, corner) for corner in alone]
+    chosen = best_weights(margins, reach, None, least, tangents, max(alone, key=least))
     if shown := least(chosen) >= -_ROUNDING:
         rewards = rewards / max(float(np.abs(rewards).max()), _ROUNDING)
-        chosen = best_weights(margins, reach, rewards, least, tangents)
+        chosen = best_weights(margins, reach, rewards, least, tangents, chosen)
     chosen = np.where(chosen > _ROUNDING, chosen, 0.0)
     weights[usable] = chosen / chosen.sum()
     return weights, shown
@@ -301,12 +302,18 @@ def tangent(margins: Floats, reach: Floats, weights: Floats) -> Floats:
 
 
 def best_weights(
-    margins: Floats, reach: Floats, rewards: Floats | None, least: Callable[[Floats], float], tangents: list[Floats]
+    margins: Floats,
+    reach: Floats,
+    rewards: Floats | None,
+    least: Callable[[Floats], float],
+    tangents: list[Floats],
+    known: Floats,
 ) -> Floats:
     """The weights [P] of the most reward among those with `least` >= 0; without rewards, those of the largest `least`.
 
     Norms are convex, so tangents bound the rows from above: the optimum of the program with those that are there is
-    tried, and its own tangent added, until it keeps what it promises. That takes a handful of rounds.
+    tried, and its own tangent added, until it keeps what it promises. That takes a handful of rounds. Weights that are
+    `known` to do are the answer where HiGHS finds no optimum, as of rows that differ by rounding alone.
     """
     n = len(margins)
     cost, floor = np.zeros(n + 1), np.zeros(n + 1)
@@ -320,7 +327,8 @@ def best_weights(
         lower = np.append(np.zeros(rows.shape[1] - 1), 1.0)
         upper = np.append(np.full(rows.shape[1] - 1, INFINITE), 1.0)
         found = minimise(Columns.dense(table), cost, lower, upper, column_lower=floor, attempts=SMALL)
-        assert found is not None  # it is bounded, and what the first program found will do for the second
+        if found is None:
+            return known
         weights, promised = np.maximum(found[0][:n], 0.0), found[0][n]
         if least(weights) >= promised - _ROUNDING:
             break
