@@ -333,7 +333,7 @@ def _known(problem: CMDP, watch: Watch, status: str, asked: tuple[Any, ...]) -> 
     if found is None:
         return Partial(status, asked=asked, state=watch.state)
     no_margins = np.empty((0, len(found.occupancy)))
-    spent, linked = criterion_of(problem).linked(found.occupancy, lambda: None, asked[2], no_margins)
+    spent, linked = criterion_of(problem).linked(found.occupancy, tuple, asked[2], no_margins)
     judged = assemble(problem, found._replace(occupancy=spent, linked=linked), method="bundle")
     return Partial(
         status=status,

@@ -43,7 +43,7 @@ e = 1e-7 a proof loses about 1e-9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -585,9 +585,9 @@ class Average(Criterion):
         return np.where(moves_from(backwards, leading) > 0, walk_to(rows, backwards, leading), most)
 
     def linked(
-        self, occupancy: Floats, spare: Callable[[], Floats | None], tolerance: float, margins: Floats
+        self, occupancy: Floats, spares: Callable[[], Iterable[Floats]], tolerance: float, margins: Floats
     ) -> tuple[Floats, int]:
-        """As in the contract; where the link is out of bounds, enough of `spare()` is mixed into it."""
+        """As in the contract; where the link leads out of bounds, as much of one of the `spares` leads back."""
         whole = np.maximum(occupancy, 0.0)
         clean = np.where(whole > _DUST, whole, 0.0)
         taken, classes = self._classes_of_occupancy(clean)
@@ -603,15 +603,14 @@ class Average(Criterion):
                 return occupancy, 0
             return clean / clean.sum(), 0
         links = self._links(taken, classes.label, apart)
-        shorts = [float(np.min(np.sum(margins * link, axis=1), initial=0.0)) for link in links]
-        roomy = spare() if min(shorts) < 0.0 else None
-        room = 0.0 if roomy is None else float(np.min(np.sum(margins * roomy, axis=1)))
-        if roomy is not None and room > 0.0:
-            pairs = zip(links, shorts, strict=True)
-            links = [(room * link - short * roomy) / (room - short) if short < 0.0 else link for link, short in pairs]
-        link = max(links, key=lambda link: min(self._leaving(link, classes.label == own) for own in apart))
         share = max(tolerance, _LINK)
-        return (1.0 - share) * (clean / clean.sum()) + share * link, len(apart)
+        mixed = [(1.0 - share) * (clean / clean.sum()) + share * link for link in links]
+        before = np.minimum(np.sum(margins * (clean / clean.sum()), axis=1), 0.0)
+        if any(np.any(np.sum(margins * each, axis=1) < before) for each in mixed):
+            known = list(spares())
+            mixed = [_lifted(each, before, known, margins) for each in mixed]
+        goals = [classes.label == own for own in apart]
+        return max(mixed, key=lambda each: self._joined(each, goals)), len(apart)
 
     def _links(self, taken: Floats, label: Ints, apart: Ints) -> list[Floats]:
         """Occupancies of policies that go from each of the classes `apart` to all others, and back.
@@ -619,7 +618,7 @@ class Average(Criterion):
         Within a class a coin decides whether to stay, or where to go. To throw it again on a long way is hardly ever to
         arrive, and of moves that are so rare nothing can be proved. So between classes all go to one of them, from
         which another way may lead back; or to each with the same probability; or they go round. The best is the one
-        whose rarest change of class is the most frequent, once it is in bounds.
+        that joins them best (`_joined`), once it is in bounds.
         """
         ways = [self._walking(taken, label == own) for own in apart]
         everywhere = (taken + sum(ways)) / (len(apart) + 1)
@@ -664,10 +663,33 @@ class Average(Criterion):
         spent = np.bincount(np.concatenate(legs)[there], visits, self.n_entries)
         return np.asarray(spent / spent.sum())
 
-    def _leaving(self, occupancy: Floats, inside: Any) -> float:
-        """How often an occupancy [N] leaves the states `inside` [S]."""
-        within = np.asarray(self.layers[0].transition @ inside.astype(float))
-        return float(np.sum((occupancy * (1.0 - within))[inside[self.pairs.states]]))
+    def _joined(self, occupancy: Floats, goals: Sequence[Any]) -> float:
+        """How well an occupancy [N] joins the `goals` (bool [S]): about how often it changes between the two rarest.
+
+        With q_ij how often it goes from goal i to goal j with no other goal in between, and i itself being one, that is
+        the least singular value but one of diag(sum_j q_ij) - q: its inverse is the size of relative values. To leave a
+        goal and come back is no change; only where there are too many states it is counted as one.
+        """
+        at = np.isin(np.arange(self._n_states), np.flatnonzero(np.any(goals, axis=0)))
+        inside = np.stack(goals, axis=1).astype(float)  # [S, goals]
+        flows = _by_state(self.pairs.states, occupancy, self._n_states) @ self.layers[0].transition  # [S, S]
+        if len(goals) * self._n_states > _ROUND:
+            return float(np.min(inside.T @ flows.sum(axis=1) - np.sum(inside * (flows @ inside), axis=0)))
+        time = np.asarray(flows.sum(axis=1)).ravel()
+        between = np.flatnonzero(~at & (time > 0.0))
+        arrived = inside.copy()  # [S, goals], the probability to come to each goal first
+        if len(between):
+            onward = sp.diags_array(1.0 / time[between]) @ flows[between]
+            try:
+                solved = splu(sp.csc_array(sp.eye_array(len(between)) - onward[:, between]))
+            except RuntimeError:  # singular, by rounding
+                return 0.0
+            arrived[between] = solved.solve(onward @ inside)
+        changes = inside.T @ (flows @ arrived)
+        np.fill_diagonal(changes, 0.0)
+        if not np.all(np.isfinite(changes)):
+            return 0.0
+        return float(np.linalg.svd(np.diag(changes.sum(axis=1)) - changes, compute_uv=False)[-2])
 
     def _classes_of_occupancy(self, occupancy: Floats) -> tuple[Floats, Classes]:
         """The policy [N] of an occupancy, elsewhere walking to where it is, and the classes of its chain."""
@@ -686,6 +708,27 @@ class Average(Criterion):
     def _first(self) -> Ints:
         """The first pair of every state."""
         return self._rows.offsets[:-1]
+
+
+def _by_state(states: Ints, weights: Floats, n_states: int) -> Any:
+    """What multiplies rows of pairs so that those of each state are summed with `weights` [N]: CSR [S, N]."""
+    return sp.csr_array((weights, (states, np.arange(len(states)))), shape=(n_states, len(states)))
+
+
+def _lifted(occupancy: Floats, least: Floats, spares: Sequence[Floats], margins: Floats) -> Floats:
+    """An occupancy [N] whose `margins` [K, N] are at `least` [K], by as much of the first spare one as will do.
+
+    As it was where none will.
+    """
+    short = least - np.sum(margins * occupancy, axis=1)
+    for spare in spares:
+        room = np.sum(margins * spare, axis=1) - least
+        if np.all(short <= 0.0) or np.any(room[short > 0.0] <= 0.0):
+            continue
+        weight = float(np.max(short[short > 0.0] / (short + room)[short > 0.0]))
+        if np.all((1.0 - weight) * short <= weight * room + UNIT):
+            return (1.0 - weight) * occupancy + weight * spare
+    return occupancy
 
 
 def _middle(value: Floats) -> float:

@@ -29,7 +29,7 @@ constant and the frontier know no more of a criterion than this.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -210,14 +210,14 @@ class Criterion(ABC):
         return np.where(visited[self.places], taken, greedy)
 
     def linked(
-        self, occupancy: Floats, spare: Callable[[], Floats | None], tolerance: float, margins: Floats
+        self, occupancy: Floats, spares: Callable[[], Iterable[Floats]], tolerance: float, margins: Floats
     ) -> tuple[Floats, int]:
         """An occupancy [N] close to the one given that some policy has, and how many classes had to be linked for it.
 
-        `spare()` is an occupancy with a margin to spare in every constraint, where one is known; `margins` [K, N] are
-        scaled.
+        `spares()` are occupancies with a margin to spare in every constraint that binds, the cheapest first, as far as
+        they are known; `margins` [K, N] are scaled.
         """
-        del spare, tolerance, margins
+        del spares, tolerance, margins
         return occupancy, 0
 
     def together(self, weights: Floats) -> Ints:

@@ -204,5 +204,5 @@ def mix(cmdp: CMDP, policies: Sequence[Policy] | Mixture, weights: Any = None) -
     even = np.full(len(members), 1.0 / max(len(members), 1))
     mixture = Mixture(even if weights is None else weights, members)
     largest = mixture.policies[int(np.argmax(mixture.weights))]
-    spent, _ = criterion_of(cmdp).linked(_entries(cmdp, mixture), lambda: None, 0.0, np.empty((0, cmdp.reward.size)))
+    spent, _ = criterion_of(cmdp).linked(_entries(cmdp, mixture), tuple, 0.0, np.empty((0, cmdp.reward.size)))
     return Policy.from_occupancy(cmdp, spent.reshape(cmdp.shape), otherwise=largest)

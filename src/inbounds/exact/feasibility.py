@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,12 @@ _BALANCED = 1e4
 
 _NOISE = 1e-13
 """What rounding may take of a margin, relative to its size."""
+
+_REACH = 1e5
+"""So many times what is left of a bound may be broken by what is mixed in, with a weight below half its inverse."""
+
+_AMPLE = 1e-2
+"""With more to spare than this, relative to the largest margin, nothing better is looked for."""
 
 _STEPS = 30
 """Of Newton's method, at most, where they are further apart; three or four are usual."""
@@ -137,7 +143,7 @@ def slater_within(cmdp: CMDP, limits: Limits, *, scaled: bool = False, tolerance
         return criterion.upper_bound(combined, values), combined, values
 
     upper, combined, values = bound(found.prices, found.value_function)
-    spent, _ = criterion.linked(found.occupancy, lambda: found.occupancy, tolerance, margins / scales[:, None])
+    spent, _ = criterion.linked(found.occupancy, lambda: (found.occupancy,), tolerance, margins / scales[:, None])
     question = cmdp.asking(reward=combined.reshape(cmdp.shape), constraints=())
     taken = policy_of(question, where_reached(cmdp, spent), np.empty(0), values)
     judged = values_of(asked, criterion.time_at_entries(criterion.follow(taken)))
@@ -232,7 +238,7 @@ def spare_occupancy(problem: CMDP, found: Optimum, enough: float = 0.0) -> Float
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
 
     def linked(occupancy: Floats) -> Floats:
-        return criterion_of(problem).linked(occupancy, lambda: None, _NOISE, scaled)[0]
+        return criterion_of(problem).linked(occupancy, tuple, _NOISE, scaled)[0]
 
     if found.spare is not None and float(np.min(np.sum(found.spare * scaled, axis=1))) > enough:
         return linked(found.spare)
@@ -240,6 +246,25 @@ def spare_occupancy(problem: CMDP, found: Optimum, enough: float = 0.0) -> Float
     known = [occupancy for occupancy in (found.spare, safest.occupancy) if occupancy is not None]
     best = max(known, key=lambda occupancy: float(np.min(np.sum(occupancy * scaled, axis=1))))
     return linked(where_reached(problem, best)) if safest.upper_bound > 0.0 else None
+
+
+def spare_occupancies(problem: CMDP, found: Optimum, enough: float = 0.0, *, lifting: bool = True) -> Iterator[Floats]:
+    """Occupancies [N] of which a little brings `found` inside its bounds, the cheapest first, as far as they are known.
+
+    A constraint that does not bind need not be kept by what is mixed in so sparingly, and where little is to spare in
+    all constraints at once there may be a lot in those that bind. So with `lifting` the first has a margin to spare in
+    these, and is out of the other bounds by at most `_REACH` times what `found` has left of them. The last is
+    `spare_occupancy`.
+    """
+    left = np.maximum(np.sum(found.occupancy * flat_margins(problem), axis=1), 0.0)
+    if lifting and np.any(left > 0.0):
+        relaxed = problem.tightened(-np.minimum(_REACH * left, 2.0 * problem.margin_scales))
+        lifted = spare_occupancy(relaxed, found, max(enough, _AMPLE))
+        if lifted is not None:
+            yield lifted
+    spare = spare_occupancy(problem, found, enough)
+    if spare is not None:
+        yield spare
 
 
 def infeasible(problem: CMDP, proof: Slater, attempt: Callable[[CMDP], Optimum | Slater]) -> Infeasible:

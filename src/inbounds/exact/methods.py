@@ -13,7 +13,7 @@ from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import ROUNDING, within_rounding
 from inbounds.errors import InvalidInput, Stopped
 from inbounds.exact.bundle import Bundle, GapProgress, Round
-from inbounds.exact.feasibility import PROGRAM_ENTRIES, Slater, infeasible, slater_within, spare_occupancy
+from inbounds.exact.feasibility import PROGRAM_ENTRIES, Slater, infeasible, slater_within, spare_occupancies
 from inbounds.exact.from_answer import corner_from
 from inbounds.exact.limits import NO_LIMITS, TIME, Limits
 from inbounds.exact.lp import occupancy_lp, vertex_near
@@ -294,8 +294,8 @@ def _program(problem: CMDP, limits: Limits, **options: Any) -> tuple[Optimum | N
 def _linked(problem: CMDP, found: Optimum, tolerance: float) -> Optimum:
     """With an occupancy that some policy has."""
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
-    spare = partial(spare_occupancy, problem, found)
-    spent, linked = criterion_of(problem).linked(found.occupancy, spare, tolerance, scaled)
+    spares = partial(spare_occupancies, problem, found)
+    spent, linked = criterion_of(problem).linked(found.occupancy, spares, tolerance, scaled)
     return found._replace(occupancy=spent, linked=linked)
 
 

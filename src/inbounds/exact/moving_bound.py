@@ -457,7 +457,7 @@ class _Walk:
 def _followed_value(problem: CMDP, mixture: Optimum, signal: Floats, tolerance: float) -> float:
     """The value of a signal [N] under the policy of a mixture."""
     criterion, question = criterion_of(problem), problem.asking(constraints=())
-    spent, _ = criterion.linked(mixture.occupancy, lambda: None, tolerance, np.empty((0, len(signal))))
+    spent, _ = criterion.linked(mixture.occupancy, tuple, tolerance, np.empty((0, len(signal))))
     taken = policy_of(question, spent, np.empty(0), mixture.value_function)
     return float(np.sum(criterion.time_at_entries(criterion.follow(taken)) * signal))
 
@@ -465,7 +465,7 @@ def _followed_value(problem: CMDP, mixture: Optimum, signal: Floats, tolerance: 
 def _linked(problem: CMDP, mixture: Optimum, tolerance: float) -> Optimum:
     """With an occupancy that some policy has."""
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
-    spent, linked = criterion_of(problem).linked(mixture.occupancy, lambda: None, tolerance, scaled)
+    spent, linked = criterion_of(problem).linked(mixture.occupancy, tuple, tolerance, scaled)
     return mixture._replace(occupancy=spent, linked=linked)
 
 

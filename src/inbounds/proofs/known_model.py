@@ -67,7 +67,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -78,7 +78,7 @@ from inbounds.criteria import criterion_of
 from inbounds.criteria.contract import DENSE_STATES, Followed
 from inbounds.criteria.evaluation import values_of
 from inbounds.errors import Infeasible, InvalidInput
-from inbounds.exact.feasibility import spare_occupancy
+from inbounds.exact.feasibility import spare_occupancies, spare_occupancy
 from inbounds.exact.optimum import Optimum, flat_margins
 from inbounds.exact.reachable import well_scaled
 from inbounds.exact.solution import Solution, piece_of, policy_of, taken_by
@@ -361,9 +361,10 @@ class _Aiming:
 
 
 class _Mixing:
-    """A mixture on its way inside the bounds: more and more of an occupancy with a margin to spare.
+    """A mixture on its way inside the bounds: more and more of an occupancy with a margin to spare where it is needed.
 
-    That is the safest mixture of the policies that the solver came by, or the safest there is. Attributes as above.
+    First a little of one that may break the bounds that do not bind; then of the safest mixture of the policies that
+    the solver came by, or the safest there is (`spare_occupancies`). Attributes as above.
     """
 
     vectors: Floats | None = None
@@ -372,23 +373,33 @@ class _Mixing:
     def __init__(self, cmdp: CMDP, found: Optimum) -> None:
         self._cmdp, self._asked, self._found, self._weight = cmdp, well_scaled(cmdp), found, 0.0
         self._scaled = flat_margins(self._asked) / self._asked.margin_scales[:, None]
-        thinnest = float(np.min(np.sum(found.occupancy * self._scaled, axis=1), initial=np.inf))
-        if thinnest < _COMFORTABLE and self._room > _STRICT:
-            self._weight = min(max(_AIM - thinnest, 0.0) / self._room, 1.0)
+        self._left = np.sum(found.occupancy * self._scaled, axis=1)
+        self._spares = spare_occupancies(self._asked, found, _ROOMY, lifting=found.linked > 0)
+        self._safer: Floats | None = None
+        self._margins, self._most = np.zeros(cmdp.n_constraints), 1.0
+        short = np.maximum(_AIM - self._left, 0.0)
+        if np.min(self._left, initial=np.inf) < _COMFORTABLE and self._next(short):
+            self._weight = min(self._needed(short), 1.0)
 
     @property
     def moved(self) -> bool:
         return self._weight > 0.0
 
-    @cached_property
-    def _safer(self) -> Floats | None:
-        """An occupancy [N] with room in every constraint, where one is known."""
-        return spare_occupancy(self._asked, self._found, _ROOMY)
+    def _next(self, short: Floats) -> bool:
+        """The next occupancy with room where margins are `short` [K], nothing of it yet; False if there is none."""
+        for safer in self._spares:
+            margins = np.sum(safer * self._scaled, axis=1)
+            if np.all(margins[short > 0.0] > _STRICT):
+                broken = margins <= 0.0
+                # What may be taken of it: until half of what is left of the bounds that it breaks is gone.
+                most = np.min(0.5 * self._left[broken] / (self._left - margins)[broken], initial=1.0)
+                self._safer, self._margins, self._most, self._weight = safer, margins, float(most), 0.0
+                return True
+        return False
 
-    @cached_property
-    def _room(self) -> float:
-        """The least margin of that, relative to the largest; 0 if there is none."""
-        return 0.0 if self._safer is None else float(np.min(np.sum(self._safer * self._scaled, axis=1)))
+    def _needed(self, short: Floats) -> float:
+        """How much of it makes up for what margins are `short` of [K]."""
+        return float(np.max(short[short > 0.0] / self._margins[short > 0.0], initial=0.0))
 
     def followed(self) -> Followed:
         """The policy, as it will be stored, with its time per place."""
@@ -396,7 +407,7 @@ class _Mixing:
         if self._weight > 0.0 and self._safer is not None:
             spent = (1.0 - self._weight) * spent + self._weight * self._safer
             # Long-run averages: two policies that each stay where they are make one that falls apart.
-            spent, self.linked = criterion_of(self._cmdp).linked(spent, lambda: None, _AIM, self._scaled)
+            spent, self.linked = criterion_of(self._cmdp).linked(spent, tuple, _AIM, self._scaled)
         taken = policy_of(self._cmdp, spent, self._found.prices, self._found.value_function)
         criterion = criterion_of(self._cmdp)
         time: Any = np.bincount(criterion.places, spent, criterion.n_places)
@@ -404,10 +415,15 @@ class _Mixing:
 
     def stricter(self, missing: Floats) -> bool:
         """More of it, where rounding took more of the scaled margins than was there; False if there is no more."""
-        if self._weight >= 1.0 or not self._room > _STRICT:
-            return False
-        self._weight = min(max(2.0 * self._weight, self._weight + 1.5 * float(missing.max()) / self._room), 1.0)
-        return True
+        known = self._safer is not None or self._next(missing)
+        while known and self._weight < 1.0:
+            if np.all(self._margins[missing > 0.0] > _STRICT):
+                more = max(2.0 * self._weight, self._weight + 1.5 * self._needed(missing))
+                if more <= self._most or self._most == 1.0:
+                    self._weight = min(more, 1.0)
+                    return True
+            known = self._next(missing)
+        return False
 
 
 def _stored(cmdp: CMDP, taken: Floats, time: Floats) -> Followed:
