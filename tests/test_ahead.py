@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 import signal
+import threading
 from collections import Counter
 
 import numpy as np
@@ -98,6 +99,75 @@ def test_a_run_that_is_broken_off_ends_with_the_same_bits(how) -> None:
     while partial is None or partial.status != "done":
         partial = ib.learn_certified(simulator, samples=4_000, confidence=0.9, seed=1, time_limit=0.1, resume=partial)
     assert partial.reason == certified.reason and partial.samples == certified.samples
+
+
+class Needing(Exception):
+    """Cannot be put together from its `args`."""
+
+    def __init__(self, part: str, number: int) -> None:
+        super().__init__(f"the {part} is {number}")
+
+
+def needing(state, action, rng):
+    raise Needing("valve", 7)
+
+
+def test_an_error_that_cannot_be_sent_comes_back_in_words() -> None:
+    """And not as a worker that was killed, after which to go on would help."""
+    with pytest.raises(RuntimeError, match=r"Needing: the valve is 7") as caught:
+        ib.learn(line(needing, jobs=1), ib.ModelBased(), samples=100)
+    assert not isinstance(caught.value, WorkerLost)
+
+
+def test_a_step_that_cannot_be_sent_is_refused_by_name() -> None:
+    lock = threading.Lock()
+
+    def locked(state, action, rng):
+        with lock:
+            return drift(state, action, rng)
+
+    simulator = line(locked, jobs=1)
+    for _ in range(2):
+        with pytest.raises(ib.InvalidInput, match=r"step cannot be sent to worker processes .*leave jobs out"):
+            ib.learn(simulator, ib.ModelBased(), samples=100)
+
+
+@pytest.mark.parametrize("how", [{"jobs": 1}, {"vectorised": True}], ids=str)
+def test_signals_may_be_told_one_by_one(how) -> None:
+    shared = [0.0]
+
+    def telling(state, action, rng):
+        shared[0] = rng.random()
+        return *drift(state, action, rng)[:2], (each for each in shared)
+
+    def telling_many(states, actions, rng):
+        after, rewards, _ = drift_of_many(states, actions, rng)
+        return after, rewards, ((each for each in [0.5 * action]) for action in actions)
+
+    def plain(state, action, rng):
+        told = rng.random()
+        return *drift(state, action, rng)[:2], [told]
+
+    def plain_many(states, actions, rng):
+        return *drift_of_many(states, actions, rng)[:2], [[0.5 * action] for action in actions]
+
+    steps = (telling_many, plain_many) if "vectorised" in how else (telling, plain)
+    one, other = (ib.learn(line(step, **how), ib.ModelBased(), samples=300, seed=3) for step in steps)
+    assert one.policy == other.policy
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_process_has_workers_of_its_own(capfd) -> None:
+    """It would wait for ever for those of the process before it, which answer that one."""
+    simulator = line(jobs=1)
+    before = ib.learn(simulator, ib.ModelBased(), samples=300, seed=3)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        same = ib.learn(simulator, ib.ModelBased(), samples=300, seed=3).policy == before.policy
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert ib.learn(simulator, ib.ModelBased(), samples=300, seed=3).policy == before.policy
 
 
 class Reusing:

@@ -10,6 +10,11 @@ import os
 import signal
 import threading
 import time
+from pickle import loads
+from traceback import format_exception_only
+from typing import NoReturn
+
+from joblib.externals.loky.backend.reduction import dumps
 
 from inbounds.inputs import whole_number
 
@@ -33,6 +38,18 @@ def begin_worker(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.dup2(2, 1)  # what a user's code prints is seen, and is in nobody's table
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def reraise(error: Exception) -> NoReturn:
+    """In a worker: raise an error of a user's code so that it arrives, if not itself, then its words.
+
+    One that cannot be sent, or put together again from its `args`, would end the worker, as if it had been killed.
+    """
+    try:
+        loads(dumps(error))
+    except Exception:
+        raise RuntimeError("".join(format_exception_only(error)).strip()) from error
+    raise error
 
 
 def _end_with(parent: int) -> None:

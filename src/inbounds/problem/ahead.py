@@ -32,7 +32,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 
 from inbounds.arrays import Ints
 from inbounds.errors import InvalidInput
-from inbounds.workers import WorkerLost, begin_worker
+from inbounds.workers import WorkerLost, begin_worker, reraise
 
 _LARGEST = 16
 """Outcomes in a block, or in a message of small ones: enough that a step of a tenth of a millisecond is worth sending,
@@ -48,12 +48,17 @@ _IN_TURN = 8
 """How many pairs ahead each worker looks while pairs are drawn one after the other."""
 
 
+_OF_PARENTS: list[Any] = []
+"""After a fork, workers of the process before: kept, because to let go of them would tell them to end."""
+
+
 class Source:
     """Where blocks are drawn: in this process, or in workers that live as long as the simulator."""
 
     def __init__(self, step: Callable[..., Any], vectorised: bool, jobs: int | None) -> None:
         self.step, self.vectorised, self.jobs = step, vectorised, jobs
         self._pool: Any = None
+        self._process = os.getpid()
         self._sent: list[Future[list[Any]]] = []  # messages that were not answered when the last was sent, and that
 
     def __getstate__(self) -> dict[str, Any]:
@@ -71,12 +76,32 @@ class Source:
 
     def send(self, blocks: list[tuple[Any, ...]]) -> Future[list[Any]]:
         """Have blocks drawn by a worker."""
-        if self._pool is None:
-            step = self.step, self.vectorised
-            self._pool = ProcessPoolExecutor(self.jobs, initializer=_begin, initargs=(os.getpid(), *step))
-        message: Future[list[Any]] = self._pool.submit(_in_worker, blocks)
+        if self._process != os.getpid():  # this process was forked: the workers are those of the one before it
+            _OF_PARENTS.append(self._pool)
+            self.lose()
+        message: Future[list[Any]] = self._begun().submit(_in_worker, blocks)
         self._sent = [*(sent for sent in self._sent if not sent.done()), message]
         return message
+
+    def _begun(self) -> Any:
+        """The workers; where there are none yet, they are started."""
+        if self._pool is None:
+            step, self._process = (self.step, self.vectorised), os.getpid()
+            try:
+                pool = ProcessPoolExecutor(self.jobs, initializer=_begin, initargs=(self._process, *step))
+                pool.submit(os.getpid)
+            except OSError as error:
+                raise WorkerLost(
+                    f"a worker process of the simulator could not be started ({error}); go on with resume=, with fewer "
+                    "jobs or where more is allowed"
+                ) from error
+            except Exception as error:  # all that happens here besides is that step is sent
+                raise InvalidInput(
+                    f"step cannot be sent to worker processes ({type(error).__name__}: {error}); let it make what it "
+                    "needs at its first call, or leave jobs out"
+                ) from error
+            self._pool = pool
+        return self._pool
 
     def lose(self) -> None:
         """Give up workers of which one was killed: the next draw starts others."""
@@ -118,7 +143,8 @@ def _copied(outcome: Any) -> Any:
     """An outcome whose numbers are its own; a next state is a label, and stays the object that it is."""
     if not isinstance(outcome, tuple | list) or len(outcome) != 3:
         return outcome
-    return outcome[0], *(part if isinstance(part, Iterator) else deepcopy(part) for part in outcome[1:])
+    after, reward, signals = outcome
+    return after, deepcopy(reward), list(signals) if isinstance(signals, Iterator) else deepcopy(signals)
 
 
 _STEP: Any = None  # in a worker: the step function, and whether it is vectorised
@@ -136,9 +162,9 @@ def _in_worker(blocks: list[tuple[Any, ...]]) -> list[list[Any]]:
     for block in blocks:
         try:
             found.append(_drawn(*_STEP, *block))
-        except Exception:
+        except Exception as error:
             if len(blocks) == 1:
-                raise
+                reraise(error)
             break
     return found
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from joblib import Parallel, delayed
 
-from inbounds.workers import WorkerLost, begin_worker, valid_workers
+from inbounds.workers import WorkerLost, begin_worker, reraise, valid_workers
 
 _ROUNDS = 8
 """How often each worker comes back for more, at least: so that none is idle for long while another finishes."""
@@ -63,4 +63,7 @@ def run_jobs(
 
 
 def _numbered(position: int, function: Callable[..., Any], job: tuple[Any, ...]) -> tuple[int, Any]:
-    return position, function(*job)
+    try:
+        return position, function(*job)
+    except Exception as error:
+        reraise(error)
