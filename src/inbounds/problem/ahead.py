@@ -144,7 +144,13 @@ def _copied(outcome: Any) -> Any:
     if not isinstance(outcome, tuple | list) or len(outcome) != 3:
         return outcome
     after, reward, signals = outcome
-    return after, deepcopy(reward), list(signals) if isinstance(signals, Iterator) else deepcopy(signals)
+    if type(signals) in (list, tuple) or isinstance(signals, Iterator):
+        return after, _own(reward), [_own(signal) for signal in signals]
+    return after, _own(reward), deepcopy(signals)
+
+
+def _own(number: Any) -> Any:
+    return number if isinstance(number, float) else deepcopy(number)  # most are floats, and those do not change
 
 
 _STEP: Any = None  # in a worker: the step function, and whether it is vectorised
