@@ -119,6 +119,9 @@ _WAYS = 4
 _ROUND = 20_000
 """States times classes, at most, of which the walk from class to class is worked out."""
 
+_LIFT = 1e-3
+"""Of an occupancy with room, at most, to make up for what a link takes from bounds: with more the link gets thinner."""
+
 _LINK = 1e-7
 """The least share of an occupancy that links classes: with less, proofs would lose more than the policy does."""
 
@@ -587,7 +590,7 @@ class Average(Criterion):
     def linked(
         self, occupancy: Floats, spares: Callable[[], Iterable[Floats]], tolerance: float, margins: Floats
     ) -> tuple[Floats, int]:
-        """As in the contract; where the link leads out of bounds, as much of one of the `spares` leads back."""
+        """As in the contract; where the link leads out of bounds, a little of one of the `spares` leads back."""
         whole = np.maximum(occupancy, 0.0)
         clean = np.where(whole > _DUST, whole, 0.0)
         taken, classes = self._classes_of_occupancy(clean)
@@ -604,11 +607,13 @@ class Average(Criterion):
             return clean / clean.sum(), 0
         links = self._links(taken, classes.label, apart)
         share = max(tolerance, _LINK)
-        mixed = [(1.0 - share) * (clean / clean.sum()) + share * link for link in links]
+        kept = (1.0 - share) * (clean / clean.sum())
+        mixed = [kept + share * link for link in links]
         before = np.minimum(np.sum(margins * (clean / clean.sum()), axis=1), 0.0)
         if any(np.any(np.sum(margins * each, axis=1) < before) for each in mixed):
             known = list(spares())
-            mixed = [_lifted(each, before, known, margins) for each in mixed]
+            thinner = [kept + share * _thinned(link, known, margins) for link in links]
+            mixed = [_lifted(each, before, known, margins, thin) for each, thin in zip(mixed, thinner, strict=True)]
         goals = [classes.label == own for own in apart]
         return max(mixed, key=lambda each: self._joined(each, goals)), len(apart)
 
@@ -715,20 +720,29 @@ def _by_state(states: Ints, weights: Floats, n_states: int) -> Any:
     return sp.csr_array((weights, (states, np.arange(len(states)))), shape=(n_states, len(states)))
 
 
-def _lifted(occupancy: Floats, least: Floats, spares: Sequence[Floats], margins: Floats) -> Floats:
-    """An occupancy [N] whose `margins` [K, N] are at `least` [K], by as much of the first spare one as will do.
+def _lifted(occupancy: Floats, least: Floats, spares: Sequence[Floats], margins: Floats, otherwise: Floats) -> Floats:
+    """An occupancy [N] whose `margins` [K, N] are at `least` [K], by a little of the first spare one that will do.
 
-    As it was where none will.
+    It is `otherwise` where none will; and itself where it is in bounds.
     """
     short = least - np.sum(margins * occupancy, axis=1)
+    if np.all(short <= 0.0):
+        return occupancy
     for spare in spares:
         room = np.sum(margins * spare, axis=1) - least
-        if np.all(short <= 0.0) or np.any(room[short > 0.0] <= 0.0):
+        if np.any(room[short > 0.0] <= 0.0):
             continue
         weight = float(np.max(short[short > 0.0] / (short + room)[short > 0.0]))
-        if np.all((1.0 - weight) * short <= weight * room + UNIT):
+        if weight <= _LIFT and np.all((1.0 - weight) * short <= weight * room + UNIT):
             return (1.0 - weight) * occupancy + weight * spare
-    return occupancy
+    return otherwise
+
+
+def _thinned(link: Floats, spares: Sequence[Floats], margins: Floats) -> Floats:
+    """A link that is in bounds itself, by as much of the spare occupancy with the most room as it takes."""
+    short = float(np.min(np.sum(margins * link, axis=1), initial=0.0))
+    room = float(np.min(np.sum(margins * spares[-1], axis=1))) if spares else 0.0
+    return (room * link - short * spares[-1]) / (room - short) if short < 0.0 < room else link
 
 
 def _middle(value: Floats) -> float:
