@@ -122,6 +122,9 @@ _ROUND = 20_000
 _LIFT = 1e-3
 """Of an occupancy with room, at most, to make up for what a link takes from bounds: with more the link gets thinner."""
 
+_AS_WELL = 0.25
+"""Of how well classes can be joined: of all links that do so much, the one is taken that changes the least."""
+
 _LINK = 1e-7
 """The least share of an occupancy that links classes: with less, proofs would lose more than the policy does."""
 
@@ -606,24 +609,24 @@ class Average(Criterion):
                 return occupancy, 0
             return clean / clean.sum(), 0
         links = self._links(taken, classes.label, apart)
-        share = max(tolerance, _LINK)
-        kept = (1.0 - share) * (clean / clean.sum())
-        mixed = [kept + share * link for link in links]
-        before = np.minimum(np.sum(margins * (clean / clean.sum()), axis=1), 0.0)
+        share, own = max(tolerance, _LINK), clean / clean.sum()
+        mixed = [(1.0 - share) * own + share * link for link in links]
+        before = np.minimum(np.sum(margins * own, axis=1), 0.0)
         if any(np.any(np.sum(margins * each, axis=1) < before) for each in mixed):
             known = list(spares())
-            thinner = [kept + share * _thinned(link, known, margins) for link in links]
-            mixed = [_lifted(each, before, known, margins, thin) for each, thin in zip(mixed, thinner, strict=True)]
-        goals = [classes.label == own for own in apart]
-        return max(mixed, key=lambda each: self._joined(each, goals)), len(apart)
+            lifted = [each for one in mixed if (each := _lifted(one, before, known, margins)) is not None]
+            mixed = [*lifted, *((1.0 - share) * own + share * _thinned(link, known, margins) for link in links)]
+        goals = [classes.label == one for one in apart]
+        joined = [self._joined(each, goals) for each in mixed]
+        enough = [each for each, well in zip(mixed, joined, strict=True) if well >= _AS_WELL * max(joined)]
+        return min(enough, key=lambda each: float(np.sum(np.abs(each - own)))), len(apart)
 
     def _links(self, taken: Floats, label: Ints, apart: Ints) -> list[Floats]:
         """Occupancies of policies that go from each of the classes `apart` to all others, and back.
 
         Within a class a coin decides whether to stay, or where to go. To throw it again on a long way is hardly ever to
         arrive, and of moves that are so rare nothing can be proved. So between classes all go to one of them, from
-        which another way may lead back; or to each with the same probability; or they go round. The best is the one
-        that joins them best (`_joined`), once it is in bounds.
+        which another way may lead back; or to each with the same probability; or they go round.
         """
         ways = [self._walking(taken, label == own) for own in apart]
         everywhere = (taken + sum(ways)) / (len(apart) + 1)
@@ -720,10 +723,10 @@ def _by_state(states: Ints, weights: Floats, n_states: int) -> Any:
     return sp.csr_array((weights, (states, np.arange(len(states)))), shape=(n_states, len(states)))
 
 
-def _lifted(occupancy: Floats, least: Floats, spares: Sequence[Floats], margins: Floats, otherwise: Floats) -> Floats:
+def _lifted(occupancy: Floats, least: Floats, spares: Sequence[Floats], margins: Floats) -> Floats | None:
     """An occupancy [N] whose `margins` [K, N] are at `least` [K], by a little of the first spare one that will do.
 
-    It is `otherwise` where none will; and itself where it is in bounds.
+    Itself where it is in bounds, and None where no spare one will do.
     """
     short = least - np.sum(margins * occupancy, axis=1)
     if np.all(short <= 0.0):
@@ -735,7 +738,7 @@ def _lifted(occupancy: Floats, least: Floats, spares: Sequence[Floats], margins:
         weight = float(np.max(short[short > 0.0] / (short + room)[short > 0.0]))
         if weight <= _LIFT and np.all((1.0 - weight) * short <= weight * room + UNIT):
             return (1.0 - weight) * occupancy + weight * spare
-    return otherwise
+    return None
 
 
 def _thinned(link: Floats, spares: Sequence[Floats], margins: Floats) -> Floats:
