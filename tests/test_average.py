@@ -16,6 +16,7 @@ import inbounds as ib
 from inbounds.criteria import average
 from inbounds.criteria.average import Average, dense_stationary
 from inbounds.criteria.contract import Found
+from inbounds.criteria.links import going_round, joined
 from inbounds.errors import InvalidInput
 from inbounds.numerics.classes import classes_of, graph_of
 from inbounds.numerics.elimination import eliminate, eliminate_transposed, make_plan, pinned, reduce_states
@@ -982,11 +983,11 @@ def test_a_walk_that_goes_round_is_an_occupancy() -> None:
         )
         criterion = Average(model)
         goals = [np.arange(n) == state for state in rng.permutation(n)[: int(rng.integers(2, 4))]]
-        walk = criterion._going_round(goals)
+        walk = going_round(criterion._rows, criterion.layers[0].transition, criterion._backwards, goals)
         assert walk is not None and walk.sum() == pytest.approx(1.0)
         policy = ib.Policy.from_occupancy(model, walk)
         assert ib.occupancy(model, policy) == pytest.approx(walk, abs=1e-12)
-        assert criterion._joined(walk, goals) > 0.0
+        assert joined(criterion.pairs.states, criterion.layers[0].transition, walk, goals) > 0.0
 
 
 @pytest.mark.parametrize("method", ["lp", "bundle"])

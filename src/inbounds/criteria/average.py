@@ -43,17 +43,17 @@ e = 1e-7 a proof loses about 1e-9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import splu
 
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria.contract import ACCURACY, DENSE_STATES, Criterion, Followed, Found
+from inbounds.criteria.links import going_round, joined, lifted, thinned
 from inbounds.errors import InvalidInput
 from inbounds.numerics.bellman import NO_BACKUPS, UNIT, improve, rounding_of_sweep
 from inbounds.numerics.classes import (
@@ -116,12 +116,6 @@ _SWEEPS, _MOST_SWEEPS = 1_000, 20_000
 _WAYS = 4
 """Classes, at most, to which all may go that are on their way between classes."""
 
-_ROUND = 20_000
-"""States times classes, at most, of which the walk from class to class is worked out."""
-
-_LIFT = 1e-3
-"""Of an occupancy with room, at most, to make up for what a link takes from bounds: with more the link gets thinner."""
-
 _AS_WELL = 0.25
 """Of how well classes can be joined: of all links that do so much, the one is taken that changes the least."""
 
@@ -168,6 +162,7 @@ class Average(Criterion):
     start: ClassVar[float] = 0.0
     mass_row: ClassVar[bool] = True
     value_in_words: ClassVar[str] = "a long-run average per step"
+    decided = ("_plan", "_planned", "_refused")
 
     def __init__(self, problem: Any) -> None:
         super().__init__(problem)
@@ -179,14 +174,6 @@ class Average(Criterion):
         self._planned = False
         self._refused = 0.0  # the work for which there was no plan
         self._check()
-
-    @property
-    def ways(self) -> Any:
-        return self._plan, self._planned, self._refused
-
-    @ways.setter
-    def ways(self, before: Any) -> None:
-        self._plan, self._planned, self._refused = before
 
     def _check(self) -> None:
         """One closed class, and outside of it nowhere to stay; else a message that names a state of each side."""
@@ -614,11 +601,11 @@ class Average(Criterion):
         before = np.minimum(np.sum(margins * own, axis=1), 0.0)
         if any(np.any(np.sum(margins * each, axis=1) < before) for each in mixed):
             known = list(spares())
-            lifted = [each for one in mixed if (each := _lifted(one, before, known, margins)) is not None]
-            mixed = [*lifted, *((1.0 - share) * own + share * _thinned(link, known, margins) for link in links)]
+            nearly = [each for one in mixed if (each := lifted(one, before, known, margins)) is not None]
+            mixed = [*nearly, *((1.0 - share) * own + share * thinned(link, known, margins) for link in links)]
         goals = [classes.label == one for one in apart]
-        joined = [self._joined(each, goals) for each in mixed]
-        enough = [each for each, well in zip(mixed, joined, strict=True) if well >= _AS_WELL * max(joined)]
+        wells = [joined(self.pairs.states, self.layers[0].transition, each, goals) for each in mixed]
+        enough = [each for each, well in zip(mixed, wells, strict=True) if well >= _AS_WELL * max(wells)]
         return min(enough, key=lambda each: float(np.sum(np.abs(each - own)))), len(apart)
 
     def _links(self, taken: Floats, label: Ints, apart: Ints) -> list[Floats]:
@@ -637,67 +624,8 @@ class Average(Criterion):
             policy = np.where(outside, way, everywhere)
             if np.count_nonzero(classes_of(self._graph_of_policy(policy)).closed) == 1:
                 links.append(self.time_at_entries(self.follow(policy)))
-        walk = self._going_round([label == own for own in apart])
+        walk = going_round(self._rows, self.layers[0].transition, self._backwards, [label == own for own in apart])
         return links if walk is None else [*links, walk]
-
-    def _going_round(self, goals: Sequence[Any]) -> Floats | None:
-        """The occupancy of a walk from each of the `goals` (bool [S]) to the next, and from the last to the first.
-
-        It remembers where it goes, and so throws no coins on the way. A policy without memory that takes, in every
-        state, the actions as often as the walk does has the same occupancy: it is where the walk is, and as often. None
-        where there are too many states, or rounding does not let it be found.
-        """
-        if len(goals) * self._n_states > _ROUND:
-            return None
-        legs = [walk_to(self._rows, self._backwards, goal) for goal in goals]
-        blocks: list[list[Any]] = [[None] * len(goals) for _ in goals]
-        for i, (leg, goal) in enumerate(zip(legs, goals, strict=True)):
-            moves = self.layers[0].transition[leg]
-            blocks[i][i] = moves @ sp.diags_array(1.0 - goal)
-            blocks[i][(i + 1) % len(goals)] = moves @ sp.diags_array(1.0 * goal)
-        walk = sp.block_array(blocks, format="csr")
-        walk.eliminate_zeros()
-        classes = classes_of(graph_of(Chain(walk.indptr, walk.indices, walk.data)))
-        there = np.flatnonzero(classes.label == classes.closed_ones[0])
-        arriving = walk[there][:, there].T.tocsc()
-        visits = np.ones(len(there))  # of each place between two visits of the first
-        try:
-            others = splu(sp.eye_array(len(there) - 1, format="csc") - arriving[1:, 1:])
-        except RuntimeError:  # singular, by rounding
-            return None
-        visits[1:] = others.solve(arriving[1:, [0]].toarray().ravel())
-        if not (np.all(np.isfinite(visits)) and np.all(visits >= 0.0)):
-            return None
-        spent = np.bincount(np.concatenate(legs)[there], visits, self.n_entries)
-        return np.asarray(spent / spent.sum())
-
-    def _joined(self, occupancy: Floats, goals: Sequence[Any]) -> float:
-        """How well an occupancy [N] joins the `goals` (bool [S]): about how often it changes between the two rarest.
-
-        With q_ij how often it goes from goal i to goal j with no other goal in between, and i itself being one, that is
-        the least singular value but one of diag(sum_j q_ij) - q: its inverse is the size of relative values. To leave a
-        goal and come back is no change; only where there are too many states it is counted as one.
-        """
-        at = np.isin(np.arange(self._n_states), np.flatnonzero(np.any(goals, axis=0)))
-        inside = np.stack(goals, axis=1).astype(float)  # [S, goals]
-        flows = _by_state(self.pairs.states, occupancy, self._n_states) @ self.layers[0].transition  # [S, S]
-        if len(goals) * self._n_states > _ROUND:
-            return float(np.min(inside.T @ flows.sum(axis=1) - np.sum(inside * (flows @ inside), axis=0)))
-        time = np.asarray(flows.sum(axis=1)).ravel()
-        between = np.flatnonzero(~at & (time > 0.0))
-        arrived = inside.copy()  # [S, goals], the probability to come to each goal first
-        if len(between):
-            onward = sp.diags_array(1.0 / time[between]) @ flows[between]
-            try:
-                solved = splu(sp.csc_array(sp.eye_array(len(between)) - onward[:, between]))
-            except RuntimeError:  # singular, by rounding
-                return 0.0
-            arrived[between] = solved.solve(onward @ inside)
-        changes = inside.T @ (flows @ arrived)
-        np.fill_diagonal(changes, 0.0)
-        if not np.all(np.isfinite(changes)):
-            return 0.0
-        return float(np.linalg.svd(np.diag(changes.sum(axis=1)) - changes, compute_uv=False)[-2])
 
     def _classes_of_occupancy(self, occupancy: Floats) -> tuple[Floats, Classes]:
         """The policy [N] of an occupancy, elsewhere walking to where it is, and the classes of its chain."""
@@ -716,36 +644,6 @@ class Average(Criterion):
     def _first(self) -> Ints:
         """The first pair of every state."""
         return self._rows.offsets[:-1]
-
-
-def _by_state(states: Ints, weights: Floats, n_states: int) -> Any:
-    """What multiplies rows of pairs so that those of each state are summed with `weights` [N]: CSR [S, N]."""
-    return sp.csr_array((weights, (states, np.arange(len(states)))), shape=(n_states, len(states)))
-
-
-def _lifted(occupancy: Floats, least: Floats, spares: Sequence[Floats], margins: Floats) -> Floats | None:
-    """An occupancy [N] whose `margins` [K, N] are at `least` [K], by a little of the first spare one that will do.
-
-    Itself where it is in bounds, and None where no spare one will do.
-    """
-    short = least - np.sum(margins * occupancy, axis=1)
-    if np.all(short <= 0.0):
-        return occupancy
-    for spare in spares:
-        room = np.sum(margins * spare, axis=1) - least
-        if np.any(room[short > 0.0] <= 0.0):
-            continue
-        weight = float(np.max(short[short > 0.0] / (short + room)[short > 0.0]))
-        if weight <= _LIFT and np.all((1.0 - weight) * short <= weight * room + UNIT):
-            return (1.0 - weight) * occupancy + weight * spare
-    return None
-
-
-def _thinned(link: Floats, spares: Sequence[Floats], margins: Floats) -> Floats:
-    """A link that is in bounds itself, by as much of the spare occupancy with the most room as it takes."""
-    short = float(np.min(np.sum(margins * link, axis=1), initial=0.0))
-    room = float(np.min(np.sum(margins * spares[-1], axis=1))) if spares else 0.0
-    return (room * link - short * spares[-1]) / (room - short) if short < 0.0 < room else link
 
 
 def _middle(value: Floats) -> float:

@@ -118,9 +118,7 @@ class Criterion(ABC):
     mass_row: ClassVar[bool] = False
     shifts: ClassVar[bool] = False  # whether y_{h+1} is the next stage's
     value_in_words: ClassVar[str]
-    ways: Any = None
-    """How chains are solved by now: questions so far decide that, and it shows in the last bits of answers. Who goes on
-    from an earlier moment sets them to what they were."""
+    decided: ClassVar[tuple[str, ...]] = ()  # what of it questions decide
 
     def __init__(self, problem: Any) -> None:
         self.pairs, self.initial = problem.pairs, problem.initial
@@ -139,6 +137,19 @@ class Criterion(ABC):
             for h, matrix in enumerate(problem.transitions)
         )
         self.n_entries, self.n_places = n * len(self.layers), m * len(self.layers)
+
+    @property
+    def ways(self) -> tuple[Any, ...]:
+        """How chains are solved by now, which shows in the last bits of answers.
+
+        The questions so far decided it. Who goes on from an earlier moment sets them to what they were.
+        """
+        return tuple(getattr(self, name) for name in self.decided)
+
+    @ways.setter
+    def ways(self, before: tuple[Any, ...]) -> None:
+        for name, value in zip(self.decided, before, strict=True):
+            setattr(self, name, value)
 
     # --- what a criterion fills in
 

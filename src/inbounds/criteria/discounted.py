@@ -85,6 +85,7 @@ class Discounted(Criterion):
 
     own = 1.0
     value_in_words = "a discounted average per step, normalised by (1 - discount)"
+    decided = ("_plan", "_planned", "_refused")
 
     def __init__(self, problem: Any) -> None:
         super().__init__(problem)
@@ -95,14 +96,6 @@ class Discounted(Criterion):
         self._plan: EliminationPlan | None = None
         self._planned = False
         self._refused = 0.0  # the work for which there was no plan
-
-    @property
-    def ways(self) -> Any:
-        return self._plan, self._planned, self._refused
-
-    @ways.setter
-    def ways(self, before: Any) -> None:
-        self._plan, self._planned, self._refused = before
 
     @property
     def unit(self) -> float:

@@ -30,16 +30,13 @@ _NEAR = 1e-2
 """The share of a step within which the next piece begins at the end of the last: what is between is rounding."""
 
 _ROUNDED = 1e-12
-"""The share of what was added up that may be left of a sum whose terms cancel."""
+"""The share of what was added up that may be left of a sum whose terms cancel, or of a range by its end next to zero."""
 
 _GAP = 1e-12
 """Of a vertex whose price is told. A price that is wrong by 1e-5 would be so within a step of the end at most."""
 
 _PIVOTS = 20
 """From one piece to the next, at most. As a rule it is one: more, where several columns are down to nothing."""
-
-_ROUNDED = 1e-12
-"""Of a range: an end that is so close to zero is zero, to rounding."""
 
 _TITLE = "How prices move as one bound moves, and the others do not"
 
