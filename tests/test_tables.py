@@ -1,10 +1,14 @@
 """Tables: the same text wherever they are printed."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import inbounds as ib
-from inbounds.tables import text_table
+from inbounds.cli import main
+from inbounds.tables import printable, text_table
 
 ROWS = [("[red]service[/red]", "at least 0", "+0.25"), (":queue:" + 150 * " long", "", "-1,000.5")]
 """What looks like markup, a row wider than any terminal, an empty cell."""
@@ -87,3 +91,43 @@ def test_answers_are_printed_and_shown() -> None:
     with pytest.raises(ib.Infeasible) as none:
         ib.solve(queue.tightened(1.0))
     assert none.value.prices is not None
+
+
+ODD = "go\x1b[2K\x07\r\nACCEPTED\u202e"
+"""A name that would delete the line, ring, go back, begin another line, and turn it round."""
+
+
+def test_a_name_does_nothing_to_the_terminal(tmp_path: Path) -> None:
+    """The two states, the action, the constraint and the model are called so."""
+    model = ib.build(
+        start=ODD,
+        actions=lambda state: [ODD, "stay"],
+        transitions=lambda state, action: [("there" if action == ODD else state, 1.0)],
+        reward=lambda state, action: float(state == "there"),
+        constraints=[ib.Constraint(lambda state, action: float(action == "stay"), at_most=0.5, name=ODD)],
+        discount=0.9,
+        name=ODD,
+    )
+    best = ib.solve(model)
+    staying = ib.Policy.from_rule(model, lambda state: "stay")
+    out = ib.evaluate(model.with_bound(ODD, at_most=0.1), staying)
+    known = [model, best, best.certificate, out, best.policy.compare(staying), best.sensitivities]
+    model.save(tmp_path / "model.npz")
+    commands = [
+        ("solve", "--policy", "--bound", f"{ODD}=0.25", "--certificate", str(tmp_path / "proof.json")),
+        ("solve", "--bound", f"{ODD}=-1"),
+        ("frontier", "--constraint", ODD, "--output", str(tmp_path / "frontier")),
+        ("learn", "--certified", "--samples", "3000"),
+    ]
+    for command, *options in commands:
+        done = CliRunner().invoke(main, [command, str(tmp_path / "model.npz"), *options], color=True)
+        assert done.exit_code in (0, 3, 4), done.output
+        known.append(done.output)
+    for shown in known:
+        assert "go" in f"{shown}" and not {letter for letter in f"{shown}" if not letter.isprintable()} - {"\n"}
+        assert not any(line.startswith("ACCEPTED") for line in f"{shown}".split("\n"))
+
+
+def test_letters_that_join_are_left_as_they_are() -> None:
+    family = "\N{MAN}\N{ZERO WIDTH JOINER}\N{GIRL}\N{NO-BREAK SPACE}x"
+    assert printable(family) == family

@@ -33,15 +33,6 @@ def shown(value: Any) -> str:
         return f"a very long {type(value).__name__}"
 
 
-def printable(path: str | os.PathLike[str]) -> str:
-    """The name of a file for a message: a line feed in it would make two messages of one.
-
-    >>> printable("my files/a\\nb.toml")
-    'my files/a\\\\nb.toml'
-    """
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in os.fspath(path))
-
-
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
 _SHORT.maxtuple = _SHORT.maxlist = 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 from collections.abc import Sequence
 
 WIDTH = 80
@@ -13,6 +14,21 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 _BETWEEN = 2
 """Blanks between two columns."""
+
+_SHAPING = "\N{NO-BREAK SPACE}\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+"""What Python does not call printable, and text is made of all the same."""
+
+
+def printable(name: str | os.PathLike[str]) -> str:
+    """A name of a file, a constraint or a state for a terminal: a line feed in it would make two messages of one.
+
+    What else would not be seen, but move the cursor or turn the line round, is written as Python does.
+
+    >>> printable("my files/a\\nb.toml"), printable("safe\\x1b[2K")
+    ('my files/a\\\\nb.toml', 'safe\\\\x1b[2K')
+    """
+    letters = os.fspath(name)
+    return "".join(one if one.isprintable() or one in _SHAPING else ascii(one)[1:-1] for one in letters)
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -31,7 +47,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """
     from rich.cells import cell_len
 
-    columns = [[header[place], *(row[place] for row in rows)] for place in range(len(header))]
+    columns = [[printable(row[place]) for row in (header, *rows)] for place in range(len(header))]
     right = [all(cell[:1] in "0123456789+-<>" for cell in column[1:]) for column in columns]
 
     def longest(texts: Sequence[str]) -> int:
@@ -79,12 +95,12 @@ def _rendered(columns: Sequence[Sequence[str]], widths: Sequence[int], right: Se
 def wrapped(text: str, indent: str = "", width: int = WIDTH) -> str:
     """Sentences on lines as wide as a table, or as `width` says; names stay whole, and lines that fit as they are.
 
-    `indent` stands before the lines that go on.
+    `indent` stands before the lines that go on. Of what is not printable only line feeds do what they say.
     """
     import textwrap
 
     whole = textwrap.TextWrapper(width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    return "\n".join(map(whole.fill, text.split("\n")))
+    return "\n".join(whole.fill(printable(line)) for line in text.split("\n"))
 
 
 def so_many(number: int, noun: str) -> str:

@@ -35,6 +35,7 @@ from inbounds.cli.printing import (
     progress_bar,
     value_text,
 )
+from inbounds.tables import printable
 
 if TYPE_CHECKING:
     from inbounds.problem.cmdp import CMDP
@@ -298,7 +299,10 @@ def _learn_certified(
             click.echo("NO POLICY: nothing could be proved to be in bounds")
         else:
             best = ib.solve(cmdp)
-            margins = [f", margin of {c.name} {m:+.4g}" for c, m in zip(cmdp.constraints, judged.margins, strict=True)]
+            margins = [
+                f", margin of {printable(c.name)} {m:+.4g}"
+                for c, m in zip(cmdp.constraints, judged.margins, strict=True)
+            ]
             print_wrapped(f"On the model: {reward_text(judged, best, cmdp)}{''.join(margins)}")
             if show_policy:
                 print_policy(run.policy)

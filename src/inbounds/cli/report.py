@@ -55,8 +55,8 @@ def command(
       inbounds report model.npz --policy rule.csv
     """
     import inbounds as ib
-    from inbounds.inputs import printable
     from inbounds.reporting import paths_beside, written_report
+    from inbounds.tables import printable
 
     cmdp = problem_from(problem, parameters)
     policy = None if other is None else ib.Policy.load(other)

@@ -32,9 +32,9 @@ def command(files: tuple[Path, ...], time_limit: float | None, as_json: bool) ->
 
     from inbounds.errors import InvalidInput, Stopped
     from inbounds.exact.limits import TIME, Limits
-    from inbounds.inputs import printable
     from inbounds.proofs.verify import Unreadable, verify_bets
     from inbounds.proofs.verify import verify as check
+    from inbounds.tables import printable
 
     if len(files) > 2:
         raise InvalidInput("verify takes a model and a certificate, or a certificate from samples alone")

@@ -27,7 +27,7 @@ from inbounds.problem.mixture import Mixture, members_of
 from inbounds.problem.pairs import Pairs
 from inbounds.problem.pieces import seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
-from inbounds.tables import html_card, html_table, text_table, wrapped
+from inbounds.tables import html_card, html_table, printable, text_table, wrapped
 
 ROUNDING = 1e-9
 """How far below zero a margin may be, relative to the largest it can be, before it counts as out of bounds."""
@@ -87,7 +87,7 @@ class Evaluation:
         if self.in_bounds:
             return "in bounds, up to rounding"
         below = zip(self.constraints, self.margins, self.margin_scales, strict=True)
-        out = [f"{c.name} by {-margin:.4g}" for c, margin, scale in below if margin < -ROUNDING * scale]
+        out = [f"{printable(c.name)} by {-margin:.4g}" for c, margin, scale in below if margin < -ROUNDING * scale]
         return f"OUT OF BOUNDS: {', '.join(out)}"
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ from inbounds.exact.solution import Solution
 from inbounds.frames import frame
 from inbounds.pictures import written
 from inbounds.pictures.bounds import frontier_figure
-from inbounds.tables import html_card, html_table, text_table, wrapped
+from inbounds.tables import html_card, html_table, printable, text_table, wrapped
 
 CLOSE = 1e-12
 """Of a bound, relative to the largest margin: what is so close to the last that can be kept is taken for it."""
@@ -134,7 +134,7 @@ class Frontier:
     def _lead(self) -> str:
         shown, count = len(self._shown), len(self.bounds) + len(self.impossible)
         some = f": {shown} of its {count} points" if shown < count else ""
-        return f"the optimum as the bound on {self.constraint} moves{some}"
+        return f"the optimum as the bound on {printable(self.constraint)} moves{some}"
 
     @property
     def _shown(self) -> list[int]:

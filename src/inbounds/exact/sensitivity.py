@@ -30,7 +30,7 @@ _NEAR = 1e-2
 """The share of a step within which the next piece begins at the end of the last: what is between is rounding."""
 
 _ROUNDED = 1e-12
-"""The share of what was added up that may be left of a sum whose terms cancel, or of a range by its end next to zero."""
+"""The share of what was added up that a sum whose terms cancel may leave, or an end next to zero of a range."""
 
 _GAP = 1e-12
 """Of a vertex whose price is told. A price that is wrong by 1e-5 would be so within a step of the end at most."""

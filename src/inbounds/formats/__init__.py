@@ -44,7 +44,8 @@ from typing import Any
 from inbounds.errors import InvalidInput
 from inbounds.formats import mixture_json, mixture_npz, npz, policy_csv, policy_json, policy_npz, toml
 from inbounds.formats.atomic import naming, replaced, require_regular, require_writable
-from inbounds.inputs import file_path, printable
+from inbounds.inputs import file_path
+from inbounds.tables import printable
 
 FORMATS: dict[str, Any] = {".npz": npz, ".toml": toml}
 MIXTURE_FORMATS: dict[str, Any] = {".json": mixture_json, ".npz": mixture_npz}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from inbounds.errors import InvalidInput
-from inbounds.inputs import printable
+from inbounds.tables import printable
 
 
 @contextmanager

@@ -20,6 +20,7 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.inputs import shown
+from inbounds.tables import printable
 
 Label = str | int | float | bool | None | tuple["Label", ...]
 
@@ -178,9 +179,9 @@ def label_in_words(label: Any) -> str:
     ("(35, 'dry')", 'tea 35, rice 40')
     """
     parts = parts_of((label,))
-    return (
-        str(label) if parts is None else ", ".join(f"{part} {value}" for part, value in zip(parts, label, strict=True))
-    )
+    if parts is None:
+        return printable(str(label))
+    return printable(", ".join(f"{part} {value}" for part, value in zip(parts, label, strict=True)))
 
 
 def state_columns(labels: Sequence[Any]) -> dict[str, list[Any]]:

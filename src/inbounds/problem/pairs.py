@@ -19,6 +19,7 @@ from inbounds.errors import InvalidInput
 from inbounds.formats.labels import alike, parts_of
 from inbounds.inputs import entries, shown
 from inbounds.numerics.classes import first_largest
+from inbounds.tables import printable
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +208,7 @@ def sizes(pairs: Pairs, n_constraints: int, name: str = "") -> str:
     """The size of a problem in words, after its name."""
     counts = ((pairs.n_states, "state"), (pairs.n_pairs, "pair"), (n_constraints, "constraint"))
     words = (f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts)
-    return f"{f'{name}: ' if name else ''}{', '.join(words)}"
+    return f"{f'{printable(name)}: ' if name else ''}{', '.join(words)}"
 
 
 def numbered(actions: object, state: Any, number: dict[Hashable, int], what: str) -> Iterator[tuple[Any, int]]:
