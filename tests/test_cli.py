@@ -652,3 +652,26 @@ def test_a_terminal_is_told_why_the_first_command_takes_long(monkeypatch, capsys
     for _ in range(2):
         waiting.compiling()
     assert capsys.readouterr().err.count("compiling what this command needs") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("solve", "nope"), 2, "no problem is called 'nope'"),
+        (("frontier", "queue", "--constraint", "service", "--bound", "flow=9"), 3, "'flow' cannot be met"),
+        (("learn", "queue", "--bound", "flow=9", "--samples", "2000"), 3, "'flow' cannot be met"),
+        (("compare", "queue", "--algorithm", "nope"), 2, "no algorithm is called 'nope'"),
+        (("frontier", "queue", "--constraint", "service", "--time-limit", "1e-9"), 5, "time limit"),
+        (("verify", "nope.npz", "nope.json"), 2, "cannot be read"),
+        (("zoo", "nope"), 2, "no problem is called 'nope'"),
+    ],
+)
+def test_with_json_a_refusal_is_one_object_too(
+    arguments: tuple[str, ...], code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, [*arguments, "--json"])
+    found = json.loads(result.stdout)
+    assert result.exit_code == code and (found.get("exit_code", code), said in result.stderr) == (code, True)
+    assert "error" not in found or said in found["error"]
+    assert CliRunner().invoke(main, arguments).stdout == "" or "limit" in said

@@ -359,6 +359,15 @@ def test_a_comparison_in_which_nothing_ran_writes_nothing(tmp_path, monkeypatch)
     assert {path.name for path in tmp_path.iterdir()} <= {"runs.jsonl"}
 
 
+def test_what_is_refused_leaves_no_folder(tmp_path):
+    for kept in (tmp_path, tmp_path / "there"):
+        kept.mkdir(exist_ok=True)
+        command = ["compare", "queue", "--samples", "1000", "--jobs", "1", "--output", str(kept / "in" / "it")]
+        assert CliRunner().invoke(main, [*command, "--algorithm", "nope"]).exit_code == 2
+        assert CliRunner().invoke(main, [*command, "--algorithm", "crpo", "--time-limit", "1e-9"]).exit_code == 5
+        assert kept.is_dir() and not (kept / "in").exists()
+
+
 def test_fresh_forgets_nothing_where_nothing_runs(tmp_path, monkeypatch):
     """Whether it is refused before the runs, by every algorithm, or stopped before the first is finished."""
     command = ["compare", "queue", "--samples", "1000", "--jobs", "1", "--output", str(tmp_path)]

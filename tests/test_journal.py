@@ -34,6 +34,19 @@ def test_a_run_cut_off_anywhere_is_passed_over_and_can_be_added_again(tmp_path: 
         assert again.get("a") == again.get("c") == RUN
 
 
+def test_a_line_that_another_process_left_unfinished_spoils_no_other(tmp_path: Path) -> None:
+    """It was killed in the middle of a line, after this journal was read."""
+    path = tmp_path / "runs.jsonl"
+    here, there = Journal(path), Journal(path)
+    there.add("a", RUN)
+    with path.open("ab") as stream:
+        stream.write(b'{"key": "lost", "rew')
+    here.add("b", RUN)
+    there.add("c", RUN)
+    again = Journal(path)
+    assert again.get("a") == again.get("b") == again.get("c") == RUN and again.get("lost") is None
+
+
 def test_a_line_that_was_edited_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     Journal(path).add("a", RUN)

@@ -63,6 +63,12 @@ class _Cli(click.Group):
     def _refusing(self, ctx: click.Context) -> Any:
         from inbounds.errors import Infeasible, InvalidInput, Stopped
 
+        def fail(message: str, code: int) -> NoReturn:
+            from inbounds.cli.printing import print_refusal
+
+            print_refusal(message, code)
+            _fail(message, code)
+
         try:
             _require_memory()
             _announce_compilation()
@@ -70,23 +76,23 @@ class _Cli(click.Group):
                 return super().invoke(ctx)
         except Interrupted as error:
             known = getattr(error.known, "in_words", None) or repr(error.known)
-            _fail("interrupted" + ("" if error.known is None else f"; known so far: {known}"), error.exit_code)
+            fail("interrupted" + ("" if error.known is None else f"; known so far: {known}"), error.exit_code)
         except (click.exceptions.Exit, click.Abort):  # not failures
             raise
         except InvalidInput as error:
-            _fail(str(error), EXIT_INVALID)
+            fail(str(error), EXIT_INVALID)
         except Infeasible as error:
-            _fail(str(error), EXIT_INFEASIBLE)
+            fail(str(error), EXIT_INFEASIBLE)
         except Stopped as error:
-            _fail(str(error), EXIT_STOPPED)
+            fail(str(error), EXIT_STOPPED)
         except RuntimeError as error:
-            _fail(str(error), EXIT_FAILED)
+            fail(str(error), EXIT_FAILED)
         except MemoryError as error:
-            _fail(f"the problem does not fit into memory ({str(error) or 'no details'})", EXIT_INVALID)
+            fail(f"the problem does not fit into memory ({str(error) or 'no details'})", EXIT_INVALID)
         except BrokenPipeError:
             raise
         except OSError as error:
-            _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_INVALID)
+            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_INVALID)
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from inbounds.cli.printing import asking_for_json
+
 KIND_BY_CRITERION = {"discount": "discounted", "horizon": "finite horizon", "average": "long-run average"}
 """How each criterion is called."""
 
@@ -83,7 +85,13 @@ safe_option = click.option(
     help="A policy known to be safe, for algorithms that start from one. half: the best one that keeps every scaled "
     "margin at half the Slater constant. FILE: a policy that was saved (.json, .npz, .csv).",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+json_option = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    callback=asking_for_json,
+    help="Print one JSON object, for machines; a refusal too.",
+)
 
 
 def problem_argument(command: Callable[..., Any]) -> Callable[..., Any]:

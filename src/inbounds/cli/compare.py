@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -201,8 +201,10 @@ def _require_runs(ran: list[Any], refusals: dict[str, str], status: str) -> None
 def _journal(output: Path, fresh: bool) -> Iterator[Path]:
     """Where finished runs are recorded, in a folder that is there; an empty one, to run everything.
 
-    What it takes the place of is forgotten once something ran, and comes back if nothing did: a refusal loses nothing.
+    What it takes the place of is forgotten once something ran, and comes back if nothing did: a refusal loses nothing,
+    and leaves no folder behind.
     """
+    made = [folder for folder in (output, *output.parents) if not folder.exists()]
     output.mkdir(parents=True, exist_ok=True)
     journal, before = output / "runs.jsonl", output / "runs.before.jsonl"
     aside = fresh and journal.exists()
@@ -218,6 +220,9 @@ def _journal(output: Path, fresh: bool) -> Iterator[Path]:
         raise
     finally:
         before.unlink(missing_ok=True)
+        for folder in made:
+            with suppress(OSError):  # there is something in it
+                folder.rmdir()
 
 
 def _on_suite(

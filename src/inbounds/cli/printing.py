@@ -120,10 +120,27 @@ def gap_status(quiet: bool) -> Iterator[dict[str, Any]]:
         }
 
 
+_JSON = "inbounds.json"
+"""Where a context of click keeps that one JSON object is wanted: True until it is printed."""
+
+
+def asking_for_json(ctx: click.Context, _: click.Parameter, asked: bool) -> bool:
+    """Keep that ``--json`` was given, for whoever has to end the command."""
+    ctx.meta[_JSON] = asked
+    return asked
+
+
 def print_json(**facts: Any) -> None:
     """As it is where the output can be anything; elsewhere in ASCII, which is JSON all the same."""
+    click.get_current_context().meta[_JSON] = False
     anything = codecs.lookup(getattr(sys.stdout, "encoding", None) or "utf-8").name.startswith("utf")
     click.echo(json.dumps(facts, indent=2, ensure_ascii=not anything))
+
+
+def print_refusal(message: str, code: int) -> None:
+    """What ended a command, for machines that asked for JSON and have none yet."""
+    if click.get_current_context().meta.get(_JSON):
+        print_json(error=message, exit_code=code)
 
 
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:

@@ -43,7 +43,6 @@ class Journal:
             with naming(path, "read"):
                 require_regular(path)
                 content = path.read_bytes()
-        self._torn = bool(content) and not content.endswith(b"\n")
         for line in content.splitlines():
             try:
                 run = json.loads(line)
@@ -60,16 +59,16 @@ class Journal:
     def add(self, key: str, run: dict[str, Any]) -> None:
         """Record a run; when this returns, it is on the disk."""
         line = json.dumps({"key": key, **run, "digest": key_of(key, run)}).encode() + b"\n"
-        torn, self._torn = self._torn, True  # until the line is there
         try:
-            with open(self.path, "ab") as stream:
+            with open(self.path, "ab+") as stream:
+                # Looked at each time: another process may write here, and be killed in the middle of its line.
+                torn = stream.tell() > 0 and stream.seek(-1, os.SEEK_END) >= 0 and stream.read(1) != b"\n"
                 stream.write(b"\n" + line if torn else line)
                 stream.flush()
                 os.fsync(stream.fileno())
         except OSError as error:
             error.filename = os.fspath(self.path)
             raise
-        self._torn = False
         self._runs[key] = run
 
 
