@@ -10,6 +10,7 @@ import numpy as np
 from inbounds.errors import InvalidInput, Stopped
 from inbounds.exact.limits import TIME, Limits
 from inbounds.inputs import callback, random_seed, switch, whole_number
+from inbounds.numerics.interrupts import holding_handlers
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.mixture import Mixture
 from inbounds.problem.policy import Policy
@@ -19,6 +20,7 @@ from inbounds.proofs.known_model import certify_known
 from inbounds.proofs.samples import certify_by_samples, valid_confidence
 
 
+@holding_handlers()
 def certify(
     policy: Policy | Mixture,
     problem: CMDP | Simulator,

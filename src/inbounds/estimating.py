@@ -46,6 +46,7 @@ from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
 from inbounds.inputs import random_seed, whole_number
 from inbounds.numerics.compiled import compiled
+from inbounds.numerics.interrupts import holding_handlers
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.draws import World, draw_episode, fitted
 from inbounds.problem.pieces import Pace, seconds_or_none
@@ -125,6 +126,7 @@ class Estimate:
         return text_table(("", "estimate", "standard error", f"{self.confidence!r} interval"), rows)
 
 
+@holding_handlers()
 def estimate(
     simulator: Simulator,
     policy: Policy,

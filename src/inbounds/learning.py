@@ -17,6 +17,7 @@ from inbounds.algorithms.loop import run_on_model, run_on_samples
 from inbounds.algorithms.paper_plan import PaperPlan, Sizes, paper_plan, slater_for_theorem
 from inbounds.errors import InvalidInput
 from inbounds.inputs import finite_or_nan, random_seed, shown, switch, whole_number
+from inbounds.numerics.interrupts import holding_handlers
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.criterion import require_criterion, valid_discount
 from inbounds.problem.pieces import seconds_or_none
@@ -24,6 +25,7 @@ from inbounds.problem.simulator import Simulator
 from inbounds.proofs.samples import valid_confidence
 
 
+@holding_handlers()
 def learn(
     simulator: Simulator,
     algorithm: Any,
@@ -79,6 +81,7 @@ def learn(
     return run_on_samples(simulator, algorithm, budget, random_seed(seed), checkpoints, progress, limit, resume)
 
 
+@holding_handlers()
 def iterate(
     cmdp: CMDP,
     algorithm: Any,
@@ -130,6 +133,7 @@ def iterate(
     return run_on_model(cmdp, algorithm, number, checkpoints, progress, seconds_or_none(time_limit), resume)
 
 
+@holding_handlers()
 def learn_certified(
     simulator: Simulator,
     *,

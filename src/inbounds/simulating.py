@@ -30,6 +30,7 @@ from inbounds.formats.labels import label_columns
 from inbounds.frames import frame
 from inbounds.inputs import callback, random_seed, whole_number
 from inbounds.numerics.compiled import compiled
+from inbounds.numerics.interrupts import holding_handlers
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import draw_ends, draw_next, draw_pair, draw_start, fitted, observed
 from inbounds.problem.pairs import Pairs
@@ -173,6 +174,7 @@ class Trajectories:
         return ("", "mean", "95 % interval", "bound"), rows
 
 
+@holding_handlers()
 def simulate(
     problem: CMDP | Simulator,
     policy: Policy,

@@ -21,6 +21,7 @@ from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum
 from inbounds.exact.reachable import well_scaled
 from inbounds.exact.solution import Solution, assemble
 from inbounds.inputs import callback, positive, switch
+from inbounds.numerics.interrupts import holding_handlers
 from inbounds.problem.cmdp import CMDP
 from inbounds.proofs.known_model import certified
 
@@ -28,6 +29,7 @@ _GROSS = 1e-5
 """An answer that is out of bounds by more, relative to the largest margin, is none: linked averages may be by 1e-7."""
 
 
+@holding_handlers()
 def solve(
     problem: CMDP,
     method: str = "auto",
@@ -185,6 +187,7 @@ def solve(
         raise
 
 
+@holding_handlers()
 def frontier(
     cmdp: CMDP,
     constraint: int | str = 0,

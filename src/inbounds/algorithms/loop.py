@@ -192,10 +192,10 @@ def visit(
             last = last._replace(reached=(*last.reached, last.done), answers=(*before, extract(state)))
             if pace.over and checkpoint < counts[-1]:
                 return ended("time limit")
+        return ended("done")
     except BaseException as error:
         attach(error, ended("interrupted"))
         raise
-    return ended("done")
 
 
 def _answer_so_far(last: Paused, extract: Extract) -> Answer:

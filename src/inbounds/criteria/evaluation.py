@@ -19,6 +19,7 @@ from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.errors import Stopped
 from inbounds.inputs import entries
+from inbounds.numerics.interrupts import holding_handlers
 from inbounds.numerics.sweeps import is_over
 from inbounds.pictures import occupancy_figure, written
 from inbounds.problem.cmdp import CMDP, require_model
@@ -99,6 +100,7 @@ def within_rounding(margins: Floats, scales: Floats) -> bool:
     return bool(np.all(margins >= -ROUNDING * scales))
 
 
+@holding_handlers()
 def occupancy(cmdp: CMDP, policy: Policy | Mixture) -> Floats:
     """The share of time that `policy` spends at each pair (its occupancy measure), [n]; with a horizon [H, n].
 
@@ -117,6 +119,7 @@ def occupancy(cmdp: CMDP, policy: Policy | Mixture) -> Floats:
     return freeze(_entries(cmdp, policy).reshape(cmdp.shape))
 
 
+@holding_handlers()
 def evaluate(cmdp: CMDP, policy: Policy | Mixture, *, time_limit: float | None = None) -> Evaluation:
     """The exact reward and margins of a policy, or of a `Mixture` of policies, in the user's units.
 
@@ -175,6 +178,7 @@ def values_of(cmdp: CMDP, spent: Floats) -> dict[str, Any]:
     }
 
 
+@holding_handlers()
 def mix(cmdp: CMDP, policies: Sequence[Policy] | Mixture, weights: Any = None) -> Policy:
     """ONE policy whose values are the weighted means of the values of `policies` (default: equal weights).
 

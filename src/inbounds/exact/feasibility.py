@@ -18,6 +18,7 @@ from inbounds.exact.optimum import OPTIMAL, STALLED, Optimum, flat_margins
 from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
 from inbounds.exact.solution import policy_of
 from inbounds.inputs import positive, switch
+from inbounds.numerics.interrupts import holding_handlers
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.policy import Policy
 
@@ -86,6 +87,7 @@ class Slater:
         return f"Slater({self.value:.10g})"
 
 
+@holding_handlers()
 def slater(
     cmdp: CMDP,
     *,

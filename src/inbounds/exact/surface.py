@@ -19,6 +19,7 @@ from inbounds.exact.frontier import evenly
 from inbounds.exact.moving_bound import Says, along_bounds, bounds_of_interest, wanted_bounds
 from inbounds.frames import frame
 from inbounds.inputs import callback, positive, whole_number
+from inbounds.numerics.interrupts import holding_handlers
 from inbounds.pictures import written
 from inbounds.pictures.bounds import surface_figure
 from inbounds.problem.cmdp import CMDP, require_model
@@ -124,6 +125,7 @@ class Surface:
         return f"Surface({self.constraints[0]!r} and {self.constraints[1]!r}, {grid} points)"
 
 
+@holding_handlers()
 def surface(
     cmdp: CMDP,
     first: int | str,

@@ -24,6 +24,7 @@ import numba
 from numba.core import config
 from numba.core.dispatcher import Dispatcher
 
+from inbounds.numerics.interrupts import Kernel
 from inbounds.waiting import compiling
 
 _KEPT_DAYS = 90
@@ -41,6 +42,12 @@ def compiled(kernel: Callable[..., Any]) -> Any:
     """
     if config.DISABLE_JIT:  # NUMBA_DISABLE_JIT, for who debugs
         return kernel
+    dispatcher = _dispatcher(kernel)
+    dispatcher.__class__ = Kernel  # which adds nothing but how it is called
+    return dispatcher
+
+
+def _dispatcher(kernel: Callable[..., Any]) -> Any:
     directory = _cache_directory(kernel.__code__.co_filename)
     if directory is None:
         return numba.njit(nogil=True)(kernel)

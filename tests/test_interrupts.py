@@ -1,0 +1,175 @@
+"""Signals while compiled code is called: they raise what their handlers raise, and end no process."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from inbounds.numerics import interrupts
+from inbounds.numerics.compiled import compiled
+from inbounds.numerics.interrupts import holding_handlers
+
+ENDED = """
+import os, random, signal, sys, threading, time
+import numpy as np
+import inbounds as ib
+{setup}
+call()
+begun = time.perf_counter()
+call()
+lasts = time.perf_counter() - begun
+moments, ended = random.Random({seed}), dict(interrupted=0, done=0)
+for _ in range({times}):
+    timer = threading.Timer(lasts * moments.random(), os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        call()
+        timer.join()
+        time.sleep(0.01)
+        ended["done"] += 1
+    except KeyboardInterrupt:
+        ended["interrupted"] += 1
+    timer.join()
+print(ended["interrupted"], signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+"""Ctrl-C at random moments of a call, in a process of its own: it may end by a segmentation fault."""
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "garnet = ib.zoo.garnet(states=1000, seed=1)\npolicy = ib.Policy.uniform(garnet)\n"
+        "call = lambda: [ib.evaluate(garnet, policy) for _ in range(20)]",
+        "garnet = ib.zoo.garnet(states=1000, seed=1)\ncall = lambda: ib.slater(garnet)",
+        "queue = ib.zoo.queue()\npolicy, simulator = ib.slater(queue).policy, queue.simulator()\n"
+        "call = lambda: ib.certify(policy, simulator, confidence=0.999999, samples=50_000, seed=1)",
+        "simulator = ib.zoo.queue().simulator()\n"
+        "call = lambda: ib.learn(simulator, ib.CSPDA(slater=0.2), samples=20_000, seed=1, checkpoints=40)",
+        # Kernels that are called by no public function.
+        "from inbounds.criteria import criterion_of\ncriterion = criterion_of(ib.zoo.garnet(states=1000, seed=1))\n"
+        "call = lambda: [criterion.solve(np.ones(criterion.n_entries), 1e-9) for _ in range(20)]",
+    ],
+)
+def test_an_interruption_ends_no_process(setup: str) -> None:
+    script = ENDED.format(setup=setup, seed=3, times=40)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    interrupted, as_before = done.stdout.split()
+    assert int(interrupted) > 12 and as_before == "True"
+
+
+class Both(NamedTuple):
+    array: Any
+    number: float
+
+
+@compiled
+def _array(count: int, share: float) -> Any:
+    return np.full(3, _added(count, share))
+
+
+@compiled
+def _record(count: int, share: float) -> Any:
+    return Both(np.full(3, _added(count, share)), share)
+
+
+@compiled
+def _drawn(rng: np.random.Generator, count: int) -> Any:
+    total = 0.0
+    for _ in range(count):
+        total += rng.random()
+    return np.full(3, total)
+
+
+@compiled
+def _added(count: int, share: float) -> float:
+    total = 0.0
+    for k in range(count):
+        total += share / (1.0 + k)
+    return total
+
+
+@pytest.fixture
+def raising_alarm() -> Iterator[Callable[[float], None]]:
+    """Sets an alarm whose handler raises TimeoutError."""
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, handler)
+    yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("kernel", [_array, _record, lambda count, _: _drawn(np.random.default_rng(0), count)])
+def test_a_handler_raises_what_it_raises_when_the_kernel_has_returned(
+    kernel: Callable[[int, float], Any], raising_alarm: Callable[[float], None]
+) -> None:
+    """A signal within the kernel is due in the first line of Python that runs after it: within a call by Numba."""
+    kernel(10, 0.5)
+    handler = signal.getsignal(signal.SIGALRM)
+    for hold in (False, True):
+        raising_alarm(0.05)
+        with pytest.raises(TimeoutError):
+            if hold:
+                with holding_handlers():
+                    kernel(200_000_000, 0.5)
+            else:
+                kernel(200_000_000, 0.5)
+        assert signal.getsignal(signal.SIGALRM) is handler and not interrupts._waiting and not interrupts._holding
+
+
+def test_handlers_are_as_they_were_after_a_call_and_one_that_was_set_within_stays() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGUSR1)
+    queue = ib.zoo.queue()
+    ib.learn(queue.simulator(), ib.CRPO(), samples=1_000, seed=0)
+    with holding_handlers():
+        assert signal.getsignal(signal.SIGINT) is not before[0]
+        ib.solve(queue)
+        assert signal.getsignal(signal.SIGINT) is not before[0]
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGUSR1)) == before
+
+    heard: list[int] = []
+
+    def own(number: int, frame: FrameType | None) -> None:
+        heard.append(number)
+
+    try:
+        ib.learn(
+            queue.simulator(), ib.CRPO(), samples=1_000, seed=0, progress=lambda done: signal.signal(signal.SIGINT, own)
+        )
+        assert signal.getsignal(signal.SIGINT) is own
+        with holding_handlers():
+            signal.raise_signal(signal.SIGINT)
+        assert heard == [signal.SIGINT]
+    finally:
+        signal.signal(signal.SIGINT, before[0])
+
+
+def test_an_interruption_while_the_last_words_are_found_keeps_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulator, asked = ib.zoo.queue().simulator(), {"samples": 3_000, "seed": 2}
+    whole = ib.learn(simulator, ib.CRPO.practical(), **asked)
+    from inbounds.algorithms import loop
+
+    made, calls = loop.Run, iter([True])
+
+    def interrupted(**facts: Any) -> Any:
+        if facts["status"] == "done" and next(calls, False):
+            raise KeyboardInterrupt
+        return made(**facts)
+
+    monkeypatch.setattr(loop, "Run", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ib.learn(simulator, ib.CRPO.practical(), **asked)
+    monkeypatch.undo()
+    partial = caught.value.partial  # type: ignore[attr-defined]
+    assert partial.status == "interrupted" and partial.samples[-1] == 3_000
+    again = ib.learn(simulator, ib.CRPO.practical(), **asked, resume=partial)
+    assert np.array_equal(again.policy.probabilities, whole.policy.probabilities) and again.guarantee == whole.guarantee
