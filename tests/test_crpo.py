@@ -435,3 +435,29 @@ def test_what_is_guaranteed() -> None:
     assert run.guarantee.startswith("every margin is at least -0.04 (scaled units, normalised)")
     judged = ib.evaluate(in_scaled_units(QUEUE)[1], run.policy)
     assert not np.all(judged.margins >= -0.04)  # 50 iterations of the paper's step do not get there: none in N0
+
+
+def test_a_claim_about_margins_is_about_those_that_are_averaged() -> None:
+    """The uniform policy is in bounds, the two after it are not: the second half has none, and the last is the answer.
+
+    The second state only makes the margins of the first small, so that they are mended more slowly than spent.
+    """
+    cmdp = ib.CMDP(
+        offsets=[0, 2, 3],
+        transition=[[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]],
+        reward=[0.0, 1.0, 0.5],
+        constraints=[ib.Constraint([0.1, -0.09, 1.0], at_least=0.0, name="c")],
+        initial=[1.0, 0.0],
+        discount=0.1,
+    )
+    settings = ib.CRPO(step=1.0, tolerance=0.0, average="second half")
+    run, whole = ib.iterate(cmdp, settings, iterations=2), ib.iterate(cmdp, ib.CRPO(tolerance=0.0), iterations=2)
+    assert ib.evaluate(cmdp, ib.Policy.uniform(cmdp)).in_bounds and not ib.evaluate(cmdp, run.policy).in_bounds
+    assert "unless no policy in the second half of the way had such margins" in run.guarantee
+    assert "unless no policy on the way had such margins" in whole.guarantee
+
+
+def test_without_constraints_nothing_is_said_of_margins() -> None:
+    for settings in (ib.CRPO(), ib.CRPO(tolerance=0.01), ib.CRPO.practical()):
+        run = ib.iterate(QUEUE.unconstrained(), settings, iterations=3)
+        assert run.guarantee == "none: how close the reward comes is known as an order only"

@@ -532,6 +532,58 @@ def test_without_kappa_it_is_the_corollary_whatever_the_constant() -> None:
         assert text.startswith("the paper's Corollary 2: ") and text.endswith("at so few samples that says nothing")
 
 
+@pytest.mark.parametrize("constant", [1195.5, 2e3, 2e4, 1e5])
+@pytest.mark.parametrize("n_constraints", [1, 2])
+def test_what_is_claimed_allows_for_what_the_tightening_costs(constant: float, n_constraints: int) -> None:
+    """kappa grows with the constant: the claim is kappa / phi + 2 eps, which 4 eps is at the proof's own constant only.
+
+    No run does better on average than its tightened problem allows if its margins are what they were tightened to, so
+    a claim below the exact loss of that problem would be false for a learner without any error.
+    """
+    for seed in range(4):
+        cmdp = ragged(n_constraints, seed, discount=0.3)
+        phi = ib.slater(cmdp, scaled=True).value
+        span, n_pairs = float(np.ptp(cmdp.reward)), cmdp.n_pairs
+        for share in (0.5, 0.1, 0.001):  # kappa over phi, and T for it
+            size = n_constraints * n_pairs * math.log(n_pairs)
+            samples = math.ceil(size * (2 * constant / 0.7 / (share * phi)) ** 2)
+            start = prepare(
+                ib.CSPDA(slater=phi, constant=constant), cmdp.simulator(), samples, np.random.default_rng(0)
+            )
+            claimed = float(start.guarantee.split("within ")[1].split()[0])
+            eps = 1195.5 * math.sqrt(size / samples) / (0.7 * phi)
+            kappa = float(start.settings["kappa"])
+            assert claimed == pytest.approx(kappa / phi + 2 * eps, rel=6e-3)  # three digits
+            tightened = ib.solve(cmdp.tightened(kappa * cmdp.margin_scales))
+            assert claimed >= (ib.solve(cmdp).reward - tightened.reward) / span
+    assert (claimed == pytest.approx(4 * eps, rel=6e-3)) == (constant == 1195.5)
+
+
+def test_a_claim_was_below_what_the_tightening_costs() -> None:
+    """Two states, T = 2e12, a constant of 1e5: 0.14 is lost by the tightening alone, and 0.009 was claimed."""
+    cmdp = ib.CMDP(
+        offsets=[0, 2, 3],
+        transition=[[0.5, 0.5], [0.2, 0.8], [0.6, 0.4]],
+        reward=[0.0, 1.0, 0.5],
+        constraints=[ib.Constraint([1.0, -1.0, 0.5], at_least=0, name="c")],
+        initial=[0.5, 0.5],
+        discount=0.1,
+    )
+    settings = ib.CSPDA(slater=ib.slater(cmdp, scaled=True).value, constant=1e5)
+    start = prepare(settings, cmdp.simulator(), 2 * 10**12, np.random.default_rng(0))
+    lost = ib.solve(cmdp).reward - ib.solve(cmdp.tightened(float(start.settings["kappa"]))).reward
+    assert lost == pytest.approx(0.1437, abs=1e-4) and "reward is within 0.384 of" in start.guarantee
+
+
+def test_without_constraints_nothing_is_said_of_margins() -> None:
+    for settings in (ib.CSPDA(), ib.CSPDA(slater=0.5, kappa=0.3)):
+        for samples, empty in ((1_000, True), (10**12, False)):
+            start = prepare(settings, QUEUE.unconstrained().simulator(), samples, np.random.default_rng(0))
+            assert start.guarantee.startswith("the paper's Corollary 2: over runs, the expected reward is within ")
+            assert "margins" not in start.guarantee and "Slater" not in start.guarantee
+            assert start.guarantee.endswith("at so few samples that says nothing") == empty
+
+
 # ---- the rule for an unknown Slater constant
 
 

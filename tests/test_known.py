@@ -11,6 +11,7 @@ from inbounds.algorithms.known import (
     known_model,
     known_slater,
     priced_signals,
+    slater_and_gaps,
     start_value,
 )
 from inbounds.algorithms.plug_in import default_iterations
@@ -27,6 +28,22 @@ def test_scaled_units_and_back() -> None:
     assert known_slater(ib.OPGPD(), scaled) == pytest.approx(0.2, abs=1e-8)  # section "Evaluations" of the paper
     assert known_slater(ib.OPGPD(), scaled.unconstrained()) == 1.0
     assert known_slater(ib.OPGPD(slater=0.3), scaled) == 0.3
+
+
+def test_a_constant_that_is_not_there_is_no_theorem_s() -> None:
+    """0.01 takes the place of less; of what is given nothing is known."""
+    scaled = in_scaled_units(ib.zoo.queue())[1]
+
+    def gaps(cmdp: ib.CMDP, given: float | None = None) -> list[str]:
+        settings = ib.OPGPD(slater=given)
+        used, reasons = slater_and_gaps(settings, cmdp)
+        assert used == known_slater(settings, cmdp)
+        return [reason for reason, applies in reasons.items() if applies]
+
+    assert gaps(scaled) == gaps(scaled.unconstrained()) == gaps(scaled.tightened(0.3), 0.3) == []
+    assert gaps(scaled.tightened(0.3)) == ["a problem in which no policy is in bounds"]
+    assert gaps(scaled.tightened(0.195)) == ["a Slater constant of 0.005, less than 0.01"]
+    assert slater_and_gaps(ib.OPGPD(), scaled.tightened(0.195))[0] == 0.01
 
 
 def test_iterations_on_an_empirical_model_fall_with_its_size() -> None:

@@ -236,6 +236,12 @@ def test_what_is_said_of_a_run() -> None:
     assert start.guarantee.startswith("the paper's theorem on relaxed feasibility") and "10 samples" in start.guarantee
     for gap in ({"net": False}, {"kappa": 0.0}, {"iterations": 10}, {"plan": "lp"}, {"epsilon": None}):
         assert prepare(replace(whole, **gap), one, 130, np.random.default_rng(0)).guarantee.startswith("none")
+    strict = prepare(
+        replace(whole, feasibility="strict", slater=1.0, iterations=10**9), one, 130, np.random.default_rng(0)
+    )
+    assert "rewards and margins, if the Slater constant is right and 10 samples" in strict.guarantee
+    free = prepare(whole, ragged(0).simulator(), 130, np.random.default_rng(0)).guarantee
+    assert "with known rewards, if 10 samples" in free
 
 
 @pytest.mark.parametrize(

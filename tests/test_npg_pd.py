@@ -262,6 +262,21 @@ def test_a_guarantee_is_stated_only_when_every_condition_holds() -> None:
     assert "2 constraints" in stated(ib.NPGPD(), QUEUE)
 
 
+def test_nothing_is_said_of_what_is_not_there() -> None:
+    """No violation without constraints; and nothing at all of a known model in which no policy is in bounds."""
+    cmdp = PROBLEMS["one constraint"]
+    free, none = cmdp.unconstrained(), in_scaled_units(cmdp.tightened(2.0 * cmdp.margin_scales))[1]
+    for step in (None, "journal", 0.1):
+        text = prepare_known(ib.NPGPD(price_step=step), in_scaled_units(free)[1], 100).guarantee
+        assert text.startswith("the paper's proof") and "reward within" in text
+        assert "violation" not in text and "Slater" not in text
+    text = prepare(ib.NPGPD(), free.simulator(), 10_000, np.random.default_rng(0)).guarantee
+    assert text.startswith("Theorem 4") and "violation" not in text and "Slater" not in text
+    text = prepare_known(ib.NPGPD(), none, 100).guarantee
+    assert text == "none: the paper's theorem does not cover a problem in which no policy is in bounds"
+    assert "if the Slater constant is right" in prepare_known(ib.NPGPD(slater=0.2), none, 100).guarantee
+
+
 def test_the_theorem_for_samples_is_quoted_only_when_every_condition_holds() -> None:
     def stated(cmdp: ib.CMDP = PROBLEMS["one constraint"], **changes: Any) -> str:
         start = prepare(ib.NPGPD(slater=0.2, **changes), cmdp.simulator(), 100_000, np.random.default_rng(0))

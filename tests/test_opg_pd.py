@@ -202,6 +202,37 @@ def test_what_is_said_of_a_run() -> None:
     assert predicted == "none: the paper's theorem does not cover the predicted iterate"
 
 
+def test_what_no_policy_keeps_is_not_promised() -> None:
+    cmdp = replace(ragged(1), initial=np.full(5, 0.2))
+    phi = ib.slater(cmdp, scaled=True).value
+
+    def stated(problem: ib.CMDP, **settings: Any) -> str:
+        return ib.iterate(problem, ib.OPGPD(eta=1e-6, **settings), iterations=1).guarantee
+
+    assert stated(cmdp, kappa=0.49 * phi).startswith("Theorem 6 of the paper: ")
+    assert "best prices may be above" in stated(cmdp, kappa=0.51 * phi)
+    for kappa in (1.01 * phi, 1.0):
+        assert "no policy has such margins" in stated(cmdp, kappa=kappa)
+    given = stated(cmdp, slater=0.9 * phi)
+    assert "if the Slater constant is right and all of them" in given and "Slater" not in stated(cmdp)
+    assert "Slater constant, " in stated(cmdp, slater=0.9 * phi, kappa=0.46 * phi)
+    none = stated(cmdp.tightened(1.1 * phi * cmdp.margin_scales), kappa=0.1)
+    assert none == "none: the paper's theorem does not cover a problem in which no policy is in bounds"
+    free = stated(cmdp.unconstrained(), kappa=0.9, slater=0.5)
+    assert free.startswith("Theorem 6 of the paper: ") and "tightened" not in free and "Slater" not in free
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_prices_of_a_problem_tightened_by_half_of_what_there_is(seed: int) -> None:
+    """At most 1 / (slater - kappa), so within [0, 2 / slater] up to half; beyond half that bound is outside."""
+    cmdp = in_scaled_units(ragged(1, seed))[1]
+    phi = ib.slater(cmdp).value
+    for share in (0.0, 0.25, 0.5, 0.75, 0.95):
+        price = ib.solve(cmdp.tightened(share * phi)).prices[0]
+        assert price <= 1.0 / (phi - share * phi) * (1.0 + 1e-9)
+        assert share > 0.5 or price <= 2.0 / phi
+
+
 def test_the_step_that_the_theorem_needs() -> None:
     """kappa_rho by all deterministic policies; the bound by hand; the guarantee on both sides of it, in numbers."""
     cmdp = in_scaled_units(replace(ragged(1), initial=np.array([0.1, 0.3, 0.2, 0.25, 0.15])))[1]

@@ -163,3 +163,13 @@ def test_what_the_paper_proves() -> None:
     assert prepare(ib.PDSC(slater=0.2), QUEUE.simulator(), 1000, np.random.default_rng(0)).guarantee.startswith(
         "none: "
     )
+
+
+def test_nothing_is_said_of_what_is_not_there() -> None:
+    model = in_scaled_units(QUEUE)[1]
+    free = prepare_known(ib.PDSC(slater=0.2), model.unconstrained(), 100).guarantee
+    assert free == "the paper's rate, O(log T / sqrt(T)) for the reward, without constants"
+    none = prepare_known(ib.PDSC(), model.tightened(0.3), 100).guarantee
+    assert none == "none: the paper's theorem does not cover a problem in which no policy is in bounds"
+    assert "Slater" not in prepare_known(ib.PDSC(), model, 100).guarantee
+    assert prepare_known(ib.PDSC(slater=0.2), model, 100).guarantee.endswith(", if the Slater constant is right")

@@ -183,3 +183,14 @@ def test_only_discounted_problems_are_planned_for():
 def test_more_samples_than_can_be_counted_are_refused(algorithm: str) -> None:
     with pytest.raises(ib.InvalidInput, match="takes more samples than a double can count"):
         ib.plan(QUEUE, epsilon=1e-200, algorithm=algorithm)
+
+
+def test_without_constraints_nothing_is_promised_of_margins() -> None:
+    plan = ib.plan(QUEUE.unconstrained(), epsilon=0.1)
+    assert [own.promise for own in plan.readings.values()] == [
+        "Theorem 3 prints a reward within 0.1; its proof gives 0.4",
+        "Theorem 3: reward within 0.1",
+        "Corollary 2: reward within 0.1",
+        "none: no theorem covers this constant",
+    ]
+    assert all("margins >= " in own.promise for own in list(ib.plan(QUEUE, epsilon=0.1).readings.values())[:3])

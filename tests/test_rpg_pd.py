@@ -231,6 +231,34 @@ def test_the_step_that_the_theorem_needs() -> None:
             assert f"does not cover eta = {allowed:.3g}: it needs at most {allowed:.3g}" in stated
 
 
+def test_what_no_policy_keeps_is_not_promised() -> None:
+    cmdp = ragged(1)
+    phi = ib.slater(cmdp, scaled=True).value
+
+    def stated(problem: ib.CMDP, **settings: Any) -> str:
+        return ib.iterate(problem, ib.RPGPD(eta=1e-6, **settings), iterations=1).guarantee
+
+    assert "saddle point shrinks" in stated(cmdp)
+    assert f"saddle point of the problem tightened by {0.4 * phi:.3g} shrinks" in stated(cmdp, kappa=0.4 * phi)
+    assert "best prices may be above" in stated(cmdp, kappa=0.51 * phi)
+    assert "no policy has such margins" in stated(cmdp, kappa=1.01 * phi)
+    none = stated(cmdp.tightened(1.1 * phi * cmdp.margin_scales))
+    assert none == "none: the paper's theorem does not cover a problem in which no policy is in bounds"
+    free = stated(cmdp.unconstrained(), kappa=0.9)
+    assert free.startswith("Theorem 2 of the paper: ") and "tightened" not in free and "Slater" not in free
+
+
+def test_a_kappa_is_in_the_step_of_the_prices() -> None:
+    """|V_g - kappa / (1 - gamma)| may be (1 + kappa) / (1 - gamma): with a large tau that decides the last term."""
+    one, tau, kappa = ragged(1), 10.0, 0.1
+    patience, A, U = 1.0 - one.discount, int(np.diff(one.offsets).max()), 2.0 / 0.2
+    C, C_prime = theorem_constants(one.discount, A, tau, 0.9, U)
+    eta, last = 1e-6 * patience, C_prime + kappa / patience
+    assert last > C
+    stated = ib.iterate(one, ib.RPGPD(eta=1e-6, tau=tau, floor=0.9, kappa=kappa, slater=0.2), iterations=1).guarantee
+    assert f"down to {eta / tau * last**2:.3g}," in stated and f"{last**2:.3g}" != f"{C_prime**2:.3g}"
+
+
 def test_theorem_2_holds() -> None:
     """Its bound on the distance to the regularised saddle point, at steps where the bound says something."""
     cmdp, tau, eta = in_scaled_units(ragged(1))[1], 1.0, 2e-5

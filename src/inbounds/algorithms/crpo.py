@@ -257,12 +257,15 @@ def prepare_known(settings: CRPO, model: CMDP, iterations: int) -> Prepared:
         occupancy=np.zeros(model.n_pairs),
         sums=np.zeros(model.n_pairs),
     )
+    half = "in the second half of " if settings.average == "second half" else "on "
     guarantee = (
-        "none: the tolerance is larger than any margin; more iterations make it smaller, or give tolerance="
-        if constants.least <= -1.0
-        else f"every margin is at least {constants.least:.3g} (scaled units, normalised), "
-        f"unless no policy on the way had such margins"
+        f"every margin is at least {constants.least:.3g} (scaled units, normalised), "
+        f"unless no policy {half}the way had such margins"
     )
+    if model.n_constraints == 0:
+        guarantee = "none: how close the reward comes is known as an order only"
+    elif constants.least <= -1.0:
+        guarantee = "none: the tolerance is larger than any margin; more iterations make it smaller, or give tolerance="
     return Prepared(state, constants, 0, resolved, guarantee)
 
 

@@ -18,6 +18,9 @@ from inbounds.numerics.policy_chains import PolicyChains, policy_chains
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.simulator import Scaling
 
+_LEAST = 0.01
+"""Of a Slater constant that is computed: prices are kept below 2 over it."""
+
 
 class KnownModel(NamedTuple):
     """A model as compiled iterations see it: arrays only, scaled units."""
@@ -36,9 +39,21 @@ def in_scaled_units(cmdp: CMDP) -> tuple[Scaling, CMDP]:
 
 def known_slater(settings: Any, model: CMDP) -> float:
     """As given in the settings; or the Slater constant of a model in scaled units, but at least 0.01 (1 if free)."""
-    if settings.slater is not None:
-        return settings.slater
-    return min(max(slater(model).value, 0.01), 1.0) if model.n_constraints > 0 else 1.0
+    return slater_and_gaps(settings, model)[0]
+
+
+def slater_and_gaps(settings: Any, model: CMDP) -> tuple[float, dict[str, bool]]:
+    """The same, and the reasons for which no theorem covers it: theorems bound the best prices by 1 / slater, and so
+    say nothing where 0.01 takes the place of less. Of a constant that is given nothing is checked."""
+    if settings.slater is not None or model.n_constraints == 0:
+        return 1.0 if settings.slater is None else settings.slater, {}
+    found = slater(model)
+    impossible = found.proves_infeasible(model.margin_scales)
+    gaps = {
+        "a problem in which no policy is in bounds": impossible,
+        f"a Slater constant of {found.value:.3g}, less than {_LEAST:g}": found.value < _LEAST and not impossible,
+    }
+    return min(max(found.value, _LEAST), 1.0), gaps
 
 
 def known_model(model: CMDP) -> KnownModel:

@@ -253,6 +253,8 @@ def prepare(settings: ModelBased, simulator: Simulator, samples: int, rng: np.ra
 def _guarantee(settings: ModelBased, simulator: Simulator, paper: Formulas, per_pair: int) -> str:
     program, given = settings.plan == "lp", settings.kappa is not None or settings.price_bound is not None
     as_proved = settings.perturbation and settings.net
+    known = "rewards" + " and margins" * (simulator.n_constraints > 0)
+    right = "the Slater constant is right and " if settings.feasibility == "strict" else ""
     asked = f"{settings.iterations:,} iterations where it asks for {paper.iterations:.1e}"
     return guarantee_unless(
         {
@@ -264,8 +266,8 @@ def _guarantee(settings: ModelBased, simulator: Simulator, paper: Formulas, per_
             asked: not program and settings.iterations < paper.iterations,
             "rewards that are not perturbed or prices that are not rounded": not as_proved,
         },
-        f"the paper's theorem on {settings.feasibility} feasibility with known rewards and margins, if {per_pair:,} "
-        f"samples of every pair are enough: its constants are from memory",
+        f"the paper's theorem on {settings.feasibility} feasibility with known {known}, if {right}{per_pair:,} samples "
+        f"of every pair are enough: its constants are from memory",
     )
 
 

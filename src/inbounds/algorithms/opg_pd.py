@@ -47,7 +47,9 @@ the problem; hence (Corollary 7) after an order of log(1 / eps)^2 iterations pih
 where (28) of the paper prints sqrt(A) in the middle of iota: its proof squares |p|_1 <= sqrt(A) |p|_2, which gives A.
 `largest_eta` is this bound. A run checks it, with kappa_rho from one unconstrained solve for each state where that
 matters (up to 1,000 states); the uniqueness is not checked. Nothing is proved for a given number of iterations (the
-rate has a constant that nobody knows), or from samples.
+rate has a constant that nobody knows), or from samples. Of a problem tightened by kappa the theorem speaks as well, as
+long as U bounds its best prices: up to half the Slater constant (`plug_in.kappa_gap`). kappa moves values by a
+constant, and only differences of values are behind the bound on eta.
 
 Departures
 ----------
@@ -83,8 +85,8 @@ import numpy as np
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Answer, Prepared
 from inbounds.algorithms.kernels import project_simplex
-from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
-from inbounds.algorithms.plug_in import PlugInSettings, last_iterate, plug_in_algorithm, prepare_plug_in
+from inbounds.algorithms.known import KnownModel, priced_signals, slater_and_gaps, start_value
+from inbounds.algorithms.plug_in import PlugInSettings, kappa_gap, last_iterate, plug_in_algorithm, prepare_plug_in
 from inbounds.algorithms.settings import guarantee_unless
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria import criterion_of
@@ -147,7 +149,7 @@ class State(NamedTuple):
 
 def prepare_known(settings: OPGPD, model: CMDP, iterations: int) -> Prepared:
     n_constraints = model.n_constraints
-    slater = known_slater(settings, model)
+    slater, gaps = slater_and_gaps(settings, model)
     kappa = 0.0 if settings.kappa is None else settings.kappa
     constants = Constants(
         eta=settings.eta * (1.0 - model.discount),
@@ -168,7 +170,9 @@ def prepare_known(settings: OPGPD, model: CMDP, iterations: int) -> Prepared:
     )
     resolved: dict[str, float | str] = {"eta": settings.eta, "slater": slater, "kappa": kappa}
     resolved["iterate"] = settings.iterate
-    return Prepared(state, constants, 0, resolved, _guarantee(settings, model, constants, kappa))
+    if n_constraints > 0 and not any(gaps.values()):
+        gaps |= kappa_gap(settings, slater, kappa)
+    return Prepared(state, constants, 0, resolved, _guarantee(settings, model, constants, kappa, gaps))
 
 
 def largest_eta(discount: float, n_actions: int, price_bound: float, mismatch: float) -> float:
@@ -192,8 +196,10 @@ def largest_mismatch(model: CMDP) -> float:
     return worst
 
 
-def _guarantee(settings: OPGPD, model: CMDP, constants: Constants, kappa: float) -> str:
-    optimum = "an optimal policy" if kappa == 0.0 else f"an optimal policy of the problem tightened by {kappa:.3g}"
+def _guarantee(settings: OPGPD, model: CMDP, constants: Constants, kappa: float, gaps: dict[str, bool]) -> str:
+    free = model.n_constraints == 0
+    tightened = "" if kappa == 0.0 or free else f" of the problem tightened by {kappa:.3g}"
+    right = "" if settings.slater is None or free else "the Slater constant is right and "
     eta, covers = settings.eta, bool(np.all(model.initial > 0.0))
     n_actions, patience = int(np.diff(model.offsets).max()), 1.0 - model.discount
 
@@ -212,9 +218,10 @@ def _guarantee(settings: OPGPD, model: CMDP, constants: Constants, kappa: float)
             "an initial distribution that leaves out states": not covers,
             f"eta = {eta:.3g}: it needs at most {allowed:.3g}": eta > allowed,
             "the predicted iterate": not constants.hatted,
+            **gaps,
         },
-        f"Theorem 6 of the paper: the last hatted iterate converges to {optimum}, at a linear rate, if all of them "
-        f"have one state visitation (not checked); nothing for a given number of iterations",
+        f"Theorem 6 of the paper: the last hatted iterate converges to an optimal policy{tightened}, at a linear rate, "
+        f"if {right}all of them have one state visitation (not checked); nothing for a given number of iterations",
     )
 
 

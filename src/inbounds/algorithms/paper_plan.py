@@ -83,7 +83,8 @@ class PaperPlan:
 
 def paper_plan(sizes: Sizes, epsilon: float, slater: float) -> PaperPlan:
     """The plan of ``ib.plan``, for a problem of these sizes."""
-    quarter, half = epsilon / 4.0, epsilon / 2.0
+    quarter, half, free = epsilon / 4.0, epsilon / 2.0, sizes.n_constraints == 0
+    margins, small = ("", "") if free else (", and margins >= 0", f", and margins >= {-epsilon * slater:g}")
     return PaperPlan(
         sizes,
         epsilon,
@@ -93,17 +94,15 @@ def paper_plan(sizes: Sizes, epsilon: float, slater: float) -> PaperPlan:
             epsilon,
             slater,
             PROOF_CONSTANT,
-            f"Theorem 3 prints a reward within {epsilon:g}; its proof gives {4.0 * epsilon:g}, and margins >= 0",
+            f"Theorem 3 prints a reward within {epsilon:g}; its proof gives {4.0 * epsilon:g}{margins}",
         ),
-        proof=_settings(
-            sizes, quarter, slater, PROOF_CONSTANT, f"Theorem 3: reward within {epsilon:g}, and margins >= 0"
-        ),
+        proof=_settings(sizes, quarter, slater, PROOF_CONSTANT, f"Theorem 3: reward within {epsilon:g}{margins}"),
         corollary=_settings(
             sizes,
             half,
             slater,
             PROOF_CONSTANT,
-            f"Corollary 2: reward within {epsilon:g}, and margins >= {-epsilon * slater:g}",
+            f"Corollary 2: reward within {epsilon:g}{small}",
             conservative=False,
         ),
         experiment=_settings(sizes, quarter, slater, EXPERIMENT_CONSTANT, "none: no theorem covers this constant"),

@@ -62,6 +62,7 @@ import numpy as np
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.rollouts import Resolved, WalkSettings, resolve, resolve_known, walk_algorithm
+from inbounds.algorithms.settings import guarantee_unless
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.simulator import Simulator
 
@@ -100,10 +101,15 @@ def prepare(settings: PDSC, simulator: Simulator, samples: int, rng: np.random.G
 
 
 def prepare_known(settings: PDSC, model: CMDP, iterations: int) -> Prepared:
-    guarantee = "the paper's rate, O(log T / sqrt(T)) for reward and violation, without constants"
-    if settings.kappa != 0.0 or settings.average != "all" or settings.policy_step != settings.price_step:
-        guarantee = "none: the settings differ from the paper's"
-    return _begin(settings, model, resolve_known(settings, model, iterations), guarantee)
+    resolved, free = resolve_known(settings, model, iterations), model.n_constraints == 0
+    differ = settings.kappa != 0.0 or settings.average != "all" or settings.policy_step != settings.price_step
+    right = "" if settings.slater is None or free else ", if the Slater constant is right"
+    guarantee = guarantee_unless(
+        {"settings that differ from the paper's": differ, **resolved.gaps},
+        f"the paper's rate, O(log T / sqrt(T)) for {'the reward' if free else 'reward and violation'}, without "
+        f"constants{right}",
+    )
+    return _begin(settings, model, resolved, guarantee)
 
 
 def _begin(settings: PDSC, problem: CMDP | Simulator, resolved: Resolved, guarantee: str) -> Prepared:

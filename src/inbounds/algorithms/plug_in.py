@@ -97,6 +97,18 @@ def tightening(constants: PlugIn, per_pair: int, discount: float) -> float:
     return settings.kappa
 
 
+def kappa_gap(settings: Any, slater: float, kappa: float) -> dict[str, bool]:
+    """Why a paper's theorem does not cover a problem tightened by kappa, if it does not.
+
+    The best prices of that problem are at most 1 / (slater - kappa), by a policy with that margin to spare. Up to half
+    the Slater constant this is within [0, U], as U = 2 / slater; beyond, the saddle point may be outside.
+    """
+    why = f"the best prices may be above {2.0 / slater:.3g}, where they are kept"
+    if settings.slater is None and kappa > slater:
+        why = "no policy has such margins"
+    return {f"kappa = {kappa:.3g}, more than half the Slater constant, {slater:.3g}: {why}": kappa > slater / 2.0}
+
+
 def plan_plug_in(model: CMDP, constants: PlugIn, per_pair: int) -> Answer:
     """The policy after the iterations on a model that so many samples of every pair made."""
     kappa = tightening(constants, per_pair, model.discount)

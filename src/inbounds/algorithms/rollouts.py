@@ -45,6 +45,7 @@ model, two eliminations and 2 + K solutions of the policy's chain an iteration.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -55,7 +56,7 @@ from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Known, Pr
 from inbounds.algorithms.empirical import slater_from_samples
 from inbounds.algorithms.frame import RepairSettings
 from inbounds.algorithms.kernels import clear, project_prices, softmax_row
-from inbounds.algorithms.known import KnownModel, known_slater, priced_signals, start_value
+from inbounds.algorithms.known import KnownModel, priced_signals, slater_and_gaps, start_value
 from inbounds.algorithms.settings import restart_of
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
@@ -166,6 +167,7 @@ class Resolved(NamedTuple):
     iterations: float  # expected, at least 1
     restart: int
     drawn: int  # samples spent on the Slater constant
+    gaps: Mapping[str, bool] = {}  # of a known model: why no theorem covers that constant
 
     def prepared(
         self,
@@ -224,8 +226,8 @@ def resolve(settings: Any, simulator: Simulator, samples: int, rng: np.random.Ge
 def resolve_known(settings: Any, model: CMDP, iterations: int) -> Resolved:
     """For `iterations` iterations on a model in scaled units; no walks are made."""
     walks = Walks(rollouts=0, start_rollouts=0, discount=float(model.discount), use_baseline=False)
-    slater, restart = known_slater(settings, model), restart_of(settings, iterations)
-    return Resolved(walks, slater, _kappa(settings, slater, iterations), float(iterations), restart, 0)
+    (slater, gaps), restart = slater_and_gaps(settings, model), restart_of(settings, iterations)
+    return Resolved(walks, slater, _kappa(settings, slater, iterations), float(iterations), restart, 0, gaps)
 
 
 def _kappa(settings: Any, slater: float, iterations: float) -> float:

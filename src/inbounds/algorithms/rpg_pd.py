@@ -43,7 +43,8 @@ the time that this spends in each state, the distance Phi_t = KL / (1 - gamma) +
     Phi_{t+1} <= exp(-eta tau t) Phi_1 + eta / tau max(C, C')^2    if    eta <= 1 / C,
     C = (1 + U + tau log A) / (1 - gamma) - tau log(e0 / A),    C' = 1 / (1 - gamma) + tau U
 
-(`theorem_constants`; the paper's interval of prices ends at U = 1 / ((1 - gamma) xi)). With eta = Theta(eps^4), tau =
+(`theorem_constants`; the paper's interval of prices ends at U = 1 / ((1 - gamma) xi); with a kappa, which is in the
+step of the prices, C' is larger by kappa / (1 - gamma)). With eta = Theta(eps^4), tau =
 Theta(eps^2) and e0 = eps the last iterate is within eps of the optimum, and so is its violation, after an order of
 log(1 / eps)^2 / eps^6 iterations (Corollary 3); tightened by an amount of that order it is in bounds. A run checks the
 step, and says how large the last term is: at practical steps it is beyond any distance there is, and proves nothing.
@@ -88,8 +89,14 @@ import numpy as np
 
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Prepared
-from inbounds.algorithms.known import KnownModel, known_slater, start_value
-from inbounds.algorithms.plug_in import PlugInSettings, plug_in_algorithm, plug_in_iterations, prepare_plug_in
+from inbounds.algorithms.known import KnownModel, slater_and_gaps, start_value
+from inbounds.algorithms.plug_in import (
+    PlugInSettings,
+    kappa_gap,
+    plug_in_algorithm,
+    plug_in_iterations,
+    prepare_plug_in,
+)
 from inbounds.algorithms.settings import guarantee_unless
 from inbounds.arrays import Floats
 from inbounds.numerics.compiled import compiled
@@ -166,7 +173,7 @@ class State(NamedTuple):
 
 def prepare_known(settings: RPGPD, model: CMDP, iterations: int) -> Prepared:
     n_constraints, horizon = model.n_constraints, 1.0 / (1.0 - model.discount)
-    slater = known_slater(settings, model)
+    slater, gaps = slater_and_gaps(settings, model)
     kappa = settings.kappa
     if kappa is None:
         kappa = regularisation_kappa(settings, model.discount, iterations)
@@ -189,7 +196,9 @@ def prepare_known(settings: RPGPD, model: CMDP, iterations: int) -> Prepared:
         values=np.zeros((1 + n_constraints, model.n_states)),
     )
     resolved = {name: getattr(settings, name) for name in _STEPS} | {"slater": slater, "kappa": kappa}
-    return Prepared(state, constants, 0, resolved, _guarantee(settings, model, constants))
+    if n_constraints > 0 and not any(gaps.values()):
+        gaps |= kappa_gap(settings, slater, kappa)
+    return Prepared(state, constants, 0, resolved, _guarantee(settings, model, constants, kappa, gaps))
 
 
 def regularisation_kappa(settings: RPGPD, discount: float, iterations: int) -> float:
@@ -206,18 +215,23 @@ def theorem_constants(
     return most, 1.0 / (1.0 - discount) + tau * price_bound
 
 
-def _guarantee(settings: RPGPD, model: CMDP, constants: Constants) -> str:
+def _guarantee(settings: RPGPD, model: CMDP, constants: Constants, kappa: float, gaps: dict[str, bool]) -> str:
     eta, tau, n_actions = constants.eta, constants.tau, int(np.diff(model.offsets).max())
     both = theorem_constants(model.discount, n_actions, tau, constants.floor, constants.price_bound)
     allowed = 1.0 / (both[0] * (1.0 - model.discount))  # as a setting: on normalised values
+    free = model.n_constraints == 0
+    tightened = "" if kappa == 0.0 or free else f" of the problem tightened by {kappa:.3g}"
+    right = "" if free else ", if the Slater constant is right"
+    largest = max(both[0], both[1] + (0.0 if free else constants.tightening))  # the slack of a price moves by that
     return guarantee_unless(
         {
             "several constraints": model.n_constraints > 1,
             "a step size or regularisation that falls": settings.eta_power > 0.0 or settings.tau_power > 0.0,
             f"eta = {settings.eta:.3g}: it needs at most {allowed:.3g}": settings.eta > allowed,
+            **gaps,
         },
-        f"Theorem 2 of the paper: the distance of the last iterate to the regularised saddle point shrinks as "
-        f"exp(-{eta * tau:.3g} t), down to {eta / tau * max(both) ** 2:.3g}, if the Slater constant is right",
+        f"Theorem 2 of the paper: the distance of the last iterate to the regularised saddle point{tightened} shrinks "
+        f"as exp(-{eta * tau:.3g} t), down to {eta / tau * largest**2:.3g}{right}",
     )
 
 
