@@ -128,6 +128,38 @@ def test_a_guarantee_has_figures(settings: Any) -> None:
     assert "nor" in practical.guarantee and run.settings["episodes"] == 100
 
 
+def test_a_guarantee_rests_on_what_it_was_told() -> None:
+    """Enough episodes for the theorem: then a Slater constant has to be given, and one constraint be all."""
+
+    def stated(settings: Any, cmdp: ib.CMDP, samples: int = 10**6) -> str:
+        return settings.algorithm.prepare(settings, cmdp.simulator(), samples, np.random.default_rng(0)).guarantee
+
+    one = ib.CMDP(
+        offsets=[0, 2, 3],
+        transition=[[0.5, 0.5], [0.2, 0.8], [0.6, 0.4]],
+        reward=[0.0, 1.0, 0.5],
+        constraints=[ib.Constraint([1.0, -1.0, 0.5], at_least=0, name="c")],
+        initial=[0.5, 0.5],
+        horizon=3,
+    )
+    two = one.asking(constraints=[*one.constraints, ib.Constraint(one.reward, at_least=0, name="d")])
+    for kind in (ib.OptDual, ib.OptPrimalDual, ib.OptPessPrimalDual, ib.OPDOP):
+        alone = kind in (ib.OptPessPrimalDual, ib.OPDOP)
+        assert stated(kind(slater=0.5), one).endswith("with probability 0.95, if the Slater constant is right")
+        assert stated(kind(), one) == ("none: the paper's theorem does not cover a Slater constant that is not given")
+        assert ("several constraints" in stated(kind(slater=0.5), two)) == alone
+        assert stated(kind(), one.unconstrained()).endswith("with probability 0.95")
+    for kind in (ib.OptPessPrimalDual, ib.TripleQ):
+        few = stated(kind(), one.unconstrained(), 3_000)
+        assert "its theorem takes" in few and "violation" not in few and "slack" not in few
+    for kind in (ib.OptCMDP, ib.OptCMDPBonus, ib.CONRL):
+        assert "regret and violation, with" in stated(kind(), one)
+        assert "regret, with" in stated(kind(), one.unconstrained())
+    safe = ib.Policy(one.pairs, np.tile([0.9, 0.1, 1.0], (3, 1)))
+    assert stated(ib.DOPE(safe=safe), one).endswith("does not cover a slack of the safe policy that is not given")
+    assert stated(ib.DOPE(safe=safe, slack=0.2), one).endswith(", if the slack of the safe policy is right")
+
+
 def test_the_pessimism_of_the_paper_is_above_the_slack_for_long() -> None:
     """eps_k at k = 10^8 is 13 on media, whose slack is 10: as computed apart."""
     settings = ib.OptPessPrimalDual(slater=1.0)

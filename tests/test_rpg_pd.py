@@ -250,7 +250,7 @@ def test_what_no_policy_keeps_is_not_promised() -> None:
 
 def test_a_kappa_is_in_the_step_of_the_prices() -> None:
     """|V_g - kappa / (1 - gamma)| may be (1 + kappa) / (1 - gamma): with a large tau that decides the last term."""
-    one, tau, kappa = ragged(1), 10.0, 0.1
+    one, tau, kappa = ragged(1), 9.0, 0.1
     patience, A, U = 1.0 - one.discount, int(np.diff(one.offsets).max()), 2.0 / 0.2
     C, C_prime = theorem_constants(one.discount, A, tau, 0.9, U)
     eta, last = 1e-6 * patience, C_prime + kappa / patience

@@ -26,5 +26,5 @@ class OptCMDPBonus(PlanningSettings):
 
     def _published(self, frame: Frame) -> Published:
         radii, needed = self.radii(efroni(self.delta, frame)), 100.0 * frame.S**2 * frame.H**2
-        theorem = "the paper's (from memory), for strong regret and violation"
+        theorem = f"the paper's (from memory), for strong regret{' and violation' * (frame.bounds > 0)}"
         return Published(theorem, needed, radii, span=frame.W, planning=self.planning())

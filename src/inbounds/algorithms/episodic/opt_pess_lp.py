@@ -48,4 +48,4 @@ class OptPessLP(SafeSettings):
         guard = self.guarded(frame, wide, float(self.as_published), 4.0 * frame.W, half=True)
         needed = log * (2.0 * frame.W * wide / frame.least_slack(self.slack)) ** 2
         theorem, target = "the paper's: no violation in any episode", "leaving pi0, in visits of every pair,"
-        return Published(theorem, needed, radii, target, "samples", frame.samples, departs, **guard)
+        return Published(theorem, needed, radii, target, "samples", frame.samples, departs, single=True, **guard)

@@ -50,6 +50,6 @@ class OptPessPrimalDual(SweepSettings):
         spare, scale = (largest, outcomes) if self.price_step is None else (most, 0.0)
         steps = self.steps(frame, 1.0 / (slack * W), greedy=True, queued=scale > 0.0, log_scale=scale)
         radii = self.radii(Radii(of_visits=(1.0 + W * S) * math.sqrt(math.log(outcomes * frame.K))), unseen=1.0)
-        theorem = "the paper's, of the mixture of all, if the slack is right: from memory"
-        target = f"a tightening below the slack, {slack:.3g},"
-        return Published(theorem, needed, radii, target, departs=self.departs, stepping=steps, spare=spare)
+        theorem = "the paper's, of the mixture of all: from memory"
+        target = f"a tightening below the slack, {slack:.3g}," if frame.bounds > 0 else "its theorem"
+        return Published(theorem, needed, radii, target, departs=self.departs, single=True, stepping=steps, spare=spare)

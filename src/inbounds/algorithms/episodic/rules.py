@@ -106,6 +106,10 @@ class Stepping(NamedTuple):
     tau_power: float = 0.0
 
 
+_TOLD = {"slater": "Slater constant", "slack": "slack of the safe policy"}
+"""Settings that theorems take for known, as they are called. Where they are not given, something stands in for them."""
+
+
 class Published(NamedTuple):
     """What an algorithm has for a run, by its paper's formulas or by settings that take their place."""
 
@@ -116,6 +120,7 @@ class Published(NamedTuple):
     units: str = "episodes"
     found: float | None = None  # and how many the run has; None: its episodes
     departs: tuple[str, bool] = ("", False)  # one more reason for which the theorem says nothing, if it applies
+    single: bool = False  # whether the paper has one constraint only
     span: Any = 1.0  # [X] or of all: of the bonus, with the paper's radii; otherwise spans follow the policy
     planning: Planning = Planning()
     stepping: Stepping = Stepping()
@@ -129,13 +134,17 @@ class Published(NamedTuple):
         if frame.truncated:
             said["truncated"] = f"after {frame.H} steps, to one stationary policy"
             said["epsilon"] = settings.epsilon or TRUNCATED
+        told = [name for name in _TOLD if frame.bounds > 0 and hasattr(settings, name)]
+        right = "".join(f", if the {_TOLD[name]} is right" for name in told)
         gaps = {
             "practical radii, without its logarithms": not getattr(settings, "as_published", True),
             "a truncated problem": frame.truncated,
             f"{found:,.0f} {self.units}: {self.target} takes {self.needed:.1e} of them": found < self.needed,
             self.departs[0]: self.departs[1],
+            "several constraints": self.single and frame.bounds > 1,
+            **{f"a {_TOLD[name]} that is not given": getattr(settings, name) is None for name in told},
         }
-        guarantee = guarantee_unless(gaps, f"{self.theorem}, with probability {1.0 - settings.delta:g}")
+        guarantee = guarantee_unless(gaps, f"{self.theorem}, with probability {1.0 - settings.delta:g}{right}")
         return Prepared(state, constants, 0, said | dict(became) | dict(self.said), guarantee)
 
 

@@ -92,7 +92,8 @@ def prepare(settings: TripleQ, simulator: Simulator, samples: int, rng: np.rando
     needed = max((16.0 * size / slack) ** 5, math.exp(min(1.0 / slack, 700.0)))
     own = TripleQ(slater=settings.slater, epsilon=settings.epsilon, delta=settings.delta)
     departs, theorem = "tables, prices or frames other than its own", "Theorem 1 of the paper, of the mixture of all"
-    paper = Published(theorem, needed, target="no violation", departs=(departs, settings != own))
+    target = "no violation" if frame.bounds > 0 else "its theorem"
+    paper = Published(theorem, needed, target=target, departs=(departs, settings != own), single=True)
     return paper.prepared(settings, frame, state, constants, resolved(constants, *Constants._fields[2:]))
 
 

@@ -56,6 +56,6 @@ class TrulyNoRegret(SoftmaxSettings):
         eta = K ** (-5.0 / 7.0) / (W**2 * max(frame.bounds, 1))
         tau, power = (K ** (-1.0 / 7.0), 0.0) if self.tau is None else (float(self.tau), 0.4)
         steps = self.steps(frame, eta, W / frame.least_slack(self.slater), eta, tau=tau, tau_power=power)
-        theorem = "the paper's, for strong regret and violation: from memory"
+        theorem = f"the paper's, for strong regret{' and violation' * (frame.bounds > 0)}: from memory"
         target = "a tenth of the first regret, at K^(-1/14) in each,"
         return Published(theorem, 1e14, radii, target, departs=self.departs, span=W, stepping=steps)
