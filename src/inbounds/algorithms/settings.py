@@ -154,3 +154,19 @@ def guarantee_unless(gaps: Mapping[str, bool], theorem: str) -> str:
     """`theorem`; or that the paper's does not cover the run, for those of the reasons that apply."""
     reasons = [reason for reason, applies in gaps.items() if applies]
     return f"none: the paper's theorem does not cover {'; nor '.join(reasons)}" if reasons else theorem
+
+
+_TAKEN_FOR_KNOWN = {"slater": "Slater constant", "slack": "slack of the safe policy"}
+"""Settings that theorems take for known, as they are called. Where one is not given, something stands in for it."""
+
+
+def taken_for_known(settings: Any) -> tuple[dict[str, bool], str]:
+    """The gaps of a theorem that takes such settings for known, where they are not given; and the words where they are.
+
+    >>> from inbounds.algorithms.episodic.opdop import OPDOP
+    >>> taken_for_known(OPDOP())
+    ({'a Slater constant that is not given': True}, ', if the Slater constant is right')
+    """
+    called = {name: words for name, words in _TAKEN_FOR_KNOWN.items() if hasattr(settings, name)}
+    gaps = {f"a {words} that is not given": getattr(settings, name) is None for name, words in called.items()}
+    return gaps, "".join(f", if the {words} is right" for words in called.values())

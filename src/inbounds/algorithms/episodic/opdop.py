@@ -45,5 +45,4 @@ class OPDOP(SoftmaxSettings):
         radii = self.radii(Radii(of_visits=2.0 * beta, ridge=1.0), unseen=1.0)
         steps = self.steps(frame, K**-0.5, chi, alpha, late=True, uniform=1.0 / K)
         theorem = "Theorem 2 of the paper, of the mixture of all"
-        needed = 100.0 * S**2 * A * W**4
-        return Published(theorem, needed, radii, departs=self.departs, single=True, stepping=steps)
+        return Published(theorem, 100.0 * S**2 * A * W**4, radii, departs=self.departs, single=True, stepping=steps)

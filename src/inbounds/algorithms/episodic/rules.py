@@ -18,7 +18,7 @@ import numpy as np
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.episodic.frame import TRUNCATED, Frame
-from inbounds.algorithms.settings import Settings, guarantee_unless
+from inbounds.algorithms.settings import Settings, guarantee_unless, taken_for_known
 from inbounds.errors import InvalidInput
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
@@ -106,10 +106,6 @@ class Stepping(NamedTuple):
     tau_power: float = 0.0
 
 
-_TOLD = {"slater": "Slater constant", "slack": "slack of the safe policy"}
-"""Settings that theorems take for known, as they are called. Where they are not given, something stands in for them."""
-
-
 class Published(NamedTuple):
     """What an algorithm has for a run, by its paper's formulas or by settings that take their place."""
 
@@ -134,15 +130,14 @@ class Published(NamedTuple):
         if frame.truncated:
             said["truncated"] = f"after {frame.H} steps, to one stationary policy"
             said["epsilon"] = settings.epsilon or TRUNCATED
-        told = [name for name in _TOLD if frame.bounds > 0 and hasattr(settings, name)]
-        right = "".join(f", if the {_TOLD[name]} is right" for name in told)
+        not_given, right = taken_for_known(settings) if frame.bounds > 0 else ({}, "")
         gaps = {
             "practical radii, without its logarithms": not getattr(settings, "as_published", True),
             "a truncated problem": frame.truncated,
             f"{found:,.0f} {self.units}: {self.target} takes {self.needed:.1e} of them": found < self.needed,
             self.departs[0]: self.departs[1],
             "several constraints": self.single and frame.bounds > 1,
-            **{f"a {_TOLD[name]} that is not given": getattr(settings, name) is None for name in told},
+            **not_given,
         }
         guarantee = guarantee_unless(gaps, f"{self.theorem}, with probability {1.0 - settings.delta:g}{right}")
         return Prepared(state, constants, 0, said | dict(became) | dict(self.said), guarantee)
