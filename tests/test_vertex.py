@@ -285,6 +285,49 @@ def test_averages_whose_classes_meet():
     assert assert_few(over({"average": True}, seed=0, states=120)).policy.coins == 2
 
 
+def slow_queue(states: int, arrivals: float, slow: float, fast: float, bound: float) -> ib.CMDP:
+    """Customers are let in or not, and served slowly or fast, at most so often: it hardly ever is full, or empty."""
+    moves, reward, effort = [], [], []
+    for s in range(states):
+        for serve in (slow, fast):
+            for comes in (0.0, arrivals):
+                row = np.zeros(states)
+                up, down = comes * (1 - serve), serve * (1 - comes)
+                row[min(s + 1, states - 1)] += up
+                row[max(s - 1, 0)] += down
+                row[s] += 1 - up - down
+                moves.append(row)
+                reward.append(comes)
+                effort.append(serve**2)
+    return ib.CMDP(
+        offsets=np.arange(states + 1) * 4,
+        transition=np.array(moves),
+        reward=reward,
+        constraints=[ib.Constraint(effort, at_most=bound, name="effort")],
+        initial=np.eye(states)[0],
+        average=True,
+    )
+
+
+@pytest.mark.parametrize("certificate", [True, False])
+@pytest.mark.parametrize(
+    ("states", "arrivals", "slow", "fast", "bound"),
+    [
+        (37, 0.22409409294736002, 0.005, 0.99, 0.12245458912098287),  # the vertex had a reward of 0.128
+        (17, 0.4740905601209746, 0.05, 0.9, 0.06734461732833116),  # and here it was out of bounds by 5e-8
+    ],
+)
+def test_a_vertex_whose_policy_is_not_what_its_base_says_is_no_answer(
+    states, arrivals, slow, fast, bound, certificate
+) -> None:
+    """Where occupancies fall to 1e-46 the vectors of a base have no digits: then the answer is that with any coins."""
+    queue = slow_queue(states, arrivals, slow, fast, bound)
+    best = ib.solve(queue, certificate=certificate)
+    assert best.status == "optimal" and best.in_bounds
+    assert best.reward == pytest.approx(arrivals, rel=1e-9) and best.upper_bound == pytest.approx(arrivals, rel=1e-9)
+    assert ib.solve(queue, coins="any", certificate=certificate).reward == pytest.approx(best.reward, rel=1e-9)
+
+
 def test_classes_that_do_not_meet_keep_the_coins_that_link_them():
     """Half of the time here, half of the time there: no vertex is a policy, and none is claimed to be."""
     two_rooms = ib.CMDP(

@@ -95,9 +95,10 @@ def best_mixture(
 
 
 def with_few_coins(asked: CMDP, found: Optimum, tolerance: float, limits: Limits, thorough: bool = True) -> Optimum:
-    """The vertex at or next to a mixture, where there is one; from a start it may be one already.
+    """The vertex at or next to a mixture, where there is one that is as good; from a start it may be one already.
 
-    When the time was over before it was found, the status says so.
+    What a vertex is worth by its base's own vectors need not be what its policy is worth: where a chain hardly ever
+    comes back these have no digits. When the time was over before one was found, the status says so.
     """
     if found.corner is not None or found.status != OPTIMAL or found.linked:
         return found
@@ -106,7 +107,10 @@ def with_few_coins(asked: CMDP, found: Optimum, tolerance: float, limits: Limits
     corner = Corners(asked).find(found, tolerance, limits, thorough)
     if corner is None:
         return found._replace(status=TIME) if limits.over else found
-    return corner.mixture(asked, found)
+    few, allowed = corner.mixture(asked, found), gap_allowed(asked, found.upper_bound, tolerance)
+    left = few.upper_bound - few.value(asked.reward)  # its occupancy is that of its policy, followed
+    good = _in_bounds(asked, few) and left <= allowed
+    return few if good or _gap(asked, few) <= _gap(asked, found) else found
 
 
 def _without_coins(asked: CMDP, found: Optimum, tolerance: float) -> Optimum:
