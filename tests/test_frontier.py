@@ -130,6 +130,62 @@ def test_the_same_constraint_twice():
     assert curve.possible_to == pytest.approx(once.possible_to, abs=1e-6)
 
 
+def without_room(seed: int, criterion: dict) -> ib.CMDP:
+    """One signal is to be what it is under the uniform policy, neither more nor less; another bound may move."""
+    rng = np.random.default_rng(seed)
+    moves = rng.dirichlet(np.ones(4), size=(4, 3))
+    reward, held, moving = rng.normal(size=(3, 4, 3))
+    start = np.full(4, 0.25)
+    free = ib.CMDP.from_dense(moves, reward=reward, constraints=[], initial=start, **criterion)
+    spent = ib.occupancy(free, ib.Policy.uniform(free))
+    held, moving = (np.broadcast_to(signal.ravel(), free.shape).copy() for signal in (held, moving))
+    value, other = (float(np.sum(spent * signal)) for signal in (held, moving))
+    return free.asking(
+        constraints=[
+            ib.Constraint(moving, at_most=other, name="moving"),
+            ib.Constraint(held, at_most=value, name="no more"),
+            ib.Constraint(held, at_least=value, name="no less"),
+        ]
+    )
+
+
+@pytest.mark.parametrize("criterion", [{"discount": 0.9}, {"horizon": 4}, {"average": True}])
+@pytest.mark.parametrize("vertices", [True, False])
+def test_bounds_that_leave_no_room_have_prices_with_an_end(criterion, vertices, monkeypatch) -> None:
+    """(They grew from point to point, to 1e30, and upper bounds lost all their digits to them.)"""
+    if not vertices:
+        monkeypatch.setattr(moving_bound, "_VERTICES", 0)
+    for seed in range(4):
+        cmdp = without_room(seed, criterion)
+        for bound, found in zip((curve := ib.frontier(cmdp, "moving", points=5)).bounds, curve.solutions, strict=True):
+            alone = solve(cmdp.with_bound("moving", at_most=float(bound)), "lp")
+            size = max(abs(alone.reward), 0.02 * float(np.ptp(cmdp.reward)) * cmdp.layers)
+            assert found.status == "optimal" and found.reward == pytest.approx(alone.reward, abs=1e-6 * size)
+            assert found.upper_bound == pytest.approx(alone.reward, abs=1e-6 * size)
+            assert np.max(found.prices) <= 1e3 * max(1.0, np.max(alone.prices))
+
+
+@pytest.mark.parametrize("missing", [2.0**-53, 2.0**-52, 1e-15])
+def test_bounds_that_only_rounding_excludes_have_no_price(missing: float) -> None:
+    """A signal that is 1 throughout is to be at most a hair less: prices of that had no end, and took the others."""
+    cmdp = ib.CMDP(
+        offsets=[0, 2, 4],
+        transition=[[1, 0], [0.5, 0.5], [0, 1], [0.3, 0.7]],
+        reward=[0.0, 1.0, 0.5, 2.0],
+        constraints=[
+            ib.Constraint([0.0, 1.0, 0.0, 0.5], at_most=0.3, name="moving"),
+            ib.Constraint(np.ones(4), at_most=1.0 - missing, name="one"),
+        ],
+        initial=[1, 0],
+        discount=0.9,
+    )
+    curve = ib.frontier(cmdp, "moving", points=6)
+    slope = 1.761467889908257
+    assert curve.own_prices == pytest.approx([0.0, slope, slope, slope, 3.25, 3.25], rel=1e-6)
+    assert np.max(curve.prices[:, 1]) <= 1.0
+    assert [found.upper_bound for found in curve.solutions] == pytest.approx(curve.rewards, rel=1e-6)
+
+
 def test_the_price_is_the_slope():
     queue = ib.zoo.queue()
     curve = ib.frontier(queue, "flow", points=12, tolerance=1e-9)

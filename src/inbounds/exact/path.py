@@ -75,7 +75,10 @@ _SLACK = 1e-10
 """A violation, relative to the largest margin of any pair, that rounding explains."""
 
 _LARGEST_PRICE = 1e11
-"""Of a scaled margin."""
+"""Of a scaled margin, where policies are mixed."""
+
+_ROUNDING = 1e-15
+"""What rounding can take of an upper bound, relative to the rewards and priced margins that it is the sum of."""
 
 
 class Place(NamedTuple):
@@ -177,12 +180,14 @@ class Path:
         origin, reliable = self._nearby.prices, True
         for _ in range(_STEPS):
             nearby, margins = self._nearby, self._margins[self._anchor] - moved
-            step = nearby.best(margins)
+            step = _step(nearby, margins)
             if step.at_the_edge:
                 nearby.widen(np.maximum(_WIDEN * nearby.widths, self._widths))
-                self._widths, step = nearby.widths, nearby.best(margins)
+                self._widths, step = nearby.widths, _step(nearby, margins)
             promised = self._rewards[self._anchor] + step.gain
             upper, allowed = self._upper(moved, tolerance)
+            if _rounding(step.prices) > allowed:  # an upper bound there would be no better than the one that is known
+                break
             if not step.at_the_edge:
                 if _CLOSE * allowed < upper - promised < _NEARLY * allowed:
                     self._solve(step.prices, _INNER * allowed, step)
@@ -192,7 +197,9 @@ class Path:
             if not reliable:
                 # With few states no change is small. The cuts of all policies found so far do not promise too much.
                 best, width = self._prices[self._best(moved)], 2.0 * np.abs(step.prices - nearby.prices)
-                prices, _ = self._combined(moved, np.maximum(best - width, 0.0), best + width)
+                # That policies are not known better than to their errors is no reason to pay more.
+                loosely = moved - 0.5 * _SLACK - self._errors.max()
+                prices, _ = self._combined(loosely, np.maximum(best - width, 0.0), best + width)
                 step = step._replace(prices=prices)
             self._move(step.prices, allowed, step)
             reliable = upper - self._upper(moved, tolerance)[0] >= _RELIABLE * (upper - promised)
@@ -301,7 +308,7 @@ class Path:
         if self.limits.over:
             raise Stopped(TIME)
         self._prices = np.vstack([self._prices, prices])
-        self._uppers = np.append(self._uppers, found.upper)
+        self._uppers = np.append(self._uppers, found.upper + _rounding(prices))
         self._value_functions.append(found.value_function)
         return found
 
@@ -325,3 +332,18 @@ class Path:
         self._errors = np.append(self._errors, error)
         self._rewards = np.append(self._rewards, np.sum(time * self._objective[entries]))
         self._margins = np.vstack([self._margins, [np.sum(time * signal[entries]) for signal in self._signals]])
+
+
+def _rounding(prices: Floats) -> float:
+    """What rounding can take of an upper bound at scaled prices [K]."""
+    return _ROUNDING * (1.0 + float(prices.sum()))
+
+
+def _step(nearby: Nearby, margins: Floats) -> Step:
+    """The best small changes for margins [K]; at the edge of what prices may be, half of what rounding takes is free.
+
+    Two bounds that leave one signal no room have prices without an end, of which only the difference matters. Rounding
+    alone would push them on, from place to place, until nothing is left of the digits of upper bounds.
+    """
+    step = nearby.best(margins)
+    return nearby.best(margins + 0.5 * _SLACK) if step.at_the_edge else step
