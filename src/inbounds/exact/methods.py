@@ -39,6 +39,9 @@ _MANY_COINS = 8
 """For each constraint. On random, ring and grid problems a bundle ended with 1 to 7; on a fleet of like vehicles, where
 many policies are equally good, with 12 to thousands, and there the way to a vertex is longer than that to a mixture."""
 
+_POLISHED_ENTRIES = 10_000
+"""Up to this many HiGHS looks for another vertex where that of a bundle falls apart: it takes seconds."""
+
 
 class Watch:
     """A search at work, for those who want to know how far it came; and where one is to begin, or to go on from.
@@ -195,7 +198,10 @@ def _attempt(
             return candidates[0]
         if found is not None and _in_bounds(problem, found):
             candidates.append((found if by == "path" else _linked(problem, found, tolerance), by))
-            if method == "polish" and found.status == OPTIMAL:
+            again = method == "polish" or (
+                method == "auto" and _linked_at_a_cost(problem, candidates[-1][0], tolerance)
+            )
+            if again and found.status == OPTIMAL:
                 candidates = [_polished(problem, *candidates[-1], tolerance, limits)]
     if len(candidates) == 1:
         return candidates[0]
@@ -301,6 +307,13 @@ def _linked(problem: CMDP, found: Optimum, tolerance: float) -> Optimum:
     spares = partial(spare_occupancies, problem, found)
     spent, linked = criterion_of(problem).linked(found.occupancy, spares, tolerance, scaled)
     return found._replace(occupancy=spent, linked=linked)
+
+
+def _linked_at_a_cost(problem: CMDP, found: Optimum, tolerance: float) -> bool:
+    """Whether to link classes took more than was asked for, though HiGHS may soon know a vertex that is one class."""
+    if not found.linked or problem.reward.size > _POLISHED_ENTRIES:
+        return False
+    return _gap(problem, found) > gap_allowed(problem, found.upper_bound, tolerance)
 
 
 def _gap(problem: CMDP, found: Optimum) -> float:
