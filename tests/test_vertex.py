@@ -18,6 +18,7 @@ import inbounds as ib
 import reference
 import strategies
 from inbounds.criteria import criterion_of
+from inbounds.exact import methods
 from inbounds.exact.bases import Base
 from inbounds.exact.limits import NO_LIMITS
 from inbounds.exact.lp import occupancy_lp
@@ -340,6 +341,24 @@ def test_classes_that_do_not_meet_keep_the_coins_that_link_them():
     )
     best = ib.solve(two_rooms)
     assert best.linked == 2 and best.ranges is None and best.in_bounds
+
+
+def test_where_linking_costs_too_much_another_vertex_is_tried(monkeypatch):
+    """A queue of 48 places had a vertex of one class, and "auto" gave up all reward to link that of the bundle."""
+    cmdp = over({"average": True}, seed=0)
+    best, linked, calls = ib.solve(cmdp, "lp"), methods._linked, []
+
+    def at_a_cost(problem, found, tolerance):
+        calls.append(found)
+        if len(calls) > 1:
+            return linked(problem, found, tolerance)
+        return found._replace(occupancy=ib.occupancy(problem, ib.Policy.uniform(problem)).ravel(), linked=2)
+
+    monkeypatch.setattr(methods, "PROGRAM_ENTRIES", 0)
+    monkeypatch.setattr(methods, "_linked", at_a_cost)
+    again = ib.solve(cmdp, certificate=False)
+    assert again.method == "polish" and again.linked == 0 and again.status == "optimal"
+    assert again.reward == pytest.approx(best.reward, rel=1e-8)
 
 
 def test_classes_that_a_proof_links_are_counted():
