@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import io
+import json
 import sys
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from inbounds.reports.comparison import (
     write_comparison,
 )
 from inbounds.studies.comparison import Comparison, Entry
+from inbounds.studies.journal import Journal
 from inbounds.studies.safe import safe_policy
 
 ROOT = Path(__file__).parent.parent
@@ -368,7 +370,7 @@ def test_what_is_refused_leaves_no_folder(tmp_path):
         assert kept.is_dir() and not (kept / "in").exists()
 
 
-def test_fresh_forgets_nothing_where_nothing_runs(tmp_path, monkeypatch):
+def test_fresh_replaces_nothing_where_nothing_runs(tmp_path, monkeypatch):
     """Whether it is refused before the runs, by every algorithm, or stopped before the first is finished."""
     command = ["compare", "queue", "--samples", "1000", "--jobs", "1", "--output", str(tmp_path)]
     crpo, journal = [*command, "--algorithm", "crpo", "--seeds", "2"], tmp_path / "runs.jsonl"
@@ -386,9 +388,47 @@ def test_fresh_forgets_nothing_where_nothing_runs(tmp_path, monkeypatch):
         changed.setattr("inbounds.studies.runs.learn", _refused)
         assert CliRunner().invoke(main, [*crpo, "--fresh"]).exit_code == 2
         assert journal.read_bytes() == recorded
-    assert CliRunner().invoke(main, [*crpo, "--fresh"]).exit_code == 0
-    assert journal.read_bytes() != recorded and journal.read_bytes().count(b"\n") == 2
-    assert not (tmp_path / "runs.before.jsonl").exists()
+    # What is run takes the place of what was there: it is found first.
+    fresh = json.loads(CliRunner().invoke(main, [*crpo, "--fresh", "--json"]).stdout)
+    assert fresh["resumed"] == 0 and journal.read_bytes().startswith(recorded)
+    again = json.loads(CliRunner().invoke(main, [*crpo, "--json"]).stdout)
+    assert again["resumed"] == 2 and again["algorithms"][0]["seconds"] == fresh["algorithms"][0]["seconds"]
+    assert [path.name for path in tmp_path.glob("runs*")] == ["runs.jsonl"]
+
+
+@pytest.mark.parametrize("ending", ["refused", "killed", "done"])
+def test_fresh_takes_nothing_away_from_another_process(ending, tmp_path, monkeypatch):
+    """At every moment of it all that was recorded is in the journal, from before it and from others since."""
+    journal, other = Journal(tmp_path / "runs.jsonl"), tmp_path / "runs.before.jsonl"
+    journal.add("before", {"seconds": 1.0})
+    other.write_text("somebody's own")
+
+    def meanwhile(*_, **__):
+        assert Journal(journal.path).get("before") == {"seconds": 1.0}  # as it would be after a kill
+        journal.add("since", {"seconds": 2.0})
+        raise ib.InvalidInput("no") if ending == "refused" else KeyboardInterrupt
+
+    if ending == "done":
+        monkeypatch.setattr("inbounds.studies.runs.asdict", lambda run: journal.add("since", {"seconds": 2.0}) or {})
+    else:
+        monkeypatch.setattr("inbounds.comparing._wanted", meanwhile)
+    command = ["compare", "queue", "--algorithm", "crpo", "--seeds", "1", "--samples", "1000", "--jobs", "1"]
+    ended = CliRunner().invoke(main, [*command, "--output", str(tmp_path), "--fresh"])
+    assert ended.exit_code == {"refused": 2, "killed": 1, "done": 0}[ending]
+    CliRunner().invoke(main, [*command, "--output", str(tmp_path)])
+    found = Journal(journal.path)
+    assert found.get("before") == {"seconds": 1.0} and found.get("since") == {"seconds": 2.0}
+    assert other.read_text() == "somebody's own"
+
+
+def test_a_fresh_comparison_that_was_stopped_says_how_to_go_on(tmp_path, monkeypatch):
+    """The same command would begin again."""
+    monkeypatch.setattr("inbounds.studies.runs.run_jobs", lambda *_, **__: [])  # as if the time were over
+    command = ["compare", "queue", "--algorithm", "crpo", "--seeds", "2", "--samples", "1000", "--jobs", "1"]
+    ended = CliRunner().invoke(main, [*command, "--output", str(tmp_path), "--fresh"])
+    assert ended.exit_code == 5 and "the same command without --fresh goes on from" in ended.output
+    monkeypatch.undo()
+    assert json.loads(CliRunner().invoke(main, [*command, "--output", str(tmp_path), "--json"]).stdout)["resumed"] == 1
 
 
 def _refused(*_, **__):

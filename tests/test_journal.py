@@ -47,6 +47,16 @@ def test_a_line_that_another_process_left_unfinished_spoils_no_other(tmp_path: P
     assert again.get("a") == again.get("b") == again.get("c") == RUN and again.get("lost") is None
 
 
+def test_of_two_runs_with_the_same_key_the_later_counts_and_a_fresh_journal_knows_none(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    Journal(path).add("a", RUN)
+    Journal(path).add("b", RUN)
+    fresh = Journal(path, fresh=True)
+    assert fresh.get("a") is None and fresh.get("b") is None
+    fresh.add("a", {"seconds": 3.0})
+    assert fresh.get("a") == Journal(path).get("a") == {"seconds": 3.0} and Journal(path).get("b") == RUN
+
+
 def test_a_line_that_was_edited_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     Journal(path).add("a", RUN)

@@ -27,6 +27,7 @@ from inbounds.problem.criterion import CRITERION_NAMES, require_criterion
 from inbounds.problem.pieces import seconds_or_none
 from inbounds.problem.policy import Policy
 from inbounds.studies.comparison import Comparison, Entry
+from inbounds.studies.journal import Journal
 from inbounds.studies.runs import JudgedRun, Task, curves, run_arms
 from inbounds.studies.safe import check_on_model, safe_policy, takes_safe
 from inbounds.studies.suite import SuiteComparison, Yardstick, score_of
@@ -51,7 +52,7 @@ def compare(
     scale: bool = True,
     safe: Policy | None = None,
     workers: int | None = None,
-    journal: str | Path | None = None,
+    journal: str | Path | Journal | None = None,
     progress: Callable[[int, int], None] | None = None,
     time_limit: float | None = None,
 ) -> Comparison:
@@ -106,7 +107,7 @@ def compare(
         require_criterion(cmdp, "discounted or finite-horizon", "compare")
     seeds, samples = whole_number(seeds, "seeds"), whole_number(samples, "samples", least=1_000)
     workers, limit, scale = valid_workers(workers), seconds_or_none(time_limit), switch(scale, "scale")
-    progress, journal = callback(progress), None if journal is None else file_path(journal, "the journal")
+    progress, journal = callback(progress), _path_or_journal(journal)
     wanted = _wanted(algorithms, preset, cmdp)
     if safe is not None:
         _require_use_of_safe(wanted)
@@ -176,7 +177,7 @@ def compare_suite(
     preset: str = "practical",
     scale: bool = True,
     workers: int | None = None,
-    journal: str | Path | None = None,
+    journal: str | Path | Journal | None = None,
     progress: Callable[[int, int], None] | None = None,
     time_limit: float | None = None,
 ) -> SuiteComparison:
@@ -213,7 +214,7 @@ def compare_suite(
     budgets = sorted({whole_number(count, "samples", least=1_000) for count in listed})
     seeds, limit, workers = whole_number(seeds, "seeds"), seconds_or_none(time_limit), valid_workers(workers)
     scale, progress = switch(scale, "scale"), callback(progress)
-    journal = None if journal is None else file_path(journal, "the journal")
+    journal = _path_or_journal(journal)
     if algorithms is None:
         algorithms = [name for name, one in ALGORITHMS.items() if _fits_suites(one)]
     wanted = _wanted(algorithms, preset, next(iter(problems.values())))
@@ -251,6 +252,11 @@ def compare_suite(
         resumed=resumed,
         status="done" if finished == len(budgets) * each else "time limit",
     )
+
+
+def _path_or_journal(journal: Any) -> Path | Journal | None:
+    """What the user gives is a path; the command line opens the journal itself, to run everything again."""
+    return journal if journal is None or isinstance(journal, Journal) else file_path(journal, "the journal")
 
 
 def _report(progress: Callable[[int, int], None], before: int, total: int, done: int, _: int) -> None:

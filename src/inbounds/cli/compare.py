@@ -66,7 +66,7 @@ _COMPILING = "the first run of each algorithm compiles it, which may take a minu
 @safe_option
 @jobs_option
 @output_option("the picture, the CSV and the journal of finished runs", "comparison/PROBLEM")
-@click.option("--fresh", is_flag=True, help="Forget the finished runs in the journal, and run everything.")
+@click.option("--fresh", is_flag=True, help="Run everything again, whatever is in the journal.")
 @time_limit_option
 @json_option
 def command(
@@ -178,10 +178,10 @@ def command(
     )
     _print_played([row for row in rows if "refusal" not in row and "mean_loss" in row], done)
     if done.resumed:
-        click.echo(f"Found in {journal}, not run again: {done.resumed}. --fresh runs everything.")
+        click.echo(f"Found in {journal.path}, not run again: {done.resumed}. --fresh runs everything.")
     print_files(output, written)
     if done.status != "done":
-        click.echo(f"{done.status.upper()}: runs are missing; the same command goes on from {journal}")
+        click.echo(f"{done.status.upper()}: runs are missing; {_goes_on(journal)}")
         sys.exit(EXIT_STOPPED)
 
 
@@ -198,31 +198,27 @@ def _require_runs(ran: list[Any], refusals: dict[str, str], status: str) -> None
 
 
 @contextmanager
-def _journal(output: Path, fresh: bool) -> Iterator[Path]:
-    """Where finished runs are recorded, in a folder that is there; an empty one, to run everything.
+def _journal(output: Path, fresh: bool) -> Iterator[Any]:
+    """The journal of finished runs, in a folder that is there; a fresh one runs everything again.
 
-    What it takes the place of is forgotten once something ran, and comes back if nothing did: a refusal loses nothing,
-    and leaves no folder behind.
+    Nothing that is in it goes away: another process may use it, and what is refused, or killed, replaces nothing.
+    A refusal leaves no folder behind.
     """
+    from inbounds.studies.journal import Journal
+
     made = [folder for folder in (output, *output.parents) if not folder.exists()]
     output.mkdir(parents=True, exist_ok=True)
-    journal, before = output / "runs.jsonl", output / "runs.before.jsonl"
-    aside = fresh and journal.exists()
-    if aside:
-        journal.replace(before)
     try:
-        yield journal
-    except BaseException as error:
-        from inbounds.errors import InvalidInput
-
-        if aside and (isinstance(error, InvalidInput) or not journal.exists()):
-            before.replace(journal)
-        raise
+        yield Journal(output / "runs.jsonl", fresh)
     finally:
-        before.unlink(missing_ok=True)
         for folder in made:
             with suppress(OSError):  # there is something in it
                 folder.rmdir()
+
+
+def _goes_on(journal: Any) -> str:
+    """How the runs that are missing are had."""
+    return f"the same command{' without --fresh' * journal.fresh} goes on from {journal.path}"
 
 
 def _on_suite(
@@ -291,10 +287,10 @@ def _on_suite(
         "problem with most runs out of bounds, and how many."
     )
     if done.resumed:
-        click.echo(f"Found in {journal}, not run again: {done.resumed}. --fresh runs everything.")
+        click.echo(f"Found in {journal.path}, not run again: {done.resumed}. --fresh runs everything.")
     click.echo(f"Every run is in {written[0].resolve()}")
     if done.status != "done":
-        click.echo(f"{done.status.upper()}: runs are missing; the same command goes on from {journal}")
+        click.echo(f"{done.status.upper()}: runs are missing; {_goes_on(journal)}")
         sys.exit(EXIT_STOPPED)
 
 

@@ -2,7 +2,8 @@
 
 One line of JSON per run, appended and brought to the disk as soon as the run has finished. Each line carries a digest
 of itself: one that was cut off by a crash, damaged or edited is passed over when the journal is read, and its run is
-done again.
+done again. Lines are only ever added, so that several processes may share the file: of two runs with the same key the
+later counts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from inbounds.formats.atomic import naming, require_regular
 
 
 class Journal:
-    """Finished runs by key, in a file.
+    """Finished runs by key, in a file. A `fresh` one knows none of the runs that are there, and takes none away.
 
     Examples
     --------
@@ -33,8 +34,8 @@ class Journal:
     ({'reward': 0.5}, None, {'reward': 0.75})
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, fresh: bool = False) -> None:
+        self.path, self.fresh = path, fresh
         self._runs: dict[str, dict[str, Any]] = {}
         content = b""
         if not path.parent.is_dir():  # before anything ran that could not be recorded
@@ -43,7 +44,7 @@ class Journal:
             with naming(path, "read"):
                 require_regular(path)
                 content = path.read_bytes()
-        for line in content.splitlines():
+        for line in [] if fresh else content.splitlines():
             try:
                 run = json.loads(line)
                 key = run.pop("key")

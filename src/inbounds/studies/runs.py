@@ -94,7 +94,7 @@ def run_arms(
     checkpoints: Sequence[int],
     seeds: int,
     workers: int | None = None,
-    journal: Path | None = None,
+    journal: Path | Journal | None = None,
     progress: Callable[[int, int], None] | None = None,
     together: int = 1,
     time_limit: float | None = None,
@@ -118,7 +118,7 @@ def run_arms(
     """
     ends = None if time_limit is None else time.time() + time_limit
     jobs = [(task, samples, checkpoints, seed) for task in _with_optima(arms) for seed in range(seeds)]
-    book = None if journal is None else Journal(journal)
+    book = Journal(journal) if isinstance(journal, Path) else journal
     keys = [] if book is None else _keys(jobs)
     runs = {} if book is None else _recorded(jobs, seeds, [book.get(key) for key in keys])
     missing, resumed = [position for position in range(len(jobs)) if position not in runs], len(runs)
@@ -131,7 +131,7 @@ def run_arms(
         if run is None:
             return
         runs[position] = run
-        if book is not None:
+        if book is not None and not (run.refusal and book.fresh):  # which would take the place of a run
             book.add(keys[position], asdict(run))
         report()
 
