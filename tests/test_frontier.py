@@ -288,6 +288,8 @@ def test_bounds_of_one_s_own_are_resumed() -> None:
         ({"bounds": []}, r"bounds must be a list of finite numbers, found \[\]"),
         ({"bounds": [0.0, np.nan]}, "bounds must be a list of finite numbers"),
         ({"between": (0.0, 1.0, 2.0)}, "between must be two finite numbers"),
+        ({"bounds": [1e308, -1e308]}, r"each bound in bounds must be a number between .* found 1e\+308"),
+        ({"between": (-1e300, 0.0)}, "each bound in between must be a number between"),
         ({"bounds": [0.0], "between": (0.0, 1.0)}, "give bounds= or between=, not both"),
         ({"certificate": "no"}, "certificate must be True or False, found 'no'"),
     ],
@@ -506,6 +508,7 @@ def test_the_picture_tells_the_present_bound_wherever_it_is(inside: bool) -> Non
     [
         ({"bounds": [0.0, 1.0, 2.0]}, "bounds must be two: one for 'service' and one for 'flow'"),
         ({"bounds": [0.0, 1.0]}, "bounds must be a list of finite numbers, found 0.0"),
+        ({"bounds": ([0.0], [1e308])}, "each bound in bounds must be a number between"),
         ({"between": 3}, "between must be two"),
         ({"bounds": ([0.0], None), "between": ((0.0, 1.0), None)}, "give bounds= or between=, not both"),
     ],

@@ -30,7 +30,7 @@ from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum, flat_mar
 from inbounds.exact.path import Path, Place
 from inbounds.exact.reachable import require_sizes, well_scaled
 from inbounds.exact.solution import Solution, assemble, policy_of
-from inbounds.inputs import callback, float_array, positive, whole_number
+from inbounds.inputs import callback, float_array, positive, whole_number, within
 from inbounds.problem.cmdp import CMDP
 
 Prover = Callable[..., Solution]
@@ -485,4 +485,6 @@ def wanted_bounds(bounds: Any, between: Any, points: int) -> tuple[float, ...] |
     ):
         wanted = "a list of finite numbers" if between is None else "two finite numbers"
         raise InvalidInput(f"{name} must be {wanted}, found {(bounds if between is None else between)!r}")
+    for bound in given.tolist():
+        within(bound, f"each bound in {name}")  # beyond, totals and the axes of pictures overflow
     return tuple(map(float, np.unique(given) if between is None else np.linspace(given[0], given[1], points)))
