@@ -1,5 +1,8 @@
 """Jobs over workers: order, progress, and independence of the number of workers."""
 
+import subprocess
+import sys
+
 import pytest
 
 from inbounds.errors import InvalidInput
@@ -25,3 +28,14 @@ def test_jobs_that_go_together_come_back_as_if_they_had_not(number: int, togethe
 def test_a_wrong_number_of_workers_is_refused(workers: object) -> None:
     with pytest.raises(InvalidInput, match="workers must be a whole number"):
         run_jobs(pow, [(1, 1)], workers=workers)  # type: ignore[arg-type]
+
+
+def test_no_workers_while_python_shuts_down() -> None:
+    """A function that `atexit` calls is told so; with one worker it runs."""
+    lines = ["import atexit", "from inbounds.studies.parallel import run_jobs", "def late(workers):"]
+    lines += ["    try: print(run_jobs(pow, [(2, 3), (3, 2)], workers=workers))"]
+    lines += ["    except Exception as error: print(type(error).__name__, error)"]
+    lines += ["atexit.register(late, 1)", "atexit.register(late, 2)"]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
+    refusal = "InvalidInput worker processes cannot be started while Python is shutting down: take workers=1"
+    assert (done.stdout.splitlines(), done.stderr) == ([refusal, "[8, 9]"], "")

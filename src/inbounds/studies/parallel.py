@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -10,6 +11,7 @@ from typing import Any
 
 from joblib import Parallel, delayed
 
+from inbounds.errors import InvalidInput
 from inbounds.workers import WorkerLost, begin_worker, reraise, valid_workers
 
 _ROUNDS = 8
@@ -58,6 +60,13 @@ def run_jobs(
         raise WorkerLost(
             f"a worker process was killed, or ran out of memory, after {done} of {len(jobs)} runs; what a journal "
             "recorded is kept: the same call goes on from there, if need be with fewer workers"
+        ) from error
+    except RuntimeError as error:
+        if processes == 1 or threading.main_thread().is_alive():
+            raise
+        # In a function that `atexit` calls: new threads and processes are refused from then on.
+        raise InvalidInput(
+            "worker processes cannot be started while Python is shutting down: take workers=1"
         ) from error
     return results
 
