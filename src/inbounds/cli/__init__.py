@@ -11,6 +11,7 @@ Heavy imports stay inside the commands, so that the help appears at once.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -39,8 +40,11 @@ COMMANDS = (
 )
 EXIT_FAILED, EXIT_INVALID, EXIT_INFEASIBLE, EXIT_UNPROVED, EXIT_STOPPED = 1, 2, 3, 4, 5
 EXIT_PIPE = 141  # 128 and the number of SIGPIPE, as shells have it
-MEMORY_NEEDED = 600 * 2**20
-"""Bytes of address space with which the smallest problem is solved (measured: 500 MB are too few)."""
+_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+"""What writing fails with: the disk, the quota or the file is full, broken, or not open for it."""
+MEMORY_NEEDED = 900 * 2**20
+"""Bytes of address space with which the smallest problem is compiled for, solved and drawn (measured: 700 MB are too
+few)."""
 
 
 class _Cli(click.Group):
@@ -50,7 +54,7 @@ class _Cli(click.Group):
         try:
             return super().main(*arguments, **options)
         except OSError as error:  # the help, on a disk that is full
-            _fail(str(error), EXIT_INVALID)
+            _fail(_culprit(error), EXIT_INVALID)
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
         with _ending_with_the_reader():  # the help is written here
@@ -92,7 +96,18 @@ class _Cli(click.Group):
         except BrokenPipeError:
             raise
         except OSError as error:
-            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_INVALID)
+            fail(_culprit(error), EXIT_INVALID)
+
+
+def _culprit(error: OSError) -> str:
+    """What the system refused, and with what: files are named where they are used, the output and the folder here."""
+    if error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if error.errno == errno.ENOENT:
+        return "the current folder is gone: change to one that is there"
+    if error.errno in _WRITING:
+        return f"the output cannot be written: {(error.strerror or '').lower()}"
+    return str(error)
 
 
 @contextmanager
