@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from itertools import pairwise
 
@@ -168,7 +169,7 @@ def test_a_long_name_has_a_line_of_its_own_and_a_dollar_is_no_formula() -> None:
     assert titled("the time", "x" * 24) == f"{'x' * 24}: the time"
     assert titled("the time", "x" * 25) == f"{'x' * 25}:\nthe time"
     assert titled("the time", "x" * 61) == f"{'x' * 59}…:\nthe time"
-    assert titled("$", "in $") == r"in \$: \$" and titled("the time", "  ") == "the time"
+    assert titled("the time", "in $") == r"in \$: the time" and titled("the time", "  ") == "the time"
 
 
 @pytest.mark.parametrize("name", ["$$", r"$\nosuch$", "$x^2$", "a $5 b $6", r"\$", "_under", "漢"])
@@ -263,3 +264,48 @@ def test_a_legend_fits_and_is_read_row_by_row() -> None:
     figure.draw_without_rendering()
     box = figure.legends[0].get_window_extent()
     assert figure.legends[0]._ncols > 1 and box.x0 >= 0 and box.x1 <= figure.bbox.x1
+
+
+ODD = "$a_1$ \N{RIGHT-TO-LEFT OVERRIDE}" + "n" * 300
+
+
+def _odd_problem() -> ib.CMDP:
+    coin = ib.Constraint([0.0, 1.0, 0.0, 1.0], at_most=0.5, name=ODD)
+    return ib.CMDP(
+        offsets=[0, 2, 4],
+        transition=[[0.5, 0.5]] * 4,
+        reward=[0.0, 1.0, 0.2, 0.9],
+        constraints=[coin, replace(coin, signal=[0.3, 0.7, 0.1, 0.6], name="other")],
+        initial=[1.0, 0.0],
+        discount=0.5,
+        action_labels=("_a", ODD),
+        name=ODD[:20],
+    )
+
+
+def test_names_are_written_out_and_cut_in_every_picture() -> None:
+    """None may turn a line round, be taken for a formula, or run off the page."""
+    problem = _odd_problem()
+    for figure in (
+        ib.solve(problem).policy.plot(),
+        ib.frontier(problem, 0, 4).plot(),
+        ib.surface(problem, 0, 1, 3).plot(),
+    ):
+        figure.savefig(io.BytesIO(), format="png", dpi=100)
+        texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
+        assert any(r"\$a_1\$ \u202en" in text.get_text() for text in texts)
+        assert all("\u202e" not in text.get_text() for text in texts)
+        for text in texts:
+            box = text.get_window_extent()
+            assert box.width <= figure.bbox.width and box.height <= figure.bbox.height, text
+
+
+def test_no_number_on_a_line_is_cut_by_the_edge() -> None:
+    figure = ib.surface(_odd_problem(), 0, 1, 6).plot()
+    figure.savefig(io.BytesIO(), format="png", dpi=100)
+    panel = figure.axes[0]
+    numbers = [text for text in panel.texts if text.get_text().replace(".", "").isdigit()]
+    assert numbers
+    for text in numbers:
+        here = panel.transAxes.inverted().transform(panel.transData.transform(text.get_position()))
+        assert np.all(np.abs(here - 0.5) <= 0.475), text

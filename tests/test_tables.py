@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import inbounds as ib
 from inbounds.cli import main
-from inbounds.tables import printable, text_table
+from inbounds.tables import html_card, html_table, printable, text_table
 
 ROWS = [("[red]service[/red]", "at least 0", "+0.25"), (":queue:" + 150 * " long", "", "-1,000.5")]
 """What looks like markup, a row wider than any terminal, an empty cell."""
@@ -131,3 +131,9 @@ def test_a_name_does_nothing_to_the_terminal(tmp_path: Path) -> None:
 def test_letters_that_join_are_left_as_they_are() -> None:
     family = "\N{MAN}\N{ZERO WIDTH JOINER}\N{GIRL}\N{NO-BREAK SPACE}x"
     assert printable(family) == family
+
+
+def test_what_turns_a_line_round_is_written_out_on_a_page_too() -> None:
+    turned = "a\N{RIGHT-TO-LEFT OVERRIDE}<b>"
+    for page in (html_table((turned,), [(turned,)]), html_card(turned)):
+        assert "a\\u202e&lt;b&gt;" in page and "\N{RIGHT-TO-LEFT OVERRIDE}" not in page

@@ -15,7 +15,6 @@ is the value from there on: the mean over runs is that of the whole sum, without
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from inbounds.problem.pairs import Pairs
 from inbounds.problem.pieces import Pace, seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
-from inbounds.tables import html_card, html_table, text_table, wrapped
+from inbounds.tables import escaped, html_card, html_table, text_table, wrapped
 
 _NEGLIGIBLE = 1e-3
 """What is left of a discounted sum after the steps that are kept when the user names no number."""
@@ -137,7 +136,7 @@ class Trajectories:
         return f"{table}\n\n{wrapped(self._meaning)}" if self._meaning else table
 
     def _repr_html_(self) -> str:
-        return html_card(repr(self), html_table(*self._table), f"<p>{html.escape(self._meaning)}</p>")
+        return html_card(repr(self), html_table(*self._table), f"<p>{escaped(self._meaning)}</p>")
 
     @property
     def _meaning(self) -> str:

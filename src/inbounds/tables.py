@@ -112,6 +112,15 @@ def so_many(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
+def escaped(text: str) -> str:
+    """A text for a page: what would be markup, or would turn the line round, is written out.
+
+    >>> escaped("a<b"), escaped("\N{RIGHT-TO-LEFT OVERRIDE}abc")
+    ('a&lt;b', '\\\\u202eabc')
+    """
+    return html.escape(printable(text))
+
+
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
     """A table whose first `words` columns are texts, the others numbers, in HTML; every text is escaped.
 
@@ -121,7 +130,7 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int 
 
     def row(tag: str, cells: Sequence[str]) -> str:
         kinds = ["" if place < words else ' class="n"' for place in range(len(cells))]
-        inside = (f"<{tag}{kind}>{html.escape(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+        inside = (f"<{tag}{kind}>{escaped(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
         return f"<tr>{''.join(inside)}</tr>"
 
     return f"<table><thead>{row('th', header)}</thead><tbody>{''.join(row('td', own) for own in rows)}</tbody></table>"
@@ -129,4 +138,4 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int 
 
 def html_card(title: str, *parts: str) -> str:
     """What a notebook shows of a record: its title, escaped, and parts in HTML."""
-    return f"<div><p><b>{html.escape(title)}</b></p>{''.join(parts)}</div>"
+    return f"<div><p><b>{escaped(title)}</b></p>{''.join(parts)}</div>"

@@ -6,7 +6,6 @@ time; every value is a product with it: reward = <occupancy, reward>.
 
 from __future__ import annotations
 
-import html
 import os
 import time
 from collections.abc import Sequence
@@ -28,7 +27,7 @@ from inbounds.problem.mixture import Mixture, members_of
 from inbounds.problem.pairs import Pairs
 from inbounds.problem.pieces import seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
-from inbounds.tables import html_card, html_table, printable, text_table, wrapped
+from inbounds.tables import escaped, html_card, html_table, printable, text_table, wrapped
 
 ROUNDING = 1e-9
 """How far below zero a margin may be, relative to the largest it can be, before it counts as out of bounds."""
@@ -70,7 +69,7 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         table = html_table(*self._table) if self.constraints else ""
-        return html_card(self._lead, table, f"<p>{html.escape(self.verdict)}</p>")
+        return html_card(self._lead, table, f"<p>{escaped(self.verdict)}</p>")
 
     @property
     def _lead(self) -> str:

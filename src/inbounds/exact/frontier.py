@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 import os
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from inbounds.exact.solution import Solution
 from inbounds.frames import frame
 from inbounds.pictures import written
 from inbounds.pictures.bounds import frontier_figure
-from inbounds.tables import html_card, html_table, printable, text_table, wrapped
+from inbounds.tables import escaped, html_card, html_table, printable, text_table, wrapped
 
 CLOSE = 1e-12
 """Of a bound, relative to the largest margin: what is so close to the last that can be kept is taken for it."""
@@ -128,7 +127,7 @@ class Frontier:
         return f"{self._lead}\n\n{text_table(*self._table)}\n\n{wrapped(self._verdict)}"
 
     def _repr_html_(self) -> str:
-        return html_card(self._lead, html_table(*self._table, words=0), f"<p>{html.escape(self._verdict)}</p>")
+        return html_card(self._lead, html_table(*self._table, words=0), f"<p>{escaped(self._verdict)}</p>")
 
     @property
     def _lead(self) -> str:

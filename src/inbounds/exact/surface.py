@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 import os
 import time
@@ -25,7 +24,7 @@ from inbounds.pictures.bounds import surface_figure
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.pieces import seconds_or_none
-from inbounds.tables import html_card, html_table, printable, text_table, wrapped
+from inbounds.tables import escaped, html_card, html_table, printable, text_table, wrapped
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,7 +86,7 @@ class Surface:
         return f"{wrapped(self._lead)}\n\n{text_table(*self._table)}\n\n{wrapped(self._verdict)}"
 
     def _repr_html_(self) -> str:
-        return html_card(self._lead, html_table(*self._table, words=0), f"<p>{html.escape(self._verdict)}</p>")
+        return html_card(self._lead, html_table(*self._table, words=0), f"<p>{escaped(self._verdict)}</p>")
 
     @property
     def _signs(self) -> list[str]:

@@ -20,6 +20,7 @@ from inbounds.errors import InvalidInput
 from inbounds.formats.atomic import naming, replaced
 from inbounds.formats.labels import label_in_words, state_columns
 from inbounds.inputs import file_path
+from inbounds.tables import printable
 
 _PANELS = 6
 """At most, in one figure: more would be too small to read."""
@@ -42,8 +43,8 @@ _MARKS, _FEW = 2_500, 200
 _SHORT_NAME, _LONG_NAME = 24, 60
 """Letters of a problem's name up to which a title goes on behind it; and from which on it is cut."""
 
-_LONG_LABEL = 40
-"""Letters from which on the name of an action is cut in a legend."""
+_LONG_LABEL, _LONG_TICK = 40, 16
+"""Letters from which on the name of an action or a constraint is cut, and that of a place on an axis."""
 
 
 class Grid(NamedTuple):
@@ -142,7 +143,7 @@ def policy_figure(
     if by_size:
         figure.colorbar(scale, ax=list(panels), label="action", shrink=0.8)
     else:
-        words = [as_written(_short(label_in_words(actions[a]))) for a in named]
+        words = [as_written(label_in_words(actions[a])) for a in named]
         legend += [Patch(color=colour, label=word) for colour, word in zip(_COLOURS, words, strict=False)]
         if len(used) > len(named):
             legend.append(Patch(color=_REST, label=f"{len(used) - len(named)} other actions"))
@@ -153,8 +154,9 @@ def policy_figure(
     return figure
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONG_LABEL else f"{text[: _LONG_LABEL - 1]}…"
+def _short(text: str, most: int) -> str:
+    shown = printable(text)
+    return shown if len(shown) <= most else f"{shown[: most - 1].strip()}…"
 
 
 def _draw_legend(figure: Any, entries: list[Any]) -> None:
@@ -250,7 +252,7 @@ def _panels(
         picture = np.full((len(rows), len(columns)), np.nan)
         picture[cells.row, cells.column] = values.ravel()[cells.entries]
         image = panel.imshow(picture, origin="lower", aspect="auto", cmap=colours, interpolation="nearest", **norm)
-        panel.set_title(as_written(name), fontsize=9)
+        panel.set_title(as_written(name, _LONG_NAME), fontsize=9)
         panel.set_xlabel(as_written(level), fontsize=8)
         panel.set_ylabel(as_written(upright), fontsize=8)
         _ticks(panel.xaxis, columns, 0.75 * wide)
@@ -265,7 +267,7 @@ def _ticks(axis: Any, values: list[Any], length: float) -> None:
 
     Long texts slant.
     """
-    texts = [str(value) if len(str(value)) <= 16 else f"{str(value)[:15]}…" for value in values]
+    texts = [_short(str(value), _LONG_TICK) for value in values]
     longest, level = max(map(len, texts), default=1), axis.axis_name == "x"
     slanted = level and longest > 4
     room = max(int(length / (0.2 if slanted or not level else 0.06 * longest + 0.12)), 2)
@@ -299,15 +301,17 @@ def titled(title: str, problem: str) -> str:
     >>> titled("the time in each of 6 states", "queue"), titled("the time in each of 6 states", "")
     ('queue: the time in each of 6 states', 'the time in each of 6 states')
     """
-    name = problem.strip()
-    name = name if len(name) <= _LONG_NAME else f"{name[: _LONG_NAME - 1].strip()}…"
-    whole = title if not name else f"{name}:{' ' if len(name) <= _SHORT_NAME else chr(10)}{title}"
-    return as_written(whole)
+    name = as_written(problem.strip(), _LONG_NAME)
+    return title if not name else f"{name}:{' ' if len(name) <= _SHORT_NAME else chr(10)}{title}"
 
 
-def as_written(text: str) -> str:
-    """A text of the user's as a picture takes it, letter by letter: between two dollars would be a formula."""
-    return text.replace("$", r"\$")
+def as_written(name: str, most: int = _LONG_LABEL) -> str:
+    """A name of the user's as a picture takes it, letter by letter: between two dollars would be a formula.
+
+    >>> as_written("$x$"), as_written("a\\nb"), as_written("a" * 300, 8)
+    ('\\\\$x\\\\$', 'a\\\\nb', 'aaaaaaa…')
+    """
+    return _short(name, most).replace("$", r"\$")
 
 
 def tidy_panel(panel: Any) -> None:

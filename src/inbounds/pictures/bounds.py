@@ -18,6 +18,12 @@ _PALE = "#F6D9C6"
 _BETWEEN_WORDS = (0.1, 0.93)
 """Shares of a panel's height between which no line crosses the words at its bottom and at its top."""
 
+_IN_TITLE = 24
+"""Letters from which on the name of a constraint is cut in a title, which has other words."""
+
+_RIM = 0.025
+"""The share of a panel, at each of its edges, in which a number on a line would be cut."""
+
 _SHADES = 256
 """Of colour: as many as a colour bar has."""
 
@@ -45,8 +51,8 @@ def frontier_figure(frontier: Any) -> Any:
         price.invert_xaxis()
     for panel in (optimum, price):
         _mark(panel, frontier)
-    title = f"the price of safety, {frontier.constraint} from loose to tight"
-    optimum.set_title(titled(title, frontier.problem), fontsize=11)
+    title = f"the price of safety, {as_written(frontier.constraint, _IN_TITLE)} from loose to tight"
+    optimum.set_title(titled(title, frontier.problem), fontsize=11, wrap=True)
     return figure
 
 
@@ -130,6 +136,11 @@ def surface_figure(surface: Any) -> Any:
 
     figure = Figure(figsize=(7.0, 5.4), layout="constrained")
     panel = figure.subplots()
+    for letter, name, least, own in zip("xy", surface.constraints, surface.at_least, surface.bounds, strict=True):
+        room = 0.0 if len(own) > 1 else max(0.1 * abs(float(own[0])), 0.1)
+        ends = float(own.min()) - room, float(own.max()) + room
+        words = f"{as_written(name)} {'at least' if least else 'at most'}"
+        panel.set(**{f"{letter}label": words, f"{letter}lim": ends if least else ends[::-1]})  # from loose to tight
     across, upwards = (own.ravel() for own in np.meshgrid(*surface.bounds, indexing="ij"))
     rewards = surface.rewards.ravel()
     solved = np.isfinite(rewards)
@@ -145,7 +156,10 @@ def surface_figure(surface: Any) -> Any:
             panel.tricontourf(between, known, levels=shades, extend="both", **scale)  # its own ends are not between
             levels = MaxNLocator(8).tick_values(lowest, highest)
             lines = panel.tricontour(between, known, levels=levels, colors="white", linewidths=0.7)
-            panel.clabel(lines, fontsize=7, fmt="%.4g")
+            for number in panel.clabel(lines, fontsize=7, fmt="%.4g"):
+                here = panel.transAxes.inverted().transform(panel.transData.transform(number.get_position()))
+                if np.any(np.abs(here - 0.5) > 0.5 - _RIM):
+                    number.remove()
         else:
             panel.tripcolor(between, known, **scale)
     points = panel.scatter(
@@ -153,11 +167,6 @@ def surface_figure(surface: Any) -> Any:
         clip_on=False, zorder=3,
     )  # fmt: skip
     panel.scatter(across[~solved], upwards[~solved], s=12, color="lightgrey", marker="x", clip_on=False, zorder=3)
-    for letter, name, least, own in zip("xy", surface.constraints, surface.at_least, surface.bounds, strict=True):
-        room = 0.0 if len(own) > 1 else max(0.1 * abs(float(own[0])), 0.1)
-        ends = float(own.min()) - room, float(own.max()) + room
-        words = f"{as_written(name)} {'at least' if least else 'at most'}"
-        panel.set(**{f"{letter}label": words, f"{letter}lim": ends if least else ends[::-1]})  # from loose to tight
     _mark_present(panel, surface)
     figure.colorbar(points, label="optimum")
     unsolved = "no policy keeps both" if surface.status == "optimal" else "no policy keeps both, or not reached"

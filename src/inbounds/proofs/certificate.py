@@ -15,7 +15,6 @@ discounted averages per step, normalised by (1 - discount); sums over the horizo
 from __future__ import annotations
 
 import decimal
-import html
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +25,7 @@ from inbounds.arrays import Floats
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.proofs.betting import Played
-from inbounds.tables import Table, html_card, html_table, text_table, wrapped
+from inbounds.tables import Table, escaped, html_card, html_table, text_table, wrapped
 
 FOR_ALL_MARGINS, FOR_ALL_BOUNDS = "betting for all margins", "betting for all bounds"
 KINDS = ("exact", "rounding-bounded", "confidence", "estimate")
@@ -261,7 +260,7 @@ class Certificate:
         return min(max(math.ceil(math.log10(size / self.gap)) + 2, 6), 17)
 
     def _repr_html_(self) -> str:
-        return html_card(self.verdict, html_table(*self.table), *(f"<p>{html.escape(r)}</p>" for r in self.remarks))
+        return html_card(self.verdict, html_table(*self.table), *(f"<p>{escaped(r)}</p>" for r in self.remarks))
 
     def __repr__(self) -> str:
         return f"Certificate({self.verdict})"

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from inbounds.pictures import BLUE, ORANGE, tidy_panel, titled
+from inbounds.pictures import BLUE, ORANGE, as_written, tidy_panel, titled
 from inbounds.reports.figures import csv_text, write_report
 from inbounds.studies.comparison import Comparison, Entry
 from inbounds.tables import so_many
@@ -188,7 +188,7 @@ def regret_figure(comparison: Comparison) -> Figure:
             panel = panels[row][column]
             for entry in group:
                 style, (places, costs) = styles[entry.name], _per_episode(entry, name)
-                label = entry.name if row == 0 else None
+                label = as_written(entry.name) if row == 0 else None
                 panel.plot(places, costs.mean(axis=0), linewidth=1.1, label=label, **style | {"markersize": 3.5})
                 _draw_interval(panel, places, costs, style["color"])
                 if entry.name in published:
@@ -201,7 +201,9 @@ def regret_figure(comparison: Comparison) -> Figure:
             tidy_panel(panel)
         panels[0][column].set_title(kind, fontsize=10)
         panels[1][column].set_xlabel("episodes", fontsize=9)
-        panels[0][column].legend(frameon=False, fontsize=8)
+        # Named one by one: by itself a legend leaves out names that begin with an underscore.
+        named = [line for line in panels[0][column].lines if not str(line.get_label()).startswith("_child")]
+        panels[0][column].legend(handles=named, frameon=False, fontsize=8)
     for row, name in enumerate(("regret", "violation")):
         ends = [float(_per_episode(entry, name)[1].mean(axis=0)[-1]) for entry in played]
         least = max(0.5 * min((end for end in ends if end > 0.0), default=1.0), _SMALLEST_COST * max(ends, default=1.0))
@@ -245,7 +247,7 @@ def regret_csv(comparison: Comparison) -> str:
 
 def _legend(groups: list[list[Entry]], styles: dict[str, dict[str, Any]]) -> list[Line2D]:
     """The algorithms in the order of the groups; and what filled and hollow mean."""
-    shown = {entry.name: entry.name + " ~" * entry.oscillates for group in groups for entry in group}
+    shown = {entry.name: as_written(entry.name) + " ~" * entry.oscillates for group in groups for entry in group}
     grey = {"linestyle": "none", **_style("dimgrey", "o")}
     return [
         *(Line2D([], [], linewidth=1.1, label=label, **styles[name]) for name, label in shown.items()),

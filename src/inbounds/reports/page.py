@@ -29,7 +29,7 @@ from inbounds.formats.labels import label_in_words, state_columns
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.policy import Policy
-from inbounds.tables import html_table, so_many
+from inbounds.tables import escaped, html_table, printable, so_many
 
 BESIDE = "Beside this page are"
 """What a page says that came with files; no other does."""
@@ -84,7 +84,7 @@ def page(
         solutions = [curve.solutions[point] for point in upwards]
         frontiers.append(
             {
-                "name": constraint.name,
+                "name": printable(constraint.name),
                 "sign": constraint.in_words[:2],
                 "present": constraint.bound,
                 "bounds": [float(bound) for bound in curve.bounds[upwards]],
@@ -115,9 +115,9 @@ def page(
     # Inside a script "</script>" would end it, wherever it stands.
     written = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
     parts = {
-        "TITLE": html.escape(title),
+        "TITLE": escaped(title),
         "HEAD": _head(cmdp, best, moving, title, cut) + ("" if other is None else _other(cmdp, best, *other)),
-        "NOTES": "".join(f"<p>{html.escape(note)}</p>" for note in curves.notes),
+        "NOTES": "".join(f"<p>{escaped(note)}</p>" for note in curves.notes),
         "TAIL": _tail(best, names, beside),
         "DATA": written,
     }
@@ -146,7 +146,7 @@ def _column(name: str, values: list[Any]) -> dict[str, Any]:
     finite = numbers and all(-1e300 < value < 1e300 for value in distinct)
     return {
         "name": name,
-        "words": [str(value) for value in distinct],
+        "words": [printable(str(value)) for value in distinct],
         "numbers": [float(value) for value in distinct] if finite else None,
         "places": _packed(_narrow(places, len(distinct))),
     }
@@ -226,9 +226,9 @@ def _head(cmdp: CMDP, best: Solution, moving: Sensitivities | None, title: str, 
     table = html_table(("constraint", "bound", "margin", "price"), rows)
     prices = _MOVING + html_table(*moving.table) if rows and moving is not None else ""
     why, missing = cut
-    notice = f"<p class=cut>{html.escape(why)}. Missing: {html.escape('; '.join(missing))}.</p>" if why else ""
+    notice = f"<p class=cut>{html.escape(why)}. Missing: {escaped('; '.join(missing))}.</p>" if why else ""
     return (
-        f"<h1>{html.escape(title)}</h1><p class=soft>{html.escape(', '.join(facts))}; a value is "
+        f"<h1>{escaped(title)}</h1><p class=soft>{html.escape(', '.join(facts))}; a value is "
         f"{html.escape(criterion.value_in_words)}.</p>{notice}"
         f"<section><h2>The optimum</h2><p>Reward <b>{best.reward:.10g}</b>; no policy in bounds has more than "
         f"{best.upper_bound:.10g}. The policy is {html.escape(proved)}.</p>{table if rows else ''}"
@@ -254,7 +254,7 @@ def _other(cmdp: CMDP, best: Solution, policy: Policy, judged: Evaluation) -> st
     )
     return (
         "<section><h2>The other policy</h2><p>The policy that was given, beside the best. It is "
-        f"{html.escape(judged.verdict)}.</p>{html_table(('', 'the best', 'the other'), rows)}"
+        f"{escaped(judged.verdict)}.</p>{html_table(('', 'the best', 'the other'), rows)}"
         f"{where if len(apart) else '<p>It does the same in every state.</p>'}</section>"
     )
 
@@ -262,9 +262,9 @@ def _other(cmdp: CMDP, best: Solution, policy: Policy, judged: Evaluation) -> st
 def _tail(best: Solution, names: Sequence[str], beside: bool) -> str:
     if best.certificate is None:
         return ""
-    model, certificate, policy = map(html.escape, names)
+    model, certificate, policy = map(escaped, names)
     checked = html.escape(" ".join(shlex.quote(f"./{name}" if name[0] == "-" else name) for name in names[:2]))
-    said = "".join(f"<p>{html.escape(words)}</p>" for words in (best.certificate.verdict, *best.certificate.remarks))
+    said = "".join(f"<p>{escaped(words)}</p>" for words in (best.certificate.verdict, *best.certificate.remarks))
     files = f"the model <b>{model}</b>, the proof <b>{certificate}</b> and the policy <b>{policy}</b>"
     where = (
         f"<p>{BESIDE} {files}.</p>"
