@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -188,3 +189,32 @@ def test_a_current_folder_that_is_gone_is_called_so(tmp_path: Path) -> None:
     done = subprocess.run(script, shell=True, capture_output=True, text=True)
     assert done.returncode == 2
     assert sentence(done.stderr) == "inbounds: the current folder is gone: change to one that is there"
+
+
+@pytest.mark.parametrize("name", ["", "named"])
+@pytest.mark.parametrize("suffix", [".npz", ".toml"])
+def test_a_certificate_is_about_the_model_in_the_file_whatever_the_file_is_called(name, suffix, tmp_path: Path) -> None:
+    """By the file's own name a model without one is called in titles, and nowhere in what is hashed."""
+    model, proof, copy, binary = (str(tmp_path / file) for file in (f"u{suffix}", "u.json", "copy.npz", "binary.npz"))
+    replace(ib.zoo.queue(), name=name).save(model)
+    ib.load(model).save(binary)  # as the checker says to do, of a .toml
+    assert run("solve", model, "--certificate", proof, "--save-model", copy).exit_code == 0
+    for checked in (copy, binary, *([model] if suffix == ".npz" else [])):
+        accepted = run("verify", checked, proof)
+        assert (accepted.exit_code, accepted.output[:9]) == (0, "ACCEPTED:")
+    moved = ("--bound", "service=0.1", "--certificate", proof, "--save-model", copy)
+    assert run("solve", model, *moved).exit_code == 0 and run("verify", copy, proof).exit_code == 0
+    page, *beside = (tmp_path / f"page{end}" for end in (".html", "-model.npz", "-certificate.json"))
+    assert run("report", model, "--points", "0", "--output", str(page), "--beside").exit_code == 0
+    assert run("verify", *map(str, beside)).exit_code == 0
+    assert beside[0].read_bytes() == Path(binary).read_bytes()
+    assert f"<h1>{name or 'u'}</h1>" in page.read_text()
+
+
+def test_runs_of_a_model_without_a_name_are_found_again_whatever_its_file_is_called(tmp_path: Path) -> None:
+    model, output = tmp_path / "u.npz", tmp_path / "out"
+    replace(ib.zoo.queue(), name="").save(model)
+    options = ("--samples", "2000", "--seeds", "1", "--jobs", "1", "--algorithm", "cspda", "--output", str(output))
+    assert run("compare", str(model), *options).exit_code == 0
+    again = run("compare", str(model.rename(tmp_path / "v.npz")), *options)
+    assert "not run again: 1" in again.output and "v:" in (output / "comparison.svg").read_text()

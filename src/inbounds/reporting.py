@@ -117,6 +117,7 @@ def written_report(
     progress: Callable[[int, int], None] | None = None,
     says: Says = lambda doing: None,
     time_limit: float | None = None,
+    title: str = "",
 ) -> Written:
     """``ib.report``, and what is missing from the page; `says` is told in words what is being done."""
     require_model(cmdp, "report")
@@ -172,7 +173,7 @@ def written_report(
     if beside:
         for file, save in saved.items():
             save(file)
-    names, title = [file.name for file in saved], cmdp.name or "A constrained decision problem"
+    names, title = [file.name for file in saved], title or cmdp.name or "A constrained decision problem"
     judged = None if other is None else (other, evaluate(cmdp, other))
     cut = "" if limit is None or not missing else f"Cut short by the time limit of {limit:g} seconds"
     text = page(cmdp, best, moving, curves, judged, title, names, beside, (cut, missing))

@@ -185,7 +185,7 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
     elif parameters:
         raise InvalidInput("--set changes problems of the zoo; a model in a file has no parameters, edit the file")
     else:
-        loaded = models.load_called(problem, Path(problem).stem)
+        loaded = models.load(problem)
     context = click.get_current_context(silent=True)
     moved: set[int] = set()
     for bound in context.meta.get(_BOUNDS, ()) if context else ():
@@ -197,6 +197,14 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
             f"{' and finite horizons' * horizons} (see `inbounds zoo`)"
         )
     return loaded
+
+
+def called(cmdp: Any, problem: str) -> str:
+    """What titles call a problem: a model without a name as its file.
+
+    The model itself keeps the name that it has: a certificate is about the model that the file holds.
+    """
+    return cmdp.name or Path(problem).stem
 
 
 def with_bounds(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import click
 from inbounds.cli import EXIT_STOPPED
 from inbounds.cli.arguments import (
     WHOLE_NUMBER,
+    called,
     jobs_option,
     json_option,
     output_folder,
@@ -142,7 +144,7 @@ def command(
         )
     from inbounds.reports.comparison import summary_rows, write_comparison
 
-    written = write_comparison(done, output)
+    written = write_comparison(replace(done, problem=called(cmdp, problem)), output)
     rows = summary_rows(done)
     if as_json:
         print_json(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 
 from inbounds.cli import EXIT_INFEASIBLE, EXIT_STOPPED, complain
 from inbounds.cli.arguments import (
+    called,
     json_option,
     output_folder,
     output_option,
@@ -84,7 +86,7 @@ def command(
             print_json(problem=problem_facts(cmdp), **_facts(found), files=[])
         complain(nothing)
         sys.exit(EXIT_INFEASIBLE)
-    written = write_bounds(found, output)
+    written = write_bounds(replace(found, problem=called(cmdp, problem)), output)
     if as_json:
         print_json(problem=problem_facts(cmdp), **_facts(found), files=[str(path) for path in written])
     else:

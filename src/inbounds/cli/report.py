@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from inbounds.cli import EXIT_STOPPED
-from inbounds.cli.arguments import json_option, problem_argument, problem_from, with_bounds
+from inbounds.cli.arguments import called, json_option, problem_argument, problem_from, with_bounds
 from inbounds.cli.printing import print_json, print_wrapped, problem_facts, telling_bar
 
 
@@ -75,6 +75,7 @@ def command(
             progress=advance_to,
             says=says,
             time_limit=time_limit,
+            title=called(cmdp, problem),
         )
     code = EXIT_STOPPED if missing else 0
     if as_json:

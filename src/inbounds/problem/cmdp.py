@@ -425,14 +425,8 @@ def load(path: str | os.PathLike[str]) -> CMDP:
     ...     ib.load(f"{folder}/queue.npz")
     CMDP(queue: 6 states, 96 pairs, 2 constraints, discount 0.5)
     """
-    return load_called(path, "")
-
-
-def load_called(path: str | os.PathLike[str], name: str) -> CMDP:
-    """The same; a model whose file has no name is called `name`."""
     fields = read_model(path)
     try:
-        fields["name"] = fields.get("name") or name
         constraints = tuple(Constraint(**constraint) for constraint in fields.pop("constraints"))
         return CMDP(constraints=constraints, **fields)
     except InvalidInput as error:
