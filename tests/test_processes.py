@@ -166,6 +166,33 @@ def test_a_signal_during_the_imports_ends_with_its_own_code(number: signal.Signa
     assert (process.returncode, said) == (128 + number, "inbounds: interrupted\n")
 
 
+EXECUTING = """
+import os, sys, time
+from inbounds.interruption import Interrupted, interruptible, leave_on_interrupt
+
+leave_on_interrupt()
+try:
+    with interruptible():
+        exec(f"os.kill(os.getpid(), {sys.argv[1]}); time.sleep(20)")
+except Interrupted as error:
+    sys.exit(error.exit_code)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_while_a_text_is_executed_ends_with_its_own_code(number: signal.Signals, tmp_path: Path) -> None:
+    """As imports do; with -m, Python would end itself by SIGINT once a plain KeyboardInterrupt came through."""
+    (tmp_path / "executing.py").write_text(EXECUTING)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    ended = subprocess.run(
+        [sys.executable, "-m", "executing", str(int(number))],
+        env={**os.environ, "PYTHONPATH": path},
+        timeout=20,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert ended.returncode == 128 + number
+
+
 SAVING = """
 import sys
 import inbounds as ib

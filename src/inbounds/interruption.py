@@ -1,8 +1,8 @@
 """Ctrl-C on the command line: one line and exit code 130, at any moment; SIGTERM likewise, and 143; SIGHUP, and 129.
 
 Before a command runs there is nothing to lose, and `leave` ends the process on the spot: an exception raised in the
-middle of an import is turned into another, or swallowed. While one runs, Ctrl-C raises KeyboardInterrupt as usual, so
-that what is known so far can be shown; `interruptible` remembers that it did, whatever becomes of that exception.
+middle of an import is turned into another, or swallowed. While one runs, Ctrl-C raises a KeyboardInterrupt, so that
+what is known so far can be shown; `interruptible` remembers that it did, whatever becomes of that exception.
 """
 
 import os
@@ -37,6 +37,14 @@ def leave_on_interrupt() -> None:
                 return
 
 
+class _Signalled(KeyboardInterrupt):
+    """What is raised at a signal: a kind of its own, because Python notes a plain one that passes through ``exec``.
+
+    Many an import has a text executed, and Python, after the last exit handler, would then end itself by SIGINT,
+    whatever the signal was and whatever the exit code is.
+    """
+
+
 class Interrupted(Exception):
     """Ctrl-C was pressed, and this came of it: `known` is what the interrupted call knew so far, or None."""
 
@@ -55,7 +63,7 @@ def interruptible() -> Iterator[None]:
         if happened:
             leave(happened)
         happened = signal_number
-        raise KeyboardInterrupt
+        raise _Signalled
 
     def swallowed(unraisable: Any) -> None:
         if happened:  # raised where nothing can be: in a finaliser

@@ -1,8 +1,9 @@
 """Processes that are interrupted or killed at random moments: one line, nothing left behind, and nothing lost.
 
-Three attacks. Ctrl-C: exit code 130 (or the answer, if it came first) and at most one line. kill -9 while a file is
-written over and over: the path holds the whole old file or the whole new one. kill -9 of a comparison, or of one of its
-workers: no process is left and no pipe is held; the same command goes on and ends with what an unbroken one ends with.
+Three attacks. Ctrl-C, SIGTERM or SIGHUP: the exit code of that signal (or the answer, if it came first) and at most one
+line. kill -9 while a file is written over and over: the path holds the whole old file or the whole new one. kill -9 of
+a comparison, or of one of its workers: no process is left and no pipe is held; the same command goes on and ends with
+what an unbroken one ends with.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from .workers import Failure, Report
 
 COUNT = 60
 
-SCRIPT = "import sys; from inbounds.__main__ import run; sys.argv[0] = 'inbounds'; sys.exit(run())"
 COMMANDS = (
     ("solve", "queue"),
     ("solve", "garnet", "--set", "states=5000"),
@@ -65,7 +65,7 @@ def begun(*command: str, folder: Path) -> subprocess.Popen[str]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     return subprocess.Popen(
-        [sys.executable, "-c", *command],
+        [sys.executable, *command],
         cwd=folder,
         text=True,
         start_new_session=True,
@@ -79,17 +79,19 @@ def interrupted(rng: random.Random, folder: Path) -> str:
     """Not before the interpreter itself is up: its own start is not ours to answer for."""
     command = rng.choice(COMMANDS)
     waited = rng.choice((rng.uniform(0.15, 0.6), rng.uniform(0.6, 3.0)))
-    process = begun(SCRIPT, *command, folder=folder)
+    number = rng.choice((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    process = begun("-m", "inbounds", *command, folder=folder)
     time.sleep(waited)
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, number)
     try:
         _, errors = process.communicate(timeout=20.0)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        return f"hang: {' '.join(command)} interrupted after {waited:.3f} s"
-    # -2: while the interpreter was going down, all done; a shell calls that 130 too
-    if process.returncode not in (0, 130, -signal.SIGINT) or errors.count("inbounds: ") > 1:
-        return f"interrupt: {' '.join(command)} after {waited:.3f} s: {process.returncode}, {errors[-300:]!r}"
+        return f"hang: {' '.join(command)} after {number.name} at {waited:.3f} s"
+    # By the signal itself: while the interpreter was going down, all done, so without a word.
+    codes = (0, 128 + number) if errors else (0, 128 + number, -number)
+    if process.returncode not in codes or errors.count("inbounds: ") > 1:
+        return f"{number.name}: {' '.join(command)} at {waited:.3f} s: {process.returncode}, {errors[-300:]!r}"
     return ""
 
 
@@ -97,7 +99,7 @@ def killed_while_writing(rng: random.Random, folder: Path) -> str:
     import inbounds as ib
 
     path = folder / "model.npz"
-    process = begun(WRITING, str(path), folder=folder)
+    process = begun("-c", WRITING, str(path), folder=folder)
     assert process.stdout is not None
     process.stdout.readline()
     time.sleep(rng.uniform(0.05, 0.5))
@@ -113,7 +115,7 @@ def comparison_killed(rng: random.Random, folder: Path) -> str:
     wanted, name, least = rng.choice(COMPARISONS)
     command = ("compare", *wanted.split(), "--jobs", "2", "--json")
     for _ in range(rng.randint(1, 2)):
-        process = begun(SCRIPT, *command, folder=folder)
+        process = begun("-m", "inbounds", *command, folder=folder)
         time.sleep(rng.uniform(1.0, 6.0))
         members = _group(process.pid)
         worker = rng.random() < 0.5 and len(members) > 2
@@ -129,7 +131,7 @@ def comparison_killed(rng: random.Random, folder: Path) -> str:
         if left := _group(process.pid):
             os.killpg(process.pid, signal.SIGKILL)
             return f"left: {len(left)} processes a second after"
-    process = begun(SCRIPT, *command, folder=folder)
+    process = begun("-m", "inbounds", *command, folder=folder)
     _, errors = process.communicate(timeout=120.0)
     runs = (folder / "comparison" / name / "runs.jsonl").read_bytes().count(b"\n")
     return (
