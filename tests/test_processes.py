@@ -252,3 +252,27 @@ def test_a_comparison_that_is_told_to_end_says_one_line(number: signal.Signals, 
     process.send_signal(number)
     said, complaint = process.communicate(timeout=30)
     assert (process.returncode, said, complaint) == (128 + number, "", "inbounds: interrupted\n")
+
+
+ADDING = """
+import sys
+from inbounds.studies.parallel import run_jobs
+sys.stdout = sys.stderr = None
+sys.exit(run_jobs(max, [(1, 2), (3, 4)], workers=2) != [2, 4])
+"""
+
+
+@pytest.mark.parametrize("closed", [(), (1,), (2,), (1, 2), (0, 1, 2)])
+def test_workers_need_no_standard_streams(closed: tuple[int, ...]) -> None:
+    command = [sys.executable, "-c", ADDING]
+    closing = "".join(f"{number}>&- " for number in closed)
+    ended = subprocess.run(["sh", "-c", f'exec "$@" {closing}', "sh", *command], timeout=120)
+    assert ended.returncode == 0
+
+
+@pytest.mark.parametrize("closing", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_comparison_needs_no_standard_streams(closing: str, tmp_path: Path) -> None:
+    arguments = ["compare", "queue", "--samples", "2000", "--seeds", "2", "--jobs", "2", "--algorithm", "cspda"]
+    command = [sys.executable, "-m", "inbounds", *arguments, "--output", str(tmp_path)]
+    ended = subprocess.run(["sh", "-c", f'exec "$@" {closing}', "sh", *command], capture_output=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (0, b"") and (tmp_path / "comparison.svg").exists()

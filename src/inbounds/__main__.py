@@ -12,9 +12,12 @@ def run() -> None:
     from inbounds.interruption import leave_on_interrupt
 
     leave_on_interrupt()
+    from inbounds.streams import fill_missing_streams
+
+    fill_missing_streams()
     os.environ["MPLBACKEND"] = "agg"  # pictures go to files, whatever shows them elsewhere, and whether it is there
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # not closed by the shell
+        if isinstance(stream, TextIOWrapper):  # not what a test reads
             stream.reconfigure(errors="backslashreplace")  # letters that the terminal does not have
     from inbounds.cli import main
 

@@ -17,6 +17,7 @@ from typing import NoReturn
 from joblib.externals.loky.backend.reduction import dumps
 
 from inbounds.inputs import whole_number
+from inbounds.streams import fill_missing_streams
 
 _LOOK = 0.2
 """Seconds for which a worker may outlive its parent: short for a person, and no load."""
@@ -36,6 +37,7 @@ def valid_workers(workers: int | None, what: str = "workers") -> int:
 def begin_worker(parent: int) -> None:
     """In a new worker: leave Ctrl-C and the output to the parent, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    fill_missing_streams()
     os.dup2(2, 1)  # what a user's code prints is seen, and is in nobody's table
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 

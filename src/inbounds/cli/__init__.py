@@ -120,8 +120,7 @@ def _ending_with_the_reader() -> Iterator[None]:
         try:
             yield
         finally:
-            if sys.stdout is not None:  # closed by the shell
-                sys.stdout.flush()  # what is left would be written where nothing can be caught
+            sys.stdout.flush()  # what is left would be written where nothing can be caught
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for number in (1, 2):
@@ -146,7 +145,7 @@ def _require_memory() -> None:
 
 def _announce_compilation() -> None:
     """Say on a terminal why the first command of a kind takes so long; a log has no use for it."""
-    if sys.stderr is not None and sys.stderr.isatty():
+    if sys.stderr.isatty():
         said = "compiling what this command needs, up to half a minute; kept on disk for the next time"
         # By print, which looks at stderr anew: a progress bar that is there by then makes room above it.
         before_compiling(lambda: print(_lines(said), file=sys.stderr))

@@ -6,7 +6,6 @@ import ast
 import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -147,11 +146,7 @@ def require_outputs(*written: tuple[str, Path | None, str], read: tuple[str | Pa
 
 def _is_printed_to(path: Path) -> bool:
     """Whether a file is the standard output or the standard error: another file would take its place."""
-    for number in (1, 2):
-        with suppress(OSError):  # closed by the shell
-            if os.path.samestat(path.stat(), os.fstat(number)):
-                return True
-    return False
+    return any(os.path.samestat(path.stat(), os.fstat(number)) for number in (1, 2))
 
 
 def refuse_given(why: str, *names: str) -> None:

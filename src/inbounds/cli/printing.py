@@ -72,7 +72,7 @@ def telling_bar(what: str, quiet: bool) -> Iterator[tuple[Callable[[int, int], N
 
 def _watched() -> bool:
     """Whether stderr is a terminal. Rich may take a log for one, if the environment asks for colours there."""
-    return sys.stderr is not None and sys.stderr.isatty()
+    return sys.stderr.isatty()
 
 
 @contextmanager

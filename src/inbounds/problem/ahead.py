@@ -32,6 +32,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 
 from inbounds.arrays import Ints
 from inbounds.errors import InvalidInput
+from inbounds.streams import fill_missing_streams
 from inbounds.workers import WorkerLost, begin_worker, reraise
 
 _LARGEST = 16
@@ -87,6 +88,7 @@ class Source:
         """The workers; where there are none yet, they are started."""
         if self._pool is None:
             step, self._process = (self.step, self.vectorised), os.getpid()
+            fill_missing_streams()
             try:
                 pool = ProcessPoolExecutor(self.jobs, initializer=_begin, initargs=(self._process, *step))
                 pool.submit(os.getpid)

@@ -12,6 +12,7 @@ from typing import Any
 from joblib import Parallel, delayed
 
 from inbounds.errors import InvalidInput
+from inbounds.streams import fill_missing_streams
 from inbounds.workers import WorkerLost, begin_worker, reraise, valid_workers
 
 _ROUNDS = 8
@@ -46,6 +47,7 @@ def run_jobs(
         initargs=(os.getpid(),),
     )
     results: list[Any] = [None] * len(jobs)
+    fill_missing_streams()
     try:
         with warnings.catch_warnings():  # joblib counts what an interruption cost, which is said in one line elsewhere
             warnings.filterwarnings("ignore", r"\d+ tasks which were still being processed", UserWarning)
