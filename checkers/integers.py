@@ -13,6 +13,7 @@ whole numbers whole, and leaving the odd number under the fraction. A fraction i
 """
 
 import binascii
+import contextlib
 import hashlib
 import json
 import math
@@ -916,25 +917,21 @@ def require_upper(model, certificate, claim, with_reward):
 
 
 def main(arguments):
+    """The exit code, and what is to be said."""
     if len(arguments) not in (1, 2):
-        print("usage: python integers.py [model.npz] certificate.json", file=sys.stderr)
-        return 2
+        return 2, "usage: python integers.py [model.npz] certificate.json"
     try:
-        proved = check(*arguments)
+        return 0, "ACCEPTED: " + "\n  ".join(check(*arguments))
     except Rejected as reason:
-        print(f"REJECTED: {reason}")
-        return 1
+        return 1, f"REJECTED: {reason}"
     except Unreadable as reason:
-        print(f"UNREADABLE: {reason}")
-        return 2
-    print("ACCEPTED: " + "\n  ".join(proved))
-    return 0
+        return 2, f"UNREADABLE: {reason}"
+    except MemoryError:
+        return 2, "UNREADABLE: not enough memory"
 
 
 if __name__ == "__main__":
-    try:
-        code = main(sys.argv[1:])
-        sys.stdout.flush()
-    except BrokenPipeError:  # of `| head`, which has seen enough: what shells call the end of a pipe, without a word
-        os._exit(141)
-    sys.exit(code)
+    code, words = main(sys.argv[1:])
+    with contextlib.suppress(OSError, ValueError):  # a full disk, or nobody who reads: the exit code says it
+        print(words.encode("utf-8", "backslashreplace").decode(), flush=True)
+    os._exit(code)  # at once: Python would try again to write, and have a code of its own where that fails

@@ -86,6 +86,17 @@ def test_output_that_does_not_fit_is_one_line(arguments: list[str]) -> None:
     assert (ended.returncode, ended.stderr) == (2, "inbounds: [Errno 28] No space left on device\n")
 
 
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs a device that is full")
+@pytest.mark.parametrize("arguments", [["solve", "nosuch"], ["solve", "queue", "--bound", "service=99"], ["--nosuch"]])
+def test_a_refusal_that_does_not_fit_has_its_exit_code(arguments: list[str]) -> None:
+    codes = []
+    for path in ("/dev/null", "/dev/full"):
+        with open(path, "w") as errors:
+            command = [sys.executable, "-m", "inbounds", *arguments]
+            codes.append(subprocess.run(command, stderr=errors, timeout=120).returncode)
+    assert codes == [3 if "queue" in arguments else 2] * 2
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["solve", "--help"], ["zoo"], ["solve", "queue", "--json"]])
 def test_output_that_nobody_reads_ends_without_a_word(arguments: list[str]) -> None:
     """As `inbounds ... | head -1` does, with the code of what SIGPIPE ends."""

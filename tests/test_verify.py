@@ -12,6 +12,7 @@ import json
 import math
 import os
 import random
+import shlex
 import subprocess
 import sys
 import time
@@ -120,13 +121,24 @@ def test_as_a_script(tmp_path, checker):
 
 
 @BOTH
-def test_a_reader_that_leaves_is_no_error(tmp_path, checker):
+@pytest.mark.parametrize("where", [">&-", "2>&-", ">&- 2>&-", ">/dev/full", "2>/dev/full", "| true"])
+def test_the_exit_code_is_the_verdict_whatever_becomes_of_the_output(tmp_path, checker, where):
     files = small_proof(tmp_path)
-    command = [sys.executable, "-u", str(checker), str(files.model), str(files.certificate)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as script:
-        script.stdout.close()
-        assert script.stderr.read() == b""
-    assert script.returncode == 141
+
+    def run(*arguments):
+        words = shlex.join([sys.executable, "-I", "-S", str(checker), *map(str, arguments)])
+        script = f"{{ {words}; echo $? >{shlex.quote(str(tmp_path / 'code'))}; }} {where}"
+        said = subprocess.run(["sh", "-c", script], capture_output=True)
+        assert said.stderr == b""
+        return int((tmp_path / "code").read_text())
+
+    assert run(files.model, files.certificate) == 0
+    assert run(files.model, "none.json") == run(files.model, "\udcff.json") == 2
+    if where == "2>/dev/full":
+        assert run() == 2
+    files.claim["policy"].reverse()
+    files.certificate.write_bytes(sealed(files.claim))
+    assert run(files.model, files.certificate) == 1
 
 
 def test_files_that_cannot_be_read(tmp_path):

@@ -122,10 +122,15 @@ def _ending_with_the_reader() -> Iterator[None]:
         finally:
             sys.stdout.flush()  # what is left would be written where nothing can be caught
     except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for number in (1, 2):
-            os.dup2(nowhere, number)
+        _lead_nowhere(1, 2)
         sys.exit(EXIT_PIPE)
+
+
+def _lead_nowhere(*numbers: int) -> None:
+    """Have these outputs take what could not be written, which Python tries again as it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in numbers:
+        os.dup2(nowhere, number)
 
 
 def _require_memory() -> None:
@@ -153,7 +158,10 @@ def _announce_compilation() -> None:
 
 def complain(message: str) -> None:
     """A message on stderr, on lines as wide as the terminal, or as a table is where there is none."""
-    click.echo(_lines(message), err=True)
+    try:
+        click.echo(_lines(message), err=True)
+    except OSError:  # the disk is full, or the reader gone: the exit code is left to say it
+        _lead_nowhere(2)
 
 
 def _lines(message: str) -> str:

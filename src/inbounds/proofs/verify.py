@@ -57,10 +57,11 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from itertools import pairwise
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 WHOLE = "<i8 <i4 |i1"
 LAYOUT = {  # of the model file; name: accepted types; shape; the other shape, where it depends on the stage
@@ -722,30 +723,31 @@ def opinion(path: str, checked: Callable[[Any], list[str]]) -> tuple[bool, list[
         return False, [str(error)[:300]]
 
 
+def say(text: str, stream: TextIO | None, end: str = "\n") -> None:
+    """The exit code is the verdict whatever becomes of the words: the disk may be full, or the reader gone."""
+    with suppress(OSError, ValueError):
+        print(text.encode("utf-8", "backslashreplace").decode(), end=end, file=stream, flush=True)
+
+
 def main(arguments: list[str]) -> int:
     if len(arguments) not in (1, 2):
-        print(__doc__, file=sys.stderr)
+        say(str(__doc__), sys.stderr)
         return 2
 
     def show(done: int, end: int) -> None:
-        print(f"\r{done / end:.0%} ", end="\r" if done == end else "", file=sys.stderr, flush=True)
+        say(f"\r{done / end:.0%} ", sys.stderr, "\r" if done == end else "")
 
     try:
         if len(arguments) == 1:
             accepted, lines = verify_bets(arguments[0])
         else:
-            accepted, lines = verify(arguments[0], arguments[1], show if sys.stderr.isatty() else None)
+            accepted, lines = verify(arguments[0], arguments[1], show if sys.stderr and sys.stderr.isatty() else None)
     except (Unreadable, MemoryError) as error:
-        print(f"UNREADABLE: {error or 'not enough memory'}")
+        say(f"UNREADABLE: {error or 'not enough memory'}", sys.stdout)
         return 2
-    print(f"{'ACCEPTED' if accepted else 'REJECTED'}: " + "\n  ".join(lines))
+    say(f"{'ACCEPTED' if accepted else 'REJECTED'}: " + "\n  ".join(lines), sys.stdout)
     return 0 if accepted else 1
 
 
 if __name__ == "__main__":
-    try:
-        code = main(sys.argv[1:])
-        sys.stdout.flush()
-    except BrokenPipeError:  # of `| head`, which has seen enough: what shells call the end of a pipe, without a word
-        os._exit(141)
-    sys.exit(code)
+    os._exit(main(sys.argv[1:]))  # at once: Python would try again to write what could not be, and change the code
