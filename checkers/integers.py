@@ -94,16 +94,19 @@ def json_of(content, constant=None):
         )
     except RecursionError:
         raise ValueError("it nests too deep") from None
-    layer = [value]
-    for _ in range(40):
-        layer = [part for whole in layer if isinstance(whole, list | dict) for part in parts(whole)]
-    if layer:
+    layer = containers([value])
+    for _ in range(39):
+        layer = [part for whole in layer for part in containers(whole)]
+    if any(layer):  # one with 39 others around it is not empty
         raise ValueError("it nests too deep")
     return value
 
 
-def parts(whole):
-    return whole.values() if isinstance(whole, dict) else whole
+def containers(whole):
+    """The lists and objects in a list or an object. It may hold millions of numbers: one look at all their types."""
+    parts = whole.values() if isinstance(whole, dict) else whole
+    kinds = set(map(type, parts))
+    return [part for part in parts if isinstance(part, (list, dict))] if list in kinds or dict in kinds else []
 
 
 def is_whole(value):

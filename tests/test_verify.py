@@ -12,6 +12,7 @@ import json
 import math
 import os
 import random
+import resource
 import shlex
 import subprocess
 import sys
@@ -834,3 +835,21 @@ def test_malformed_files_through_the_command_line():
     report = malformed.run(240, seed=0, seconds=60.0)
     assert report["failures"] == [] and report["stopped"] == ""
     assert report["tried"]["npz exit 2"] > 30 and report["tried"]["toml exit 2"] > 30
+
+
+@BOTH
+def test_a_large_file_that_is_no_certificate_is_refused_soon(tmp_path, checker):
+    """In little more time than it takes to read it as JSON: there is one look at the types of its numbers."""
+    text = '{"kind":[' + "0," * 1_000_000 + "0]}"
+    (tmp_path / "large.json").write_text(text)
+    command = [sys.executable, "-I", "-S", str(checker), str(small_proof(tmp_path).model), str(tmp_path / "large.json")]
+
+    def is_soon():
+        started = time.process_time()
+        json.loads(text)
+        reading = time.process_time() - started
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        assert subprocess.run(command, capture_output=True).returncode == 2
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 3 * reading + 0.1
+
+    assert any(is_soon() for _ in range(3))  # others may be at work here

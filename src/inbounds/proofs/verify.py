@@ -84,6 +84,7 @@ OF_BETS = (
 )
 ANOTHER = 'the model file is not the one it is about (SHA-256 differs); make that by ib.load("m.toml").save("m.npz")'
 FROM_SAMPLES = "it rests on samples: check its bets, without a model"
+NESTING = frozenset({dict, list})  # what holds other values, in JSON
 LONGEST = 10**5  # stages
 WIDEST = 2**15  # bits of the denominator of a state, and of an exact sum over stages and policies
 GRID = 3 * 1074  # what a wider sum is rounded to, bits behind the point
@@ -499,7 +500,7 @@ def over(ratio: Ratio, unit: int) -> Ratio:
 
 def same(one: Any, other: Any) -> bool:
     """Equal, in their types too: in Python True is 1, and 2.0 is 2."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    return bool(one == other) and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def double(text: Any) -> float:
@@ -645,11 +646,17 @@ def parsed(content: bytes, **options: Any) -> Any:
         value = json.loads(content.decode("ascii"), object_pairs_hook=once, **options)
     except (ValueError, RecursionError) as error:
         raise Rejected(f"not JSON text in ASCII ({error})"[:200]) from error
-    inner = [value]
+    layer: list[Any] = [[value]]
     for _ in range(40):
-        inner = [x for v in inner if isinstance(v, dict | list) for x in (v.values() if isinstance(v, dict) else v)]
-    require(not inner, "JSON that nests too deep")
+        layer = [inner for whole in layer for inner in nested(whole)]
+    require(not any(layer), "JSON that nests too deep")
     return value
+
+
+def nested(whole: Any) -> Iterable[Any]:
+    """The lists and objects in one; most hold nothing but millions of numbers, and are passed over quickly."""
+    values = whole.values() if isinstance(whole, dict) else whole
+    return () if NESTING.isdisjoint(map(type, values)) else [value for value in values if type(value) in NESTING]
 
 
 def refuse(constant: str) -> None:
