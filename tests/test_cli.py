@@ -675,3 +675,23 @@ def test_with_json_a_refusal_is_one_object_too(
     assert result.exit_code == code and (found.get("exit_code", code), said in result.stderr) == (code, True)
     assert "error" not in found or said in found["error"]
     assert CliRunner().invoke(main, arguments).stdout == "" or "limit" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("frontier", "queue", "--constraint", "9" * 5000), "there is no constraint '9999"),
+        (("solve", "queue", "--bound", "9" * 5000 + "=1"), "there is no constraint '9999"),
+        (("solve", "queue", "--set", "buffer=" + "9" * 5000), "buffer"),
+        (("learn", "queue", "--samples", "9" * 5000), "is not a valid integer"),
+        (("learn", "queue", "--seed", "9" * 5000), "is not a valid integer"),
+        (("compare", "queue", "--seeds", "9" * 5000), "is not a valid integer"),
+        (("solve", "garnet", "--set", "states=" + "-" * 90_000 + "1"), "--set states: its value nests too deep"),
+        (("solve", "garnet", "--set", "states=" + "(" * 150 + "1"), "states"),
+        (("solve", "garnet", "--set", "states={[]: 1}"), "states"),
+    ],
+)
+def test_a_number_of_thousands_of_digits_or_signs_is_refused(arguments: tuple[str, ...], message: str) -> None:
+    refused = run(*arguments)
+    assert refused.exit_code == 2 and isinstance(refused.exception, SystemExit)
+    assert message in " ".join(refused.stderr.split())

@@ -51,6 +51,9 @@ bound_option = click.option(
     callback=lambda context, option, given: context.meta.__setitem__(_BOUNDS, given),
     help="What if: another bound on a constraint, by its name or position, e.g. --bound service=2.5.",
 )
+_MOST_DIGITS = 18
+"""Of a position. Python refuses to read thousands."""
+
 _BOUNDS = "inbounds.bounds"
 """Where the context of a command keeps them, so that `problem_from` and `with_bounds` alone have to know."""
 preset_option = click.option(
@@ -219,12 +222,17 @@ def _bounded(cmdp: Any, given: str, moved: set[int]) -> Any:
         equals = ""
     if not equals:
         raise InvalidInput(f"--bound takes NAME=VALUE, a number, found {given!r}")
-    which = int(name) if name.isdecimal() and all(c.name != name for c in cmdp.constraints) else name
-    number = cmdp.constraint_number(which)
+    number = cmdp.constraint_number(name_or_position(name, cmdp))
     if number in moved:
         raise InvalidInput(f"--bound gives constraint {cmdp.constraints[number].name!r} two bounds; give one")
     moved.add(number)
     return cmdp.with_bound(number, **{cmdp.constraints[number].side: bound})
+
+
+def name_or_position(text: str, cmdp: Any) -> str | int:
+    """A constraint as the user named it: by its position, unless one has this name. No position has so many digits."""
+    named = any(constraint.name == text for constraint in cmdp.constraints)
+    return text if named or not text.isdecimal() or len(text) > _MOST_DIGITS else int(text)
 
 
 def safe_from(text: str | None, cmdp: Any) -> Any:
@@ -255,8 +263,10 @@ def _from_zoo(problem: str, parameters: tuple[str, ...]) -> Any:
             raise InvalidInput(f"--set gives {name} two values; give one")
         try:
             values[name] = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError):
             values[name] = text  # a word, such as full_buffer=free
+        except (MemoryError, RecursionError):  # of Python's parser, whatever the memory is
+            raise InvalidInput(f"--set {name}: its value nests too deep to be read") from None
     try:
         return problems.make(problem, **values)
     except TypeError as error:

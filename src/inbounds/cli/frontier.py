@@ -13,6 +13,7 @@ from inbounds.cli import EXIT_INFEASIBLE, EXIT_STOPPED, complain
 from inbounds.cli.arguments import (
     called,
     json_option,
+    name_or_position,
     output_folder,
     output_option,
     problem_argument,
@@ -64,7 +65,7 @@ def command(
 
     cmdp = problem_from(problem, parameters)
     names = [c.name for c in cmdp.constraints]
-    chosen = [_which(name, names) for name in (constraint, second) if name is not None]
+    chosen = [name_or_position(name, cmdp) for name in (constraint, second) if name is not None]
     wanted: dict[str, Any] = {}
     for option, texts, separator in (("bounds", bounds, ","), ("between", between, ":")):
         if len(texts) > len(chosen):
@@ -114,11 +115,6 @@ def _facts(found: Any) -> dict[str, Any]:
     rewards = [[None if reward != reward else reward for reward in row] for row in found.rewards.tolist()]
     bounds = [own.tolist() for own in found.bounds]
     return {**facts_of(found, "constraints", "at_least", "present", "status"), "bounds": bounds, "rewards": rewards}
-
-
-def _which(constraint: str, names: list[str]) -> str | int:
-    """A constraint by its name or its position."""
-    return int(constraint) if constraint.isdecimal() and constraint not in names else constraint
 
 
 def _numbers(text: str, separator: str, option: str) -> list[float]:
