@@ -287,3 +287,12 @@ def test_a_comparison_needs_no_standard_streams(closing: str, tmp_path: Path) ->
     command = [sys.executable, "-m", "inbounds", *arguments, "--output", str(tmp_path)]
     ended = subprocess.run(["sh", "-c", f'exec "$@" {closing}', "sh", *command], capture_output=True, timeout=120)
     assert (ended.returncode, ended.stderr) == (0, b"") and (tmp_path / "comparison.svg").exists()
+
+
+@pytest.mark.parametrize("files", [10, 16])
+def test_too_few_open_files_for_workers_are_one_sentence(files: int, tmp_path: Path) -> None:
+    options = ("--samples", "2000", "--seeds", "3", "--jobs", "2", "--algorithm", "cspda", "--output", str(tmp_path))
+    ended = inbounds("compare", "queue", *options, RLIMIT_NOFILE=files)
+    assert ended.returncode == 2 and "worker processes cannot be started (too many open files); raise" in sentence(
+        ended.stderr
+    )

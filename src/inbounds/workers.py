@@ -6,21 +6,29 @@ still there. They leave the keyboard and the output to the parent: what reads th
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pickle import loads
 from traceback import format_exception_only
 from typing import NoReturn
 
 from joblib.externals.loky.backend.reduction import dumps
 
+from inbounds.errors import InvalidInput
 from inbounds.inputs import whole_number
 from inbounds.streams import fill_missing_streams
 
 _LOOK = 0.2
 """Seconds for which a worker may outlive its parent: short for a person, and no load."""
+
+
+_TOO_FEW = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+"""What a system says that allows no more files, processes or memory."""
 
 
 class WorkerLost(RuntimeError):
@@ -32,6 +40,20 @@ def valid_workers(workers: int | None, what: str = "workers") -> int:
     if workers is not None:
         return whole_number(workers, what)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def starting_workers() -> Iterator[None]:
+    """Within, that the system allows no more processes or files is one sentence, and what to do about it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _TOO_FEW:
+            raise
+        raise InvalidInput(
+            f"worker processes cannot be started ({os.strerror(error.errno).lower()}); raise what is allowed (ulimit "
+            "-n: open files, ulimit -u: processes, or memory), or work in this process alone: workers=1, --jobs 1"
+        ) from error
 
 
 def begin_worker(parent: int) -> None:

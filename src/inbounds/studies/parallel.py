@@ -13,7 +13,7 @@ from joblib import Parallel, delayed
 
 from inbounds.errors import InvalidInput
 from inbounds.streams import fill_missing_streams
-from inbounds.workers import WorkerLost, begin_worker, reraise, valid_workers
+from inbounds.workers import WorkerLost, begin_worker, reraise, starting_workers, valid_workers
 
 _ROUNDS = 8
 """How often each worker comes back for more, at least: so that none is idle for long while another finishes."""
@@ -31,7 +31,8 @@ def run_jobs(
 
     `function` must be importable by name. `finished` is called in this process with the position of a job and its
     result, as soon as there is one. Jobs of a few milliseconds cost less when up to `together` of them are handed over
-    at once; they are then finished at once, too. Raises `WorkerLost` when a worker is killed.
+    at once; they are then finished at once, too. Raises `WorkerLost` when a worker is killed,
+    and `InvalidInput` when none can be started.
 
     Examples
     --------
@@ -51,9 +52,9 @@ def run_jobs(
     try:
         with warnings.catch_warnings():  # joblib counts what an interruption cost, which is said in one line elsewhere
             warnings.filterwarnings("ignore", r"\d+ tasks which were still being processed", UserWarning)
-            for position, result in parallel(
-                delayed(_numbered)(place, function, job) for place, job in enumerate(jobs)
-            ):
+            with starting_workers():
+                running = parallel(delayed(_numbered)(place, function, job) for place, job in enumerate(jobs))
+            for position, result in running:
                 results[position] = result
                 if finished is not None:
                     finished(position, result)
