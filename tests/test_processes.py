@@ -283,7 +283,7 @@ def test_workers_need_no_standard_streams(closed: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("closing", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_a_comparison_needs_no_standard_streams(closing: str, tmp_path: Path) -> None:
-    arguments = ["compare", "queue", "--samples", "2000", "--seeds", "2", "--jobs", "2", "--algorithm", "cspda"]
+    arguments = ["compare", "queue", "--samples", "2000", "--seeds", "3", "--jobs", "2", "--algorithm", "cspda"]
     command = [sys.executable, "-m", "inbounds", *arguments, "--output", str(tmp_path)]
     ended = subprocess.run(["sh", "-c", f'exec "$@" {closing}', "sh", *command], capture_output=True, timeout=120)
     assert (ended.returncode, ended.stderr) == (0, b"") and (tmp_path / "comparison.svg").exists()
