@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -39,3 +40,27 @@ def test_no_workers_while_python_shuts_down() -> None:
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
     refusal = "InvalidInput worker processes cannot be started while Python is shutting down: take workers=1"
     assert (done.stdout.splitlines(), done.stderr) == ([refusal, "[8, 9]"], "")
+
+
+CHILD = """
+import multiprocessing
+from inbounds.studies.parallel import run_jobs
+
+
+def job():
+    assert run_jobs(pow, [(2, k) for k in range(7)], workers=2) == [2**k for k in range(7)]
+
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=job)
+    child.start()
+    child.join()
+    print(child.exitcode)
+"""
+
+
+def test_a_process_of_multiprocessing_does_not_wait_for_workers_that_wait_for_work(tmp_path: Path) -> None:
+    script = tmp_path / "child.py"
+    script.write_text(CHILD)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "0\n", done.stderr

@@ -39,7 +39,7 @@ _waiting: list[tuple[Callable[..., Any], int]] = []  # handlers that are due, ea
 _holding = False
 
 
-class Kernel(CPUDispatcher):
+class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no annotations
     """What Numba compiles; called from Python, it lets handlers wait where they must not raise."""
 
     def __call__(self, *arguments: Any) -> Any:

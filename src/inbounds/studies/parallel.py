@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import threading
 import warnings
@@ -10,6 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from joblib import Parallel, delayed
+from joblib.externals.loky import get_reusable_executor
 
 from inbounds.errors import InvalidInput
 from inbounds.streams import fill_missing_streams
@@ -71,6 +73,10 @@ def run_jobs(
         raise InvalidInput(
             "worker processes cannot be started while Python is shutting down: take workers=1"
         ) from error
+    finally:
+        if processes > 1 and multiprocessing.parent_process() is not None:
+            # joblib keeps workers for the next call until the process ends. One of multiprocessing waits for them then.
+            get_reusable_executor(reuse=True).shutdown(wait=True)
     return results
 
 
