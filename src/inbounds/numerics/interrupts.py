@@ -42,16 +42,16 @@ _holding = False
 class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no annotations
     """What Numba compiles; called from Python, it lets handlers wait where they must not raise."""
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
         if _holding:
-            result = super().__call__(*arguments)
+            result = super().__call__(*arguments, **named)
             if _waiting and _in_main_thread():
                 _catch_up()
             return result
         if not _in_main_thread():  # where no handler runs
-            return super().__call__(*arguments)
+            return super().__call__(*arguments, **named)
         with holding_handlers():
-            return self(*arguments)
+            return self(*arguments, **named)
 
 
 class _Patient:
