@@ -172,16 +172,6 @@ def test_a_file_too_large_for_the_memory_is_named(tmp_path: Path, monkeypatch: p
     assert "p.json: cannot be read: there is not enough memory" in sentence(result.stderr)
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a system without /dev/full")
-@pytest.mark.parametrize("arguments", [("zoo",), ("--help",)])
-def test_an_output_that_cannot_be_written_is_called_so(arguments: tuple[str, ...]) -> None:
-    with open("/dev/full", "wb") as full:
-        command = [sys.executable, "-m", "inbounds", *arguments]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 2
-    assert sentence(done.stderr) == "inbounds: the output cannot be written: no space left on device"
-
-
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere the current folder cannot be deleted")
 def test_a_current_folder_that_is_gone_is_called_so(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()

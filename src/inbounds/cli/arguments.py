@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from inbounds.cli.printing import asking_for_json
+from inbounds.tables import printable
 
 KIND_BY_CRITERION = {"discount": "discounted", "horizon": "finite horizon", "average": "long-run average"}
 """How each criterion is called."""
@@ -203,6 +204,11 @@ def called(cmdp: Any, problem: str) -> str:
     The model itself keeps the name that it has: a certificate is about the model that the file holds.
     """
     return cmdp.name or Path(problem).stem
+
+
+def headline(cmdp: Any, problem: str) -> str:
+    """The first line of what a command prints: what the problem is called, and how large it is."""
+    return repr(cmdp) if cmdp.name else f"CMDP({printable(called(cmdp, problem))}: {repr(cmdp).removeprefix('CMDP(')}"
 
 
 def with_bounds(name: str) -> str:

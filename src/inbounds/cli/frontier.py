@@ -12,6 +12,7 @@ import click
 from inbounds.cli import EXIT_INFEASIBLE, EXIT_STOPPED, complain
 from inbounds.cli.arguments import (
     called,
+    headline,
     json_option,
     name_or_position,
     output_folder,
@@ -91,7 +92,7 @@ def command(
     if as_json:
         print_json(problem=problem_facts(cmdp), **_facts(found), files=[str(path) for path in written])
     else:
-        click.echo(f"{cmdp!r}\n{found}")
+        click.echo(f"{headline(cmdp, problem)}\n{found}")
         print_files(output, written)
     sys.exit(EXIT_STOPPED if "limit" in found.status else 0)
 

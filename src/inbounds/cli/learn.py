@@ -12,6 +12,7 @@ import click
 from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED
 from inbounds.cli.arguments import (
     WHOLE_NUMBER,
+    headline,
     json_option,
     policy_option,
     preset_option,
@@ -148,7 +149,7 @@ def command(
     how = (samples, confidence, seed, time_limit, show_policy, save_policy, as_json)
     if certified and algorithm is None:
         refuse_given("is a setting of an algorithm: give --algorithm, or leave it out", "preset", *given)
-        _learn_certified(cmdp, scale, "model", *how, mixture)
+        _learn_certified(cmdp, problem, scale, "model", *how, mixture)
         return
     algorithm = algorithm or ("cspda" if cmdp.horizon is None else "opt-cmdp")
     settings_class = named(algorithm, ALGORITHMS, "algorithm")
@@ -168,7 +169,7 @@ def command(
     settings = (settings_class.practical if preset == "practical" else settings_class)(**given)
     check_on_model(settings, cmdp)
     if certified:
-        _learn_certified(cmdp, scale, settings, *how)
+        _learn_certified(cmdp, problem, scale, settings, *how)
         return
     online = plays_online(settings)
     try:
@@ -212,7 +213,7 @@ def command(
             status=run.status,
         )
         sys.exit(0 if run.status == "done" else EXIT_STOPPED)
-    click.echo(repr(cmdp))
+    click.echo(headline(cmdp, problem))
     print_wrapped(
         f"{settings_class.algorithm.name}, {preset} settings{'' if scale else ', units as given'}, "
         f"{run.samples[-1]:,} samples, seed {seed}, {run.seconds:.2f} s"
@@ -247,6 +248,7 @@ def command(
 
 def _learn_certified(
     cmdp: CMDP,
+    problem: str,
     scale: bool,
     learner: Any,
     samples: int,
@@ -291,7 +293,7 @@ def _learn_certified(
             status=run.status,
         )
     else:
-        click.echo(repr(cmdp))
+        click.echo(headline(cmdp, problem))
         if run.certificate is not None:
             print_wrapped(str(run.certificate))
         print_wrapped(run.reason)

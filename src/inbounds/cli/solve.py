@@ -11,6 +11,7 @@ import click
 
 from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED, complain
 from inbounds.cli.arguments import (
+    headline,
     json_option,
     policy_option,
     problem_argument,
@@ -129,7 +130,7 @@ def command(
         )
         _leave(best)
         return
-    click.echo(repr(loaded))
+    click.echo(headline(loaded, problem))
     print_wrapped(f"optimum   {value_text(best.reward, loaded, digits=12)} (gap {best.gap:.1e}, by {best.method})")
     if loaded.constraints:
         print_table(

@@ -103,6 +103,6 @@ def _within_a_call_by_numba(frame: FrameType | None) -> bool:
 
 
 def _catch_up() -> None:
-    while _waiting:
+    for _ in range(len(_waiting)):  # one that raises leaves the others to the next call
         handler, number = _waiting.pop(0)
         handler(number, sys._getframe())
