@@ -155,7 +155,8 @@ def slater_within(cmdp: CMDP, limits: Limits, *, scaled: bool = False, tolerance
     def is_wide() -> bool:
         return upper - value > 2.0 * max(tolerance, 1e-9) * max(abs(upper), float(np.sum(weights * scales / units)))
 
-    if found.status == OPTIMAL and is_wide():  # margins far apart in size: perhaps one constraint alone decides
+    # Margins far apart in size: perhaps one constraint alone decides, which the rounding of a large one hides.
+    if found.status == OPTIMAL and (is_wide() or value < 0.0 <= upper):
         for alone in np.eye(cmdp.n_constraints):
             best = criterion.solve(np.einsum("k,kn->n", alone / units, margins), 0.0, deadline=limits.deadline)
             proved, _, by = bound(alone, best.value_function)
