@@ -121,6 +121,10 @@ def escaped(text: str) -> str:
     return html.escape(printable(text))
 
 
+_LONG = 60
+"""Characters of a text that a page may break into lines, so that what stands beside it stays in sight."""
+
+
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
     """A table whose first `words` columns are texts, the others numbers, in HTML; every text is escaped.
 
@@ -128,9 +132,11 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int 
     '<tr><td>a&lt;b</td><td class="n">2</td></tr></tbody></table>'
     """
 
+    def kind(place: int, cell: str) -> str:
+        return ' class="n"' if place >= words else ' class="long"' if len(cell) > _LONG else ""
+
     def row(tag: str, cells: Sequence[str]) -> str:
-        kinds = ["" if place < words else ' class="n"' for place in range(len(cells))]
-        inside = (f"<{tag}{kind}>{escaped(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+        inside = (f"<{tag}{kind(place, cell)}>{escaped(cell)}</{tag}>" for place, cell in enumerate(cells))
         return f"<tr>{''.join(inside)}</tr>"
 
     return f"<table><thead>{row('th', header)}</thead><tbody>{''.join(row('td', own) for own in rows)}</tbody></table>"

@@ -31,10 +31,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # inherited: the processes a
 LIMIT = 10.0
 """Seconds that one question to the library may take."""
 
-CASE = 40.0
-"""Seconds that a case may take, the rationals of the tests included: then it is killed."""
+CASE = 120.0
+"""Seconds that a case may take, the rationals of the tests included, which need most of it: then it is killed."""
 
-COMPILING = 90.0
+COMPILING = 180.0
 """Seconds that it may take the first time, when kernels are not on disk yet."""
 
 WORKERS = 2

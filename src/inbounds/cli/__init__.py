@@ -103,11 +103,19 @@ def _culprit(error: OSError) -> str:
     """What the system refused, and with what: files are named where they are used, the output and the folder here."""
     if error.filename:
         return f"{error.filename}: {error.strerror}"
-    if error.errno == errno.ENOENT:
+    if error.errno == errno.ENOENT and _folder_is_gone():
         return "the current folder is gone: change to one that is there"
     if error.errno in _WRITING:
         return f"the output cannot be written: {(error.strerror or '').lower()}"
     return str(error)
+
+
+def _folder_is_gone() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 @contextmanager
