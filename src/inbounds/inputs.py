@@ -24,6 +24,15 @@ Value = TypeVar("Value")
 MOST_COUNTED = 2**53
 """The largest count: up to here whole numbers are floats too, and nothing that is counted goes further."""
 
+LARGEST = 1e100
+"""The largest size of a reward, a signal or a bound: sums, squares and prices of such are still floats."""
+
+SMALLEST = 1e-140
+"""The smallest, but for zero: below it a price, which is a ratio of two, or a proof may not fit a float."""
+
+SOUND = f"finite, and at most {LARGEST:g} in size"
+"""What such a number must be, in words."""
+
 
 def shown(value: Any) -> str:
     """`repr`, cut short, for a message: what comes from outside may be long, or nest deep."""
@@ -109,12 +118,21 @@ def finite_number(value: Any, what: str) -> float:
     return number
 
 
-def within(value: Any, what: str, size: float = 1e100) -> float:
+def within(value: Any, what: str, size: float = LARGEST) -> float:
     """`value` as a float whose size is one that can be reckoned with; `what` names it in the error message."""
     number = finite_number(value, what)
     if abs(number) > size:
         raise InvalidInput(f"{what} must be a number between -{size:g} and {size:g}, found {shown(value)}")
     return number
+
+
+def require_size(size: float, what: str) -> None:
+    """Refuse units in which results would not fit a float; `what` names what has them."""
+    if 0.0 < size < SMALLEST:
+        raise InvalidInput(
+            f"{what} has a size of {size:.3g}; only from {SMALLEST:g} on is there room for prices and proofs: give it "
+            "in other units"
+        )
 
 
 def switch(value: Any, what: str) -> bool:

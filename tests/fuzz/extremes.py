@@ -9,7 +9,7 @@ thin            Slater constants from 1e-1 down to 1e-9
 edge            bounds that can be met only just, or that no policy meets by 1e-7 down to 1e-12
 never-paid      at_most=0 for what never has to be paid: a margin of exactly zero, which must be proved
 unreachable     states that nothing leads to, with rewards and costs of 1e8
-tiny            signals of 1e-311 and of 1e+300
+tiny            signals of 1e-311 and of 1e+95
 constant        signals that are the same everywhere, frontier included
 deterministic   few states, certain moves, small whole numbers: ties everywhere
 """
@@ -175,7 +175,7 @@ def unreachable(rng: np.random.Generator, kind: str) -> ib.CMDP:
 
 def tiny(rng: np.random.Generator, kind: str) -> ib.CMDP:
     model = random_model(rng, kind, states=3)
-    factors = rng.choice([1e-311, 1e-320, 1e-200, 1e300, 1.0], size=1 + model.n_constraints).tolist()
+    factors = rng.choice([1e-311, 1e-320, 1e-200, 1e95, 1.0], size=1 + model.n_constraints).tolist()
     return replace(
         model,
         reward=model.reward * factors[0],

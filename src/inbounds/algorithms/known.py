@@ -33,7 +33,8 @@ class KnownModel(NamedTuple):
 
 def in_scaled_units(cmdp: CMDP) -> tuple[Scaling, CMDP]:
     """The model with rewards in [0, 1] and margins in [-1, 1], and the way back."""
-    scaling = Scaling.from_ranges(float(cmdp.reward.min()), float(cmdp.reward.max()), cmdp.margin_scales)
+    low, high = float(cmdp.reward.min()), float(cmdp.reward.max())
+    scaling = Scaling.from_ranges(low, high, cmdp.margin_scales, cmdp.constraints)
     return scaling, scaling.model(cmdp)
 
 

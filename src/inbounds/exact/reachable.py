@@ -15,12 +15,9 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
-from inbounds.errors import InvalidInput
 from inbounds.exact.optimum import flat_margins
+from inbounds.inputs import require_size
 from inbounds.problem.cmdp import CMDP
-
-SMALLEST, LARGEST = 1e-140, 1e140
-"""Sizes of rewards and signals: beyond them a price, which is a ratio of two, or a proof may not fit a double."""
 
 _RAISED = 1e-8
 """By how much the value of an unreachable state is raised, relative to what can be paid in all: more than rounding."""
@@ -44,10 +41,10 @@ def well_scaled(problem: CMDP) -> CMDP:
 
 def require_sizes(asked: CMDP) -> None:
     """Refuse units in which results would not fit a double, by name."""
-    _require_size(float(np.abs(asked.reward).max()), "the reward")
+    require_size(float(np.abs(asked.reward).max()), "the reward")
     for constraint in asked.constraints:
         size = max(float(np.abs(constraint.signal).max()), abs(constraint.bound))
-        _require_size(size, f"constraint {constraint.name!r}")
+        require_size(size, f"constraint {constraint.name!r}")
 
 
 def raised(problem: CMDP, asked: CMDP, prices: Floats, value_function: Floats, reward_weight: float = 1.0) -> Floats:
@@ -88,11 +85,3 @@ def _clipped(values: Floats, at: Any) -> Floats:
     if np.all((values >= low) & (values <= high)):
         return values
     return freeze(np.clip(values, low, high))
-
-
-def _require_size(size: float, what: str) -> None:
-    if size != 0.0 and not SMALLEST <= size <= LARGEST:
-        raise InvalidInput(
-            f"{what} has a size of {size:.3g}; only {SMALLEST:g} to {LARGEST:g} leave room for prices and proofs: "
-            f"give it in other units"
-        )

@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_model, write_model
-from inbounds.inputs import float_array, float_vector, plain_number, shown
+from inbounds.inputs import LARGEST, SOUND, float_array, float_vector, plain_number, shown
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.marginal import marginal
@@ -450,7 +450,7 @@ def _over_pairs(values: Any, horizon: int | None, pairs: Pairs, what: str) -> Fl
     array = float_array(values, what).copy()
     n_pairs = pairs.n_pairs
     if array.shape == (n_pairs,):
-        require_finite(array, what, pairs)
+        _require_sizes(array, what, pairs)
         return freeze(array) if horizon is None else freeze(np.broadcast_to(freeze(array), (horizon, n_pairs)))
     if horizon is None:
         raise InvalidInput(f"{what} must have {n_pairs} entries, one per pair, found shape {array.shape}")
@@ -459,21 +459,22 @@ def _over_pairs(values: Any, horizon: int | None, pairs: Pairs, what: str) -> Fl
             f"{what} must have {n_pairs} entries, one per pair, "
             f"or shape [H, n] = ({horizon}, {n_pairs}), found shape {array.shape}"
         )
-    finite = np.isfinite(array).all(axis=1)
-    if not finite.all():
-        stage = int(np.argmin(finite))
+    sound = (np.abs(array) <= LARGEST).all(axis=1)
+    if not sound.all():
+        stage = int(np.argmin(sound))
         try:
-            require_finite(array[stage], what, pairs)
+            _require_sizes(array[stage], what, pairs)
         except InvalidInput as error:
             raise InvalidInput(f"stage {stage}, {error}") from None
     return freeze(array)
 
 
-def require_finite(values: Floats, what: str, pairs: Pairs) -> None:
-    bad = ~np.isfinite(values)
+def _require_sizes(values: Floats, what: str, pairs: Pairs) -> None:
+    """Refuse what is no number, and what sums and products with could be infinite."""
+    bad = ~(np.abs(values) <= LARGEST)
     if np.any(bad):
         pair = int(np.argmax(bad))
-        raise InvalidInput(f"{pairs.describe(pair)}: {what} is {values[pair]}; it must be finite{_and_more(bad)}")
+        raise InvalidInput(f"{pairs.describe(pair)}: {what} is {values[pair]}; it must be {SOUND}{_and_more(bad)}")
 
 
 def valid_initial(initial: Any, pairs: Pairs) -> Floats:

@@ -6,13 +6,12 @@ Its *margin* is ``signal - at_least`` or ``at_most - signal``; a policy is *in b
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from inbounds.errors import InvalidInput
-from inbounds.inputs import finite_number, finite_or_nan, float_array, shown
+from inbounds.inputs import LARGEST, finite_number, finite_or_nan, float_array, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +46,10 @@ class Constraint:
         if not isinstance(self.name, str):
             raise InvalidInput(f"the name of a constraint must be text, found {shown(self.name)}")
         bound = finite_or_nan(self.bound)
-        if math.isnan(bound):
+        if not abs(bound) <= LARGEST:
             raise InvalidInput(
-                f"constraint {self.name!r} has the bound {shown(self.bound)}; it must be a finite number"
+                f"constraint {self.name!r} has the bound {shown(self.bound)}; it must be a finite number, at most "
+                f"{LARGEST:g} in size"
             )
         object.__setattr__(self, self.side, bound)  # a double of its own, whatever kind of number was given
 

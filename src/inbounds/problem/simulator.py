@@ -27,7 +27,17 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
 from inbounds.inputs import asked as called
-from inbounds.inputs import finite_or_nan, function_of, plain_number, reported_number, shown, switch, whole_number
+from inbounds.inputs import (
+    finite_or_nan,
+    function_of,
+    plain_number,
+    reported_number,
+    require_size,
+    shown,
+    switch,
+    whole_number,
+    within,
+)
 from inbounds.problem.ahead import Outcomes, Source
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
@@ -47,9 +57,14 @@ class Scaling:
     margin_scales: Floats  # [K]
 
     @classmethod
-    def from_ranges(cls, reward_low: float, reward_high: float, margin_scales: Any) -> Scaling:
+    def from_ranges(
+        cls, reward_low: float, reward_high: float, margin_scales: Any, constraints: Sequence[Constraint]
+    ) -> Scaling:
         span = reward_high - reward_low
         scales = np.asarray(margin_scales, dtype=np.float64)
+        require_size(span, "the reward")
+        for scale, constraint in zip(scales, constraints, strict=True):
+            require_size(float(scale), f"constraint {constraint.name!r}")
         return cls(reward_low, span if span > 0.0 else 1.0, freeze(np.where(scales > 0.0, scales, 1.0)))
 
     @classmethod
@@ -209,7 +224,9 @@ class Simulator:
         own = zip(self._spread, self._signal_ranges, strict=True)
         ends = np.array([[constraint.margin(end) for end in limits] for constraint, limits in own]).reshape(-1, 2)
         self._table: World | None = None
-        self._of_theory = Scaling.from_ranges(*self._reward_range, self.layers * np.abs(ends).max(axis=1))
+        self._of_theory = Scaling.from_ranges(
+            *self._reward_range, self.layers * np.abs(ends).max(axis=1), self.constraints
+        )
         self._set_units(np.array(self._reward_range), np.sort(ends, axis=1), scale)
 
     @classmethod
@@ -224,7 +241,7 @@ class Simulator:
         ends = np.stack([cmdp.margins.min(axis=everywhere), cmdp.margins.max(axis=everywhere)], axis=1)
         self._signal_ranges = [(float(c.signal.min()), float(c.signal.max())) for c in cmdp.constraints]
         self._table = _tabular_world(cmdp)
-        self._of_theory = Scaling.from_ranges(low, high, cmdp.margin_scales)
+        self._of_theory = Scaling.from_ranges(low, high, cmdp.margin_scales, cmdp.constraints)
         self._set_units(np.array([low, high]), ends, scale)
         return self
 
@@ -418,7 +435,7 @@ def valid_range(limits: Any, what: str) -> tuple[float, float]:
         raise InvalidInput(f"{what} must be (lowest, highest), found {shown(limits)}") from None
     if not low <= high:
         raise InvalidInput(f"{what} must be two finite numbers, the lowest first, found {shown(limits)}")
-    return low, high
+    return within(low, what), within(high, what)
 
 
 def _within(value: float, limits: tuple[float, float], found: str, what: str) -> float:
