@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import pickle
@@ -9,6 +10,7 @@ from fractions import Fraction
 from functools import partial
 from types import SimpleNamespace
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -208,13 +210,13 @@ def test_scaling_is_on_or_off():
 
 
 def test_scaling_of_constant_rewards_and_margins():
-    scaling = Scaling.from_ranges(3.0, 3.0, [0.0, 2.0])
+    scaling = Scaling.from_ranges(3.0, 3.0, [0.0, 2.0], ib.zoo.queue().constraints)
     assert (scaling.reward_low, scaling.reward_span, scaling.margin_scales.tolist()) == (3.0, 1.0, [1.0, 2.0])
 
 
 def test_prices_come_back_in_the_users_units():
     """L = (low + span r) + u m with m = scale m', u = span u' / scale, is low + span (r + u' m')."""
-    scaling = Scaling.from_ranges(-1.0, 4.0, [2.0, 10.0])
+    scaling = Scaling.from_ranges(-1.0, 4.0, [2.0, 10.0], ib.zoo.queue().constraints)
     assert scaling.prices_in_user_units(np.array([1.0, 1.0])).tolist() == [2.5, 0.5]
 
 
@@ -734,3 +736,18 @@ def test_what_is_beyond_a_range_by_rounding_counts_as_its_end(limits, side, sign
     assert least <= world.margins[0, 0] <= largest
     proved = ib.certify(ib.Policy.uniform(simulator), simulator, samples=50, seed=0)
     assert proved.in_bounds and ib.learn_certified(simulator, samples=50, seed=0).policy is not None
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_copies_are_read_only_so_that_no_kernel_is_compiled_for_them(copied) -> None:
+    """(A model sent to a worker had kernels of its own there, which took minutes.)"""
+    for model in (ib.zoo.queue(), ib.zoo.media()):
+        simulator = model.simulator()
+        for other in (copied(model).simulator(), copied(simulator)):
+            assert numba.typeof(other.open()) == numba.typeof(simulator.open())
+            assert numba.typeof(other.pairs.states) == numba.typeof(simulator.pairs.states)
+        policy, again = copied(ib.Policy.uniform(model)), copied(model)
+        moves = again.transition[0] if model.horizon else again.transition
+        for array in (policy.probabilities, again.reward, again.constraints[0].signal, again.initial, moves.data):
+            with pytest.raises(ValueError, match="read-only"):
+                array.flat[0] = 0.5

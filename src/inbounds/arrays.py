@@ -17,6 +17,29 @@ def freeze(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array
 
 
+class ReadOnly:
+    """A record whose arrays stay read-only in its copies, too: those of `pickle` and `copy.deepcopy` are writable.
+
+    Kernels depend on it: for arrays that are writable they would be compiled once more.
+    """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for value in state.values():
+            _freeze_all(value)
+        self.__dict__.update(state)
+
+
+def _freeze_all(value: Any) -> None:
+    """Mark an array, a sparse one, or each of a tuple as read-only."""
+    if isinstance(value, np.ndarray):
+        freeze(value)
+    elif isinstance(value, tuple):
+        for part in value:
+            _freeze_all(part)
+    elif hasattr(value, "indptr"):
+        _freeze_all((value.data, value.indices, value.indptr))
+
+
 def divisors(sums: Any, terms: Any) -> Any:
     """What to divide probabilities by that sum to about 1: their sum, or 1 where only rounding of the terms is left.
 

@@ -25,7 +25,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from inbounds.arrays import Floats, Ints, divisors, freeze
+from inbounds.arrays import Floats, Ints, ReadOnly, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_model, write_model
 from inbounds.inputs import LARGEST, SOUND, float_array, float_vector, plain_number, shown
@@ -47,7 +47,7 @@ _ROUNDED_TO_ZERO = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CMDP:
+class CMDP(ReadOnly):
     """A finite constrained Markov decision process, in its native form: vectors over pairs.
 
     Most models come from `CMDP.from_dense` or `build`. Every array is copied, checked and made read-only; a

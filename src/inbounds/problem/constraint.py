@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from inbounds.arrays import ReadOnly
 from inbounds.errors import InvalidInput
 from inbounds.inputs import LARGEST, finite_number, finite_or_nan, float_array, shown
 
 
 @dataclass(frozen=True, eq=False)
-class Constraint:
+class Constraint(ReadOnly):
     """A signal whose value must stay on one side of a bound (safe reinforcement learning: a cost and its limit).
 
     Parameters

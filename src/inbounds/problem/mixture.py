@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from inbounds.arrays import Floats, divisors, freeze
+from inbounds.arrays import Floats, ReadOnly, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_mixture, write_mixture
 from inbounds.inputs import float_vector, generator
@@ -32,7 +32,7 @@ _SHOWN = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Mixture:
+class Mixture(ReadOnly):
     """A mixture of policies: one of them is drawn at the start of an episode and kept until its end.
 
     To deploy it, throw the coin once when an episode begins, ``policy = mixture.draw(rng)``, and act by that policy. A

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from inbounds.arrays import Floats, Ints, freeze
+from inbounds.arrays import Floats, Ints, ReadOnly, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats.labels import alike, parts_of
 from inbounds.inputs import entries, shown
@@ -23,7 +23,7 @@ from inbounds.tables import printable
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class Pairs(ReadOnly):
     """The layout of a problem, shared by its model, its simulator and its policies.
 
     Attributes

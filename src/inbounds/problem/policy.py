@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from inbounds.arrays import Floats, divisors, freeze
+from inbounds.arrays import Floats, ReadOnly, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_policy, write_policy
 from inbounds.formats.atomic import naming
@@ -36,7 +36,7 @@ _SHOWN = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Policy:
+class Policy(ReadOnly):
     """A policy (stationary, randomised): the probability of each action in each state; with a horizon, at each stage.
 
     What it is worth, `evaluate` says: discounted averages per step, normalised by (1 - discount), sums over a finite

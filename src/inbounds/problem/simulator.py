@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from inbounds.arrays import Floats, Ints, freeze
+from inbounds.arrays import Floats, Ints, ReadOnly, freeze
 from inbounds.errors import InvalidInput
 from inbounds.inputs import asked as called
 from inbounds.inputs import (
@@ -49,7 +49,7 @@ MOST_STATES = 10**7
 
 
 @dataclass(frozen=True, eq=False)
-class Scaling:
+class Scaling(ReadOnly):
     """Between the user's units and those of a learner: of the theory (rewards in [0, 1], margins in [-1, 1]) or own."""
 
     reward_low: float
@@ -99,7 +99,7 @@ class Scaling:
         return np.asarray(sums * (np.append(self.reward_span, self.margin_scales) / factors) + shift)
 
 
-class Simulator:
+class Simulator(ReadOnly):
     """Sampling access to a problem (a generative model): around the user's own step function, or made from a model.
 
     The latter is ``cmdp.simulator()``. Values, and with them bounds, are discounted averages per step, normalised by
