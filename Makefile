@@ -19,7 +19,7 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
-PYTEST := -m pytest -n auto
+PYTEST := -m pytest -n auto --dist worksteal
 
 .PHONY: help setup demo quick test check lint format coverage wheel hooks browser fuzz bench clean
 

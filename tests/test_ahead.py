@@ -94,10 +94,10 @@ def test_a_run_that_is_broken_off_ends_with_the_same_bits(how) -> None:
         run = ib.learn(simulator, ib.CRPO.practical(), samples=500, seed=1, time_limit=1e-9, resume=run)
         parts += 1
     assert parts > 2 and run.policy.probabilities.tobytes() == whole.policy.probabilities.tobytes()
-    certified = ib.learn_certified(simulator, samples=4_000, confidence=0.9, seed=1)
+    certified = ib.learn_certified(simulator, samples=1_500, confidence=0.9, seed=1)
     partial = None
     while partial is None or partial.status != "done":
-        partial = ib.learn_certified(simulator, samples=4_000, confidence=0.9, seed=1, time_limit=0.1, resume=partial)
+        partial = ib.learn_certified(simulator, samples=1_500, confidence=0.9, seed=1, time_limit=0.1, resume=partial)
     assert partial.reason == certified.reason and partial.samples == certified.samples
 
 

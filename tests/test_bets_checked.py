@@ -267,7 +267,7 @@ def others(value):
 
 @pytest.mark.parametrize("name", [*NAMES, *MIXED])
 def test_every_change_of_any_one_field_is_rejected(made, name, tmp_path):
-    """Every number and text, changed and sealed again: of a kind with few in every way, of one with hundreds 99."""
+    """Every number and text, changed and sealed again: of a kind with few in every way, of one with many 49."""
     claim, rng, out = json.loads(made[name][1].read_text()), random.Random(name), tmp_path / "changed.json"
     del claim["seal"]
     kinds = {}
@@ -275,7 +275,7 @@ def test_every_change_of_any_one_field_is_rejected(made, name, tmp_path):
         kinds.setdefault(tuple(key for key in place if isinstance(key, str)), []).append(place)
     assert {("bets", "attempts", "bets"), ("bets", "attempts", "drawn"), ("bets", "bounds")} <= kinds.keys()
     for places in kinds.values():
-        for place in places if len(places) < 300 else rng.sample(places, 99):
+        for place in places if len(places) < 50 else rng.sample(places, 49):
             inner = claim
             for key in place:
                 inner = inner[key]

@@ -228,7 +228,7 @@ def test_it_is_resumed_from_anywhere(monkeypatch):
         for seed, run in ((seed, learned(Fuse(None), seed)) for seed in range(20))
         if isinstance(run.policy, ib.Mixture)
     )
-    for first in (1, 200, 300, 500, unbroken.samples):
+    for first in (1, 300, unbroken.samples):
         with pytest.raises(Broken) as caught:
             learned(Fuse(first), seed)
         partial = caught.value.partial

@@ -172,7 +172,7 @@ def test_a_long_name_has_a_line_of_its_own_and_a_dollar_is_no_formula() -> None:
     assert titled("the time", "in $") == r"in \$: the time" and titled("the time", "  ") == "the time"
 
 
-@pytest.mark.parametrize("name", ["$$", r"$\nosuch$", "$x^2$", "a $5 b $6", r"\$", "_under", "漢"])
+@pytest.mark.parametrize("name", ["$$", r"$\nosuch$", "a $5 b $6", r"\$", "_漢"])
 def test_a_name_is_drawn_letter_by_letter_wherever_it_stands(name, tmp_path) -> None:
     chances = np.full((3, 2, 3), 1 / 3)
     costs = [ib.Constraint(np.eye(3)[:, :2] + k, at_most=0.4 + k, name=name + "," * k) for k in range(2)]

@@ -108,7 +108,8 @@ def test_the_law_of_each_policy_by_enumeration() -> None:
     """
     chances = [Fraction(1, 3), Fraction(3, 4), Fraction(1, 2), Fraction(2, 5)]  # of state 1
     policy, pairs, coins = [0.25, 0.75, 0.5, 0.5], [(0, 1), (2, 3)], [0, 0, 1]
-    found: dict[Any, Fraction] = Counter()
+    found: dict[Any, int] = Counter()  # probabilities, of one in
+    unit = (3 * 4 * 2 * 5) ** 3
     tables = []  # what the stacks may be, with their probabilities; no way of three steps takes more than three
     for entries in itertools.product((0, 1), repeat=12):
         stacks = [[(after,) for after in entries[3 * pair : 3 * pair + 3]] for pair in range(4)]
@@ -116,19 +117,19 @@ def test_the_law_of_each_policy_by_enumeration() -> None:
         for pair, stack in enumerate(stacks):
             for (after,) in stack:
                 probability *= chances[pair] if after == 1 else 1 - chances[pair]
-        tables.append((stacks, probability))
+        tables.append((stacks, int(probability * unit)))
     for numbers in itertools.product((0.0, 0.25, 0.5, 0.75), repeat=3):
         for stacks, probability in tables:
             way = way_by_stacks(pairs, policy, 0, numbers, coins, stacks)
-            found[tuple((pair, after) for pair, (after,) in way)] += probability / 4**3
-    assert sum(found.values()) == 1 and len(found) == 2**6
+            found[tuple((pair, after) for pair, (after,) in way)] += probability
+    assert sum(found.values()) == unit * 4**3 and len(found) == 2**6
     for way, probability in found.items():
         state, wanted = 0, Fraction(1)
         for pair, after in way:
             assert pair in pairs[state]
             wanted *= Fraction(policy[pair]) * (chances[pair] if after == 1 else 1 - chances[pair])
             state = after
-        assert probability == wanted, way
+        assert Fraction(probability, unit * 4**3) == wanted, way
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -45,7 +45,7 @@ def machine(offset: float = 0.0, **criterion) -> ib.CMDP:
         (machine(100.0), 50),
         (machine(-1e6), 50),
         (machine(100.0, discount=0.8), 50),
-        (machine(100.0, discount=0.999), 50),
+        (machine(100.0, discount=0.99), 50),
         (machine(100.0, horizon=12).with_bound("repairs", at_most=1.2), 50),
         (ib.zoo.queue(), 50),
         (ib.zoo.media(), 50),
