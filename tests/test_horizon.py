@@ -12,6 +12,7 @@ import scipy.sparse as sp
 import inbounds as ib
 from inbounds.criteria import criterion_of
 from inbounds.exact.truncation import truncate
+from inbounds.proofs.known_model import certify_infeasible
 
 SEEDS = range(8)
 
@@ -701,3 +702,22 @@ def test_stages_of_transitions_may_come_as_a_tuple_a_list_or_an_array():
             np.testing.assert_allclose(stage.toarray(), matrix, atol=1e-15)
     with pytest.raises(ib.InvalidInput, match="transition has stages, which is for a finite horizon"):
         ib.CMDP(**parts(transition=moves, horizon=None, discount=0.5, constraints=()))
+
+
+def test_what_is_reached_too_late_changes_no_bound() -> None:
+    """One step to the right, then none: of six states that pay their squares only two are ever seen.
+
+    (A state that is reached at some stage counted as reached at all of them, and from there others are; upper bounds
+    were four times too high, and that no policy is in bounds was not proved.)
+    """
+    states = 6
+    right, stay = np.eye(states)[np.minimum(np.arange(states) + 1, states - 1)], np.eye(states)
+    parts = dict(offsets=np.arange(states + 1), transition=(right, stay), initial=np.eye(states)[0], horizon=2)
+    squares = np.arange(states) ** 2.0
+    for constraints in ([], [ib.Constraint(squares, at_most=1.5, name="x")]):
+        best = ib.solve(ib.CMDP(reward=squares, constraints=constraints, **parts))
+        assert best.status == "optimal" and best.reward == 1.0 and best.upper_bound == pytest.approx(1.0, abs=1e-8)
+    beyond = ib.CMDP(reward=squares, constraints=[ib.Constraint(squares, at_least=1.5, name="x")], **parts)
+    with pytest.raises(ib.Infeasible) as refused:
+        ib.solve(beyond)
+    assert certify_infeasible(refused.value, beyond).infeasible

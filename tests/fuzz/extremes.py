@@ -12,6 +12,7 @@ unreachable     states that nothing leads to, with rewards and costs of 1e8
 tiny            signals of 1e-311 and of 1e+95
 constant        signals that are the same everywhere, frontier included
 deterministic   few states, certain moves, small whole numbers: ties everywhere
+staged          moves and rewards that differ by stage, most of them certain: states that are reached too late, or never
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .judge import judge
 from .models import CRITERIA, bounded, numbers, random_model
 from .workers import Report, Verdict, campaign
 
-COUNT = 2_400  # 200 of each family
+COUNT = 2_600  # 200 of each family
 
 
 def near_one(rng: np.random.Generator, kind: str) -> ib.CMDP:
@@ -206,6 +207,27 @@ def deterministic(rng: np.random.Generator, kind: str) -> ib.CMDP:
     return replace(plain, constraints=listed)
 
 
+def staged(rng: np.random.Generator, kind: str) -> ib.CMDP:
+    """From the first state one step up at most; what lies above pays most, and takes most of each constraint."""
+    plain = replace(random_model(rng, "horizon", states=6, actions=2), constraints=())
+    state, last = plain.pairs.states, plain.n_states - 1
+    paid = state ** float(rng.integers(1, 4)) * float(rng.choice([1.0, -1.0, 100.0]))
+
+    def moves() -> np.ndarray:
+        up, fall = (np.eye(last + 1)[np.minimum(state + rng.integers(2, size=len(state)), last)] for _ in range(2))
+        return up if rng.random() < 0.5 else 0.75 * up + 0.25 * fall
+
+    alone = replace(
+        plain,
+        transition=tuple(moves() for _ in range(plain.layers)),
+        reward=np.array([paid + numbers(rng, plain.n_pairs) for _ in range(plain.layers)]),
+        initial=np.eye(last + 1)[0],
+    )
+    model = bounded(rng, alone, int(rng.integers(0, 3)))
+    beyond = np.where(state > plain.layers, float(rng.choice([1.0, 100.0])), 0.0) * paid
+    return replace(model, constraints=tuple(replace(c, signal=c.signal + beyond) for c in model.constraints))
+
+
 def certain(rng: np.random.Generator, model: ib.CMDP) -> np.ndarray:
     """Moves [n, S] that are all certain."""
     return np.eye(model.n_states)[rng.integers(model.n_states, size=model.n_pairs)]
@@ -230,8 +252,9 @@ FAMILIES: dict[str, Callable[[np.random.Generator, str], ib.CMDP]] = {
     "tiny": tiny,
     "constant": constant,
     "deterministic": deterministic,
+    "staged": staged,
 }
-STRICT = {"units", "periodic", "thin", "never-paid", "unreachable", "constant", "deterministic"}
+STRICT = {"units", "periodic", "thin", "never-paid", "unreachable", "constant", "deterministic", "staged"}
 """Families that are refused no answer, and must have the digits and gaps of ordinary models."""
 
 REFUSABLE = {"tiny", "near-one", "rare"}

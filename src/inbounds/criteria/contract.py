@@ -263,17 +263,21 @@ class Criterion(ABC):
 
     @cached_property
     def reached(self) -> Any:
-        """Whether some policy comes to each state, at some stage: bool [S]."""
-        begin = self.initial > 0.0
-        if np.all(begin):
-            return begin
-        if len({id(layer.transition) for layer in self.layers}) == 1:
-            return moves_from(graph_of_all_moves(self.layers[0].rows), begin) >= 0
-        for layer in self.layers:
-            to = layer.transition[begin[self.pairs.states]].indices
-            begin = begin.copy()
-            begin[to] = True
-        return begin
+        """Whether some policy may come to each place: bool [M], and nothing leads from where it is to where it is not.
+
+        Where all stages move alike, a state that is reached at some stage counts as reached at all of them.
+        """
+        at = [self.initial > 0.0]
+        alike = len({id(layer.transition) for layer in self.layers}) == 1
+        if alike and not np.all(at[0]):
+            at = [moves_from(graph_of_all_moves(self.layers[0].rows), at[0]) >= 0]
+        if alike or np.all(at[0]):
+            return np.tile(at[0], len(self.layers))
+        for layer in self.layers[:-1]:
+            to = layer.transition[at[-1][self.pairs.states]].indices
+            at.append(np.zeros_like(at[0]))
+            at[-1][to] = True
+        return np.concatenate(at)
 
     def time_at_entries(self, followed: Followed) -> Floats:
         """The occupancy [N] of a policy."""

@@ -28,10 +28,10 @@ def well_scaled(problem: CMDP) -> CMDP:
 
     It is `problem` itself where nothing needs to be clipped.
     """
-    reached = criterion_of(problem).reached
-    if np.all(reached):
+    criterion, constraints = criterion_of(problem), problem.constraints
+    if np.all(criterion.reached):
         return problem
-    at, constraints = reached[problem.pairs.states], problem.constraints
+    at = criterion.reached[criterion.places].reshape(problem.shape)
     reward, *signals = (_clipped(values, at) for values in (problem.reward, *problem.signals))
     if reward is problem.reward and all(s is c.signal for s, c in zip(signals, constraints, strict=True)):
         return problem
@@ -61,7 +61,7 @@ def raised(problem: CMDP, asked: CMDP, prices: Floats, value_function: Floats, r
     # Of what is added up, not of the sum: where they cancel, rounding does not.
     size = float(np.max(np.abs(reward) + np.einsum("k,kn->n", np.abs(prices), np.abs(margins)))) * problem.layers
     true = criterion.solve(priced, 0.1 * _RAISED * size).value_function
-    outside = np.tile(~criterion.reached, problem.layers)
+    outside = ~criterion.reached
     lift = criterion.level(_RAISED * size)
     if criterion.mass_row:  # averages know no level: the longest that a policy can stay outside instead
         staying = criterion.solve(outside[criterion.places].astype(np.float64), 1e-6).value_function
@@ -75,13 +75,13 @@ def where_reached(problem: CMDP, occupancy: Floats) -> Floats:
     criterion = criterion_of(problem)
     if np.all(criterion.reached):
         return occupancy
-    return np.where(np.tile(criterion.reached, problem.layers)[criterion.places], occupancy, 0.0)
+    return np.where(criterion.reached[criterion.places], occupancy, 0.0)
 
 
 def _clipped(values: Floats, at: Any) -> Floats:
-    """`values` [n] or [H, n], clipped to their range where `at` (bool [n]); the same array if that changes nothing."""
-    inside = values[..., at]
-    low, high = inside.min(axis=-1, keepdims=True), inside.max(axis=-1, keepdims=True)
+    """`values` [n] or [H, n], clipped to their range where `at` (bool alike); the same array if that changes nothing."""
+    low = np.min(values, axis=-1, keepdims=True, where=at, initial=np.inf)
+    high = np.max(values, axis=-1, keepdims=True, where=at, initial=-np.inf)
     if np.all((values >= low) & (values <= high)):
         return values
     return freeze(np.clip(values, low, high))
