@@ -163,3 +163,28 @@ def test_evaluation_of_a_slow_ladder_comes_to_an_end(monkeypatch):
     monkeypatch.setattr(criterion, "fall_back", lambda spent: False)  # elimination would do it at once
     found = modified_policy_iteration(criterion, cmdp.reward, 1e-6)
     assert found.upper - found.lower <= 1e-6
+
+
+def test_vectors_of_chains_that_sweeps_hardly_move_are_eliminated() -> None:
+    """(A model whose first policy mixes quickly kept to sweeps: few coins on a grid of 169 states took 23 seconds.)"""
+    cmdp = a_line()
+    criterion = criterion_of(cmdp)
+    criterion._planned = True  # as by a policy that settled at once
+    policy = np.tile([0.5, 0.5], cmdp.n_states)
+    followed = criterion.follow(policy, accuracy=0.1)
+    assert followed.factors is None and criterion._plan is None
+    (vector,) = criterion.proof_vectors(followed, cmdp.reward[None, :])
+    assert criterion._plan is not None
+    moves = cmdp.pairs.sum_by_state((cmdp.transition.toarray() * policy[:, None]).T).T
+    paid = (1.0 - cmdp.discount) * cmdp.pairs.sum_by_state(policy * cmdp.reward)
+    value = np.linalg.solve(np.eye(cmdp.n_states) - cmdp.discount * moves, paid)
+    np.testing.assert_allclose(vector, value - cmdp.initial @ value, rtol=0.0, atol=1e-13)
+
+
+def a_line() -> ib.CMDP:
+    """120 states in a row, and chance moves from each to its neighbours."""
+    states = np.arange(120)
+    up, down = (np.eye(120)[np.clip(states + by, 0, 119)] for by in (1, -1))
+    moves = np.stack([0.6 * up + 0.4 * down, 0.4 * up + 0.6 * down], axis=1)
+    reward = np.repeat((states == 0).astype(float), 2).reshape(120, 2)
+    return ib.CMDP.from_dense(moves, reward=reward, initial=np.eye(120)[60], discount=0.999)

@@ -70,6 +70,9 @@ _DELICATE = 1e-5
 _ATTEMPTS, _MOST_ROUNDS = (25, 100, 400), 1_000
 """After so many rounds of sweeps it is tried whether elimination is possible; and how many there are at most."""
 
+_FEW_ROUNDS = 3
+"""Of sweeps for one vector: a chain that takes more mixes slowly, whatever the first policy of the model did."""
+
 _QUIET = 200
 """So many rounds, of thirty sweeps or more each, that together do not halve the bracket are the end."""
 
@@ -260,7 +263,11 @@ class Discounted(Criterion):
             return self._refined(stages, lambda right: eliminate(factors, right), backed)
         vectors = np.zeros_like(stages) if start is None else start.copy()
         for stage, value in zip(stages, vectors, strict=True):
-            self._flatten(followed.chain, stage, value, enough)
+            flat = self._plan is None and self._flatten(followed.chain, stage, value, enough)
+            if not flat and self.fall_back(0.0):
+                assert self._plan is not None
+                factors = self.factorise(self._plan, followed.chain)
+                return self.proof_vectors(followed._replace(factors=factors), signals)
         return vectors
 
     def sharpened(self, reward: Floats, y: Floats) -> Floats:
@@ -308,11 +315,12 @@ class Discounted(Criterion):
             vector[:] = value - np.sum(self.initial * value)
         return vectors
 
-    def _flatten(self, chain: Chain, stage: Floats, value: Floats, enough: float) -> None:
+    def _flatten(self, chain: Chain, stage: Floats, value: Floats, enough: float) -> bool:
         """Improve `value` [S] in place by sweeps, until its residual is flat, or as flat as rounding lets it become.
 
         Or as flat as `enough`, relative to the largest stage reward. What is the same in every state is taken off the
-        stage rewards after each round, and off the values.
+        stage rewards after each round, and off the values. Whether few rounds did is returned: otherwise elimination,
+        where it is possible at little cost, is faster for the next.
         """
         slowest = max(self.discount, 0.5) ** TRIAL_SWEEPS  # a round makes at least twice as many
         stage, scratch = stage.copy(), np.empty_like(stage)
@@ -324,7 +332,7 @@ class Discounted(Criterion):
             low, high = sweep_values(chain, stage, value, scratch, 0.0, 1)
             stage -= 0.5 * (low + high)
             span, size = high - low, float(np.abs(stage).max() + np.abs(value).max())
-        for _ in range(_MOST_ROUNDS):
+        for rounds in range(_MOST_ROUNDS):  # noqa: B007
             if not span > max(4.0 * UNIT * size, enough) or not span <= slowest * before:
                 break
             before = span
@@ -335,6 +343,7 @@ class Discounted(Criterion):
             span, size = high - low, float(np.abs(stage).max() + np.abs(value).max())
         value *= unit
         value -= np.sum(self.initial * value)
+        return rounds <= _FEW_ROUNDS
 
 
 def modified_policy_iteration(

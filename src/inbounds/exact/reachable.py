@@ -79,7 +79,7 @@ def where_reached(problem: CMDP, occupancy: Floats) -> Floats:
 
 
 def _clipped(values: Floats, at: Any) -> Floats:
-    """`values` [n] or [H, n], clipped to their range where `at` (bool alike); the same array if that changes nothing."""
+    """`values` [n] or [H, n], clipped to their range where `at` (alike); the same array if that changes nothing."""
     low = np.min(values, axis=-1, keepdims=True, where=at, initial=np.inf)
     high = np.max(values, axis=-1, keepdims=True, where=at, initial=-np.inf)
     if np.all((values >= low) & (values <= high)):
