@@ -159,7 +159,7 @@ def _require_memory() -> None:
 def _announce_compilation() -> None:
     """Say on a terminal why the first command of a kind takes so long; a log has no use for it."""
     if sys.stderr.isatty():
-        said = "compiling what this command needs, up to half a minute; kept on disk for the next time"
+        said = "compiling what this command needs, up to a minute or two; kept on disk for the next time"
         # By print, which looks at stderr anew: a progress bar that is there by then makes room above it.
         before_compiling(lambda: print(_lines(said), file=sys.stderr))
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from inbounds.cli.printing import asking_for_json
+from inbounds.cli.printing import asking_for_json, reading_status
 from inbounds.tables import printable
 
 KIND_BY_CRITERION = {"discount": "discounted", "horizon": "finite horizon", "average": "long-run average"}
@@ -184,7 +184,8 @@ def problem_from(problem: str, parameters: tuple[str, ...], discounted_for: str 
     elif parameters:
         raise InvalidInput("--set changes problems of the zoo; a model in a file has no parameters, edit the file")
     else:
-        loaded = models.load(problem)
+        with reading_status(Path(problem)):
+            loaded = models.load(problem)
     context = click.get_current_context(silent=True)
     moved: set[int] = set()
     for bound in context.meta.get(_BOUNDS, ()) if context else ():

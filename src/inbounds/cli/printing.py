@@ -120,6 +120,24 @@ def gap_status(quiet: bool) -> Iterator[dict[str, Any]]:
         }
 
 
+_LARGE = 2**20
+"""Bytes of a file that is not read at once."""
+
+
+@contextmanager
+def reading_status(path: Path) -> Iterator[None]:
+    """A line on stderr, when that is a terminal, while a large file is read."""
+    from rich.console import Console
+
+    from inbounds.tables import printable
+
+    if not _watched() or not path.is_file() or path.stat().st_size < _LARGE:
+        yield
+        return
+    with Console(stderr=True, markup=False).status(f"reading {printable(path.name)}"):
+        yield
+
+
 _JSON = "inbounds.json"
 """Where a context of click keeps that one JSON object is wanted: True until it is printed."""
 
