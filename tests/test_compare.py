@@ -431,6 +431,65 @@ def test_a_fresh_comparison_that_was_stopped_says_how_to_go_on(tmp_path, monkeyp
     assert json.loads(CliRunner().invoke(main, [*command, "--output", str(tmp_path), "--json"]).stdout)["resumed"] == 1
 
 
+def ended_at(run: int, by: type[BaseException] = KeyboardInterrupt):
+    """A `progress` that ends what it watches when that many runs are finished."""
+
+    def progress(done: int, _: int) -> None:
+        if done == run:
+            raise by
+
+    return progress
+
+
+@pytest.mark.parametrize(("workers", "by"), [(1, KeyboardInterrupt), (2, KeyboardInterrupt), (1, RuntimeError)])
+def test_what_breaks_a_comparison_off_carries_the_runs_that_are_finished(workers, by):
+    asked = {"algorithms": ["crpo", "model-based"], "samples": 1_000, "seeds": 4, "workers": workers}
+    whole = ib.compare(ib.zoo.queue(), **asked)
+    with pytest.raises(by) as broken:
+        ib.compare(ib.zoo.queue(), **asked, progress=ended_at(6, by))
+    partial = broken.value.partial
+    assert isinstance(partial, Comparison) and partial.status == "interrupted"
+    lengths = [len(entry.rewards) for entry in partial.entries]
+    assert lengths == [3, 3] if workers == 1 else min(lengths) >= 1  # others may have come before an earlier seed
+    for entry, length in zip(partial.entries, lengths, strict=True):
+        assert np.array_equal(entry.rewards, whole.entry(entry.name).rewards[:length])
+    assert summary_rows(partial) and comparison_csv(partial)
+
+
+def test_a_run_that_is_broken_off_leaves_those_before_it_and_nothing_of_its_own(monkeypatch):
+    asked = {"algorithms": ["crpo", "model-based"], "samples": 1_000, "seeds": 2, "workers": 1}
+    learn, left = ib.learn, iter([True, False])
+
+    def interrupted(*arguments, **options):
+        if next(left):
+            return learn(*arguments, **options)
+        error = KeyboardInterrupt()
+        error.partial = "a run of its own"
+        raise error
+
+    monkeypatch.setattr("inbounds.studies.runs.learn", interrupted)
+    with pytest.raises(KeyboardInterrupt) as broken:
+        ib.compare(ib.zoo.queue(), **asked)
+    ran, other = broken.value.partial.entries
+    assert len(ran.rewards) == 1 and other.refusal == "the interruption came first"
+    left = iter([False])
+    with pytest.raises(KeyboardInterrupt) as broken:
+        ib.compare(ib.zoo.queue(), **asked)
+    assert broken.value.partial is None
+
+
+def test_a_comparison_whose_journal_takes_no_more_carries_every_run(tmp_path, monkeypatch):
+    journal = Journal(tmp_path / "runs.jsonl")
+
+    def full(*_):
+        raise ib.InvalidInput("no space")
+
+    monkeypatch.setattr(journal, "add", full)
+    with pytest.raises(ib.InvalidInput, match="no space") as broken:
+        ib.compare(ib.zoo.queue(), ["crpo"], samples=1_000, seeds=2, workers=1, journal=journal)
+    assert len(broken.value.partial.entry("crpo").rewards) == 1
+
+
 def _refused(*_, **__):
     raise ib.InvalidInput("not this one")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,19 @@ def test_a_time_limit_gives_what_is_finished(tmp_path: Path) -> None:
     assert some.status == "time limit" and some.resumed == 4
     assert [score.runs for score in some.scores] == [4, 0]
     assert same(first, ib.compare_suite(two(), ["crpo"], samples=2_000, seeds=2, workers=1))
+
+
+def test_what_breaks_a_suite_off_carries_the_runs_that_are_finished(found: SuiteComparison) -> None:
+    def progress(done: int, _: int) -> None:
+        if done == 10:  # of 8 with each budget
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as broken:
+        ib.compare_suite(two(), ["model-based", "crpo"], **SMALL, progress=progress)
+    partial = broken.value.partial  # type: ignore[attr-defined]
+    assert isinstance(partial, SuiteComparison) and partial.status == "interrupted"
+    assert [score.runs for score in partial.scores] == [4, 4, 1, 1]
+    assert same(replace(partial, scores=partial.scores[:2]), replace(found, scores=found.scores[:2]))
 
 
 def test_a_problem_that_is_refused_is_named_and_the_others_count() -> None:

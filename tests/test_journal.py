@@ -1,5 +1,7 @@
 """The journal: what is in it stays in it, whatever cut the last line off."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,48 @@ def test_keys_differ_when_anything_does() -> None:
 def test_a_journal_in_no_folder_is_refused_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(ib.InvalidInput, match="cannot be written: there is no folder"):
         Journal(tmp_path / "none" / "runs.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("leads_to", "why"),
+    [("runs.jsonl", "symbolic links"), ("none/runs.jsonl", "no such file"), (".", "is a directory")],
+)
+def test_a_journal_that_cannot_be_written_is_refused_before_anything_runs(
+    leads_to: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inbounds.comparing.run_stages", lambda *_, **__: pytest.fail("it ran"))
+    path = tmp_path / "runs.jsonl"
+    path.symlink_to(tmp_path / leads_to)
+    with pytest.raises(ib.InvalidInput, match=rf"runs\.jsonl: .*{why}"):
+        ib.compare(ib.zoo.queue(), ["crpo"], samples=1_000, seeds=1, workers=1, journal=path)
+
+
+def test_what_may_not_be_written_is_refused_and_what_may_need_no_folder_that_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A journal is added to where it is: only a new one takes a place in the folder."""
+    path = tmp_path / "runs.jsonl"
+    monkeypatch.setattr("os.access", lambda *_, **__: False)  # as on a file system that is read-only
+    with pytest.raises(ib.InvalidInput, match=r"runs\.jsonl: cannot be written: permission denied"):
+        Journal(path)
+    assert not path.exists()
+    path.write_bytes(b"")
+    assert Journal(path).get("a") is None
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("inbounds.studies.journal.open", refused, raising=False)
+    with pytest.raises(ib.InvalidInput, match=r"runs\.jsonl: cannot be written: read-only file system"):
+        Journal(path)
+
+
+def test_a_disk_that_fills_names_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    book = Journal(tmp_path / "runs.jsonl")
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(ib.InvalidInput, match=r"runs\.jsonl: cannot be written: no space left on device"):
+        book.add("a", RUN)
+    assert book.get("a") is None

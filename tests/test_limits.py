@@ -498,7 +498,7 @@ def test_the_paper_s_experiment_within_a_limit_has_as_many_seeds_for_every_arm(m
         kept = next(lengths)
         return [own[: kept + (place % 2)] for place, own in enumerate(runs)], resumed
 
-    monkeypatch.setattr(reproduction, "run_arms", cut)
+    monkeypatch.setattr("inbounds.studies.runs.run_arms", cut)
     for figures, sweep in ((3, 0), (3, 2)):
         lengths = iter((figures, sweep))
         some = reproduction.reproduce_queue(seeds=4, samples=1_000, workers=1, time_limit=60.0)
@@ -524,6 +524,33 @@ def test_the_theorems_within_a_limit_have_the_points_that_are_finished(monkeypat
     assert theorem_verdicts(some)
     with pytest.raises(ib.Stopped, match="time limit"):
         theorems.study_theorems(seeds=2, samples=10_000, workers=1, time_limit=1e-9)
+
+
+def test_what_breaks_the_paper_s_experiments_off_carries_what_is_finished():
+    """As a limit would leave it; nothing where a limit would be refused."""
+
+    def interrupted(study, run, **sizes):
+        def progress(done, _):
+            if done == run:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt) as broken:
+            study(workers=1, progress=progress, **sizes)
+        return broken.value.partial
+
+    sizes = {"seeds": 3, "samples": 1_000}
+    whole, some = (
+        reproduction.reproduce_queue(**sizes, workers=1),
+        interrupted(reproduction.reproduce_queue, 13, **sizes),
+    )
+    assert (some.status, some.seeds, some.sweep) == ("interrupted", 2, ())
+    for arm, other in zip(some.arms, whole.arms, strict=True):
+        assert np.array_equal(arm.rewards, other.rewards[:2])
+    assert interrupted(reproduction.reproduce_queue, 11, **sizes) is None
+    first, second = interrupted(theorems.study_theorems, 9, seeds=2, samples=10_000)
+    assert [point.samples for point in first.points] == [1_000, 1_000] and first.status == "interrupted"
+    assert [point.samples for point in second.points] == [1_000, 1_000] and theorem_verdicts((first, second))
+    assert interrupted(theorems.study_theorems, 1, seeds=2, samples=10_000) is None
 
 
 def test_runs_are_made_seed_by_seed_so_that_a_limit_is_fair():

@@ -249,7 +249,9 @@ def test_a_signal_while_a_file_is_written_leaves_nothing_half_written(number: si
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_comparison_that_is_told_to_end_says_one_line(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_comparison_that_is_told_to_end_says_in_one_message_what_is_kept(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     """With workers, whose library would complain about what they leave behind."""
     command = ["compare", "queue", "--algorithm", "cspda", "--seeds", "1000", "--samples", "1000000", "--jobs", "2"]
     process = subprocess.Popen(
@@ -265,7 +267,30 @@ def test_a_comparison_that_is_told_to_end_says_one_line(number: signal.Signals, 
         time.sleep(0.1)  # until workers have finished some
     process.send_signal(number)
     said, complaint = process.communicate(timeout=30)
-    assert (process.returncode, said, complaint) == (128 + number, "", "inbounds: interrupted\n")
+    assert (process.returncode, said) == (128 + number, "") and one_message(complaint)
+    recorded = journal.read_bytes().count(b"\n")
+    kept = [f"inbounds: interrupted; known so far: {runs} of 1,000 runs;" for runs in (recorded - 1, recorded)]
+    goes_on = f"the same command goes on from {journal}"  # perhaps between the line and its count
+    assert sentence(complaint) in [f"{line} {goes_on}" for line in kept]
+
+
+def test_an_interrupted_reproduction_says_what_is_lost(tmp_path: Path) -> None:
+    broken = (
+        "import inbounds.studies.runs as runs, os, signal\n"
+        "def ended(*_, **__): os.kill(os.getpid(), signal.SIGINT)\n"
+        "runs.run_jobs = ended\n"
+    )
+    command = ["reproduce", "queue", "--seeds", "2", "--samples", "1000", "--jobs", "1", "--output", str(tmp_path)]
+    ended = subprocess.run(
+        [sys.executable, "-c", broken + SCRIPT, *command],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    lost = "known so far: 1 of 60 runs; none of them is written; --time-limit writes what is finished by then"
+    assert (ended.returncode, sentence(ended.stderr)) == (130, f"inbounds: interrupted; {lost}")
+    assert not list(tmp_path.iterdir())
 
 
 ADDING = """

@@ -8,9 +8,7 @@ constraints run on the problem without them and are measured against its optimum
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ from inbounds.problem.pieces import seconds_or_none
 from inbounds.problem.policy import Policy
 from inbounds.studies.comparison import Comparison, Entry
 from inbounds.studies.journal import Journal
-from inbounds.studies.runs import JudgedRun, Task, curves, run_arms
+from inbounds.studies.runs import JudgedRun, Stage, Task, curves, run_stages
 from inbounds.studies.safe import check_on_model, safe_policy, takes_safe
 from inbounds.studies.suite import SuiteComparison, Yardstick, score_of
 from inbounds.workers import valid_workers
@@ -93,7 +91,9 @@ def compare(
         Called with (runs finished, runs in all).
     time_limit : float, optional
         Seconds for the runs, after which what is finished comes back, of some algorithms perhaps fewer runs, or none;
-        ``status`` is then "time limit". With a journal the same call goes on from there.
+        ``status`` is then "time limit". With a journal the same call goes on from there. What is finished is also the
+        ``error.partial`` of an exception that broke the runs off (Ctrl-C, an error in your own algorithm, a disk that
+        is full), with the status "interrupted"; None where there is none.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def compare(
         require_criterion(cmdp, "discounted or finite-horizon", "compare")
     seeds, samples = whole_number(seeds, "seeds"), whole_number(samples, "samples", least=1_000)
     workers, limit, scale = valid_workers(workers), seconds_or_none(time_limit), switch(scale, "scale")
-    progress, journal = callback(progress), _path_or_journal(journal)
+    progress, book = callback(progress), _opened(journal)
     wanted = _wanted(algorithms, preset, cmdp)
     if safe is not None:
         _require_use_of_safe(wanted)
@@ -121,50 +121,57 @@ def compare(
         again = [name for name, one in chosen.items() if record_of(one).criterion == "finite-horizon"]
     free = cmdp.unconstrained()
     best, free_optimum = solve_uncertified(cmdp), solve_uncertified(free).total_reward
-    ends = None if limit is None else time.time() + limit
-    all_runs = len(chosen) * seeds + len(again) * min(seeds, _PUBLISHED_SEEDS)
-    resumed, missing = 0, False
-
-    def entries(settings: dict[str, Any], seeds: int, before: int) -> tuple[Entry, ...]:
-        """What runs of these came to; so many runs were finished `before`."""
-        nonlocal resumed, missing
-        arms = {name: (cmdp if record_of(one).constrained else free, one) for name, one in settings.items()}
-        runs, found = run_arms(
-            [Task(*arm, scale) for arm in arms.values()],
-            samples=samples,
-            checkpoints=_checkpoints(samples, cmdp.horizon or 1),
-            seeds=seeds,
-            workers=workers,
-            journal=journal,
-            progress=None if progress is None else lambda done, total: progress(before + done, all_runs),
-            time_limit=None if ends is None else max(ends - time.time(), 0.0),
-        )
-        resumed, missing = resumed + found, missing or any(len(own) < seeds for own in runs)
-        return tuple(
-            _entry(name, one, own, ran_on, cmdp, best.total_reward if ran_on is cmdp else free_optimum)
-            for (name, (ran_on, one)), own in zip(arms.items(), runs, strict=True)
-        )
-
-    ran = entries(chosen, seeds, 0)
-    published: tuple[Entry, ...] = ()
-    if again:
-        published = entries(_by_name(again, "paper", safe), min(seeds, _PUBLISHED_SEEDS), len(chosen) * seeds)
     begins = next((entry.safe for entry in chosen.values() if takes_safe(entry)), None)
-    return Comparison(
-        problem=cmdp.name or repr(cmdp),
-        constraint_names=tuple(constraint.name for constraint in cmdp.constraints),
-        optimum=best.total_reward,
-        unconstrained_optimum=free_optimum,
-        entries=ran,
-        samples=samples,
-        seeds=seeds,
-        preset=preset,
-        resumed=resumed,
-        status="time limit" if missing else "done",
-        largest_price=float(np.max(best.prices, initial=0.0)),
-        horizon=cmdp.horizon,
-        published=published,
-        safe_gap=None if begins is None else best.total_reward - evaluate(cmdp, begins).total_reward,
+    safe_gap = None if begins is None else best.total_reward - evaluate(cmdp, begins).total_reward
+    settings = [(chosen, seeds)]
+    if again:
+        settings.append((_by_name(again, "paper", safe), min(seeds, _PUBLISHED_SEEDS)))
+    checkpoints = _checkpoints(samples, cmdp.horizon or 1)
+    stages = [
+        Stage(
+            [Task(cmdp if record_of(one).constrained else free, one, scale) for one in own.values()],
+            samples,
+            checkpoints,
+            each,
+        )
+        for own, each in settings
+    ]
+
+    def comparison(runs: list[list[list[JudgedRun]]], resumed: int, status: str) -> Comparison:
+        without = f"the {'interruption' if status == 'interrupted' else 'time limit'} came first"
+
+        def entry(name: str, task: Task, own: Sequence[JudgedRun]) -> Entry:
+            optimum = best.total_reward if task.cmdp is cmdp else free_optimum
+            return _entry(name, task.settings, own, task.cmdp, cmdp, optimum, without)
+
+        ran, *published = (
+            tuple(map(entry, of_stage, stage.arms, arms))
+            for (of_stage, _), stage, arms in zip(settings, stages, runs, strict=True)
+        )
+        return Comparison(
+            problem=cmdp.name or repr(cmdp),
+            constraint_names=tuple(constraint.name for constraint in cmdp.constraints),
+            optimum=best.total_reward,
+            unconstrained_optimum=free_optimum,
+            entries=ran,
+            samples=samples,
+            seeds=seeds,
+            preset=preset,
+            resumed=resumed,
+            status=status,
+            largest_price=float(np.max(best.prices, initial=0.0)),
+            horizon=cmdp.horizon,
+            published=published[0] if published else (),
+            safe_gap=safe_gap,
+        )
+
+    return run_stages(
+        stages,
+        comparison,
+        workers=workers,
+        journal=book,
+        progress=progress,
+        time_limit=limit,
     )
 
 
@@ -214,7 +221,7 @@ def compare_suite(
     budgets = sorted({whole_number(count, "samples", least=1_000) for count in listed})
     seeds, limit, workers = whole_number(seeds, "seeds"), seconds_or_none(time_limit), valid_workers(workers)
     scale, progress = switch(scale, "scale"), callback(progress)
-    journal = _path_or_journal(journal)
+    book = _opened(journal)
     if algorithms is None:
         algorithms = [name for name, one in ALGORITHMS.items() if _fits_suites(one)]
     wanted = _wanted(algorithms, preset, next(iter(problems.values())))
@@ -223,44 +230,39 @@ def compare_suite(
         if not _fits_suites(one):
             raise InvalidInput(f"{name} is not for discounted problems with constraints, which those of a suite are")
     known = {name: Yardstick.of(name, cmdp) for name, cmdp in problems.items()}
-    each, began = len(chosen) * len(problems) * seeds, time.monotonic()
-    scores, resumed, finished = [], 0, 0
-    for place, budget in enumerate(budgets):
-        report = None if progress is None else partial(_report, progress, place * each, len(budgets) * each)
-        runs, found = run_arms(
-            [Task(cmdp, one, scale) for one in chosen.values() for cmdp in problems.values()],
-            samples=budget,
-            checkpoints=[budget],
+    tasks = [Task(cmdp, one, scale) for one in chosen.values() for cmdp in problems.values()]
+
+    def comparison(runs: list[list[list[JudgedRun]]], resumed: int, status: str) -> SuiteComparison:
+        scores = []
+        for budget, arms in zip(budgets, runs, strict=True):
+            for number, (name, one) in enumerate(chosen.items()):
+                own = arms[number * len(problems) : (number + 1) * len(problems)]
+                scores.append(score_of(name, repr(one), budget, known, own))
+        return SuiteComparison(
+            name=suite if isinstance(suite, str) else "own problems",
+            problems=tuple(problems),
+            optima={name: judge.optimum for name, judge in known.items()},
+            scores=tuple(scores),
+            samples=tuple(budgets),
             seeds=seeds,
-            workers=workers,
-            journal=journal,
-            progress=report,
-            time_limit=None if limit is None else limit - (time.monotonic() - began),
+            preset=preset,
+            resumed=resumed,
+            status=status,
         )
-        resumed, finished = resumed + found, finished + sum(map(len, runs))
-        for number, (name, one) in enumerate(chosen.items()):
-            own = runs[number * len(problems) : (number + 1) * len(problems)]
-            scores.append(score_of(name, repr(one), budget, known, own))
-    return SuiteComparison(
-        name=suite if isinstance(suite, str) else "own problems",
-        problems=tuple(problems),
-        optima={name: judge.optimum for name, judge in known.items()},
-        scores=tuple(scores),
-        samples=tuple(budgets),
-        seeds=seeds,
-        preset=preset,
-        resumed=resumed,
-        status="done" if finished == len(budgets) * each else "time limit",
+
+    return run_stages(
+        [Stage(tasks, budget, [budget], seeds) for budget in budgets],
+        comparison,
+        workers=workers,
+        journal=book,
+        progress=progress,
+        time_limit=limit,
     )
 
 
-def _path_or_journal(journal: Any) -> Path | Journal | None:
+def _opened(journal: Any) -> Journal | None:
     """What the user gives is a path; the command line opens the journal itself, to run everything again."""
-    return journal if journal is None or isinstance(journal, Journal) else file_path(journal, "the journal")
-
-
-def _report(progress: Callable[[int, int], None], before: int, total: int, done: int, _: int) -> None:
-    progress(before + done, total)
+    return journal if journal is None or isinstance(journal, Journal) else Journal(file_path(journal, "the journal"))
 
 
 def _fits_suites(algorithm: Any) -> bool:
@@ -287,8 +289,11 @@ def _checkpoints(samples: int, length: int) -> list[int]:
     return sorted({min(max(round(count / length), 1) * length, samples) for count in spaced} | {samples})
 
 
-def _entry(name: str, settings: Any, runs: Sequence[JudgedRun], ran_on: CMDP, cmdp: CMDP, optimum: float) -> Entry:
-    refusal = next((run.refusal for run in runs if run.refusal), "" if runs else "the time limit came first")
+def _entry(
+    name: str, settings: Any, runs: Sequence[JudgedRun], ran_on: CMDP, cmdp: CMDP, optimum: float, without: str
+) -> Entry:
+    """The entry of runs; why there are none is said by their refusal, or `without` any."""
+    refusal = next((run.refusal for run in runs if run.refusal), "" if runs else without)
     ran, record = [] if refusal else runs, record_of(settings)
     return Entry(
         name=name,

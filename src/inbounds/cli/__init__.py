@@ -79,8 +79,9 @@ class _Cli(click.Group):
             with interruptible():
                 return super().invoke(ctx)
         except Interrupted as error:
-            known = getattr(error.known, "in_words", None) or repr(error.known)
-            fail("interrupted" + ("" if error.known is None else f"; known so far: {known}"), error.exit_code)
+            known = error.known
+            words = known if isinstance(known, str) else getattr(known, "in_words", None) or repr(known)
+            fail("interrupted" + ("" if known is None else f"; known so far: {words}"), error.exit_code)
         except (click.exceptions.Exit, click.Abort):  # not failures
             raise
         except InvalidInput as error:

@@ -36,7 +36,7 @@ from inbounds.cli.printing import (
     print_table,
     print_wrapped,
     problem_facts,
-    progress_bar,
+    runs_bar,
 )
 from inbounds.tables import so_many
 
@@ -124,7 +124,7 @@ def command(
     cmdp = problem_from(problem, parameters, discounted_for="compare", horizons=True)
     output = output_folder(output, Path("comparison") / Path(problem).stem)
     with _journal(output, fresh) as journal:
-        with progress_bar("runs", None, as_json, _COMPILING) as advance_to:
+        with runs_bar(as_json, _goes_on(journal), _COMPILING) as advance_to:
             done = ib.compare(
                 cmdp,
                 names or None,
@@ -242,7 +242,7 @@ def _on_suite(
 
     output = output_folder(output, Path("comparison") / f"suite-{suite}")
     with _journal(output, fresh) as journal:
-        with progress_bar("runs", None, as_json, _COMPILING) as advance_to:
+        with runs_bar(as_json, _goes_on(journal), _COMPILING) as advance_to:
             done = ib.compare_suite(
                 suite,
                 names or None,

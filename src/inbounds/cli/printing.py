@@ -57,6 +57,32 @@ def progress_bar(what: str, total: int | None, quiet: bool, first: str = "") -> 
         yield show
 
 
+UNWRITTEN = "none of them is written; --time-limit writes what is finished by then"
+"""What becomes of runs that are in no journal."""
+
+
+@contextmanager
+def runs_bar(quiet: bool, kept: str, first: str = "") -> Iterator[Callable[[int, int], None]]:
+    """A progress bar of runs. What breaks them off carries how many are finished, and `kept`: what becomes of them."""
+    from inbounds.problem.pieces import attach
+    from inbounds.tables import so_many
+
+    finished, runs = 0, 0
+    with progress_bar("runs", None, quiet, first) as advance_to:
+
+        def show(done: int, total: int) -> None:
+            nonlocal finished, runs
+            finished, runs = done, total
+            advance_to(done, total)
+
+        try:
+            yield show
+        except BaseException as error:
+            if finished:
+                attach(error, f"{finished:,} of {so_many(runs, 'run')}; {kept}")
+            raise
+
+
 @contextmanager
 def telling_bar(what: str, quiet: bool) -> Iterator[tuple[Callable[[int, int], None], Callable[[str], None]]]:
     """A progress bar for steps that may take minutes each: the time that passes, and in words what is being done."""

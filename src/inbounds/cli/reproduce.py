@@ -16,7 +16,7 @@ from inbounds.cli.arguments import (
     output_option,
     time_limit_option,
 )
-from inbounds.cli.printing import print_files, print_json, print_table, print_wrapped, progress_bar
+from inbounds.cli.printing import UNWRITTEN, print_files, print_json, print_table, print_wrapped, runs_bar
 
 
 @click.command("reproduce")
@@ -52,7 +52,7 @@ def command(
     from inbounds.studies.reproduction import STANDARD_ERRORS, reproduce_queue
 
     output = output_folder(output, Path("reproduction") / experiment)
-    with progress_bar("runs", None, quiet=as_json) as advance_to:
+    with runs_bar(as_json, UNWRITTEN) as advance_to:
         done = reproduce_queue(seeds=seeds, samples=samples, workers=jobs, progress=advance_to, time_limit=time_limit)
 
     from inbounds.reports.reproduction import summary_rows, verdict_rows, verdicts, write_reproduction

@@ -17,7 +17,7 @@ from inbounds.cli.arguments import (
     output_option,
     time_limit_option,
 )
-from inbounds.cli.printing import print_files, print_json, print_table, print_wrapped, progress_bar
+from inbounds.cli.printing import UNWRITTEN, print_files, print_json, print_table, print_wrapped, runs_bar
 
 _TABLES = (("kappa", "conservative_gap", "duality_gap"), ("flow_residual", "policy_gap", "policy_margin"))
 """Columns that go side by side."""
@@ -47,7 +47,7 @@ def command(
     from inbounds.studies.theorems import study_theorems
 
     output = output_folder(output, Path("reproduction") / "theorems")
-    with progress_bar("runs", None, quiet=as_json) as advance_to:
+    with runs_bar(as_json, UNWRITTEN) as advance_to:
         done = study_theorems(seeds=seeds, samples=samples, workers=jobs, progress=advance_to, time_limit=time_limit)
 
     from inbounds.reports.theorems import theorem_rows, theorem_verdicts, write_theorems

@@ -61,7 +61,7 @@ class Comparison:
     seeds: int
     preset: str
     resumed: int  # runs that were found in the journal
-    status: str = "done"  # or "time limit": then runs are missing
+    status: str = "done"  # or "time limit", or "interrupted" (see `run_stages`): then runs are missing
     largest_price: float = 0.0  # of the optimum
     horizon: int | None = None
     published: tuple[Entry, ...] = ()  # episodic learners once more, with their papers' constants

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from inbounds.errors import InvalidInput
-from inbounds.formats.atomic import naming, require_regular
+from inbounds.formats.atomic import naming, require_regular, require_writable
 
 
 class Journal:
@@ -38,11 +38,10 @@ class Journal:
         self.path, self.fresh = path, fresh
         self._runs: dict[str, dict[str, Any]] = {}
         content = b""
-        if not path.parent.is_dir():  # before anything ran that could not be recorded
-            raise InvalidInput(f"{path}: cannot be written: there is no folder {path.parent}")
+        with naming(path, "written"):
+            _require_appendable(path)  # before anything ran that could not be recorded
         if path.exists():
             with naming(path, "read"):
-                require_regular(path)
                 content = path.read_bytes()
         for line in [] if fresh else content.splitlines():
             try:
@@ -60,17 +59,25 @@ class Journal:
     def add(self, key: str, run: dict[str, Any]) -> None:
         """Record a run; when this returns, it is on the disk."""
         line = json.dumps({"key": key, **run, "digest": key_of(key, run)}).encode() + b"\n"
-        try:
-            with open(self.path, "ab+") as stream:
-                # Looked at each time: another process may write here, and be killed in the middle of its line.
-                torn = stream.tell() > 0 and stream.seek(-1, os.SEEK_END) >= 0 and stream.read(1) != b"\n"
-                stream.write(b"\n" + line if torn else line)
-                stream.flush()
-                os.fsync(stream.fileno())
-        except OSError as error:
-            error.filename = os.fspath(self.path)
-            raise
+        with naming(self.path, "written"), open(self.path, "ab+") as stream:
+            # Looked at each time: another process may write here, and be killed in the middle of its line.
+            torn = stream.tell() > 0 and stream.seek(-1, os.SEEK_END) >= 0 and stream.read(1) != b"\n"
+            stream.write(b"\n" + line if torn else line)
+            stream.flush()
+            os.fsync(stream.fileno())
         self._runs[key] = run
+
+
+def _require_appendable(path: Path) -> None:
+    """That runs can be added there, as far as that can be seen without making a file, or changing the one that is."""
+    if not path.parent.is_dir():
+        raise InvalidInput(f"cannot be written: there is no folder {path.parent}")
+    if path.exists():
+        require_regular(path)
+    try:
+        open(path, "rb+").close()
+    except FileNotFoundError:
+        require_writable(path)
 
 
 def key_of(*facts: Any) -> str:

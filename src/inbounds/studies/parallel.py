@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from typing import Any
 
 from joblib import Parallel, delayed
@@ -56,10 +57,11 @@ def run_jobs(
             warnings.filterwarnings("ignore", r"\d+ tasks which were still being processed", UserWarning)
             with starting_workers():
                 running = parallel(delayed(_numbered)(place, function, job) for place, job in enumerate(jobs))
-            for position, result in running:
-                results[position] = result
-                if finished is not None:
-                    finished(position, result)
+            with closing(running):  # now, and not when what is raised here is forgotten: then joblib would be heard
+                for position, result in running:
+                    results[position] = result
+                    if finished is not None:
+                        finished(position, result)
     except BrokenProcessPool as error:
         done = sum(result is not None for result in results)
         raise WorkerLost(

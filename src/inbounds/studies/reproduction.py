@@ -27,8 +27,8 @@ from inbounds.arrays import Floats
 from inbounds.errors import Stopped
 from inbounds.exact.methods import solve_uncertified
 from inbounds.inputs import whole_number
-from inbounds.problem.pieces import Pace, seconds_or_none
-from inbounds.studies.runs import Curves, Task, curves, run_arms
+from inbounds.problem.pieces import seconds_or_none
+from inbounds.studies.runs import Curves, JudgedRun, Stage, Task, curves, run_stages
 from inbounds.zoo.single_server_queue import queue
 
 PAPER_SLATER = 0.2
@@ -121,7 +121,8 @@ class Reproduction:
     conservative_optima: Mapping[str, float]  # by reading: of the problem tightened by kappa, in the learner's units
     seeds: int  # of each arm of the figures
     samples: int
-    status: str = "done"  # or "time limit": then there are fewer seeds than were asked for, or no sweep
+    status: str = "done"
+    """Or "time limit", or "interrupted" (see `run_stages`): then there are fewer seeds than asked for, or no sweep."""
 
     @property
     def readings(self) -> tuple[str, ...]:
@@ -179,7 +180,8 @@ def reproduce_queue(
     """Run the paper's experiment; `progress` is called with (runs finished, runs in all).
 
     After `time_limit` seconds what comes back has as many seeds as every setting has finished, and no sweep over delta
-    if that is fewer than two; `Stopped` is raised where the figures have fewer than two.
+    if that is fewer than two; `Stopped` is raised where the figures have fewer than two. An exception that broke the
+    runs off, such as Ctrl-C, carries the same as its `partial`: with the status "interrupted", or None.
 
     Run number `seed` of an arm is ``ib.learn(queue.simulator(scale), settings, samples=samples, seed=seed)``: any of
     them can be had again on its own, and the result does not depend on the number of workers.
@@ -194,64 +196,69 @@ def reproduce_queue(
     [0.03, 0.04, 0.05, 0.1, 0.2]
     """
     seeds, samples = whole_number(seeds, "seeds", least=2), whole_number(samples, "samples", least=1_000)
-    problem, pace = queue(), Pace(seconds_or_none(time_limit))
+    problem, limit = queue(), seconds_or_none(time_limit)
     variants = [
         (reading, replace(reading.algorithm, exploration=delta, kappa=None if conservative else 0.0))
         for delta in (DELTA, *OTHER_DELTAS)
         for reading in READINGS
         for conservative in (False, True)
     ]
+    tasks = [Task(problem, algorithm, reading.scale) for reading, algorithm in variants]
     in_figures = 2 * len(READINGS)
-    arms: list[Arm] = []
-    status = "done"
-    for own, checkpoints in ((variants[:in_figures], _checkpoints(samples)), (variants[in_figures:], [samples])):
-        before = len(arms) * seeds
 
-        def report(done: int, _: int, before: int = before) -> None:
-            if progress is not None:
-                progress(before + done, len(variants) * seeds)
-
-        runs, _ = run_arms(
-            [Task(problem, algorithm, reading.scale) for reading, algorithm in own],
-            samples=samples,
-            checkpoints=checkpoints,
-            seeds=seeds,
-            workers=workers,
-            progress=report,
-            together=TOGETHER,
-            time_limit=pace.left,
-        )
-        common = min(map(len, runs))
-        if common < 2 and not arms:
-            raise Stopped("time limit")
-        if common < seeds:
-            status = "time limit"
-        arms += [
-            Arm(
-                reading=reading.name,
-                kappa=float(judged[0].settings["kappa"]),
-                delta=algorithm.exploration,
-                average_from=samples // 2 if algorithm.average == "second half" else 0,
-                **curves(problem, judged[:common]),
+    def reproduction(runs: list[list[list[JudgedRun]]], _: int, status: str) -> Reproduction | None:
+        """None where the figures have fewer than two seeds."""
+        common = [min(map(len, own)) for own in runs]
+        if common[0] < 2:
+            return None
+        figures, sweep = (
+            tuple(
+                Arm(
+                    reading=reading.name,
+                    kappa=float(judged[0].settings["kappa"]),
+                    delta=algorithm.exploration,
+                    average_from=samples // 2 if algorithm.average == "second half" else 0,
+                    **curves(problem, judged[:finished]),
+                )
+                for (reading, algorithm), judged in zip(of_stage, own, strict=True)
+                if finished >= 2
             )
-            for (reading, algorithm), judged in zip(own, runs, strict=True)
-            if common >= 2
-        ]
-    kappas = {arm.reading: arm.kappa for arm in arms if arm.conservative}
-    tightenings = {one.name: kappas[one.name] * problem.simulator(one.scale).scaling.margin_scales for one in READINGS}
-    return Reproduction(
-        constraint_names=tuple(constraint.name for constraint in problem.constraints),
-        arms=tuple(arms[:in_figures]),
-        sweep=tuple(arms[in_figures:]),
-        optimum=solve_uncertified(problem).total_reward,
-        conservative_optima={
-            name: solve_uncertified(problem.tightened(tightening)).total_reward
-            for name, tightening in tightenings.items()
-        },
-        seeds=len(arms[0].rewards),
-        samples=samples,
-        status=status,
+            for of_stage, own, finished in zip(
+                (variants[:in_figures], variants[in_figures:]), runs, common, strict=True
+            )
+        )
+        kappas = {arm.reading: arm.kappa for arm in (*figures, *sweep) if arm.conservative}
+        tightenings = {
+            one.name: kappas[one.name] * problem.simulator(one.scale).scaling.margin_scales for one in READINGS
+        }
+        return Reproduction(
+            constraint_names=tuple(constraint.name for constraint in problem.constraints),
+            arms=figures,
+            sweep=sweep,
+            optimum=solve_uncertified(problem).total_reward,
+            conservative_optima={
+                name: solve_uncertified(problem.tightened(tightening)).total_reward
+                for name, tightening in tightenings.items()
+            },
+            seeds=common[0],
+            samples=samples,
+            status=status,
+        )
+
+    done = run_stages(
+        [
+            Stage(tasks[:in_figures], samples, _checkpoints(samples), seeds),
+            Stage(tasks[in_figures:], samples, [samples], seeds),
+        ],
+        reproduction,
+        workers=workers,
+        progress=progress,
+        together=TOGETHER,
+        time_limit=limit,
     )
+    if done is None:
+        raise Stopped("time limit")
+    return done
 
 
 def _checkpoints(samples: int) -> list[int]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +27,13 @@ from inbounds.formats.npz import digest
 from inbounds.learning import learn
 from inbounds.numerics.compiled import sources_digest
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.pieces import Pace, attach
 from inbounds.problem.policy import Policy
 from inbounds.studies.journal import Journal, key_of
 from inbounds.studies.parallel import run_jobs
 from inbounds.studies.regret import MEASURES, episode_optimum, play, plays_online
+
+Made = TypeVar("Made")
 
 
 class Task(NamedTuple):
@@ -40,6 +43,15 @@ class Task(NamedTuple):
     settings: Any
     scale: bool = True
     optimum: float = 0.0  # of an episode, which online learners are judged by; `run_arms` finds it
+
+
+class Stage(NamedTuple):
+    """Runs of arms with the same budget, seeds and checkpoints, see `run_arms`."""
+
+    arms: Sequence[Task]
+    samples: int
+    checkpoints: Sequence[int]
+    seeds: int
 
 
 @dataclass(frozen=True)
@@ -87,6 +99,56 @@ def curves(cmdp: CMDP, runs: Sequence[JudgedRun]) -> dict[str, Any]:
     }
 
 
+def run_stages(
+    stages: Sequence[Stage],
+    made: Callable[[list[list[list[JudgedRun]]], int, str], Made],
+    *,
+    workers: int | None = None,
+    journal: Journal | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    together: int = 1,
+    time_limit: float | None = None,
+) -> Made:
+    """What a study makes of its runs: ``made(runs of each arm of each stage, found in the journal, status)``.
+
+    The status is "done"; or "time limit", and then runs are missing. An exception carries as its `partial` what is made
+    of the runs that were finished, with the status "interrupted"; None if there are none. The other arguments are those
+    of `run_arms`.
+    """
+    pace, sizes = Pace(time_limit), [len(stage.arms) * stage.seeds for stage in stages]
+    runs: list[list[list[JudgedRun]]] = [[[] for _ in stage.arms] for stage in stages]
+    resumed = 0
+    try:
+        for place, stage in enumerate(stages):
+
+            def report(done: int, _: int, before: int = sum(sizes[:place])) -> None:
+                if progress is not None:
+                    progress(before + done, sum(sizes))
+
+            try:
+                runs[place], found = run_arms(
+                    stage.arms,
+                    samples=stage.samples,
+                    checkpoints=stage.checkpoints,
+                    seeds=stage.seeds,
+                    workers=workers,
+                    journal=journal,
+                    progress=report,
+                    together=together,
+                    time_limit=pace.left,
+                )
+            except BaseException as error:
+                runs[place], found = getattr(error, "partial", None) or (runs[place], 0)
+                resumed += found
+                raise
+            resumed += found
+        missing = sum(len(own) for arms in runs for own in arms) < sum(sizes)
+        return made(runs, resumed, "time limit" if missing else "done")
+    except BaseException as error:
+        attach(error, made(runs, resumed, "interrupted") if any(map(any, runs)) else None)
+        raise
+
+
 def run_arms(
     arms: Sequence[Task | tuple[CMDP, Any]],
     *,
@@ -102,7 +164,7 @@ def run_arms(
     """The runs of each arm, a `Task`; and how many of all were found in the journal.
 
     After `time_limit` seconds no run is begun, and those under way are given up; of an arm those before the first that
-    is missing are returned.
+    is missing are returned. An exception carries as its `partial` what would be returned at that moment.
 
     Run number `seed` of an arm is ``ib.learn(cmdp.simulator(scale), settings, samples=samples, seed=seed)``, judged on
     `cmdp` at every checkpoint. `progress` is called with (runs finished, runs in all). Short runs cost less when some
@@ -135,23 +197,30 @@ def run_arms(
             book.add(keys[position], asdict(run))
         report()
 
-    report()
+    def so_far() -> tuple[list[list[JudgedRun]], int]:
+        places = [range(place * seeds, (place + 1) * seeds) for place in range(len(arms))]
+        return [[runs[position] for position in takewhile(runs.__contains__, own)] for own in places], resumed
+
     # One run of each algorithm here, before the workers start: it compiles the kernels, which they find on disk.
     here = {type(jobs[position][0].settings): position for position in reversed(missing)}.values()
     # Seed by seed: when the time is over, no arm has many more runs than another.
     there = sorted((position for position in missing if position not in here), key=lambda position: position % seeds)
-    for position in sorted(here):
-        finish(position, judged_run(*jobs[position], ends))
     waiting = [(*jobs[position], ends) for position in there]
-    run_jobs(
-        judged_run,
-        waiting,
-        workers=workers,
-        finished=lambda number, run: finish(there[number], run),
-        together=together,
-    )
-    places = [range(place * seeds, (place + 1) * seeds) for place in range(len(arms))]
-    return [[runs[position] for position in takewhile(runs.__contains__, own)] for own in places], resumed
+    try:
+        report()
+        for position in sorted(here):
+            finish(position, judged_run(*jobs[position], ends))
+        run_jobs(
+            judged_run,
+            waiting,
+            workers=workers,
+            finished=lambda number, run: finish(there[number], run),
+            together=together,
+        )
+        return so_far()
+    except BaseException as error:
+        attach(error, so_far())
+        raise
 
 
 def judged_run(

@@ -78,7 +78,7 @@ class SuiteComparison:
     seeds: int
     preset: str
     resumed: int  # runs that were found in the journal
-    status: str = "done"  # or "time limit": then runs are missing
+    status: str = "done"  # or "time limit", or "interrupted" (see `run_stages`): then runs are missing
 
     def score(self, algorithm: str, samples: int) -> Score:
         return next(score for score in self.scores if (score.algorithm, score.samples) == (algorithm, samples))

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ from inbounds.inputs import whole_number
 from inbounds.learning import learn
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
-from inbounds.problem.pieces import seconds_or_none
+from inbounds.problem.pieces import attach, seconds_or_none
 from inbounds.studies.parallel import run_jobs
 from inbounds.zoo.single_server_queue import queue
 
@@ -93,7 +92,7 @@ class TheoremStudy:
     points: tuple[TheoremPoint, ...]
     price_sums: tuple[float, float]  # Lemma 1: the largest sum of best prices at any kappa here, and its bound
     value_sizes: tuple[float, float]  # Lemma 1: the largest best value of a state, and its bound
-    status: str = "done"  # or "time limit": then points are missing
+    status: str = "done"  # or "time limit", or "interrupted" (the partial of an exception): then points are missing
 
 
 def small_problem() -> CMDP:
@@ -128,7 +127,8 @@ def study_theorems(
     called with (runs finished, runs in all). The result does not depend on the number of workers.
 
     After `time_limit` seconds the points whose runs are all finished come back, and the problems that have one;
-    `Stopped` is raised where none has.
+    `Stopped` is raised where none has. An exception that broke the runs off, such as Ctrl-C, carries the same as its
+    `partial`: with the status "interrupted", or none.
 
     Examples
     --------
@@ -149,32 +149,45 @@ def study_theorems(
     jobs = [
         (problems[place], settings, count, seed, ends) for place, _, settings, count in arms for seed in range(seeds)
     ]
-    done: list[int] = []
+    found: dict[int, list[float]] = {}
 
-    def finished(position: int, found: Any) -> None:
-        if found is None:
+    def finish(position: int, run: list[float] | None) -> None:
+        if run is None:
             return
-        done.append(position)
+        found[position] = run
         if progress is not None:
-            progress(len(done), len(jobs))
+            progress(len(found), len(jobs))
 
-    # The first here, so that the workers find the kernel compiled; then the longest first, so that none waits for one;
-    # unless they may not come to an end.
-    first = judged_averages_run(*jobs[0])
-    finished(0, first)
-    order = sorted(range(1, len(jobs)), key=lambda position: jobs[position][2], reverse=ends is None)
-    later = run_jobs(judged_averages_run, [jobs[position] for position in order], workers=workers, finished=finished)
-    found = {0: first} | dict(zip(order, later, strict=True))
-    rows = [[found[place * seeds + seed] for seed in range(seeds)] for place in range(len(arms))]
-    studies = []
-    for place, problem in enumerate(problems):
-        own = [(arm[1:], of_arm) for arm, of_arm in zip(arms, rows, strict=True) if arm[0] == place]
-        whole = [(arm, np.array(of_arm)) for arm, of_arm in own if all(run is not None for run in of_arm)]
-        if whole and whole[0][0] == own[0][0]:  # what the others are measured by
-            studies.append(_study(problem, *facts[place], whole, "done" if len(whole) == len(own) else "time limit"))
-    if not studies:
+    def studies(missing: str) -> tuple[TheoremStudy, ...]:
+        """Of the points whose runs are all finished; where some are not, `missing` says why."""
+        rows = [[found.get(place * seeds + seed) for seed in range(seeds)] for place in range(len(arms))]
+        made = []
+        for place, problem in enumerate(problems):
+            own = [(arm[1:], of_arm) for arm, of_arm in zip(arms, rows, strict=True) if arm[0] == place]
+            whole = [(arm, np.array(of_arm)) for arm, of_arm in own if all(run is not None for run in of_arm)]
+            if whole and whole[0][0] == own[0][0]:  # what the others are measured by
+                made.append(_study(problem, *facts[place], whole, "done" if len(whole) == len(own) else missing))
+        return tuple(made)
+
+    # The first here, so that the workers find the kernel compiled. Then those that the others are measured by, in no
+    # time; and the longest first, so that none waits for one, unless they may not come to an end.
+    growing = 1 if ends is not None else -1
+    order = sorted(range(1, len(jobs)), key=lambda at: (jobs[at][2] > _TENS[0], growing * jobs[at][2]))
+    try:
+        finish(0, judged_averages_run(*jobs[0]))
+        run_jobs(
+            judged_averages_run,
+            [jobs[position] for position in order],
+            workers=workers,
+            finished=lambda number, run: finish(order[number], run),
+        )
+        done = studies("time limit")
+    except BaseException as error:
+        attach(error, studies("interrupted") or None)
+        raise
+    if not done:
         raise Stopped("time limit")
-    return tuple(studies)
+    return done
 
 
 def _facts(problem: CMDP) -> tuple[Sizes, float, int]:
