@@ -24,13 +24,13 @@ Value = TypeVar("Value")
 MOST_COUNTED = 2**53
 """The largest count: up to here whole numbers are floats too, and nothing that is counted goes further."""
 
-LARGEST = 1e100
+LARGEST_NUMBER = 1e100
 """The largest size of a reward, a signal or a bound: sums, squares and prices of such are still floats."""
 
-SMALLEST = 1e-140
+SMALLEST_NUMBER = 1e-140
 """The smallest, but for zero: below it a price, which is a ratio of two, or a proof may not fit a float."""
 
-SOUND = f"finite, and at most {LARGEST:g} in size"
+SOUND = f"finite, and at most {LARGEST_NUMBER:g} in size"
 """What such a number must be, in words."""
 
 
@@ -118,7 +118,7 @@ def finite_number(value: Any, what: str) -> float:
     return number
 
 
-def within(value: Any, what: str, size: float = LARGEST) -> float:
+def within(value: Any, what: str, size: float = LARGEST_NUMBER) -> float:
     """`value` as a float whose size is one that can be reckoned with; `what` names it in the error message."""
     number = finite_number(value, what)
     if abs(number) > size:
@@ -128,10 +128,10 @@ def within(value: Any, what: str, size: float = LARGEST) -> float:
 
 def require_size(size: float, what: str) -> None:
     """Refuse units in which results would not fit a float; `what` names what has them."""
-    if 0.0 < size < SMALLEST:
+    if 0.0 < size < SMALLEST_NUMBER:
         raise InvalidInput(
-            f"{what} has a size of {size:.3g}; only from {SMALLEST:g} on is there room for prices and proofs: give it "
-            "in other units"
+            f"{what} has a size of {size:.3g}; only from {SMALLEST_NUMBER:g} on is there room for prices and proofs: "
+            "give it in other units"
         )
 
 

@@ -324,6 +324,7 @@ class Average(Criterion):
         at = best = self._look(reward, value, chosen, chain, None if start is None else start.chosen)
         leaks = list(_LEAKS if start is None else _LEAKS[-1:])
         leak, factors, swept, quiet = leaks.pop(0), None, False, 0
+        tried: set[bytes] = set()  # policies, with this leak
         for _ in range(_MOST_STEPS):
             if not best.width > max(tolerance - 2.0 * best.rounding, 8.0 * best.rounding) or quiet > _QUIET:
                 break
@@ -345,10 +346,14 @@ class Average(Criterion):
             # At the best policy with a leak the bracket is that times the span of V. (Policies improve without a leak:
             # of two that are as good as that, now one and now the other may be chosen, for ever.)
             explained = at.width <= 2.0 * leak * float(np.ptp(at.value))
-            if leaks and (explained or at.changed <= _FEW * self._n_states):
-                leak, factors = leaks.pop(0), None
+            in_circles = not swept and at.chosen.tobytes() in tried
+            tried.add(at.chosen.tobytes())
+            if leaks and (explained or in_circles or at.changed <= _FEW * self._n_states):
+                leak, factors, tried = leaks.pop(0), None, set()
             elif not leaks and (explained or at.changed == 0):
                 swept = True
+            elif not leaks and in_circles:  # by rounding, which a small leak magnifies: on with the best so far
+                at, factors, swept = best, None, True
         own = Kept(best.chain, _MOVE * reward[best.chosen])
         lower, upper = best.low - best.rounding, best.high + best.rounding
         return Found(best.value, best.chosen, lower, upper, own, reduce_states(plan, best.chain))

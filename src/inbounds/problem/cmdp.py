@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints, ReadOnly, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_model, write_model
-from inbounds.inputs import LARGEST, SOUND, float_array, float_vector, plain_number, shown
+from inbounds.inputs import LARGEST_NUMBER, SOUND, float_array, float_vector, plain_number, shown
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.marginal import marginal
@@ -459,7 +459,7 @@ def _over_pairs(values: Any, horizon: int | None, pairs: Pairs, what: str) -> Fl
             f"{what} must have {n_pairs} entries, one per pair, "
             f"or shape [H, n] = ({horizon}, {n_pairs}), found shape {array.shape}"
         )
-    sound = (np.abs(array) <= LARGEST).all(axis=1)
+    sound = (np.abs(array) <= LARGEST_NUMBER).all(axis=1)
     if not sound.all():
         stage = int(np.argmin(sound))
         try:
@@ -471,7 +471,7 @@ def _over_pairs(values: Any, horizon: int | None, pairs: Pairs, what: str) -> Fl
 
 def _require_sizes(values: Floats, what: str, pairs: Pairs) -> None:
     """Refuse what is no number, and what sums and products with could be infinite."""
-    bad = ~(np.abs(values) <= LARGEST)
+    bad = ~(np.abs(values) <= LARGEST_NUMBER)
     if np.any(bad):
         pair = int(np.argmax(bad))
         raise InvalidInput(f"{pairs.describe(pair)}: {what} is {values[pair]}; it must be {SOUND}{_and_more(bad)}")

@@ -12,7 +12,7 @@ from typing import Any
 
 from inbounds.arrays import ReadOnly
 from inbounds.errors import InvalidInput
-from inbounds.inputs import LARGEST, finite_number, finite_or_nan, float_array, shown
+from inbounds.inputs import LARGEST_NUMBER, finite_number, finite_or_nan, float_array, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +47,10 @@ class Constraint(ReadOnly):
         if not isinstance(self.name, str):
             raise InvalidInput(f"the name of a constraint must be text, found {shown(self.name)}")
         bound = finite_or_nan(self.bound)
-        if not abs(bound) <= LARGEST:
+        if not abs(bound) <= LARGEST_NUMBER:
             raise InvalidInput(
                 f"constraint {self.name!r} has the bound {shown(self.bound)}; it must be a finite number, at most "
-                f"{LARGEST:g} in size"
+                f"{LARGEST_NUMBER:g} in size"
             )
         object.__setattr__(self, self.side, bound)  # a double of its own, whatever kind of number was given
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput
-from inbounds.inputs import LARGEST, SOUND, float_array
+from inbounds.inputs import LARGEST_NUMBER, SOUND, float_array
 from inbounds.problem.pairs import Pairs
 
 
@@ -53,7 +53,7 @@ def _mean_over_next(values: Any, rows: Any, pairs: Pairs, what: str) -> Floats:
         )
     of_pair = np.repeat(np.arange(pairs.n_pairs), np.diff(rows.indptr))
     entries = float_array(np.asarray(sp.csr_array(values)[of_pair, rows.indices]).ravel(), what)
-    bad = ~(np.abs(entries) <= LARGEST)
+    bad = ~(np.abs(entries) <= LARGEST_NUMBER)
     if np.any(bad):
         place = int(np.argmax(bad))
         successor = pairs.state_label(int(rows.indices[place]))
