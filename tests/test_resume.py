@@ -148,6 +148,33 @@ def test_the_exception_stays_what_it_is() -> None:
         assert raised.value is error and error.partial.samples is not None  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("cmdp", [SMALL, ib.zoo.media()], ids=["discounted", "horizon"])
+def test_estimates_and_trajectories_so_far_are_those_of_a_shorter_call(cmdp: ib.CMDP) -> None:
+    """Ctrl-C between two pieces of a kernel."""
+    simulator, policy = cmdp.simulator(), ib.Policy.uniform(cmdp)
+    stopped = {"seed": 1, "progress": Fuse(3, KeyboardInterrupt())}
+    found = broken_off(lambda _: ib.estimate(simulator, policy, samples=10**6, **stopped), KeyboardInterrupt)
+    short = ib.estimate(simulator, policy, samples=found.samples, seed=1)
+    assert found.status == "interrupted" and found.walks == short.walks > 1
+    assert found.reward == short.reward and np.array_equal(found.margins_interval, short.margins_interval)
+    stopped = {"seed": 1, "progress": Fuse(3, KeyboardInterrupt())}
+    seen = broken_off(lambda _: ib.simulate(simulator, policy, runs=10**4, **stopped), KeyboardInterrupt)
+    fewer = ib.simulate(simulator, policy, runs=seen.runs, seed=1)
+    assert seen.status == "interrupted" and seen.runs > 1
+    assert np.array_equal(seen.states, fewer.states) and np.array_equal(seen.intervals, fewer.intervals)
+
+
+@pytest.mark.parametrize("at", [1, 1_500])
+def test_an_error_in_a_step_has_estimates_and_trajectories_so_far_unless_there_are_none(at: int) -> None:
+    found = broken_off(lambda _: ib.estimate(as_user_simulator(SMALL, Fuse(at)), HALF_HALF, samples=10**4))
+    seen = broken_off(lambda _: ib.simulate(as_user_simulator(SMALL, Fuse(at)), HALF_HALF, runs=10**4))
+    if at == 1:
+        assert found is None and seen is None
+    else:
+        whole = ib.simulate(as_user_simulator(SMALL), HALF_HALF, runs=seen.runs)
+        assert 100 < found.samples < at and 1 < seen.runs < at and np.array_equal(seen.values, whole.values)
+
+
 def test_exceptions_that_take_no_attributes_pass_unchanged() -> None:
     class Slotted(BaseException):
         __slots__ = ()

@@ -49,7 +49,7 @@ from inbounds.numerics.compiled import compiled
 from inbounds.numerics.interrupts import holding_handlers
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.draws import World, draw_episode, fitted
-from inbounds.problem.pieces import Pace, seconds_or_none
+from inbounds.problem.pieces import Pace, attach, kept, seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.evidence import Log, new_log
@@ -81,7 +81,7 @@ class Estimate:
     total_reward, total_margins : float, array [K]
         The discounted sums, value / (1 - discount); with a horizon the same as the values.
     status : str
-        "done" or "time limit".
+        "done" or "time limit"; or "interrupted", of the ``partial`` of an exception.
     kind : str
         "estimate": the weakest of the kinds of statement that a `Certificate` can make.
 
@@ -161,6 +161,9 @@ def estimate(
         Seconds, after which the estimate from what is drawn by then comes back; ``status`` is then "time limit". Its
         bias is of the order of one walk among all, as the last one was waited for.
 
+    An exception that ends it (Ctrl-C, or an error in your step function) has such an estimate as its ``partial``, from
+    the walks that were finished about a quarter of a second before; None, if there was none.
+
     Examples
     --------
     >>> import inbounds as ib
@@ -183,27 +186,39 @@ def estimate(
     policy, level = for_problem(simulator, policy), valid_confidence(confidence)
     budget, rng = whole_number(samples, "samples"), np.random.default_rng(random_seed(seed))
     pace = Pace(seconds_or_none(time_limit), progress)
-    draw = _episodes if "horizon" in simulator.criterion else _walks
-    tally, drawn, wanted = draw(simulator, policy, budget, rng, pace)
-    return _in_user_units(simulator, tally, drawn, level, "done" if drawn == wanted else "time limit")
+    tally, wanted, advance = (_episodes if "horizon" in simulator.criterion else _walks)(simulator, policy, budget, rng)
+    last = kept(tally), 0
+
+    def keep(drawn: int) -> None:
+        nonlocal last
+        last = kept(tally), drawn
+
+    def so_far(status: str) -> Estimate:
+        return _in_user_units(simulator, *last, level, status)
+
+    try:
+        drawn = pace.pieces(advance, keep, 0, wanted)
+        return so_far("done" if drawn == wanted else "time limit")
+    except BaseException as error:
+        attach(error, so_far("interrupted") if last[1] > 0 else None)
+        raise
 
 
-def _walks(
-    simulator: Simulator, policy: Policy, budget: int, rng: np.random.Generator, pace: Pace
-) -> tuple[Tally, int, int]:
-    """The tally, the samples drawn, and those that should have been."""
+Begun = tuple[Tally, int, Callable[[int, int], int]]
+"""The tally, the samples to draw, and ``advance(drawn, until) -> drawn``, which draws and counts them."""
+
+
+def _walks(simulator: Simulator, policy: Policy, budget: int, rng: np.random.Generator) -> Begun:
     world, tally = simulator.open(), new_tally(simulator)
     design, log, run = plain_design(simulator, policy), new_log(simulator, 0), fitted(average_walks, world)
 
     def advance(drawn: int, until: int) -> int:
         return int(run(design, world, rng, log, tally, drawn, until, budget))
 
-    return tally, pace.pieces(advance, lambda drawn: None, 0, budget), budget
+    return tally, budget, advance
 
 
-def _episodes(
-    simulator: Simulator, policy: Policy, budget: int, rng: np.random.Generator, pace: Pace
-) -> tuple[Tally, int, int]:
+def _episodes(simulator: Simulator, policy: Policy, budget: int, rng: np.random.Generator) -> Begun:
     horizon, world, tally = simulator.layers, simulator.open(), new_tally(simulator)
     if budget < horizon:
         raise InvalidInput(f"samples must be at least {horizon:,}, the steps of one episode, found {budget:,}")
@@ -214,8 +229,7 @@ def _episodes(
         run(policy.probabilities.ravel(), world, rng, tally, episodes)
         return drawn + episodes * horizon
 
-    whole = horizon * (budget // horizon)
-    return tally, pace.pieces(advance, lambda drawn: None, 0, whole), whole
+    return tally, horizon * (budget // horizon), advance
 
 
 @compiled

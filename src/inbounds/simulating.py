@@ -33,7 +33,7 @@ from inbounds.numerics.interrupts import holding_handlers
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import draw_ends, draw_next, draw_pair, draw_start, fitted, observed
 from inbounds.problem.pairs import Pairs
-from inbounds.problem.pieces import Pace, seconds_or_none
+from inbounds.problem.pieces import Pace, attach, seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
 from inbounds.tables import escaped, html_card, html_table, text_table, wrapped
@@ -79,7 +79,8 @@ class Trajectories:
         1 - discount^T of a discounted average, T / H of a sum. 1 of averages.
     bounds : tuple of (name, "at_least" or "at_most", bound), length K
     status : str
-        "done"; or "time limit": then these are the runs that were finished.
+        "done"; or "time limit", or "interrupted" (the ``partial`` of an exception): then these are runs that were
+        finished.
     long_run : bool
         Whether a value is a long-run average, of which any number of steps shows the beginning only.
     """
@@ -207,6 +208,9 @@ def simulate(
     time_limit : float, optional
         Seconds, after which the runs that are finished come back, at least one; ``status`` is then "time limit".
 
+    An exception that ends it (Ctrl-C, or an error in your step function) has the runs that were finished about
+    a quarter of a second before as its ``partial``; None, if there was none.
+
     Examples
     --------
     >>> import inbounds as ib
@@ -243,41 +247,54 @@ def simulate(
         follow(world, rule, rng, goes_on, states, pairs, seen, done, until)
         return until
 
+    finished = 0
+
+    def keep(done: int) -> None:
+        nonlocal finished
+        finished = done
+
+    def so_far(status: str) -> Trajectories:
+        shown = seen[:, :finished]
+        scaling = simulator.scaling
+        shown[0] = scaling.reward_low + scaling.reward_span * shown[0]
+        for k, constraint in enumerate(simulator.constraints):  # margins, as learners see them, back to signals
+            margins = scaling.margin_scales[k] * shown[1 + k]
+            shown[1 + k] = constraint.outward * margins + constraint.bound / simulator.layers
+        if not goes_on:
+            shown[:, :, length] = 0.0
+        weights = np.ones(length + 1) if horizon else np.full(length + 1, 1.0 / length)
+        if discount is not None:
+            weights = (1.0 - discount) * discount ** np.arange(length + 1)
+        weights[length] = goes_on**length if goes_on else 0.0
+        values, means = (shown @ weights).T, (shown @ weights).mean(axis=1)
+        errors = values.std(axis=0, ddof=1) / math.sqrt(finished) if finished > 1 else np.full(len(means), np.inf)
+        wide = stdtrit(finished - 1, 0.5 + 0.5 * _CONFIDENCE) * errors if finished > 1 else errors
+        wide = wide + np.finfo(float).eps * (np.abs(shown) @ weights).sum(axis=1)  # where no run differs, rounding does
+        return Trajectories(
+            states=freeze(states[:finished]),
+            pairs=freeze(pairs[:finished]),
+            rewards=freeze(shown[0, :, :length]),
+            signals=freeze(shown[1:, :, :length]),
+            values=freeze(values),
+            rest=freeze(shown[:, :, length].T),
+            means=freeze(means),
+            errors=freeze(errors),
+            intervals=freeze(np.stack([means - wide, means + wide], axis=1)),
+            covered=_covered(length, horizon, discount, steps is None),
+            bounds=tuple((c.name, c.side, c.bound) for c in problem.constraints),
+            _layout=own.pairs,
+            status=status,
+            long_run=horizon is None and discount is None,
+        )
+
     callback(progress)
     pace = Pace(seconds_or_none(time_limit), progress and (lambda done: progress(done * length)))
-    number = pace.pieces(some, lambda done: None, 0, wanted)
-    states, pairs, seen = states[:number], pairs[:number], seen[:, :number]
-    scaling = simulator.scaling
-    seen[0] = scaling.reward_low + scaling.reward_span * seen[0]
-    for k, constraint in enumerate(simulator.constraints):  # margins, as learners see them, back to signals
-        margins = scaling.margin_scales[k] * seen[1 + k]
-        seen[1 + k] = constraint.outward * margins + constraint.bound / simulator.layers
-    if not goes_on:
-        seen[:, :, length] = 0.0
-    weights = np.ones(length + 1) if horizon else np.full(length + 1, 1.0 / length)
-    if discount is not None:
-        weights = (1.0 - discount) * discount ** np.arange(length + 1)
-    weights[length] = goes_on**length if goes_on else 0.0
-    values, means = (seen @ weights).T, (seen @ weights).mean(axis=1)
-    errors = values.std(axis=0, ddof=1) / math.sqrt(number) if number > 1 else np.full(len(means), np.inf)
-    wide = stdtrit(number - 1, 0.5 + 0.5 * _CONFIDENCE) * errors if number > 1 else errors
-    wide = wide + np.finfo(float).eps * (np.abs(seen) @ weights).sum(axis=1)  # where no run differs, rounding does
-    return Trajectories(
-        states=freeze(states),
-        pairs=freeze(pairs),
-        rewards=freeze(seen[0, :, :length]),
-        signals=freeze(seen[1:, :, :length]),
-        values=freeze(values),
-        rest=freeze(seen[:, :, length].T),
-        means=freeze(means),
-        errors=freeze(errors),
-        intervals=freeze(np.stack([means - wide, means + wide], axis=1)),
-        covered=_covered(length, horizon, discount, steps is None),
-        bounds=tuple((c.name, c.side, c.bound) for c in problem.constraints),
-        _layout=own.pairs,
-        status="done" if number == wanted else "time limit",
-        long_run=horizon is None and discount is None,
-    )
+    try:
+        number = pace.pieces(some, keep, 0, wanted)
+    except BaseException as error:
+        attach(error, so_far("interrupted") if finished else None)
+        raise
+    return so_far("done" if number == wanted else "time limit")
 
 
 def _observing(cmdp: CMDP) -> Simulator:
