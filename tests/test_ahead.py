@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import os
 import pickle
 import signal
@@ -130,6 +131,28 @@ def test_a_step_that_cannot_be_sent_is_refused_by_name() -> None:
     for _ in range(2):
         with pytest.raises(ib.InvalidInput, match=r"step cannot be sent to worker processes .*leave jobs out"):
             ib.learn(simulator, ib.ModelBased(), samples=100)
+
+
+class OnePipe:
+    """The module `os` for someone who may have one pipe."""
+
+    pipes = 0
+
+    def __getattr__(self, name):
+        return getattr(os, name)
+
+    def pipe(self):
+        self.pipes += 1
+        if self.pipes > 1:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return os.pipe()
+
+
+def test_too_few_files_for_workers_are_not_blamed_on_step(monkeypatch) -> None:
+    """Even where loky, which clears up after the pipes of a worker, fails there in turn."""
+    monkeypatch.setattr("joblib.externals.loky.backend.popen_loky_posix.os", OnePipe())
+    with pytest.raises(WorkerLost, match=r"worker processes cannot be started \(too many open files\); raise what is"):
+        ib.learn(line(jobs=1), ib.ModelBased(), samples=100)
 
 
 @pytest.mark.parametrize("how", [{"jobs": 1}, {"vectorised": True}], ids=str)

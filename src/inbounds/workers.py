@@ -6,7 +6,6 @@ still there. They leave the keyboard and the output to the parent: what reads th
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import threading
@@ -27,10 +26,6 @@ _LOOK = 0.2
 """Seconds for which a worker may outlive its parent: short for a person, and no load."""
 
 
-_TOO_FEW = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
-"""What a system says that allows no more files, processes or memory."""
-
-
 class WorkerLost(RuntimeError):
     """A worker process ended in the middle of a job: killed, or out of memory."""
 
@@ -43,17 +38,28 @@ def valid_workers(workers: int | None, what: str = "workers") -> int:
 
 
 @contextmanager
-def starting_workers() -> Iterator[None]:
-    """Within, that the system allows no more processes or files is one sentence, and what to do about it."""
+def starting_workers(refusal: type[Exception], otherwise: str) -> Iterator[None]:
+    """Within, that the system allows no more processes or files is a `refusal` of one sentence, and what to do then.
+
+    `otherwise` is what to do where no more can be allowed.
+    """
     try:
         yield
-    except OSError as error:
-        if error.errno not in _TOO_FEW:
+    except Exception as error:
+        reason = _said_by_system(error)
+        if reason is None:
             raise
-        raise InvalidInput(
-            f"worker processes cannot be started ({os.strerror(error.errno).lower()}); raise what is allowed (ulimit "
-            "-n: open files, ulimit -u: processes, or memory), or work in this process alone: workers=1, --jobs 1"
+        raise refusal(
+            f"worker processes cannot be started ({reason}); raise what is allowed (ulimit -n: open files, ulimit -u: "
+            f"processes, or memory), or {otherwise}"
         ) from error
+
+
+def _said_by_system(error: BaseException | None) -> str | None:
+    """What the system said, if that is what an error came of: loky clears up after one, and fails there in turn."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__context__
+    return None if error is None else os.strerror(error.errno).lower() if error.errno else str(error)
 
 
 def begin_worker(parent: int) -> None:

@@ -33,7 +33,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 from inbounds.arrays import Ints
 from inbounds.errors import InvalidInput
 from inbounds.streams import fill_missing_streams
-from inbounds.workers import WorkerLost, begin_worker, reraise
+from inbounds.workers import WorkerLost, begin_worker, reraise, starting_workers
 
 _LARGEST = 16
 """Outcomes in a block, or in a message of small ones: enough that a step of a tenth of a millisecond is worth sending,
@@ -90,13 +90,11 @@ class Source:
             step, self._process = (self.step, self.vectorised), os.getpid()
             fill_missing_streams()
             try:
-                pool = ProcessPoolExecutor(self.jobs, initializer=_begin, initargs=(self._process, *step))
-                pool.submit(os.getpid)
-            except OSError as error:
-                raise WorkerLost(
-                    f"a worker process of the simulator could not be started ({error}); go on with resume=, with fewer "
-                    "jobs or where more is allowed"
-                ) from error
+                with starting_workers(WorkerLost, "go on with resume= and fewer jobs"):
+                    pool = ProcessPoolExecutor(self.jobs, initializer=_begin, initargs=(self._process, *step))
+                    pool.submit(os.getpid)
+            except WorkerLost:
+                raise
             except Exception as error:  # all that happens here besides is that step is sent
                 raise InvalidInput(
                     f"step cannot be sent to worker processes ({type(error).__name__}: {error}); let it make what it "
