@@ -241,6 +241,23 @@ def test_labels_stay_the_objects_that_they_are() -> None:
     assert ib.learn(simulator, ib.ModelBased(), samples=200, seed=0).policy.probabilities.shape == (4,)
 
 
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        (float("nan"), "state nan comes back from worker processes as another object"),
+        (("at", float("nan")), r"state \('at', nan\) comes back from worker processes as another object"),
+        (Place(), "state <.*Place.*> comes back from worker processes as another object"),
+        (threading.Lock(), "states cannot be sent to worker processes"),
+    ],
+    ids=["nan", "tuple", "object", "lock"],
+)
+def test_labels_that_workers_would_not_bring_back_are_refused_by_name(label, message) -> None:
+    asked = {"states": [0, label], "actions": [0], "discount": 0.5, "reward_range": (0, 1)}
+    ib.Simulator(drift, first, **asked)
+    with pytest.raises(ib.InvalidInput, match=f"{message}.*; name states by numbers, texts .* or leave jobs out"):
+        ib.Simulator(drift, first, **asked, jobs=1)
+
+
 def test_vectorised_steps_have_the_right_law() -> None:
     """Next states of one pair: three of equal probability, beyond 5 standard errors one seed in a million."""
     simulator = line(drift_of_many, vectorised=True)

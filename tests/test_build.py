@@ -304,6 +304,19 @@ def test_an_error_in_a_rule_says_at_which_state_and_action(rule) -> None:
     assert error.value.__notes__ == [f"in {rule}, at {where}"]
 
 
+def test_an_error_in_a_rule_that_yields_says_where() -> None:
+    def yielding(*arguments):
+        yield from {}["missing"]
+
+    for rules, where in (
+        ((yielding, lambda s, a: {s: 1.0}), "in actions('home')"),
+        ((lambda s: ["go"], yielding), "in transitions, at state 'home', action 'go'"),
+    ):
+        with pytest.raises(KeyError, match="missing") as error:
+            ib.build("home", *rules, reward=lambda s, a: 0.0, discount=0.5)
+        assert error.value.__notes__ == [where]
+
+
 def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inbounds.problem.rules._TELL_EVERY", -1.0)
     told: list[tuple[int, int]] = []

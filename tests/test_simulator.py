@@ -623,7 +623,7 @@ def test_a_user_s_step_function_over_a_horizon_gives_the_episodes_of_the_table()
     assert np.array_equal(episodes(asked, policy, 50, 1), episodes(problem.simulator(), policy, 50, 1))
 
 
-def test_an_error_in_a_step_or_a_start_says_where() -> None:
+def test_an_error_in_a_step_a_start_or_actions_says_where() -> None:
     def fails(*arguments):
         raise RuntimeError("sensor")
 
@@ -638,6 +638,9 @@ def test_an_error_in_a_step_or_a_start_says_where() -> None:
             ib.Policy.from_rule(ib.Simulator(fails, fails, **common), {"a": "x"}),
         )
     assert error.value.__notes__ == ["in start(rng)"]
+    with pytest.raises(RuntimeError, match="sensor") as error:
+        ib.Simulator(fails, fails, **common | {"actions": fails})
+    assert error.value.__notes__ == ["in actions, at state 'a'"]
     with pytest.raises(ib.InvalidInput, match="the problem must be a CMDP or a Simulator, found str"):
         ib.Policy.from_rule("x", {})
     with pytest.raises(ib.InvalidInput, match=r"x\.zzz: a picture is a file \.png, \.svg or \.pdf"):

@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pickle import loads
 from traceback import format_exception_only
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from joblib.externals.loky.backend.reduction import dumps
 
-from inbounds.errors import InvalidInput
 from inbounds.inputs import whole_number
 from inbounds.streams import fill_missing_streams
 
@@ -70,13 +69,18 @@ def begin_worker(parent: int) -> None:
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
+def received(value: Any) -> Any:
+    """What a value is in another process that it is sent to."""
+    return loads(dumps(value))
+
+
 def reraise(error: Exception) -> NoReturn:
     """In a worker: raise an error of a user's code so that it arrives, if not itself, then its words.
 
     One that cannot be sent, or put together again from its `args`, would end the worker, as if it had been killed.
     """
     try:
-        loads(dumps(error))
+        received(error)
     except Exception:
         raise RuntimeError("".join(format_exception_only(error)).strip()) from error
     raise error

@@ -17,7 +17,7 @@ import numpy as np
 from inbounds.arrays import Floats, Ints, ReadOnly, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats.labels import alike, parts_of
-from inbounds.inputs import entries, shown
+from inbounds.inputs import asked, entries, shown
 from inbounds.numerics.classes import first_largest
 from inbounds.tables import printable
 
@@ -216,7 +216,7 @@ def numbered(actions: object, state: Any, number: dict[Hashable, int], what: str
     single = isinstance(actions, str | bytes) or getattr(actions, "ndim", 1) == 0
     if single or not isinstance(actions, Iterable):
         raise InvalidInput(f"{what} must list the actions of the state, found {shown(actions)}")
-    for action in list(actions):
+    for action in asked(list, (actions,), what, ""):
         try:
             yield action, number.setdefault(action, len(number))
         except TypeError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -265,6 +265,8 @@ def _hashable(state: Any) -> Any:
 def _outcomes(outcomes: Any, where: str) -> Iterable[tuple[Any, float]]:
     if isinstance(outcomes, Mapping):
         return outcomes.items()
+    if isinstance(outcomes, Iterator):  # a rule that yields them runs only now
+        outcomes = asked(list, (outcomes,), "transitions", where)
     try:
         return [(state, probability) for state, probability in outcomes]
     except (TypeError, ValueError) as error:

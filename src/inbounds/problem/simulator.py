@@ -43,6 +43,7 @@ from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.draws import World
 from inbounds.problem.pairs import Pairs, numbered, pairs_of, sizes
+from inbounds.workers import received
 
 MOST_STATES = 10**7
 """Of a user's own simulator: each has a label, and each is asked for its actions."""
@@ -215,6 +216,8 @@ class Simulator(ReadOnly):
         vectorised = switch(vectorised, "vectorised")
         self._step, self._start = step, start
         workers = None if jobs is None else whole_number(jobs, "jobs")
+        if workers is not None:
+            _require_states_that_come_back(self.pairs.state_labels or ())
         self._source = Source(step, vectorised, workers) if vectorised or workers is not None else None
         self._reward_range = valid_range(reward_range, "reward_range")
         self._signal_ranges = [
@@ -422,10 +425,30 @@ def _user_pairs(
     action_number: dict[Hashable, int] = {}
     offsets, pair_actions = [0], []
     for label in labels:
-        own, what = (actions(label), f"actions({label!r})") if callable(actions) else (actions, "actions")
+        own, what = actions, "actions"
+        if callable(actions):
+            own, what = called(actions, (label,), "actions", f"state {label!r}"), f"actions({label!r})"
         pair_actions += [action for _, action in numbered(own, label, action_number, what)]
         offsets.append(len(pair_actions))
     return Pairs.create(offsets, np.array(pair_actions, dtype=np.int64), labels, tuple(action_number))
+
+
+def _require_states_that_come_back(labels: tuple[Hashable, ...]) -> None:
+    """That states are the same after workers were told of them: nan and plain objects are equal to themselves alone."""
+    instead = "name states by numbers, texts or tuples of these, or leave jobs out"
+    try:
+        copies = received(labels)
+    except Exception as error:
+        raise InvalidInput(
+            f"states cannot be sent to worker processes ({type(error).__name__}: {error}); {instead}"
+        ) from error
+    known = set(labels)
+    for label, back in zip(labels, copies, strict=True):
+        if back not in known:
+            raise InvalidInput(
+                f"state {shown(label)} comes back from worker processes as another object, which is not equal to it; "
+                f"{instead}"
+            )
 
 
 def valid_range(limits: Any, what: str) -> tuple[float, float]:
