@@ -148,6 +148,17 @@ class OnePipe:
         return os.pipe()
 
 
+def test_too_few_processes_for_workers_are_told_before_any_is_started(monkeypatch) -> None:
+    """loky would wait for ever."""
+
+    def refused(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with pytest.raises(WorkerLost, match=r"worker processes cannot be started \(resource temporarily unavailable\)"):
+        ib.learn(line(jobs=1), ib.ModelBased(), samples=100)
+
+
 def test_too_few_files_for_workers_are_not_blamed_on_step(monkeypatch) -> None:
     """Even where loky, which clears up after the pipes of a worker, fails there in turn."""
     monkeypatch.setattr("joblib.externals.loky.backend.popen_loky_posix.os", OnePipe())

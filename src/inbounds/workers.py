@@ -6,6 +6,7 @@ still there. They leave the keyboard and the output to the parent: what reads th
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -25,6 +26,10 @@ _LOOK = 0.2
 """Seconds for which a worker may outlive its parent: short for a person, and no load."""
 
 
+_BESIDES = 4
+"""What a pool starts besides its workers: two threads, and two processes that keep track of what it uses."""
+
+
 class WorkerLost(RuntimeError):
     """A worker process ended in the middle of a job: killed, or out of memory."""
 
@@ -37,12 +42,14 @@ def valid_workers(workers: int | None, what: str = "workers") -> int:
 
 
 @contextmanager
-def starting_workers(refusal: type[Exception], otherwise: str) -> Iterator[None]:
+def starting_workers(number: int, refusal: type[Exception], otherwise: str) -> Iterator[None]:
     """Within, that the system allows no more processes or files is a `refusal` of one sentence, and what to do then.
 
-    `otherwise` is what to do where no more can be allowed.
+    `number` is how many there are to be started, and `otherwise` what to do where no more can be allowed.
     """
     try:
+        if number > 0:
+            _require_room(_BESIDES + 2 * number)  # each with the thread that watches its parent
         yield
     except Exception as error:
         reason = _said_by_system(error)
@@ -52,6 +59,28 @@ def starting_workers(refusal: type[Exception], otherwise: str) -> Iterator[None]
             f"worker processes cannot be started ({reason}); raise what is allowed (ulimit -n: open files, ulimit -u: "
             f"processes, or memory), or {otherwise}"
         ) from error
+
+
+def _require_room(tasks: int) -> None:
+    """That so many processes and threads are allowed, told by threads: limits on processes count them too.
+
+    Afterwards is too late: loky waits for ever where a thread of its own cannot start a second one.
+    """
+    over = threading.Event()
+    begun: list[threading.Thread] = []
+    try:
+        for _ in range(tasks):
+            thread = threading.Thread(target=over.wait, daemon=True)
+            thread.start()
+            begun.append(thread)
+    except RuntimeError as error:
+        if "can't start new thread" not in str(error):  # Python is shutting down
+            raise
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from error
+    finally:
+        over.set()
+        for thread in begun:
+            thread.join()
 
 
 def _said_by_system(error: BaseException | None) -> str | None:
@@ -66,7 +95,10 @@ def begin_worker(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     fill_missing_streams()
     os.dup2(2, 1)  # what a user's code prints is seen, and is in nobody's table
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    try:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    except RuntimeError:  # no more threads are allowed; that this worker is gone is told by the parent
+        os._exit(1)
 
 
 def received(value: Any) -> Any:

@@ -90,7 +90,7 @@ class Source:
             step, self._process = (self.step, self.vectorised), os.getpid()
             fill_missing_streams()
             try:
-                with starting_workers(WorkerLost, "go on with resume= and fewer jobs"):
+                with starting_workers(self.jobs or 0, WorkerLost, "go on with resume= and fewer jobs"):
                     pool = ProcessPoolExecutor(self.jobs, initializer=_begin, initargs=(self._process, *step))
                     pool.submit(os.getpid)
             except WorkerLost:

@@ -55,7 +55,8 @@ def run_jobs(
     try:
         with warnings.catch_warnings():  # joblib counts what an interruption cost, which is said in one line elsewhere
             warnings.filterwarnings("ignore", r"\d+ tasks which were still being processed", UserWarning)
-            with starting_workers(InvalidInput, "work in this process alone: workers=1, --jobs 1"):
+            missing = processes - len(multiprocessing.active_children()) if processes > 1 else 0
+            with starting_workers(missing, InvalidInput, "work in this process alone: workers=1, --jobs 1"):
                 running = parallel(delayed(_numbered)(place, function, job) for place, job in enumerate(jobs))
             with closing(running):  # now, and not when what is raised here is forgotten: then joblib would be heard
                 for position, result in running:
