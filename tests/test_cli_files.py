@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import inbounds as ib
-from inbounds.cli import main
+from inbounds.cli import main, printing
 from messages import one_message, sentence
 
 
@@ -208,3 +208,14 @@ def test_runs_of_a_model_without_a_name_are_found_again_whatever_its_file_is_cal
     assert run("compare", str(model), *options).exit_code == 0
     again = run("compare", str(model.rename(tmp_path / "v.npz")), *options)
     assert "not run again: 1" in again.output and "v:" in (output / "comparison.svg").read_text()
+
+
+def test_a_terminal_is_told_that_a_large_model_is_read(tmp_path, monkeypatch, capfd) -> None:
+    monkeypatch.setattr(printing, "_watched", lambda: True)
+    monkeypatch.setattr(printing, "_LARGE", 1)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    path = tmp_path / "x[red]y.npz"
+    ib.zoo.queue().save(path)
+    with printing.reading_status(path):
+        pass
+    assert "reading x[red]y.npz" in capfd.readouterr().err

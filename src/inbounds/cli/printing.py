@@ -154,13 +154,14 @@ _LARGE = 2**20
 def reading_status(path: Path) -> Iterator[None]:
     """A line on stderr, when that is a terminal, while a large file is read."""
     from rich.console import Console
+    from rich.text import Text
 
     from inbounds.tables import printable
 
     if not _watched() or not path.is_file() or path.stat().st_size < _LARGE:
         yield
         return
-    with Console(stderr=True, markup=False).status(f"reading {printable(path.name)}"):
+    with Console(stderr=True).status(Text(f"reading {printable(path.name)}")):
         yield
 
 
