@@ -204,11 +204,11 @@ def estimate(
         raise
 
 
-Begun = tuple[Tally, int, Callable[[int, int], int]]
+Drawing = tuple[Tally, int, Callable[[int, int], int]]
 """The tally, the samples to draw, and ``advance(drawn, until) -> drawn``, which draws and counts them."""
 
 
-def _walks(simulator: Simulator, policy: Policy, budget: int, rng: np.random.Generator) -> Begun:
+def _walks(simulator: Simulator, policy: Policy, budget: int, rng: np.random.Generator) -> Drawing:
     world, tally = simulator.open(), new_tally(simulator)
     design, log, run = plain_design(simulator, policy), new_log(simulator, 0), fitted(average_walks, world)
 
@@ -218,7 +218,7 @@ def _walks(simulator: Simulator, policy: Policy, budget: int, rng: np.random.Gen
     return tally, budget, advance
 
 
-def _episodes(simulator: Simulator, policy: Policy, budget: int, rng: np.random.Generator) -> Begun:
+def _episodes(simulator: Simulator, policy: Policy, budget: int, rng: np.random.Generator) -> Drawing:
     horizon, world, tally = simulator.layers, simulator.open(), new_tally(simulator)
     if budget < horizon:
         raise InvalidInput(f"samples must be at least {horizon:,}, the steps of one episode, found {budget:,}")

@@ -54,7 +54,9 @@ def run_jobs(
     fill_missing_streams()
     try:
         with warnings.catch_warnings():  # joblib counts what an interruption cost, which is said in one line elsewhere
-            warnings.filterwarnings("ignore", r"\d+ tasks which were still being processed", UserWarning)
+            warnings.filterwarnings(
+                "ignore", r"\d+ tasks (which were still being processed|have been successfully executed)", UserWarning
+            )
             missing = processes - len(multiprocessing.active_children()) if processes > 1 else 0
             with starting_workers(missing, InvalidInput, "work in this process alone: workers=1, --jobs 1"):
                 running = parallel(delayed(_numbered)(place, function, job) for place, job in enumerate(jobs))
