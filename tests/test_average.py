@@ -1018,3 +1018,25 @@ def test_a_bound_that_does_not_bind_is_not_kept_twice(method: str, moves: float)
         best = ib.solve(line, method, certificate=certificate)
         assert best.in_bounds and best.linked == 2
         assert 1.4 - 1e-5 <= best.reward <= best.upper_bound <= 1.4 + 1e-9
+
+
+def test_policies_that_come_again_end_the_search(monkeypatch) -> None:
+    """(365 states in a row, and an action that leads home: three policies followed each other for 500 steps.)"""
+    seed, states, actions, moves = 8189, 365, 2, 4
+    rng, pairs = np.random.default_rng(seed), states * actions
+    after = np.clip(
+        np.repeat(np.arange(states), actions)[:, None] + rng.integers(-2, 3, size=(pairs, moves)), 0, states - 1
+    )
+    after[::actions, 0] = 0
+    chances = rng.dirichlet(np.ones(moves), size=pairs)
+    chances[::actions] *= 0.5
+    chances[::actions, 0] += 0.5
+    transition = np.zeros((pairs, states))
+    np.add.at(transition, (np.arange(pairs)[:, None], after), chances)
+    reward = rng.normal(size=pairs) * (rng.random(pairs) < 0.1)
+    cmdp = ib.CMDP(np.arange(0, pairs + 1, actions), transition, reward, [], np.eye(states)[0], average=True)
+    criterion = by("elimination", cmdp)
+    steps, look = [], type(criterion)._look
+    monkeypatch.setattr(type(criterion), "_look", lambda *given: (steps.append(1), look(*given))[1])
+    criterion.solve(cmdp.reward, 1e-9)
+    assert len(steps) < 100

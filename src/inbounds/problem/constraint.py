@@ -12,7 +12,7 @@ from typing import Any
 
 from inbounds.arrays import ReadOnly
 from inbounds.errors import InvalidInput
-from inbounds.inputs import LARGEST_NUMBER, finite_number, finite_or_nan, float_array, shown
+from inbounds.inputs import LARGEST_NUMBER, finite_or_nan, float_array, shown, within
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class Constraint(ReadOnly):
 
     def tightened(self, by: float) -> Constraint:
         """The same constraint with every margin smaller by `by`."""
-        by = finite_number(by, f"constraint {self.name!r}: tightened by what")
+        by = within(by, f"constraint {self.name!r}: tightened by what")
         return self.with_bound(self.bound + by if self.at_least is not None else self.bound - by)
 
     def __repr__(self) -> str:
