@@ -42,6 +42,16 @@ def outermost(x):
 
 
 @compiled
+def raised(x, up):
+    return x + 1 if up else x
+
+
+@compiled
+def raised_by_constants(x, up):
+    return raised(x, True) + raised(x, up=False) + raised(x, up) + raised(7, up)
+
+
+@compiled
 def factorial(n):
     if n <= 1:
         return 1
@@ -61,6 +71,11 @@ def test_the_twin_is_python_all_the_way_down() -> None:
     assert type(twin.__globals__["outer"]).__name__ == type(twin.__globals__["inner"]).__name__ == "function"
     assert twin.__globals__["outer"].__globals__["inner"] is twin.__globals__["inner"]
     assert interpreted(outer)(3, 5) == 20
+
+
+def test_a_constant_of_a_caller_is_no_reason_to_compile_again() -> None:
+    assert raised_by_constants(3, True) == interpreted(raised_by_constants)(3, True) == 4 + 3 + 4 + 8
+    assert len(raised.signatures) == len(raised_by_constants.signatures) == 1
 
 
 def test_other_worlds_reach_kernels_across_files() -> None:

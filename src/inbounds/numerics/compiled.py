@@ -21,7 +21,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 import numba
-from numba.core import config
+from numba.core import config, types
 from numba.core.dispatcher import Dispatcher
 
 from inbounds.numerics.interrupts import Kernel
@@ -43,8 +43,20 @@ def compiled(kernel: Callable[..., Any]) -> Any:
     if config.DISABLE_JIT:  # NUMBA_DISABLE_JIT, for who debugs
         return kernel
     dispatcher = _dispatcher(kernel)
-    dispatcher.__class__ = Kernel  # which adds nothing but how it is called
+    dispatcher.__class__ = _OnceForEachType  # which adds nothing but how it is called
     return dispatcher
+
+
+class _OnceForEachType(Kernel):
+    """A kernel that is compiled for types alone, where Numba would do it again for every constant of a caller.
+
+    What a constant makes simpler is made so all the same where the kernel becomes a part of its caller. A learner of
+    episodes took 103 seconds to compile, and takes 69.
+    """
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        named = {name: types.unliteral(of) for name, of in dict(kws).items()}
+        return super().get_call_template(tuple(types.unliteral(of) for of in args), named)
 
 
 def _dispatcher(kernel: Callable[..., Any]) -> Any:
