@@ -41,5 +41,7 @@ def act(rules, state, stage=None, rng=random):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     sys.tracebacklimit = 0  # of what is wrong, its one sentence
     print(act(load(sys.argv[1]), json.loads(sys.argv[2]), *map(int, sys.argv[3:])))

@@ -370,6 +370,7 @@ def test_another_way_to_call_step_is_refused_by_name() -> None:
     ("step", "how", "message"),
     [
         (drift, {"jobs": 0}, "jobs must be a whole number of at least 1, found 0"),
+        (drift, {"jobs": 100_000}, "jobs must be a whole number of at most 1,000, found 100000"),
         (drift, {"vectorised": "yes"}, "vectorised must be True or False, found 'yes'"),
         (lambda s, a, rng: 5, {"vectorised": True}, "a vectorised step must return .* found int for 1 times state"),
         (

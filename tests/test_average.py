@@ -914,6 +914,68 @@ def test_classes_that_tie_are_told_apart_from_any_start():
         assert found.upper - found.lower <= 2e-9
 
 
+@pytest.mark.parametrize("method", ["auto", "lp", "bundle", "polish"])
+def test_a_spare_occupancy_that_stays_where_no_link_leads_is_linked_too(method):
+    """What brings a link back into bounds stays at states 0 and 1, to which the two classes of the optimum never go."""
+    rows = [  # state, the probabilities of the next, reward, signals
+        (0, {0: 0.39, 1: 0.61}, 0.56, 0.44, 0.03),
+        (1, {1: 0.93, 2: 0.07}, 0.54, 0.39, 0.07),
+        (1, {0: 0.04, 1: 0.96}, 0.31, 0.11, 0.02),
+        (2, {1: 0.68, 3: 0.2, 4: 0.12}, 0.27, 0.49, 0.08),
+        (2, {2: 0.68, 3: 0.32}, 0.93, 0.37, 0.01),
+        (3, {2: 0.8, 4: 0.2}, 0.72, 0.04, 0.07),
+        (4, {3: 0.98, 5: 0.02}, 0.75, 0.08, 0.06),
+        (5, {5: 1.0}, 0.96, 0.48, 0.06),
+        (5, {4: 0.01, 5: 0.99}, 0.69, 0.53, 0.06),
+        (5, {6: 1.0}, 0.21, 0.23, 0.08),
+        (6, {5: 0.67, 6: 0.13, 7: 0.2}, 0.36, 0.52, 0.08),
+        (7, {6: 0.41, 7: 0.59}, 0.19, 0.18, 0.0),
+        (7, {7: 0.41, 8: 0.59}, 0.18, 0.51, 0.08),
+        (8, {7: 0.8, 8: 0.2}, 0.85, 0.39, 0.03),
+        (8, {8: 0.96, 9: 0.04}, 0.78, 0.52, 0.04),
+        (9, {8: 0.5, 10: 0.5}, 0.42, 0.2, 0.02),
+        (9, {9: 0.52, 10: 0.48}, 0.51, 0.2, 0.05),
+        (10, {9: 0.16, 10: 0.84}, 0.96, 0.16, 0.06),
+    ]
+    moves = np.zeros((len(rows), 11))
+    for place, (_, after, *_) in enumerate(rows):
+        moves[place, list(after)] = list(after.values())
+    limits = [Constraint([row[3] for row in rows], at_most=0.26), Constraint([row[4] for row in rows], at_most=0.04)]
+    offsets = np.searchsorted([row[0] for row in rows], np.arange(12))
+    cmdp = problem(offsets, moves, [row[2] for row in rows], limits, initial=np.full(11, 1 / 11))
+    optimum = constrained_optimum(Average(cmdp), cmdp)[0]
+    best = ib.solve(cmdp, method)
+    assert best.in_bounds and best.linked >= 2
+    assert optimum - 1e-6 <= best.certificate.reward_lower <= optimum <= best.upper_bound + 1e-12
+
+
+@pytest.mark.parametrize("rare", [1e-2, 1e-4, 1e-6, 1e-8, 1e-10])
+def test_rooms_that_are_hardly_ever_changed_cost_no_more_than_proofs_lose(rare):
+    """Two rooms of two states each; from one state of each a move leads to the other room, with a small probability.
+
+    The first room earns .75 a step and costs 1, the second earns .1 and costs nothing: at a cost of at most .4 the best
+    is .4 * .75 + .6 * .1 = .36. Between two changes lie about 1 / (share * rare) steps, of each of which a proof loses
+    a rounding: with the best share the two losses add up to about twice the root of rounding / rare.
+    """
+    moves = np.zeros((4, 2, 4))
+    for here, other in ((0, 2), (2, 0)):
+        moves[here, 0, here + 1] = moves[here + 1, 0, here] = 1.0
+        moves[here + 1, 1, [here, here + 1]] = 0.5
+        moves[here, 1, [here + 1, other]] = 1.0 - rare, rare
+    cmdp = ib.CMDP.from_dense(
+        moves,
+        reward=[[1, 0], [0.5, 0.2], [0.1, 0], [0, 0.1]],
+        constraints=[Constraint([[1, 1], [1, 1], [0, 0], [0, 0]], at_most=0.4)],
+        initial=np.full(4, 0.25),
+        average=True,
+    )
+    lost = 8.0 * np.sqrt(np.finfo(float).eps / rare)
+    for method in ("auto", "bundle"):
+        best = ib.solve(cmdp, method)
+        assert best.in_bounds and best.linked == 2
+        assert 0.36 - lost <= best.certificate.reward_lower <= 0.36 <= best.upper_bound <= 0.36 + lost
+
+
 @pytest.mark.parametrize("n_states", [8, 20, 130])  # at 130 by the bundle
 def test_classes_that_are_far_apart_are_linked_by_moves_that_can_be_proved(n_states):
     """A machine runs down, pays less the more it is worn, and may be renewed; half of the time it is to be worn out.

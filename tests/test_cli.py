@@ -664,6 +664,13 @@ def test_a_terminal_is_told_why_the_first_command_takes_long(monkeypatch, capsys
         (("frontier", "queue", "--constraint", "service", "--time-limit", "1e-9"), 5, "time limit"),
         (("verify", "nope.npz", "nope.json"), 2, "cannot be read"),
         (("zoo", "nope"), 2, "no problem is called 'nope'"),
+        (("solve",), 2, "Missing argument 'PROBLEM'."),
+        (("solve", "queue", "--tolerance", "x"), 2, "'x' is not a valid float."),
+        (("solve", "queue", "--nope"), 2, "No such option"),
+        (("solve", "queue", "extra"), 2, "unexpected extra argument"),
+        (("frontier", "queue"), 2, "Missing option '--constraint'."),
+        (("nope",), 2, "No such command 'nope'."),
+        (("compare", "queue", "--jobs", "0"), 2, "--jobs must be a whole number of at least 1, found 0"),
     ],
 )
 def test_with_json_a_refusal_is_one_object_too(

@@ -145,6 +145,23 @@ def test_signals_are_those_of_the_model_whatever_the_bound(criterion) -> None:
         assert np.array_equal(signals, np.where(seen.pairs == 0, 0.1, 0.0))
     assert np.array_equal(seen.values[:, 1], seen.values[:, 2])
     assert seen.bounds == (("a", "at_most", 1e18), ("b", "at_least", -1e6))
+    for scale in (True, False):
+        again = ib.simulate(work.simulator(scale=scale), ib.Policy.uniform(work), seed=0)
+        assert np.array_equal(again.signals, seen.signals) and again.bounds == seen.bounds
+
+
+@pytest.mark.parametrize("criterion", [{"discount": 0.9}, {"horizon": 3}, {"average": True}])
+@pytest.mark.parametrize("scale", [True, False])
+def test_signals_are_those_that_a_step_reports_whatever_the_bound(criterion, scale) -> None:
+    asked = ib.Simulator(
+        lambda state, action, rng: (0, 1.0 - action, [0.1 * action, 0.3]), lambda rng: 0, states=1, actions=[0, 1],
+        reward_range=(-2.0, 1.0), signal_ranges=[(0, 1), (0, 1)], scale=scale,
+        constraints=[ib.Constraint(at_most=1e18, name="a"), ib.Constraint(at_least=-1e18, name="b")], **criterion,
+    )  # fmt: skip
+    seen = ib.simulate(asked, ib.Policy.uniform(asked), seed=0)
+    assert np.array_equal(seen.signals[0], 0.1 * seen.pairs) and np.all(seen.signals[1] == 0.3)
+    assert np.array_equal(seen.rewards, 1.0 - seen.pairs)
+    assert seen.bounds == (("a", "at_most", 1e18), ("b", "at_least", -1e18))
 
 
 def test_stages_that_differ_are_followed() -> None:

@@ -20,6 +20,7 @@ import time
 import zipfile
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -125,14 +126,7 @@ def test_as_a_script(tmp_path, checker):
 @pytest.mark.parametrize("where", [">&-", "2>&-", ">&- 2>&-", ">/dev/full", "2>/dev/full", "| true"])
 def test_the_exit_code_is_the_verdict_whatever_becomes_of_the_output(tmp_path, checker, where):
     files = small_proof(tmp_path)
-
-    def run(*arguments):
-        words = shlex.join([sys.executable, "-I", "-S", str(checker), *map(str, arguments)])
-        script = f"{{ {words}; echo $? >{shlex.quote(str(tmp_path / 'code'))}; }} {where}"
-        said = subprocess.run(["sh", "-c", script], capture_output=True)
-        assert said.stderr == b""
-        return int((tmp_path / "code").read_text())
-
+    run = partial(exit_code, tmp_path, where, "-I", "-S", checker)
     assert run(files.model, files.certificate) == 0
     assert run(files.model, "none.json") == run(files.model, "\udcff.json") == 2
     if where == "2>/dev/full":
@@ -140,6 +134,26 @@ def test_the_exit_code_is_the_verdict_whatever_becomes_of_the_output(tmp_path, c
     files.claim["policy"].reverse()
     files.certificate.write_bytes(sealed(files.claim))
     assert run(files.model, files.certificate) == 1
+
+
+@pytest.mark.parametrize("where", [">&-", ">/dev/full", "--json >/dev/full", "| true"])
+def test_so_it_is_of_the_command(tmp_path, where):
+    files = small_proof(tmp_path)
+    run = partial(exit_code, tmp_path, where, "-m", "inbounds", "verify")
+    assert run(files.model, files.certificate) == 0
+    files.claim["policy"].reverse()
+    files.certificate.write_bytes(sealed(files.claim))
+    assert run(files.model, files.certificate) == 1
+
+
+def exit_code(folder, where, *arguments):
+    """Of a call of Python that says nothing on stderr, with its output led elsewhere."""
+    option, separator, elsewhere = where.rpartition(" >")
+    words = shlex.join([sys.executable, *map(str, arguments), *option.split()])
+    script = f"{{ {words}; echo $? >{shlex.quote(str(folder / 'code'))}; }} {separator + elsewhere}"
+    said = subprocess.run(["sh", "-c", script], capture_output=True)
+    assert said.stderr == b""
+    return int((folder / "code").read_text())
 
 
 def test_files_that_cannot_be_read(tmp_path):

@@ -226,7 +226,7 @@ def simulate(
     """
     if not isinstance(problem, CMDP | Simulator):
         raise InvalidInput(f"simulate takes a CMDP or a Simulator, found {type(problem).__name__}")
-    simulator = _observing(problem) if isinstance(problem, CMDP) else problem
+    simulator = _observing(problem) if isinstance(problem, CMDP) else problem.observing
     own = for_problem(simulator, policy)
     horizon, discount = simulator.criterion.get("horizon"), simulator.criterion.get("discount")
     length = _length(steps, horizon, discount)

@@ -1,4 +1,4 @@
-"""The standard streams of a process that was started without them: closed by the shell (``>&-``), or no console."""
+"""The standard streams of a process that was started without them (closed by the shell, ``>&-``), or that lost them."""
 
 import os
 import sys
@@ -17,3 +17,10 @@ def fill_missing_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115 (it stays)
+
+
+def lead_nowhere(*numbers: int) -> None:
+    """Have these outputs take what could not be written, which Python tries again as it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in numbers:
+        os.dup2(nowhere, number)

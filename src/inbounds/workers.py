@@ -26,6 +26,9 @@ _LOOK = 0.2
 """Seconds for which a worker may outlive its parent: short for a person, and no load."""
 
 
+MOST_WORKERS = 1_000
+"""More than a machine has cores; whether there is room for many more could not be asked without taking it."""
+
 _BESIDES = 4
 """What a pool starts besides its workers: two threads, and two processes that keep track of what it uses."""
 
@@ -37,7 +40,7 @@ class WorkerLost(RuntimeError):
 def valid_workers(workers: int | None, what: str = "workers") -> int:
     """How many processes to use: as many as were asked for, or one per core that this process may use."""
     if workers is not None:
-        return whole_number(workers, what)
+        return whole_number(workers, what, most=MOST_WORKERS)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

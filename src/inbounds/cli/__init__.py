@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 import click
 
 from inbounds.interruption import Interrupted, interruptible
+from inbounds.streams import lead_nowhere
 from inbounds.tables import WIDTH, wrapped
 from inbounds.waiting import before_compiling
 
@@ -60,16 +61,21 @@ class _Cli(click.Group):
         with _ending_with_the_reader():  # the help is written here
             return super().make_context(*arguments, **options)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        from inbounds.cli.printing import asking_for_json
+
+        asking_for_json(ctx, None, "--json" in args)  # also where the command that has the option cannot be parsed
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         with _ending_with_the_reader():
             return self._refusing(ctx)
 
     def _refusing(self, ctx: click.Context) -> Any:
+        from inbounds.cli.printing import print_refusal
         from inbounds.errors import Infeasible, InvalidInput, Stopped
 
         def fail(message: str, code: int) -> NoReturn:
-            from inbounds.cli.printing import print_refusal
-
             print_refusal(message, code)
             _fail(message, code)
 
@@ -83,6 +89,9 @@ class _Cli(click.Group):
             words = known if isinstance(known, str) else getattr(known, "in_words", None) or repr(known)
             fail("interrupted" + ("" if known is None else f"; known so far: {words}"), error.exit_code)
         except (click.exceptions.Exit, click.Abort):  # not failures
+            raise
+        except click.ClickException as error:  # which click tells itself, on stderr
+            print_refusal(error.format_message(), error.exit_code)
             raise
         except InvalidInput as error:
             fail(str(error), EXIT_INVALID)
@@ -131,15 +140,8 @@ def _ending_with_the_reader() -> Iterator[None]:
         finally:
             sys.stdout.flush()  # what is left would be written where nothing can be caught
     except BrokenPipeError:
-        _lead_nowhere(1, 2)
+        lead_nowhere(1, 2)
         sys.exit(EXIT_PIPE)
-
-
-def _lead_nowhere(*numbers: int) -> None:
-    """Have these outputs take what could not be written, which Python tries again as it ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for number in numbers:
-        os.dup2(nowhere, number)
 
 
 def _require_memory() -> None:
@@ -150,10 +152,11 @@ def _require_memory() -> None:
         return
     allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
     if allowed != resource.RLIM_INFINITY and allowed < MEMORY_NEEDED:
-        _fail(
+        from inbounds.errors import InvalidInput
+
+        raise InvalidInput(
             f"the memory that a process may have is limited to {allowed / 2**20:.0f} MB, and the libraries alone take "
-            f"{MEMORY_NEEDED / 2**20:.0f} MB: raise it (ulimit -v)",
-            EXIT_INVALID,
+            f"{MEMORY_NEEDED / 2**20:.0f} MB: raise it (ulimit -v)"
         )
 
 
@@ -170,7 +173,7 @@ def complain(message: str) -> None:
     try:
         click.echo(_lines(message), err=True)
     except OSError:  # the disk is full, or the reader gone: the exit code is left to say it
-        _lead_nowhere(2)
+        lead_nowhere(2)
 
 
 def _lines(message: str) -> str:

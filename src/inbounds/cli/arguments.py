@@ -72,7 +72,12 @@ scale_option = click.option(
     callback=lambda context, option, given: given == "theory",
     help="What learners see: rewards in [0, 1] and margins in [-1, 1], or all in the problem's own units.",
 )
-jobs_option = click.option("--jobs", type=int, help="Worker processes.  [default: one per core]")
+jobs_option = click.option(
+    "--jobs",
+    type=int,
+    callback=lambda context, option, given: None if given is None else _workers(given),
+    help="Worker processes.  [default: one per core]",
+)
 policy_option = click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
 save_policy_option = click.option(
     "--save-policy",
@@ -95,6 +100,12 @@ json_option = click.option(
     callback=asking_for_json,
     help="Print one JSON object, for machines; a refusal too.",
 )
+
+
+def _workers(given: int) -> int:
+    from inbounds.workers import valid_workers
+
+    return valid_workers(given, "--jobs")
 
 
 def problem_argument(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,7 +20,8 @@ def command(files: tuple[Path, ...], time_limit: float | None, as_json: bool) ->
 
     The checker is one file of the standard library, `proofs/verify.py`, and runs without the rest of the project:
     `python verify.py model.npz certificate.json`. It accepts only what holds in exact rational arithmetic. Exit code 0
-    when it accepts, 1 when it does not, 2 when a file cannot be read or is no certificate at all.
+    when it accepts, 1 when it does not, 2 when a file cannot be read or is no certificate at all; the first two also
+    where the output cannot be written, or nobody reads it.
 
     \b
     Examples
@@ -34,6 +35,7 @@ def command(files: tuple[Path, ...], time_limit: float | None, as_json: bool) ->
     from inbounds.exact.limits import TIME, Limits
     from inbounds.proofs.verify import Unreadable, verify_bets
     from inbounds.proofs.verify import verify as check
+    from inbounds.streams import lead_nowhere
     from inbounds.tables import printable
 
     if len(files) > 2:
@@ -60,11 +62,15 @@ def command(files: tuple[Path, ...], time_limit: float | None, as_json: bool) ->
         for file in files:
             message = message.replace(str(file), printable(file))
         raise InvalidInput(message) from error
-    if as_json:
-        print_json(accepted=accepted, lines=lines)
-    else:
-        click.echo(f"{'ACCEPTED' if accepted else 'REJECTED'}: {lines[0]}")
-        for line in lines[1:]:
-            click.echo(f"  {line}")
+    try:
+        if as_json:
+            print_json(accepted=accepted, lines=lines)
+        else:
+            click.echo(f"{'ACCEPTED' if accepted else 'REJECTED'}: {lines[0]}")
+            for line in lines[1:]:
+                click.echo(f"  {line}")
+        sys.stdout.flush()
+    except OSError:  # a disk that is full, or nobody who reads: the exit code is the verdict, whatever becomes of words
+        lead_nowhere(1)
     if not accepted:
         sys.exit(1)

@@ -43,9 +43,10 @@ e = 1e-7 a proof loses about 1e-9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -53,7 +54,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria.contract import ACCURACY, DENSE_STATES, Criterion, Followed, Found
-from inbounds.criteria.links import going_round, joined, lifted, thinned
+from inbounds.criteria.links import going_round, joined, mixtures
 from inbounds.errors import InvalidInput
 from inbounds.numerics.bellman import NO_BACKUPS, UNIT, improve, rounding_of_sweep
 from inbounds.numerics.classes import (
@@ -121,6 +122,12 @@ _AS_WELL = 0.25
 
 _LINK = 1e-7
 """The least share of an occupancy that links classes: with less, proofs would lose more than the policy does."""
+
+_MOST_LINK = 0.03
+"""The largest: what hardly links classes takes no more."""
+
+_LOST = 3.0
+"""What a proof loses, in units of rounding, by every step that lies between changes of class."""
 
 _DUST = 1e-12
 """Entries of an occupancy that are smaller may be rounding, and do not join classes."""
@@ -600,18 +607,45 @@ class Average(Criterion):
             if np.count_nonzero(as_given.closed) == 1 and np.all(closed[self.pairs.sum_by_state(clean) > 0.0]):
                 return occupancy, 0
             return clean / clean.sum(), 0
-        links = self._links(taken, classes.label, apart)
-        share, own = max(tolerance, _LINK), clean / clean.sum()
-        mixed = [(1.0 - share) * own + share * link for link in links]
-        before = np.minimum(np.sum(margins * own, axis=1), 0.0)
-        if any(np.any(np.sum(margins * each, axis=1) < before) for each in mixed):
-            known = list(spares())
-            nearly = [each for one in mixed if (each := lifted(one, before, known, margins)) is not None]
-            mixed = [*nearly, *((1.0 - share) * own + share * thinned(link, known, margins) for link in links)]
-        goals = [classes.label == one for one in apart]
-        wells = [joined(self.pairs.states, self.layers[0].transition, each, goals) for each in mixed]
-        enough = [each for each, well in zip(mixed, wells, strict=True) if well >= _AS_WELL * max(wells)]
-        return min(enough, key=lambda each: float(np.sum(np.abs(each - own)))), len(apart)
+        own = clean / clean.sum()
+        known = cache(lambda: list(spares()))
+        found = self._mixed_with_links(own, taken, classes.label, apart, max(tolerance, _LINK), known, margins)
+        if found is None:  # a spare occupancy stays where none of the links leads: they have to lead there as well
+            taken, classes = self._classes_of_occupancy(np.mean([own, *known()], axis=0))
+            apart = classes.closed_ones
+            found = self._mixed_with_links(own, taken, classes.label, apart, max(tolerance, _LINK), known, margins)
+        return (own if found is None else found), len(apart)
+
+    def _mixed_with_links(
+        self,
+        own: Floats,
+        taken: Floats,
+        label: Ints,
+        apart: Ints,
+        share: float,
+        spares: Callable[[], Sequence[Floats]],
+        margins: Floats,
+    ) -> Floats | None:
+        """An occupancy with a share of the link that does it best; None where no policy of one class comes of any.
+
+        Where the classes hardly ever change, a proof loses more by that than a larger share would take.
+        """
+        links, goals = self._links(taken, label, apart), [label == one for one in apart]
+        while True:
+            mixed = [each for each in mixtures(own, links, share, spares, margins) if self._is_one_class(each)]
+            if not mixed:
+                return None
+            wells = [joined(self.pairs.states, self.layers[0].transition, each, goals) for each in mixed]
+            best = max(wells)
+            balanced = min(math.sqrt(_LOST * UNIT * share / best), _MOST_LINK) if best > 0.0 else _MOST_LINK
+            if balanced <= 2.0 * share:
+                break
+            share = balanced
+        enough = [each for each, well in zip(mixed, wells, strict=True) if well >= _AS_WELL * best]
+        return min(enough, key=lambda each: float(np.sum(np.abs(each - own))))
+
+    def _is_one_class(self, occupancy: Floats) -> bool:
+        return np.count_nonzero(self._classes_of_occupancy(occupancy)[1].closed) == 1
 
     def _links(self, taken: Floats, label: Ints, apart: Ints) -> list[Floats]:
         """Occupancies of policies that go from each of the classes `apart` to all others, and back.
@@ -629,6 +663,8 @@ class Average(Criterion):
             policy = np.where(outside, way, everywhere)
             if np.count_nonzero(classes_of(self._graph_of_policy(policy)).closed) == 1:
                 links.append(self.time_at_entries(self.follow(policy)))
+        if len(apart) == 1:
+            return links
         walk = going_round(self._rows, self.layers[0].transition, self._backwards, [label == own for own in apart])
         return links if walk is None else [*links, walk]
 

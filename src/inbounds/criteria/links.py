@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,19 @@ def joined(states: Ints, transition: Any, occupancy: Floats, goals: Sequence[Any
 def _by_state(states: Ints, weights: Floats, n_states: int) -> Any:
     """What multiplies rows of pairs so that those of each state are summed with `weights` [N]: CSR [S, N]."""
     return sp.csr_array((weights, (states, np.arange(len(states)))), shape=(n_states, len(states)))
+
+
+def mixtures(
+    own: Floats, links: Sequence[Floats], share: float, spares: Callable[[], Sequence[Floats]], margins: Floats
+) -> list[Floats]:
+    """An occupancy [N] with a `share` of each of the `links`; where one leads out of bounds, with spare ones besides."""
+    mixed = [(1.0 - share) * own + share * link for link in links]
+    before = np.minimum(np.sum(margins * own, axis=1), 0.0)
+    if not any(np.any(np.sum(margins * each, axis=1) < before) for each in mixed):
+        return mixed
+    known = spares()
+    nearly = [each for one in mixed if (each := lifted(one, before, known, margins)) is not None]
+    return [*nearly, *((1.0 - share) * own + share * thinned(link, known, margins) for link in links)]
 
 
 def lifted(occupancy: Floats, least: Floats, spares: Sequence[Floats], margins: Floats) -> Floats | None:

@@ -27,6 +27,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
@@ -74,12 +75,14 @@ def read(path: Path) -> dict[str, Any]:
     except RecursionError as error:
         raise InvalidInput("is not TOML that can be read: it nests too deep") from error
     except ValueError as error:  # TOMLDecodeError, with line and column, or a number beyond Python's limits
-        raise InvalidInput(f"is not valid TOML: {error}") from error
+        twice = "; each pair begins with [[pair]], in two brackets" if "('pair',) twice" in str(error) else ""
+        raise InvalidInput(f"is not valid TOML: {error}{twice}") from error
     return _fields(document)
 
 
 def _fields(document: dict[str, Any]) -> dict[str, Any]:
     require_kind(document.get("kind", KIND), document.get("version", VERSION), VERSION)
+    _require_nothing_misplaced(document)
     _require_keys(document, TOP_KEYS, ("initial", "pair"), "the file")
     stated = {name: document[name] for name in CRITERIA if name in document}
     if "discount" in stated:
@@ -223,8 +226,16 @@ class _Names:
             self.labels = tuple(dict.fromkeys(used))
         elif isinstance(listed, list):
             self.labels = tuple(plain(label, f"{what}s, entry {k}") for k, label in enumerate(listed, start=1))
+            if (twice := next((one for one, times in Counter(self.labels).items() if times > 1), None)) is not None:
+                raise InvalidInput(f"{what}s has {shown(twice)} twice")
         elif type(listed) is not int:
             raise InvalidInput(f"{what}s must be a list of labels or how many there are, found {shown(listed)}")
+        elif not all(type(name) is int for name in used):
+            label = next(name for name in used if type(name) is not int)
+            raise InvalidInput(
+                f"{what}s = {shown(listed)} is for {what}s that are called 0, 1, 2, ..., and one is called "
+                f"{shown(label)}: list their labels, or leave {what}s out"
+            )
         elif listed != (most := max((name for name in used if type(name) is int), default=-1)) + 1:
             raise InvalidInput(f"{what}s = {shown(listed)}, but the highest number of a {what} is {most}")
         self.count = listed if self.labels is None else len(self.labels)
@@ -255,6 +266,8 @@ def _distribution(value: Any, states: _Names, where: str) -> dict[int, float]:
         return {states.number(plain(value, where), where): 1.0}
     row: dict[int, float] = {}
     for key, probability in value.items():
+        if isinstance(probability, dict):
+            _number(probability, f"{where}: the probability of {shown(key)}")  # which refuses it, and says why
         state = states.number_of_key(key, where)
         if state in row:
             raise InvalidInput(f"{where}: {shown(key)} is given twice")
@@ -284,12 +297,25 @@ def _tables(value: Any, what: str) -> list[dict[str, Any]]:
 
 
 def _require_keys(table: dict[str, Any], allowed: Iterable[str], required: Iterable[str], what: str) -> None:
+    for key in table:  # first, as it may be one that is missing, misspelt
+        if key not in allowed:
+            raise InvalidInput(f"{what} has the unknown entry {shown(key)}; there are: {', '.join(allowed) or 'none'}")
     for key in required:
         if key not in table:
             raise InvalidInput(f"{what} has no {key!r}")
-    for key in table:
-        if key not in allowed:
-            raise InvalidInput(f"{what} has the unknown entry {shown(key)}; there are: {', '.join(allowed) or 'none'}")
+
+
+def _require_nothing_misplaced(document: dict[str, Any]) -> None:
+    """That no entry of the whole file comes after a [[pair]], to which TOML then counts it."""
+    for what, allowed in (("constraint", CONSTRAINT_KEYS), ("pair", PAIR_KEYS)):
+        tables = document.get(what)
+        for position, table in enumerate(tables if isinstance(tables, list) else (), start=1):
+            for key in table if isinstance(table, dict) else ():
+                if key in TOP_KEYS and key not in allowed:
+                    raise InvalidInput(
+                        f"{what} {position} has the entry {key!r}, which is of the whole file: it belongs above the "
+                        f"first [[{what}]]"
+                    )
 
 
 # --- writing ---

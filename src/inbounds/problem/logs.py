@@ -45,7 +45,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import a_word, entries, finite_number, real_number, reported_number, shown
+from inbounds.inputs import LARGEST_NUMBER, a_word, entries, finite_number, real_number, reported_number, shown
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.rules import start_states
@@ -148,8 +148,8 @@ def from_counts(
     if not 0.0 < confidence < 1.0:
         raise InvalidInput(f"confidence must be a number in (0, 1), found {confidence!r}")
     smoothing = real_number(smoothing, "smoothing", ">= 0")
-    if not 0.0 <= smoothing < math.inf:
-        raise InvalidInput(f"smoothing must be a number >= 0, found {smoothing!r}")
+    if not 0.0 <= smoothing <= LARGEST_NUMBER:
+        raise InvalidInput(f"smoothing must be a number from 0 to {LARGEST_NUMBER:g}, found {smoothing!r}")
     unseen = a_word(unseen, "unseen", "refuse", "stay")
     ranges = _ranges(reward_range, signal_ranges, constraints)
     named_values = ["the reward", *(f"the signal of {constraint.name!r}" for constraint in constraints)]

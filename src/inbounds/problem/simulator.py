@@ -43,7 +43,7 @@ from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.draws import World
 from inbounds.problem.pairs import Pairs, numbered, pairs_of, sizes
-from inbounds.workers import received
+from inbounds.workers import received, valid_workers
 
 MOST_STATES = 10**7
 """Of a user's own simulator: each has a label, and each is asked for its actions."""
@@ -215,7 +215,7 @@ class Simulator(ReadOnly):
             )
         vectorised = switch(vectorised, "vectorised")
         self._step, self._start = step, start
-        workers = None if jobs is None else whole_number(jobs, "jobs")
+        workers = None if jobs is None else valid_workers(jobs, "jobs")
         if workers is not None:
             _require_states_that_come_back(self.pairs.state_labels or ())
         self._source = Source(step, vectorised, workers) if vectorised or workers is not None else None
@@ -243,7 +243,7 @@ class Simulator(ReadOnly):
         everywhere = tuple(range(1, cmdp.margins.ndim))  # over stages too
         ends = np.stack([cmdp.margins.min(axis=everywhere), cmdp.margins.max(axis=everywhere)], axis=1)
         self._signal_ranges = [(float(c.signal.min()), float(c.signal.max())) for c in cmdp.constraints]
-        self._table = _tabular_world(cmdp)
+        self._table, self._gains = _tabular_world(cmdp), (cmdp.reward, *cmdp.signals)
         self._of_theory = Scaling.from_ranges(low, high, cmdp.margin_scales, cmdp.constraints)
         self._set_units(np.array([low, high]), ends, scale)
         return self
@@ -267,6 +267,27 @@ class Simulator(ReadOnly):
             return self
         twin = copy(self)
         twin._set_units(self.reward_range, self.margin_ranges, scale=True)
+        return twin
+
+    @property
+    def observing(self) -> Simulator:
+        """The same simulator in the user's units, with bounds of 0: its margins are the signals, to the last bit.
+
+        Where a bound is far from what is ever seen, margins have few digits of the signals.
+        """
+        twin = copy(self)
+        twin.constraints = tuple(constraint.with_bound(0.0) for constraint in self.constraints)
+        twin.scaling = Scaling.identity(self.n_constraints)
+        if self._table is not None:
+            stages = len(self._table.reward) // self.pairs.n_pairs
+            reward, *signals = (freeze(np.atleast_2d(gain)[:stages].ravel()) for gain in self._gains)
+            margins = [
+                constraint.outward * signal for constraint, signal in zip(self.constraints, signals, strict=True)
+            ]
+            shape = self.n_constraints, len(reward)
+            twin._table = self._table._replace(
+                reward=reward, margins=freeze(np.ascontiguousarray(np.reshape(margins, shape).T))
+            )
         return twin
 
     @property

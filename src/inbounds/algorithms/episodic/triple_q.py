@@ -89,7 +89,8 @@ def prepare(settings: TripleQ, simulator: Simulator, samples: int, rng: np.rando
     queues += 0.0 if published else FIRST_SQUARE
     state = State(new_play(frame), tables, np.zeros(tables.shape[:2]), prices, queues, sums)
     slack = frame.least_slack(settings.slater)
-    needed = max((16.0 * size / slack) ** 5, math.exp(min(1.0 / slack, 700.0)))
+    # Episodes, more than anyone has where either is at its limit.
+    needed = max(min(16.0 * size / slack, 1e60) ** 5, math.exp(min(1.0 / slack, 700.0)))
     own = TripleQ(slater=settings.slater, epsilon=settings.epsilon, delta=settings.delta)
     departs, theorem = "tables, prices or frames other than its own", "Theorem 1 of the paper, of the mixture of all"
     target = "no violation" if frame.bounds > 0 else "its theorem"
