@@ -169,7 +169,7 @@ _JSON = "inbounds.json"
 """Where a context of click keeps that one JSON object is wanted: True until it is printed."""
 
 
-def asking_for_json(ctx: click.Context, _: click.Parameter, asked: bool) -> bool:
+def asking_for_json(ctx: click.Context, _: click.Parameter | None, asked: bool) -> bool:
     """Keep that ``--json`` was given, for whoever has to end the command."""
     ctx.meta[_JSON] = asked
     return asked

@@ -94,7 +94,7 @@ def _by_state(states: Ints, weights: Floats, n_states: int) -> Any:
 def mixtures(
     own: Floats, links: Sequence[Floats], share: float, spares: Callable[[], Sequence[Floats]], margins: Floats
 ) -> list[Floats]:
-    """An occupancy [N] with a `share` of each of the `links`; where one leads out of bounds, with spare ones besides."""
+    """An occupancy [N] with a `share` of each of the `links`; and of spare ones, where one leads out of bounds."""
     mixed = [(1.0 - share) * own + share * link for link in links]
     before = np.minimum(np.sum(margins * own, axis=1), 0.0)
     if not any(np.any(np.sum(margins * each, axis=1) < before) for each in mixed):

@@ -21,7 +21,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 import numba
-from numba.core import config, types
+from numba.core import config
 from numba.core.dispatcher import Dispatcher
 
 from inbounds.numerics.interrupts import Kernel
@@ -55,8 +55,8 @@ class _OnceForEachType(Kernel):
     """
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        named = {name: types.unliteral(of) for name, of in dict(kws).items()}
-        return super().get_call_template(tuple(types.unliteral(of) for of in args), named)
+        named = {name: numba.types.unliteral(of) for name, of in dict(kws).items()}
+        return super().get_call_template(tuple(numba.types.unliteral(of) for of in args), named)
 
 
 def _dispatcher(kernel: Callable[..., Any]) -> Any:

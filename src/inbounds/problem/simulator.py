@@ -182,6 +182,8 @@ class Simulator(ReadOnly):
     scaling: Scaling
     reward_range: Floats
     margin_ranges: Floats
+    _table: World | None  # of a model
+    _gains: tuple[Floats, ...]  # of a model: reward and signals, in the user's units
 
     def __init__(
         self,
@@ -226,7 +228,7 @@ class Simulator(ReadOnly):
         ]
         own = zip(self._spread, self._signal_ranges, strict=True)
         ends = np.array([[constraint.margin(end) for end in limits] for constraint, limits in own]).reshape(-1, 2)
-        self._table: World | None = None
+        self._table = None
         self._of_theory = Scaling.from_ranges(
             *self._reward_range, self.layers * np.abs(ends).max(axis=1), self.constraints
         )
