@@ -73,8 +73,8 @@ def solve(
         vertex of that program. "auto" takes the linear program for up to 240 pairs (times stages), one run of policy
         iteration where there are no constraints, and the bundle otherwise.
     coins : "few" or "any"
-        "few" goes on to a policy that randomises in at most K states, for a tenth to the whole of the time of the
-        solve. "any" leaves that out. Long-run averages whose best occupancy falls into classes that do not meet
+        "few" goes on to a policy that randomises in at most K states, mostly for a tenth to the whole of the time of
+        the solve (ties over hundreds of stages: up to thirty times). "any" leaves that out. Long-run averages whose best occupancy falls into classes that do not meet
         (``linked``) keep the coins that link these.
     deterministic : bool
         The best policy without any coin. To find it is NP-hard: for up to 300 states (times stages) the best is proved,

@@ -267,8 +267,7 @@ class Criterion(ABC):
 
         Where all stages move alike, a state that is reached at some stage counts as reached at all of them.
         """
-        at = [self.initial > 0.0]
-        alike = len({id(layer.transition) for layer in self.layers}) == 1
+        at, alike = [self.initial > 0.0], self.moves_alike
         if alike and not np.all(at[0]):
             at = [moves_from(graph_of_all_moves(self.layers[0].rows), at[0]) >= 0]
         if alike or np.all(at[0]):
@@ -286,10 +285,21 @@ class Criterion(ABC):
     def backup(self, reward: Floats, y: Floats) -> Floats:
         """What each entry [N] is worth for `reward` [N] when places are worth `y`, in the natural scale."""
         result = self.unit * reward
+        if self.shifts and self.moves_alike:  # all stages in one product
+            ahead = y.reshape(len(self.layers), -1)[1:]
+            result[: ahead.shape[0] * self.pairs.n_pairs] += (self.reach * self.unit) * (
+                self.layers[0].transition @ ahead.T
+            ).T.ravel()
+            return result
         for layer in self.layers:
             if layer.next_places is not None:
                 result[layer.entries] += (self.reach * self.unit) * (layer.transition @ y[layer.next_places])
         return result
+
+    @cached_property
+    def moves_alike(self) -> bool:
+        """Whether the transitions of all layers are the same."""
+        return len({id(layer.transition) for layer in self.layers}) == 1
 
     def upper_bound(self, reward: Floats, y: Floats) -> float:
         """The second bound above for any vector y, in plain floating point."""

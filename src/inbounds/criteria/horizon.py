@@ -131,9 +131,10 @@ class FiniteHorizon(Criterion):
     ) -> Floats:
         """The value functions of signals [J, N] from each stage to the end, [J, H * S]."""
         del start, enough
-        vectors = np.empty((len(signals), self.n_places))
+        vectors = np.zeros((len(signals), self.n_places))
         for y, signal in zip(vectors, signals, strict=True):
-            for layer in reversed(self.layers):
+            last = np.flatnonzero(signal).max(initial=-1) // self.pairs.n_pairs  # behind it nothing is worth anything
+            for layer in reversed(self.layers[: last + 1]):
                 ahead = 0.0 if layer.next_places is None else layer.transition @ y[layer.next_places]
                 y[layer.places] = self.pairs.sum_by_state(
                     followed.taken[layer.entries] * (signal[layer.entries] + ahead)
