@@ -74,8 +74,8 @@ def solve(
         iteration where there are no constraints, and the bundle otherwise.
     coins : "few" or "any"
         "few" goes on to a policy that randomises in at most K states, mostly for a tenth to the whole of the time of
-        the solve (ties over hundreds of stages: up to thirty times). "any" leaves that out. Long-run averages whose best occupancy falls into classes that do not meet
-        (``linked``) keep the coins that link these.
+        the solve; among ties over hundreds of stages it may take twenty times as long. "any" leaves that out. Long-run
+        averages whose best occupancy falls into classes that do not meet (``linked``) keep the coins that link these.
     deterministic : bool
         The best policy without any coin. To find it is NP-hard: for up to 300 states (times stages) the best is proved,
         mostly within a minute, by an integer program on HiGHS; for more it is a good one, ``status`` is "best found",

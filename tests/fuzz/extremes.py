@@ -13,6 +13,7 @@ tiny            signals of 1e-311 and of 1e+95
 constant        signals that are the same everywhere, frontier included
 deterministic   few states, certain moves, small whole numbers: ties everywhere
 staged          moves and rewards that differ by stage, most of them certain: states that are reached too late, or never
+rooms           rooms of states with a way from each to the next, by an action that succeeds with 1e-1 down to 1e-8
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .judge import judge
 from .models import CRITERIA, bounded, numbers, random_model
 from .workers import Report, Verdict, campaign
 
-COUNT = 2_600  # 200 of each family
+COUNT = 2_800  # 200 of each family
 
 
 def near_one(rng: np.random.Generator, kind: str) -> ib.CMDP:
@@ -228,6 +229,31 @@ def staged(rng: np.random.Generator, kind: str) -> ib.CMDP:
     return replace(model, constraints=tuple(replace(c, signal=c.signal + beyond) for c in model.constraints))
 
 
+def rooms(rng: np.random.Generator, kind: str) -> ib.CMDP:
+    """To be in several of them on average takes a policy that links them; what is safe may be in yet another."""
+    count, rare = int(rng.integers(2, 4)), float(rng.choice([0.1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8]))
+    inside = [random_model(rng, "discount", states=2, actions=2, constraints=0) for _ in range(count)]
+    firsts = np.cumsum([0] + [room.n_states for room in inside])
+    rows, sizes = [], []
+    for room, first, onward in zip(inside, firsts, [*firsts[1:-1], 0], strict=False):
+        moves = np.zeros((room.n_pairs, firsts[-1]))
+        moves[:, first : first + room.n_states] = room.transition.toarray()
+        out = np.eye(firsts[-1])[first] * (1.0 - rare) + np.eye(firsts[-1])[onward] * rare
+        rows += [moves, out[None]]
+        sizes += np.diff(room.offsets).tolist()
+        sizes[-1] += 1  # by the last state, back to the first or on
+    transition = np.vstack(rows)
+    plain = ib.CMDP(
+        offsets=np.concatenate([[0], np.cumsum(sizes)]),
+        transition=transition,
+        reward=numbers(rng, len(transition)),
+        constraints=(),
+        initial=np.full(firsts[-1], 1.0 / firsts[-1]) if rng.random() < 0.5 else np.eye(firsts[-1])[0],
+        **_criterion(rng, kind),
+    )
+    return bounded(rng, plain, int(rng.integers(1, 3)))
+
+
 def certain(rng: np.random.Generator, model: ib.CMDP) -> np.ndarray:
     """Moves [n, S] that are all certain."""
     return np.eye(model.n_states)[rng.integers(model.n_states, size=model.n_pairs)]
@@ -253,8 +279,9 @@ FAMILIES: dict[str, Callable[[np.random.Generator, str], ib.CMDP]] = {
     "constant": constant,
     "deterministic": deterministic,
     "staged": staged,
+    "rooms": rooms,
 }
-STRICT = {"units", "periodic", "thin", "never-paid", "unreachable", "constant", "deterministic", "staged"}
+STRICT = {"units", "periodic", "thin", "never-paid", "unreachable", "constant", "deterministic", "staged", "rooms"}
 """Families that are refused no answer, and must have the digits and gaps of ordinary models."""
 
 REFUSABLE = {"tiny", "near-one", "rare"}

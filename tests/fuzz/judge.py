@@ -73,6 +73,8 @@ class Truth:
         # Long-run averages that hinge on moves which linear programs do not see. Less may be claimed, never more.
         smallest = min(float(matrix.data[matrix.data > 0.0].min()) for matrix in cmdp.transitions)
         self.hinges = self.model.kind == "average" and smallest < 1e-12
+        # What it may cost to link classes that do not meet, where moves are so rare: docs/exact.md.
+        self.linking = Fraction(10.0 * (2.0**-52 / smallest) ** 0.5)
 
     @property
     def feasible(self) -> bool:
@@ -123,7 +125,9 @@ def judge_solution(truth: Truth, best: Any, complaints: Complaints, strict: bool
             f"{certificate.reward_upper!r}, dual {float(dual)!r}",
         )
         wrong(
-            certificate.in_bounds or not truth.has_room(PROVABLE) or truth.beyond,
+            certificate.in_bounds
+            or not truth.has_room(max(PROVABLE, truth.linking) if best.linked else PROVABLE)
+            or truth.beyond,
             "not proved",
             f"scaled Slater constant {float(truth.room or 0):.3g}, margins {certificate.margins_lower}",
         )
@@ -164,7 +168,7 @@ def judge_solution(truth: Truth, best: Any, complaints: Complaints, strict: bool
         flat = max(model.reward) - min(model.reward)
         allowed = Fraction(2, 10**8) * max(abs(truth.optimum), flat * model.layers / 100) + rounding
         if model.kind == "average" and best.linked:
-            allowed += Fraction(1, 10**6) * size  # what linking classes costs; docs/exact.md
+            allowed += max(Fraction(1, 10**6), truth.linking) * size
         if strict:
             wrong(
                 upper is not None and upper - lowest[0] <= allowed,
@@ -225,8 +229,8 @@ def judge_slater(truth: Truth, found: Any, complaints: Complaints, scaled: bool,
     # The library's own units: the largest margin of any pair.
     units = [Fraction(float(s)) for s in truth.cmdp.margin_scales] if scaled else [Fraction(1)] * len(truth.scales)
     exact = rationals.slater(model, units)
-    # On average a policy may have to link classes that do not meet, which costs a share of 1e-7.
-    share = Fraction(3, 10**7) if model.kind == "average" else Fraction(1, 10**8)
+    # On average a policy may have to link classes that do not meet.
+    share = max(Fraction(3, 10**7), truth.linking) if model.kind == "average" else Fraction(1, 10**8)
     largest = max(s / u for s, u in zip(truth.scales, units, strict=True))
     dust = max(d / u for d, u in zip(truth.dust, units, strict=True))
     close = share * largest + dust
@@ -259,7 +263,8 @@ def judge_frontier(truth: Truth, curve: Any, k: int, complaints: Complaints, str
     if tightest is None:
         return
     scale, flat = truth.scales[k], (max(model.reward) - min(model.reward)) * model.layers
-    edge = (Fraction(2, 10**6) + truth.floating) * scale + truth.dust[k]
+    share = max(Fraction(2, 10**6), truth.linking) if model.kind == "average" else Fraction(2, 10**6)
+    edge = (share + truth.floating) * scale + truth.dust[k]
     reached = (Fraction(float(curve.possible_to)) - original) * outward
     # The other constraints may be kept up to rounding only, 1e-9 of each margin: what that buys is exact.
     slack = Fraction(1, 10**9) + truth.floating
@@ -312,7 +317,7 @@ def judge_frontier(truth: Truth, curve: Any, k: int, complaints: Complaints, str
             continue
         allowed = Fraction(2, 10**6) * max(abs(optimum), flat / 100) + rounding / 10**11
         if model.kind == "average" and solution.linked:
-            allowed += Fraction(1, 10**5) * truth.size
+            allowed += max(Fraction(1, 10**5), truth.linking) * truth.size
         wrong(
             Fraction(solution.reward) >= optimum - allowed,
             "frontier point below optimum",
