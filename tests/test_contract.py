@@ -290,6 +290,28 @@ def test_every_algorithm_is_here() -> None:
         assert all(type(case) is ALGORITHMS[name] for case in cases.values())
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(case, id=f"{name}-{what}")
+        for name, cases in CASES.items()
+        for what, case in cases.items()
+        if hasattr(case, "slater")
+    ],
+)
+@pytest.mark.parametrize("slater", [1e-100, 1e-55, 1e-12])
+def test_slater_constants_next_to_nothing_are_taken_or_refused_by_name(settings: Any, slater: float) -> None:
+    episodic = settings.algorithm.criterion == "finite-horizon"
+    cmdp, settings = problem_for(settings, "two constraints" if episodic else "ragged")
+    try:
+        settings = replace(settings, slater=slater)
+        run = ib.learn(cmdp.simulator(), settings, samples=800, seed=0)
+    except ib.InvalidInput as error:
+        assert "slater" in str(error)
+        return
+    assert np.all(np.isfinite(run.policy.probabilities)) and isinstance(run.guarantee, str)
+
+
 @EVERY
 @ALL_PROBLEMS
 def test_returns_a_policy_of_the_problem_and_prices_if_it_has_any(settings: Any, problem: str) -> None:
