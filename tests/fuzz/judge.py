@@ -127,7 +127,8 @@ def judge_solution(truth: Truth, best: Any, complaints: Complaints, strict: bool
         wrong(
             certificate.in_bounds
             or not truth.has_room(max(PROVABLE, truth.linking) if best.linked else PROVABLE)
-            or truth.beyond,
+            or truth.beyond
+            or truth.hinges,
             "not proved",
             f"scaled Slater constant {float(truth.room or 0):.3g}, margins {certificate.margins_lower}",
         )
@@ -175,7 +176,7 @@ def judge_solution(truth: Truth, best: Any, complaints: Complaints, strict: bool
                 "wide gap",
                 f"{best.upper_bound!r} - {float(lowest[0])!r}",
             )
-        wrong(best.in_bounds or truth.beyond, "answer out of bounds", best.margins)
+        wrong(best.in_bounds or truth.beyond or truth.hinges, "answer out of bounds", best.margins)
 
 
 def judge_infeasible(truth: Truth, error: ib.Infeasible, complaints: Complaints, strict: bool) -> None:
