@@ -329,10 +329,14 @@ class _Walk:
     def _solution(self, bound: float, mixture: Optimum | None) -> _Point:
         """At a bound: from the path, or solved on its own, by a bundle that begins with what the last one knew."""
         there, limits = self._at(self.cmdp, bound), self.limits._replace(iterations=None)
+        nearly: Solution | None = None
         if mixture is not None:
             found = self._finished(bound, there, _linked(there, mixture, self.tolerance), "path")
             if found is not None and found.in_bounds:
-                return _Point(self._called(there, found))
+                found = self._called(there, found)
+                if found.status != STALLED or found.linked:  # what links classes is no better alone
+                    return _Point(found)
+                nearly = found
         tolerance = min(self.tolerance, _CLOSELY) if self.coins == "few" else self.tolerance
         watch, coins = Watch(self._known_of(there, bound)), "any" if self.judge is None else "few"
 
@@ -350,6 +354,8 @@ class _Walk:
             alone = alone._replace(unconstrained_solves=alone.unconstrained_solves - taken_along)
         again = self._finished(bound, there, alone, by)
         assert again is not None
+        if nearly is not None and (nearly.gap <= again.gap or not again.in_bounds):
+            again = nearly
         return _Point(self._called(there, again), alone.unconstrained_solves, bundle)
 
     def _known_of(self, there: CMDP, bound: float) -> Round | None:
