@@ -631,17 +631,18 @@ class Average(Criterion):
         Where the classes hardly ever change, a proof loses more by that than a larger share would take.
         """
         links, goals = self._links(taken, label, apart), [label == one for one in apart]
-        while True:
-            mixed = [each for each in mixtures(own, links, share, spares, margins) if self._is_one_class(each)]
-            if not mixed:
-                return None
-            wells = [joined(self.pairs.states, self.layers[0].transition, each, goals) for each in mixed]
-            best = max(wells)
-            balanced = min(math.sqrt(_LOST * UNIT * share / best), _MOST_LINK) if best > 0.0 else _MOST_LINK
-            if balanced <= 2.0 * share:
-                break
-            share = balanced
-        enough = [each for each, well in zip(mixed, wells, strict=True) if well >= _AS_WELL * best]
+
+        def well(occupancy: Floats) -> float:
+            return joined(self.pairs.states, self.layers[0].transition, occupancy, goals)
+
+        best = max(well((1.0 - share) * own + share * link) for link in links)
+        balanced = math.sqrt(_LOST * UNIT * share / best) if best > 0.0 else _MOST_LINK
+        share = max(share, min(balanced, _MOST_LINK))
+        mixed = [each for each in mixtures(own, links, share, spares, margins) if self._is_one_class(each)]
+        if not mixed:
+            return None
+        wells = [well(each) for each in mixed]
+        enough = [each for each, own_well in zip(mixed, wells, strict=True) if own_well >= _AS_WELL * max(wells)]
         return min(enough, key=lambda each: float(np.sum(np.abs(each - own))))
 
     def _is_one_class(self, occupancy: Floats) -> bool:
