@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NamedTuple
@@ -125,6 +126,71 @@ def test_a_handler_raises_what_it_raises_when_the_kernel_has_returned(
             else:
                 kernel(200_000_000, 0.5)
         assert signal.getsignal(signal.SIGALRM) is handler and not interrupts._waiting and not interrupts._holding
+
+
+SOURCE = """
+def kernel(x, n):
+    for i in range(n):
+        for j in range(x.shape[0]):
+            x[j] = (np.sum(x[:j]) * i + {number}) % 3.0
+    return x
+"""
+
+
+def fresh_kernel(number: int) -> Any:
+    """One that is not compiled yet."""
+    names: dict[str, Any] = {"np": np}
+    exec(SOURCE.format(number=number), names)
+    return compiled(names["kernel"])
+
+
+def test_a_handler_waits_for_what_is_being_compiled_and_is_never_lost(raising_alarm: Callable[[float], None]) -> None:
+    """A fifth of them were, and at last the process: `free(): double free detected`."""
+    fresh_kernel(0)(np.ones(5), 3)
+    begun = time.perf_counter()
+    fresh_kernel(1)(np.ones(5), 3)
+    lasts, moments, raised = time.perf_counter() - begun, np.random.default_rng(0), 0
+    for number in range(2, 32):
+        kernel, due = fresh_kernel(number), 0.8 * lasts * moments.random()
+        raising_alarm(due)
+        begun = time.perf_counter()
+        try:
+            kernel(np.ones(5), 3)
+            assert time.perf_counter() - begun <= due + 0.01
+        except TimeoutError:
+            raised += 1
+            assert len(kernel.signatures) == 1  # it is compiled, or was before
+        raising_alarm(0.0)
+        assert not interrupts._waiting and not interrupts._compiling
+    assert raised > 10
+
+
+@pytest.mark.parametrize(("ends", "asked"), [(False, 2), (True, 1)])
+def test_who_asks_twice_or_ends_the_process_does_not_wait_for_the_compiler(
+    ends: bool, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[int] = []
+
+    class Handler:
+        ends_the_process = ends
+
+        def __call__(self, number: int, frame: FrameType | None) -> None:
+            heard.append(interrupts._compiling)
+
+    before = signal.signal(signal.SIGALRM, Handler())
+    compile_kernel, times = interrupts.CPUDispatcher.compile, iter(range(asked))
+
+    def asking(kernel: Any, signature: Any) -> Any:
+        for _ in times:
+            signal.raise_signal(signal.SIGALRM)
+        return compile_kernel(kernel, signature)
+
+    monkeypatch.setattr(interrupts.CPUDispatcher, "compile", asking)
+    try:
+        fresh_kernel(99)(np.ones(5), 3)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert heard == [1] + [0] * (asked - 1)  # at once, and what waited when all is compiled
 
 
 def test_handlers_are_as_they_were_after_a_call_and_one_that_was_set_within_stays(

@@ -53,21 +53,29 @@ class Interrupted(Exception):
         self.known, self.exit_code = known, exit_code
 
 
+class _Interrupt:
+    """The handler of a command: it raises, and then the process ends, in whatever state a compiler is left."""
+
+    ends_the_process = True
+
+    def __init__(self) -> None:
+        self.happened = 0  # which signal
+
+    def __call__(self, signal_number: int, frame: FrameType | None) -> None:
+        if self.happened:
+            leave(self.happened)
+        self.happened = signal_number
+        raise _Signalled
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Within, Ctrl-C raises; what then comes out, whatever it is, becomes `Interrupted`. A second Ctrl-C leaves."""
-    happened = 0
-
-    def interrupt(signal_number: int, frame: FrameType | None) -> None:
-        nonlocal happened
-        if happened:
-            leave(happened)
-        happened = signal_number
-        raise _Signalled
+    interrupt = _Interrupt()
 
     def swallowed(unraisable: Any) -> None:
-        if happened:  # raised where nothing can be: in a finaliser
-            leave(happened)
+        if interrupt.happened:  # raised where nothing can be: in a finaliser
+            leave(interrupt.happened)
         reported(unraisable)
 
     previous, reported = signal.getsignal(signal.SIGINT), sys.unraisablehook
@@ -81,11 +89,11 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, interrupt)
         yield
     except BaseException as error:
-        if not happened:
+        if not interrupt.happened:
             raise
-        raise Interrupted(getattr(error, "partial", None), EXIT_SIGNAL + happened) from error
+        raise Interrupted(getattr(error, "partial", None), EXIT_SIGNAL + interrupt.happened) from error
     finally:
         for number in ours:
             signal.signal(number, leave)
         # What an interrupted call leaves half made complains when it is cleared away.
-        sys.unraisablehook = (lambda unraisable: None) if happened else reported
+        sys.unraisablehook = (lambda unraisable: None) if interrupt.happened else reported

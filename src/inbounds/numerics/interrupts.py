@@ -4,6 +4,10 @@ To take a generator apart, and to put arrays and records together, what Numba co
 does not ask whether they failed. A handler that raises in one of them, as that of Ctrl-C does, ends the process with a
 segmentation fault, or comes out as a SystemError. So handlers are held while kernels are called: one that is due in
 such a function waits until the kernel has returned. Anywhere else it runs at once.
+
+While a kernel is compiled they wait as well, until it is: an exception in the middle of that may be lost (LLVM calls
+Python, and there is nobody to raise it to), leave Numba unable to compile anything else, or end the process when what
+was left half made is freed. Who asks a second time is not kept waiting; nor is a handler after which the process ends.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ _signal: Any = import_module("_signal")
 
 _waiting: list[tuple[Callable[..., Any], int]] = []  # handlers that are due, each with its signal
 _holding = False
+_compiling = 0  # how many kernels, each for the one before it
 
 
 class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no annotations
@@ -53,18 +58,34 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no annotations
         with holding_handlers():
             return self(*arguments, **named)
 
+    def compile(self, sig: Any) -> Any:
+        global _compiling
+        if not _in_main_thread():
+            return super().compile(sig)
+        _compiling += 1
+        try:
+            return super().compile(sig)
+        finally:
+            _compiling -= 1
+            if not _compiling:
+                _catch_up()
+
 
 class _Patient:
-    """A handler that waits while Numba calls Python."""
+    """A handler that waits while Numba calls Python, or compiles."""
 
     def __init__(self, handler: Callable[..., Any]) -> None:
         self.handler = handler
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if _within_a_call_by_numba(frame):
+        if _within_a_call_by_numba(frame) or self._waits_for_compilation(number):
             _waiting.append((self.handler, number))
         else:
             self.handler(number, frame)
+
+    def _waits_for_compilation(self, number: int) -> bool:
+        insisting = any(number == other for _, other in _waiting) or getattr(self.handler, "ends_the_process", False)
+        return bool(_compiling) and not insisting
 
 
 @contextmanager
