@@ -379,6 +379,11 @@ def test_another_way_to_call_step_is_refused_by_name() -> None:
             "as many next states, rewards and lists of signals as it was given states, 1; found 0, 1, 1",
         ),
         (lambda s, a, rng: (["x"], [0.0], [[0.0]]), {"vectorised": True}, "gave the state 'x', which is not one of"),
+        # What cannot be copied, or sent back by a worker.
+        (lambda s, a, rng: (s, [0.0], [threading.Lock()]), {"vectorised": True}, "signals must be a list, .*lock"),
+        (lambda s, a, rng: (s, 0.0, threading.Lock()), {"jobs": 1}, "signals must be a list, .* found <unlocked"),
+        (lambda s, a, rng: (s, threading.Lock(), [0.0]), {"jobs": 1}, "the reward must be a number, found <unlocked"),
+        (lambda s, a, rng: (x for x in (s, 0.0, [0.0])), {"jobs": 1}, r"must return \(next_state, .* found <generator"),
     ],
 )
 def test_bad_steps_are_named(step, how, message) -> None:

@@ -939,7 +939,11 @@ def test_pairs_in_any_order_and_states_in_the_listed_one(tmp_path):
         ('next = "on"', "", "state 'off', action 'wait' has no 'next'"),
         ('next = "on"', 'next = "of"', "state 'off', action 'wait': next: 'of' is not one of the states"),
         ('next = "on"', "nxt = 1", "pair 2 has the unknown entry 'nxt'"),
-        ('next = "on"', 'next = "on"\nhorizon = 3', r"pair 2 has the entry 'horizon'.*above the first \[\[pair\]\]"),
+        (
+            'next = "on"',
+            'next = "on"\nhorizon = 3',
+            r"pair 2 has the entry 'horizon'.*above the first \[\[constraint\]\]",
+        ),
         ("at_most = 0.5", "at_most = 0.5\ninitial = 1", "constraint 1 has the entry 'initial', which is of the whole"),
         (
             'next = "on"',

@@ -132,6 +132,9 @@ _LOST = 3.0
 _DUST = 1e-12
 """Entries of an occupancy that are smaller may be rounding, and do not join classes."""
 
+_RARE = 1e-9
+"""Moves of a policy that are as rare may hold its class together, but so that nothing can be proved of it."""
+
 _WEIGHTY = 1e-9
 """A class with a way out cannot hold more of an occupancy than rounding puts there; with more, it is linked too."""
 
@@ -598,23 +601,43 @@ class Average(Criterion):
         taken, classes = self._classes_of_occupancy(clean)
         held = np.bincount(classes.label, self.pairs.sum_by_state(clean), len(classes.closed))
         apart = np.flatnonzero((held > _WEIGHTY) | classes.closed)
+        own, known = clean / clean.sum(), cache(lambda: list(spares()))
         if len(apart) == 1:
-            if np.array_equal(clean, whole):
-                return occupancy, 0
-            # What is small may be the rare states of the class. But what leads away from it was rounding.
-            _, as_given = self._classes_of_occupancy(whole)
-            closed = as_given.closed[as_given.label]
-            if np.count_nonzero(as_given.closed) == 1 and np.all(closed[self.pairs.sum_by_state(clean) > 0.0]):
-                return occupancy, 0
-            return clean / clean.sum(), 0
-        own = clean / clean.sum()
-        known = cache(lambda: list(spares()))
+            alone = occupancy
+            if not np.array_equal(clean, whole):
+                # What is small may be the rare states of the class. But what leads away from it was rounding.
+                _, as_given = self._classes_of_occupancy(whole)
+                closed = as_given.closed[as_given.label]
+                if np.count_nonzero(as_given.closed) > 1 or not np.all(closed[self.pairs.sum_by_state(clean) > 0.0]):
+                    alone = own
+            return self._better_linked(alone, taken, max(tolerance, _LINK), known, margins)
         found = self._mixed_with_links(own, taken, classes.label, apart, max(tolerance, _LINK), known, margins)
         if found is None:  # a spare occupancy stays where none of the links leads: they have to lead there as well
             taken, classes = self._classes_of_occupancy(np.mean([own, *known()], axis=0))
             apart = classes.closed_ones
             found = self._mixed_with_links(own, taken, classes.label, apart, max(tolerance, _LINK), known, margins)
         return (own if found is None else found), len(apart)
+
+    def _better_linked(
+        self, alone: Floats, taken: Floats, share: float, spares: Callable[[], Sequence[Floats]], margins: Floats
+    ) -> tuple[Floats, int]:
+        """An occupancy of one class; linked, where that is held together by so little that a proof would lose more."""
+        _, pieces = self._classes_of_occupancy(alone, _RARE)
+        held = np.bincount(pieces.label, self.pairs.sum_by_state(np.maximum(alone, 0.0)), len(pieces.closed))
+        apart = np.flatnonzero(held > _WEIGHTY)
+        if len(apart) == 1:
+            return alone, 0
+        found = self._mixed_with_links(alone, taken, pieces.label, apart, share, spares, margins)
+
+        def loses(occupancy: Floats) -> float:
+            joins = self._joined(np.maximum(occupancy, 0.0), pieces.label, apart)
+            return float(np.sum(np.abs(occupancy - alone))) + (_LOST * UNIT / joins if joins > 0.0 else math.inf)
+
+        return (alone, 0) if found is None or loses(alone) <= loses(found) else (found, len(apart))
+
+    def _joined(self, occupancy: Floats, label: Ints, apart: Ints) -> float:
+        goals = [label == one for one in apart]
+        return joined(self.pairs.states, self.layers[0].transition, occupancy, goals)
 
     def _mixed_with_links(
         self,
@@ -630,18 +653,14 @@ class Average(Criterion):
 
         Where the classes hardly ever change, a proof loses more by that than a larger share would take.
         """
-        links, goals = self._links(taken, label, apart), [label == one for one in apart]
-
-        def well(occupancy: Floats) -> float:
-            return joined(self.pairs.states, self.layers[0].transition, occupancy, goals)
-
-        best = max(well((1.0 - share) * own + share * link) for link in links)
+        links = self._links(taken, label, apart)
+        best = max(self._joined((1.0 - share) * own + share * link, label, apart) for link in links)
         balanced = math.sqrt(_LOST * UNIT * share / best) if best > 0.0 else _MOST_LINK
         share = max(share, min(balanced, _MOST_LINK))
         mixed = [each for each in mixtures(own, links, share, spares, margins) if self._is_one_class(each)]
         if not mixed:
             return None
-        wells = [well(each) for each in mixed]
+        wells = [self._joined(each, label, apart) for each in mixed]
         enough = [each for each, own_well in zip(mixed, wells, strict=True) if own_well >= _AS_WELL * max(wells)]
         return min(enough, key=lambda each: float(np.sum(np.abs(each - own))))
 
@@ -669,18 +688,23 @@ class Average(Criterion):
         walk = going_round(self._rows, self.layers[0].transition, self._backwards, [label == own for own in apart])
         return links if walk is None else [*links, walk]
 
-    def _classes_of_occupancy(self, occupancy: Floats) -> tuple[Floats, Classes]:
-        """The policy [N] of an occupancy, elsewhere walking to where it is, and the classes of its chain."""
+    def _classes_of_occupancy(self, occupancy: Floats, rarest: float = 0.0) -> tuple[Floats, Classes]:
+        """The policy [N] of an occupancy, elsewhere walking to where it is, and the classes of its chain.
+
+        Without the moves of that which are as rare as `rarest`.
+        """
         time = self.pairs.sum_by_state(occupancy)
         visited, at = time > 0.0, time[self.pairs.states]
         taken = self.fill_in(np.where(at > 0.0, occupancy / np.where(at > 0.0, at, 1.0), 0.0), visited, self._first)
-        return taken, classes_of(self._graph_of_policy(taken))
+        return taken, classes_of(self._graph_of_policy(taken, rarest))
 
-    def _graph_of_policy(self, taken: Floats) -> Any:
-        """The graph of the chain of a policy [N]."""
+    def _graph_of_policy(self, taken: Floats, rarest: float = 0.0) -> Any:
+        """The graph of the chain of a policy [N], of moves that are more frequent than `rarest`."""
         if self._small:
-            return _graph_of_matrix(self._dense_moves(taken))
-        return graph_of(mixed_chain(self._rows, taken, 1.0))
+            moves = self._dense_moves(taken)
+            return _graph_of_matrix(np.where(moves > rarest, moves, 0.0))
+        chain = mixed_chain(self._rows, taken, 1.0)
+        return graph_of(chain._replace(weights=np.where(chain.weights > rarest, chain.weights, 0.0)))
 
     @property
     def _first(self) -> Ints:

@@ -314,7 +314,7 @@ def _require_nothing_misplaced(document: dict[str, Any]) -> None:
                 if key in TOP_KEYS and key not in allowed:
                     raise InvalidInput(
                         f"{what} {position} has the entry {key!r}, which is of the whole file: it belongs above the "
-                        f"first [[{what}]]"
+                        "first [[constraint]] and the first [[pair]]"
                     )
 
 

@@ -90,7 +90,7 @@ class Source:
             step, self._process = (self.step, self.vectorised), os.getpid()
             fill_missing_streams()
             try:
-                with starting_workers(self.jobs or 0, WorkerLost, "go on with resume= and fewer jobs"):
+                with starting_workers(self.jobs or 0, WorkerLost, "take fewer jobs"):
                     pool = ProcessPoolExecutor(self.jobs, initializer=_begin, initargs=(self._process, *step))
                     pool.submit(os.getpid)
             except WorkerLost:
@@ -142,15 +142,30 @@ def _drawn(
 def _copied(outcome: Any) -> Any:
     """An outcome whose numbers are its own; a next state is a label, and stays the object that it is."""
     if not isinstance(outcome, tuple | list) or len(outcome) != 3:
-        return outcome
+        return _Refused(repr(outcome))
     after, reward, signals = outcome
     if type(signals) in (list, tuple) or isinstance(signals, Iterator):
         return after, _own(reward), [_own(signal) for signal in signals]
-    return after, _own(reward), deepcopy(signals)
+    return after, _own(reward), _own(signals)
 
 
-def _own(number: Any) -> Any:
-    return number if isinstance(number, float) else deepcopy(number)  # most are floats, and those do not change
+def _own(value: Any) -> Any:
+    if isinstance(value, float):  # most are, and those do not change
+        return value
+    try:
+        return deepcopy(value)
+    except Exception:  # a lock, say: no number, nor a list of them
+        return _Refused(repr(value))
+
+
+class _Refused:
+    """What no step may return, and what need not be possible to copy or to send, as the message shows it."""
+
+    def __init__(self, shown: str) -> None:
+        self._shown = shown
+
+    def __repr__(self) -> str:
+        return self._shown
 
 
 _STEP: Any = None  # in a worker: the step function, and whether it is vectorised
@@ -198,8 +213,8 @@ class Outcomes:
         except BrokenProcessPool as error:
             self.source.lose()
             raise WorkerLost(
-                "a worker process of the simulator was killed, or ran out of memory; go on with resume=, if need be "
-                "with fewer jobs"
+                "a worker process of the simulator was killed, or ran out of memory; go on, with resume= where there is "
+                "one, and if need be with fewer jobs"
             ) from error
 
     def _taken(self, pair: int) -> Any:
