@@ -213,8 +213,8 @@ class Outcomes:
         except BrokenProcessPool as error:
             self.source.lose()
             raise WorkerLost(
-                "a worker process of the simulator was killed, or ran out of memory; go on, with resume= where there is "
-                "one, and if need be with fewer jobs"
+                "a worker process of the simulator was killed, or ran out of memory; go on, with resume= where there "
+                "is one, and if need be with fewer jobs"
             ) from error
 
     def _taken(self, pair: int) -> Any:
