@@ -66,12 +66,13 @@ class Truth:
         self.size = max(map(abs, self.model.reward)) * self.model.layers
         self.room = rationals.slater(self.model, self.scales) if self.scales else None  # scaled
         # What plain floating point loses of a bound without a certificate, relative to the largest signal.
+        smallest = min(float(matrix.data[matrix.data > 0.0].min()) for matrix in cmdp.transitions)
         left = 1 - self.model.discount if self.model.kind == "discount" else Fraction(1)
-        self.floating = Fraction(16, 2**53) / left
+        lasting = Fraction(max(smallest, 1e-8)) if self.model.kind == "average" else left  # of relative values
+        self.floating = Fraction(16, 2**53) / lasting
         # A proof's vectors are doubles: here they cannot hold the differences that it is made of.
         self.beyond = left < Fraction(1, 10**14)
         # Long-run averages that hinge on moves which linear programs do not see. Less may be claimed, never more.
-        smallest = min(float(matrix.data[matrix.data > 0.0].min()) for matrix in cmdp.transitions)
         self.hinges = self.model.kind == "average" and smallest < 1e-12
         # What it may cost to link classes that do not meet, where moves are so rare: docs/exact.md.
         self.linking = Fraction(10.0 * (2.0**-52 / smallest) ** 0.5)

@@ -38,7 +38,9 @@ ONE class, the best for its reward: every class gives an occupancy. A mixture of
 too, and then no stationary policy need attain it. `linked` mixes in a share e of an occupancy whose policy goes from
 each class to each other: that is again an occupancy, now with one class, so its policy has exactly the mixed values,
 and the loss is linear in e. About 1 / e steps lie between changes of class, and relative values grow like that: with
-e = 1e-7 a proof loses about 1e-9.
+e = 1e-7 a proof loses about 1e-9. Where the link itself hardly ever gets from class to class, in one of 1 / q steps, a
+proof loses about UNIT / (e q), and e is chosen so that both lose the same. The same is done to a policy of one class
+that falls apart without moves so rare that a proof loses more by them.
 """
 
 from __future__ import annotations
@@ -134,6 +136,9 @@ _DUST = 1e-12
 
 _RARE = 1e-9
 """Moves of a policy that are as rare may hold its class together, but so that nothing can be proved of it."""
+
+_PIECES = 50
+"""That rare moves hold together, at most, to be linked: to find out takes a way from each to each."""
 
 _WEIGHTY = 1e-9
 """A class with a way out cannot hold more of an occupancy than rounding puts there; with more, it is linked too."""
@@ -625,19 +630,21 @@ class Average(Criterion):
         _, pieces = self._classes_of_occupancy(alone, _RARE)
         held = np.bincount(pieces.label, self.pairs.sum_by_state(np.maximum(alone, 0.0)), len(pieces.closed))
         apart = np.flatnonzero(held > _WEIGHTY)
-        if len(apart) == 1:
+        if not 1 < len(apart) <= _PIECES:
             return alone, 0
-        found = self._mixed_with_links(alone, taken, pieces.label, apart, share, spares, margins)
+        own = np.maximum(alone, 0.0)
+        found = self._mixed_with_links(own, taken, pieces.label, apart, share, spares, margins)
 
         def loses(occupancy: Floats) -> float:
-            joins = self._joined(np.maximum(occupancy, 0.0), pieces.label, apart)
-            return float(np.sum(np.abs(occupancy - alone))) + (_LOST * UNIT / joins if joins > 0.0 else math.inf)
+            joins = self._joined(occupancy, pieces.label, apart)
+            return float(np.sum(np.abs(occupancy - own))) + (_LOST * UNIT / joins if joins > 0.0 else math.inf)
 
-        return (alone, 0) if found is None or loses(alone) <= loses(found) else (found, len(apart))
+        return (alone, 0) if found is None or loses(own) <= loses(found) else (found, len(apart))
 
     def _joined(self, occupancy: Floats, label: Ints, apart: Ints) -> float:
+        """How well it joins the classes `apart`; one alone, as well as can be."""
         goals = [label == one for one in apart]
-        return joined(self.pairs.states, self.layers[0].transition, occupancy, goals)
+        return 1.0 if len(goals) == 1 else joined(self.pairs.states, self.layers[0].transition, occupancy, goals)
 
     def _mixed_with_links(
         self,
