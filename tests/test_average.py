@@ -749,7 +749,7 @@ def test_filling_in_leaves_one_class(cmdp, data):
 def policy_of(criterion, occupancy):
     time = criterion.pairs.sum_by_state(occupancy)
     taken = occupancy / np.where(time > 0.0, time, 1.0)[criterion.places]
-    return criterion.fill_in(taken, time > 0.0, criterion._first)
+    return criterion.fill_in(taken, time > 0.0, criterion.pairs.offsets[:-1])
 
 
 @pytest.mark.parametrize("way", ("as it comes", "elimination"))
@@ -1084,7 +1084,7 @@ def test_a_walk_that_goes_round_is_an_occupancy() -> None:
         )
         criterion = Average(model)
         goals = [np.arange(n) == state for state in rng.permutation(n)[: int(rng.integers(2, 4))]]
-        walk = going_round(criterion._rows, criterion.layers[0].transition, criterion._backwards, goals)
+        walk = going_round(criterion._rows, criterion.layers[0].transition, criterion.backwards, goals)
         assert walk is not None and walk.sum() == pytest.approx(1.0)
         policy = ib.Policy.from_occupancy(model, walk)
         assert ib.occupancy(model, policy) == pytest.approx(walk, abs=1e-12)

@@ -159,7 +159,8 @@ def judge_solution(truth: Truth, best: Any, complaints: Complaints, strict: bool
         )
         wrong(truth.doubtful, "infeasible problem solved", f"scaled Slater constant {float(truth.room or 0):.3g}")
         return
-    rounding = (size + sum((p * s for p, s in zip(prices, truth.scales, strict=True)), Fraction(0))) / 10**12 + TINY
+    priced = size + sum((p * s for p, s in zip(prices, truth.scales, strict=True)), Fraction(0))
+    rounding = priced / 10**12 + TINY
     proven = Fraction(0) if certificate is not None else rounding
     wrong(
         upper is None or truth.optimum <= upper + proven,
@@ -170,7 +171,9 @@ def judge_solution(truth: Truth, best: Any, complaints: Complaints, strict: bool
         flat = max(model.reward) - min(model.reward)
         allowed = Fraction(2, 10**8) * max(abs(truth.optimum), flat * model.layers / 100) + rounding
         if model.kind == "average" and best.linked:
-            allowed += max(Fraction(1, 10**6), truth.linking) * size
+            allowed += max(Fraction(1, 10**6), truth.linking) * priced  # the link, and what brings it into bounds
+        elif model.kind == "average":
+            allowed += truth.floating * size
         if strict:
             wrong(
                 upper is not None and upper - lowest[0] <= allowed,
@@ -310,7 +313,7 @@ def judge_frontier(truth: Truth, curve: Any, k: int, complaints: Complaints, str
             or (
                 solution.status == "not proved"
                 and not solution.in_bounds
-                and (rationals.best(model, [], margins, truth.scales) or 0) <= PROVABLE
+                and (truth.hinges or (rationals.best(model, [], margins, truth.scales) or 0) <= PROVABLE)
             ),
             "frontier point above optimum",
             f"bound {bound!r}: {solution.reward!r} > {float(most or 0)!r}",
@@ -319,7 +322,7 @@ def judge_frontier(truth: Truth, curve: Any, k: int, complaints: Complaints, str
             continue
         allowed = Fraction(2, 10**6) * max(abs(optimum), flat / 100) + rounding / 10**11
         if model.kind == "average" and solution.linked:
-            allowed += max(Fraction(1, 10**5), truth.linking) * truth.size
+            allowed += max(Fraction(1, 10**5), truth.linking) * rounding
         wrong(
             Fraction(solution.reward) >= optimum - allowed,
             "frontier point below optimum",

@@ -37,18 +37,14 @@ elimination
 ONE class, the best for its reward: every class gives an occupancy. A mixture of occupancies may have several classes
 too, and then no stationary policy need attain it. `linked` mixes in a share e of an occupancy whose policy goes from
 each class to each other: that is again an occupancy, now with one class, so its policy has exactly the mixed values,
-and the loss is linear in e. About 1 / e steps lie between changes of class, and relative values grow like that: with
-e = 1e-7 a proof loses about 1e-9. Where the link itself hardly ever gets from class to class, in one of 1 / q steps, a
-proof loses about UNIT / (e q), and e is chosen so that both lose the same. The same is done to a policy of one class
-that falls apart without moves so rare that a proof loses more by them.
+and the loss is linear in e (`criteria.linking`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -56,7 +52,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria.contract import ACCURACY, DENSE_STATES, Criterion, Followed, Found
-from inbounds.criteria.links import going_round, joined, mixtures
+from inbounds.criteria.linking import LEAST_SHARE, Linking
 from inbounds.errors import InvalidInput
 from inbounds.numerics.bellman import NO_BACKUPS, UNIT, improve, rounding_of_sweep
 from inbounds.numerics.classes import (
@@ -115,33 +111,6 @@ _MOST_STEPS = 500
 
 _SWEEPS, _MOST_SWEEPS = 1_000, 20_000
 """Over the flow of one chain, before elimination is tried; and where that is impossible."""
-
-_WAYS = 4
-"""Classes, at most, to which all may go that are on their way between classes."""
-
-_AS_WELL = 0.25
-"""Of how well classes can be joined: of all links that do so much, the one is taken that changes the least."""
-
-_LINK = 1e-7
-"""The least share of an occupancy that links classes: with less, proofs would lose more than the policy does."""
-
-_MOST_LINK = 0.03
-"""The largest: what hardly links classes takes no more."""
-
-_LOST = 3.0
-"""What a proof loses, in units of rounding, by every step that lies between changes of class."""
-
-_DUST = 1e-12
-"""Entries of an occupancy that are smaller may be rounding, and do not join classes."""
-
-_RARE = 1e-9
-"""Moves of a policy that are as rare may hold its class together, but so that nothing can be proved of it."""
-
-_PIECES = 50
-"""That rare moves hold together, at most, to be linked: to find out takes a way from each to each."""
-
-_WEIGHTY = 1e-9
-"""A class with a way out cannot hold more of an occupancy than rounding puts there; with more, it is linked too."""
 
 _NEEDS = "average=True needs an optimum that does not depend on the start: "
 
@@ -561,15 +530,16 @@ class Average(Criterion):
         """
         if not np.any(visited):
             return super().fill_in(taken, visited, chosen)
-        return taken if np.all(visited) else self._walking(taken, visited)
+        return taken if np.all(visited) else self.walking(taken, visited)
 
-    def _walking(self, taken: Floats, goal: Any) -> Floats:
+    def walking(self, taken: Floats, goal: Any) -> Floats:
+        """A policy [N] that is `taken` at the states of a `goal` (bool [S]), and elsewhere walks there."""
         walk = np.zeros(self.n_entries)
-        walk[walk_to(self._rows, self._backwards, goal)] = 1.0
+        walk[walk_to(self._rows, self.backwards, goal)] = 1.0
         return np.where(goal[self.pairs.states], taken, walk)
 
     @cached_property
-    def _backwards(self) -> Any:
+    def backwards(self) -> Any:
         """The graph of all moves, transposed."""
         return graph_of_all_moves(self._rows).T.tocsr()
 
@@ -582,7 +552,7 @@ class Average(Criterion):
         most = self.largest(weights)
         taken = np.zeros(self.n_entries)
         taken[most] = 1.0
-        graph = self._graph_of_policy(taken)
+        graph = self.graph_of_policy(taken)
         classes = classes_of(graph)
         if len(classes.closed_ones) == 1:
             return most
@@ -601,122 +571,15 @@ class Average(Criterion):
         self, occupancy: Floats, spares: Callable[[], Iterable[Floats]], tolerance: float, margins: Floats
     ) -> tuple[Floats, int]:
         """As in the contract; where the link leads out of bounds, a little of one of the `spares` leads back."""
-        whole = np.maximum(occupancy, 0.0)
-        clean = np.where(whole > _DUST, whole, 0.0)
-        taken, classes = self._classes_of_occupancy(clean)
-        held = np.bincount(classes.label, self.pairs.sum_by_state(clean), len(classes.closed))
-        apart = np.flatnonzero((held > _WEIGHTY) | classes.closed)
-        own, known = clean / clean.sum(), cache(lambda: list(spares()))
-        if len(apart) == 1:
-            alone = occupancy
-            if not np.array_equal(clean, whole):
-                # What is small may be the rare states of the class. But what leads away from it was rounding.
-                _, as_given = self._classes_of_occupancy(whole)
-                closed = as_given.closed[as_given.label]
-                if np.count_nonzero(as_given.closed) > 1 or not np.all(closed[self.pairs.sum_by_state(clean) > 0.0]):
-                    alone = own
-            return self._better_linked(alone, taken, max(tolerance, _LINK), known, margins)
-        found = self._mixed_with_links(own, taken, classes.label, apart, max(tolerance, _LINK), known, margins)
-        if found is None:  # a spare occupancy stays where none of the links leads: they have to lead there as well
-            taken, classes = self._classes_of_occupancy(np.mean([own, *known()], axis=0))
-            apart = classes.closed_ones
-            found = self._mixed_with_links(own, taken, classes.label, apart, max(tolerance, _LINK), known, margins)
-        return (own if found is None else found), len(apart)
+        return Linking(self, max(tolerance, LEAST_SHARE), spares, margins).of(occupancy)
 
-    def _better_linked(
-        self, alone: Floats, taken: Floats, share: float, spares: Callable[[], Sequence[Floats]], margins: Floats
-    ) -> tuple[Floats, int]:
-        """An occupancy of one class; linked, where that is held together by so little that a proof would lose more."""
-        _, pieces = self._classes_of_occupancy(alone, _RARE)
-        held = np.bincount(pieces.label, self.pairs.sum_by_state(np.maximum(alone, 0.0)), len(pieces.closed))
-        apart = np.flatnonzero(held > _WEIGHTY)
-        if not 1 < len(apart) <= _PIECES:
-            return alone, 0
-        own = np.maximum(alone, 0.0)
-        found = self._mixed_with_links(own, taken, pieces.label, apart, share, spares, margins)
-
-        def loses(occupancy: Floats) -> float:
-            joins = self._joined(occupancy, pieces.label, apart)
-            return float(np.sum(np.abs(occupancy - own))) + (_LOST * UNIT / joins if joins > 0.0 else math.inf)
-
-        return (alone, 0) if found is None or loses(own) <= loses(found) else (found, len(apart))
-
-    def _joined(self, occupancy: Floats, label: Ints, apart: Ints) -> float:
-        """How well it joins the classes `apart`; one alone, as well as can be."""
-        goals = [label == one for one in apart]
-        return 1.0 if len(goals) == 1 else joined(self.pairs.states, self.layers[0].transition, occupancy, goals)
-
-    def _mixed_with_links(
-        self,
-        own: Floats,
-        taken: Floats,
-        label: Ints,
-        apart: Ints,
-        share: float,
-        spares: Callable[[], Sequence[Floats]],
-        margins: Floats,
-    ) -> Floats | None:
-        """An occupancy with a share of the link that does it best; None where no policy of one class comes of any.
-
-        Where the classes hardly ever change, a proof loses more by that than a larger share would take.
-        """
-        links = self._links(taken, label, apart)
-        best = max(self._joined((1.0 - share) * own + share * link, label, apart) for link in links)
-        balanced = math.sqrt(_LOST * UNIT * share / best) if best > 0.0 else _MOST_LINK
-        share = max(share, min(balanced, _MOST_LINK))
-        mixed = [each for each in mixtures(own, links, share, spares, margins) if self._is_one_class(each)]
-        if not mixed:
-            return None
-        wells = [self._joined(each, label, apart) for each in mixed]
-        enough = [each for each, own_well in zip(mixed, wells, strict=True) if own_well >= _AS_WELL * max(wells)]
-        return min(enough, key=lambda each: float(np.sum(np.abs(each - own))))
-
-    def _is_one_class(self, occupancy: Floats) -> bool:
-        return np.count_nonzero(self._classes_of_occupancy(occupancy)[1].closed) == 1
-
-    def _links(self, taken: Floats, label: Ints, apart: Ints) -> list[Floats]:
-        """Occupancies of policies that go from each of the classes `apart` to all others, and back.
-
-        Within a class a coin decides whether to stay, or where to go. To throw it again on a long way is hardly ever to
-        arrive, and of moves that are so rare nothing can be proved. So between classes all go to one of them, from
-        which another way may lead back; or to each with the same probability; or they go round.
-        """
-        ways = [self._walking(taken, label == own) for own in apart]
-        everywhere = (taken + sum(ways)) / (len(apart) + 1)
-        outside = ~np.isin(label, apart)[self.pairs.states]
-        onward = [sum(ways) / len(ways), *ways[:_WAYS]]
-        links = [self.time_at_entries(self.follow(everywhere))]
-        for way in onward if np.any(outside) else ():
-            policy = np.where(outside, way, everywhere)
-            if np.count_nonzero(classes_of(self._graph_of_policy(policy)).closed) == 1:
-                links.append(self.time_at_entries(self.follow(policy)))
-        if len(apart) == 1:
-            return links
-        walk = going_round(self._rows, self.layers[0].transition, self._backwards, [label == own for own in apart])
-        return links if walk is None else [*links, walk]
-
-    def _classes_of_occupancy(self, occupancy: Floats, rarest: float = 0.0) -> tuple[Floats, Classes]:
-        """The policy [N] of an occupancy, elsewhere walking to where it is, and the classes of its chain.
-
-        Without the moves of that which are as rare as `rarest`.
-        """
-        time = self.pairs.sum_by_state(occupancy)
-        visited, at = time > 0.0, time[self.pairs.states]
-        taken = self.fill_in(np.where(at > 0.0, occupancy / np.where(at > 0.0, at, 1.0), 0.0), visited, self._first)
-        return taken, classes_of(self._graph_of_policy(taken, rarest))
-
-    def _graph_of_policy(self, taken: Floats, rarest: float = 0.0) -> Any:
+    def graph_of_policy(self, taken: Floats, rarest: float = 0.0) -> Any:
         """The graph of the chain of a policy [N], of moves that are more frequent than `rarest`."""
         if self._small:
             moves = self._dense_moves(taken)
             return _graph_of_matrix(np.where(moves > rarest, moves, 0.0))
         chain = mixed_chain(self._rows, taken, 1.0)
         return graph_of(chain._replace(weights=np.where(chain.weights > rarest, chain.weights, 0.0)))
-
-    @property
-    def _first(self) -> Ints:
-        """The first pair of every state."""
-        return self._rows.offsets[:-1]
 
 
 def _middle(value: Floats) -> float:

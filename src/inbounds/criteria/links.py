@@ -1,6 +1,6 @@
 """How the classes of an average that do not meet are linked: what a link may be, how well it joins them, and bounds.
 
-`Average.linked` chooses. An occupancy that is mixed from these is again one, so its policy has the mixed values. The
+`criteria.linking` chooses. An occupancy that is mixed from these is again one, so its policy has the mixed values. The
 `goals` are the states of each class, bool [S]; `transition` is CSR [n, S] of all pairs, whose `states` are [n].
 """
 
