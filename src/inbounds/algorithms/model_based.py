@@ -207,7 +207,7 @@ def formulas(strict: bool, epsilon: float, slater: float) -> Formulas:
         kappa=kappa,
         omega=omega,
         price_bound=price_bound,
-        iterations=4.0 * min(price_bound / error, 1e150) ** 2 * (1.0 + (2.0 / price_bound) ** 2),  # a number
+        iterations=4.0 * min(price_bound / error, 1e150) ** 2 * (1.0 + (2.0 / price_bound) ** 2),  # finite
         net=error**2 / 12.0,
     )
 
