@@ -104,9 +104,14 @@ def begin_worker(parent: int) -> None:
         os._exit(1)
 
 
+def packed(value: Any) -> bytes:
+    """A value as it is sent to another process; whatever cannot be raises an exception of its own."""
+    return dumps(value)
+
+
 def received(value: Any) -> Any:
     """What a value is in another process that it is sent to."""
-    return loads(dumps(value))
+    return loads(packed(value))
 
 
 def reraise(error: Exception) -> NoReturn:

@@ -207,12 +207,17 @@ class Run:
     def averages(self) -> Averages:
         return self.averages_at[-1]
 
-    def __repr__(self) -> str:
+    @property
+    def in_words(self) -> str:
+        """How far it came, in one line."""
         counted, what = (self.samples, "samples") if self.iterations is None else (self.iterations, "iterations")
         status = "" if self.status == "done" else f", {self.status}"
         points = "1 checkpoint" if len(self.policies) == 1 else f"{len(self.policies)} checkpoints"
         number = f"{int(counted[-1]):,} {what if counted[-1] != 1 else what[:-1]}"
-        return f"Run({number}, {points}, {self.seconds:.2f} s{status})"
+        return f"{number}, {points}, {self.seconds:.2f} s{status}"
+
+    def __repr__(self) -> str:
+        return f"Run({self.in_words})"
 
     def __str__(self) -> str:
         """With what the settings became, in a column, and the guarantee."""

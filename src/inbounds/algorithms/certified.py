@@ -148,12 +148,18 @@ class CertifiedRun:
     status: str = "done"
     paused: Any = None
 
+    @property
+    def in_words(self) -> str:
+        """What happened, in one line."""
+        return self.reason
+
     def __repr__(self) -> str:
         return f"CertifiedRun({self.reason})"
 
     def __str__(self) -> str:
-        """What happened, and what is proved of the policy, or was of the last candidate."""
-        return wrapped(self.reason) + ("" if self.certificate is None else f"\n\n{self.certificate}")
+        """What happened, how to go on, and what is proved of the policy, or was of the last candidate."""
+        how = "" if self.status == "done" else "; resume= goes on"
+        return wrapped(self.reason + how) + ("" if self.certificate is None else f"\n\n{self.certificate}")
 
 
 class Candidate(NamedTuple):
@@ -207,7 +213,7 @@ def search(
             policy=None,
             certificate=under_way or (attempts[-1] if attempts else None),
             samples=draws.samples,
-            reason=f"no policy yet: {status} after {draws.samples:,} samples of {samples:,}; resume= goes on",
+            reason=f"no policy yet: {status} after {draws.samples:,} samples of {samples:,}",
             attempts=tuple(attempts),
             candidate=candidate,
             status=status,

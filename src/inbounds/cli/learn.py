@@ -296,7 +296,7 @@ def _learn_certified(
         click.echo(headline(cmdp, problem))
         if run.certificate is not None:
             print_wrapped(str(run.certificate))
-        print_wrapped(run.reason.removesuffix("; resume= goes on"))  # which is for Python
+        print_wrapped(run.reason)
         if judged is None:
             click.echo("NO POLICY: nothing could be proved to be in bounds")
         else:

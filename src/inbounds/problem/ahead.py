@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from copy import deepcopy
+from pickle import loads
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 from inbounds.arrays import Ints
 from inbounds.errors import InvalidInput
 from inbounds.streams import fill_missing_streams
-from inbounds.workers import WorkerLost, begin_worker, reraise, starting_workers
+from inbounds.workers import WorkerLost, begin_worker, packed, received, reraise, starting_workers
 
 _LARGEST = 16
 """Outcomes in a block, or in a message of small ones: enough that a step of a tenth of a millisecond is worth sending,
@@ -60,7 +61,7 @@ class Source:
         self.step, self.vectorised, self.jobs = step, vectorised, jobs
         self._pool: Any = None
         self._process = os.getpid()
-        self._sent: list[Future[list[Any]]] = []  # messages that were not answered when the last was sent, and that
+        self._sent: list[Future[list[bytes]]] = []  # messages that were not answered when the last was sent, and that
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies, here or in another process, which have workers of their own."""
@@ -75,12 +76,12 @@ class Source:
         """Whether every worker has a message at hand, and one that waits."""
         return sum(not message.done() for message in self._sent) >= 2 * (self.jobs or 0)
 
-    def send(self, blocks: list[tuple[Any, ...]]) -> Future[list[Any]]:
+    def send(self, blocks: list[tuple[Any, ...]]) -> Future[list[bytes]]:
         """Have blocks drawn by a worker."""
         if self._process != os.getpid():  # this process was forked: the workers are those of the one before it
             _OF_PARENTS.append(self._pool)
             self.lose()
-        message: Future[list[Any]] = self._begun().submit(_in_worker, blocks)
+        message: Future[list[bytes]] = self._begun().submit(_in_worker, blocks)
         self._sent = [*(sent for sent in self._sent if not sent.done()), message]
         return message
 
@@ -177,17 +178,39 @@ def _begin(parent: int, step: Callable[..., Any], vectorised: bool) -> None:
     _STEP = step, vectorised
 
 
-def _in_worker(blocks: list[tuple[Any, ...]]) -> list[list[Any]]:
-    """The outcomes of each block. Those of several end before one that fails: alone, it says what is wrong with it."""
-    found: list[list[Any]] = []
+def _in_worker(blocks: list[tuple[Any, ...]]) -> list[bytes]:
+    """The outcomes of each block, packed: what cannot be sent, or unpacked, would be no fault of anybody's otherwise.
+
+    Those of several blocks end before one that fails: alone, it says what is wrong with it.
+    """
+    found: list[bytes] = []
     for block in blocks:
         try:
-            found.append(_drawn(*_STEP, *block))
+            found.append(_packed(_drawn(*_STEP, *block)))
         except Exception as error:
             if len(blocks) == 1:
                 reraise(error)
             break
     return found
+
+
+def _packed(outcomes: list[Any]) -> bytes:
+    """What cannot be sent, or not be put together again, is as the message shows it."""
+    try:
+        whole = packed(outcomes)
+        loads(whole)
+    except Exception:
+        shown = (one if isinstance(one, _Refused) else tuple(map(_sendable, one)) for one in outcomes)
+        return packed(list(shown))
+    return whole
+
+
+def _sendable(part: Any) -> Any:
+    try:
+        received(part)
+    except Exception:
+        return _Refused(repr(part))
+    return part
 
 
 class Outcomes:
@@ -200,7 +223,7 @@ class Outcomes:
         self._ready: dict[int, deque[Any]] = {}
         self._held: list[tuple[int, int]] = []  # blocks for the next message, and how many outcomes they have
         self._outcomes_held = 0
-        self._coming: dict[tuple[int, int], tuple[Future[list[Any]], int] | None] = {}  # message and place; None: held
+        self._coming: dict[tuple[int, int], tuple[Future[list[bytes]], int] | None] = {}  # message and place; None: held
         self._last = -1
         self._starts = [0]  # outcomes of a pair before each block
 
@@ -278,4 +301,4 @@ class Outcomes:
         found = message.result()
         if place >= len(found):
             found, place = self.source.send([self._described(pair, block)]).result(), 0
-        return found[place]  # type: ignore[no-any-return]
+        return loads(found[place])  # type: ignore[no-any-return]
