@@ -396,8 +396,16 @@ def test_another_way_to_call_step_is_refused_by_name() -> None:
         (lambda s, a, rng: (s, [0.0], [threading.Lock()]), {"vectorised": True}, "signals must be a list, .*lock"),
         (lambda s, a, rng: (s, 0.0, threading.Lock()), {"jobs": 1}, "signals must be a list, .* found <unlocked"),
         (lambda s, a, rng: (s, threading.Lock(), [0.0]), {"jobs": 1}, "the reward must be a number, found <unlocked"),
-        (lambda s, a, rng: (threading.Lock(), 0.0, [0.0]), {"jobs": 1}, "gave the state <unlocked .* not one of `states`"),
-        (lambda s, a, rng: (OnlyThere(s), 0.0, [0.0]), {"jobs": 1}, "gave the state <only there>, .* not one of `states`"),
+        (
+            lambda s, a, rng: (threading.Lock(), 0.0, [0.0]),
+            {"jobs": 1},
+            "gave the state <unlocked .* not one of `states`",
+        ),
+        (
+            lambda s, a, rng: (OnlyThere(s), 0.0, [0.0]),
+            {"jobs": 1},
+            "gave the state <only there>, .* not one of `states`",
+        ),
         (lambda s, a, rng: (x for x in (s, 0.0, [0.0])), {"jobs": 1}, r"must return \(next_state, .* found <generator"),
     ],
 )

@@ -1,0 +1,312 @@
+"""How averages of classes that do not meet are linked: `criteria.linking` and `criteria.links`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import inbounds as ib
+from averages import by, constrained_optimum, deterministic, islands, machine, none, policy_of, problem, ring_of_four
+from inbounds.criteria.average import Average
+from inbounds.criteria.links import going_round, joined
+from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
+from inbounds.zoo.admission_control import admission
+
+
+@pytest.mark.parametrize("way", ("as it comes", "elimination"))
+@pytest.mark.parametrize("share", [1e-1, 1e-3, 1e-5, 1e-7, 0.0])
+def test_the_loss_of_linking_is_linear(way, share):
+    cmdp = islands()
+    criterion = by(way, cmdp)
+    occupancy, classes = criterion.linked(np.array([0.5, 0.0, 0.5, 0.0]), tuple, share, none(criterion))
+    assert classes == 2
+    followed = criterion.follow(policy_of(criterion, occupancy))
+    reached = criterion.time_at_entries(followed)
+    # The policy goes from one island to the other in every sixth of the steps that link them.
+    eps = max(share, 1e-7)
+    for x in (occupancy, reached):
+        assert x @ cmdp.reward == pytest.approx(0.5 - eps / 6, abs=1e-15 / eps)
+        assert x @ cmdp.margins[0] == pytest.approx(0.0, abs=1e-15 / eps)
+
+
+@pytest.mark.parametrize("way", ("as it comes", "elimination"))
+def test_a_link_that_is_out_of_bounds_is_mended(way):
+    cmdp = ring_of_four()
+    criterion = by(way, cmdp)
+    best = np.array([1 / 4, 0, 1 / 6, 0, 7 / 12, 0, 0, 0])
+    spare = np.array([0, 0, 0, 0, 1.0, 0, 0, 0])
+    scaled = cmdp.margins / cmdp.margin_scales[:, None]
+    for tolerance in (1e-3, 1e-7):
+        occupancy, classes = criterion.linked(best, lambda: (spare,), tolerance, scaled)
+        assert classes == 3
+        reached = criterion.time_at_entries(criterion.follow(policy_of(criterion, occupancy)))
+        assert np.all(cmdp.margins @ reached >= -1e-8)
+        assert 13 / 12 - 2 * tolerance <= reached @ cmdp.reward <= 13 / 12 + 1e-8
+
+
+def test_what_needs_no_link_is_left_alone():
+    cmdp = machine()
+    criterion = Average(cmdp)
+    _, occupancy, _ = constrained_optimum(criterion, cmdp)
+    occupancy = np.maximum(occupancy, 0.0)
+    same, classes = criterion.linked(occupancy, tuple, 1e-8, none(criterion))
+    assert classes == 0
+    assert same is occupancy
+    # Rare states of the one class are part of it.
+    cmdp = admission(200, 0.4, 0.9, 10.0)
+    criterion = Average(cmdp)
+    followed = criterion.follow(deterministic(cmdp, np.append(cmdp.offsets[:-2], cmdp.n_pairs - 1)))
+    occupancy = criterion.time_at_entries(followed)
+    assert 0.0 < occupancy[occupancy > 0.0].min() < 1e-100
+    same, classes = criterion.linked(occupancy, tuple, 1e-8, none(criterion))
+    assert classes == 0
+    assert same is occupancy
+
+
+@pytest.mark.parametrize("dust", [1e-18, 1e-14])
+@pytest.mark.parametrize("pairs", [(1,), (3,), (1, 3)])
+def test_rounding_does_not_join_classes(dust, pairs):
+    """A way from one island to the other, of the size of rounding, and perhaps none back."""
+    cmdp = islands()
+    criterion = Average(cmdp)
+    occupancy = np.array([0.5, 0.0, 0.5, 0.0])
+    occupancy[list(pairs)] = dust
+    linked, classes = criterion.linked(occupancy, tuple, 1e-7, none(criterion))
+    assert classes == 2
+    reached = criterion.time_at_entries(criterion.follow(policy_of(criterion, linked)))
+    assert reached @ cmdp.reward == pytest.approx(0.5, abs=1e-6)
+
+
+def test_rounding_that_leads_away_is_dropped():
+    """All of it is at island 0, but for a trace that leaves and stays at island 1."""
+    criterion = Average(islands())
+    for leaves, there in ((1e-17, 1e-16), (1e-17, 0.0)):
+        occupancy, classes = criterion.linked(np.array([1.0, leaves, there, 0.0]), tuple, 1e-7, none(criterion))
+        assert classes == 0
+        assert criterion.follow(policy_of(criterion, occupancy)).time[0] == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_linked_optimum_of_a_random_model_is_what_its_policy_reaches(seed):
+    """Rings whose states can be stayed at: constrained optima stay at several."""
+    rng, n = np.random.default_rng(seed), 12
+    moves = [np.eye(n)[t] for s in range(n) for t in (s, (s + 1) % n)]
+    signals, slack = rng.random((3, 2 * n)), rng.random(3) * 0.1
+    bounds = signals[:, ::2].min(axis=1) * 0.5 + signals[:, ::2].mean(axis=1) * 0.5 + slack
+    constraints = [Constraint(signal, at_most=bound) for signal, bound in zip(signals, bounds, strict=True)]
+    cmdp = problem(np.arange(n + 1) * 2, moves, rng.random(2 * n), constraints)
+    criterion = Average(cmdp)
+    optimum, occupancy, _ = constrained_optimum(criterion, cmdp)
+    linked, classes = criterion.linked(occupancy, tuple, 1e-7, none(criterion))
+    reached = criterion.time_at_entries(criterion.follow(policy_of(criterion, linked)))
+    assert reached == pytest.approx(np.maximum(linked, 0.0), abs=1e-8)
+    assert reached @ cmdp.reward == pytest.approx(optimum, abs=2e-7 if classes else 1e-9)
+    assert classes != 1
+
+
+@pytest.mark.parametrize("method", ["auto", "lp", "bundle", "polish"])
+def test_a_spare_occupancy_that_stays_where_no_link_leads_is_linked_too(method):
+    """What brings a link back into bounds stays at states 0 and 1, to which the two classes of the optimum never go."""
+    rows = [  # state, the probabilities of the next, reward, signals
+        (0, {0: 0.39, 1: 0.61}, 0.56, 0.44, 0.03),
+        (1, {1: 0.93, 2: 0.07}, 0.54, 0.39, 0.07),
+        (1, {0: 0.04, 1: 0.96}, 0.31, 0.11, 0.02),
+        (2, {1: 0.68, 3: 0.2, 4: 0.12}, 0.27, 0.49, 0.08),
+        (2, {2: 0.68, 3: 0.32}, 0.93, 0.37, 0.01),
+        (3, {2: 0.8, 4: 0.2}, 0.72, 0.04, 0.07),
+        (4, {3: 0.98, 5: 0.02}, 0.75, 0.08, 0.06),
+        (5, {5: 1.0}, 0.96, 0.48, 0.06),
+        (5, {4: 0.01, 5: 0.99}, 0.69, 0.53, 0.06),
+        (5, {6: 1.0}, 0.21, 0.23, 0.08),
+        (6, {5: 0.67, 6: 0.13, 7: 0.2}, 0.36, 0.52, 0.08),
+        (7, {6: 0.41, 7: 0.59}, 0.19, 0.18, 0.0),
+        (7, {7: 0.41, 8: 0.59}, 0.18, 0.51, 0.08),
+        (8, {7: 0.8, 8: 0.2}, 0.85, 0.39, 0.03),
+        (8, {8: 0.96, 9: 0.04}, 0.78, 0.52, 0.04),
+        (9, {8: 0.5, 10: 0.5}, 0.42, 0.2, 0.02),
+        (9, {9: 0.52, 10: 0.48}, 0.51, 0.2, 0.05),
+        (10, {9: 0.16, 10: 0.84}, 0.96, 0.16, 0.06),
+    ]
+    moves = np.zeros((len(rows), 11))
+    for place, (_, after, *_) in enumerate(rows):
+        moves[place, list(after)] = list(after.values())
+    limits = [Constraint([row[3] for row in rows], at_most=0.26), Constraint([row[4] for row in rows], at_most=0.04)]
+    offsets = np.searchsorted([row[0] for row in rows], np.arange(12))
+    cmdp = problem(offsets, moves, [row[2] for row in rows], limits, initial=np.full(11, 1 / 11))
+    optimum = constrained_optimum(Average(cmdp), cmdp)[0]
+    best = ib.solve(cmdp, method)
+    assert best.in_bounds and best.linked >= 2
+    assert optimum - 1e-6 <= best.certificate.reward_lower <= optimum <= best.upper_bound + 1e-12
+
+
+def two_rooms(rare: float) -> CMDP:
+    moves = np.zeros((4, 2, 4))
+    for here, other in ((0, 2), (2, 0)):
+        moves[here, 0, here + 1] = moves[here + 1, 0, here] = 1.0
+        moves[here + 1, 1, [here, here + 1]] = 0.5
+        moves[here, 1, [here + 1, other]] = 1.0 - rare, rare
+    return ib.CMDP.from_dense(
+        moves,
+        reward=[[1, 0], [0.5, 0.2], [0.1, 0], [0, 0.1]],
+        constraints=[Constraint([[1, 1], [1, 1], [0, 0], [0, 0]], at_most=0.4)],
+        initial=np.full(4, 0.25),
+        average=True,
+    )
+
+
+@pytest.mark.parametrize("exits", [1e-6, 1e-9, 1e-11])
+def test_a_class_that_dust_holds_together_is_linked_where_that_can_be_proved_better(exits):
+    """With so few exits, of which one in 1e8 succeeds, proofs lose more than a link takes; with 1e-2 they do not."""
+    cmdp = two_rooms(1e-8)
+    criterion = Average(cmdp)
+    stay = np.array([0.2, 0.0, 0.2, 0.0, 0.2, 0.0, 0.0, 0.4])
+    leave = np.array([-1.0, 1.0, 0.0, 0.0, -1.0, 1.0, 0.0, 0.0])
+    _, apart = criterion.linked(stay + exits * leave, tuple, 1e-8, none(criterion))
+    assert apart == 2
+    as_given = stay + 1e-2 * leave
+    same, together = criterion.linked(as_given, tuple, 1e-8, none(criterion))
+    assert together == 0 and np.array_equal(same, as_given)
+
+
+def test_what_highs_takes_for_rounding_the_bundle_does_not():
+    """Rooms of one state each, of which some change with 1e-8: "lp" came to 1.13 of 1.3526, called stalled."""
+    rows = [{0: 1.0}, {0: 1 - 1e-7, 1: 1e-7}, {0: 1 - 1e-8, 2: 1e-8}, {0: 1 - 1e-8, 3: 1e-8}, {1: 1.0}, {1: 1.0}]
+    rows += [{0: 1e-8, 1: 1 - 1e-8}, {2: 1.0}, {2: 1.0}, {0: 1e-6, 2: 1 - 1e-6}, {3: 1.0}, {0: 1e-8, 3: 1 - 1e-8}]
+    reward = [0.03, -1.09, -0.71, 0.8, -0.01, 0.93, -0.27, 0.42, 1.52, 0.17, -0.06, 1.7]
+    signal = [0.29, 0.0, 0.98, 0.28, 0.0, 0.0, -1.09, -0.71, 0.86, 0.0, 2.39, 0.86]
+    there = [float(2 in row or place == 9) for place, row in enumerate(rows)]
+    there[2] = 0.0
+    cmdp = problem(
+        [0, 4, 7, 10, 12],
+        [[row.get(state, 0.0) for state in range(4)] for row in rows],
+        reward,
+        [Constraint(signal, at_least=0.38), Constraint(there, at_most=0.38)],
+        initial=np.full(4, 0.25),
+    )
+    for method in ("auto", "lp", "bundle", "polish"):
+        best = ib.solve(cmdp, method)
+        assert best.in_bounds and best.upper_bound == pytest.approx(1.3526, abs=1e-6)
+        assert best.certificate.reward_lower >= 1.3526 - 1e-3
+
+
+@pytest.mark.parametrize("rare", [1e-2, 1e-4, 1e-6, 1e-8, 1e-10])
+def test_rooms_that_are_hardly_ever_changed_cost_no_more_than_proofs_lose(rare):
+    """Two rooms of two states each; from one state of each a move leads to the other room, with a small probability.
+
+    The first room earns .75 a step and costs 1, the second earns .1 and costs nothing: at a cost of at most .4 the best
+    is .4 * .75 + .6 * .1 = .36. Between two changes lie about 1 / (share * rare) steps, of each of which a proof loses
+    a rounding: with the best share the two losses add up to about twice the root of rounding / rare.
+    """
+    cmdp = two_rooms(rare)
+    lost = 8.0 * np.sqrt(np.finfo(float).eps / rare)
+    for method in ("auto", "bundle"):
+        best = ib.solve(cmdp, method)
+        assert best.in_bounds and best.linked == 2
+        assert 0.36 - lost <= best.certificate.reward_lower <= 0.36 <= best.upper_bound <= 0.36 + lost
+
+
+@pytest.mark.parametrize("n_states", [8, 20, 130])  # at 130 by the bundle
+def test_classes_that_are_far_apart_are_linked_by_moves_that_can_be_proved(n_states):
+    """A machine runs down, pays less the more it is worn, and may be renewed; half of the time it is to be worn out.
+
+    Best is to renew it early, or never. From the one to the other it is a long way, on which a renewal leads back.
+    """
+    moves, reward = np.zeros((2 * n_states, n_states)), np.zeros(2 * n_states)
+    for wear in range(n_states):
+        moves[2 * wear, wear] += 0.7
+        moves[2 * wear, min(wear + 1, n_states - 1)] += 0.3
+        moves[2 * wear + 1, 0] = 1.0
+        reward[2 * wear] = n_states - 1 - wear
+    worn = np.where(np.arange(2 * n_states) == 2 * n_states - 2, 1.0, 0.0)
+    cmdp = problem(
+        np.arange(n_states + 1) * 2,
+        moves,
+        reward,
+        constraints=[ib.Constraint(worn, at_least=0.5, name="worn out")],
+        initial=np.eye(n_states)[0],
+    )
+    optimum = constrained_optimum(Average(cmdp), cmdp)[0]
+    best = ib.solve(cmdp)
+    assert best.linked == 2 and best.certificate.in_bounds
+    assert best.upper_bound >= optimum - 1e-9 * n_states and best.reward >= (1.0 - 1e-5) * optimum
+    for point in ib.frontier(cmdp, 0, bounds=[0.3, 0.5, 0.7]).solutions:
+        assert point.gap <= 2e-6 * point.upper_bound and point.status == "optimal"
+
+
+@pytest.mark.parametrize("method", ["lp", "bundle"])
+def test_classes_on_a_ring_that_can_be_walked_both_ways_are_linked_by_going_round(method: str) -> None:
+    """Three states a third of the ring apart pay for staying, and each is to be held .3 of the time: 3 * .4 at most.
+
+    With coins on the way a link is a walk at random, and hardly ever arrives.
+    """
+    n = 99
+    stay, on = np.eye(n), np.roll(np.eye(n), 1, axis=1)
+    pays = np.zeros((3, 3 * n))
+    pays[[0, 1, 2], [0, n, 2 * n]] = 1.0
+    ring = ib.CMDP(
+        offsets=np.arange(0, 3 * n + 1, 3),
+        transition=np.stack([stay, on, on.T], axis=1).reshape(3 * n, n),
+        reward=3.0 * pays[0],
+        constraints=[ib.Constraint(own, at_least=0.3) for own in pays[1:]],
+        initial=stay[0],
+        average=True,
+    )
+    best = ib.solve(ring, method)
+    assert best.in_bounds and best.linked == 3
+    assert 1.2 - 2e-6 <= best.certificate.reward_lower <= best.upper_bound <= 1.2 + 1e-9
+
+
+def test_a_walk_that_goes_round_is_an_occupancy() -> None:
+    """Its policy has it: on random models with sparse moves, evaluated by itself."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(4, 40))
+        rows = np.zeros((2 * n, n))
+        rows[np.arange(2 * n), rng.integers(0, n, 2 * n)] = rng.uniform(0.1, 1.0, 2 * n)
+        rows[1::2] += np.roll(np.eye(n), 1, axis=1)  # so that all states can be reached
+        model = ib.CMDP(
+            offsets=np.arange(0, 2 * n + 1, 2),
+            transition=rows / rows.sum(axis=1, keepdims=True),
+            reward=np.zeros(2 * n),
+            constraints=[],
+            initial=np.eye(n)[0],
+            average=True,
+        )
+        criterion = Average(model)
+        goals = [np.arange(n) == state for state in rng.permutation(n)[: int(rng.integers(2, 4))]]
+        walk = going_round(criterion._rows, criterion.layers[0].transition, criterion.backwards, goals)
+        assert walk is not None and walk.sum() == pytest.approx(1.0)
+        policy = ib.Policy.from_occupancy(model, walk)
+        assert ib.occupancy(model, policy) == pytest.approx(walk, abs=1e-12)
+        assert joined(criterion.pairs.states, criterion.layers[0].transition, walk, goals) > 0.0
+
+
+@pytest.mark.parametrize("method", ["lp", "bundle"])
+@pytest.mark.parametrize("moves", [1e-3, 1e-6])
+def test_a_bound_that_does_not_bind_is_not_kept_twice(method: str, moves: float) -> None:
+    """Two ends of a line pay for staying, .3 and .7 of the time; hardly any moves are allowed, and hardly any needed.
+
+    So no policy has a scaled margin of more than `moves` to spare in both constraints, and a link alone breaks the
+    second. But a little of a link does not, and to stay at one end a little longer is enough for the first.
+    """
+    n = 30
+    stay, on = np.eye(n), np.eye(n, k=1)
+    on[-1, -1] = 1.0
+    pays = np.zeros((2, 3 * n))
+    pays[[0, 1], [0, 3 * n - 3]] = 1.0
+    line = ib.CMDP(
+        offsets=np.arange(0, 3 * n + 1, 3),
+        transition=np.stack([stay, on, on[::-1, ::-1]], axis=1).reshape(3 * n, n),
+        reward=2.0 * pays[0],
+        constraints=[
+            ib.Constraint(pays[1], at_least=0.3, name="far end"),
+            ib.Constraint(np.tile([0.0, 1.0, 1.0], n), at_most=moves, name="moves"),
+        ],
+        initial=stay[0],
+        average=True,
+    )
+    for certificate in (False, True):
+        best = ib.solve(line, method, certificate=certificate)
+        assert best.in_bounds and best.linked == 2
+        assert 1.4 - 1e-5 <= best.reward <= best.upper_bound <= 1.4 + 1e-9
