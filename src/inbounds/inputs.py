@@ -126,6 +126,38 @@ def within(value: Any, what: str, size: float = LARGEST_NUMBER) -> float:
     return number
 
 
+def require_places(matrix: Any, what: str) -> None:
+    """Refuse a sparse array whose entries are not all within its shape: SciPy takes one, and NumPy reads beyond it.
+
+    `what` names it. Other arrays pass.
+    """
+    layout = getattr(matrix, "format", None)
+    if layout in ("csr", "csc", "bsr"):
+        blocks = matrix.blocksize if layout == "bsr" else (1, 1)
+        lines, places = (size // block for size, block in zip(matrix.shape, blocks, strict=True))
+        if layout == "csc":
+            lines, places = places, lines
+        starts, indices = matrix.indptr, matrix.indices
+        in_order = len(starts) == lines + 1 and starts[0] == 0 and starts[-1] <= min(len(indices), len(matrix.data))
+        if not in_order or np.any(np.diff(starts) < 0):
+            raise InvalidInput(
+                f"{what} is a sparse array whose indptr must begin with 0, never fall, and have one entry more than "
+                f"the {lines:,} {'columns' if layout == 'csc' else 'rows'} of it; its last is the number of entries"
+            )
+        axes = {("row" if layout == "csc" else "column"): (indices[: starts[-1]], places)}
+    elif layout == "coo":
+        axes = dict(zip(("row", "column"), zip(matrix.coords, matrix.shape, strict=True), strict=False))
+    else:
+        return
+    for axis, (numbers, size) in axes.items():
+        if len(numbers) and not (numbers.min() >= 0 and numbers.max() < size):
+            found = int(numbers.min() if numbers.min() < 0 else numbers.max())
+            raise InvalidInput(
+                f"{what} is a sparse array with an entry in {axis} {found}, and its {axis}s are numbered from 0 to "
+                f"{size - 1}"
+            )
+
+
 def require_size(size: float, what: str) -> None:
     """Refuse units in which results would not fit a float; `what` names what has them."""
     if 0.0 < size < SMALLEST_NUMBER:

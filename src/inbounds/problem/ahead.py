@@ -223,7 +223,8 @@ class Outcomes:
         self._ready: dict[int, deque[Any]] = {}
         self._held: list[tuple[int, int]] = []  # blocks for the next message, and how many outcomes they have
         self._outcomes_held = 0
-        self._coming: dict[tuple[int, int], tuple[Future[list[bytes]], int] | None] = {}  # message and place; None: held
+        # The message and the place in it; None where it is held.
+        self._coming: dict[tuple[int, int], tuple[Future[list[bytes]], int] | None] = {}
         self._last = -1
         self._starts = [0]  # outcomes of a pair before each block
 

@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints, ReadOnly, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_model, write_model
-from inbounds.inputs import LARGEST_NUMBER, SOUND, float_array, float_vector, plain_number, shown
+from inbounds.inputs import LARGEST_NUMBER, SOUND, float_array, float_vector, plain_number, require_places, shown
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.marginal import marginal
@@ -545,6 +545,7 @@ def is_single(numbers: Any) -> bool:
 def valid_transition(transition: Any, pairs: Pairs) -> Any:
     n_pairs, n_states = pairs.n_pairs, pairs.n_states
     tolerance = SINGLE_TOLERANCE if is_single(transition) else SUM_TOLERANCE
+    require_places(transition, "transition")
     try:
         matrix = sp.csr_array(transition, dtype=np.float64, copy=True)
     except (TypeError, ValueError) as error:

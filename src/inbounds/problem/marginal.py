@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput
-from inbounds.inputs import LARGEST_NUMBER, SOUND, float_array
+from inbounds.inputs import LARGEST_NUMBER, SOUND, float_array, require_places
 from inbounds.problem.pairs import Pairs
 
 
@@ -51,6 +51,7 @@ def _mean_over_next(values: Any, rows: Any, pairs: Pairs, what: str) -> Floats:
             f"{what} must have {pairs.n_pairs} entries, one per pair, or be sparse of shape [n, S] = {rows.shape}, one "
             f"per transition, found shape {values.shape}"
         )
+    require_places(values, what)
     of_pair = np.repeat(np.arange(pairs.n_pairs), np.diff(rows.indptr))
     entries = float_array(np.asarray(sp.csr_array(values)[of_pair, rows.indices]).ravel(), what)
     bad = ~(np.abs(entries) <= LARGEST_NUMBER)
