@@ -167,6 +167,7 @@ def hand_made() -> Comparison:
             settings=f"{name}()",
             constrained=True,
             optimum=5.0,
+            seeds=np.arange(2),
             samples=np.array([10, 20]),
             rewards=np.array(rewards),
             margins=np.array(margins)[:, :, None],

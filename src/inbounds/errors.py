@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from inbounds.tables import text_table
+from inbounds.tables import kept_in_digits, text_table
 
 if TYPE_CHECKING:
     from inbounds.arrays import Floats
@@ -13,6 +13,17 @@ if TYPE_CHECKING:
 
 class InvalidInput(ValueError):
     """The input is wrong. The message names the culprit, says what was found, and what to do."""
+
+
+class TooFewSamples(InvalidInput):
+    """The budget does not suffice for what has to be done before all else: `why`, and the `least` that does."""
+
+    def __init__(self, why: str, least: int, instead: str = "") -> None:
+        super().__init__(why, least, instead)
+        self.why, self.least, self.instead = why, least, instead
+
+    def __str__(self) -> str:
+        return f"{self.why}; give {self.instead}at least {self.least:,} samples"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +43,9 @@ class Diagnosis:
         The best value of each constraint's signal that any policy reaches when nothing else matters.
     relaxed_bounds : array [K]
         The tightest value of this bound alone, the others unchanged, at which some policy is in bounds; NaN where
-        moving this bound alone cannot help, because the others already exclude each other.
+        moving this bound alone cannot help, because the others already exclude each other. Of long-run averages whose
+        policies have to link classes of states: that of a policy that does, so close to the tightest that `ib.solve`
+        may need a bound that is looser by some times what the link costs. Printed, it is rounded to what can be kept.
     conflict : tuple of str
         The constraints that no policy meets even alone, if there are any; otherwise those that cannot hold together, by
         the proof.
@@ -67,7 +80,9 @@ class Diagnosis:
             sign = ">=" if self.at_least[k] else "<="
             relaxed = self.relaxed_bounds[k]
             unknown = "does not help alone" if self.complete else "not known"
-            helps = unknown if relaxed != relaxed else f"{sign} {relaxed:.6g}"
+            rounding = 1e-12 * max(abs(relaxed), abs(self.bounds[k]))
+            known = relaxed == relaxed
+            helps = f"{sign} {kept_in_digits(relaxed, self.at_least[k], rounding)}" if known else unknown
             rows.append((name, f"{sign} {self.bounds[k]:.6g}", f"{self.best_alone[k]:.6g}", helps))
         return f"{self.reason}\n{text_table(('constraint', 'bound', 'best alone', 'or relax to'), rows)}"
 

@@ -254,7 +254,7 @@ def simulate(
         finished = done
 
     def so_far(status: str) -> Trajectories:
-        shown = seen[:, :finished]
+        shown = seen[:, :finished].copy()  # Ctrl-C may come in the middle of this, and then it is done again
         scaling = simulator.scaling
         shown[0] = scaling.reward_low + scaling.reward_span * shown[0]
         for k, constraint in enumerate(simulator.constraints):  # margins, as learners see them, back to signals
@@ -291,10 +291,10 @@ def simulate(
     pace = Pace(seconds_or_none(time_limit), progress and (lambda done: progress(done * length)))
     try:
         number = pace.pieces(some, keep, 0, wanted)
+        return so_far("done" if number == wanted else "time limit")
     except BaseException as error:
         attach(error, so_far("interrupted") if finished else None)
         raise
-    return so_far("done" if number == wanted else "time limit")
 
 
 def _observing(cmdp: CMDP) -> Simulator:

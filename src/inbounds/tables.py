@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import os
 from collections.abc import Sequence
 
@@ -110,6 +111,21 @@ def so_many(number: int, noun: str) -> str:
     ('1 pair', '2,000 pairs')
     """
     return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def kept_in_digits(bound: float, at_least: bool, rounding: float) -> str:
+    """Six digits of a bound that can be kept which can be kept as well, up to `rounding`; what is zero to that is zero.
+
+    >>> kept_in_digits(0.98765472, True, 1e-9), kept_in_digits(0.98765472, False, 1e-9)
+    ('0.987654', '0.987655')
+    >>> kept_in_digits(1.0 - 1e-15, True, 1e-12)
+    '1'
+    """
+    text = "0" if abs(bound) <= rounding else f"{bound:.6g}"
+    looser = -1.0 if at_least else 1.0
+    if looser * (float(text) - bound) < -rounding:
+        text = f"{float(text) + looser * 10.0 ** (math.floor(math.log10(abs(bound))) - 5):.6g}"
+    return text
 
 
 def escaped(text: str) -> str:

@@ -48,8 +48,11 @@ def valid_workers(workers: int | None, what: str = "workers") -> int:
 def starting_workers(number: int, refusal: type[Exception], otherwise: str) -> Iterator[None]:
     """Within, that the system allows no more processes or files is a `refusal` of one sentence, and what to do then.
 
-    `number` is how many there are to be started, and `otherwise` what to do where no more can be allowed.
+    `number` is how many there are to be started, and `otherwise` what to do where no more can be allowed. Ctrl-C, which
+    a terminal sends to all of them, waits meanwhile here, and never comes to those that are started: they would end in
+    the middle of their imports, each with a traceback.
     """
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if hasattr(signal, "pthread_sigmask") else None
     try:
         if number > 0:
             _require_room(_BESIDES + 2 * number)  # each with the thread that watches its parent
@@ -62,6 +65,9 @@ def starting_workers(number: int, refusal: type[Exception], otherwise: str) -> I
             f"worker processes cannot be started ({reason}); raise what is allowed (ulimit -n: open files, ulimit -u: "
             f"processes, or memory), or {otherwise}"
         ) from error
+    finally:
+        if held is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 def _require_room(tasks: int) -> None:

@@ -80,6 +80,7 @@ from inbounds.algorithms.empirical import too_few
 from inbounds.algorithms.exploring import filled_up, model_error, optimism, worth_trying
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats, Ints
+from inbounds.errors import TooFewSamples
 from inbounds.exact.feasibility import slater
 from inbounds.problem.mixture import Mixture
 from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, Progress, attach, kept
@@ -105,8 +106,9 @@ _WORTH = 0.02  # of all samples: with less left there is no further attempt,
 _FEWEST_WALKS = 5  # nor with fewer walks
 _RUN = 0.65  # of the samples left: for an algorithm, when one was given; its conservatism makes the proof easy
 _PILOT = 0.05  # of the samples left: walks of its policy, to guess their values
-_STARTS = 100_000  # free draws of a start, and three for each sample, for the empirical initial distribution,
-_MOST_STARTS = 3_000_000  # but no more
+_STARTS_EACH = 3  # free draws of a start for each sample, for the empirical initial distribution,
+_STARTS = 100_000  # of a model at least so many, which take no time (a user's `start` may take some),
+_MOST_STARTS = 3_000_000  # and no more
 _TO_SPARE = 2.0  # standard errors, by which the number of samples that would probably do is to suffice
 _AT_ONCE = 0.9  # of the error probability, for several policies at once, or a mixture; the rest is for policies one by
 _RESERVE = 0.15  # one, if that fails, and so much of the samples left
@@ -134,7 +136,8 @@ class CertifiedRun:
         The last that was tried. It is NOT proved to be in bounds, unless it is `policy`.
     status : "done", "time limit" or "interrupted"
         Why it stopped. Unless it is done, ``resume=`` takes the run to go on; "interrupted" is the `partial` of an
-        exception. Unless there is a policy, the certificate is then of the proof under way, if there was one.
+        exception. Where several policies were being proved, `policy` is then the boldest that is proved by now, and
+        `certificate` its own; without one, the certificate is of the proof under way, if there was one.
     paused
         What ``resume=`` goes on from, the evidence included; None when it is done.
     """
@@ -202,20 +205,24 @@ def search(
     proved, reason, bankroll, first_bankroll, first, alpha = None, "", 1.0, 1.0, 0, 1.0 - confidence
 
     def broken_off(status: str) -> CertifiedRun:
-        begun, under_way = draws.paused.begun, None
+        begun, under_way, tried, known, what = draws.paused.begun, None, candidate, None, "no policy yet"
         if begun is not None and isinstance(begun.state, Bets) and candidate is not None:
             shown = so_far(draws, simulator, confidence, candidate, earlier, _STAKED, first_bankroll)
             under_way = replace(shown, paused=None)
         elif begun is not None and isinstance(begun.state, FamilyBets) and plan is not None:
+            # Bets may be looked at between any two walks: what is settled by now is proved.
             of_all = what_family_shows(kept(begun.state), begun.drawn)
             under_way = certificate_of_family(of_all, plan, simulator, confidence)
+            tried = plan.claimed(of_all.taken or 0)
+            if under_way.in_bounds:
+                known, what = tried, f"a {_kind(tried)} {under_way.verdict}, before bolder ones"
         return CertifiedRun(
-            policy=None,
+            policy=known,
             certificate=under_way or (attempts[-1] if attempts else None),
             samples=draws.samples,
-            reason=f"no policy yet: {status} after {draws.samples:,} samples of {samples:,}",
+            reason=f"{what}: {status} after {draws.samples:,} samples of {samples:,}",
             attempts=tuple(attempts),
-            candidate=candidate,
+            candidate=tried,
             status=status,
             paused=draws.paused,
         )
@@ -240,7 +247,10 @@ def search(
             if attempt > 0 and not source.worth_another(samples - draws.passed_samples, samples):
                 break
             level = _STAKED * bankroll * alpha
-            candidate, guess = source.propose(attempt, samples - draws.passed_samples, level)
+            proposed = source.propose(attempt, samples - draws.passed_samples, level)
+            if proposed is None:
+                break
+            candidate, guess = proposed
             left = samples - draws.passed_samples
             aim = aim_of(attempt, left)
             proved = prove(candidate, simulator, guess, alpha, left, draws, left, level=level, aim=aim)
@@ -280,7 +290,11 @@ def _in_words(attempts: list[Certificate], policy: Policy | Mixture | None, spen
     tries, verdict = "1 attempt" if len(attempts) == 1 else f"{len(attempts)} attempts", attempts[-1].verdict
     if policy is None:
         return f"no policy: the {spent:,} samples did not suffice in {tries}; the last candidate is {verdict}"
-    return f"a {'mixture' if isinstance(policy, Mixture) else 'policy'} {verdict}; {spent:,} samples in all, {tries}"
+    return f"a {_kind(policy)} {verdict}; {spent:,} samples in all, {tries}"
+
+
+def _kind(policy: Policy | Mixture) -> str:
+    return "mixture" if isinstance(policy, Mixture) else "policy"
 
 
 def within_reach(proved: Proved) -> Floats:
@@ -320,12 +334,17 @@ def aim_of(attempt: int, left: int) -> int:
     return left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left)
 
 
+def starts_for(simulator: Simulator, samples: int) -> int:
+    """How many starts to draw for a plan with so many samples."""
+    return min(max(_STARTS_EACH * samples, _STARTS if simulator.of_model else 0), _MOST_STARTS)
+
+
 class ModelSource:
     """Candidates from the conservative solution of the empirical model."""
 
     def __init__(self, evidence: Evidence, draws: Draws, samples: int) -> None:
         self.evidence, self.draws = evidence, draws
-        self.starts = min(max(3 * samples, _STARTS), _MOST_STARTS)
+        self.starts = starts_for(evidence.simulator, samples)
         self.bias = np.zeros(evidence.simulator.n_constraints)
         self.explored = False
 
@@ -403,8 +422,9 @@ class AlgorithmSource:
     def worth_another(self, left: int, samples: int) -> bool:
         return left >= _WORTH * samples
 
-    def propose(self, attempt: int, left: int, level: float) -> Candidate:
-        self.evidence.add_starts(self.draws, _STARTS)
+    def propose(self, attempt: int, left: int, level: float) -> Candidate | None:
+        """None where too few samples are left for another run."""
+        self.evidence.add_starts(self.draws, min(starts_for(self.evidence.simulator, left), _STARTS))
         learning, pilot = int(_RUN * left), int(_PILOT * left)
         if learning < 1:
             raise NoCandidate(f"no policy: {left:,} samples are too few to learn from")
@@ -413,7 +433,15 @@ class AlgorithmSource:
         def learn(resume: Any, time_limit: float | None, progress: Progress) -> Run:
             return run_on_samples(self.simulator, self.settings, learning, seed, 1, progress, time_limit, resume)
 
-        run = self.draws.nested(learn)
+        try:
+            run = self.draws.nested(learn)
+        except TooFewSamples as error:
+            if attempt > 0:
+                return None
+            raise NoCandidate(
+                f"no policy: {error.why}, and so many of {left:,} are for learning; give {error.instead}at least "
+                f"{math.ceil(error.least / _RUN):,} samples"
+            ) from None
         self.kappa = float(run.settings.get("kappa", 0.0))
         walk_for_evidence(run.policy, self.evidence, pilot, self.draws)
         guess = guess_from_model(self.evidence.model(), run.policy, self.evidence.signal_variance)

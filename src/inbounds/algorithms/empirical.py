@@ -10,7 +10,7 @@ import numpy as np
 from inbounds.algorithms.algorithm import Answer
 from inbounds.algorithms.kernels import FIRST_STARTS
 from inbounds.algorithms.sketch import Sketch, sketched_model
-from inbounds.errors import InvalidInput
+from inbounds.errors import TooFewSamples
 from inbounds.exact.feasibility import slater
 from inbounds.exact.methods import solve_uncertified
 from inbounds.exact.solution import Solution
@@ -45,9 +45,7 @@ def require_each(simulator: Simulator, samples: int) -> None:
     """Refuse fewer samples than pairs."""
     n_pairs = simulator.pairs.n_pairs
     if samples < n_pairs:
-        raise InvalidInput(
-            f"{too_few(samples)} to try each of {so_many(n_pairs, 'pair')}; give at least {n_pairs:,} samples"
-        )
+        raise TooFewSamples(f"{too_few(samples)} to try each of {so_many(n_pairs, 'pair')}", n_pairs)
 
 
 def too_few(samples: int) -> str:
@@ -122,10 +120,8 @@ def slater_from_samples(
     n_pairs = simulator.pairs.n_pairs
     per_pair = min(max(1, samples // (10 * n_pairs)), _SLATER_PER_PAIR)
     if 2 * per_pair * n_pairs > samples:
-        raise InvalidInput(
-            f"{too_few(samples)} to estimate the Slater constant of {so_many(n_pairs, 'pair')}; "
-            f"give slater=, or at least {2 * n_pairs:,} samples"
-        )
+        why = f"{too_few(samples)} to estimate the Slater constant of {so_many(n_pairs, 'pair')}"
+        raise TooFewSamples(why, 2 * n_pairs, "slater=, or ")
     estimate = slater(sampled_model(simulator, per_pair, rng)).value
     return half_of(estimate), per_pair * n_pairs
 

@@ -188,7 +188,8 @@ def mix(cmdp: CMDP, policies: Sequence[Policy] | Mixture, weights: Any = None) -
 
     One exception: where policies of long-run averages stay in places that do not meet, no one policy has the means of
     their values. The policy returned then links these places, as ``ib.solve`` does: it changes from one to another very
-    rarely, and its values are off by what a share of 1e-7 of the time can do.
+    rarely, and its values are off by what a small share of the time can do: 1e-7, or more where places are hard to
+    change (docs/exact.md, under averages).
 
     Examples
     --------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,10 @@ from inbounds.exact.solution import Solution
 from inbounds.frames import frame
 from inbounds.pictures import written
 from inbounds.pictures.bounds import frontier_figure
-from inbounds.tables import escaped, html_card, html_table, printable, text_table, wrapped
+from inbounds.tables import escaped, html_card, html_table, kept_in_digits, printable, text_table, wrapped
+
+ROUNDING = 1e-9
+"""Up to which points are in bounds, relative to the largest margin: an end of the curve is told as exactly."""
 
 CLOSE = 1e-12
 """Of a bound, relative to the largest margin: what is so close to the last that can be kept is taken for it."""
@@ -156,8 +158,8 @@ class Frontier:
     def ends_in_words(self) -> tuple[str, str]:
         """`matters_from` and `possible_to` in six digits, which can be kept as well."""
         ends = (self.matters_from, self.possible_to)
-        size = max(map(abs, ends))
-        return _inward(ends[0], self.at_least, size), _inward(ends[1], self.at_least, size)
+        rounding = ROUNDING * max(map(abs, ends))
+        return kept_in_digits(ends[0], self.at_least, rounding), kept_in_digits(ends[1], self.at_least, rounding)
 
     @property
     def _verdict(self) -> str:
@@ -184,17 +186,3 @@ def evenly(count: int) -> list[int]:
     ([0, 1, 2], [0, 4, 9, 13, 18, 22, 27, 31, 36, 40, 45, 49])
     """
     return [round(step) for step in np.linspace(0, count - 1, min(count, _ROWS))]
-
-
-def _inward(bound: float, at_least: bool, size: float) -> str:
-    """Six digits of a bound that can be kept which can be kept as well; what is zero to rounding is zero.
-
-    >>> _inward(0.98765472, True, 1.0), _inward(0.98765472, False, 1.0), _inward(1.0 - 1e-15, True, 1.0)
-    ('0.987654', '0.987655', '1')
-    """
-    rounding = CLOSE * size
-    text = "0" if abs(bound) <= rounding else f"{bound:.6g}"
-    inward = -1.0 if at_least else 1.0
-    if inward * (float(text) - bound) < -rounding:
-        text = f"{float(text) + inward * 10.0 ** (math.floor(math.log10(abs(bound))) - 5):.6g}"
-    return text

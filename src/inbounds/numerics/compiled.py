@@ -76,19 +76,25 @@ def _dispatcher(kernel: Callable[..., Any]) -> Any:
 def _keeping_if_possible(dispatcher: Any) -> Any:
     """The kernel, which is not lost when it cannot be kept: on a disk that is full, it is compiled each time.
 
-    What is not found on disk is compiled next, and that takes its time.
+    What is not found on disk, or is damaged there (a power cut leaves files empty), is compiled next, and that takes
+    its time; then it takes the place of what was damaged.
     """
     cache = dispatcher._cache
     load, save = cache.load_overload, cache.save_overload
 
     def load_or_tell(*overload: Any) -> Any:
-        found = load(*overload)
+        try:
+            found = load(*overload)
+        except Exception:  # whatever pickle, or LLVM, says of bytes that are not theirs
+            found = None
+            with suppress(OSError):
+                cache.flush()  # the index of this kernel: it would be read again, to add to it
         if found is None:
             compiling()
         return found
 
     def save_if_possible(*overload: Any) -> None:
-        with suppress(OSError):
+        with suppress(Exception):  # a full disk; or the index is damaged, and could not be written anew
             save(*overload)
 
     cache.load_overload, cache.save_overload = load_or_tell, save_if_possible

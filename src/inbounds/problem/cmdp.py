@@ -202,7 +202,13 @@ class CMDP(ReadOnly):
             raise InvalidInput(f"transition has {len(dense)} stages, but the horizon is {stages}")
         shape = dense.shape[-3:-1]
         shapes = {"[S, A]": shape} if stages is None else {"[S, A]": shape, "[H, S, A]": (stages, *shape)}
-        mask = np.ones(shape, dtype=bool) if allowed is None else np.asarray(allowed)
+        try:
+            mask = np.ones(shape, dtype=bool) if allowed is None else np.asarray(allowed)
+        except ValueError:
+            raise InvalidInput(
+                f"allowed must be booleans of shape [S, A] = {shape}, one for each action of each state; found rows of "
+                "different lengths"
+            ) from None
         if mask.shape != shape or mask.dtype != bool:
             raise InvalidInput(
                 f"allowed must be booleans of shape [S, A] = {shape}, found {mask.dtype} of shape {mask.shape}"

@@ -7,7 +7,7 @@ Its *margin* is ``signal - at_least`` or ``at_most - signal``; a policy is *in b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from inbounds.arrays import ReadOnly
@@ -37,6 +37,7 @@ class Constraint(ReadOnly):
     """
 
     signal: Any = None
+    _: KW_ONLY  # a bound without its side would be read as one of the two
     at_least: float | None = None
     at_most: float | None = None
     name: str = ""

@@ -66,6 +66,8 @@ class Pairs(ReadOnly):
         problem: str = "",
     ) -> Pairs:
         """Validate and freeze. Without `actions`, the actions of each state are 0, 1, 2, ..."""
+        if not isinstance(problem, str):
+            raise InvalidInput(f"the name of a problem must be text, found {shown(problem)}")
         offsets_array = _int_vector(offsets, "offsets")
         if len(offsets_array) < 2:
             raise InvalidInput("the problem has no states: offsets must have one entry more than there are states")

@@ -176,7 +176,7 @@ class Asked(NamedTuple):
             ("problem", same_problem(self.problem, before.problem)),
             ("way to call step (jobs= or none, vectorised= or not)", same_draws(self.problem, before.problem)),
             ("algorithm", type(self.algorithm) is type(before.algorithm) and self.algorithm == before.algorithm),
-            ("budget", self.budget == before.budget),
+            ("budget (samples, checkpoints, options)", self.budget == before.budget),
             ("seed", same_seed(self.seed, before.seed)),
         ):
             if not same:

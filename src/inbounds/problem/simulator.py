@@ -112,7 +112,8 @@ class Simulator(ReadOnly):
         ``step(state, action, rng)`` returns ``(next_state, reward, signals)`` with one signal per constraint. `rng`
         is the run's ``numpy.random.Generator``; draw from it and the run is reproducible.
     start
-        ``start(rng)`` returns a first state.
+        ``start(rng)`` returns a first state. Starts are not counted as samples, and many are drawn: up to 32 for each
+        transition of a proof, three for each sample of `ib.learn_certified`, in this process. So let it be quick.
     states
         All states, as hashable labels; or their number.
     actions
@@ -139,9 +140,10 @@ class Simulator(ReadOnly):
     **Slow steps.** A learner asks for one outcome at a time. With `jobs`, or a vectorised step, outcomes are drawn
     ahead, which only a generative model allows: what follows a pair must not depend on what was asked before. Each
     block of outcomes has a generator of its own, so a run has the same bits whatever the number of jobs; it has others
-    than without `jobs`, where all draws come from the run's one generator. For each job `step` is called for up to a
-    32nd more than what is counted as samples, or one more of each pair. Workers are started at the first draw, and live
-    as long as the simulator.
+    than without `jobs`, where all draws come from the run's one generator. What is drawn
+    ahead in vain is not counted as samples: at the end of each series of draws, for each job and once more, up to a
+    32nd of what was drawn, or one outcome of each pair. Workers are started at the first draw, and live as long as the
+    simulator.
 
     Attributes
     ----------
@@ -305,6 +307,11 @@ class Simulator(ReadOnly):
     @property
     def n_constraints(self) -> int:
         return len(self.constraints)
+
+    @property
+    def of_model(self) -> bool:
+        """Whether draws are those of a known model, and take no time; not around the user's own step function."""
+        return self._table is not None
 
     @property
     def signal_ranges(self) -> Floats:

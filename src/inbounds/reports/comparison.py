@@ -239,9 +239,9 @@ def regret_csv(comparison: Comparison) -> str:
     for constants, entries in ((comparison.preset, comparison.entries), ("paper", comparison.published)):
         for entry in entries:
             measures = measures or list(entry.played)
-            for (seed, c), _ in np.ndenumerate(entry.rewards if entry.played else np.empty((0, 0))):
-                costs = [float(entry.played[name][seed, c]) for name in measures]
-                rows.append([entry.name, constants, seed, int(entry.samples[c]), *costs])
+            for (run, c), _ in np.ndenumerate(entry.rewards if entry.played else np.empty((0, 0))):
+                costs = [float(entry.played[name][run, c]) for name in measures]
+                rows.append([entry.name, constants, int(entry.seeds[run]), int(entry.samples[c]), *costs])
     return csv_text(["algorithm", "constants", "seed", "samples", *measures], rows)
 
 
@@ -269,7 +269,7 @@ def comparison_csv(comparison: Comparison) -> str:
     for entry in comparison.entries:
         gaps, outside = entry.gaps, entry.out_of_bounds
         missing = [""] * (len(names) - entry.margins.shape[2])  # it ran without the constraints
-        for (seed, c), reward in np.ndenumerate(entry.rewards):
-            values = [reward, gaps[seed, c], *entry.margins[seed, c], *missing]
-            rows.append([entry.name, seed, int(entry.samples[c]), *values, int(outside[seed, c])])
+        for (run, c), reward in np.ndenumerate(entry.rewards):
+            values = [reward, gaps[run, c], *entry.margins[run, c], *missing]
+            rows.append([entry.name, int(entry.seeds[run]), int(entry.samples[c]), *values, int(outside[run, c])])
     return csv_text(["algorithm", "seed", "samples", "total_reward", "gap", *names, "out_of_bounds"], rows)

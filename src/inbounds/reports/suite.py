@@ -77,9 +77,9 @@ def _percent(relative: float) -> str:
 def suite_csv(done: SuiteComparison) -> str:
     """Every run: its relative gap, and whether it is out of bounds."""
     rows = [
-        [score.algorithm, score.samples, problem, seed, float(gap), int(score.outside[problem][seed])]
+        [score.algorithm, score.samples, problem, int(seed), float(gap), int(outside)]
         for score in done.scores
         for problem, gaps in score.gaps.items()
-        for seed, gap in enumerate(gaps)
+        for seed, gap, outside in zip(score.seeds[problem], gaps, score.outside[problem], strict=True)
     ]
     return csv_text(["algorithm", "samples", "problem", "seed", "relative_gap", "out_of_bounds"], rows)

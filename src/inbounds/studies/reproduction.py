@@ -207,9 +207,9 @@ def reproduce_queue(
     in_figures = 2 * len(READINGS)
 
     def reproduction(runs: list[list[list[JudgedRun]]], _: int, status: str) -> Reproduction | None:
-        """None where the figures have fewer than two seeds."""
-        common = [min(map(len, own)) for own in runs]
-        if common[0] < 2:
+        """Of the seeds that every setting has finished; None where the figures have fewer than two."""
+        common = [set.intersection(*({run.seed for run in judged} for judged in own)) for own in runs]
+        if len(common[0]) < 2:
             return None
         figures, sweep = (
             tuple(
@@ -218,10 +218,10 @@ def reproduce_queue(
                     kappa=float(judged[0].settings["kappa"]),
                     delta=algorithm.exploration,
                     average_from=samples // 2 if algorithm.average == "second half" else 0,
-                    **curves(problem, judged[:finished]),
+                    **curves(problem, [run for run in judged if run.seed in finished]),
                 )
                 for (reading, algorithm), judged in zip(of_stage, own, strict=True)
-                if finished >= 2
+                if len(finished) >= 2
             )
             for of_stage, own, finished in zip(
                 (variants[:in_figures], variants[in_figures:]), runs, common, strict=True
@@ -240,7 +240,7 @@ def reproduce_queue(
                 name: solve_uncertified(problem.tightened(tightening)).total_reward
                 for name, tightening in tightenings.items()
             },
-            seeds=common[0],
+            seeds=len(common[0]),
             samples=samples,
             status=status,
         )

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -74,6 +73,7 @@ class JudgedRun:
 class Curves:
     """Runs of several seeds at the same checkpoints. Values are totals: discounted sums, or over a horizon."""
 
+    seeds: Ints  # [seeds], of the runs that are here: where a limit was reached, others may be missing
     samples: Ints  # [C]
     rewards: Floats  # [seeds, C]
     margins: Floats  # [seeds, C, K]
@@ -91,6 +91,7 @@ def curves(cmdp: CMDP, runs: Sequence[JudgedRun]) -> dict[str, Any]:
     """The fields of `Curves` from runs on `cmdp` with the same checkpoints; of no runs, empty."""
     shape = len(runs), len(runs[0].samples) if runs else 0
     return {
+        "seeds": np.array([run.seed for run in runs], dtype=np.int64),
         "samples": np.array(runs[0].samples if runs else [], dtype=np.int64),
         "rewards": np.array([run.rewards for run in runs]).reshape(shape),
         "margins": np.array([run.margins for run in runs]).reshape(*shape, cmdp.n_constraints),
@@ -163,8 +164,8 @@ def run_arms(
 ) -> tuple[list[list[JudgedRun]], int]:
     """The runs of each arm, a `Task`; and how many of all were found in the journal.
 
-    After `time_limit` seconds no run is begun, and those under way are given up; of an arm those before the first that
-    is missing are returned. An exception carries as its `partial` what would be returned at that moment.
+    After `time_limit` seconds no run is begun, and those under way are given up; those that are finished are returned,
+    each with its seed. An exception carries as its `partial` what would be returned at that moment.
 
     Run number `seed` of an arm is ``ib.learn(cmdp.simulator(scale), settings, samples=samples, seed=seed)``, judged on
     `cmdp` at every checkpoint. `progress` is called with (runs finished, runs in all). Short runs cost less when some
@@ -199,7 +200,7 @@ def run_arms(
 
     def so_far() -> tuple[list[list[JudgedRun]], int]:
         places = [range(place * seeds, (place + 1) * seeds) for place in range(len(arms))]
-        return [[runs[position] for position in takewhile(runs.__contains__, own)] for own in places], resumed
+        return [[runs[position] for position in own if position in runs] for own in places], resumed
 
     # One run of each algorithm here, before the workers start: it compiles the kernels, which they find on disk.
     here = {type(jobs[position][0].settings): position for position in reversed(missing)}.values()

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from inbounds.arrays import Floats
+from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
 from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP
@@ -32,6 +32,7 @@ class Score:
     algorithm: str
     settings: str  # as they would be typed
     samples: int
+    seeds: Mapping[str, Ints]  # of each problem: those of the runs that are here [runs]
     gaps: Mapping[str, Floats]  # of each problem: relative gap of each run [runs]; no unit
     outside: Mapping[str, npt.NDArray[np.bool_]]  # of each problem: whether each run is out of bounds [runs]
     refusals: Mapping[str, str]  # why it did not run on some problems
@@ -124,9 +125,10 @@ def score_of(
     runs: Sequence[Sequence[JudgedRun]],
 ) -> Score:
     """The score of the runs on each problem, in the order of the judges."""
-    gaps, outside, refusals = {}, {}, dict[str, str]()
+    seeds, gaps, outside, refusals = {}, {}, {}, dict[str, str]()
     for (problem, judge), own in zip(judges.items(), runs, strict=True):
         ended = Curves(**curves(judge.cmdp, [run for run in own if not run.refusal]))
+        seeds[problem] = ended.seeds
         gaps[problem] = judge.gaps(ended.rewards, ended.margins)[:, -1:].ravel()
         outside[problem] = ended.out_of_bounds[:, -1:].ravel()
         if len(ended.rewards) < len(own):
@@ -136,6 +138,7 @@ def score_of(
         algorithm=name,
         settings=settings,
         samples=samples,
+        seeds=seeds,
         gaps=gaps,
         outside=outside,
         refusals=refusals,

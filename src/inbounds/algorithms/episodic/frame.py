@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inbounds.arrays import Floats, Ints
-from inbounds.errors import InvalidInput
+from inbounds.errors import InvalidInput, TooFewSamples
 from inbounds.exact.truncation import stages_for
 from inbounds.problem.simulator import Simulator
+from inbounds.tables import so_many
 
 TRUNCATED = 1e-3
 """`epsilon` where it is not given: what the tail of a truncated problem may come to, of its largest signal."""
@@ -73,9 +74,10 @@ def frame_of(settings: Any, simulator: Simulator, samples: int) -> Frame:
     settings.require(simulator)
     horizon = stages_for(simulator.discount, settings.epsilon or TRUNCATED) if truncated else simulator.layers
     if samples < horizon and settings.algorithm.access == "online":
-        raise InvalidInput(
-            f"{name} learns from whole episodes: {samples:,} samples are less than one of {horizon:,} steps; give at "
-            f"least {horizon:,}"
+        raise TooFewSamples(
+            f"{name} learns from whole episodes: {so_many(samples, 'sample')} {'is' if samples == 1 else 'are'} less "
+            f"than one of {horizon:,} steps",
+            horizon,
         )
     weights = (simulator.discount if truncated else 1.0) ** np.arange(horizon, dtype=np.float64)
     rest = np.append(np.cumsum(weights[::-1])[::-1], 0.0)

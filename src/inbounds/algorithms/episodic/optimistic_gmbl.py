@@ -22,13 +22,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from inbounds.algorithms.algorithm import Answer
+from inbounds.algorithms.empirical import too_few
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import Constants, State, by_plan, online
 from inbounds.algorithms.episodic.model import see
 from inbounds.algorithms.episodic.playing import answer, draw
 from inbounds.algorithms.episodic.rules import OptimisticSettings, Planning, Published, bennett
 from inbounds.algorithms.kernels import FIRST_STARTS
-from inbounds.errors import InvalidInput
+from inbounds.errors import TooFewSamples
 from inbounds.numerics.boxes import follow
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import draw_start
@@ -83,9 +84,10 @@ class OptimisticGMBL(OptimisticSettings):
     def _published(self, frame: Frame) -> Published:
         samples, queries, H = frame.samples, frame.queries, frame.H
         if samples < queries:
-            raise InvalidInput(
-                f"Optimistic-GMBL samples every pair{' at every stage' * (queries > frame.pairs)}: {samples:,} samples "
-                f"are too few for {queries:,}; give at least {queries:,}"
+            raise TooFewSamples(
+                f"Optimistic-GMBL samples every pair{' at every stage' * (queries > frame.pairs)}: "
+                f"{too_few(samples)} for {queries:,}",
+                queries,
             )
         outcomes, each = 12.0 * (frame.bounds + 2) * frame.pairs * H / self.delta, samples // queries
         needed = 25_600.0 * frame.S * H * math.log(outcomes)  # for eps = H / 10
