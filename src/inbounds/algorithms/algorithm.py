@@ -118,6 +118,9 @@ class Algorithm(NamedTuple):
     samples, wherever that is in the algorithm's own iterations."""
     extract: Callable[[Any, Any, Simulator], Answer]
     """``extract(state, constants, simulator)``: the policy of a state with its prices and averages, in scaled units."""
+    piloted: bool = False
+    """Whether a Slater constant that the settings leave out is estimated from a pilot, which comes before `prepare`:
+    this then takes the pilot's `Log` in the place of rng. See `inbounds.algorithms.piloted`."""
     setting: str = ""
     needs: str = "nothing"
     output: str = ""

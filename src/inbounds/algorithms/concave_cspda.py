@@ -172,11 +172,11 @@ class Constants(NamedTuple):
     refresh: int
 
 
-def prepare(settings: ConcaveCSPDA, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
+def prepare(settings: ConcaveCSPDA, simulator: Simulator, samples: int, pilot: Any) -> Prepared:
     utility, constraints = settings.utility, settings.constraints
     for function in constraints if utility is None else (utility, *constraints):
         require_concave(function, simulator.pairs.n_pairs)
-    begun = cspda.prepare(settings, simulator, samples, rng, len(constraints), utility is not None)
+    begun = cspda.prepare(settings, simulator, samples, pilot, len(constraints), utility is not None)
     refresh = simulator.pairs.n_pairs if settings.refresh == "pairs" else int(settings.refresh)
     curved = utility is not None or len(constraints) > 0
     resolved: dict[str, float | str] = {"utility": "reward" if utility is None else utility.name, "refresh": refresh}
@@ -240,6 +240,7 @@ ConcaveCSPDA.algorithm = Algorithm(
     violation="zero",
     constants="derived here",
     prepare=prepare,
+    piloted=True,
     advance=advance,
     extract=extract,
 )

@@ -73,7 +73,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -81,7 +81,7 @@ from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Prepared
 from inbounds.algorithms.cspda_stages import next_part
 from inbounds.algorithms.cspda_steps import Constants, advance, extract, new_state
-from inbounds.algorithms.empirical import slater_from_samples
+from inbounds.algorithms.empirical import slater_from_pilot
 from inbounds.algorithms.frame import Frame, Part, RepairSettings
 from inbounds.algorithms.frame import State as FrameState
 from inbounds.algorithms.kernels import tree_levels
@@ -194,13 +194,13 @@ def prepare(
     settings: CSPDA,
     simulator: Simulator,
     samples: int,
-    rng: np.random.Generator,
+    pilot: Any,
     n_further: int = 0,
     with_utility: bool = False,
 ) -> Prepared:
     """As in `Algorithm`, with room for `n_further` functions of lam >= 0, and for a utility in the reward's place."""
     pairs, discount, n_constraints = simulator.pairs, simulator.discount, simulator.n_constraints + n_further
-    slater, drawn = slater_from_samples(settings, simulator, samples, rng)
+    slater, drawn = slater_from_pilot(settings, simulator, pilot)
     steps = samples - drawn
     paper = formulas(pairs.n_states, pairs.n_pairs, n_constraints, discount, slater, steps, settings.constant)
     kappa = float(paper.kappa if settings.kappa is None else settings.kappa)
@@ -263,4 +263,5 @@ CSPDA.algorithm = Algorithm(
     prepare=prepare,
     advance=advance,
     extract=extract,
+    piloted=True,
 )

@@ -109,21 +109,30 @@ def accuracy(per_pair: int, discount: float) -> float:
     return 1.0 / math.sqrt((1.0 - discount) * per_pair)
 
 
-def slater_from_samples(
-    settings: Any, simulator: Simulator, samples: int, rng: np.random.Generator
-) -> tuple[float, int]:
-    """The Slater constant as given in the settings, or half an estimate; and the samples drawn for it."""
-    if settings.slater is not None:
-        return settings.slater, 0
+def pilot_samples(simulator: Simulator, samples: int) -> int:
+    """How many of so many samples estimate a Slater constant: the same number of each pair, 0 without constraints."""
     if simulator.n_constraints == 0:
-        return 1.0, 0
+        return 0
     n_pairs = simulator.pairs.n_pairs
     per_pair = min(max(1, samples // (10 * n_pairs)), _SLATER_PER_PAIR)
     if 2 * per_pair * n_pairs > samples:
         why = f"{too_few(samples)} to estimate the Slater constant of {so_many(n_pairs, 'pair')}"
         raise TooFewSamples(why, 2 * n_pairs, "slater=, or ")
-    estimate = slater(sampled_model(simulator, per_pair, rng)).value
-    return half_of(estimate), per_pair * n_pairs
+    return per_pair * n_pairs
+
+
+def slater_from_pilot(settings: Any, simulator: Simulator, pilot: Any) -> tuple[float, int]:
+    """The Slater constant as given in the settings, or half an estimate; and the samples drawn for it.
+
+    `pilot` is then the `Log` of these; otherwise it does not matter.
+    """
+    if settings.slater is not None:
+        return settings.slater, 0
+    if simulator.n_constraints == 0:
+        return 1.0, 0
+    model = model_of(pilot, simulator)
+    assert model is not None
+    return half_of(slater(model).value), int(pilot.used[0])
 
 
 def half_of(slater: float) -> float:

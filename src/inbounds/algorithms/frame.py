@@ -38,6 +38,7 @@ from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared, Report
 from inbounds.algorithms.empirical import advance as draw_in_turn
 from inbounds.algorithms.empirical import half_of, log_in_turn, model_of
+from inbounds.algorithms.piloted import piloted
 from inbounds.algorithms.repair import (
     ENOUGH,
     LEVEL,
@@ -68,7 +69,7 @@ class Part(NamedTuple):
     state: Any
     constants: Any
     extract: Callable[[Any, Any, Simulator], Answer] | None = None  # of a learner
-    drawn: int = 0  # of a learner: by its preparation
+    report: Callable[[Any, Any, Simulator], Report] | None = None  # of a learner: what its settings became in the end
     settings: Mapping[str, float | str] = {}  # what they became
     guarantee: str = ""  # of a learner: its own
     note: str = ""  # what there is to say of how it began
@@ -141,7 +142,8 @@ class RepairSettings(Settings):
     @property
     def record(self) -> Algorithm:
         if not self.repair:
-            return self.algorithm
+            unknown = self.algorithm.piloted and getattr(self, "slater", None) is None
+            return piloted(self.algorithm) if unknown else self.algorithm
         return self.algorithm._replace(prepare=prepare, advance=advance, extract=extract, report=report_of)
 
     @property
@@ -156,13 +158,13 @@ class RepairSettings(Settings):
 
 
 def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    """The first part. What it draws to prepare itself, which is nothing if it is a pilot, counts."""
+    """The first part."""
     kappa = getattr(settings, "kappa", None)
     asked = 0.0 if kappa is None or isinstance(kappa, str) else float(kappa)
     frame = Frame(replace(settings, repair=False), simulator, samples, asked)
     state = State([], [])
     state.parts.append(frame.settings.following(frame, state, rng))
-    return Prepared(state, frame, state.parts[0].drawn, {}, UNTESTED)
+    return Prepared(state, frame, 0, {}, UNTESTED)
 
 
 def advance(state: State, frame: Frame, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:
@@ -191,7 +193,7 @@ def survey(frame: Frame, log: Any) -> Survey:
 
 
 def learner(frame: Frame, samples: int, settings: Any, rng: np.random.Generator) -> Part:
-    record = settings.algorithm
+    record = settings.record
     begun = record.prepare(settings, frame.simulator, samples, rng)
     return Part(
         name="learner",
@@ -200,7 +202,7 @@ def learner(frame: Frame, samples: int, settings: Any, rng: np.random.Generator)
         state=begun.state,
         constants=begun.constants,
         extract=record.extract,
-        drawn=begun.samples,
+        report=record.report,
         settings=begun.settings,
         guarantee=begun.guarantee,
     )
@@ -327,7 +329,8 @@ def report_of(state: State, frame: Frame, simulator: Simulator) -> Report:
     """What the parts spent, what the trials showed, how they were mixed, and what that is worth."""
     settings: dict[str, float | str] = {}
     for part in state.parts:
-        settings |= part.settings
+        became = part.settings if part.report is None else part.report(part.state, part.constants, simulator).settings
+        settings |= became
     if simulator.n_constraints == 0 and len(state.parts) == 1:
         return Report(settings, state.parts[0].guarantee or NO_THEOREM)
     settings["spent"] = ", ".join(f"{part.name} {part.samples:,}" for part in state.parts)

@@ -96,7 +96,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -154,8 +154,8 @@ class NPGPD(WalkSettings):
     )
 
 
-def prepare(settings: NPGPD, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
-    resolved = resolve(settings, simulator, samples, rng)
+def prepare(settings: NPGPD, simulator: Simulator, samples: int, pilot: Any) -> Prepared:
+    resolved = resolve(settings, simulator, samples, pilot)
     return _begin(settings, simulator, resolved, _sampled_guarantee(settings, simulator, resolved))
 
 

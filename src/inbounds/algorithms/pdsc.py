@@ -55,9 +55,7 @@ samples. The learner is in a frame that tests its policy and mixes it with a saf
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
-
-import numpy as np
+from typing import Any, ClassVar
 
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Prepared
@@ -95,9 +93,9 @@ class PDSC(WalkSettings):
     preset: ClassVar = dict(kappa="shrinking", policy_step=10.0, baseline=True, average="second half", repair=True)
 
 
-def prepare(settings: PDSC, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
+def prepare(settings: PDSC, simulator: Simulator, samples: int, pilot: Any) -> Prepared:
     guarantee = "none: the paper's analysis leaves out the estimation of values from samples"
-    return _begin(settings, simulator, resolve(settings, simulator, samples, rng), guarantee)
+    return _begin(settings, simulator, resolve(settings, simulator, samples, pilot), guarantee)
 
 
 def prepare_known(settings: PDSC, model: CMDP, iterations: int) -> Prepared:

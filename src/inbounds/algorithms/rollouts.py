@@ -53,7 +53,7 @@ import numpy as np
 
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Known, Prepared, shares
-from inbounds.algorithms.empirical import slater_from_samples
+from inbounds.algorithms.empirical import slater_from_pilot
 from inbounds.algorithms.frame import RepairSettings
 from inbounds.algorithms.kernels import clear, project_prices, softmax_row
 from inbounds.algorithms.known import KnownModel, priced_signals, slater_and_gaps, start_value
@@ -206,9 +206,9 @@ class Resolved(NamedTuple):
         return Prepared(state, constants, self.drawn, shown, guarantee)
 
 
-def resolve(settings: Any, simulator: Simulator, samples: int, rng: np.random.Generator) -> Resolved:
-    """For `samples` samples; those that estimate the Slater constant are drawn now."""
-    slater, drawn = slater_from_samples(settings, simulator, samples, rng)
+def resolve(settings: Any, simulator: Simulator, samples: int, pilot: Any) -> Resolved:
+    """For `samples` samples, those of the pilot among them."""
+    slater, drawn = slater_from_pilot(settings, simulator, pilot)
     n_pairs, left = simulator.pairs.n_pairs, samples - drawn
     rollouts, start_rollouts = int(settings.rollouts), settings.start_rollouts
     walks = Walks(
@@ -396,6 +396,7 @@ def walk_algorithm(prepare: Any, prepare_known: Any, **facts: Any) -> Algorithm:
         prepare=prepare,
         advance=advance,
         extract=extract,
+        piloted=True,
         known=Known(prepare_known, advance_known, extract_known),
         **facts,
     )
