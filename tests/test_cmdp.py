@@ -559,3 +559,45 @@ def test_numbers_whose_sums_could_overflow_are_refused(size):
             ib.CMDP(**parts | dict(constraints=[ib.Constraint([size], at_most=1.0, name="c")]), **criterion)
     with refused(f"stage 1, state 0, action 0: the reward is .*; it must be {largest}"):
         ib.CMDP(**parts | dict(reward=[[0.0], [size]]), horizon=2)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr"])
+@pytest.mark.parametrize(("column", "found"), [(2, "column 2"), (-1, "column -1")])
+def test_a_sparse_array_with_entries_outside_of_its_shape_is_refused(form, column, found) -> None:
+    """(SciPy takes it. `solve` ended by a segmentation fault, and `evaluate` read memory that is not its own.)"""
+    whole = sp.csr_array([[0.5, 0.5], [0.2, 0.8], [1.0, 0.0]])
+    model = {"offsets": [0, 2, 3], "reward": [1.0, 2.0, 3.0], "constraints": [], "initial": [1.0, 0.0], "discount": 0.9}
+    ib.CMDP(transition=whole.asformat(form), **model)
+    broken = whole.copy().asformat(form)
+    if form == "coo":
+        broken.coords[1][0] = column
+    elif form == "csc":
+        broken.indices[0], found = 7 * column, found.replace("column", "row").replace("2", "14").replace("-1", "-7")
+    else:
+        broken.indices[0] = column
+    with pytest.raises(ib.InvalidInput, match=f"transition is a sparse array with an entry in {found}, and its"):
+        ib.CMDP(transition=broken, **model)
+    with pytest.raises(ib.InvalidInput, match=f"the reward is a sparse array with an entry in {found}, and its"):
+        ib.CMDP(transition=whole, **model | {"reward": broken})
+
+
+def test_a_sparse_array_whose_rows_are_out_of_order_is_refused() -> None:
+    broken = sp.csr_array([[0.5, 0.5], [0.2, 0.8], [1.0, 0.0]])
+    broken.indptr[1], broken.indptr[2] = 4, 2
+    with pytest.raises(ib.InvalidInput, match="a sparse array whose indptr must begin with 0, never fall"):
+        ib.CMDP([0, 2, 3], broken, [1.0, 2.0, 3.0], [], [1.0, 0.0], discount=0.9)
+
+
+def test_names_that_are_no_text_and_ragged_masks_are_refused_by_name() -> None:
+    moves = np.full((2, 2, 2), 0.5)
+    model = {"reward": np.zeros((2, 2)), "constraints": [], "initial": [1.0, 0.0], "discount": 0.9}
+    with pytest.raises(ib.InvalidInput, match="the name of a problem must be text, found 3"):
+        ib.CMDP.from_dense(moves, **model, name=3)
+    with pytest.raises(ib.InvalidInput, match=r"allowed must be booleans .*; found rows of different lengths"):
+        ib.CMDP.from_dense(moves, **model, allowed=[[0, 1], [0]])
+
+
+def test_a_bound_without_its_side_is_refused() -> None:
+    """(It was taken for at_least.)"""
+    with pytest.raises(TypeError):
+        ib.Constraint([1.0], 0.5)

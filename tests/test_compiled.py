@@ -296,3 +296,23 @@ def test_whoever_waits_is_told_when_nothing_is_on_disk(tmp_path, monkeypatch) ->
     assert first(2) == 4 and told == ["compiling"]
     waiting.before_compiling(lambda: told.append("again"))
     assert again(2) == 4 and told == ["compiling"]  # from the disk
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+@pytest.mark.parametrize("content", [b"", b"\0" * 50, b"\x80\x04\x95"])
+def test_what_is_damaged_on_disk_is_compiled_anew(tmp_path, monkeypatch, suffix, content) -> None:
+    """(An empty index, as a power cut leaves it, ended every command that needed it, again and again.)"""
+    monkeypatch.setattr(module, "_cache_directory", lambda path: tmp_path)
+
+    def triple(x):
+        return 3 * x
+
+    assert compiled(triple)(2) == 6
+    (path,) = tmp_path.rglob(f"*{suffix}")
+    whole = path.read_bytes()
+    path.write_bytes(content)
+    assert compiled(triple)(2) == 6
+    assert len(path.read_bytes()) >= len(whole) - 8  # it is there again
+    told: list[str] = []
+    monkeypatch.setattr(waiting, "_listeners", [lambda: told.append("compiling")])
+    assert compiled(triple)(2) == 6 and not told

@@ -345,3 +345,78 @@ def test_a_run_prints_what_happened_and_what_is_proved() -> None:
     lines = str(run).splitlines()
     assert " ".join(str(run).split("\n\n")[0].split()) == " ".join(run.reason.split())
     assert str(run).endswith(str(run.certificate)) and max(map(len, lines)) <= 80
+
+
+def bold_or_safe(start: Any = lambda rng: 0) -> ib.Simulator:
+    """One state; the bold action earns 1 and costs more often than not, a mixture of both is best."""
+
+    def step(state: Any, action: Any, rng: np.random.Generator) -> Any:
+        keeps = rng.random() < (0.3 if action == "bold" else 0.9)
+        return 0, float(action == "bold"), [1.0 if keeps else -1.0]
+
+    return ib.Simulator(
+        step,
+        start,
+        states=1,
+        actions=["safe", "bold"],
+        discount=0.0,
+        reward_range=(0, 1),
+        constraints=[ib.Constraint(at_least=0.0, name="c")],
+        signal_ranges=[(-1, 1)],
+    )
+
+
+def test_what_is_proved_when_a_run_is_broken_off_is_its_policy() -> None:
+    """(`candidate` was the safest, the certificate that of a bolder one, and there was no policy.)"""
+
+    class Enough(Exception):
+        pass
+
+    def until(limit: int) -> Any:
+        def progress(samples: int) -> None:
+            if samples >= limit:
+                raise Enough
+
+        return progress
+
+    arguments: dict[str, Any] = {"samples": 20_000, "seed": 0}
+    unbroken, proved = ib.learn_certified(bold_or_safe(), **arguments), 0
+    for limit in range(4_000, 19_000, 2_500):
+        with pytest.raises(Enough) as caught:
+            ib.learn_certified(bold_or_safe(), progress=until(limit), **arguments)
+        partial = caught.value.partial
+        if partial.certificate is None:
+            continue
+        claimed = partial.certificate.wagers.probabilities
+        assert np.array_equal(partial.candidate.probabilities, claimed)
+        assert (partial.policy is not None) == partial.certificate.in_bounds
+        if partial.policy is not None:
+            proved += 1
+            assert np.array_equal(partial.policy.probabilities, claimed)
+            assert partial.certificate.reward_lower <= partial.policy.probabilities[1]  # its reward: true here
+            assert "before bolder ones: interrupted after" in partial.reason
+        run = ib.learn_certified(bold_or_safe(), resume=partial, **arguments)
+        assert np.array_equal(run.policy.probabilities, unbroken.policy.probabilities)
+        assert run.reason == unbroken.reason
+    assert proved >= 2
+
+
+def test_too_few_samples_for_the_learner_inside_end_the_run_in_words() -> None:
+    """(Its InvalidInput came out in mid-run, and the number it named was too small, too.)"""
+    simulator = ib.zoo.garnet(states=20, actions=5, seed=1).simulator()  # 100 pairs
+    learner = ib.ModelBased()
+    refused = ib.learn_certified(simulator, samples=100, seed=0, learner=learner)
+    assert refused.policy is None and refused.samples == 0
+    assert "65 samples are too few to try each of 100 pairs, and so many of 100 are for learning" in refused.reason
+    assert refused.reason.endswith("; give at least 154 samples")
+    enough = ib.learn_certified(simulator, samples=154, seed=0, learner=learner)
+    later = ib.learn_certified(simulator, samples=400, seed=0, learner=learner)
+    for run in (enough, later):
+        assert len(run.attempts) == 1 and "samples did not suffice in 1 attempt" in run.reason
+
+
+def test_few_samples_take_few_starts() -> None:
+    """(100,000 of a user's `start`, whatever the number of samples.)"""
+    starts = []
+    run = ib.learn_certified(bold_or_safe(lambda rng: starts.append(1) or 0), samples=400, seed=0)
+    assert 0 < run.samples <= 400 and len(starts) <= 40 * 400

@@ -324,3 +324,49 @@ def test_too_few_open_files_for_workers_are_one_sentence(files: int, tmp_path: P
     assert ended.returncode == 2 and "worker processes cannot be started (too many open files); raise" in sentence(
         ended.stderr
     )
+
+
+def test_ctrl_c_while_workers_start_shows_no_traceback_of_theirs(tmp_path) -> None:
+    """A terminal sends it to all of a group: workers ended in the middle of their imports, each with a traceback."""
+    script = """
+import os, signal, sys, threading, time
+import inbounds as ib
+
+def step(state, action, rng):
+    return 0, 0.0, []
+
+def children():
+    found = []
+    for place in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            found += [place] * (int(open(f"/proc/{place}/stat").read().rpartition(")")[2].split()[1]) == os.getpid())
+        except OSError:
+            pass
+    return found
+
+def ctrl_c():
+    while len(children()) < 3:  # two workers, and what keeps track of their resources
+        time.sleep(0.002)
+    time.sleep(float(sys.argv[1]))
+    os.killpg(0, signal.SIGINT)
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    simulator = ib.Simulator(step, lambda rng: 0, states=1, actions=[0], discount=0.5, reward_range=(0, 1), jobs=2)
+    threading.Thread(target=ctrl_c, daemon=True).start()
+    asked = {"samples": 200_000, "seed": 0}
+    try:
+        ib.learn(simulator, ib.ModelBased(), **asked)
+        print("ended first")
+    except KeyboardInterrupt as error:
+        run = ib.learn(simulator, ib.ModelBased(), **asked, resume=error.partial, time_limit=2.0)
+        print("went on", run.samples[-1] > 0)
+"""
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    for delay in ("0.05", "0.15"):
+        done = subprocess.run(
+            [sys.executable, path, delay], capture_output=True, text=True, timeout=120, start_new_session=True
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        assert done.stdout.strip() == "went on True", (done.stdout, done.stderr)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -518,3 +519,43 @@ def test_what_has_ended_before_its_first_step_is_not_waited_for() -> None:
         return done
 
     assert Pace().pieces(nothing, lambda done: None, 0, 10, ended=lambda: True) == 0
+
+
+@pytest.mark.parametrize("settings", [ib.CSPDA(), ib.NPGPD(), ib.PDSC()], ids=lambda settings: type(settings).__name__)
+def test_what_estimates_a_slater_constant_is_a_part_of_the_run(settings: Any) -> None:
+    """(A tenth of the budget, drawn in one piece: lost by an error, and drawn whatever the time limit.)"""
+    arguments: dict[str, Any] = {"samples": 1_200, "seed": 2, "checkpoints": 6}
+    unbroken = ib.learn(QUEUE.simulator(), settings, **arguments)
+    assert unbroken.samples[0] == 100  # within the pilot, too
+    for at in (2, 50, 119, 120, 121, 150):
+        with pytest.raises(Broken) as caught:
+            ib.learn(as_user_simulator(QUEUE, Fuse(at)), settings, **arguments)
+        partial = caught.value.partial
+        assert partial.samples[-1] == at - 1 or at == 2 or partial.samples[-1] > 0
+        run = ib.learn(as_user_simulator(QUEUE, Fuse(None)), settings, resume=partial, **arguments)
+        assert same(run, unbroken) and run.settings == unbroken.settings and run.guarantee == unbroken.guarantee
+
+    def slow(*_: Any) -> None:
+        time.sleep(0.005)
+
+    begun = time.perf_counter()
+    run = ib.learn(as_user_simulator(QUEUE, slow), settings, time_limit=0.1, **arguments)
+    assert run.status == "time limit" and 0 < run.samples[-1] < 100
+    assert run.guarantee.startswith("none: the Slater constant is not estimated yet")
+    assert time.perf_counter() - begun < 60.0
+
+
+@dataclass(frozen=True)
+class Sealed(Exception):
+    """Takes no attribute, hence no note."""
+
+    why: str
+
+
+def test_an_error_that_takes_no_note_is_itself() -> None:
+    def step(state: Any, action: Any, rng: Any) -> Any:
+        raise Sealed("sensor")
+
+    simulator = ib.Simulator(step, lambda rng: 0, states=1, actions=[0], discount=0.5, reward_range=(0, 1))
+    with pytest.raises(Sealed, match="sensor"):
+        ib.learn(simulator, ib.ModelBased(), samples=10)

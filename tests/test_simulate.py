@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
+from inbounds import simulating
 
 
 def worth(problem: ib.CMDP, policy: ib.Policy) -> np.ndarray:
@@ -246,3 +247,23 @@ def test_more_than_fits_is_refused_by_name() -> None:
     queue = ib.zoo.queue()
     with pytest.raises(ib.InvalidInput, match="1,000,000 runs of 1,000,000,000 steps do not fit into memory"):
         ib.simulate(queue, ib.Policy.uniform(queue), steps=10**9, runs=10**6, time_limit=1.0)
+
+
+def test_what_comes_after_the_last_run_loses_none(monkeypatch) -> None:
+    """(Ctrl-C while what was seen is put together: no `partial`.)"""
+    queue = ib.zoo.queue()
+    policy, summed, calls = ib.Policy.uniform(queue), simulating.stdtrit, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return summed(*arguments)
+
+    whole = ib.simulate(queue, policy, runs=20, seed=3)
+    monkeypatch.setattr(simulating, "stdtrit", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ib.simulate(queue, policy, runs=20, seed=3)
+    partial = caught.value.partial
+    assert partial.status == "interrupted" and np.array_equal(partial.values, whole.values)
+    assert np.array_equal(partial.rewards, whole.rewards) and np.array_equal(partial.signals, whole.signals)

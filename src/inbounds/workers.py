@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from pickle import loads
 from traceback import format_exception_only
 from typing import Any, NoReturn
@@ -48,14 +49,17 @@ def valid_workers(workers: int | None, what: str = "workers") -> int:
 def starting_workers(number: int, refusal: type[Exception], otherwise: str) -> Iterator[None]:
     """Within, that the system allows no more processes or files is a `refusal` of one sentence, and what to do then.
 
-    `number` is how many there are to be started, and `otherwise` what to do where no more can be allowed. Ctrl-C, which
-    a terminal sends to all of them, waits meanwhile here, and never comes to those that are started: they would end in
-    the middle of their imports, each with a traceback.
+    `number` is how many there are to be started, and `otherwise` what to do where no more can be allowed. Workers
+    that are started here inherit that Ctrl-C is blocked, which a terminal sends to them as well: they would end in the
+    middle of their imports, each with a traceback.
     """
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if hasattr(signal, "pthread_sigmask") else None
+    blocked = None
     try:
         if number > 0:
             _require_room(_BESIDES + 2 * number)  # each with the thread that watches its parent
+        if hasattr(signal, "pthread_sigmask"):
+            resource_tracker.ensure_running()  # to start it later would unblock what is blocked
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         yield
     except Exception as error:
         reason = _said_by_system(error)
@@ -66,8 +70,8 @@ def starting_workers(number: int, refusal: type[Exception], otherwise: str) -> I
             f"processes, or memory), or {otherwise}"
         ) from error
     finally:
-        if held is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        if blocked is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _require_room(tasks: int) -> None:

@@ -106,9 +106,9 @@ _WORTH = 0.02  # of all samples: with less left there is no further attempt,
 _FEWEST_WALKS = 5  # nor with fewer walks
 _RUN = 0.65  # of the samples left: for an algorithm, when one was given; its conservatism makes the proof easy
 _PILOT = 0.05  # of the samples left: walks of its policy, to guess their values
-_STARTS_EACH = 3  # free draws of a start for each sample, for the empirical initial distribution,
-_STARTS = 100_000  # of a model at least so many, which take no time (a user's `start` may take some),
-_MOST_STARTS = 3_000_000  # and no more
+_STARTS_EACH = 3  # free draws of a start for each sample, for the empirical initial distribution; but
+_FEW_STARTS, _STARTS = 10, 100_000  # of few samples ten each (a user's `start` may take its time), up to so many,
+_MOST_STARTS = 3_000_000  # and never more than this
 _TO_SPARE = 2.0  # standard errors, by which the number of samples that would probably do is to suffice
 _AT_ONCE = 0.9  # of the error probability, for several policies at once, or a mixture; the rest is for policies one by
 _RESERVE = 0.15  # one, if that fails, and so much of the samples left
@@ -334,9 +334,9 @@ def aim_of(attempt: int, left: int) -> int:
     return left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left)
 
 
-def starts_for(simulator: Simulator, samples: int) -> int:
+def starts_for(samples: int) -> int:
     """How many starts to draw for a plan with so many samples."""
-    return min(max(_STARTS_EACH * samples, _STARTS if simulator.of_model else 0), _MOST_STARTS)
+    return min(max(_STARTS_EACH * samples, min(_FEW_STARTS * samples, _STARTS)), _MOST_STARTS)
 
 
 class ModelSource:
@@ -344,7 +344,7 @@ class ModelSource:
 
     def __init__(self, evidence: Evidence, draws: Draws, samples: int) -> None:
         self.evidence, self.draws = evidence, draws
-        self.starts = starts_for(evidence.simulator, samples)
+        self.starts = starts_for(samples)
         self.bias = np.zeros(evidence.simulator.n_constraints)
         self.explored = False
 
@@ -424,7 +424,7 @@ class AlgorithmSource:
 
     def propose(self, attempt: int, left: int, level: float) -> Candidate | None:
         """None where too few samples are left for another run."""
-        self.evidence.add_starts(self.draws, min(starts_for(self.evidence.simulator, left), _STARTS))
+        self.evidence.add_starts(self.draws, min(_FEW_STARTS * left, _STARTS))
         learning, pilot = int(_RUN * left), int(_PILOT * left)
         if learning < 1:
             raise NoCandidate(f"no policy: {left:,} samples are too few to learn from")

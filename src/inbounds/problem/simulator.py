@@ -113,7 +113,8 @@ class Simulator(ReadOnly):
         is the run's ``numpy.random.Generator``; draw from it and the run is reproducible.
     start
         ``start(rng)`` returns a first state. Starts are not counted as samples, and many are drawn: up to 32 for each
-        transition of a proof, three for each sample of `ib.learn_certified`, in this process. So let it be quick.
+        transition of a proof, and three to ten for each sample of `ib.learn_certified`, in this process: let it be
+        quick.
     states
         All states, as hashable labels; or their number.
     actions
@@ -307,11 +308,6 @@ class Simulator(ReadOnly):
     @property
     def n_constraints(self) -> int:
         return len(self.constraints)
-
-    @property
-    def of_model(self) -> bool:
-        """Whether draws are those of a known model, and take no time; not around the user's own step function."""
-        return self._table is not None
 
     @property
     def signal_ranges(self) -> Floats:
