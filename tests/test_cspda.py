@@ -19,7 +19,7 @@ from inbounds.algorithms.cspda_steps import Constants, State, advance, average_o
 from inbounds.algorithms.kernels import average_values
 from inbounds.numerics.compiled import interpreted
 from naive_cspda import cspda, dense, gradients, ragged, stage
-from uniforms import Uniforms, watched
+from uniforms import Uniforms, pilot_of, watched
 
 QUEUE = ib.zoo.queue()
 
@@ -490,7 +490,8 @@ def test_settings_are_frozen_and_printed_as_written() -> None:
 
 
 def guarantee(settings: ib.CSPDA, samples: int) -> str:
-    return prepare(settings, QUEUE.simulator(), samples, np.random.default_rng(0)).guarantee
+    pilot = None if settings.slater is not None else pilot_of(QUEUE, samples)
+    return prepare(settings, QUEUE.simulator(), samples, pilot).guarantee
 
 
 def test_a_guarantee_is_stated_only_when_every_condition_holds() -> None:
@@ -589,10 +590,10 @@ def test_without_constraints_nothing_is_said_of_margins() -> None:
 
 def test_the_estimated_slater_constant() -> None:
     """Half of the empirical constant, from a tenth of the samples, which count; a fifth of 0.1 is far outside noise."""
-    start = prepare(ib.CSPDA(), QUEUE.simulator(), 100_000, np.random.default_rng(0))
+    start = prepare(ib.CSPDA(), QUEUE.simulator(), 100_000, pilot_of(QUEUE, 100_000))
     assert start.samples == 100_000 // (10 * 96) * 96 == 9984
     assert start.settings["slater"] == pytest.approx(0.1, rel=0.2)
-    again = prepare(ib.CSPDA(), QUEUE.simulator(), 100_000, np.random.default_rng(0))
+    again = prepare(ib.CSPDA(), QUEUE.simulator(), 100_000, pilot_of(QUEUE, 100_000))
     assert again.settings == start.settings
     paper = formulas(6, 96, 2, 0.5, start.settings["slater"], 100_000 - 9984, 0.02)
     assert start.constants.steps.alpha == paper.alpha and np.all(start.constants.kappa == paper.kappa)

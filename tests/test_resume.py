@@ -128,15 +128,6 @@ def test_iterations_on_a_known_model_are_resumed(name: str) -> None:
     assert "time limit" in repr(short) and same(ib.iterate(cmdp, settings, resume=short, **arguments), unbroken)
 
 
-def test_a_failure_while_an_algorithm_prepares_has_nothing_to_go_on_from() -> None:
-    """CSPDA without a Slater constant estimates one first."""
-    settings, cmdp = ib.CSPDA(), ragged(2)
-    unbroken = ib.learn(cmdp.simulator(), settings, samples=400, seed=0)
-    partial = broken_off(lambda resume: ib.learn(as_user_simulator(cmdp, Fuse(5)), settings, samples=400, seed=0))
-    assert partial is None
-    assert same(ib.learn(cmdp.simulator(), settings, samples=400, seed=0, resume=partial), unbroken)
-
-
 def test_the_exception_stays_what_it_is() -> None:
     error = Broken("out of coffee")
     for call in (
@@ -524,14 +515,13 @@ def test_what_has_ended_before_its_first_step_is_not_waited_for() -> None:
 @pytest.mark.parametrize("settings", [ib.CSPDA(), ib.NPGPD(), ib.PDSC()], ids=lambda settings: type(settings).__name__)
 def test_what_estimates_a_slater_constant_is_a_part_of_the_run(settings: Any) -> None:
     """(A tenth of the budget, drawn in one piece: lost by an error, and drawn whatever the time limit.)"""
-    arguments: dict[str, Any] = {"samples": 1_200, "seed": 2, "checkpoints": 6}
+    arguments: dict[str, Any] = {"samples": 1_200, "seed": 2, "checkpoints": [300]}
     unbroken = ib.learn(QUEUE.simulator(), settings, **arguments)
-    assert unbroken.samples[0] == 100  # within the pilot, too
     for at in (2, 50, 119, 120, 121, 150):
         with pytest.raises(Broken) as caught:
             ib.learn(as_user_simulator(QUEUE, Fuse(at)), settings, **arguments)
         partial = caught.value.partial
-        assert partial.samples[-1] == at - 1 or at == 2 or partial.samples[-1] > 0
+        assert 0 < partial.samples[-1] < at
         run = ib.learn(as_user_simulator(QUEUE, Fuse(None)), settings, resume=partial, **arguments)
         assert same(run, unbroken) and run.settings == unbroken.settings and run.guarantee == unbroken.guarantee
 

@@ -30,6 +30,7 @@ from inbounds.algorithms.rollouts import (
 from inbounds.numerics.compiled import interpreted
 from naive_cspda import dense, ragged
 from naive_rollouts import chooser, occupancy, values
+from uniforms import pilot_of
 
 TINY = ib.CMDP(
     offsets=[0, 2, 3],
@@ -356,7 +357,7 @@ def test_what_common_settings_become(settings: Any) -> None:
     assert shrunk.kappa == pytest.approx(0.3 / math.sqrt(1000))
     few = resolve(settings(slater=0.2, kappa="shrinking"), simulator, 7, rng)
     assert few.iterations == 1.0 and few.kappa == 0.1  # half the Slater constant
-    estimated = resolve(settings(average="second half"), simulator, 100_000, rng)
+    estimated = resolve(settings(average="second half"), simulator, 100_000, pilot_of(ib.zoo.queue(), 100_000))
     assert estimated.drawn == 9984 and estimated.restart == 9984 + 90_016 // 2
     assert estimated.slater == pytest.approx(0.1, rel=0.2)
     model = in_scaled_units(ib.zoo.queue())[1]

@@ -137,6 +137,6 @@ def test_a_time_limit_gives_the_runs_that_are_finished(tmp_path: Path) -> None:
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(line for line in lines if '"seed": 1,' not in line))
     some, resumed = run_arms(arms(), **SIZES, workers=1, journal=path, time_limit=1e-9)
-    assert resumed == 4 and [[run.seed for run in own] for own in some] == [[0], [0]]
+    assert resumed == 4 and [[run.seed for run in own] for own in some] == [[0, 2], [0, 2]]
     again, _ = run_arms(arms(), **SIZES, workers=2, journal=path, time_limit=60.0)
     assert [[run.rewards for run in own] for own in again] == [[run.rewards for run in own] for own in whole]

@@ -33,6 +33,7 @@ class Prepared(NamedTuple):
     samples: int  # drawn so far, by the preparation itself
     settings: Mapping[str, float | str]  # what the settings became for this problem and budget, by public name
     guarantee: str  # what the paper proves of this run, or why it proves nothing
+    without_policy: int = 0  # samples before the first step that makes one: checkpoints up to there fall away
 
 
 @dataclass(frozen=True, eq=False, repr=False)

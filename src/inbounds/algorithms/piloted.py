@@ -46,7 +46,7 @@ def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Ge
     state = State(pilot, [])
     if pilot is None:
         state.learner.append(_learner(state, constants))
-    return Prepared(state, constants, 0, *report(state, constants, simulator))
+    return Prepared(state, constants, 0, *report(state, constants, simulator), without_policy=constants.pilot)
 
 
 def _learner(state: State, constants: Constants) -> Prepared:
@@ -59,9 +59,9 @@ def advance(state: State, constants: Constants, world: World, rng: np.random.Gen
     record = constants.settings.algorithm
     if drawn < constants.pilot:
         drawn = fitted(draw_in_turn, world)(state.pilot, world, rng, drawn, min(until, constants.pilot))
-    if drawn == constants.pilot and not state.learner:
-        state.learner.append(_learner(state, constants))
     if drawn < until:
+        if not state.learner:
+            state.learner.append(_learner(state, constants))
         learner = state.learner[0]
         drawn = fitted(record.advance, world)(learner.state, learner.constants, world, rng, drawn, until)
     return drawn
