@@ -582,17 +582,26 @@ def check_values(model, certificate):
 
 # ----------------------------------------------------------------------------------------------------------------- bets
 #
-# Bets were placed in floating point, whose sums, products, quotients and roots are rounded to 53 binary digits, halves
-# to the even neighbour. Here a number is a pair (m, e) of whole numbers, m times 2^e, and is rounded so by hand.
+# Bets were placed in floating point, whose sums, products, quotients and roots are rounded to doubles. Here a number is
+# a pair (m, e) of whole numbers, m times 2^e, and is rounded so by hand.
 
 
 def rounded(m, e):
-    extra = m.bit_length() - 53
-    if extra <= 0:
-        return m, e
-    kept, half = m >> extra, 1 << (extra - 1)
-    rest = m - (kept << extra)
-    return kept + (rest > half or (rest == half and kept & 1 == 1)), e + extra
+    """The nearest double, of two the even one: of 53 binary digits, less where they would go beyond units of 2^-1074.
+
+    Zero is (0, 0). What rounds to 2^1024 or more is no double, and nothing is proved by it.
+    """
+    size = m.bit_length()
+    extra = size - 53 if size + e > -1022 else -BITS - e
+    if extra > 0:
+        kept, half = m >> extra, 1 << (extra - 1)
+        rest = m - (kept << extra)
+        m, e = kept + (rest > half or (rest == half and kept & 1 == 1)), e + extra
+    if not m:
+        return 0, 0
+    if e > 970 and m.bit_length() + e > 1024:
+        raise Rejected("a number goes beyond the largest double")
+    return m, e
 
 
 def plus(a, b):
@@ -630,6 +639,10 @@ def below(a, b):
     return m << (e - f) < n if e >= f else m < n << (f - e)
 
 
+def equal(a, b):
+    return not below(a, b) and not below(b, a)
+
+
 def least_of(a, b):
     return b if below(b, a) else a
 
@@ -643,16 +656,18 @@ def integer(n):
 
 
 def literal(text):
-    """The double nearest to a decimal number without a sign."""
-    found = re.fullmatch(r"(\d{1,30})(?:\.(\d{1,400}))?(?:[eE]([+-]?\d{1,3}))?", text)
-    require(found is not None, "the confidence is not a number between 0 and 1")
-    digits, after, power = found[1] + (found[2] or ""), len(found[2] or ""), int(found[3] or 0)
-    power -= after
-    above, under = int(digits) * 10 ** max(power, 0), 10 ** max(-power, 0)
-    if above << 1022 >= under:
-        return divided((above, 0), (under, 0))
-    units, rest = divmod(above << BITS, under)  # below 2^-1022 doubles are whole numbers of units
-    return units + (2 * rest > under or (2 * rest == under and units & 1 == 1)), -BITS
+    """The double nearest to a decimal number without a sign, however it is written.
+
+    What is halfway between two doubles has less than 800 digits, so of those after them it counts only whether one is
+    not 0; and powers beyond 10^400 and 10^-400 are beyond all doubles. So a long text takes no long time.
+    """
+    whole, after, power = re.fullmatch(r"(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?", text).groups("")
+    digits = (whole + after).lstrip("0")
+    size = int(power.lstrip("+-").lstrip("0")[:20] or 0) * (-1 if power.startswith("-") else 1)
+    size = min(max(size + len(digits) - len(after), -400), 400)  # the number is 0.digits times 10^size
+    digits = digits[:800] + ("1" if digits[800:].strip("0") else "0")
+    size -= len(digits)
+    return divided((int(digits) * 10 ** max(size, 0), 0), (10 ** max(-size, 0), 0))
 
 
 def hexadecimal(a):
@@ -666,7 +681,9 @@ def hexadecimal(a):
 FEW, TENTH, NINE_TENTHS = literal("0.000001"), literal("0.1"), literal("0.9")
 OVERSHOOT, SLOPE, BEND = literal("1.03"), literal("1.386"), literal("1.4")
 CAUTION, GROWTH = literal("0.8"), literal("0.7")
+LARGEST_MARGIN = plus((1, 0), literal("0.000000001"))  # over its scale: 1, but for rounding
 RUINED = (1, -500)
+JUST_BELOW = (-1, -BITS)  # the largest double below 0
 
 
 def pair_of(text, what):
@@ -711,12 +728,13 @@ class Bets:
         require(isinstance(entry["expected"], list) and len(entry["expected"]) == rows, "expected is wrong")
         self.expected = [pairs_of(row, 3, "expected") for row in entry["expected"]]
         positive = [self.planned, *self.goals, *(x for row in self.expected for x in row[1:])]
-        require(not any(below(x, (1, -100)) for x in positive), "a number is too small")
-        sizes = [*positive, *((abs(m), e) for m, e in self.least)]
+        means = (row[0] for row in self.expected)
+        sizes = [*positive, *((abs(m), e) for m, e in (*self.least, *means))]
         require(not any(below((1, 100), x) for x in sizes), "a number is too large")
         require(all(x[0] >= 0 and not below((1, 0), x) for x in self.reference), "a reference is out of range")
-        require(all(x[0] < 0 for x in self.least[1:]), "the least of a margin is not below 0")
-        require(all(below(x, y) for x, y in zip(self.least, self.reference, strict=True)), "a reference is too low")
+        positive += map(minus, self.reference, self.least)
+        positive += (minus((0, 0), x) for x in self.least[1:])
+        require(not any(below(x, (1, -100)) for x in positive), "a number is too small, or a least is wrong")
         lists = entry["bets"]
         require(isinstance(lists, list) and len(lists) == rows, "there must be bets for each row")
         require(all(whole_list(row) and len(row) == len(self.drawn) for row in lists), "a row of bets is wrong")
@@ -813,9 +831,10 @@ def check_bets(certificate):
     keys |= {"apart", "attempts", "about"}
     keys |= {"policy"} if statement == "policy" else {"weights", "policies"}
     require(isinstance(bets, dict) and bets.keys() == keys, "the bets have other keys")
-    require(type(certificate["confidence"]) is Decimal, "the confidence is not a number between 0 and 1")
-    confidence = literal(certificate["confidence"])
-    require(confidence[0] > 0 and below(confidence, (1, 0)), "the confidence is not a number between 0 and 1")
+    confidence = certificate["confidence"]
+    require(type(confidence) is Decimal and confidence[0] != "-", "the confidence is not a number between 0 and 1")
+    confidence = literal(confidence)
+    require(confidence[0] > 0 and below(confidence, (1, 0)), "the confidence, as a double, is not between 0 and 1")
     check_whole(certificate, confidence)
     alpha, discount = minus((1, 0), confidence), pair_of(bets["discount"], "the discount")
     staked, bankroll = pair_of(bets["staked"], "staked"), pair_of(bets["bankroll"], "the bankroll")
@@ -835,7 +854,7 @@ def check_bets(certificate):
         attempt, level = Bets(entry, rows), times(times(staked, bankroll), alpha)
         ends = [attempt.outcome(k, level, discount) for k in range(1, rows)]
         stated = zip(attempt.capitals, ends, strict=True)
-        require(all(minus(claim, held)[0] == 0 for claim, (held, _) in stated), "the capitals are others")
+        require(all(equal(claim, held) for claim, (held, _) in stated), "the capitals are others")
         settled = all(done for _, done in ends)
         require(settled or position < len(bets["attempts"]), "the last attempt does not settle every margin")
         least = (1, 0)
@@ -848,9 +867,12 @@ def check_bets(certificate):
     bounds = pairs_of(bets["bounds"], rows, "the bounds")
     margins = pairs_of(certificate["margins_lower"], rows - 1, "margins_lower")
     reward = pair_of(certificate["reward_lower"], "reward_lower")
-    require(minus(reward, plus(low, times(span, bounds[0])))[0] == 0, "the bound of the reward is another")
+    for m, e in [span, *scales, *(bound for bound in bounds if bound[0] != 0)]:
+        small, large = below((abs(m), e), (1, -500)), below((1, 500), (abs(m), e))
+        require(not small and not large, "the span, a scale or a bound is too small, or too large")
+    require(equal(reward, plus(low, times(span, bounds[0]))), "the bound of the reward is another")
     for margin, bound, scale in zip(margins, bounds[1:], scales, strict=True):
-        require(minus(margin, times(bound, scale))[0] == 0, "the bound of a margin is another")
+        require(equal(margin, times(bound, scale)), "the bound of a margin is another")
     require(all(x[0] >= 0 for x in [*bounds[1:], *scales, span]), "a margin, or a scale, is below 0")
     for k, bound in enumerate(bounds):
         given = not below(attempt.low[0] if k == 0 else (0, 0), bound)
@@ -860,7 +882,11 @@ def check_bets(certificate):
         raised = bounds[k][0] == 0 and attempt.low[k][0] < 0
         wanted = "betting for all margins" if raised else "betting for all bounds"
         require(type(method) is str and method == wanted, "a method is not that of its bound")
-    return [f"the {statement} is in bounds, with the stated confidence, if the bets are on walks of it"]
+    apart = ", those betting for all margins apart" if "betting for all margins" in certificate["methods"] else ""
+    return [
+        f"the {statement} is in bounds, with the stated confidence, if the bets are on walks of it",
+        f"one by one, with the stated confidence each: it is in bounds; all bounds hold at once{apart}",
+    ]
 
 
 def check_subject(certificate):
@@ -874,13 +900,15 @@ def check_subject(certificate):
     for k, (constraint, ends, scale) in enumerate(zip(constraints, ranges, scales, strict=True), 1):
         bound, least = pair_of(constraint["bound"], "a bound"), (0, 0)
         require(scale[0] > 0, "a scale is not above 0")
-        for end in pairs_of(ends, 2, "the range of a signal"):
+        ends = pairs_of(ends, 2, "the range of a signal")
+        require(not below(ends[1], ends[0]), "the range of a signal ends below where it begins")
+        for end in ends:
             m, e = minus(end, bound)
-            margin = divided((constraint["sense"] * m, e), scale)
-            size = abs(margin[0]), margin[1]
-            require(not below(plus((1, 0), literal("0.000000001")), size), "a scale is not that of the range")
-            least = least_of(least, margin)
-        require(all(minus(low[k], least)[0] == 0 for low in lows), "the least margin is not that of the range")
+            m *= constraint["sense"]
+            margin = divided((m, e), scale)
+            require(not below(LARGEST_MARGIN, (abs(margin[0]), margin[1])), "a scale is not that of the range")
+            least = least_of(least, JUST_BELOW if m < 0 and margin[0] == 0 else margin)
+        require(all(equal(low[k], least) for low in lows), "the least margin is not that of the range")
     require(whole_list([bets["apart"], certificate["samples"]]) and bets["apart"] >= 0, "the samples are wrong")
     drawn = sum(bets["attempts"][-1]["drawn"])
     require(certificate["samples"] == drawn + bets["apart"], "the samples are not those that were drawn")

@@ -6,16 +6,19 @@ import contextlib
 import copy
 import hashlib
 import json
+import math
 import random
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import inbounds as ib
+from fuzz.bets import ENDS, extreme, made_up, spelled, verdicts, written
 from fuzz.certificates import second
 from inbounds.algorithms import certified, conservative
 from inbounds.errors import InvalidInput
@@ -374,3 +377,172 @@ def test_damage_is_seen(made, tmp_path):
         damaged[position] ^= 1 << rng.randrange(8)
         (tmp_path / "damaged.json").write_bytes(damaged)
         assert True not in opinions(tmp_path / "damaged.json")
+
+
+# The ends of the doubles: both checkers round as every machine does, or reject
+
+
+def as_double(operation, *arguments):
+    """What the arithmetic of the second checker comes to; infinite where it refuses."""
+    try:
+        m, e = operation(*arguments)
+    except second.Rejected:
+        return math.inf
+    return math.ldexp(m, e)
+
+
+def as_pair(x):
+    numerator, denominator = x.as_integer_ratio()
+    return second.rounded(numerator, 1 - denominator.bit_length())
+
+
+def test_whole_numbers_are_rounded_as_doubles_are():
+    rng = random.Random(0)
+    for _ in range(4_000):
+        x, y = extreme(rng), extreme(rng) / rng.choice([1.0, 1.0, 3.0])
+        a, b = as_pair(x), as_pair(y)
+        found = [
+            (x + y, as_double(second.plus, a, b)),
+            (x - y, as_double(second.minus, a, b)),
+            (x * y, as_double(second.times, a, b)),
+            (math.sqrt(abs(x)), as_double(second.root, (abs(a[0]), a[1]))),
+        ]
+        if y != 0.0:
+            found.append((x / y, as_double(second.divided, a, b)))
+        for right, ours in found:
+            assert ours == (right if math.isfinite(right) else math.inf), (x.hex(), y.hex())
+
+
+def test_decimals_are_read_as_doubles_are():
+    rng = random.Random(0)
+    texts = ["0.0", "1e-400", "0e9", f"1e-{'9' * 5_000}", "0.5" + "0" * 900 + "1", "2.4703282292062328e-324"]
+    for odd, places in [(2**53 + 1, 54), (3, 1075), (2**53 - 1, 1075)]:
+        # Halfway between two doubles there are up to 767 digits, and one more decides.
+        digits = str(odd * 5**places).rjust(places, "0")
+        texts += [f"0.{digits}", f"0.{digits}1", f"0.{digits[:-1]}4999", f"0.{digits}{'0' * 50}1"]
+    texts += [spelled(rng.random(), rng) for _ in range(2_000)]
+    texts += [f"{abs(extreme(rng)):.{rng.randrange(40)}e}" for _ in range(2_000)]
+    for text in texts:
+        assert as_double(second.literal, text) == float(text), text[:80]
+
+
+@pytest.mark.parametrize("least", [-1.3e-315, -5e-324, 5e-324])
+def test_genuine_margins_that_are_subnormal(least, tmp_path):
+    """Over its scale of 7 the second rounds to 0, and is none all the same: nothing is in bounds by its range alone."""
+    cmdp = ib.CMDP(
+        offsets=[0, 1, 2],
+        transition=np.full((2, 2), 0.5),
+        reward=[0.0, 1.0],
+        constraints=[ib.Constraint([least, 7.0], at_least=0.0, name="hair")],
+        initial=[1.0, 0.0],
+        discount=0.5,
+    )
+    certificate = ib.certify(ib.Policy.uniform(cmdp), cmdp.simulator(), samples=600, confidence=0.9, seed=0)
+    assert certificate.in_bounds and bool(certificate.wagers.attempts[0].low[1] < 0.0) == (least < 0.0)
+    save_certificate(certificate, tmp_path / "hair.json")
+    assert opinions(tmp_path / "hair.json") == (True, True)
+
+
+SMALL, LARGE = 2.0**-1060, 2.0**1023
+MADE_UP = {
+    "plain": (True, {}),
+    "without constraints": (True, {"constraints": []}),
+    "a subnormal margin": (True, {"constraints": [{"range": (-1.1 * SMALL, 1.0), "scale": 10.0}]}),
+    "one that rounds to 0": (True, {"constraints": [{"range": (-5e-324, 1.0), "scale": 10.0}]}),
+    "the smallest scale": (True, {"constraints": [{"range": (-(2.0**-500), 0.0), "scale": 2.0**-500}]}),
+    "the largest scale": (True, {"constraints": [{"range": (-(2.0**500), 1.0), "scale": 2.0**500}]}),
+    "a smaller one": (False, {"constraints": [{"range": (-(2.0**-501), 0.0), "scale": 2.0**-501}]}),
+    "a larger one": (False, {"constraints": [{"range": (-(2.0**501), 1.0), "scale": 2.0**501}]}),
+    "a subnormal scale": (False, {"constraints": [{"range": (-SMALL, SMALL), "scale": SMALL, "claimed": 0.1}]}),
+    "a range that overflows": (
+        False,
+        {"constraints": [{"bound": -LARGE, "range": (0.0, LARGE), "scale": sys.float_info.max}]},
+    ),
+    "a quotient that overflows": (False, {"constraints": [{"range": (-LARGE, LARGE), "scale": 2.0**-500}]}),
+    "a range from high to low": (False, {"constraints": [{"range": (1.0, -1.0)}]}),
+    "one without a margin below 0": (False, {"constraints": [{"range": (1.0, 0.0)}]}),
+    "a range of one point": (True, {"constraints": [{"range": (0.5, 0.5)}]}),
+    "a span below 0": (False, {"reward_range": [(1.0).hex(), (-1.0).hex()]}),
+    "a span of 0": (False, {"reward_range": [(1.0).hex(), (0.0).hex()]}),
+    "a span that underflows": (
+        False,
+        {"reward_range": [(0.0).hex(), SMALL.hex()], "bounds": [(-0.3).hex(), (0.0).hex()]},
+    ),
+    "a span that overflows": (
+        False,
+        {
+            "reward_range": [LARGE.hex(), LARGE.hex()],
+            "bounds": [(-2.0).hex(), (0.0).hex()],
+            "reward_lower": (-LARGE).hex(),
+        },
+    ),
+    "a bound that underflows": (False, {"constraints": [{"claimed": SMALL}]}),
+    "a mean that overflows": (False, {"hurry": 1, "expected": [[x.hex() for x in (1e308, 0.25, 2.0**90)]] * 2}),
+    "a least so small that stakes overflow": (False, {"least": [(-1.0).hex(), (-5e-324).hex()]}),
+    "a reference so near": (False, {"least": [(0.0).hex(), (-1.0).hex()], "reference": [(5e-324).hex(), (0.5).hex()]}),
+}
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+def test_made_up_numbers_near_the_ends(name, tmp_path):
+    accepted, changes = MADE_UP[name]
+    (tmp_path / "made_up.json").write_bytes(written(made_up(**changes)))
+    assert opinions(tmp_path / "made_up.json") == (accepted, accepted)
+
+
+@pytest.mark.parametrize("level", ENDS)
+def test_a_level_however_small(level, tmp_path):
+    """It may round to 0, and then nothing is ever settled; a capital that overflows is none."""
+    for bets in (3, 60, 1_500):
+        claim = made_up(staked=max(min(level, 1.0), 5e-324).hex(), bankroll=(0.3).hex(), bets=bets)
+        (tmp_path / "level.json").write_bytes(written(claim))
+        first, other = opinions(tmp_path / "level.json")
+        assert first == other
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted"),
+    [
+        *((text, True) for text in ("0.9", "0.90", "9e-1", "9E-01", "0.9e0000", "0.9E+000", "900e-0003", "0.09e+01")),
+        *((text, True) for text in (f"0.9{'0' * 400}", f"0.{'0' * 4_000}9e4000", f"9{'0' * 900}e-901")),
+        *((text, True) for text in (f"0.9{'0' * 900}1", f"0.9e-{'0' * 5_000}", "0.90000000000000002")),
+        *((text, False) for text in ("1.0", "0.0", "-0.9", "0.9e1", "1e400", "1e-400", f"0.9e{'9' * 5_000}", "9")),
+        *((text, False) for text in ("0.9000000000000001", f"0.{'9' * 400}", "-0.0", "null", '"0.9"')),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, str) else str(value),
+)
+def test_the_confidence_however_it_is_written(text, accepted, tmp_path):
+    (tmp_path / "written.json").write_bytes(written(made_up(), text))
+    assert opinions(tmp_path / "written.json") == (accepted, accepted)
+
+
+@pytest.mark.parametrize("form", ["0.9{0}", "0.{0}9e3000000", "0.9e{0}"])
+def test_a_long_confidence_takes_no_long_time(form, tmp_path):
+    """Three million digits: what is quadratic in them would take minutes."""
+    (tmp_path / "long.json").write_bytes(written(made_up(bets=60), form.format("0" * 3_000_000)))
+    began = time.monotonic()
+    assert opinions(tmp_path / "long.json") == (True, True)
+    assert time.monotonic() - began < 10.0
+
+
+def test_other_doubles_than_those_that_belong_together(tmp_path):
+    """A few of what tests/fuzz makes up; neither checker may accept what the other does not."""
+    rng, out = random.Random(0), tmp_path / "extreme.json"
+    places = [("margin_scales", 0), ("bounds", 0), ("bounds", 1), ("reward_range", 0), ("reward_range", 1)]
+    for place in [*places, ("signal_ranges", 0, 0), ("signal_ranges", 0, 1), ("staked",), ("bankroll",), ("discount",)]:
+        for _ in range(12):
+            out.write_bytes(written(with_other(made_up(bets=60), ("bets", *place), lambda _: extreme(rng).hex())))
+            first, other = verdicts(out)
+            assert first == other, place
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_checkers_say_which_bounds_hold_at_once(made, name):
+    certificate, path = made[name]
+    lines = verify_bets(str(path))[1]
+    assert lines[-1] == certificate.claims
+    stated = certificate.claims.replace(f"confidence {certificate.confidence!r}", "the stated confidence")
+    assert second.check(str(path))[-1] == stated
+    for constraint, method in zip(certificate.constraints, certificate.methods, strict=True):
+        (line,) = [line for line in lines if f"the margin of {constraint.name!r}" in line]
+        assert f"({method})" in line

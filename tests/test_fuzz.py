@@ -183,7 +183,8 @@ def test_learners(index: int) -> None:
 def test_inputs() -> None:
     found = inputs.run(200, 0, 60.0)
     assert found["failures"] == [] and not found["stopped"], found
-    assert found["tried"]["bets accepted"] + found["tried"]["bets rejected"] > 10
+    tried = found["tried"]  # of a changed file hardly any is accepted, of those that were made up some are
+    assert tried["bets rejected"] > 10 and tried["made_up rejected"] > 5 and tried["made_up accepted"] > 0
 
 
 @pytest.mark.parametrize("index", range(2 * len(metamorphic.RELATIONS)))

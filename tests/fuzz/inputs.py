@@ -3,7 +3,8 @@
 Whatever is in a file of a policy or a mixture, it is refused by name, or is one: probabilities >= 0 that sum to 1. A
 command that is handed it, or odd options, ends within ten seconds with a documented exit code and no traceback. A log
 is refused by name, or its model has the shares that were counted. Of a certificate from samples, changed and sealed
-again, both checkers say the same; and an accepted one claims no more than the one that it was made from.
+again, both checkers say the same; and an accepted one claims no more than the one that it was made from. They also say
+the same of those that were made up, with numbers from all over the doubles and in other spellings.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ import inbounds as ib
 from inbounds.proofs.files import save_certificate, sealed, what_bets_are_about
 from inbounds.proofs.verify import Unreadable, verify, verify_bets
 
-from .certificates import damaged, second
+from .bets import at_random, extreme, spelled, verdicts, written
+from .certificates import damaged
 from .files import called, models, of_npz, of_toml
 
 COUNT = 16_000
 KINDS = (
     *("policy.json", "policy.csv", "policy.npz", "mixture.npz", "mixture.json"),
-    *("safe", "log", "options", "bets", "verify", "mixed"),
+    *("safe", "log", "options", "bets", "made_up", "verify", "mixed"),
 )
 ODD = [None, "", "x", -1, 0, 1e400, float("nan"), True, [], {}, "nan", 10**400, (1, 2), 0.5, b"x", np.float32(0.5)]
 TEXTS = [
@@ -252,17 +254,7 @@ class Made:
                 claim["bets"]["about"] = what_bets_are_about(claim)
         content = sealed(claim)
         path.write_bytes(damaged(content, rng) if rng.random() < 0.1 else content)
-        opinions = []
-        for checker, unreadable, rejected in (
-            (lambda: verify_bets(str(path))[0], Unreadable, ()),
-            (lambda: second.check(str(path)) is not None, second.Unreadable, second.Rejected),
-        ):
-            try:
-                opinions.append("accepted" if checker() else "rejected")
-            except unreadable:
-                opinions.append("unreadable")
-            except rejected:
-                opinions.append("rejected")
+        opinions = verdicts(path)
         if opinions[0] != opinions[1]:
             return f"the checkers disagree: {opinions}"
         self.came = opinions[0]
@@ -280,6 +272,17 @@ class Made:
             except (KeyError, TypeError, ValueError) as error:
                 return f"accepted, and unreadable ({error!r})"
         return ""
+
+    def made_up(self, kind, rng):
+        claim, path = at_random(rng), self.folder / "made_up.json"
+        path.write_bytes(written(claim, spelled(claim["confidence"], rng) if rng.random() < 0.3 else None))
+        self.came, other = verdicts(path)
+        if self.came != other:
+            return f"the checkers disagree: {self.came}, {other}"
+        reversed_range = any(
+            float.fromhex(first) > float.fromhex(last) for first, last in claim["bets"]["signal_ranges"]
+        )
+        return "a reversed range is accepted" if self.came == "accepted" and reversed_range else ""
 
 
 def _text(claim):
@@ -311,7 +314,8 @@ def _changed(claim, rng):
         here.insert(key, copy.deepcopy(inner))
     elif isinstance(inner, str) and "0x" in inner:
         number = float.fromhex(inner)
-        here[key] = rng.choice([number * 2, -number, number + 0.01, number - 0.01, 0.0, 1e300, np.nextafter(number, 9)])
+        near = [number * 2, -number, number + 0.01, number - 0.01, 0.0, np.nextafter(number, 9)]
+        here[key] = rng.choice([*near, extreme(rng)])
         here[key] = float(here[key]).hex()
     elif isinstance(inner, int) and not isinstance(inner, bool):
         here[key] = rng.choice([inner + 1, inner - 1, -inner, 0, 2 * inner, 2**60, 1.5, True])

@@ -258,7 +258,9 @@ class Simulator(ReadOnly):
         chosen = self._of_theory if switch(scale, "scale") else Scaling.identity(self.n_constraints)
         self.scaling = chosen
         self.reward_range = freeze((reward_range - chosen.reward_low) / chosen.reward_span)
-        self.margin_ranges = freeze(margin_ranges / chosen.margin_scales[:, None])
+        scaled = margin_ranges / chosen.margin_scales[:, None]
+        # What may go below 0 may do so in these units too: else its range alone would be proof that it never does.
+        self.margin_ranges = freeze(np.where((scaled == 0.0) & (margin_ranges < 0.0), np.nextafter(0.0, -1.0), scaled))
         if self._table is not None:
             self._table = self._table._replace(
                 reward=freeze((self._table.reward - chosen.reward_low) / chosen.reward_span),

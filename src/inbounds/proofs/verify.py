@@ -340,9 +340,12 @@ def attempt_of(entry: Any, rows: int) -> Attempt:
     require(isinstance(entry["expected"], list) and len(entry["expected"]) == rows, "what was expected is wrong")
     expected, planned = [doubles(row, 3) for row in entry["expected"]], double(entry["planned"])
     positive = [planned, *goals, *(x for _, variance, trust in expected for x in (variance, trust))]
-    require(min(positive) >= 2.0**-100 and max(map(abs, [*positive, *least])) <= 2.0**100, "a number is out of range")
-    inside = all(0.0 <= x <= 1.0 for x in reference) and all(map(float.__gt__, reference, least))
-    require(inside and max(least[1:], default=-1.0) < 0.0, "a reference is wrong, or the least of a margin")
+    sizes = [*positive, *least, *(mean for mean, _, _ in expected)]
+    require(min(positive) >= 2.0**-100 and max(map(abs, sizes)) <= 2.0**100, "a number is out of range")
+    # So no stake is infinite: an overflow in what follows is one of the capital, and then it is not the one stated.
+    rooms = [*map(float.__sub__, reference, least), *(-x for x in least[1:])]
+    inside = all(0.0 <= x <= 1.0 for x in reference)
+    require(inside and min(rooms) >= 2.0**-100, "a reference is wrong, or the least of a margin")
     unit = 2.0**-30
     bets = [[x * unit for x in row] for row in lists]
     require(all(min(row, default=x) >= x for row, x in zip(bets, least, strict=True)), "a bet is below the least")
@@ -454,13 +457,17 @@ def check_bets(claim: Any) -> list[str]:
     (low, span), scales = doubles(bets["reward_range"], 2), doubles(bets["margin_scales"], K)
     require(isinstance(bets["signal_ranges"], list) and len(bets["signal_ranges"]) == K, "the ranges are wrong")
     ranges = [doubles(ends, 2) for ends in bets["signal_ranges"]]
+    require(all(first <= last for first, last in ranges), "a range of a signal ends below where it begins")
     lows = [doubles(entry["low"], K + 1) for entry in bets["attempts"]]
+    bounds, margins, reward = doubles(bets["bounds"], K + 1), doubles(claim["margins_lower"], K), claim["reward_lower"]
+    sizes = [abs(x) for x in [span, *scales, *filter(None, bounds)]]
+    require(min(sizes) >= 2.0**-500 and max(sizes) <= 2.0**500, "the span, a scale or a bound is out of range")
     for k, (limit, sense, ends, scale) in enumerate(zip(limits, senses, ranges, scales, strict=True), 1):
-        within = [sense * (end - limit) / scale if scale > 0.0 else math.inf for end in sorted(ends)]
+        margin = [sense * (end - limit) for end in ends]
+        within = [x / scale or (-(2.0**-1074) if x < 0.0 else 0.0) for x in margin]
         require(max(map(abs, within)) <= 1.0 + 1e-9, f"the scale of margin {k} is not that of its range")
         require(all(own[k] == min(0.0, *within) for own in lows), f"the least margin {k} is not that of its range")
     require(all(own[0] == 0.0 for own in lows), "the least reward is not 0 in its units")
-    bounds, margins, reward = doubles(bets["bounds"], K + 1), doubles(claim["margins_lower"], K), claim["reward_lower"]
     require(double(reward) == low + span * bounds[0], "the bound of the reward is not that of the bets")
     require(
         margins == [x * scale for x, scale in zip(bounds[1:], scales, strict=True)], "a margin is not that of the bets"
@@ -475,15 +482,17 @@ def check_bets(claim: Any) -> list[str]:
     methods = [f"betting for all {'margins' if zero else 'bounds'}" for zero in zeros]
     require(claim["methods"] == methods, "the methods are not those of the bounds")
     lines = [
-        f"the margin of {c['name']!r} is >= {m!r}, if its signal is within {ends}"
-        for c, m, ends in zip(constraints, margins, ranges, strict=True)
+        f"the margin of {c['name']!r} is >= {m!r} ({method}), if its signal is within {ends}"
+        for c, m, method, ends in zip(constraints, margins, methods, ranges, strict=True)
     ]
     number = sum(len(entry["drawn"]) for entry in bets["attempts"])
     how = (
         f"with confidence {confidence!r}, if these {number:,} bets are on walks of it that were drawn as they should be"
     )
     reward = f"the reward is >= {double(reward)!r}, if no reward is below {low!r}"
-    return [f"the {claim['statement']} is in bounds, {how}", *lines, reward]
+    apart = ", those betting for all margins apart" if any(zeros) else ""
+    at_once = f"one by one, with confidence {confidence!r} each: it is in bounds; all bounds hold at once{apart}"
+    return [f"the {claim['statement']} is in bounds, {how}", *lines, reward, at_once]
 
 
 def what_they_are_about(claim: Any) -> str:
