@@ -912,6 +912,7 @@ def test_pairs_in_any_order_and_states_in_the_listed_one(tmp_path):
         ("discount = 0.5", 'discount = 0.5\nstates = ["on"]', "'off' is not one of the states"),
         ("discount = 0.5", 'discount = 0.5\nstates = ["on", "off", "x"]', "there are 3 states, but only 2 pairs"),
         ("discount = 0.5", 'discount = 0.5\nstates = ["on", "on"]', "states has 'on' twice"),
+        ("discount = 0.5", "discount = 0.5\nstates = [1, true]", "the states 1 and true are read as the same"),
         ("discount = 0.5", 'discount = 0.5\nstates = "on"', "states must be a list of labels or how many"),
         ("discount = 0.5", "discount = 0.5\nstates = [1979-05-27]", "states, entry 1 has the label datetime.date"),
         ("discount = 0.5", 'discount = 0.5\nactions = ["run"]', "state 'off', action 'wait': 'wait' is not one of"),
@@ -968,6 +969,42 @@ def test_toml_with_a_wrong_entry(old, new, message, tmp_path):
     path = tmp_path / "model.toml"
     path.write_text(MACHINE.replace(old, new), encoding="utf-8")
     assert re.search(message, refusal(path))
+
+
+@pytest.mark.parametrize(
+    ("initial", "state", "action", "next_state", "message"),
+    [
+        ("1", "1", "'x'", "true", "the states 1 and true are read as the same: if they are one, write it in one way"),
+        ("1.0", "1", "'x'", "1", "the states 1 and 1.0 are read as the same.*if they are two, write them as text, in"),
+        ("1", "1", "'x'", "{ '1.0' = 1 }", "the states 1 and 1.0 are read as the same"),
+        ("0.0", "-0.0", "'x'", "0.0", "the states -0.0 and 0.0 are read as the same"),
+        (
+            "[1, 'a']",
+            "[true, 'a']",
+            "'x'",
+            "[1, 'a']",
+            r"the states \[true, \"a\"\] and \[1, \"a\"\] are read as the same",
+        ),
+        ("2", "1", "true", "2", "the actions true and 1 are read as the same"),
+    ],
+)
+def test_labels_that_python_takes_for_one_are_refused(initial, state, action, next_state, message, tmp_path):
+    path = tmp_path / "model.toml"
+    other = "[[pair]]\nstate = 2\naction = 1\nnext = 2\n"
+    path.write_text(
+        f"discount = 0.5\ninitial = {initial}\n"
+        f"[[pair]]\nstate = {state}\naction = {action}\nnext = {next_state}\n{other}"
+    )
+    assert re.search(message, refusal(path))
+
+
+def test_labels_in_quotes_are_as_many_as_they_look(tmp_path):
+    path = tmp_path / "model.toml"
+    path.write_text(
+        'discount = 0.9\ninitial = 1\n[[pair]]\nstate = 1\naction = "x"\nnext = "1.0"\n'
+        '[[pair]]\nstate = "1.0"\naction = "x"\nnext = { 1 = 1 }\n'
+    )
+    assert load(path).state_labels == (1, "1.0")
 
 
 def test_toml_with_other_mistakes(tmp_path, monkeypatch):

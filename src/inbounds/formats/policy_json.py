@@ -27,10 +27,13 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import LONGEST
-from inbounds.formats.labels import parsed, parts_of, plain, with_parts
+from inbounds.formats.labels import Label, parsed, parts_of, plain, require_same_spelling, with_parts
 from inbounds.inputs import is_whole, shown
 
 KIND, VERSION = "policy", 1
+
+Numbers = dict[Label, tuple[int, Label]]
+"""The number of each action, and its label as it stands in the list of them."""
 
 
 def write(policy: Any, stream: BinaryIO) -> None:
@@ -86,7 +89,7 @@ def fields_of(found: Any) -> dict[str, Any]:
     if not isinstance(labels, list) or not isinstance(states, list):
         raise InvalidInput("actions and states must be lists")
     action_labels = [plain(label, f"action {number}") for number, label in enumerate(labels)]
-    number_of = {label: number for number, label in enumerate(action_labels)}
+    number_of = {label: (number, label) for number, label in enumerate(action_labels)}
     state_labels, offsets, actions = [], [0], []
     rules: list[list[float]] = [[] for _ in range(horizon or 1)]
     for state, entry in enumerate(states):
@@ -147,20 +150,22 @@ def _entry(holder: Any, key: str, where: str) -> Any:
     return holder[key]
 
 
-def _own_actions(listed: Any, number_of: dict[Any, int], where: str) -> list[int]:
+def _own_actions(listed: Any, number_of: Numbers, where: str) -> list[int]:
     if not isinstance(listed, list):
         raise InvalidInput(f"{where}: actions must be a list, found {shown(listed)}")
     return [_number(action, number_of, where) for action in listed]
 
 
-def _number(action: Any, number_of: dict[Any, int], where: str) -> int:
+def _number(action: Any, number_of: Numbers, where: str) -> int:
     label = plain(action, f"an action of {where}")
     if label not in number_of:
         raise InvalidInput(f"{where}: the action {shown(label)} is not in the list of actions")
-    return number_of[label]
+    number, known = number_of[label]
+    require_same_spelling(label, known, "action")
+    return number
 
 
-def _shares(choices: Any, number_of: dict[Any, int], where: str) -> dict[int, float]:
+def _shares(choices: Any, number_of: Numbers, where: str) -> dict[int, float]:
     """The probability of each action in a list of [action, probability], by its number."""
     if not isinstance(choices, list) or not all(isinstance(one, list) and len(one) == 2 for one in choices):
         raise InvalidInput(f"{where}: choose must be a list of [action, probability], found {shown(choices)}")

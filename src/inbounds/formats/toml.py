@@ -27,7 +27,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
@@ -39,7 +38,7 @@ import scipy.sparse as sp
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import CRITERIA, KIND, criterion_in_file, once, require_kind, transitions_once
-from inbounds.formats.labels import Label, parts_of, plain, text, with_parts
+from inbounds.formats.labels import Label, parts_of, plain, require_same_spelling, text, with_parts
 from inbounds.inputs import is_whole, shown
 
 VERSION = 1
@@ -226,8 +225,7 @@ class _Names:
             self.labels = tuple(dict.fromkeys(used))
         elif isinstance(listed, list):
             self.labels = tuple(plain(label, f"{what}s, entry {k}") for k, label in enumerate(listed, start=1))
-            if (twice := next((one for one, times in Counter(self.labels).items() if times > 1), None)) is not None:
-                raise InvalidInput(f"{what}s has {shown(twice)} twice")
+            _require_distinct(self.labels, what)
         elif type(listed) is not int:
             raise InvalidInput(f"{what}s must be a list of labels or how many there are, found {shown(listed)}")
         elif not all(type(name) is int for name in used):
@@ -245,9 +243,11 @@ class _Names:
     def number(self, label: Label, where: str) -> int:
         if self.labels is None and type(label) is int and 0 <= label < self.count:
             return label  # not from a table: the file may claim any number of actions
-        if label not in self.numbers:
+        if label not in self.numbers or self.labels is None:
             raise InvalidInput(f"{where}: {shown(label)} is not one of the {self.what}s of the file")
-        return self.numbers[label]
+        number = self.numbers[label]
+        require_same_spelling(label, self.labels[number], self.what)
+        return number
 
     def number_of_key(self, key: str, where: str) -> int:
         """The number of a label that stands as the key of a table: text, or else JSON."""
@@ -258,6 +258,15 @@ class _Names:
                     label = plain(json.loads(key), where)
             self.numbers_of_keys[key] = self.number(label, where)
         return self.numbers_of_keys[key]
+
+
+def _require_distinct(labels: tuple[Label, ...], what: str) -> None:
+    first: dict[Label, Label] = {}
+    for label in labels:
+        if label in first:
+            require_same_spelling(label, first[label], what)
+            raise InvalidInput(f"{what}s has {shown(label)} twice")
+        first[label] = label
 
 
 def _distribution(value: Any, states: _Names, where: str) -> dict[int, float]:
