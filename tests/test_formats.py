@@ -896,13 +896,18 @@ def test_pairs_in_any_order_and_states_in_the_listed_one(tmp_path):
         ("discount = 0.5", "horizon = 3.0", "horizon must be a whole number in 1..100,000, found 3.0"),
         ("discount = 0.5", "horizon = true", "horizon must be a whole number in 1..100,000, found True"),
         ("discount = 0.5", f"horizon = 1{'0' * 30}", "horizon must be a whole number in 1..100,000, found 1"),
-        ("discount = 0.5", "discount = 1", r"discount must be in \[0, 1\)"),
+        (
+            "discount = 0.5",
+            "discount = 1",
+            r"discount must be in \[0, 1\), found 1; for long-run averages, write average = true instead",
+        ),
         ("discount = 0.5", "discount = nan", r"discount must be in \[0, 1\)"),
         ("discount = 0.5", "discount = true", "discount must be a number.* found True"),
         ("discount = 0.5", f"discount = 1{'0' * 400}", "discount is too large for a double"),
         ("discount = 0.5", f"discount = {'9' * 5000}", "is not valid TOML"),
         ("discount = 0.5", f"discount = 0.5\nversion = 0x{'f' * 5000}", "format version a very long int"),
         ("discount = 0.5", "discount = 0.5\nversion = 2", "format version 2; this version of inbounds reads 1"),
+        ("discount = 0.5", "discount = 0.5\nversion = 1.0", "format version 1.0; this version of inbounds reads 1"),
         ("discount = 0.5", 'discount = 0.5\nkind = "episodic"', "kind 'episodic'"),
         ("discount = 0.5", "discount = 0.5\ngamma = 0.5", "the file has the unknown entry 'gamma'; there are: kind"),
         ("discount = 0.5", "discount = 0.5\nname = 3", "name must be text, found 3"),
@@ -959,6 +964,12 @@ def test_pairs_in_any_order_and_states_in_the_listed_one(tmp_path):
         ("reward = 1", 'reward = "much"', "state 'on', action 'run': the reward must be a number"),
         ("reward = 1", "reward = inf", "state 'on', action 'run': the reward is inf; it must be finite"),
         ("energy = 1 }", "energy = false }", "state 'on', action 'run': the signal of 'energy' must be a number"),
+        (
+            "{ energy = 1 }",
+            "{ energy.b = 1 }",
+            "the signal of 'energy' must be a number.*name with a dot must stand in q",
+        ),
+        ("{ energy = 1 }", "{ a.b = 1 }", "the signal of 'a' must be a number.*a name with a dot must stand in quotes"),
         ("signals = { energy = 1 }", "signals = 1", "state 'on', action 'run': signals must be a table"),
         ("[[pair]]", "[[pear]]", "the file has the unknown entry 'pear'"),
         ("[[pair]]", "[pair]", r"is not valid TOML: .* twice .*; each pair begins with \[\[pair\]\], in two"),
@@ -1032,6 +1043,9 @@ def test_numbers_claimed_in_toml_reserve_no_memory(tmp_path):
     assert "states, but only 1 pairs" in refusal(path)
     path.write_text(f"discount = 0\ninitial = 0\nactions = {most + 1}\n" + pair.format(state=0, action=most))
     assert load(path).actions.tolist() == [most]
+    most = 10**30
+    path.write_text(f"discount = 0\ninitial = 0\nactions = {most + 1}\n" + pair.format(state=0, action=most))
+    assert "there may be at most 9,223,372,036,854,775,807 without labels" in refusal(path)
 
 
 STAGES = """

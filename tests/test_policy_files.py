@@ -437,7 +437,17 @@ def test_suffixes(tmp_path) -> None:
     [
         ("[]", 'is not a policy: a policy has "kind": "policy"'),
         ("{", "is not JSON text"),
-        ('{"kind": "policy", "version": 2}', "has the format version 2; this version reads 1"),
+        ('{"kind": "policy", "version": 2}', "has the format version 2; this version of inbounds reads 1"),
+        ('{"kind": "policy", "version": 1.0}', "has the format version 1.0; this version of inbounds reads 1"),
+        (
+            '{"kind": "policy", "version": 1, "stages": null, "state_part": ["a"], "actions": [], "states": []}',
+            "the policy has the unknown entry 'state_part'; there are: kind, version, stages, state_parts",
+        ),
+        (
+            "STATE" + '{"state": 5, "action": ["a"], "choose": [["a", 1]]}',
+            "state 5 has the unknown entry 'action'; there are: state, actions, choose",
+        ),
+        ("STATE" + '{"state": 5, "chose": [["a", 1]]}', "state 5 has the unknown entry 'chose'"),
         (
             '{"kind": "policy", "version": 1, "stages": 0, "actions": [], "states": []}',
             "stages must be null or a whole",
@@ -520,6 +530,12 @@ def test_bad_spreadsheets_are_named(tmp_path, text, message) -> None:
     with pytest.raises(ib.InvalidInput) as refused:
         ib.Policy.load(tmp_path / "bad.csv")
     assert message in str(refused.value)
+
+
+def test_an_editor_may_put_a_mark_in_front_of_json(tmp_path) -> None:
+    rooms().save(tmp_path / "rooms.json")
+    (tmp_path / "marked.json").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "rooms.json").read_bytes())
+    assert ib.Policy.load(tmp_path / "marked.json") == rooms()
 
 
 def test_a_comma_that_ends_every_row_makes_no_column(tmp_path) -> None:
