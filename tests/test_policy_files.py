@@ -501,6 +501,7 @@ def test_bad_json_is_named(tmp_path, text, message) -> None:
         ("sep=;\nstate;action;probability\n0;a;1", "delete it; and separate the cells by commas"),
         ("state,action,probability\n0,a,0,5\n0,b,0,5", "row 2 has 4 cells, the heading has 3: write decimals with a"),
         ('state,action,probability\n0,a,"0,5"\n0,b,"0,5"', "a number, found '0,5'; write decimals with a point"),
+        ("state,action,probability,\n0,a,1", "row 2 has 3 cells, the heading has 4: delete the comma that ends the"),
         ("state, action, probability\n0, a, 1", "the heading ' action': write 'action'; in the rows too no space"),
         ("State,action,probability\n0,a,1", "has the heading 'State': write 'state'"),
         ("state Tea,STATE Rice,action,probability\n0,0,a,1", "has the heading 'STATE Rice': write 'state Rice'"),

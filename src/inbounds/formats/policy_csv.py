@@ -75,11 +75,10 @@ def read(path: Path) -> dict[str, Any]:
     heading, *cells = rows
     for number, row in enumerate(cells):
         if len(row) != len(heading):
-            why = (
-                "is it cut short?"
-                if len(row) < len(heading)
-                else "write decimals with a point, text with a comma in quotes, and no comma at the end"
-            )
+            if len(row) > len(heading):
+                why = "write decimals with a point, text with a comma in quotes, and no comma at the end"
+            else:
+                why = "is it cut short?" if heading[-1] else "delete the comma that ends the heading"
             raise InvalidInput(f"row {number + 2} has {len(row)} cells, the heading has {len(heading)}: {why}")
     columns = _columns(heading, cells)
     if _LEFT in columns and sorted(columns[_LEFT]) != sorted(map(str, range(len(cells)))):
