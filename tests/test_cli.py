@@ -221,6 +221,15 @@ def test_what_does_not_fit_into_memory_is_one_message() -> None:
     assert result.exit_code == 2 and result.stderr.startswith("inbounds: the problem does not fit into memory")
 
 
+@pytest.mark.parametrize("command", [("learn",), ("compare", "--algorithm", "cspda", "--seeds", "2", "--jobs", "1")])
+def test_samples_that_do_not_fit_into_memory_are_named(command, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*command, "queue", "--samples", "1e15")
+    assert result.exit_code == 2 and one_message(result.stderr)
+    said = "learning from 1,000,000,000,000,000 samples does not fit into memory: give fewer --samples"
+    assert said in sentence(result.stderr)
+
+
 def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
     arguments = (
         "compare",
@@ -319,6 +328,13 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
         (("plan", "queue", "--bound", "service=much"), "--bound takes NAME=VALUE, a number"),
         (("frontier", "queue", "--constraint", "0", "--points", "1"), "points must be a whole number of at least 2"),
         (("solve", "queue", "--tolerance", "0"), "tolerance must be a number above 0"),
+        (("solve", "queue", "--tolerance", "inf"), "tolerance must be a finite number above 0, found inf"),
+        (("solve", "queue", "--time-limit", "inf"), "must be a finite number above 0, found inf"),
+        (
+            ("solve", "queue", "--set", "discount=1"),
+            "discount must be in [0, 1), found 1.0; for long-run averages, save the model (inbounds solve queue --",
+        ),
+        (("plan", "--states", "3", "--pairs", "6", "--slater", "1", "--discount", "1"), "in [0, 1), found 1.0"),
         (("reproduce", "queue", "--seeds", "0"), "seeds must be a whole number"),
     ],
 )
@@ -685,12 +701,37 @@ def test_with_json_a_refusal_is_one_object_too(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--json", "solve", "queue"), "--json goes after the command, as in: inbounds solve queue --json"),
+        (("--json",), "--json goes after the command"),
+        (("--nope", "solve", "queue", "--json"), "No such option '--nope'."),
+    ],
+)
+def test_what_stands_before_the_command_is_refused_in_json_too(arguments: tuple[str, ...], said: str) -> None:
+    result = run(*arguments)
+    found = json.loads(result.stdout)
+    assert (result.exit_code, found["exit_code"]) == (2, 2) and said in found["error"] and said in result.stderr
+
+
+def test_the_advice_for_a_discount_of_one_works(tmp_path: Path) -> None:
+    path = tmp_path / "queue.toml"
+    assert run("solve", "queue", "--save-model", str(path)).exit_code == 0
+    path.write_text(path.read_text().replace("discount = 0.5", "average = true"))
+    assert "long-run average" in run("solve", str(path)).output
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("frontier", "queue", "--constraint", "9" * 5000), "there is no constraint '9999"),
         (("solve", "queue", "--bound", "9" * 5000 + "=1"), "there is no constraint '9999"),
         (("solve", "queue", "--set", "buffer=" + "9" * 5000), "buffer"),
-        (("learn", "queue", "--samples", "9" * 5000), "is not a valid integer"),
+        (("learn", "queue", "--samples", "9" * 5000), "is too large; at most 9,007,199,254,740,992 can be counted"),
+        (("learn", "queue", "--samples", "9" * 20), "is too large; at most 9,007,199,254,740,992 can be counted"),
+        (("compare", "queue", "--samples", "9007199254740993"), "is too large; at most 9,007,199,254,740,992 can be"),
+        (("learn", "queue", "--samples", "1e999999999"), "is too large; at most 9,007,199,254,740,992 can be counted"),
+        (("learn", "queue", "--samples", "1e" + "9" * 30), "is not a valid integer"),
         (("learn", "queue", "--seed", "9" * 5000), "is not a valid integer"),
         (("compare", "queue", "--seeds", "9" * 5000), "is not a valid integer"),
         (("solve", "garnet", "--set", "states=" + "-" * 90_000 + "1"), "--set states: its value nests too deep"),

@@ -93,6 +93,29 @@ def test_what_cannot_be_written_is_refused_before_any_work(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("solve", "queue", "--certificate"),
+        ("solve", "queue", "--save-policy"),
+        ("solve", "queue", "--save-model"),
+        ("learn", "queue", "--save-policy"),
+        ("learn", "media", "--algorithm", "dope", "--safe"),
+        ("compare", "queue", "--output"),
+        ("frontier", "queue", "--constraint", "0", "--output"),
+        ("reproduce", "queue", "--output"),
+        ("report", "queue", "--output"),
+        ("report", "queue", "--policy"),
+        ("theorems", "--output"),
+    ],
+)
+@pytest.mark.usefixtures("idle")
+def test_a_path_of_an_empty_variable_is_refused_by_the_name_of_its_option(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments, "")
+    assert result.exit_code == 2
+    assert f"Invalid value for '{arguments[-1]}': the name is empty; give one, or leave it out." in result.stderr
+
+
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="a system without /dev/stdout")
 def test_what_is_printed_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     with open(tmp_path / "printed", "wb") as printed:

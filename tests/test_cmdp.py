@@ -136,6 +136,8 @@ def test_criteria_are_checked():
     with refused(r"average must be True or left out, found 'yes'"):
         dense(discount=None, average="yes")
     assert repr(dense(discount=None, average=True)).endswith("long-run average)")
+    assert repr(dense(discount=math.nextafter(1.0, 0.0))).endswith("discount 0.9999999999999999)")
+    assert repr(dense(discount=0.1 + 0.2)).endswith("discount 0.3)")
 
 
 def test_tightened_lowers_every_margin_and_nothing_else():

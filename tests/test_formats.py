@@ -896,13 +896,18 @@ def test_pairs_in_any_order_and_states_in_the_listed_one(tmp_path):
         ("discount = 0.5", "horizon = 3.0", "horizon must be a whole number in 1..100,000, found 3.0"),
         ("discount = 0.5", "horizon = true", "horizon must be a whole number in 1..100,000, found True"),
         ("discount = 0.5", f"horizon = 1{'0' * 30}", "horizon must be a whole number in 1..100,000, found 1"),
-        ("discount = 0.5", "discount = 1", r"discount must be in \[0, 1\)"),
+        (
+            "discount = 0.5",
+            "discount = 1",
+            r"discount must be in \[0, 1\), found 1; for long-run averages, write average = true instead",
+        ),
         ("discount = 0.5", "discount = nan", r"discount must be in \[0, 1\)"),
         ("discount = 0.5", "discount = true", "discount must be a number.* found True"),
         ("discount = 0.5", f"discount = 1{'0' * 400}", "discount is too large for a double"),
         ("discount = 0.5", f"discount = {'9' * 5000}", "is not valid TOML"),
         ("discount = 0.5", f"discount = 0.5\nversion = 0x{'f' * 5000}", "format version a very long int"),
         ("discount = 0.5", "discount = 0.5\nversion = 2", "format version 2; this version of inbounds reads 1"),
+        ("discount = 0.5", "discount = 0.5\nversion = 1.0", "format version 1.0; this version of inbounds reads 1"),
         ("discount = 0.5", 'discount = 0.5\nkind = "episodic"', "kind 'episodic'"),
         ("discount = 0.5", "discount = 0.5\ngamma = 0.5", "the file has the unknown entry 'gamma'; there are: kind"),
         ("discount = 0.5", "discount = 0.5\nname = 3", "name must be text, found 3"),
@@ -912,6 +917,7 @@ def test_pairs_in_any_order_and_states_in_the_listed_one(tmp_path):
         ("discount = 0.5", 'discount = 0.5\nstates = ["on"]', "'off' is not one of the states"),
         ("discount = 0.5", 'discount = 0.5\nstates = ["on", "off", "x"]', "there are 3 states, but only 2 pairs"),
         ("discount = 0.5", 'discount = 0.5\nstates = ["on", "on"]', "states has 'on' twice"),
+        ("discount = 0.5", "discount = 0.5\nstates = [1, true]", "the states 1 and true are read as the same"),
         ("discount = 0.5", 'discount = 0.5\nstates = "on"', "states must be a list of labels or how many"),
         ("discount = 0.5", "discount = 0.5\nstates = [1979-05-27]", "states, entry 1 has the label datetime.date"),
         ("discount = 0.5", 'discount = 0.5\nactions = ["run"]', "state 'off', action 'wait': 'wait' is not one of"),
@@ -958,6 +964,12 @@ def test_pairs_in_any_order_and_states_in_the_listed_one(tmp_path):
         ("reward = 1", 'reward = "much"', "state 'on', action 'run': the reward must be a number"),
         ("reward = 1", "reward = inf", "state 'on', action 'run': the reward is inf; it must be finite"),
         ("energy = 1 }", "energy = false }", "state 'on', action 'run': the signal of 'energy' must be a number"),
+        (
+            "{ energy = 1 }",
+            "{ energy.b = 1 }",
+            "the signal of 'energy' must be a number.*name with a dot must stand in q",
+        ),
+        ("{ energy = 1 }", "{ a.b = 1 }", "the signal of 'a' must be a number.*a name with a dot must stand in quotes"),
         ("signals = { energy = 1 }", "signals = 1", "state 'on', action 'run': signals must be a table"),
         ("[[pair]]", "[[pear]]", "the file has the unknown entry 'pear'"),
         ("[[pair]]", "[pair]", r"is not valid TOML: .* twice .*; each pair begins with \[\[pair\]\], in two"),
@@ -968,6 +980,42 @@ def test_toml_with_a_wrong_entry(old, new, message, tmp_path):
     path = tmp_path / "model.toml"
     path.write_text(MACHINE.replace(old, new), encoding="utf-8")
     assert re.search(message, refusal(path))
+
+
+@pytest.mark.parametrize(
+    ("initial", "state", "action", "next_state", "message"),
+    [
+        ("1", "1", "'x'", "true", "the states 1 and true are read as the same: if they are one, write it in one way"),
+        ("1.0", "1", "'x'", "1", "the states 1 and 1.0 are read as the same.*if they are two, write them as text, in"),
+        ("1", "1", "'x'", "{ '1.0' = 1 }", "the states 1 and 1.0 are read as the same"),
+        ("0.0", "-0.0", "'x'", "0.0", "the states -0.0 and 0.0 are read as the same"),
+        (
+            "[1, 'a']",
+            "[true, 'a']",
+            "'x'",
+            "[1, 'a']",
+            r"the states \[true, \"a\"\] and \[1, \"a\"\] are read as the same",
+        ),
+        ("2", "1", "true", "2", "the actions true and 1 are read as the same"),
+    ],
+)
+def test_labels_that_python_takes_for_one_are_refused(initial, state, action, next_state, message, tmp_path):
+    path = tmp_path / "model.toml"
+    other = "[[pair]]\nstate = 2\naction = 1\nnext = 2\n"
+    path.write_text(
+        f"discount = 0.5\ninitial = {initial}\n"
+        f"[[pair]]\nstate = {state}\naction = {action}\nnext = {next_state}\n{other}"
+    )
+    assert re.search(message, refusal(path))
+
+
+def test_labels_in_quotes_are_as_many_as_they_look(tmp_path):
+    path = tmp_path / "model.toml"
+    path.write_text(
+        'discount = 0.9\ninitial = 1\n[[pair]]\nstate = 1\naction = "x"\nnext = "1.0"\n'
+        '[[pair]]\nstate = "1.0"\naction = "x"\nnext = { 1 = 1 }\n'
+    )
+    assert load(path).state_labels == (1, "1.0")
 
 
 def test_toml_with_other_mistakes(tmp_path, monkeypatch):
@@ -995,6 +1043,9 @@ def test_numbers_claimed_in_toml_reserve_no_memory(tmp_path):
     assert "states, but only 1 pairs" in refusal(path)
     path.write_text(f"discount = 0\ninitial = 0\nactions = {most + 1}\n" + pair.format(state=0, action=most))
     assert load(path).actions.tolist() == [most]
+    most = 10**30
+    path.write_text(f"discount = 0\ninitial = 0\nactions = {most + 1}\n" + pair.format(state=0, action=most))
+    assert "there may be at most 9,223,372,036,854,775,807 without labels" in refusal(path)
 
 
 STAGES = """

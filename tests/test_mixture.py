@@ -262,6 +262,8 @@ def test_texts_that_are_wrong_are_named(tmp_path, mixture):
     refused('a mixture has "kind": "mixture"', kind="policy")
     refused("format version 2", version=2)
     refused("format version True", version=True)
+    refused("format version 1.0; this version of inbounds reads 1", version=1.0)
+    refused("the mixture has the unknown entry 'weight'; there are: kind, version, weights, policies", weight=[1.0])
     refused("must be >= 0 and sum to 1", weights=[0.5, 0.6])
     refused("must have 2 entries", weights=[1.0])
     refused("numbers", weights=["a", "b"])

@@ -6,6 +6,7 @@ import ast
 import csv
 import dataclasses
 import json
+import math
 import os
 import pickle
 import runpy
@@ -436,7 +437,17 @@ def test_suffixes(tmp_path) -> None:
     [
         ("[]", 'is not a policy: a policy has "kind": "policy"'),
         ("{", "is not JSON text"),
-        ('{"kind": "policy", "version": 2}', "has the format version 2; this version reads 1"),
+        ('{"kind": "policy", "version": 2}', "has the format version 2; this version of inbounds reads 1"),
+        ('{"kind": "policy", "version": 1.0}', "has the format version 1.0; this version of inbounds reads 1"),
+        (
+            '{"kind": "policy", "version": 1, "stages": null, "state_part": ["a"], "actions": [], "states": []}',
+            "the policy has the unknown entry 'state_part'; there are: kind, version, stages, state_parts",
+        ),
+        (
+            "STATE" + '{"state": 5, "action": ["a"], "choose": [["a", 1]]}',
+            "state 5 has the unknown entry 'action'; there are: state, actions, choose",
+        ),
+        ("STATE" + '{"state": 5, "chose": [["a", 1]]}', "state 5 has the unknown entry 'chose'"),
         (
             '{"kind": "policy", "version": 1, "stages": 0, "actions": [], "states": []}',
             "stages must be null or a whole",
@@ -450,6 +461,11 @@ def test_suffixes(tmp_path) -> None:
         ("STATE" + '{"state": 5, "choose": [["a", "1"]]}', "action 'a': the probability must be a number, found '1'"),
         ("STATE" + '{"state": 5, "choose": [["a", 1e999]]}', "the policy has probability inf"),
         ("STATE" + '{"state": 5, "choose": []}', "probabilities sum to 0"),
+        (
+            '{"kind": "policy", "version": 1, "stages": null, "actions": [1], '
+            '"states": [{"state": 0, "choose": [[true, 1]]}]}',
+            "the actions 1 and true are read as the same: if they are one, write it in one way",
+        ),
         ("STATE" + '{"state": 5, "actions": [], "choose": []}', "no actions"),
         ("STATE" + '{"state": 5, "actions": ["c"], "choose": [["a", 1]]}', "chooses an action that it does not have"),
         ("STATE" + '{"state": {"x": 1}, "choose": [["a", 1]]}', "the label {'x': 1} of type dict"),
@@ -476,7 +492,36 @@ def test_bad_json_is_named(tmp_path, text, message) -> None:
         ("stage,state,action,probability\n-1,0,a,1", "row 2: the stage must be a whole number from 0 on"),
         ("state 2,action,probability\n0,a,1", "must have a column 'state', or 'state 1'"),
         ("state:json,action,probability\n{,a,1", "column 'state:json' must hold JSON"),
-        ("state,state,action,probability\n0,0,a,1", "two columns have the same heading"),
+        ("state,state,action,probability\n0,0,a,1", "two columns have the same heading, 'state'"),
+        ("state;action;probability\n0;a;1.0", "the cells are separated by semicolons: separate the cells by commas"),
+        ("state;action;probability\n0;a;0,5\n0;b;0,5", "by semicolons: separate the cells by commas, and write decim"),
+        ('"state";"action";"probability"\n"0";"a";1', "the cells are separated by semicolons"),
+        ("state\taction\tprobability\n0\ta\t1", "the cells are separated by tabs"),
+        ("sep=,\nstate,action,probability\n0,a,1", "the first line, 'sep=,', is for a spreadsheet only: delete it"),
+        ("sep=;\nstate;action;probability\n0;a;1", "delete it; and separate the cells by commas"),
+        ("state,action,probability\n0,a,0,5\n0,b,0,5", "row 2 has 4 cells, the heading has 3: write decimals with a"),
+        ('state,action,probability\n0,a,"0,5"\n0,b,"0,5"', "a number, found '0,5'; write decimals with a point"),
+        ("state,action,probability,\n0,a,1", "row 2 has 3 cells, the heading has 4: delete the comma that ends the"),
+        ("state, action, probability\n0, a, 1", "the heading ' action': write 'action'; in the rows too no space"),
+        ("State,action,probability\n0,a,1", "has the heading 'State': write 'state'"),
+        ("state Tea,STATE Rice,action,probability\n0,0,a,1", "has the heading 'STATE Rice': write 'state Rice'"),
+        ("state,action,probability,Rows Left\n0,a,1,0", "has the heading 'Rows Left': write 'rows left'"),
+        ("state,action,share\n0,a,1", "'share', which no policy has; is it 'probability', which is missing? Rename"),
+        (",state,action,probability\n0,0,a,1", "column 1 has no heading; give it one, or delete it"),
+        ("state,state:text,action,probability\n0,0,a,1", "'state' and 'state:text' are both for the state; delete one"),
+        ("state 1,state 1:text,action,probability\n0,0,a,1", "'state 1:text' are both for part 1 of the state"),
+        ("state,action,probability\n1,a,0.5\ntrue,b,0.5", "the states 1 and true are read as the same"),
+        ("state,action,probability\n1,a,0.5\n1.0,b,0.5", "the states 1 and 1.0 are read as the same: if they are one,"),
+        (
+            "state,action,probability\n1,a,0.5\n01,b,0.5",
+            "if they are two, let the heading of the column end in ':text'",
+        ),
+        ("state,action,probability\na,1,0.5\nb,01,0.5", "the actions 1 and 01 are read as the same"),
+        ("state 1,state 2,action,probability\n1,x,a,1\n1.0,x,b,1", "the states 1, x and 1.0, x are read as the same"),
+        ("state:json,action,probability\n1,a,1\ntrue,b,1", "the states 1 and true are read as the same"),
+        (f"state,action,probability\n{'9' * 5000},a,1", "too large for a number; if it is text, let the heading end"),
+        (f"state,action,probability\n{'0' * 5000}1,a,1", "too large for a number"),
+        ("state,action,probability\n1e999,a,1", "column 'state' has '1e999', too large for a number"),
         ('state,action,probability\n0,"a', "is not a table of comma-separated values"),
         ("state,action,probability\n0,a,0.5", "probabilities sum to 0.5"),
     ],
@@ -486,6 +531,31 @@ def test_bad_spreadsheets_are_named(tmp_path, text, message) -> None:
     with pytest.raises(ib.InvalidInput) as refused:
         ib.Policy.load(tmp_path / "bad.csv")
     assert message in str(refused.value)
+
+
+def test_an_editor_may_put_a_mark_in_front_of_json(tmp_path) -> None:
+    rooms().save(tmp_path / "rooms.json")
+    (tmp_path / "marked.json").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "rooms.json").read_bytes())
+    assert ib.Policy.load(tmp_path / "marked.json") == rooms()
+
+
+def test_a_comma_that_ends_every_row_makes_no_column(tmp_path) -> None:
+    (tmp_path / "p.csv").write_text("state,action,probability,,\n0,a,1,,\n1,a,1,,\n")
+    assert ib.Policy.load(tmp_path / "p.csv").by_label() == {0: {"a": 1.0}, 1: {"a": 1.0}}
+
+
+def test_labels_that_the_advice_tells_apart_are_two(tmp_path) -> None:
+    (tmp_path / "p.csv").write_text(f"state:text,action,probability\n1,a,1\n01,a,1\ntrue,a,1\n{'9' * 5000},a,1\n")
+    assert [*ib.Policy.load(tmp_path / "p.csv").by_label()] == ["1", "01", "true", "9" * 5000]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_parts_that_are_equal_and_of_other_kinds_come_back(suffix, tmp_path) -> None:
+    states = ((1, "x"), (1.0, "y"), (True, "z"), (-0.0, "x"), (0.0, "y"), (math.inf, "x"), (10**1220, "x"))
+    pairs = Pairs(np.arange(len(states) + 1), np.zeros(len(states), dtype=np.int64), states, (10**1220,))
+    labelled = ib.Policy(pairs, np.ones(len(states)))
+    labelled.save(tmp_path / f"p.{suffix}")
+    assert repr([*ib.Policy.load(tmp_path / f"p.{suffix}").by_label()]) == repr([*labelled.by_label()])
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

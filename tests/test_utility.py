@@ -138,7 +138,7 @@ def linear(**changes: Any) -> ib.Utility:
         ({"name": ""}, "Utility: name must be a text, found ''"),
         ({"name": 3}, "Utility: name must be a text, found 3"),
         ({"lipschitz": 0.0}, r"Utility 'mine': lipschitz must be a number above 0, found 0.0"),
-        ({"lipschitz": math.inf}, r"lipschitz must be a number above 0, found inf"),
+        ({"lipschitz": math.inf}, r"lipschitz must be a finite number above 0, found inf"),
         ({"lipschitz": math.nan}, r"lipschitz must be a number above 0, found nan"),
         ({"lipschitz": "1"}, r"lipschitz must be a number above 0, found '1'"),
         ({"lipschitz": True}, r"lipschitz must be a number above 0, found True"),

@@ -107,7 +107,8 @@ def positive(value: Any, what: str, kind: str = "number") -> float:
     """`value` as a finite float above 0; `what` names it in the error message, and `kind` says of what it is one."""
     number = finite_or_nan(value)
     if not number > 0.0:
-        raise InvalidInput(f"{what} must be a {kind} above 0, found {shown(value)}")
+        finite = "finite " if plain_number(value) == math.inf else ""
+        raise InvalidInput(f"{what} must be a {finite}{kind} above 0, found {shown(value)}")
     return number
 
 

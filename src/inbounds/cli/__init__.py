@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import takewhile
 from typing import Any, NoReturn
 
 import click
@@ -62,10 +63,16 @@ class _Cli(click.Group):
             return super().make_context(*arguments, **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        from inbounds.cli.printing import asking_for_json
+        from inbounds.cli.printing import asking_for_json, print_refusal
 
         asking_for_json(ctx, None, "--json" in args)  # also where the command that has the option cannot be parsed
-        return super().parse_args(ctx, args)
+        try:
+            if "--json" in takewhile(lambda word: word.startswith("-"), args):
+                raise click.UsageError("--json goes after the command, as in: inbounds solve queue --json", ctx)
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:  # which click tells itself, on stderr
+            print_refusal(error.format_message(), error.exit_code)
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         with _ending_with_the_reader():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +27,33 @@ class _Whole(click.ParamType):  # type: ignore[type-arg]
     name = "integer"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from inbounds.inputs import MOST_COUNTED, shown
+
         try:
-            number = float(value)
-            whole = int(value) if str(value).lstrip("+-").isdecimal() else int(number)
-        except (ValueError, OverflowError):
-            self.fail(f"{value!r} is not a valid integer.", param, ctx)
-        if whole != number:
-            self.fail(f"{value!r} is not a valid integer.", param, ctx)
-        return whole
+            number = Decimal(str(value))  # exact, where a float would take one whole number for another
+        except InvalidOperation:
+            number = Decimal("nan")
+        if not number.is_finite() or number != number.to_integral_value():
+            self.fail(f"{shown(value)} is not a valid integer.", param, ctx)
+        if not -MOST_COUNTED <= number <= MOST_COUNTED:  # before it is written out: it may have a billion digits
+            self.fail(f"{shown(value)} is too large; at most {MOST_COUNTED:,} can be counted.", param, ctx)
+        return int(number)
 
 
 WHOLE_NUMBER = _Whole()
+
+
+class _Place(click.Path):
+    """A path that is not empty, as of a shell variable that is not set: it would be the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not os.fspath(value):
+            self.fail("the name is empty; give one, or leave it out.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+ANY_PLACE = _Place(path_type=Path)
+FILE = _Place(dir_okay=False, path_type=Path)
 
 set_option = click.option(
     "--set",
@@ -81,7 +99,7 @@ jobs_option = click.option(
 policy_option = click.option("--policy", "show_policy", is_flag=True, help="Also print the policy, state by state.")
 save_policy_option = click.option(
     "--save-policy",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Save the policy with its labels: .json, .npz or .csv (not of a mixture).",
 )
 time_limit_option = click.option(
@@ -89,6 +107,7 @@ time_limit_option = click.option(
 )
 safe_option = click.option(
     "--safe",
+    type=_Place(),
     metavar="half|FILE",
     help="A policy known to be safe, for algorithms that start from one. half: the best one that keeps every scaled "
     "margin at half the Slater constant. FILE: a policy that was saved (.json, .npz, .csv).",
@@ -118,7 +137,7 @@ def problem_or_none_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def output_option(what: str, default: str) -> Callable[[Any], Any]:
     """Where files go; `what` they are, and how the folder is called when none is given."""
-    folder = click.Path(file_okay=False, path_type=Path)
+    folder = _Place(file_okay=False, path_type=Path)
     return click.option("--output", type=folder, help=f"Where {what} go.  [default: {default}]")
 
 
@@ -162,6 +181,22 @@ def require_outputs(*written: tuple[str, Path | None, str], read: tuple[str | Pa
 def _is_printed_to(path: Path) -> bool:
     """Whether a file is the standard output or the standard error: another file would take its place."""
     return any(os.path.samestat(path.stat(), os.fstat(number)) for number in (1, 2))
+
+
+@contextmanager
+def drawing(samples: int | None) -> Iterator[None]:
+    """Within, learners keep what they draw: what does not fit into memory is told as being about the samples."""
+    from inbounds.errors import InvalidInput
+
+    try:
+        yield
+    except MemoryError as error:
+        many = "so many" if samples is None else f"{samples:,}"
+        details = str(error) or "no details"
+        raise InvalidInput(
+            f"learning from {many} samples does not fit into memory: give fewer --samples, or a smaller problem "
+            f"({details})"
+        ) from error
 
 
 def refuse_given(why: str, *names: str) -> None:
@@ -268,6 +303,7 @@ def _from_zoo(problem: str, parameters: tuple[str, ...]) -> Any:
 
     from inbounds import zoo as problems
     from inbounds.errors import InvalidInput
+    from inbounds.inputs import plain_number
 
     known = inspect.signature(problems.PROBLEMS[problem]).parameters
     values: dict[str, Any] = {}
@@ -285,6 +321,12 @@ def _from_zoo(problem: str, parameters: tuple[str, ...]) -> Any:
             values[name] = text  # a word, such as full_buffer=free
         except (MemoryError, RecursionError):  # of Python's parser, whatever the memory is
             raise InvalidInput(f"--set {name}: its value nests too deep to be read") from None
+    if plain_number(values.get("discount")) == 1:
+        raise InvalidInput(
+            f"discount must be in [0, 1), found {float(values['discount'])}; for long-run averages, save the model "
+            f"(inbounds solve {problem} --save-model {problem}.toml), write average = true in place of its discount, "
+            "and give the file"
+        )
     try:
         return problems.make(problem, **values)
     except TypeError as error:

@@ -15,6 +15,7 @@ from inbounds.cli import EXIT_STOPPED
 from inbounds.cli.arguments import (
     WHOLE_NUMBER,
     called,
+    drawing,
     headline,
     jobs_option,
     json_option,
@@ -124,7 +125,7 @@ def command(
     cmdp = problem_from(problem, parameters, discounted_for="compare", horizons=True)
     output = output_folder(output, Path("comparison") / Path(problem).stem)
     with _journal(output, fresh) as journal:
-        with runs_bar(as_json, _goes_on(journal), _COMPILING) as advance_to:
+        with runs_bar(as_json, _goes_on(journal), _COMPILING) as advance_to, drawing(samples):
             done = ib.compare(
                 cmdp,
                 names or None,
@@ -242,7 +243,7 @@ def _on_suite(
 
     output = output_folder(output, Path("comparison") / f"suite-{suite}")
     with _journal(output, fresh) as journal:
-        with runs_bar(as_json, _goes_on(journal), _COMPILING) as advance_to:
+        with runs_bar(as_json, _goes_on(journal), _COMPILING) as advance_to, drawing(samples):
             done = ib.compare_suite(
                 suite,
                 names or None,

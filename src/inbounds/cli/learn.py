@@ -12,6 +12,7 @@ import click
 from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED
 from inbounds.cli.arguments import (
     WHOLE_NUMBER,
+    drawing,
     headline,
     json_option,
     policy_option,
@@ -179,7 +180,7 @@ def command(
             raise
         best, why = None, str(proof)  # an online learner plays on, and is said to be out of bounds
     cost: dict[str, list[float]] = {}
-    with progress_bar("learning", samples, quiet=as_json) as advance_to:
+    with progress_bar("learning", samples, quiet=as_json) as advance_to, drawing(samples):
         asked: Any = {"samples": samples, "seed": seed, "progress": advance_to, "time_limit": time_limit}
         if online:
             most = nan if best is None else episode_optimum(cmdp, settings)
@@ -266,7 +267,7 @@ def _learn_certified(
     """
     import inbounds as ib
 
-    with progress_bar("learning and proving", samples, quiet=as_json) as advance_to:
+    with progress_bar("learning and proving", samples, quiet=as_json) as advance_to, drawing(samples):
         run = ib.learn_certified(
             cmdp.simulator(scale),
             samples=samples,

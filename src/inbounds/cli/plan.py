@@ -54,6 +54,7 @@ def command(
     import inbounds as ib
     from inbounds.algorithms.paper_plan import Sizes
     from inbounds.errors import InvalidInput
+    from inbounds.problem.criterion import discount_in_words
 
     if problem is not None:
         refuse_given("is for a plan without PROBLEM, which has its own sizes: leave it out", *_SIZES)
@@ -94,7 +95,7 @@ def command(
         return
     print_wrapped(
         f"{found.sizes.n_states:,} states, {found.sizes.n_pairs:,} pairs, {found.sizes.n_constraints} constraints, "
-        f"discount {found.sizes.discount:g}; Slater constant {found.slater:.6g}; "
+        f"{discount_in_words(found.sizes.discount)}; Slater constant {found.slater:.6g}; "
         f"expected reward within {epsilon:g} of the optimum"
     )
     print_wrapped(str(found))

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from inbounds.cli import EXIT_STOPPED
-from inbounds.cli.arguments import called, json_option, problem_argument, problem_from, with_bounds
+from inbounds.cli.arguments import FILE, called, json_option, problem_argument, problem_from, with_bounds
 from inbounds.cli.printing import print_json, print_wrapped, problem_facts, telling_bar
 
 
@@ -17,14 +17,14 @@ from inbounds.cli.printing import print_json, print_wrapped, problem_facts, tell
 @problem_argument
 @click.option(
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="The page.  [default: PROBLEM.html, with what --bound says]",
 )
 @click.option("--points", type=int, help="Bounds of each slider; 0: no curves.  [default: 12; of large problems fewer]")
 @click.option(
     "--policy",
     "other",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Another policy (.json, .npz, .csv), such as the rule in use, to be shown beside the best.",
 )
 @click.option("--beside", is_flag=True, help="Also write the model, the certificate and the policy beside the page.")

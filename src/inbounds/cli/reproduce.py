@@ -10,6 +10,7 @@ import click
 from inbounds.cli import EXIT_STOPPED
 from inbounds.cli.arguments import (
     WHOLE_NUMBER,
+    drawing,
     jobs_option,
     json_option,
     output_folder,
@@ -52,7 +53,7 @@ def command(
     from inbounds.studies.reproduction import STANDARD_ERRORS, reproduce_queue
 
     output = output_folder(output, Path("reproduction") / experiment)
-    with runs_bar(as_json, UNWRITTEN) as advance_to:
+    with runs_bar(as_json, UNWRITTEN) as advance_to, drawing(samples):
         done = reproduce_queue(seeds=seeds, samples=samples, workers=jobs, progress=advance_to, time_limit=time_limit)
 
     from inbounds.reports.reproduction import summary_rows, verdict_rows, verdicts, write_reproduction

@@ -11,6 +11,7 @@ import click
 
 from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED, complain
 from inbounds.cli.arguments import (
+    FILE,
     headline,
     json_option,
     policy_option,
@@ -47,8 +48,8 @@ from inbounds.cli.printing import (
 @click.option("--time-limit", type=float, help="Seconds for the whole of it.")
 @policy_option
 @save_policy_option
-@click.option("--certificate", type=click.Path(dir_okay=False, path_type=Path), help="Save the proof, as JSON.")
-@click.option("--save-model", type=click.Path(dir_okay=False, path_type=Path), help="Save the model, .npz or .toml.")
+@click.option("--certificate", type=FILE, help="Save the proof, as JSON.")
+@click.option("--save-model", type=FILE, help="Save the model, .npz or .toml.")
 @json_option
 def command(
     problem: str,

@@ -11,6 +11,7 @@ import click
 from inbounds.cli import EXIT_STOPPED
 from inbounds.cli.arguments import (
     WHOLE_NUMBER,
+    drawing,
     jobs_option,
     json_option,
     output_folder,
@@ -47,7 +48,7 @@ def command(
     from inbounds.studies.theorems import study_theorems
 
     output = output_folder(output, Path("reproduction") / "theorems")
-    with runs_bar(as_json, UNWRITTEN) as advance_to:
+    with runs_bar(as_json, UNWRITTEN) as advance_to, drawing(samples):
         done = study_theorems(seeds=seeds, samples=samples, workers=jobs, progress=advance_to, time_limit=time_limit)
 
     from inbounds.reports.theorems import theorem_rows, theorem_verdicts, write_theorems

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from inbounds.cli.arguments import json_option
+from inbounds.cli.arguments import ANY_PLACE, json_option
 from inbounds.cli.printing import print_json, progress_bar
 
 
 @click.command("verify")
-@click.argument("files", metavar="[MODEL] CERTIFICATE", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="[MODEL] CERTIFICATE", nargs=-1, required=True, type=ANY_PLACE)
 @click.option("--time-limit", type=float, help="Seconds, after which nothing is said of the certificate (exit code 5).")
 @json_option
 def command(files: tuple[Path, ...], time_limit: float | None, as_json: bool) -> None:

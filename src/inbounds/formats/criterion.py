@@ -27,8 +27,13 @@ def require_kind(kind: Any, version: Any, known: int, wanted: str = KIND) -> Non
     """That a file holds what is wanted, a model, in a version of its format that is known."""
     if kind != wanted:
         raise InvalidInput(f"the file holds a model of the kind {shown(kind)}; only {wanted!r} can be read")
-    if version != known or isinstance(version, bool):
-        raise InvalidInput(f"the file has the format version {shown(version)}; this version of inbounds reads {known}")
+    require_version(version, known)
+
+
+def require_version(version: Any, known: int) -> None:
+    """That the version of a format is one that is known: a whole number, neither 1.0 nor true."""
+    if type(version) is not int or version != known:
+        raise InvalidInput(f"has the format version {shown(version)}; this version of inbounds reads {known}")
 
 
 def criterion_in_file(criterion: Any, what: str) -> dict[str, Any]:

@@ -90,6 +90,24 @@ def text(value: Any, what: str) -> str:
 _SURROGATE = re.compile("[\ud800-\udfff]")  # halves of characters, as in undecodable names of files
 
 
+def require_one_spelling(one: str, other: str, what: str, apart: str = "write them as text, in quotes") -> None:
+    """Refuse a label that a file writes in two ways: Python takes 1, 1.0 and true for one, and the file may mean two.
+
+    `what` they are of, "state" or "action"; `apart` is how this format tells them apart.
+    """
+    if one != other:
+        raise InvalidInput(
+            f"the {what}s {shown(one)[1:-1]} and {shown(other)[1:-1]} are read as the same: if they "
+            f"are one, write it in one way; if they are two, {apart}"
+        )
+
+
+def require_same_spelling(label: Label, known: Label, what: str) -> None:
+    """The same for labels that are equal and were read from JSON or TOML, which tell 1, 1.0 and true apart."""
+    if label is not known and repr(label) != repr(known):
+        require_one_spelling(json.dumps(known), json.dumps(label), what)
+
+
 def parts_of(labels: Iterable[Any] | None) -> tuple[str, ...] | None:
     """The names of the parts of labels that are all named tuples of the same fields; None of others.
 

@@ -22,8 +22,9 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.formats import policy_json
+from inbounds.formats.criterion import require_version
+from inbounds.formats.entries import require_entries
 from inbounds.formats.mixture_npz import KIND_OF_MIXTURE, VERSION
-from inbounds.inputs import shown
 
 
 def write(mixture: Any, stream: BinaryIO) -> None:
@@ -42,8 +43,8 @@ def read(path: Path) -> dict[str, Any]:
     found = policy_json.text_of(path)
     if not isinstance(found, dict) or found.get("kind") != KIND_OF_MIXTURE:
         raise InvalidInput(f'is not a mixture: a mixture has "kind": "{KIND_OF_MIXTURE}"')
-    if found.get("version") != VERSION or isinstance(found["version"], bool):
-        raise InvalidInput(f"has the format version {shown(found.get('version'))}; this version reads {VERSION}")
+    require_version(found.get("version"), VERSION)
+    require_entries(found, ("kind", "version", "weights", "policies"), (), "the mixture")
     weights, policies = found.get("weights"), found.get("policies")
     if not isinstance(weights, list) or not isinstance(policies, list) or not policies:
         raise InvalidInput("weights and policies must be lists, and a mixture needs at least one policy")

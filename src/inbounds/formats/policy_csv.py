@@ -16,8 +16,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,7 +26,7 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import LONGEST
-from inbounds.formats.labels import label_columns, plain, with_parts
+from inbounds.formats.labels import label_columns, plain, require_one_spelling, with_parts
 from inbounds.formats.policy_json import policy_fields
 from inbounds.inputs import shown
 
@@ -65,6 +66,7 @@ def read(path: Path) -> dict[str, Any]:
     """The fields of the policy in the file at `path`; messages do not name the file."""
     try:
         text = path.read_bytes().decode("utf-8-sig")  # spreadsheets put a mark in front
+        _require_commas(text)
         rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidInput(f"is not a table of comma-separated values in UTF-8 ({error})") from error
@@ -73,25 +75,66 @@ def read(path: Path) -> dict[str, Any]:
     heading, *cells = rows
     for number, row in enumerate(cells):
         if len(row) != len(heading):
-            raise InvalidInput(
-                f"row {number + 2} has {len(row)} cells, the heading has {len(heading)}: is it cut short?"
-            )
-    columns = dict(zip(heading, zip(*cells, strict=True), strict=True))
-    if len(columns) != len(heading):
-        raise InvalidInput("two columns have the same heading")
+            if len(row) > len(heading):
+                why = "write decimals with a point, text with a comma in quotes, and no comma at the end"
+            else:
+                why = "is it cut short?" if heading[-1] else "delete the comma that ends the heading"
+            raise InvalidInput(f"row {number + 2} has {len(row)} cells, the heading has {len(heading)}: {why}")
+    columns = _columns(heading, cells)
     if _LEFT in columns and sorted(columns[_LEFT]) != sorted(map(str, range(len(cells)))):
         raise InvalidInput(
             f"the column {_LEFT!r} does not count the {len(cells):,} rows from {len(cells) - 1:,} down to 0: rows were "
             "lost or added. Take a whole copy; or, if the rows are meant so, delete the column"
         )
-    known = f"stage|probability|{_LEFT}|{_LABEL.replace('WHAT', '(?:state|action)')}"
-    for name in columns:
-        if not re.fullmatch(known, name):
-            raise InvalidInput(f"has a column {shown(name)}, which no policy has; delete it")
     states, actions = _labels(columns, "state"), _labels(columns, "action")
     shares = [_share(cell, number + 2) for number, cell in enumerate(_column(columns, "probability"))]
     stages = [_stage(cell, number + 2) for number, cell in enumerate(columns["stage"])] if "stage" in columns else None
     return _gathered(states, actions, shares, stages)
+
+
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+def _require_commas(text: str) -> None:
+    """Refuse a table that is separated by something else, which commas would cut into other cells than are meant."""
+    heading = next((line for line in text.splitlines() if line.strip()), "")
+    advice = "separate the cells by commas, and write decimals with a point: 0.5 (spreadsheets set to English do)"
+    if hint := re.fullmatch(r"""\s*"?sep=(.)"?\s*""", heading, re.IGNORECASE):
+        more = "" if hint[1] == "," else f"; and {advice}"
+        raise InvalidInput(f"the first line, {shown(heading)}, is for a spreadsheet only: delete it{more}")
+    found = next((called for mark, called in _SEPARATORS.items() if mark in heading and "," not in heading), None)
+    if found is not None:
+        raise InvalidInput(f"the cells are separated by {found}: {advice}")
+
+
+def _columns(heading: list[str], cells: list[list[str]]) -> dict[str, tuple[str, ...]]:
+    """The columns of a table by their headings; those that are empty, as of a comma that ends every row, are none."""
+    columns: dict[str, tuple[str, ...]] = {}
+    for place, (name, column) in enumerate(zip(heading, zip(*cells, strict=True), strict=True), start=1):
+        if not name.strip():
+            if any(column):
+                raise InvalidInput(f"column {place} has no heading; give it one, or delete it")
+            continue
+        _require_heading(name, heading)
+        if name in columns:
+            raise InvalidInput(f"two columns have the same heading, {shown(name)}")
+        columns[name] = column
+    return columns
+
+
+def _require_heading(name: str, heading: list[str]) -> None:
+    """Refuse the heading of a column that no policy has, and say what is meant if that can be seen."""
+    known = f"stage|probability|{_LEFT}|{_LABEL.replace('WHAT', '(?:state|action)')}"
+    if re.fullmatch(known, name):
+        return
+    first, space, part = name.strip().partition(" ")
+    for meant in (f"{first.lower()}{space}{part}", name.strip().lower()):
+        if re.fullmatch(known, meant):
+            rest = "" if name == name.strip() else "; in the rows too no space belongs beside a comma"
+            raise InvalidInput(f"has the heading {shown(name)}: write {shown(meant)}{rest}")
+    missing = [what for what in ("state", "action", "probability") if not any(one.startswith(what) for one in heading)]
+    advice = f"; is it {' or '.join(map(repr, missing))}, which is missing? Rename it" if missing else "; delete it"
+    raise InvalidInput(f"has a column {shown(name)}, which no policy has{advice}")
 
 
 def _gathered(
@@ -138,13 +181,19 @@ _LABEL = r"WHAT(?: (\S+?))?(:text|:json)?"
 def _labels(columns: dict[str, Any], what: str) -> list[Any]:
     """The labels of states or actions, one a row, from the columns that are called so."""
     parts: dict[str, list[Any]] = {}
+    headings: dict[str, str] = {}
+    spellings = []
     for heading, cells in columns.items():
         match = re.fullmatch(_LABEL.replace("WHAT", what), heading)
         if match:
-            part = match[1] or ""
+            part, kind = match[1] or "", match[2] or ""
             if part in parts:
-                raise InvalidInput(f"two columns are for part {part} of the {what}")
-            parts[part] = [_value(cell, match[2] or "", f"column {heading!r}") for cell in cells]
+                which = f"part {part} of the {what}" if part else f"the {what}"
+                raise InvalidInput(f"the columns {headings[part]!r} and {heading!r} are both for {which}; delete one")
+            headings[part] = heading
+            parts[part] = [_value(cell, kind, f"column {heading!r}") for cell in cells]
+            spellings.append(cells if kind != ":json" else [json.dumps(value) for value in parts[part]])
+    _require_one_way(zip(*parts.values(), strict=True), zip(*spellings, strict=True), what)
     if list(parts) == [""]:
         return parts[""]
     numbers = [str(place) for place in range(1, len(parts) + 1)]
@@ -156,6 +205,15 @@ def _labels(columns: dict[str, Any], what: str) -> list[Any]:
             f"part, called {what!r} and its name"
         )
     return list(with_parts(tuple(zip(*parts.values(), strict=True)), [*parts], what) or ())
+
+
+def _require_one_way(labels: Iterable[Any], spellings: Iterable[Sequence[str]], what: str) -> None:
+    """That rows of a table whose labels are equal have them in the same letters: 1 and 01 may be two codes."""
+    first: dict[Any, Sequence[str]] = {}
+    for label, spelling in zip(labels, spellings, strict=True):
+        if (known := first.setdefault(label, spelling)) != spelling:
+            apart = "let the heading of the column end in ':text'"
+            require_one_spelling(", ".join(known), ", ".join(spelling), what, apart)
 
 
 def _cells(values: list[Any]) -> tuple[str, list[str]]:
@@ -178,16 +236,17 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-_WHOLE = re.compile(r"[+-]?\d{1,1200}", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+_MOST_DIGITS = 1200
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?|-?inf", re.ASCII)
 
 
 def _guessed(cell: str) -> Any:
-    """What a cell without a mark says."""
+    """What a cell without a mark says; infinite, though it does not say so, where that is too long a number."""
     if cell in ("true", "false"):
         return cell == "true"
     if _WHOLE.fullmatch(cell):
-        return int(cell)
+        return int(cell) if len(cell) <= _MOST_DIGITS else math.inf
     return float(cell) if _DECIMAL.fullmatch(cell) else cell
 
 
@@ -197,12 +256,18 @@ def _value(cell: str, kind: str, where: str) -> Any:
             return plain(json.loads(cell), where)
         except (ValueError, RecursionError) as error:
             raise InvalidInput(f"{where} must hold JSON, found {shown(cell)} ({error})") from error
-    return cell if kind == ":text" else _guessed(cell)
+    value = cell if kind == ":text" else _guessed(cell)
+    if isinstance(value, float) and math.isinf(value) and not cell.endswith("inf"):
+        raise InvalidInput(
+            f"{where} has {shown(cell)}, too large for a number; if it is text, let the heading end in ':text'"
+        )
+    return value
 
 
 def _share(cell: str, row: int) -> float:
     if not _DECIMAL.fullmatch(cell.strip()):  # float() would take 0.5_0, and digits of other scripts
-        raise InvalidInput(f"row {row}: the probability must be a number, found {shown(cell)}")
+        hint = "; write decimals with a point" if "," in cell else ""
+        raise InvalidInput(f"row {row}: the probability must be a number, found {shown(cell)}{hint}")
     return float(cell)
 
 

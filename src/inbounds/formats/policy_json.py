@@ -20,17 +20,24 @@ before the actions, and so do ``"action_parts"``.
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from inbounds.errors import InvalidInput
-from inbounds.formats.criterion import LONGEST
-from inbounds.formats.labels import parsed, parts_of, plain, with_parts
+from inbounds.formats.criterion import LONGEST, require_version
+from inbounds.formats.entries import require_entries
+from inbounds.formats.labels import Label, parsed, parts_of, plain, require_same_spelling, with_parts
 from inbounds.inputs import is_whole, shown
 
 KIND, VERSION = "policy", 1
+ENTRIES = ("kind", "version", "stages", "state_parts", "action_parts", "actions", "states")
+STATE_ENTRIES = ("state", "actions", "choose")
+
+Numbers = dict[Label, tuple[int, Label]]
+"""The number of each action, and its label as it stands in the list of them."""
 
 
 def write(policy: Any, stream: BinaryIO) -> None:
@@ -72,7 +79,7 @@ def read(path: Path) -> dict[str, Any]:
 def text_of(path: Path) -> Any:
     """What the JSON text in a file says."""
     try:
-        return parsed(path.read_bytes())
+        return parsed(path.read_bytes().removeprefix(BOM_UTF8))  # some editors put a mark in front
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"is not JSON text in UTF-8 ({error})") from error
 
@@ -80,20 +87,24 @@ def text_of(path: Path) -> Any:
 def fields_of(found: Any) -> dict[str, Any]:
     """The fields of the policy that an object stands for."""
     require_policy(found)
-    horizon, labels, states = (_entry(found, key, "the policy") for key in ("stages", "actions", "states"))
+    require_entries(found, ENTRIES, ("stages", "actions", "states"), "the policy")
+    horizon, labels, states = found["stages"], found["actions"], found["states"]
     if horizon is not None and (not is_whole(horizon, 1) or horizon > LONGEST):
         raise InvalidInput(f"stages must be null or a whole number in 1..{LONGEST:,}, found {shown(horizon)}")
     if not isinstance(labels, list) or not isinstance(states, list):
         raise InvalidInput("actions and states must be lists")
     action_labels = [plain(label, f"action {number}") for number, label in enumerate(labels)]
-    number_of = {label: number for number, label in enumerate(action_labels)}
+    number_of = {label: (number, label) for number, label in enumerate(action_labels)}
     state_labels, offsets, actions = [], [0], []
     rules: list[list[float]] = [[] for _ in range(horizon or 1)]
     for state, entry in enumerate(states):
         where = f"state {state}"
-        label = plain(_entry(entry, "state", where), where)
+        if not isinstance(entry, dict) or "state" not in entry:
+            raise InvalidInput(f"{where} has no 'state'")
+        label = plain(entry["state"], where)
         where = f"state {shown(label)}"
-        chosen = _entry(entry, "choose", where)
+        require_entries(entry, STATE_ENTRIES, ("choose",), where)
+        chosen = entry["choose"]
         by_stage = [chosen] if horizon is None else chosen
         if not isinstance(by_stage, list) or len(by_stage) != len(rules):
             raise InvalidInput(f"{where}: choose must have a list for each of the {len(rules)} stages")
@@ -118,8 +129,7 @@ def require_policy(found: Any) -> None:
         kind = found.get("kind") if isinstance(found, dict) else None
         other = f"; this is the kind {shown(kind)} (a mixture: ib.Mixture.load)" if isinstance(kind, str) else ""
         raise InvalidInput(f'is not a policy: a policy has "kind": "{KIND}"{other}')
-    if found.get("version") != VERSION or isinstance(found["version"], bool):
-        raise InvalidInput(f"has the format version {shown(found.get('version'))}; this version reads {VERSION}")
+    require_version(found.get("version"), VERSION)
 
 
 def policy_fields(
@@ -141,26 +151,22 @@ def _unless_numbers(labels: list[Any]) -> tuple[Any, ...] | None:
     return None if numbers else tuple(labels)
 
 
-def _entry(holder: Any, key: str, where: str) -> Any:
-    if not isinstance(holder, dict) or key not in holder:
-        raise InvalidInput(f"{where} has no {key!r}")
-    return holder[key]
-
-
-def _own_actions(listed: Any, number_of: dict[Any, int], where: str) -> list[int]:
+def _own_actions(listed: Any, number_of: Numbers, where: str) -> list[int]:
     if not isinstance(listed, list):
         raise InvalidInput(f"{where}: actions must be a list, found {shown(listed)}")
     return [_number(action, number_of, where) for action in listed]
 
 
-def _number(action: Any, number_of: dict[Any, int], where: str) -> int:
+def _number(action: Any, number_of: Numbers, where: str) -> int:
     label = plain(action, f"an action of {where}")
     if label not in number_of:
         raise InvalidInput(f"{where}: the action {shown(label)} is not in the list of actions")
-    return number_of[label]
+    number, known = number_of[label]
+    require_same_spelling(label, known, "action")
+    return number
 
 
-def _shares(choices: Any, number_of: dict[Any, int], where: str) -> dict[int, float]:
+def _shares(choices: Any, number_of: Numbers, where: str) -> dict[int, float]:
     """The probability of each action in a list of [action, probability], by its number."""
     if not isinstance(choices, list) or not all(isinstance(one, list) and len(one) == 2 for one in choices):
         raise InvalidInput(f"{where}: choose must be a list of [action, probability], found {shown(choices)}")

@@ -27,7 +27,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
@@ -39,7 +38,8 @@ import scipy.sparse as sp
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import CRITERIA, KIND, criterion_in_file, once, require_kind, transitions_once
-from inbounds.formats.labels import Label, parts_of, plain, text, with_parts
+from inbounds.formats.entries import require_entries
+from inbounds.formats.labels import Label, parts_of, plain, require_same_spelling, text, with_parts
 from inbounds.inputs import is_whole, shown
 
 VERSION = 1
@@ -50,6 +50,9 @@ LARGEST = 64 * 2**20
 MOST = LARGEST // 8
 """Numbers of all stages, where something depends on the stage: a pair that does not is in the file once, and counts for
 each of them."""
+
+MOST_NUMBERED = 2**63 - 1
+"""Of states or actions that are called by their numbers, which arrays hold in 64 bits."""
 
 PARTS_KEYS = ("state_parts", "action_parts")
 TOP_KEYS = ("kind", "version", "name", *CRITERIA, "initial", "states", "actions", *PARTS_KEYS, "constraint", "pair")
@@ -83,11 +86,13 @@ def read(path: Path) -> dict[str, Any]:
 def _fields(document: dict[str, Any]) -> dict[str, Any]:
     require_kind(document.get("kind", KIND), document.get("version", VERSION), VERSION)
     _require_nothing_misplaced(document)
-    _require_keys(document, TOP_KEYS, ("initial", "pair"), "the file")
+    require_entries(document, TOP_KEYS, ("initial", "pair"), "the file")
     stated = {name: document[name] for name in CRITERIA if name in document}
     if "discount" in stated:
         stated["discount"] = _number(stated["discount"], "discount")
     criterion = criterion_in_file(stated, "the criterion")
+    if criterion.get("discount") == 1.0:
+        raise InvalidInput("discount must be in [0, 1), found 1; for long-run averages, write average = true instead")
     constraints = [
         _constraint(entry, f"constraint {position}")
         for position, entry in enumerate(_tables(document.get("constraint", []), "constraint"), start=1)
@@ -145,7 +150,7 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _constraint(entry: dict[str, Any], what: str) -> dict[str, Any]:
-    _require_keys(entry, CONSTRAINT_KEYS, ("name",), what)
+    require_entries(entry, CONSTRAINT_KEYS, ("name",), what)
     name = text(entry["name"], f"the name of {what}")
     what = f"constraint {name!r}"
     bounds: dict[str, Any] = {
@@ -158,7 +163,7 @@ def _constraint(entry: dict[str, Any], what: str) -> dict[str, Any]:
 
 def _pair(entry: dict[str, Any], position: int, constraints: list[str], horizon: int | None) -> dict[str, Any]:
     where = f"pair {position}"
-    _require_keys(entry, PAIR_KEYS, ("state", "action"), where)
+    require_entries(entry, PAIR_KEYS, ("state", "action"), where)
     state = plain(entry["state"], f"{where}: the state")
     action = plain(entry["action"], f"{where}: the action")
     where = f"state {state!r}, action {action!r}"
@@ -169,11 +174,14 @@ def _pair(entry: dict[str, Any], position: int, constraints: list[str], horizon:
         if not is_whole(stage, 0) or stage >= horizon:
             raise InvalidInput(f"{where}: stage must be a whole number in 0..{horizon - 1}, found {shown(stage)}")
         where = f"{where}, stage {stage}"
-    _require_keys(entry, PAIR_KEYS, ("next",), where)
+    require_entries(entry, PAIR_KEYS, ("next",), where)
     signals = entry.get("signals", {})
     if not isinstance(signals, dict):
         raise InvalidInput(f"{where}: signals must be a table {{ constraint = number }}, found {shown(signals)}")
-    _require_keys(signals, dict.fromkeys(constraints), (), f"{where}: signals")
+    for name, signal in signals.items():
+        if isinstance(signal, dict):
+            _number(signal, f"{where}: the signal of {shown(name)}")  # which refuses it, and says why
+    require_entries(signals, dict.fromkeys(constraints), (), f"{where}: signals")
     return {
         "where": where,
         "state": state,
@@ -226,8 +234,9 @@ class _Names:
             self.labels = tuple(dict.fromkeys(used))
         elif isinstance(listed, list):
             self.labels = tuple(plain(label, f"{what}s, entry {k}") for k, label in enumerate(listed, start=1))
-            if (twice := next((one for one, times in Counter(self.labels).items() if times > 1), None)) is not None:
-                raise InvalidInput(f"{what}s has {shown(twice)} twice")
+            _require_distinct(self.labels, what)
+        elif type(listed) is int and listed > MOST_NUMBERED:
+            raise InvalidInput(f"{what}s = {shown(listed)}: there may be at most {MOST_NUMBERED:,} without labels")
         elif type(listed) is not int:
             raise InvalidInput(f"{what}s must be a list of labels or how many there are, found {shown(listed)}")
         elif not all(type(name) is int for name in used):
@@ -245,9 +254,11 @@ class _Names:
     def number(self, label: Label, where: str) -> int:
         if self.labels is None and type(label) is int and 0 <= label < self.count:
             return label  # not from a table: the file may claim any number of actions
-        if label not in self.numbers:
+        if label not in self.numbers or self.labels is None:
             raise InvalidInput(f"{where}: {shown(label)} is not one of the {self.what}s of the file")
-        return self.numbers[label]
+        number = self.numbers[label]
+        require_same_spelling(label, self.labels[number], self.what)
+        return number
 
     def number_of_key(self, key: str, where: str) -> int:
         """The number of a label that stands as the key of a table: text, or else JSON."""
@@ -258,6 +269,15 @@ class _Names:
                     label = plain(json.loads(key), where)
             self.numbers_of_keys[key] = self.number(label, where)
         return self.numbers_of_keys[key]
+
+
+def _require_distinct(labels: tuple[Label, ...], what: str) -> None:
+    first: dict[Label, Label] = {}
+    for label in labels:
+        if label in first:
+            require_same_spelling(label, first[label], what)
+            raise InvalidInput(f"{what}s has {shown(label)} twice")
+        first[label] = label
 
 
 def _distribution(value: Any, states: _Names, where: str) -> dict[int, float]:
@@ -286,7 +306,7 @@ def _number(value: Any, what: str) -> float:
             raise InvalidInput(f"{what} is too large for a double") from None
     if isinstance(value, str) and (fraction := _FRACTION.fullmatch(value)) and int(fraction[2]) != 0:
         return float(Fraction(int(fraction[1]), int(fraction[2])))
-    hint = "; a label with a dot must stand in quotes" if isinstance(value, dict) else ""
+    hint = "; a name with a dot must stand in quotes" if isinstance(value, dict) else ""
     raise InvalidInput(f'{what} must be a number, or a fraction as in "1/3", found {shown(value)}{hint}')
 
 
@@ -294,15 +314,6 @@ def _tables(value: Any, what: str) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise InvalidInput(f"{what} must be given as [[{what}]], once for each, found {shown(value)}")
     return value
-
-
-def _require_keys(table: dict[str, Any], allowed: Iterable[str], required: Iterable[str], what: str) -> None:
-    for key in table:  # first, as it may be one that is missing, misspelt
-        if key not in allowed:
-            raise InvalidInput(f"{what} has the unknown entry {shown(key)}; there are: {', '.join(allowed) or 'none'}")
-    for key in required:
-        if key not in table:
-            raise InvalidInput(f"{what} has no {key!r}")
 
 
 def _require_nothing_misplaced(document: dict[str, Any]) -> None:

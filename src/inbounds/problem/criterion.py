@@ -19,7 +19,17 @@ MOST_STAGES = 10**7
 
 def criterion_in_words(criterion: dict[str, Any]) -> str:
     ((name, value),) = criterion.items()
-    return "long-run average" if name == "average" else f"{name} {value:.12g}"
+    return {"average": "long-run average", "horizon": f"horizon {value}"}.get(name) or discount_in_words(value)
+
+
+def discount_in_words(discount: float) -> str:
+    """A discount in twelve digits, or, where these would make 1 of it, in as many as it has.
+
+    >>> discount_in_words(0.95), discount_in_words(0.1 + 0.2), discount_in_words(1 - 2**-53)
+    ('discount 0.95', 'discount 0.3', 'discount 0.9999999999999999')
+    """
+    short = f"{discount:.12g}"
+    return f"discount {repr(float(discount)) if float(short) == 1.0 else short}"
 
 
 def valid_criterion(discount: Any, horizon: Any, average: Any) -> dict[str, Any]:
@@ -32,7 +42,7 @@ def valid_criterion(discount: Any, horizon: Any, average: Any) -> dict[str, Any]
         return {"average": True}
     if horizon is not None:
         return {"horizon": valid_horizon(horizon)}
-    return {"discount": valid_discount(discount)}
+    return {"discount": valid_discount(discount, "for long-run averages, give average=True instead")}
 
 
 def valid_horizon(horizon: Any) -> int:
@@ -43,10 +53,11 @@ def valid_horizon(horizon: Any) -> int:
     return stages
 
 
-def valid_discount(discount: Any) -> float:
+def valid_discount(discount: Any, instead: str = "") -> float:
+    """A number in [0, 1); `instead` is what to give in place of 1, where there is such a thing."""
     value = real_number(discount, "discount", "in [0, 1)")
     if not 0.0 <= value < 1.0:
-        hint = "; for long-run averages, give average=True instead" if value == 1.0 else ""
+        hint = f"; {instead}" if instead and value == 1.0 else ""
         raise InvalidInput(f"discount must be in [0, 1), found {value}{hint}")
     return value
 
