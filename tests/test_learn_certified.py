@@ -413,10 +413,3 @@ def test_too_few_samples_for_the_learner_inside_end_the_run_in_words() -> None:
     later = ib.learn_certified(simulator, samples=400, seed=0, learner=learner)
     for run in (enough, later):
         assert len(run.attempts) == 1 and "samples did not suffice in 1 attempt" in run.reason
-
-
-def test_few_samples_take_few_starts() -> None:
-    """(100,000 of a user's `start`, whatever the number of samples.)"""
-    starts = []
-    run = ib.learn_certified(bold_or_safe(lambda rng: starts.append(1) or 0), samples=400, seed=0)
-    assert 0 < run.samples <= 400 and len(starts) <= 40 * 400

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -533,19 +532,3 @@ def test_what_estimates_a_slater_constant_is_a_part_of_the_run(settings: Any) ->
     assert run.status == "time limit" and 0 < run.samples[-1] < 100
     assert run.guarantee.startswith("none: the Slater constant is not estimated yet")
     assert time.perf_counter() - begun < 60.0
-
-
-@dataclass(frozen=True)
-class Sealed(Exception):
-    """Takes no attribute, hence no note."""
-
-    why: str
-
-
-def test_an_error_that_takes_no_note_is_itself() -> None:
-    def step(state: Any, action: Any, rng: Any) -> Any:
-        raise Sealed("sensor")
-
-    simulator = ib.Simulator(step, lambda rng: 0, states=1, actions=[0], discount=0.5, reward_range=(0, 1))
-    with pytest.raises(Sealed, match="sensor"):
-        ib.learn(simulator, ib.ModelBased(), samples=10)

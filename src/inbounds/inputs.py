@@ -8,7 +8,6 @@ import math
 import os
 import reprlib
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from decimal import Decimal
 from numbers import Integral, Real
 from pathlib import Path
@@ -272,8 +271,7 @@ def asked(rule: Callable[..., Any], arguments: tuple[Any, ...], what: str, where
     try:
         return rule(*arguments)
     except Exception as error:
-        with suppress(Exception):  # an exception may refuse attributes, and then is to be raised all the same
-            error.add_note(f"in {what}, at {where}" if where else f"in {what}")
+        error.add_note(f"in {what}, at {where}" if where else f"in {what}")
         raise
 
 

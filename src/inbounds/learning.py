@@ -160,7 +160,7 @@ def learn_certified(
         ``cmdp.simulator()``, or around the user's own step function, whose declared ranges are relied upon.
     samples : int
         The budget for everything, in transitions. Several policies are proved at once, and all samples go to the
-        bolder ones as long as there is hope for them. Starts are free.
+        bolder ones as long as there is hope for them. Starts are free, and 100,000 or more of them are drawn.
     confidence : float in (0, 1)
     seed : int
         The same seed gives the same run.

@@ -114,14 +114,14 @@ def begin_worker(parent: int) -> None:
         os._exit(1)
 
 
-def packed(value: Any) -> bytes:
+def as_sent(value: Any) -> bytes:
     """A value as it is sent to another process; whatever cannot be raises an exception of its own."""
     return dumps(value)
 
 
 def received(value: Any) -> Any:
     """What a value is in another process that it is sent to."""
-    return loads(packed(value))
+    return loads(as_sent(value))
 
 
 def reraise(error: Exception) -> NoReturn:

@@ -106,9 +106,8 @@ _WORTH = 0.02  # of all samples: with less left there is no further attempt,
 _FEWEST_WALKS = 5  # nor with fewer walks
 _RUN = 0.65  # of the samples left: for an algorithm, when one was given; its conservatism makes the proof easy
 _PILOT = 0.05  # of the samples left: walks of its policy, to guess their values
-_STARTS_EACH = 3  # free draws of a start for each sample, for the empirical initial distribution; but
-_FEW_STARTS, _STARTS = 10, 100_000  # of few samples ten each (a user's `start` may take its time), up to so many,
-_MOST_STARTS = 3_000_000  # and never more than this
+_STARTS = 100_000  # free draws of a start, and three for each sample, for the empirical initial distribution,
+_MOST_STARTS = 3_000_000  # but no more
 _TO_SPARE = 2.0  # standard errors, by which the number of samples that would probably do is to suffice
 _AT_ONCE = 0.9  # of the error probability, for several policies at once, or a mixture; the rest is for policies one by
 _RESERVE = 0.15  # one, if that fails, and so much of the samples left
@@ -334,17 +333,12 @@ def aim_of(attempt: int, left: int) -> int:
     return left if attempt == _ATTEMPTS - 1 else math.ceil(_PROOF * left)
 
 
-def starts_for(samples: int) -> int:
-    """How many starts to draw for a plan with so many samples."""
-    return min(max(_STARTS_EACH * samples, min(_FEW_STARTS * samples, _STARTS)), _MOST_STARTS)
-
-
 class ModelSource:
     """Candidates from the conservative solution of the empirical model."""
 
     def __init__(self, evidence: Evidence, draws: Draws, samples: int) -> None:
         self.evidence, self.draws = evidence, draws
-        self.starts = starts_for(samples)
+        self.starts = min(max(3 * samples, _STARTS), _MOST_STARTS)
         self.bias = np.zeros(evidence.simulator.n_constraints)
         self.explored = False
 
@@ -424,7 +418,7 @@ class AlgorithmSource:
 
     def propose(self, attempt: int, left: int, level: float) -> Candidate | None:
         """None where too few samples are left for another run."""
-        self.evidence.add_starts(self.draws, min(_FEW_STARTS * left, _STARTS))
+        self.evidence.add_starts(self.draws, _STARTS)
         learning, pilot = int(_RUN * left), int(_PILOT * left)
         if learning < 1:
             raise NoCandidate(f"no policy: {left:,} samples are too few to learn from")

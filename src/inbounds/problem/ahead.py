@@ -34,7 +34,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 from inbounds.arrays import Ints
 from inbounds.errors import InvalidInput
 from inbounds.streams import fill_missing_streams
-from inbounds.workers import WorkerLost, begin_worker, packed, received, reraise, starting_workers
+from inbounds.workers import WorkerLost, as_sent, begin_worker, received, reraise, starting_workers
 
 _LARGEST = 16
 """Outcomes in a block, or in a message of small ones: enough that a step of a tenth of a millisecond is worth sending,
@@ -197,11 +197,11 @@ def _in_worker(blocks: list[tuple[Any, ...]]) -> list[bytes]:
 def _packed(outcomes: list[Any]) -> bytes:
     """What cannot be sent, or not be put together again, is as the message shows it."""
     try:
-        whole = packed(outcomes)
+        whole = as_sent(outcomes)
         loads(whole)
     except Exception:
         shown = (one if isinstance(one, _Refused) else tuple(map(_sendable, one)) for one in outcomes)
-        return packed(list(shown))
+        return as_sent(list(shown))
     return whole
 
 

@@ -113,8 +113,8 @@ class Simulator(ReadOnly):
         is the run's ``numpy.random.Generator``; draw from it and the run is reproducible.
     start
         ``start(rng)`` returns a first state. Starts are not counted as samples, and many are drawn: up to 32 for each
-        transition of a proof, and three to ten for each sample of `ib.learn_certified`, in this process: let it be
-        quick.
+        transition of a proof, and at least 100,000 by `ib.learn_certified`, in this process. Let it be quick: one of a
+        millisecond takes two minutes there.
     states
         All states, as hashable labels; or their number.
     actions
