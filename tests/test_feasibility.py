@@ -242,6 +242,7 @@ def test_a_scaled_slater_constant_is_what_settings_accept() -> None:
         assert ib.CSPDA(slater=found).slater == found
 
 
+@pytest.mark.slow
 def test_bounds_that_are_printed_can_be_kept() -> None:
     """(Rounded to nearest, 58 of 97 were infeasible again.)"""
     followed = 0
