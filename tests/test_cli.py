@@ -382,7 +382,7 @@ def test_infeasible_is_exit_code_3_with_the_reason() -> None:
     assert result.exit_code == 3
     assert "no policy is in bounds" in result.stderr
     assert "constraint 'flow' cannot be met by any policy" in sentence(result.stderr)
-    assert "flow         >= 0   -0.307908  >= -0.751011\n" in result.stderr
+    assert "flow         >= 0   -0.307908  >= -0.751012\n" in result.stderr
 
 
 def test_finite_horizons_are_solved() -> None:

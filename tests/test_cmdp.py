@@ -603,3 +603,23 @@ def test_a_bound_without_its_side_is_refused() -> None:
     """(It was taken for at_least.)"""
     with pytest.raises(TypeError):
         ib.Constraint([1.0], 0.5)
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("indices", [0, 1.5, 0, 1, 0]),
+        ("indptr", [0.0, 2.0, 4.0, 5.0]),
+        ("data", [[0.5, 0.5, 0.2, 0.8, 1.0]]),
+        ("indices", [0, 1, None, 1, 0]),
+    ],
+)
+def test_a_sparse_array_of_other_kinds_of_numbers_is_refused(part, change) -> None:
+    """(1.5 was state 1; the others were errors of SciPy's.)"""
+    model = {"offsets": [0, 2, 3], "constraints": [], "initial": [1.0, 0.0], "discount": 0.9}
+    whole, broken = (sp.csr_array([[0.5, 0.5], [0.2, 0.8], [1.0, 0.0]]) for _ in range(2))
+    setattr(broken, part, np.array(change))
+    with pytest.raises(ib.InvalidInput, match=f"transition is a sparse array whose {part} must be a vector of"):
+        ib.CMDP(transition=broken, reward=[1.0, 2.0, 3.0], **model)
+    with pytest.raises(ib.InvalidInput, match=f"the reward is a sparse array whose {part} must be a vector of"):
+        ib.CMDP(transition=whole, reward=broken, **model)

@@ -232,7 +232,8 @@ def test_it_is_resumed_from_anywhere(monkeypatch):
         with pytest.raises(Broken) as caught:
             learned(Fuse(first), seed)
         partial = caught.value.partial
-        assert partial.status == "interrupted" and partial.policy is None
+        assert partial.status == "interrupted"
+        assert partial.policy is None or (partial.certificate.in_bounds and partial.policy is partial.candidate)
         run = learned(Fuse(None), seed, partial)
         assert np.array_equal(run.policy.weights, unbroken.policy.weights) and run.samples == unbroken.samples
         assert run.certificate.margins_lower.tobytes() == unbroken.certificate.margins_lower.tobytes()

@@ -213,3 +213,12 @@ def test_sums_beyond_doubles_are_refused_without_a_warning() -> None:
             constraints=[ib.Constraint(at_most=1.0, name="c")],
             discount=0.9,
         )
+
+
+def test_a_gap_in_a_table_is_no_state() -> None:
+    """(Each nan was a state of its own, or an action.)"""
+    row, nan = [0, "go", 0, 1.0], float("nan")
+    for place, what in ((0, "state"), (1, "action"), (2, "next state")):
+        gap = [*row[:place], nan, *row[place + 1 :]]
+        with pytest.raises(ib.InvalidInput, match=f"row 1: the {what} is nan, a gap in the table"):
+            ib.from_counts([row, gap], start=0, discount=0.5)

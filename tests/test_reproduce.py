@@ -109,6 +109,7 @@ def arm(kappa: float, ends: list[list[float]], delta: float = 0.1, reading: str 
         kappa=kappa,
         delta=delta,
         average_from=0,
+        seeds=np.arange(len(ends)),
         samples=np.array([10, 20]),
         rewards=np.array([[1.0, 2.0], [3.0, 6.0]])[: len(ends)],
         margins=margins,

@@ -353,3 +353,33 @@ def test_averages_of_blocks_that_hardly_meet(link):
     best, bundle = ib.solve(cmdp), ib.solve(cmdp, "bundle")
     assert best.in_bounds and best.gap <= max(2.0 * bundle.gap, 1e-7)
     assert max(best.reward, bundle.reward) <= min(best.upper_bound, bundle.upper_bound) + 1e-12
+
+
+@pytest.mark.parametrize("criterion", [{"discount": 0.9}, {"horizon": 4}], ids=str)
+@pytest.mark.parametrize("how", [{"method": "auto"}, {"method": "bundle"}, {"deterministic": True}], ids=str)
+def test_where_it_never_comes_the_policy_is_the_best_one_at_the_prices(criterion, how) -> None:
+    """(A vertex did anything there: 164 of 900 answers. The last two states are reached by no policy.)"""
+    n_states, n_actions, gamma = 6, 3, criterion.get("discount", 1.0)
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        moves = rng.dirichlet(np.ones(n_states), size=n_states * n_actions)
+        moves[: 4 * n_actions, 4:] = 0.0
+        moves /= moves.sum(axis=1, keepdims=True)
+        reward = rng.normal(size=n_states * n_actions) * np.where(np.arange(n_states * n_actions) < 12, 1.0, 10.0)
+        limits = [ib.Constraint(rng.normal(size=18), at_most=2.0 * (gamma == 1.0) + 0.5) for _ in range(seed % 3)]
+        cmdp = ib.CMDP(np.arange(0, 19, 3), moves, reward, limits, np.eye(n_states)[0], **criterion)
+        try:
+            best = ib.solve(cmdp, **how)
+        except (ib.Infeasible, ib.Stopped):
+            continue
+        priced = cmdp.reward + np.tensordot(best.prices, cmdp.margins, axes=1)
+        value, lost = np.zeros(n_states), 0.0
+        for stage in range(cmdp.layers - 1 if "horizon" in criterion else 600, -1, -1):
+            own = priced[stage] if "horizon" in criterion else (1.0 - gamma) * priced
+            backups = (own + gamma * (moves @ value)).reshape(n_states, n_actions)
+            rule = best.policy.probabilities.reshape(-1, n_states, n_actions)
+            value = backups.max(axis=1)
+            if "horizon" in criterion or stage == 0:
+                taken = rule[stage if "horizon" in criterion else 0]
+                lost = max(lost, float(np.max((value - np.sum(taken * backups, axis=1))[4:])))
+        assert lost <= 1e-6

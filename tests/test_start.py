@@ -345,3 +345,10 @@ def test_a_start_with_coins_everywhere_is_not_wrong(criterion, what, times):
     warm, cold = (ib.solve(other, "bundle", coins="any", start=start) for start in (everywhere, None))
     assert warm.method == "bundle"
     assert_agree(other, warm, cold)
+
+
+def test_a_start_with_another_horizon_is_refused_by_name() -> None:
+    """(The message blamed a policy that nobody gave.)"""
+    short, long = (ib.zoo.media(horizon=horizon) for horizon in (6, 8))
+    with pytest.raises(ib.InvalidInput, match="start is the solution of a problem with 6 stages, and this one has 8"):
+        ib.solve(long, start=ib.solve(short))

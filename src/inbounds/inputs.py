@@ -139,6 +139,17 @@ def require_places(matrix: Any, what: str) -> None:
         if layout == "csc":
             lines, places = places, lines
         starts, indices = matrix.indptr, matrix.indices
+        for name, numbers, kinds in (
+            ("indptr", starts, "iu"),
+            ("indices", indices, "iu"),
+            ("data", matrix.data, "biuf"),
+        ):
+            if numbers.dtype.kind not in kinds or numbers.ndim != (3 if layout == "bsr" and name == "data" else 1):
+                wanted = "numbers" if name == "data" else "whole numbers"
+                raise InvalidInput(
+                    f"{what} is a sparse array whose {name} must be a vector of {wanted}, found {numbers.dtype} of "
+                    f"shape {numbers.shape}"
+                )
         in_order = len(starts) == lines + 1 and starts[0] == 0 and starts[-1] <= min(len(indices), len(matrix.data))
         if not in_order or np.any(np.diff(starts) < 0):
             raise InvalidInput(

@@ -50,16 +50,18 @@ def starting_workers(number: int, refusal: type[Exception], otherwise: str) -> I
     """Within, that the system allows no more processes or files is a `refusal` of one sentence, and what to do then.
 
     `number` is how many there are to be started, and `otherwise` what to do where no more can be allowed. Workers
-    that are started here inherit that Ctrl-C is blocked, which a terminal sends to them as well: they would end in the
-    middle of their imports, each with a traceback.
+    that are started here, and what keeps track of their resources, inherit that Ctrl-C and SIGHUP are blocked, which a
+    terminal sends to them as well: they would end in the middle of their imports, with tracebacks. They end with this
+    process all the same.
     """
     blocked = None
     try:
         if number > 0:
             _require_room(_BESIDES + 2 * number)  # each with the thread that watches its parent
         if hasattr(signal, "pthread_sigmask"):
-            resource_tracker.ensure_running()  # to start it later would unblock what is blocked
-            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+            resource_tracker.ensure_running()  # which unblocks SIGINT when it starts
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         yield
     except Exception as error:
         reason = _said_by_system(error)

@@ -33,7 +33,6 @@ class Prepared(NamedTuple):
     samples: int  # drawn so far, by the preparation itself
     settings: Mapping[str, float | str]  # what the settings became for this problem and budget, by public name
     guarantee: str  # what the paper proves of this run, or why it proves nothing
-    without_policy: int = 0  # samples before the first step that makes one: checkpoints up to there fall away
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,6 +121,8 @@ class Algorithm(NamedTuple):
     piloted: bool = False
     """Whether a Slater constant that the settings leave out is estimated from a pilot, which comes before `prepare`:
     this then takes the pilot's `Log` in the place of rng. See `inbounds.algorithms.piloted`."""
+    before: Callable[[Any], int] = lambda constants: 0
+    """``before(constants)``: samples before the first step that makes a policy; checkpoints up to there fall away."""
     setting: str = ""
     needs: str = "nothing"
     output: str = ""

@@ -75,7 +75,7 @@ def run_on_samples(
         for own, old in zip(memory_of(world), before, strict=True):
             own[...] = old
     draw = partial(advance or fitted(record.advance, world), trip.begun.state, trip.begun.constants, world, rng)
-    counts = checkpoint_counts(checkpoints, max(trip.begun.samples, trip.begun.without_policy), samples)
+    counts = checkpoint_counts(checkpoints, max(trip.begun.samples, record.before(trip.begun.constants)), samples)
 
     def extract(state: Any) -> Answer:
         return record.extract(state, trip.begun.constants, simulator)

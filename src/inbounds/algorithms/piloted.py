@@ -36,7 +36,7 @@ class Constants(NamedTuple):
 
 def piloted(record: Algorithm) -> Algorithm:
     """The record of the same algorithm with a pilot before it."""
-    return record._replace(prepare=prepare, advance=advance, extract=extract, report=report)
+    return record._replace(prepare=prepare, advance=advance, extract=extract, report=report_of, before=before)
 
 
 def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Generator) -> Prepared:
@@ -46,7 +46,11 @@ def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Ge
     state = State(pilot, [])
     if pilot is None:
         state.learner.append(_learner(state, constants))
-    return Prepared(state, constants, 0, *report(state, constants, simulator), without_policy=constants.pilot)
+    return Prepared(state, constants, 0, *report_of(state, constants, simulator))
+
+
+def before(constants: Constants) -> int:
+    return constants.pilot
 
 
 def _learner(state: State, constants: Constants) -> Prepared:
@@ -75,6 +79,6 @@ def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
     return constants.settings.algorithm.extract(learner.state, learner.constants, simulator)
 
 
-def report(state: State, constants: Constants, simulator: Simulator) -> Report:
+def report_of(state: State, constants: Constants, simulator: Simulator) -> Report:
     """What `prepare` of the learner said."""
     return Report(state.learner[0].settings, state.learner[0].guarantee) if state.learner else Report({}, _UNPREPARED)

@@ -18,7 +18,7 @@ from inbounds.pictures import written
 from inbounds.pictures.bounds import frontier_figure
 from inbounds.tables import escaped, html_card, html_table, kept_in_digits, printable, text_table, wrapped
 
-ROUNDING = 1e-9
+TOLD_TO = 1e-9
 """Up to which points are in bounds, relative to the largest margin: an end of the curve is told as exactly."""
 
 CLOSE = 1e-12
@@ -159,7 +159,7 @@ class Frontier:
     def ends_in_words(self) -> tuple[str, str]:
         """`matters_from` and `possible_to` in six digits, which can be kept as well."""
         ends = (self.matters_from, self.possible_to)
-        rounding = ROUNDING * max(map(abs, ends))
+        rounding = TOLD_TO * max(map(abs, ends))
         return kept_in_digits(ends[0], self.at_least, rounding), kept_in_digits(ends[1], self.at_least, rounding)
 
     @property

@@ -12,10 +12,17 @@ from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import Evaluation, values_of
 from inbounds.exact.optimum import OPTIMAL, Optimum, flat_margins
-from inbounds.exact.reachable import well_scaled
+from inbounds.exact.reachable import well_scaled, where_reached
 from inbounds.exact.sensitivity import Piece, Sensitivities
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
+
+_SOLVED_AGAIN = 10_000
+"""Pairs (times stages) up to which what is best where the optimum never comes is worked out once more: there the duals
+of a linear program are large enough, and no more. The value functions of larger problems come from the bundle."""
+
+_FINELY = 1e-12
+"""How finely, relative to the largest reward with priced margins."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,8 +42,8 @@ class Solution(Evaluation):
         Reward gained per unit of bound relaxed (Lagrange multipliers, dual variables, shadow prices); 0 for constraints
         that do not bind.
     value_function : array [S], or [H, S]
-        The best value, from each state, of the reward plus the priced margins (for averages: up to a constant). With
-        `prices` it proves `upper_bound`.
+        The best value, from each state, of the reward plus the priced margins (for averages: up to a constant; where
+        the policy never comes, perhaps more than that). With `prices` it proves `upper_bound`.
     upper_bound : float
         No policy in bounds has more reward; where a deterministic one was asked for, no deterministic policy in bounds
         (for averages: none with one recurrent class from the start).
@@ -147,20 +154,34 @@ def policy_of(problem: CMDP, occupancy: Floats, prices: Floats, value_function: 
     visited = time > 0.0
     if np.all(visited):
         return occupancy / time[places]
-    priced = problem.reward.ravel() + np.einsum("k,kn->n", prices, flat_margins(problem))
     taken = occupancy / np.where(visited, time, 1.0)[places]
-    return criterion.fill_in(taken, visited, criterion.greedy(priced, value_function))
+    return criterion.fill_in(taken, visited, criterion.greedy(_priced(problem, prices), value_function))
 
 
 def taken_by(problem: CMDP, found: Optimum) -> Floats:
     """The policy [N] of a mixture: of a vertex, its own, so that no rounding of occupancies looks like a coin."""
+    if found.pure is None and found.corner is None:
+        return policy_of(problem, found.occupancy, found.prices, found.value_function)
+    criterion = criterion_of(problem)
+    taken = np.zeros(criterion.n_entries)
     if found.pure is not None:
-        taken = np.zeros(len(found.occupancy))
         taken[found.pure] = 1.0
-        return taken
-    if found.corner is not None:
-        return np.asarray(found.corner.vertex.probabilities(criterion_of(problem).n_entries))
-    return policy_of(problem, found.occupancy, found.prices, found.value_function)
+    else:
+        assert found.corner is not None
+        taken = np.array(found.corner.vertex.probabilities(criterion.n_entries))
+    visited = np.bincount(criterion.places, where_reached(problem, found.occupancy), criterion.n_places) > 0.0
+    if not np.all(visited) and not criterion.mass_row:  # there a vertex may do anything; of averages it has to leave
+        priced, values = _priced(problem, found.prices), found.value_function
+        if problem.reward.size <= _SOLVED_AGAIN:
+            values = criterion.solve(priced, _FINELY * float(np.abs(priced).max())).value_function
+        taken[~visited[criterion.places]] = 0.0
+        taken[criterion.greedy(priced, values)[~visited]] = 1.0
+    return taken
+
+
+def _priced(problem: CMDP, prices: Floats) -> Floats:
+    """The reward and the margins at their prices [K], [N]."""
+    return np.asarray(problem.reward.ravel() + np.einsum("k,kn->n", prices, flat_margins(problem)))
 
 
 def piece_of(problem: CMDP, found: Optimum) -> Piece | None:

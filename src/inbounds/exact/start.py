@@ -32,6 +32,11 @@ class Start(NamedTuple):
         """The answer to another problem with the same states and actions, by their labels, and as many constraints."""
         if not isinstance(earlier, Solution):
             raise InvalidInput(f"start takes a Solution, which ib.solve returns, found {type(earlier).__name__}")
+        if earlier.policy.horizon not in (None, problem.horizon):
+            raise InvalidInput(
+                f"start is the solution of a problem with {earlier.policy.horizon} stages, and this one has "
+                f"{problem.horizon or 'none'}: give one with the same horizon, or without one"
+            )
         policy = for_problem(problem, earlier.policy)
         if len(earlier.prices) != problem.n_constraints:
             raise InvalidInput(

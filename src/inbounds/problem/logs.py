@@ -162,6 +162,11 @@ def from_counts(
     sums: dict[tuple[int, int], Floats] = {}  # of reward and signals
     for place, row in enumerate(transitions):
         state, action, successor, values = _row(row, place, len(constraints))
+        for label, what in ((state, "state"), (action, "action"), (successor, "next state")):
+            if isinstance(label, float) and math.isnan(label):  # each is equal to none, and would be another state
+                raise InvalidInput(
+                    f"row {place}: the {what} is nan, a gap in the table: fill it in, or leave the row out"
+                )
         try:
             pair = number.setdefault(state, len(number)), action_number.setdefault(action, len(action_number))
             arrived = number.setdefault(successor, len(number))
