@@ -19,7 +19,7 @@ from inbounds.problem.policy import Policy
 
 _SOLVED_AGAIN = 10_000
 """Pairs (times stages) up to which what is best where the optimum never comes is worked out once more: there the duals
-of a linear program are large enough, and no more. The value functions of larger problems come from the bundle."""
+of a linear program are large enough, and no more. Larger problems have the bundle's, unless "lp" was asked for."""
 
 _FINELY = 1e-12
 """How finely, relative to the largest reward with priced margins."""
