@@ -369,7 +369,33 @@ class Model:
         return added([(top << BITS, odd), (numerator, denominator * self.down)])
 
 
-def lower_bound(model, policy, value_at, vector, members):
+def visits(model, policy):
+    """The states that a policy can be in, a set for each stage; without a horizon one set, of all times."""
+
+    def moved(stage, states):
+        """Where it can be one step after it was in one of these states."""
+        ahead = set()
+        for state in states:
+            for pair in range(model.offsets[state], model.offsets[state + 1]):
+                if policy[stage * model.n_pairs + pair] > 0:
+                    row = model.row(stage * model.row_step + pair)
+                    ahead.update(to for probability, to in zip(*row, strict=True) if probability > 0)
+        return ahead
+
+    at_first = {state for state, probability in enumerate(model.initial) if probability > 0}
+    if model.horizon:
+        sets = [at_first]
+        while len(sets) < model.stages:
+            sets.append(moved(len(sets) - 1, sets[-1]))
+        return sets
+    known, fresh = set(), at_first
+    while fresh:
+        known |= fresh
+        fresh = moved(0, fresh) - known
+    return [known]
+
+
+def lower_bound(model, policy, visited, value_at, vector, members):
     """C1: what the signal, reward or margin `value_at(stage, pair)` is worth at least, in the two parts of `joined`.
 
     The policy is one of so many `members` of a mixture, over which the widths of the sums add up. Where they get too
@@ -379,7 +405,7 @@ def lower_bound(model, policy, value_at, vector, members):
     least_of_stages, widths = [], 0
     for stage in range(model.stages):
         least, widest = None, 0
-        for state in range(model.n_states):
+        for state in visited[stage]:
             pairs = range(model.offsets[state], model.offsets[state + 1])
             taken = {pair: policy[stage * model.n_pairs + pair] for pair in pairs}
             policy_odd, twos = divisor(sum(taken.values()))
@@ -519,6 +545,7 @@ class Member:
             for state in range(model.n_states):
                 first, last = (stage * model.n_pairs + model.offsets[s] for s in (state, state + 1))
                 require_distribution(self.policy[first:last], f"a policy in state {state}")
+        self.visited = visits(model, self.policy)
         right = isinstance(margin_vectors, list) and len(margin_vectors) == model.n_constraints
         require(right, "there must be a vector for each margin")
         size = model.stages * model.n_states
@@ -543,7 +570,9 @@ def mixed_bound(model, members, value_at, vectors):
     """The weighted mean of what the vectors prove of each member; in units of 2^-3222."""
     began, by_stage = [], []
     for member, vector in zip(members, vectors, strict=True):
-        (top, odd), (numerator, denominator) = lower_bound(model, member.policy, value_at, vector, len(members))
+        (top, odd), (numerator, denominator) = lower_bound(
+            model, member.policy, member.visited, value_at, vector, len(members)
+        )
         began.append(member.weight * top)
         by_stage.append((member.weight * numerator, denominator))
     numerator, denominator = model.joined((sum(began), odd), added(by_stage))

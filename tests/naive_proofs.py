@@ -217,10 +217,26 @@ def left_over(model, gain, vector):
 def lower_bound(model, policy, gain, vector):
     """(C1)."""
     start, left = left_over(model, gain, vector)
+    at = visits(model, policy)
     return start + sum(
-        min(sum(policy[stage][pair] * row[pair] for pair in pairs) for pairs in model.pairs)
+        min(sum(policy[stage][pair] * row[pair] for pair in model.pairs[s]) for s in at[stage])
         for stage, row in enumerate(left)
     )
+
+
+def visits(model, policy):
+    """The states that a policy can be in, at each stage; without a horizon, at any time: as many steps as states."""
+    states, stages = range(len(model.pairs)), range(model.stages)
+    at, staged = [{s for s in states if model.initial[s]}], "horizon" in model.criterion
+
+    def after(stage, here):
+        return {
+            to for s in here for p in model.pairs[s] if policy[stage][p] for to in states if model.moves[stage][p][to]
+        }
+
+    for step in stages[:-1] if staged else states:
+        at.append(after(step if staged else 0, at[-1]))
+    return at if staged else [set().union(*at)]
 
 
 def upper_bound(model, gain, vector):
@@ -242,18 +258,20 @@ def value_vector(model, policy, gain):
             after = [sum(policy[stage][pair] * worth[pair] for pair in model.pairs[s]) for s in states]
             rows.insert(0, after)
         return np.array(rows, dtype=float).ravel()
-    earned = [sum(policy[0][pair] * gain[0][pair] for pair in model.pairs[s]) for s in states]
+    at, vector = sorted(visits(model, policy)[0]), np.zeros(len(states))  # elsewhere anything will do
+    earned = [float(sum(policy[0][pair] * gain[0][pair] for pair in model.pairs[s])) for s in at]
     chain = np.array(
-        [[float(sum(policy[0][p] * model.moves[0][p][to] for p in model.pairs[s])) for to in states] for s in states]
+        [[float(sum(policy[0][p] * model.moves[0][p][to] for p in model.pairs[s])) for to in at] for s in at]
     )
     if "discount" in model.criterion:
         d = model.criterion["discount"]
-        return np.linalg.solve(np.eye(len(states)) - d * chain, (1 - d) * np.array(earned, dtype=float))
-    pinned = np.eye(len(states)) - chain
+        vector[at] = np.linalg.solve(np.eye(len(at)) - d * chain, (1 - d) * np.array(earned))
+        return vector
+    pinned = np.eye(len(at)) - chain
     pinned[:, 0] = 1.0  # y(0) = 0, and in its place the average
-    relative = np.linalg.lstsq(pinned, np.array(earned, dtype=float), rcond=None)[0]
-    relative[0] = 0.0
-    return relative
+    vector[at] = np.linalg.lstsq(pinned, np.array(earned), rcond=None)[0]
+    vector[at[0]] = 0.0
+    return vector
 
 
 def best_vector(model, gain):
@@ -301,16 +319,27 @@ def way_by_stacks(pairs, policy, start, numbers, coins, stacks):
 EVERYTHING = ("transition", "reward", "signals")
 
 
-def drawn_model(criterion, seed, states=3, constraints=2, staged=EVERYTHING):
-    """States with 1 to 3 actions, rows that reach every state; over a horizon what is `staged` depends on the stage."""
+def drawn_model(criterion, seed, states=3, constraints=2, staged=EVERYTHING, secluded=False):
+    """States with 1 to 3 actions, rows that reach every state; over a horizon what is `staged` depends on the stage.
+
+    It begins anywhere; `secluded`, in the first state, and the first action of each state leads to no later one but
+    in the last state, which it never leaves.
+    """
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, 4, size=states)
     n_pairs, horizon = int(counts.sum()), criterion.get("horizon")
     shapes = {name: (n_pairs,) if horizon is None or name not in staged else (horizon, n_pairs) for name in EVERYTHING}
-    moves = tuple(sp.csr_array(rng.dirichlet(np.ones(states), size=n_pairs)) for _ in range(horizon or 1))
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    dense = [rng.dirichlet(np.ones(states), size=n_pairs) for _ in range(horizon or 1)]
+    if secluded:
+        for rows in dense:
+            for state, first in enumerate(offsets[:-1]):
+                within = np.arange(states) <= max(state, 1) if state < states - 1 else np.arange(states) == state
+                rows[first] = np.where(within, rows[first], 0.0) / rows[first][within].sum()
+    moves = tuple(sp.csr_array(rows) for rows in dense)
     return SimpleNamespace(
         criterion=criterion,
-        offsets=np.concatenate([[0], np.cumsum(counts)]),
+        offsets=offsets,
         actions=np.concatenate([np.arange(count) for count in counts]),
         transition=moves if len(shapes["transition"]) == 2 else moves[0],
         reward=rng.normal(size=shapes["reward"]),
@@ -320,7 +349,7 @@ def drawn_model(criterion, seed, states=3, constraints=2, staged=EVERYTHING):
             )
             for k in range(constraints)
         ),
-        initial=rng.dirichlet(np.ones(states)),
+        initial=np.eye(states)[0] if secluded else rng.dirichlet(np.ones(states)),
         state_labels=None,
         action_labels=None,
         name="",
@@ -354,6 +383,8 @@ def proof_of_a_policy(criterion, seed, slack=1e-3, vectors=None, **shape):
     model, rng = drawn_model(criterion, seed, **shape), np.random.default_rng(seed + 1000)
     stages, n_pairs = criterion.get("horizon", 1), len(model.actions)
     weights = rng.exponential(size=(stages, n_pairs)) * (rng.random((stages, n_pairs)) < 0.7) + 1e-300
+    if shape.get("secluded"):  # it takes first actions alone
+        weights *= np.isin(np.arange(n_pairs), model.offsets[:-1])
     sums = np.add.reduceat(weights, model.offsets[:-1], axis=1)
     probabilities = (weights / np.repeat(sums, np.diff(model.offsets), axis=1)).ravel()
     free = exact(model)

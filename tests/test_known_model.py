@@ -416,3 +416,31 @@ def test_a_sum_over_stages_that_overflows_proves_nothing():
     guess = np.array([[1.7e308], [-1.7e308], [1.7e308]])
     certificate = certify_known(ib.Policy.uniform(cmdp), cmdp, prices=np.empty(0), value_function=guess)
     assert certificate.reward_upper == np.inf
+
+
+@pytest.mark.parametrize("states", [10, 150])
+def test_averages_of_policies_that_would_stay_elsewhere_if_they_ever_came_there(states):
+    """The first action of each half of the states leads to that half; the other half pays a hundred times as much."""
+    half = states // 2
+    for seed in range(6):
+        rng, moves = np.random.default_rng(seed), np.zeros((states, 2, states))
+        for state in range(states):
+            own = np.arange(half) + (state >= half) * half
+            moves[state, 0, rng.permutation(own)[:3]] = rng.dirichlet(np.ones(3))
+            moves[state, 0, own[0]] += 1.0
+            moves[state, 0] /= moves[state, 0].sum()
+            moves[state, 1, rng.permutation(states)[:4]] = rng.dirichlet(np.ones(4))
+        cost = rng.random((states, 2))
+        cost[half:] += 100.0
+        cmdp = ib.CMDP.from_dense(
+            moves,
+            reward=rng.normal(size=(states, 2)),
+            constraints=[ib.Constraint(cost, at_most=1.0, name="cost")],
+            initial=np.eye(states)[0],
+            average=True,
+        )
+        policy = ib.Policy(cmdp.pairs, np.tile([1.0, 0.0], states))
+        found, worth = certify_known(policy, cmdp), ib.evaluate(cmdp, policy)
+        assert found.in_bounds
+        np.testing.assert_allclose(found.margins_lower, worth.margins, rtol=0, atol=1e-9)
+        assert np.all(found.margins_lower <= worth.margins + 1e-13)

@@ -255,6 +255,47 @@ def test_unreachable_states_and_dust(tmp_path):
         assert accepted, lines
 
 
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_where_a_policy_never_comes_nothing_counts(tmp_path, criterion):
+    """However much is paid there; but a state that it may come to counts, however rarely it does."""
+    for chance in (0.0, 5e-324, 1e-300, 0.25):
+        cmdp = ib.CMDP(
+            offsets=[0, 2, 3, 5],
+            transition=[
+                [0.5, 0.5, 0.0],
+                [0.0, 0.0, 1.0],
+                [1.0 - chance, 0.0, chance],
+                [0.0, 0.0, 1.0],
+                [1.0, 0.0, 0.0],
+            ],
+            reward=[1.0, 0.0, 1.0, -1e9, 0.0],
+            constraints=[ib.Constraint([1.0, 0.0, 1.0, -1e9, 0.0], at_least=0.0, name="c")],
+            initial=[1.0, 0.0, 0.0],
+            **criterion,
+        )
+        taken = np.broadcast_to([1.0, 0.0, 1.0, 1.0, 0.0], cmdp.shape)
+        y = np.zeros(cmdp.n_states * cmdp.layers)
+        flat = Proof(cmdp.criterion, taken.ravel(), y[None, :], y, np.zeros(1), y)
+        made = Certificate(
+            in_bounds=True,
+            kind="exact",
+            constraints=cmdp.constraints,
+            margins_lower=np.zeros(1),
+            methods=("by hand",),
+            reward_lower=float(cmdp.layers),
+            reward_upper=float(cmdp.layers),
+            proof=flat,
+            model=cmdp,
+        )
+        accepted, lines = Files(tmp_path, cmdp, made).verify()
+        assert accepted == (chance == 0.0), lines
+        if chance == 0.0:
+            for exact in (True, False):
+                own = certify_known(ib.Policy(cmdp.pairs, taken), cmdp, exact=exact)
+                assert own.in_bounds and own.margins_lower[0] > 0.999 * cmdp.layers
+                assert Files(tmp_path, cmdp, own).verify()[0]
+
+
 def test_a_thousand_states(tmp_path):
     cmdp = ib.zoo.garnet(states=1000, actions=8, successors=5, discount=0.99, seed=4).tightened(-0.01)
     certificate = certify_known(

@@ -193,6 +193,7 @@ for criterion in CRITERIA:
         ("infeasible", proof_of_infeasibility),
     ):
         MAKERS[f"{next(iter(criterion))}, {what}"] = by_hand(criterion, make)
+    MAKERS[f"{next(iter(criterion))}, policy that never comes to all states"] = by_hand(criterion, secluded=True)
 for staged in ((), ("transition",), ("reward",), ("signals",)):  # the rest is in the file once
     MAKERS[f"horizon, only {staged or None} by stage"] = by_hand({"horizon": 2}, staged=staged)
 

@@ -14,11 +14,13 @@ C1. For ANY vector w over places let, at every place,
 
 Along the policy's path the w's telescope, so that
 
-    J(m)  >=  start <rho, w_0> + sum over layers of min_s residual(h, s).                                      (lower)
+    J(m)  >=  start <rho, w_0> + sum over layers of min_s residual(h, s),                                      (lower)
 
-With w the value function of m, up to a constant, the residual is the same everywhere and (lower) is J(m) itself; any
-error in w only loosens the bound. Where the policy never comes w is free: what is paid there is left out, and w lowered
-until the residual there is larger than elsewhere, so that no rounding of large costs there can count.
+the least taken over the places that the policy can come to. With w the value function of m, up to a constant, the
+residual is the same at all of them and (lower) is J(m) itself; any error in w only loosens the bound. What is paid
+where the policy never comes is left out when w is computed, so that no rounding of large costs there can count. For
+averages the same is done where it does not come to stay, and w lowered there until the residual is larger than
+elsewhere.
 
 A mixture of policies has the weighted mean of their values, so the weighted mean of their bounds (lower) is one of its
 values; "the weights" are divided by their exact sum. That mean is taken in rationals and rounded once, downwards.
@@ -164,8 +166,12 @@ def certify_known(
     criterion, (weights, policies) = criterion_of(cmdp), members_of(cmdp, policy)
     rules = [member.probabilities.ravel() for member in policies]
     count = _Count(progress, 2 * len(rules) * (1 + cmdp.n_constraints) + (prices is not None))
+    vectors, visiting = [], []
     with np.errstate(all="ignore"):
-        vectors = [_vectors(cmdp, criterion.follow(taken), None, count) for taken in rules]
+        for taken in rules:
+            followed, reached = _followed(cmdp, criterion.follow(taken))
+            vectors.append(_vectors(cmdp, followed, reached, None, count))
+            visiting.append(_visiting(cmdp, taken, reached))
     members = tuple(Proof(cmdp.criterion, taken, own[1:], own[0]) for taken, own in zip(rules, vectors, strict=True))
     proof: Proof | MixtureProof = MixtureProof(weights, members) if isinstance(policy, Mixture) else members[0]
     upper, judge = math.inf, _exact_means if exact else _bounded_lowers
@@ -174,7 +180,7 @@ def certify_known(
         proof = replace(proof, prices=priced, value_function=values)
         upper = (_exact_upper if exact else _bounded_upper)(cmdp, priced, values, 1.0)
         count.add()
-    lowers = _mixed(weights, [judge(cmdp, taken, own, count) for taken, own in zip(rules, vectors, strict=True)])
+    lowers = _mixed(weights, [judge(cmdp, taken, own, count) for taken, own in zip(visiting, vectors, strict=True)])
     return _certificate(cmdp, lowers, upper, proof, "exact" if exact else "rounding-bounded")
 
 
@@ -249,10 +255,12 @@ def certified(cmdp: CMDP, found: Optimum, *, method: str, progress: ProofProgres
 
     while True:
         followed = way.followed()
-        vectors = _vectors(cmdp, followed, vectors, count)
-        lowers, kind = _bounded_lowers(cmdp, followed.taken, vectors, count), "rounding-bounded"
+        reached = _reached_by(cmdp, followed)
+        visiting = _visiting(cmdp, followed.taken, reached)
+        vectors = _vectors(cmdp, followed, reached, vectors, count)
+        lowers, kind = _bounded_lowers(cmdp, visiting, vectors, count), "rounding-bounded"
         if small and not np.max(lacking(lowers), initial=0.0) <= _HAIR:  # next to a discount of 1 all is rounding
-            lowers, kind = _exact_lowers(cmdp, followed.taken, vectors), "exact"
+            lowers, kind = _exact_lowers(cmdp, visiting, vectors), "exact"
         missing = float(np.max(lacking(lowers), initial=0.0))
         if not 0.0 < missing < np.inf:
             break
@@ -262,7 +270,7 @@ def certified(cmdp: CMDP, found: Optimum, *, method: str, progress: ProofProgres
             way = mixing
         count.again(2 * (1 + cmdp.n_constraints))
     proof = Proof(cmdp.criterion, followed.taken, vectors[1:], vectors[0], prices, values)
-    if small and missing > 0.0 and min((exact := _exact_lowers(cmdp, followed.taken, vectors))[1:]) >= 0.0:
+    if small and missing > 0.0 and min((exact := _exact_lowers(cmdp, visiting, vectors))[1:]) >= 0.0:
         lowers, kind = exact, "exact"
     if kind == "exact":
         upper = _exact_upper(cmdp, prices, values, 1.0)
@@ -500,11 +508,11 @@ def _checked(cmdp: CMDP, prices: Any, value_function: Any) -> tuple[Floats, Floa
     return freeze(checked.copy()), _settled(cmdp, values[None, :])[0]
 
 
-def _vectors(cmdp: CMDP, followed: Followed, start: Floats | None, count: _Count) -> Floats:
+def _vectors(cmdp: CMDP, followed: Followed, reached: Any, start: Floats | None, count: _Count) -> Floats:
     """Vectors over places [1 + K, M], those of `start` improved, that prove the values of a policy: see C1 above."""
     criterion, signals = criterion_of(cmdp), _signals(cmdp)
-    kept = _kept_to(cmdp, followed)
-    paid = signals if kept is None else np.where(kept[criterion.places], signals, 0.0)
+    kept = reached if not criterion.mass_row or np.all(followed.time > _NEVER) else _stays(cmdp, followed)
+    paid = signals if np.all(kept) else np.where(kept[criterion.places], signals, 0.0)
     vectors = np.empty((len(signals), criterion.n_places))
     # One at a time, and told, where one takes long; unless they share a factorisation that is not kept.
     step = len(signals) if criterion.mass_row or criterion.n_places <= DENSE_STATES else 1
@@ -512,38 +520,59 @@ def _vectors(cmdp: CMDP, followed: Followed, start: Floats | None, count: _Count
         begin = None if start is None else start[j : j + step]
         vectors[j : j + step] = criterion.proof_vectors(followed, paid[j : j + step], begin)
         count.add(step)
-    if kept is not None:
-        lower = criterion.level(float(len(criterion.layers)))
-        if criterion.mass_row:  # averages know no level: the time that it takes to get there instead
-            away = np.where(kept[criterion.places], 0.0, 1.0)
-            lower = criterion.proof_vectors(followed, away[None, :])[0]
-            lower = lower - lower[kept].max()
+    if criterion.mass_row and not np.all(kept):  # lowered by the time that it takes to get there
+        away = np.where(kept[criterion.places], 0.0, 1.0)
+        longer = criterion.proof_vectors(followed, away[None, :])[0]
+        longer = longer - longer[kept].max()
         sizes = np.abs(signals).max(axis=1, initial=0.0)
-        vectors = np.where(kept, vectors, vectors - 2.0 * sizes[:, None] * lower)
+        vectors = np.where(kept, vectors, vectors - 2.0 * sizes[:, None] * longer)
     return _settled(cmdp, vectors)
 
 
-def _kept_to(cmdp: CMDP, followed: Followed) -> Any:
-    """The places that a policy comes to (for averages: to stay), bool [M]; None when it is all of them."""
+def _followed(cmdp: CMDP, followed: Followed) -> tuple[Followed, Any]:
+    """A policy to compute vectors from, the same where the one that is followed comes; and those places, bool [M].
+
+    An average of a policy that would stay elsewhere, if it ever came there, has vectors as one that walks from there.
+    """
+    reached, criterion = _reached_by(cmdp, followed), criterion_of(cmdp)
+    if followed.elsewhere:
+        return criterion.follow(criterion.fill_in(followed.taken, reached, criterion.largest(followed.taken))), reached
+    return followed, reached
+
+
+def _visiting(cmdp: CMDP, taken: Floats, reached: Any) -> Floats:
+    """A policy [N], and zeros at the places that it never comes to: there the bounds of C1 do not look."""
+    return taken if np.all(reached) else np.where(reached[criterion_of(cmdp).places], taken, 0.0)
+
+
+def _reached_by(cmdp: CMDP, followed: Followed) -> Any:
+    """The places that a policy can come to, bool [M]; maybe more of them, which proves less and nothing false."""
     criterion = criterion_of(cmdp)
     if np.all(followed.time > _NEVER):
-        return None
-    if criterion.shifts:
-        kept, now = [], cmdp.initial > 0.0
-        for layer in criterion.layers:
-            kept.append(now)
-            moves = layer.transition[now[cmdp.pairs.states] & (followed.taken[layer.entries] > 0.0)]
-            now = np.bincount(moves.indices, minlength=cmdp.n_states) > 0
-        return np.concatenate(kept)
-    begin = cmdp.initial > 0.0
-    if criterion.mass_row:
-        begin = np.arange(cmdp.n_states) == int(np.argmax(followed.time))
-    used = np.flatnonzero(followed.taken > 0.0)
-    moves = criterion.layers[0].transition[used]
+        return np.ones(criterion.n_places, dtype=bool)
+    now = cmdp.initial > 0.0
+    if not criterion.shifts:
+        return _led_to(cmdp, followed.taken, now)
+    reached = []
+    for layer in criterion.layers:
+        reached.append(now)
+        moves = layer.transition[now[cmdp.pairs.states] & (followed.taken[layer.entries] > 0.0)]
+        now = np.bincount(moves.indices, minlength=cmdp.n_states) > 0
+    return np.concatenate(reached)
+
+
+def _stays(cmdp: CMDP, followed: Followed) -> Any:
+    """The states in which a policy comes to stay, bool [S]."""
+    return _led_to(cmdp, followed.taken, np.arange(cmdp.n_states) == int(np.argmax(followed.time)))
+
+
+def _led_to(cmdp: CMDP, taken: Floats, begin: Any) -> Any:
+    """The states that a policy [n] may come to from some states `begin`, bool [S]."""
+    used = np.flatnonzero(taken > 0.0)
+    moves = criterion_of(cmdp).layers[0].transition[used]
     per_state = np.bincount(cmdp.pairs.states[used], np.diff(moves.indptr), cmdp.n_states).astype(moves.indptr.dtype)
     starts = np.append(0, np.cumsum(per_state)).astype(moves.indptr.dtype)
-    kept_now = moves_from(graph_of(Chain(starts, moves.indices, moves.data)), begin) >= 0
-    return None if np.all(kept_now) else kept_now
+    return moves_from(graph_of(Chain(starts, moves.indices, moves.data)), begin) >= 0
 
 
 def _settled(cmdp: CMDP, vectors: Floats) -> Floats:
@@ -562,8 +591,8 @@ def _settled(cmdp: CMDP, vectors: Floats) -> Floats:
 def lower_residual(rows, policy, gain, size, here, there, own, reach):  # type: ignore[no-untyped-def]
     """A number that min_s residual(s) in one layer certainly exceeds, for `gain` [n]; NaN on overflow.
 
-    `here` [S] is the vector at the layer's places, `there` [S] where its moves lead; `size` [n] are the magnitudes of
-    what the gain is the sum of.
+    The least is over states where `policy` [n] is not zero at all pairs (`_visiting`). `here` [S] is the vector at the
+    layer's places, `there` [S] where its moves lead; `size` [n] are the magnitudes of what the gain is the sum of.
     """
     least = np.inf
     for state in range(len(rows.offsets) - 1):
@@ -586,6 +615,8 @@ def lower_residual(rows, policy, gain, size, here, there, own, reach):  # type: 
             weight += policy[pair]
             length = rows.starts[pair + 1] - rows.starts[pair]
             operations = max(operations, 2 * length + 16)
+        if weight == 0.0:  # the policy never comes here
+            continue
         operations += 2 * (rows.offsets[state + 1] - rows.offsets[state])
         lost = 2.0 * UNIT * (magnitude / weight) + (UNDERFLOW if anything > 0.0 else 0.0)
         residual = total / weight - operations * lost
@@ -708,7 +739,7 @@ def _exact_lowers(cmdp: CMDP, taken: Floats, vectors: Floats) -> list[float]:
 
 
 def _exact_means(cmdp: CMDP, taken: Floats, vectors: Floats, count: _Count | None = None) -> list[Fraction]:
-    """(lower) of the reward and of each margin."""
+    """(lower) of the reward and of each margin, for a policy as `_visiting` gives it."""
     probabilities = [Fraction(p) for p in taken.tolist()]
     offsets, bounds = cmdp.offsets.tolist(), []
     for gain, vector in zip(_exact_gains(cmdp), vectors, strict=True):
@@ -718,8 +749,9 @@ def _exact_means(cmdp: CMDP, taken: Floats, vectors: Floats, count: _Count | Non
             for first, last in pairwise(offsets):
                 entries = range(layer.entries.start + first, layer.entries.start + last)
                 chosen = [entry for entry in entries if probabilities[entry]]
-                mean = sum((probabilities[entry] * excess[entry] for entry in chosen), Fraction(0))
-                residuals.append(mean / sum(probabilities[entry] for entry in chosen))
+                if chosen:  # the policy comes here
+                    mean = sum((probabilities[entry] * excess[entry] for entry in chosen), Fraction(0))
+                    residuals.append(mean / sum(probabilities[entry] for entry in chosen))
             least += min(residuals)
         bounds.append(_exact_start(cmdp, vector) + least)
         if count is not None:

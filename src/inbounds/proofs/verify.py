@@ -26,7 +26,8 @@ m - E y is a mean of it, over a horizon the sum of a mean for each stage: it is 
 
     J(m)  >=  start <rho, y> + sum over stages of min_s sum_a pi(a|s) (m - E y)(s, a)                             (C1)
 
-must be at least the claimed lower bound, which for margins must be >= 0. If it has prices u >= 0 and a vector V,
+over the states s that the policy can be in, must be at least the claimed lower bound, which for margins must be >= 0.
+What it would do elsewhere never comes into it. If the certificate has prices u >= 0 and a vector V,
 
     J(reward) in bounds  <=  start <rho, V> + sum over stages of max_(s,a) (reward + u . margins - E V)(s, a)     (C2)
 
@@ -59,7 +60,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from itertools import pairwise
+from itertools import compress, pairwise
 from operator import mul
 from typing import Any, NamedTuple, TextIO
 
@@ -129,8 +130,38 @@ class Model(NamedTuple):
     step: Callable[[int], None]  # to be called with a number of pairs that were looked at
 
 
+class Rule(NamedTuple):
+    """A policy."""
+
+    chosen: list[Shares]  # of the actions of each state, or of each at each stage
+    visited: list[list[bool]]  # at each stage, whether it can be in each state
+
+
+def visited(model: Model, chosen: list[Shares]) -> list[list[bool]]:
+    """At each stage, whether a policy can be in each state: moves with a probability > 0 lead there from the start."""
+    n_states, n_pairs = len(model.pairs), model.pairs[-1].stop
+
+    def following(stage: int, state: int) -> Iterable[int]:
+        for i, pair in enumerate(model.pairs[state]):
+            if chosen[stage * n_states + state].weights[i]:
+                states, row = model.rows[(stage * n_pairs + pair) % len(model.rows)]
+                yield from compress(states, row.weights)
+
+    now = list(compress(range(n_states), model.initial.weights))
+    found = [[False] * n_states for _ in range(model.stages)]
+    for stage, at in enumerate(found):
+        later = list[int]()
+        while now:
+            state = now.pop()
+            if not at[state]:
+                at[state] = True
+                (later if "horizon" in model.criterion else now).extend(following(stage, state))
+        now = later
+    return found
+
+
 def bound(
-    model: Model, places: int, gain: list[int], y: list[int], policy: list[Shares] | None, of: int = 1, most: int = 0
+    model: Model, places: int, gain: list[int], y: list[int], policy: Rule | None, of: int = 1, most: int = 0
 ) -> tuple[int, Ratio]:
     """(C1), what a vector y proves about the value of `gain` under a policy, one `of` several; or, without, (C2).
 
@@ -145,8 +176,11 @@ def bound(
         now, later = (y[h * n_states : (h + 1) * n_states] for h in (stage, stage + 1))
         after = (later or [0] * n_states) if "horizon" in model.criterion else now
         for state, pairs in enumerate(model.pairs):
+            model.step(len(pairs))
+            if policy is not None and not policy.visited[stage][state]:
+                continue
             v, found = now[state], dict[int, int]()  # the numerators, by the odd sum of their rows
-            chosen = policy[stage * n_states + state] if policy is not None else None
+            chosen = policy.chosen[stage * n_states + state] if policy is not None else None
             for i, e in enumerate(range(stage * n_pairs + pairs.start, stage * n_pairs + pairs.stop)):
                 if chosen is not None and not chosen.weights[i]:
                     continue
@@ -168,7 +202,6 @@ def bound(
                 for odd, left in found.items():
                     extreme = (left, odd) if extreme is None or less(extreme, (left, odd)) else extreme
             widest = max(widest, width)
-            model.step(len(pairs))
         extremes.append(extreme or (0, 1))
         widths += widest
     if widths * of > WIDEST:
@@ -285,8 +318,9 @@ def check(model: Model, claim: Any) -> list[str]:
     policies = []
     for rule in rules:
         chosen = doubles(rule, n_entries)
-        policies.append([shares(chosen[first:last], "the policy") for first, last in rows])
-    most = max(chosen.twos for policy in policies for chosen in policy)
+        of_states = [shares(chosen[first:last], "the policy") for first, last in rows]
+        policies.append(Rule(of_states, visited(model, of_states)))
+    most = max(chosen.twos for policy in policies for chosen in policy.chosen)
     margins = doubles(claim["margins_lower"], K)
     require(all(margin >= 0 for margin in margins), "a margin is only claimed to be at least a negative number")
     one_each = all(isinstance(vectors, list) and len(vectors) == K for vectors in margin_vectors)
