@@ -500,6 +500,7 @@ def check(*paths):
     if model_content is None:
         require("bets" in certificate, "without a model only bets can be checked")
         return check_bets(certificate)
+    require("bets" not in certificate, "it rests on samples: check its bets, without a model")
     require(certificate["arithmetic"] in ("exact", "rounding-bounded"), "the certificate holds no proof")
     digest = hashlib.sha256(model_content).hexdigest()
     require(certificate["model"] == digest, "the certificate is of another model, or of another file")

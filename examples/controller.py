@@ -12,7 +12,7 @@ import sys
 def load(path, rng=random):
     """The rules of a policy: for each state a list of (action, probability); with stages, one such list a stage."""
     try:
-        with open(path, encoding="utf-8") as stream:
+        with open(path, encoding="utf-8-sig") as stream:
             policy = json.load(stream)
         if policy["kind"] == "mixture":
             policy = rng.choices(policy["policies"], policy["weights"])[0]

@@ -134,6 +134,8 @@ def test_bets_and_proofs_on_models_are_not_taken_for_each_other(made, tmp_path):
     assert verify(str(tmp_path / "model.npz"), str(tmp_path / "proof.json"))[0]
     accepted, lines = verify(str(tmp_path / "model.npz"), str(made["fixed"][1]))
     assert not accepted and "samples" in lines[0]
+    with pytest.raises(second.Rejected, match="it rests on samples: check its bets, without a model"):
+        second.check(str(tmp_path / "model.npz"), str(made["fixed"][1]))
 
 
 def leaves(value, place=()):

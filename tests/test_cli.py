@@ -226,7 +226,7 @@ def test_samples_that_do_not_fit_into_memory_are_named(command, tmp_path: Path, 
     monkeypatch.chdir(tmp_path)
     result = run(*command, "queue", "--samples", "1e15")
     assert result.exit_code == 2 and one_message(result.stderr)
-    said = "learning from 1,000,000,000,000,000 samples does not fit into memory: give fewer --samples"
+    said = "learning from 1,000,000,000,000,000 samples does not fit into memory: give fewer samples"
     assert said in sentence(result.stderr)
 
 
@@ -703,7 +703,8 @@ def test_with_json_a_refusal_is_one_object_too(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--json", "solve", "queue"), "--json goes after the command, as in: inbounds solve queue --json"),
+        (("--json", "solve", "queue"), "--json goes after the command, as in: inbounds solve ... --json"),
+        (("--time-limit", "5", "report", "queue", "--json"), "as in: inbounds report ... --time-limit"),
         (("--json",), "--json goes after the command"),
         (("--nope", "solve", "queue", "--json"), "No such option '--nope'."),
     ],

@@ -316,3 +316,38 @@ def test_what_is_damaged_on_disk_is_compiled_anew(tmp_path, monkeypatch, suffix,
     told: list[str] = []
     monkeypatch.setattr(waiting, "_listeners", [lambda: told.append("compiling")])
     assert compiled(triple)(2) == 6 and not told
+
+
+def test_machine_code_that_lost_a_page_is_not_run(tmp_path, monkeypatch) -> None:
+    """Numba would: whatever can still be unpickled."""
+    monkeypatch.setattr(module, "_cache_directory", lambda path: tmp_path)
+
+    def quadruple(x):
+        return 4 * x
+
+    assert compiled(quadruple)(2) == 8
+    (path,) = tmp_path.rglob("*.nbc")
+    whole = path.read_bytes()
+    for place in range(0, len(whole), max(1, len(whole) // 40)):
+        damaged = whole[:place] + bytes(byte ^ 0xFF for byte in whole[place : place + 64]) + whole[place + 64 :]
+        path.write_bytes(damaged)
+        told: list[str] = []
+        monkeypatch.setattr(waiting, "_listeners", [lambda told=told: told.append("compiling")])
+        assert compiled(quadruple)(2) == 8 and told == ["compiling"]
+
+
+def test_a_kernel_for_other_types_is_not_taken(tmp_path, monkeypatch) -> None:
+    """Two processes that add to the index of a kernel at the same moment give both of theirs the same file."""
+    monkeypatch.setattr(module, "_cache_directory", lambda path: tmp_path)
+
+    def half(x):
+        return x / 2
+
+    kernel = compiled(half)
+    assert kernel(3) == 1.5
+    (path,) = tmp_path.rglob("*.nbc")
+    for_integers = path.read_bytes()
+    assert kernel(3.0) == 1.5
+    (other,) = set(tmp_path.rglob("*.nbc")) - {path}
+    other.write_bytes(for_integers)
+    assert compiled(half)(5.0) == 2.5

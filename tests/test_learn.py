@@ -180,3 +180,11 @@ def test_units_without_room_for_prices_are_refused_by_name(size):
         ):
             with pytest.raises(ib.InvalidInput, match=f"{what} has a size of .* give it in other units"):
                 ask(cmdp)
+
+
+@pytest.mark.parametrize("settings", [ib.ModelBased(), ib.CSPDA.practical()])
+def test_more_samples_than_memory_holds_are_refused_by_name(settings) -> None:
+    with pytest.raises(
+        ib.InvalidInput, match="000,000,000,000 samples does not fit into memory: give fewer"
+    ):
+        ib.learn(QUEUE.simulator(), settings, samples=10**15)

@@ -524,6 +524,9 @@ def test_bad_json_is_named(tmp_path, text, message) -> None:
         ("state,action,probability\n1e999,a,1", "column 'state' has '1e999', too large for a number"),
         ('state,action,probability\n0,"a', "is not a table of comma-separated values"),
         ("state,action,probability\n0,a,0.5", "probabilities sum to 0.5"),
+        ("\nstate,action,probability\n\n0,a,0.5\n,,\n0,b,half", "row 6: the probability must be a number"),
+        ("state,action,probability\n\n0,a,1\n0,a,0", "row 4 has state 0, action 'a' once more"),
+        ("state,action,probability\ntrue,a,0.5\nTRUE,b,0.5", "the states true and TRUE are read as the same"),
     ],
 )
 def test_bad_spreadsheets_are_named(tmp_path, text, message) -> None:
@@ -542,6 +545,14 @@ def test_an_editor_may_put_a_mark_in_front_of_json(tmp_path) -> None:
 def test_a_comma_that_ends_every_row_makes_no_column(tmp_path) -> None:
     (tmp_path / "p.csv").write_text("state,action,probability,,\n0,a,1,,\n1,a,1,,\n")
     assert ib.Policy.load(tmp_path / "p.csv").by_label() == {0: {"a": 1.0}, 1: {"a": 1.0}}
+
+
+def test_a_spreadsheet_writes_truth_in_capitals_and_leaves_rows_empty(tmp_path) -> None:
+    (tmp_path / "p.csv").write_text("state,action,probability\nFALSE,TRUE,1\n,,\nTRUE,TRUE,1\n,,\n")
+    assert ib.Policy.load(tmp_path / "p.csv").by_label() == {False: {True: 1.0}, True: {True: 1.0}}
+    capitals = ib.Policy(Pairs.create([0, 1, 2], [0, 0], ["TRUE", "FALSE"], ["go"]), [1.0, 1.0])
+    capitals.save(tmp_path / "capitals.csv")
+    assert ib.Policy.load(tmp_path / "capitals.csv") == capitals
 
 
 def test_labels_that_the_advice_tells_apart_are_two(tmp_path) -> None:
@@ -725,6 +736,8 @@ def test_the_controller_takes_a_state_as_json_has_it(tmp_path) -> None:
     act, load = map(runpy.run_path(str(ROOT / "examples" / "controller.py")).get, ("act", "load"))
     rooms().save(tmp_path / "rooms.json")
     assert act(load(tmp_path / "rooms.json"), json.loads('["wet", 1]')) == "pump"
+    (tmp_path / "marked.json").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "rooms.json").read_bytes())  # by an editor
+    assert load(tmp_path / "marked.json") == load(tmp_path / "rooms.json")
 
 
 def test_the_controller_says_of_any_other_file_that_it_is_one(tmp_path) -> None:

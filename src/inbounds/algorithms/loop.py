@@ -62,11 +62,17 @@ def run_on_samples(
     rng, world = np.random.default_rng(seed), simulator.open()
     asked = Asked(simulator, algorithm, (samples, tuple(checkpoint_counts(checkpoints, 0, samples))), seed)
 
+    def prepare() -> Prepared:
+        try:
+            return record.prepare(algorithm, simulator, samples, rng)
+        except MemoryError as error:
+            raise beyond_memory(samples, error) from error
+
     def outside() -> Any:
         return rng.bit_generator.state, kept(memory_of(world))
 
     if resume is None:
-        trip = first(asked, lambda: record.prepare(algorithm, simulator, samples, rng), outside)
+        trip = first(asked, prepare, outside)
         guarantee = within_ranges(trip.begun.guarantee, simulator)
         trip = trip._replace(begun=trip.begun._replace(guarantee=guarantee))
     else:
@@ -131,6 +137,15 @@ def first(asked: Asked, prepare: Callable[[], Prepared], outside: Callable[[], A
         attach(error, None)
         raise
     return Paused(asked, begun, begun.samples, outside(), (), (), 0.0)
+
+
+def beyond_memory(samples: int | None, error: MemoryError) -> InvalidInput:
+    """That what a learner keeps of so many samples does not fit into memory, and what to do."""
+    many = "so many" if samples is None else f"{samples:,}"
+    return InvalidInput(
+        f"learning from {many} samples does not fit into memory: give fewer samples, or a smaller problem "
+        f"({str(error) or 'no details'})"
+    )
 
 
 def going_on(asked: Asked, resume: Run) -> Paused:

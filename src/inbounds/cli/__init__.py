@@ -17,7 +17,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from itertools import takewhile
 from typing import Any, NoReturn
 
 import click
@@ -67,12 +66,20 @@ class _Cli(click.Group):
 
         asking_for_json(ctx, None, "--json" in args)  # also where the command that has the option cannot be parsed
         try:
-            if "--json" in takewhile(lambda word: word.startswith("-"), args):
-                raise click.UsageError("--json goes after the command, as in: inbounds solve queue --json", ctx)
             return super().parse_args(ctx, args)
         except click.UsageError as error:  # which click tells itself, on stderr
-            print_refusal(error.format_message(), error.exit_code)
-            raise
+            refusal = self._of_a_command(error, args) if isinstance(error, click.NoSuchOption) else error
+            print_refusal(refusal.format_message(), refusal.exit_code)
+            raise refusal from None
+
+    def _of_a_command(self, error: click.NoSuchOption, args: list[str]) -> click.UsageError:
+        """What to say of an option before the command: that it goes behind it, if some command has it."""
+        option = error.option_name
+        having = [name for name, one in self.commands.items() if any(option in known.opts for known in one.params)]
+        if not having:
+            return error
+        meant = next((word for word in (*args, "solve") if word in having), having[0])
+        return click.UsageError(f"{option} goes after the command, as in: inbounds {meant} ... {option}", error.ctx)
 
     def invoke(self, ctx: click.Context) -> Any:
         with _ending_with_the_reader():

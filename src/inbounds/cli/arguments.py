@@ -186,17 +186,12 @@ def _is_printed_to(path: Path) -> bool:
 @contextmanager
 def drawing(samples: int | None) -> Iterator[None]:
     """Within, learners keep what they draw: what does not fit into memory is told as being about the samples."""
-    from inbounds.errors import InvalidInput
-
     try:
         yield
     except MemoryError as error:
-        many = "so many" if samples is None else f"{samples:,}"
-        details = str(error) or "no details"
-        raise InvalidInput(
-            f"learning from {many} samples does not fit into memory: give fewer --samples, or a smaller problem "
-            f"({details})"
-        ) from error
+        from inbounds.algorithms.loop import beyond_memory
+
+        raise beyond_memory(samples, error) from error
 
 
 def refuse_given(why: str, *names: str) -> None:

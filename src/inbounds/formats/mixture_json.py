@@ -25,6 +25,7 @@ from inbounds.formats import policy_json
 from inbounds.formats.criterion import require_version
 from inbounds.formats.entries import require_entries
 from inbounds.formats.mixture_npz import KIND_OF_MIXTURE, VERSION
+from inbounds.inputs import real_number
 
 
 def write(mixture: Any, stream: BinaryIO) -> None:
@@ -48,6 +49,7 @@ def read(path: Path) -> dict[str, Any]:
     weights, policies = found.get("weights"), found.get("policies")
     if not isinstance(weights, list) or not isinstance(policies, list) or not policies:
         raise InvalidInput("weights and policies must be lists, and a mixture needs at least one policy")
+    shares = [real_number(weight, f"weight {place}") for place, weight in enumerate(weights)]
     members = []
     for place, policy in enumerate(policies):
         try:
@@ -60,4 +62,4 @@ def read(path: Path) -> dict[str, Any]:
         named = all(member[name] == first[name] for name in ("state_labels", "action_labels"))
         if not alike or not named or member["probabilities"].shape != first["probabilities"].shape:
             raise InvalidInput(f"policy {place} has other states, actions or stages than policy 0, or in another order")
-    return first | {"weights": weights, "probabilities": [member["probabilities"] for member in members]}
+    return first | {"weights": shares, "probabilities": [member["probabilities"] for member in members]}

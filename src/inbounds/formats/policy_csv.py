@@ -5,10 +5,10 @@
     1,run,0.25                                  0,3,dry,order,0.0
 
 Labels that are tuples of the same length have a column for each part, called by its name if it has one: ``state tea``,
-``state rice``. A cell is a whole number, a decimal one, true or
-false, or text; where that would be read as something else than the label was (the text "12", say), the heading of the
-column ends in ``:text``, or in ``:json`` for a column of several kinds. Rows may be in any order. A last column, "rows
-left", counts down to 0, so that a file that lost its end is noticed; where it is missing nothing is.
+``state rice``. A cell is a whole number, a decimal one, true or false (also TRUE or FALSE, as spreadsheets have it), or
+text; where that would be read as something else than the label was (the text "12", say), the heading of the column ends
+in ``:text``, or in ``:json`` for a column of several kinds. Rows may be in any order. A last column, "rows left", counts
+down to 0, so that a file that lost its end is noticed; where it is missing nothing is.
 """
 
 from __future__ import annotations
@@ -67,19 +67,21 @@ def read(path: Path) -> dict[str, Any]:
     try:
         text = path.read_bytes().decode("utf-8-sig")  # spreadsheets put a mark in front
         _require_commas(text)
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+        table = csv.reader(io.StringIO(text, newline=""), strict=True)
+        rows = {number: row for number, row in enumerate(table, start=1) if any(row)}  # spreadsheets leave empty ones
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidInput(f"is not a table of comma-separated values in UTF-8 ({error})") from error
     if len(rows) < 2:
         raise InvalidInput("has no rows; a policy has a heading and a row for each action of each state")
-    heading, *cells = rows
-    for number, row in enumerate(cells):
+    (_, heading), *numbered = rows.items()
+    for number, row in numbered:
         if len(row) != len(heading):
             if len(row) > len(heading):
                 why = "write decimals with a point, text with a comma in quotes, and no comma at the end"
             else:
                 why = "is it cut short?" if heading[-1] else "delete the comma that ends the heading"
-            raise InvalidInput(f"row {number + 2} has {len(row)} cells, the heading has {len(heading)}: {why}")
+            raise InvalidInput(f"row {number} has {len(row)} cells, the heading has {len(heading)}: {why}")
+    cells, numbers = [row for _, row in numbered], [number for number, _ in numbered]
     columns = _columns(heading, cells)
     if _LEFT in columns and sorted(columns[_LEFT]) != sorted(map(str, range(len(cells)))):
         raise InvalidInput(
@@ -87,9 +89,9 @@ def read(path: Path) -> dict[str, Any]:
             "lost or added. Take a whole copy; or, if the rows are meant so, delete the column"
         )
     states, actions = _labels(columns, "state"), _labels(columns, "action")
-    shares = [_share(cell, number + 2) for number, cell in enumerate(_column(columns, "probability"))]
-    stages = [_stage(cell, number + 2) for number, cell in enumerate(columns["stage"])] if "stage" in columns else None
-    return _gathered(states, actions, shares, stages)
+    shares = list(map(_share, _column(columns, "probability"), numbers))
+    stages = list(map(_stage, columns["stage"], numbers)) if "stage" in columns else None
+    return _gathered(states, actions, shares, stages, numbers)
 
 
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -138,9 +140,13 @@ def _require_heading(name: str, heading: list[str]) -> None:
 
 
 def _gathered(
-    states: Sequence[Any], actions: Sequence[Any], shares: Sequence[float], stages: Sequence[int] | None
+    states: Sequence[Any],
+    actions: Sequence[Any],
+    shares: Sequence[float],
+    stages: Sequence[int] | None,
+    numbers: Sequence[int],
 ) -> dict[str, Any]:
-    """The fields of a policy from its rows, in whatever order."""
+    """The fields of a policy from its rows, in whatever order; `numbers` are those of the rows in the file."""
     action_number: dict[Any, int] = {}
     own: dict[Any, dict[int, dict[int, float]]] = {}  # state: action: stage: probability
     for place, (state, action, share) in enumerate(zip(states, actions, shares, strict=True)):
@@ -148,7 +154,7 @@ def _gathered(
         by_stage = own.setdefault(state, {}).setdefault(number, {})
         stage = 0 if stages is None else stages[place]
         if stage in by_stage:
-            raise InvalidInput(f"row {place + 2} has state {shown(state)}, action {shown(action)} once more")
+            raise InvalidInput(f"row {numbers[place]} has state {shown(state)}, action {shown(action)} once more")
         by_stage[stage] = share
     horizon = None if stages is None else max(stages) + 1
     offsets, pair_actions = [0], []
@@ -243,8 +249,8 @@ _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?|-?inf", re.ASC
 
 def _guessed(cell: str) -> Any:
     """What a cell without a mark says; infinite, though it does not say so, where that is too long a number."""
-    if cell in ("true", "false"):
-        return cell == "true"
+    if cell in ("true", "false", "TRUE", "FALSE"):  # the latter as spreadsheets write them back
+        return cell.lower() == "true"
     if _WHOLE.fullmatch(cell):
         return int(cell) if len(cell) <= _MOST_DIGITS else math.inf
     return float(cell) if _DECIMAL.fullmatch(cell) else cell

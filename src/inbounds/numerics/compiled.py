@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import re
 import shutil
 import sys
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numba
 from numba.core import config
+from numba.core.caching import IndexDataCacheFile
 from numba.core.dispatcher import Dispatcher
 
 from inbounds.numerics.interrupts import Kernel
@@ -80,6 +82,7 @@ def _keeping_if_possible(dispatcher: Any) -> Any:
     its time; then it takes the place of what was damaged.
     """
     cache = dispatcher._cache
+    cache._cache_file.__class__ = _Sealed  # which adds nothing but what is in the files
     load, save = cache.load_overload, cache.save_overload
 
     def load_or_tell(*overload: Any) -> Any:
@@ -99,6 +102,32 @@ def _keeping_if_possible(dispatcher: Any) -> Any:
 
     cache.load_overload, cache.save_overload = load_or_tell, save_if_possible
     return dispatcher
+
+
+class _Sealed(IndexDataCacheFile):  # type: ignore[misc]
+    """Kernels on disk that end in a digest, and name what they were compiled for.
+
+    Numba runs what it finds: also machine code that the disk lost a page of, and, where two processes added to the
+    index of a kernel at the same moment, what was compiled for other types.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        super().save(key, (key, data))
+
+    def load(self, key: Any) -> Any:
+        found = super().load(key)
+        return found[1] if found is not None and found[0] == key else None
+
+    def _dump(self, value: Any) -> bytes:
+        content: bytes = super()._dump(value)
+        return content + hashlib.sha256(content).digest()  # pickle reads over what comes after its end
+
+    def _load_data(self, name: str) -> Any:
+        sealed = Path(self._data_path(name)).read_bytes()
+        content = sealed[: -hashlib.sha256().digest_size]
+        if content + hashlib.sha256(content).digest() != sealed:
+            raise ValueError(f"the kernel {name} is damaged")
+        return pickle.loads(content)
 
 
 def interpreted(kernel: Any) -> Callable[..., Any]:

@@ -66,10 +66,9 @@ def run_jobs(
                     if finished is not None:
                         finished(position, result)
     except BrokenProcessPool as error:
-        done = sum(result is not None for result in results)
         raise WorkerLost(
-            f"a worker process was killed, or ran out of memory, after {done} of {len(jobs)} runs; what a journal "
-            "recorded is kept: the same call goes on from there, if need be with fewer workers"
+            "a worker process was killed, or ran out of memory; what a journal recorded is kept: the same call goes on "
+            "from there, if need be with fewer workers"
         ) from error
     except RuntimeError as error:
         if processes == 1 or threading.main_thread().is_alive():
