@@ -7,8 +7,8 @@
 Labels that are tuples of the same length have a column for each part, called by its name if it has one: ``state tea``,
 ``state rice``. A cell is a whole number, a decimal one, true or false (also TRUE or FALSE, as spreadsheets have it), or
 text; where that would be read as something else than the label was (the text "12", say), the heading of the column ends
-in ``:text``, or in ``:json`` for a column of several kinds. Rows may be in any order. A last column, "rows left", counts
-down to 0, so that a file that lost its end is noticed; where it is missing nothing is.
+in ``:text``, or in ``:json`` for a column of several kinds. Rows may be in any order. A last column, "rows left",
+counts down to 0, so that a file that lost its end is noticed; where it is missing nothing is.
 """
 
 from __future__ import annotations
