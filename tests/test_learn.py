@@ -184,7 +184,5 @@ def test_units_without_room_for_prices_are_refused_by_name(size):
 
 @pytest.mark.parametrize("settings", [ib.ModelBased(), ib.CSPDA.practical()])
 def test_more_samples_than_memory_holds_are_refused_by_name(settings) -> None:
-    with pytest.raises(
-        ib.InvalidInput, match="000,000,000,000 samples does not fit into memory: give fewer"
-    ):
+    with pytest.raises(ib.InvalidInput, match="000,000,000,000 samples does not fit into memory: give fewer"):
         ib.learn(QUEUE.simulator(), settings, samples=10**15)
