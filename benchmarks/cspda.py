@@ -116,13 +116,14 @@ def against_size(rounds: int) -> None:
 
 
 def whole_reproduction() -> None:
-    from inbounds.reports.reproduction import write_reproduction
+    from inbounds.reports.figures import write_report
+    from inbounds.reports.reproduction import drawn_reproduction
     from inbounds.studies.reproduction import reproduce_queue
 
     reproduce_queue(seeds=2, samples=1_000)  # compiles
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as directory:
-        write_reproduction(reproduce_queue(), Path(directory))
+        write_report(Path(directory), drawn_reproduction(reproduce_queue()))
     print(f"\nreproduction of 6,000 runs   {time.perf_counter() - started:.1f} s   (target: under 60)")
 
 

@@ -670,3 +670,36 @@ def test_policies_that_come_again_end_the_search(monkeypatch) -> None:
     monkeypatch.setattr(type(criterion), "_look", lambda *given: (steps.append(1), look(*given))[1])
     criterion.solve(cmdp.reward, 1e-9)
     assert len(steps) < 100
+
+
+def wells(states: int, left: float, right: float) -> tuple[CMDP, float]:
+    """A walk drawn to both ends, more strongly to the right; and the share of time in the right half, by balance.
+
+    It begins at the left end, and takes some 1e20 steps to the other.
+    """
+    places = np.arange(states)
+    up = np.where(places < states // 2, left, right)
+    moves = np.zeros((states, states))
+    np.add.at(moves, (places, np.minimum(places + 1, states - 1)), up)
+    np.add.at(moves, (places, np.maximum(places - 1, 0)), 1.0 - up)
+    time = np.cumprod(np.append(1.0, up[:-1] / (1.0 - up[1:])))
+    inside = (places >= states // 2).astype(float)
+    bound = Constraint(inside, at_most=0.5, name="right")
+    return problem(np.arange(states + 1), moves, inside, [bound]), float(time[states // 2 :].sum() / time.sum())
+
+
+@pytest.mark.parametrize(("states", "left", "right"), [(80, 0.3, 0.75), (120, 0.3, 0.75), (160, 0.4, 0.65)])
+def test_a_part_that_is_hardly_ever_left_is_not_taken_for_all(states, left, right):
+    """(Of 120 states the walk was said to stay at the left for ever, in bounds; asked again, at the right.)"""
+    cmdp, share = wells(states, left, right)
+    judged = ib.evaluate(cmdp, ib.Policy.uniform(cmdp))
+    assert judged.reward == pytest.approx(share, abs=1e-9) and share > 0.999 and not judged.in_bounds
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_no_proof_is_poorer_than_the_least_that_is_ever_paid(exact):
+    """(A signal between 0 and 1 was proved to be above -2e27, and a bound of -1 not to be kept.)"""
+    cmdp, _ = wells(120, 0.3, 0.75)
+    free = cmdp.asking(constraints=[Constraint(cmdp.reward, at_least=-1.0, name="right")])
+    certificate = ib.certify(ib.Policy.uniform(free), free, exact=exact)
+    assert certificate.in_bounds and certificate.margins_lower[0] >= 0.99 and certificate.reward_lower >= -0.01

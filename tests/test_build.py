@@ -12,6 +12,28 @@ import scipy.sparse as sp
 import inbounds as ib
 
 
+class Neither:
+    """As the missing value of pandas: whether it is equal to anything has no answer."""
+
+    def __eq__(self, other):
+        return self
+
+    def __ne__(self, other):
+        return self
+
+    def __bool__(self):
+        raise TypeError("boolean value is ambiguous")
+
+    def __hash__(self):
+        return 1
+
+    def __repr__(self):
+        return "neither"
+
+
+NEITHER = Neither()
+
+
 def built(**changes):
     """States "a" -> "b" -> "c", all to "c"; `changes` replace what a test is about."""
     arguments = {
@@ -167,6 +189,8 @@ def test_max_states():
         ({"transitions": lambda s, a: {}}, "state 'a', action 'go': the probabilities .* sum to 0;"),
         ({"transitions": lambda s, a: {"a": 1.5, "b": -0.5}}, "state 'a', action 'go': .* moving to state 'b' is -0.5"),
         ({"transitions": lambda s, a: [(math.nan, 1.0)]}, "next state nan is not equal to itself"),
+        ({"transitions": lambda s, a: [(NEITHER, 1.0)]}, "next state neither is not equal to itself"),
+        ({"actions": lambda state: [math.nan]}, "state 'a': action nan is not equal to itself"),
         ({"start": ("a", math.nan)}, r"the start state \('a', nan\) is not equal to itself"),
         ({"transitions": lambda s, a: {"a": math.nan}}, "state 'a', action 'go': .* moving to state 'a' is nan"),
         ({"reward": lambda s, a: None}, "state 'a', action 'go': the reward must be a number, found None"),

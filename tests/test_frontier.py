@@ -264,8 +264,9 @@ def test_a_range_of_bounds() -> None:
     curve = ib.frontier(ib.zoo.queue(), 0, 5, between=(0.5, -1.5))
     np.testing.assert_allclose(curve.bounds, [-1.5, -1.0, -0.5, 0.0, 0.5])
     none = ib.frontier(ib.zoo.queue(), 0, bounds=[4.0])
-    assert repr(none) == "Frontier('service', at_least 0 points)" and none.prices.shape == (0, 2)
+    assert repr(none) == "Frontier('service', 0 points)" and none.prices.shape == (0, 2)
     assert len(none.bounds) == 0 and none.impossible.tolist() == [4.0]
+    assert none.plot().axes
 
 
 def test_bounds_of_one_s_own_are_resumed() -> None:

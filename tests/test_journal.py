@@ -72,10 +72,11 @@ def test_a_line_that_was_edited_is_passed_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", [b"[1, 2]", b"3", b"{}", b"null", b"\xff\xfe", b"[" * 100_000, b'{"key": [1]}'])
 def test_lines_of_another_kind_are_passed_over(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "runs.jsonl"
-    path.write_bytes(line + b"\n")
+    Journal(path).add("first", RUN)
+    path.write_bytes(line + b"\n" + path.read_bytes())
     book = Journal(path)
     book.add("a", RUN)
-    assert Journal(path).get("a") == RUN
+    assert Journal(path).get("a") == Journal(path).get("first") == RUN
 
 
 def test_keys_differ_when_anything_does() -> None:
@@ -132,3 +133,13 @@ def test_a_disk_that_fills_names_the_journal(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(ib.InvalidInput, match=r"runs\.jsonl: cannot be written: no space left on device"):
         book.add("a", RUN)
     assert book.get("a") is None
+
+
+@pytest.mark.parametrize("content", [b"[states]\n", b"PK\x03\x04", b"\0" * 64])
+def test_a_file_that_is_no_journal_is_not_written_to(tmp_path: Path, content: bytes) -> None:
+    """(Runs were added to models, which then could not be read.)"""
+    path = tmp_path / "model.toml"
+    path.write_bytes(content)
+    with pytest.raises(ib.InvalidInput, match=r"model\.toml: is no journal: something else is in it"):
+        Journal(path)
+    assert path.read_bytes() == content

@@ -217,8 +217,26 @@ def test_sums_beyond_doubles_are_refused_without_a_warning() -> None:
 
 def test_a_gap_in_a_table_is_no_state() -> None:
     """(Each nan was a state of its own, or an action.)"""
-    row, nan = [0, "go", 0, 1.0], float("nan")
+    row = [0, "go", 0, 1.0]
     for place, what in ((0, "state"), (1, "action"), (2, "next state")):
-        gap = [*row[:place], nan, *row[place + 1 :]]
-        with pytest.raises(ib.InvalidInput, match=f"row 1: the {what} is nan, a gap in the table"):
-            ib.from_counts([row, gap], start=0, discount=0.5)
+        for gap in (float("nan"), np.float32("nan"), (1, float("nan")), np.datetime64("NaT")):
+            with pytest.raises(ib.InvalidInput, match=f"row 1: the {what} is .*a gap in the table"):
+                ib.from_counts([row, [*row[:place], gap, *row[place + 1 :]]], start=0, discount=0.5)
+
+
+def test_what_a_log_cannot_use_is_refused() -> None:
+    row = (0, "go", 0, 1.0, [0.5])
+    own = ib.Constraint(lambda state, action: 100.0, at_most=1.0, name="heat")
+    with pytest.raises(ib.InvalidInput, match="'heat' has a signal of its own, and the rows of the log report it"):
+        ib.from_counts([row], start=0, constraints=[own], discount=0.5)
+    with pytest.raises(ib.InvalidInput, match=r"row 0 must be .*, found \{'a': 'go'"):
+        ib.from_counts([dict(zip("sanr", row, strict=False))], start=0, discount=0.5)
+
+
+@pytest.mark.parametrize("signals", [{0: 0.7}, {0.7}])
+def test_signals_are_a_list(signals) -> None:
+    """(The keys of a dict were the signals, and a set had them in any order.)"""
+    with pytest.raises(ib.InvalidInput, match="row 0: the signals must be a list, in the order of constraints"):
+        ib.from_counts(
+            [("a", "x", "a", 1.0, signals)], start="a", constraints=[ib.Constraint(at_most=9.0)], discount=0.5
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -97,3 +99,9 @@ def test_wrong_layouts_are_refused(arguments, message):
 def test_tables_of_the_wrong_shape_are_refused():
     with pytest.raises(ib.InvalidInput, match=r"the rent must have shape \[S, A\] = \(2, 2\), found \(2, 3\)"):
         Pairs.create([0, 2, 3]).vector(np.zeros((2, 3)), "the rent")
+
+
+def test_labels_that_cannot_be_found_again_are_refused() -> None:
+    for label in (math.nan, (1, (2, math.nan)), np.datetime64("NaT")):
+        with pytest.raises(ib.InvalidInput, match="state_labels must be equal to themselves, to be found again"):
+            Pairs.create([0, 1, 2], state_labels=[0, label])

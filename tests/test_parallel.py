@@ -64,3 +64,24 @@ def test_a_process_of_multiprocessing_does_not_wait_for_workers_that_wait_for_wo
     script.write_text(CHILD)
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
     assert done.stdout == "0\n", done.stderr
+
+
+IN_A_POOL = """
+import multiprocessing
+from inbounds.studies.parallel import run_jobs
+
+def job(number):
+    return run_jobs(pow, [(2, number), (3, number)], workers=2)
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        print(pool.map(job, [2]))
+"""
+
+
+def test_a_process_that_may_start_no_others_works_alone(tmp_path: Path) -> None:
+    """(joblib warned, and with warnings as errors nothing ran.)"""
+    script = tmp_path / "pool.py"
+    script.write_text(IN_A_POOL)
+    done = subprocess.run([sys.executable, "-W", "error", str(script)], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("[[4, 9]]\n", "")

@@ -12,7 +12,7 @@ from matplotlib.text import Text
 
 import inbounds as ib
 from inbounds.pictures import grid_of, occupancy_figure, policy_figure, ruled, titled
-from inbounds.reports.figures import write_report
+from inbounds.reports import figures as reported
 
 
 def drawn(labels, surest, stages=1):
@@ -188,7 +188,7 @@ def test_a_name_is_drawn_letter_by_letter_wherever_it_stands(name, tmp_path) -> 
         ib.frontier(problem, 0, points=2).plot(tmp_path / "frontier.png"),
         ib.surface(problem, 0, 1, points=2).plot(tmp_path / "surface.png"),
     ]
-    write_report(tmp_path, {"reported": figures[2]}, {})
+    reported.write_report(tmp_path, reported.drawn({"reported": figures[2]}, {}))
     for text in (text for figure in figures for text in figure.findobj(Text)):
         assert not text._preprocess_math(text.get_text())[1] or "mathdefault" in text.get_text()  # ticks of a log axis
     shown = [text._preprocess_math(text.get_text())[0] for text in figures[0].legends[0].get_texts()]

@@ -490,3 +490,13 @@ def test_a_stage_that_is_none_is_refused(stage):
     for question in (policy.at, lambda stage: policy.act(next(iter(policy)), np.random.default_rng(0), stage)):
         with pytest.raises(ib.InvalidInput, match=r"has 10 stages: give stage=, a whole number in 0\.\.9, found"):
             question(stage)
+
+
+def test_occupancies_below_zero_are_refused_but_for_rounding() -> None:
+    problem = ib.zoo.queue()
+    mass = ib.evaluate(problem, ib.Policy.uniform(problem)).occupancy.copy()
+    mass[5] = -1e-8
+    assert ib.Policy.from_occupancy(problem, mass).probabilities[5] == 0.0
+    mass[5] = -1e-3
+    with pytest.raises(ib.InvalidInput, match=r"the occupancy is -0\.001; it must be finite and >= 0"):
+        ib.Policy.from_occupancy(problem, mass)

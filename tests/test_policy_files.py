@@ -263,6 +263,19 @@ def test_a_rule_may_depend_on_the_stage() -> None:
     assert staged.probabilities.tolist() == ib.Policy.from_rule(Problem(ROOMS, 2), listed).probabilities.tolist()
 
 
+def test_a_stage_with_a_default_is_the_stage_all_the_same() -> None:
+    """(It was always the default, without a word.)"""
+    problem, nothing = Problem(ROOMS, 2), object()
+
+    def by_day(room, stage=7, other=nothing):
+        assert other is nothing
+        return "pump" if room == ("wet", 1) else "wait" if stage else ("call" if room[1] == 2 else "pump")
+
+    first, second = (ib.Policy.from_rule(problem, by_day).at(stage) for stage in (0, 1))
+    always = ib.Policy.from_rule(Problem(ROOMS, None), by_day)
+    assert first[("dry", 1)] == {"pump": 1.0} and second[("dry", 1)] == {"wait": 1.0} and always == second
+
+
 def test_the_optimum_by_label_gives_the_optimum() -> None:
     for problem in (ib.zoo.queue(), ib.zoo.media(), ib.zoo.admission()):
         best = ib.solve(problem).policy
@@ -291,6 +304,8 @@ def test_the_optimum_by_label_gives_the_optimum() -> None:
         ([{}], None, "the rule is a list of 1, one for each stage; the problem has no stages"),
         ([{}], 2, "the rule is a list of 1, one for each stage; the problem has 2 stages"),
         (lambda room, stage: "call", 2, "stage 0, state ('dry', 1) has no action 'call'"),
+        (lambda: "pump", None, "rule must be a function that is called as rule(state), found one that takes ()"),
+        (lambda a, b, c: "pump", 2, "rule must be a function that is called as rule(state), found one that takes (a"),
         ("pump", None, "a rule must be a function of the state, or a dict from state to action, found 'pump'"),
     ],
 )
@@ -525,6 +540,8 @@ def test_bad_json_is_named(tmp_path, text, message) -> None:
         ('state,action,probability\n0,"a', "is not a table of comma-separated values"),
         ("state,action,probability\n0,a,0.5", "probabilities sum to 0.5"),
         ("\nstate,action,probability\n\n0,a,0.5\n,,\n0,b,half", "row 6: the probability must be a number"),
+        ("state:int,action,probability\n0,a,1", "has the heading 'state:int': write 'state'; only those of labels end"),
+        ("stage,state,action,probability\n1,0,a,1\n2,0,a,1", "each of the 3 stages, 0 to 2, found 2"),
         ("state,action,probability\n\n0,a,1\n0,a,0", "row 4 has state 0, action 'a' once more"),
         ("state,action,probability\ntrue,a,0.5\nTRUE,b,0.5", "the states true and TRUE are read as the same"),
     ],
@@ -661,6 +678,13 @@ def test_policies_in_another_order_differ_by_label_only() -> None:
     same = ib.Policy(shuffled, [1.0, 0.75, 0.25, 1.0, 0.0])
     assert rooms().compare(same).share == 0.0
     assert str(rooms().compare(same)) == "The two policies do the same in every state."
+
+
+def test_one_of_two_may_be_stationary() -> None:
+    problem = ib.zoo.media()
+    staged, uniform = ib.solve(problem).policy, ib.Policy.uniform(problem).at(0)
+    assert uniform.horizon is None
+    assert staged.compare(uniform).share == uniform.compare(staged).share > 0.0
 
 
 def test_differences_over_stages_are_weighted_by_stage() -> None:

@@ -1,5 +1,6 @@
 """The command line as a process: interrupted at any moment, short of memory, on a full disk, its workers killed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -370,3 +371,54 @@ if __name__ == "__main__":
         )
         assert "Traceback" not in done.stderr, done.stderr
         assert done.stdout.strip() == "went on True", (done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_where_ctrl_c_is_ignored_other_signals_clean_up_all_the_same(number: int, tmp_path: Path) -> None:
+    """As it is where a script starts a command in the background."""
+    broken = (
+        "import inbounds.studies.runs as runs, os, signal\n"
+        f"def ended(*_, **__): os.kill(os.getpid(), {int(number)})\n"
+        "runs.run_jobs = ended\n"
+    )
+    command = ["reproduce", "queue", "--seeds", "2", "--samples", "1000", "--jobs", "1", "--output", str(tmp_path)]
+    ended = subprocess.run(
+        [sys.executable, "-c", broken + SCRIPT, *command, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    assert ended.returncode == 128 + number and json.loads(ended.stdout)["exit_code"] == 128 + number
+    assert "known so far: 1 of 60 runs" in sentence(ended.stderr)
+
+
+def test_a_signal_while_pictures_are_drawn_leaves_an_earlier_report_whole(tmp_path: Path) -> None:
+    """(Files were replaced one by one, in the seconds that it takes to draw them.)"""
+    command = ["reproduce", "queue", "--seeds", "2", "--samples", "1000", "--jobs", "1", "--output", str(tmp_path)]
+    assert inbounds(*command).returncode == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    broken = (
+        "import inbounds.reports.figures as figures, os, signal\n"
+        "draw, drawn = figures.draw_into, []\n"
+        "def ended(*asked, **more):\n"
+        "    drawn.append(draw(*asked, **more))\n"
+        "    if len(drawn) == 4: os.kill(os.getpid(), signal.SIGINT)\n"
+        "figures.draw_into = ended\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", broken + SCRIPT, *command[:3], "3", *command[4:]],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert ended.returncode == 130 and "90 of 90 runs; none of them is written" in sentence(ended.stderr)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(("command", "file"), [(("reproduce", "queue"), "curves.csv"), (("theorems",), "theorems.csv")])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(command, file, tmp_path: Path) -> None:
+    (tmp_path / file).mkdir()
+    ended = inbounds(*command, "--output", str(tmp_path))  # which would take minutes
+    assert ended.returncode == 2 and f"{file}: cannot be written: is not a regular file" in sentence(ended.stderr)

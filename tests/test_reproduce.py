@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 import inbounds as ib
+from inbounds.reports.figures import write_report
 from inbounds.reports.reproduction import (
+    FILES,
     curves_csv,
     delta_csv,
+    drawn_reproduction,
     parting_deltas,
     summary_rows,
     verdict_rows,
     verdicts,
-    write_reproduction,
 )
 from inbounds.studies.reproduction import DELTA, OTHER_DELTAS, Arm, Reproduction, crossings, reproduce_queue
 
@@ -178,8 +180,8 @@ def test_the_verdict_has_the_numbers_with_their_standard_errors() -> None:
         "0.0% of runs out of bounds)",
         "by hand, delta 0.1: kappa = 0 out of bounds on average: SHOWN (first -1.000 +- 0.100, second +2.000 +- 0.100; "
         "100.0% of runs out of bounds)",
-        "by hand, over delta: kappa > 0 is in bounds from 0.1 to 0.1; kappa = 0 is out of bounds from 0.1 to 0.1; "
-        "both are shown at delta 0.1",
+        "by hand, over delta: kappa > 0 is in bounds at 0.1; kappa = 0 is out of bounds at 0.1; at 0.1 both halves hold "
+        "in the mean; both are shown at delta 0.1",
     ]
 
 
@@ -223,6 +225,18 @@ def test_where_curves_cross_zero_and_part() -> None:
     waving = experiment(*line_of_arms(0.0, twice), *line_of_arms(0.5, twice))
     for other in (swapped, falling, waving):
         assert parting_deltas(other, "by hand") is None
+    # A curve that is on its side of zero all along crosses nowhere; (then both halves were said to hold nowhere).
+    always, never = {0.02: 1.0, 0.1: 2.0}, {0.02: -2.0, 0.1: -1.0}
+    late = {0.02: -1.0, 0.06: 1.0, 0.1: 2.0}
+    for kappa, plain, parting in (
+        (always, late, (0.02, 0.04)),
+        (always, never, (0.02, 0.1)),
+        (late, never, (0.04, 0.1)),
+    ):
+        done = experiment(*line_of_arms(0.0, plain), *line_of_arms(0.5, kappa))
+        assert parting_deltas(done, "by hand") == pytest.approx(parting)
+    for kappa, plain in ((never, never), (always, always), (never, always)):
+        assert parting_deltas(experiment(*line_of_arms(0.0, plain), *line_of_arms(0.5, kappa)), "by hand") is None
     assert len(crossings(line_of_arms(0.0, twice))) == 2 and crossings(line_of_arms(0.0, {0.1: 1.0})) == []
 
 
@@ -241,11 +255,10 @@ def test_the_csv_files_hold_every_point_of_every_curve(small: Reproduction) -> N
 
 
 def test_the_files_are_written_and_the_same_every_time(small: Reproduction, tmp_path: Path) -> None:
-    first = write_reproduction(small, tmp_path / "a")
-    second = write_reproduction(small, tmp_path / "b")
+    first, second = (write_report(tmp_path / name, drawn_reproduction(small)) for name in "ab")
     figures = ("as-printed", "figure-1-reward", "figure-2-constraints", "figure-3-error-bars", "figure-4-delta")
     drawn = [f"{name}.{suffix}" for name in figures for suffix in ("svg", "png")]
-    assert [path.name for path in first] == [*drawn, "curves.csv", "delta.csv"]
+    assert [path.name for path in first] == [*drawn, "curves.csv", "delta.csv"] == FILES
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes()
         assert len(one.read_bytes()) > 1_000

@@ -476,7 +476,7 @@ def test_a_proof_that_fails_says_how_many_samples_would_probably_do() -> None:
 def test_the_number_of_samples_follows_the_formula() -> None:
     """Proofs need about (z / m)^2 variances of a walk, m the margin of the walks or the model's, if that is more."""
 
-    def said(bias: float, mean: float, samples: int = 2000) -> str:
+    def said(bias: float, mean: float, samples: int = 2000, careful: bool = True) -> str:
         cmdp, _ = coin(bias, discount=0.0)
         simulator = cmdp.simulator()
         evidence = Evidence(simulator)
@@ -488,7 +488,7 @@ def test_the_number_of_samples_follows_the_formula() -> None:
         played = Played(stakes, many, np.full(2, -1.0), np.ones(2))
         means, none = np.array([0.5, mean]), np.zeros(2, dtype=bool)
         proved = Proved(np.full(2, -0.1), means, 100, False, nothing, variance, none, played)
-        return certified._enough(proved, evidence, 1000)
+        return certified._enough(proved, evidence, 1000, careful)
 
     def number(text: str) -> int:
         found = re.fullmatch(r"about ([0-9,]+) samples in all would probably do", text)
@@ -500,6 +500,15 @@ def test_the_number_of_samples_follows_the_formula() -> None:
     assert number(said(0.0, mean=0.4)) == 2000  # no less than twice
     assert number(said(1.0, mean=0.0001)) == 2000  # the model says that a margin of 1 can be had
     assert said(0.0, mean=-0.1).startswith("how many would do cannot be told")
+    told = "how many would do cannot be told: as far as they show, what this learner finds may have no margin to prove"
+    assert said(1.0, mean=-0.1, careful=False) == told  # whatever the model says
+    assert said(0.0, mean=0.0003) == "even 1e+09 times as many would not do" or number(said(0.0, mean=0.0003)) > 10**6
+
+
+def test_a_learner_that_does_not_grow_careful_promises_nothing() -> None:
+    """(The paper's CRPO on the queue named 210,000 samples, then 420,000, and so on; none of them would do.)"""
+    run = ib.learn_certified(QUEUE.simulator(), samples=600, seed=1, learner=ib.CRPO())
+    assert run.policy is None and "what this learner finds may have no margin to prove" in run.reason
 
 
 def test_what_has_ended_before_its_first_step_is_not_waited_for() -> None:

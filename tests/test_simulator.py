@@ -754,3 +754,10 @@ def test_copies_are_read_only_so_that_no_kernel_is_compiled_for_them(copied) -> 
         for array in (policy.probabilities, again.reward, again.constraints[0].signal, again.initial, moves.data):
             with pytest.raises(ValueError, match="read-only"):
                 array.flat[0] = 0.5
+
+
+def test_a_text_is_no_list_of_states_and_a_dict_no_list_of_actions() -> None:
+    with pytest.raises(ib.InvalidInput, match="states must be a list of states or their number, found 'ab'"):
+        simulator(states="ab")
+    with pytest.raises(ib.InvalidInput, match="found a dict: where it has the actions of each state, give"):
+        simulator(actions={"off": ["press"], "on": ["wait"]})

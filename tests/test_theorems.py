@@ -134,7 +134,7 @@ def test_the_report_and_the_command(studies: tuple[TheoremStudy, ...], tmp_path:
     arguments = ["theorems", "--seeds", "2", "--samples", "1000", "--jobs", "1", "--output", str(tmp_path / "out")]
     shown = CliRunner().invoke(main, arguments)
     assert shown.exit_code == 0, shown.output
-    assert "duality gap" in shown.output and "boiler" in shown.output
+    assert "duality gap" in shown.output and "boiler" in shown.output and "nan" not in shown.output
     assert all(len(line) <= 100 for line in shown.output.splitlines() if str(tmp_path) not in line)
     files = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert files == ["theorems.csv", "theorems.png", "theorems.svg"]

@@ -212,3 +212,10 @@ def test_the_predicted_variance_is_that_of_the_walks() -> None:
     assert np.all(np.abs(totals.var(axis=0) / guess.variance(SMALL.discount) - 1) < tolerance)
     truth = SMALL.initial @ scaled_values(SMALL, HALF_HALF)
     assert np.all(np.abs(totals.mean(axis=0) - truth) < 5 * totals.std(axis=0) / math.sqrt(len(totals)))
+
+
+def test_starts_are_few_however_long_a_walk_is() -> None:
+    """(3e10 of them, before the first transition, at a discount of 1 - 1e-9.)"""
+    cmdp = ib.zoo.queue()
+    guess = walks.guess_from_array(np.zeros((cmdp.n_pairs, 3)), ib.Policy.uniform(cmdp))
+    assert [guess.starts(discount) for discount in (0.5, 0.75, 0.9999, 1.0 - 1e-9)] == [64, 128, 10_000, 10_000]

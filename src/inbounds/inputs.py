@@ -234,13 +234,18 @@ def probability(value: Any, what: str) -> float:
 
 
 def required_arguments(rule: Any) -> int:
-    """How many arguments a user's function must be given; -1 when there is no telling."""
+    """How many arguments a user's function must be given; 0 when there is no telling."""
+    return sum(each.default is inspect.Parameter.empty for each in positional_arguments(rule).values())
+
+
+def positional_arguments(rule: Any) -> dict[str, inspect.Parameter]:
+    """The arguments that a user's function may be given by position; none when there is no telling."""
     try:
-        parameters = inspect.signature(rule).parameters.values()
+        parameters = inspect.signature(rule).parameters
     except (TypeError, ValueError):
-        return -1
+        return {}
     by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(each.kind in by_position and each.default is inspect.Parameter.empty for each in parameters)
+    return {name: each for name, each in parameters.items() if each.kind in by_position}
 
 
 def function_of(rule: Any, what: str, *forms: str) -> None:
@@ -274,6 +279,10 @@ def file_path(path: Any, what: str) -> Path:
         raise InvalidInput(f"{what} must be text or a Path, found {shown(path)}")
     if "\0" in str(path):
         raise InvalidInput(f"{what} must not contain a null character, found {shown(path)}")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{what} must be valid Unicode, found {shown(path)}") from None
     return Path(path)
 
 

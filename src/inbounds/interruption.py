@@ -78,11 +78,12 @@ def interruptible() -> Iterator[None]:
             leave(interrupt.happened)
         reported(unraisable)
 
-    previous, reported = signal.getsignal(signal.SIGINT), sys.unraisablehook
-    if previous is not leave:  # not our process: a test, or somebody's program
+    reported = sys.unraisablehook
+    # Of several one may be ignored: that of Ctrl-C is where a script starts a command in the background.
+    ours = [number for number in ENDING if signal.getsignal(number) is leave]
+    if not ours:  # not our process: a test, or somebody's program
         yield
         return
-    ours = [number for number in ENDING if signal.getsignal(number) is leave]
     sys.unraisablehook = swallowed
     try:
         for number in ours:  # SIGTERM and SIGHUP too, so that workers are told, and nothing of theirs is left

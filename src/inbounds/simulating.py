@@ -36,7 +36,7 @@ from inbounds.problem.pairs import Pairs
 from inbounds.problem.pieces import Pace, attach, seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
-from inbounds.tables import escaped, html_card, html_table, text_table, wrapped
+from inbounds.tables import escaped, html_card, html_table, so_many, text_table, wrapped
 
 _NEGLIGIBLE = 1e-3
 """What is left of a discounted sum after the steps that are kept when the user names no number."""
@@ -111,6 +111,7 @@ class Trajectories:
 
     def labels(self, run: int = 0) -> list[tuple[Any, Any]]:
         """The state and the action of every step of a run, by their labels."""
+        run = whole_number(run, "run", least=0, most=self.runs - 1)
         return [
             (self._layout.state_label(int(state)), self._layout.action_label(int(pair)))
             for state, pair in zip(self.states[run], self.pairs[run], strict=False)
@@ -130,7 +131,7 @@ class Trajectories:
         return frame({"run": run, "step": step, **labelled, "reward": self.rewards.reshape(count), **signals})
 
     def __repr__(self) -> str:
-        return f"Trajectories({self.runs:,} {'run' if self.runs == 1 else 'runs'} of {self.steps:,} steps)"
+        return f"Trajectories({so_many(self.runs, 'run')} of {so_many(self.steps, 'step')})"
 
     def __str__(self) -> str:
         table = f"{self!r}\n\n{text_table(*self._table)}"

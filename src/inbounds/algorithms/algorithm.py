@@ -22,7 +22,7 @@ from inbounds.inputs import shown
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Scaling, Simulator
-from inbounds.tables import wrapped
+from inbounds.tables import so_many, wrapped
 
 
 class Prepared(NamedTuple):
@@ -217,7 +217,7 @@ class Run:
         """How far it came, in one line."""
         counted, what = (self.samples, "samples") if self.iterations is None else (self.iterations, "iterations")
         status = "" if self.status == "done" else f", {self.status}"
-        points = "1 checkpoint" if len(self.policies) == 1 else f"{len(self.policies)} checkpoints"
+        points = so_many(len(self.policies), "checkpoint")
         number = f"{int(counted[-1]):,} {what if counted[-1] != 1 else what[:-1]}"
         return f"{number}, {points}, {self.seconds:.2f} s{status}"
 

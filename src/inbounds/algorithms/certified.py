@@ -49,8 +49,9 @@ would settle it with a probability below .25; when the aim is reached it goes on
 
 **How many samples would probably do.** When nothing was proved, take the last attempt: with F times the samples its
 walks would be F times as many, and .8 of them count: the aim. The margin to be had is that which the empirical model
-says some policy keeps in every constraint at once (its Slater constant), for a later candidate can be more careful; or,
-if it is more, the mean of the walks; either less a standard error, for it was looked for. The least F >= 2 for which w
+says some policy keeps in every constraint at once (its Slater constant), if a later candidate can be more careful, as
+those of the model and of presets that test themselves are; or, if it is more, or if no candidate will be, the mean of
+the walks; either less a standard error, for it was looked for. The least F >= 2 for which w
 and 2 standard errors, of the walks and of the model, are no more than that is named, times the samples given. Where the
 margin is not above zero, no number is: as far as the samples show, there may be none to prove.
 
@@ -109,6 +110,7 @@ _PILOT = 0.05  # of the samples left: walks of its policy, to guess their values
 _STARTS = 100_000  # free draws of a start, and three for each sample, for the empirical initial distribution,
 _MOST_STARTS = 3_000_000  # but no more
 _TO_SPARE = 2.0  # standard errors, by which the number of samples that would probably do is to suffice
+_MOST_FACTOR = 1e9  # more times the samples than this are not tried
 _AT_ONCE = 0.9  # of the error probability, for several policies at once, or a mixture; the rest is for policies one by
 _RESERVE = 0.15  # one, if that fails, and so much of the samples left
 
@@ -267,7 +269,7 @@ def search(
             source.failed(within_reach(proved))
         reason = _in_words(attempts, policy, draws.samples)
         if policy is None and proved is not None:
-            reason += f"; {_enough(proved, evidence, samples)}"
+            reason += f"; {_enough(proved, evidence, samples, source.grows_careful)}"
     except NoCandidate as refusal:
         reason = str(refusal)
     except OutOfTime:
@@ -286,7 +288,7 @@ def search(
 
 
 def _in_words(attempts: list[Certificate], policy: Policy | Mixture | None, spent: int) -> str:
-    tries, verdict = "1 attempt" if len(attempts) == 1 else f"{len(attempts)} attempts", attempts[-1].verdict
+    tries, verdict = so_many(len(attempts), "attempt"), attempts[-1].verdict
     if policy is None:
         return f"no policy: the {spent:,} samples did not suffice in {tries}; the last candidate is {verdict}"
     return f"a {_kind(policy)} {verdict}; {spent:,} samples in all, {tries}"
@@ -303,8 +305,11 @@ def within_reach(proved: Proved) -> Floats:
     return proved.means[1:] - settleable(stakes.level, -stakes.least, proved.variances, stakes.planned)[1:]
 
 
-def _enough(proved: Proved, evidence: Evidence, samples: int) -> str:
-    """How many samples would probably do, by the formula of the module, in words."""
+def _enough(proved: Proved, evidence: Evidence, samples: int, careful: bool) -> str:
+    """How many samples would probably do, by the formula of the module, in words.
+
+    If later candidates are more `careful`, they can have any margin that some policy has; else that of the last one.
+    """
     assert proved.bets is not None
     stakes, model = proved.bets.stakes, evidence.model()
     most = slater(model)
@@ -312,17 +317,21 @@ def _enough(proved: Proved, evidence: Evidence, samples: int) -> str:
     of_model = model_error(evidence, model, most.policy, guess)
     of_walks = proved.variances / max(len(proved.bets.book.drawn), 1)
     unsettled = settleable(stakes.level, -stakes.least, proved.variances, stakes.planned)[1:] > 0.0
-    margins = np.maximum(proved.means - np.sqrt(of_walks), most.value - np.sqrt(of_model))[1:][unsettled]
+    shown = proved.means - np.sqrt(of_walks)
+    margins = np.maximum(shown, most.value - np.sqrt(of_model) if careful else -np.inf)[1:][unsettled]
     if np.any(margins <= 0.0):
-        return "how many would do cannot be told: as far as they show, there may be no margin to prove"
+        may = "there may be" if careful else "what this learner finds may have"
+        return f"how many would do cannot be told: as far as they show, {may} no margin to prove"
     factor = 2.0
-    while factor < 1e9:
+    while factor < _MOST_FACTOR:
         bets = factor * _PROOF * stakes.planned
         spread = np.sqrt(proved.variances / bets + of_model / factor)
         needed = settleable(stakes.level, -stakes.least, proved.variances, bets) + _TO_SPARE * spread
         if np.all(needed[1:][unsettled] <= margins):
             break
         factor *= 1.05
+    else:
+        return f"even {_MOST_FACTOR:g} times as many would not do"
     number = factor * samples
     unit = 10.0 ** max(math.floor(math.log10(number)) - 1, 0)  # two digits are all that a prediction is worth
     return f"about {math.ceil(number / unit) * int(unit):,} samples in all would probably do"
@@ -335,6 +344,8 @@ def aim_of(attempt: int, left: int) -> int:
 
 class ModelSource:
     """Candidates from the conservative solution of the empirical model."""
+
+    grows_careful = True
 
     def __init__(self, evidence: Evidence, draws: Draws, samples: int) -> None:
         self.evidence, self.draws = evidence, draws
@@ -413,6 +424,11 @@ class AlgorithmSource:
         self.evidence, self.draws, self.settings, self.simulator = evidence, draws, settings, simulator
         self.kappa = 0.0  # of the last run
 
+    @property
+    def grows_careful(self) -> bool:
+        """Whether a failed proof makes it ask for more margin, and get it: presets that test what they found do."""
+        return bool(getattr(self.settings, "repair", False))
+
     def worth_another(self, left: int, samples: int) -> bool:
         return left >= _WORTH * samples
 
@@ -443,7 +459,7 @@ class AlgorithmSource:
 
     def failed(self, within_reach: Floats) -> None:
         """The margins [K] that could be shown, scaled, are below zero by so much: ask for the most of it and half."""
-        if hasattr(self.settings, "kappa"):
+        if hasattr(self.settings, "kappa") and self.kappa < 1.0:
             units = self.evidence.simulator.scaling.margin_scales / self.simulator.scaling.margin_scales
             short = max(-float(np.min(within_reach * units)), 0.0)
             self.settings = replace(self.settings, kappa=min(self.kappa + 1.5 * short, 1.0))

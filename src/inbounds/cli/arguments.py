@@ -141,13 +141,16 @@ def output_option(what: str, default: str) -> Callable[[Any], Any]:
     return click.option("--output", type=folder, help=f"Where {what} go.  [default: {default}]")
 
 
-def output_folder(given: Path | None, default: Path) -> Path:
-    """Where files go; refused before any work is done for them, if they cannot."""
-    from inbounds.formats.atomic import naming, require_folder
+def output_folder(given: Path | None, default: Path, *files: str) -> Path:
+    """Where `files` go; refused before any work is done for them, if they cannot."""
+    from inbounds.formats.atomic import naming, require_folder, require_writable
 
     folder = default if given is None else given
     with naming(folder, "written"):
         require_folder(folder)
+    for path in (folder / file for file in files if (folder / file).exists()):
+        with naming(path, "written"):
+            require_writable(path)
     return folder
 
 

@@ -121,9 +121,11 @@ def command(
         _on_suite(suite, names, samples, seeds, preset, scale, jobs, output, fresh, time_limit, as_json)
         return
     assert problem is not None
+    from inbounds.reports.comparison import FILES, summary_rows, write_comparison
+
     samples, seeds = 100_000 if samples is None else samples, 20 if seeds is None else seeds
     cmdp = problem_from(problem, parameters, discounted_for="compare", horizons=True)
-    output = output_folder(output, Path("comparison") / Path(problem).stem)
+    output = output_folder(output, Path("comparison") / Path(problem).stem, *FILES)
     with _journal(output, fresh) as journal:
         with runs_bar(as_json, _goes_on(journal), _COMPILING) as advance_to, drawing(samples):
             done = ib.compare(
@@ -144,8 +146,6 @@ def command(
             {entry.name: entry.refusal for entry in done.entries},
             done.status,
         )
-    from inbounds.reports.comparison import summary_rows, write_comparison
-
     written = write_comparison(replace(done, problem=called(cmdp, problem)), output)
     rows = summary_rows(done)
     if as_json:
@@ -241,7 +241,7 @@ def _on_suite(
     """With --suite: tables over all of its problems. The options are those of the command."""
     import inbounds as ib
 
-    output = output_folder(output, Path("comparison") / f"suite-{suite}")
+    output = output_folder(output, Path("comparison") / f"suite-{suite}", "suite.csv")
     with _journal(output, fresh) as journal:
         with runs_bar(as_json, _goes_on(journal), _COMPILING) as advance_to, drawing(samples):
             done = ib.compare_suite(

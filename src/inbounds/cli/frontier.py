@@ -62,6 +62,7 @@ def command(
       inbounds frontier queue --constraint 0 --and 1 --between -1:1 --points 5
     """
     import inbounds as ib
+    from inbounds.reports.figures import files_of
     from inbounds.reports.frontier import write_bounds
 
     cmdp = problem_from(problem, parameters)
@@ -78,7 +79,8 @@ def command(
         refuse_given("is how many bounds there are, and --bounds says which: give one of the two", "points")
     moved = [names[cmdp.constraint_number(one)] for one in chosen]
     named = "-and-".join("".join(letter if letter.isalnum() else "-" for letter in name) for name in moved)
-    output = output_folder(output, Path("frontier") / f"{Path(problem).stem}-{named}")
+    kind = "frontier" if second is None else "surface"
+    output = output_folder(output, Path("frontier") / f"{Path(problem).stem}-{named}", *files_of([kind], [kind]))
     number = points if points is not None else 50 if second is None else 12
     ask: Any = ib.frontier if second is None else ib.surface
     with telling_bar("points" if second is None else "rows", quiet=as_json) as (advance_to, says):

@@ -58,7 +58,12 @@ def command(
 
     if problem is not None:
         refuse_given("is for a plan without PROBLEM, which has its own sizes: leave it out", *_SIZES)
-        target = problem_from(problem, parameters, discounted_for="" if algorithm else "plan")
+        target = problem_from(problem, parameters)
+        if algorithm is None and "discount" not in target.criterion:
+            raise InvalidInput(
+                f"{problem} is no discounted problem, and the paper's plan is for these; --algorithm plans for finite "
+                "horizons too, as in: inbounds plan media --algorithm opt-dual"
+            )
     elif states is None or pairs is None:
         raise InvalidInput("give a PROBLEM, or --states and --pairs (and --slater)")
     else:

@@ -50,15 +50,15 @@ def command(
       inbounds reproduce queue
       inbounds reproduce queue --seeds 20 --samples 20000
     """
+    from inbounds.reports.figures import write_report
+    from inbounds.reports.reproduction import FILES, drawn_reproduction, summary_rows, verdict_rows, verdicts
     from inbounds.studies.reproduction import STANDARD_ERRORS, reproduce_queue
 
-    output = output_folder(output, Path("reproduction") / experiment)
+    output = output_folder(output, Path("reproduction") / experiment, *FILES)
     with runs_bar(as_json, UNWRITTEN) as advance_to, drawing(samples):
         done = reproduce_queue(seeds=seeds, samples=samples, workers=jobs, progress=advance_to, time_limit=time_limit)
-
-    from inbounds.reports.reproduction import summary_rows, verdict_rows, verdicts, write_reproduction
-
-    written = write_reproduction(done, output)
+        contents = drawn_reproduction(done)
+    written = write_report(output, contents)
     rows, claims = summary_rows(done), verdict_rows(done)
     if as_json:
         print_json(
@@ -120,7 +120,6 @@ def command(
         print_wrapped(line)
     print_files(output, written)
     if done.status != "done":
-        click.echo(
-            f"{done.status.upper()}: {done.seeds} of {seeds} runs{'' if done.sweep else ', no sweep over delta'}"
-        )
+        others = min((len(arm.seeds) for arm in done.sweep), default=0)
+        print_wrapped(f"{done.status.upper()}: {done.seeds} of {seeds} runs; with other deltas {others or 'none'}")
         sys.exit(EXIT_STOPPED)

@@ -161,7 +161,8 @@ def command(
             f"and its gap says what that costs. Changes of class are rare: short runs do not show the average."
         )
     if best.status not in ("optimal", "best found", "not proved"):  # of the last the verdict has the words
-        print_wrapped(f"{best.status}: the gap is not as small as was asked for")
+        stalled = "the gap is not as small as was asked for"
+        print_wrapped(f"{best.status}: {stalled if best.status == 'stalled' else 'this is what was known by then'}")
     print_wrapped("not certified: there was no time left" if proof is None else proof.verdict)
     if show_policy:
         print_policy(best.policy)

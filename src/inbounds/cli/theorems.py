@@ -26,7 +26,13 @@ _TABLES = (("kappa", "conservative_gap", "duality_gap"), ("flow_residual", "poli
 
 @click.command("theorems")
 @click.option("--seeds", type=int, default=8, show_default=True, help="Runs at each T.")
-@click.option("--samples", type=WHOLE_NUMBER, default=100_000_000, show_default=True, help="The largest T.")
+@click.option(
+    "--samples",
+    type=WHOLE_NUMBER,
+    default=100_000_000,
+    show_default=True,
+    help="No T is larger: powers of ten, and the theorem's own.",
+)
 @jobs_option
 @output_option("the figure and the CSV", "reproduction/theorems")
 @time_limit_option
@@ -45,15 +51,15 @@ def command(
       inbounds theorems
       inbounds theorems --seeds 4 --samples 1000000
     """
+    from inbounds.reports.figures import write_report
+    from inbounds.reports.theorems import FILES, drawn_theorems, theorem_rows, theorem_verdicts
     from inbounds.studies.theorems import study_theorems
 
-    output = output_folder(output, Path("reproduction") / "theorems")
+    output = output_folder(output, Path("reproduction") / "theorems", *FILES)
     with runs_bar(as_json, UNWRITTEN) as advance_to, drawing(samples):
         done = study_theorems(seeds=seeds, samples=samples, workers=jobs, progress=advance_to, time_limit=time_limit)
-
-    from inbounds.reports.theorems import theorem_rows, theorem_verdicts, write_theorems
-
-    written, rows = write_theorems(done, output), theorem_rows(done)
+        contents = drawn_theorems(done)
+    written, rows = write_report(output, contents), theorem_rows(done)
     late = any(study.status != "done" for study in done) or len(done) < 2
     if as_json:
         status = "time limit" if late else "done"

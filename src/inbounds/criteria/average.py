@@ -6,7 +6,8 @@ remember: along any path the terms y(s_t) - y(s_t+1) telescope, so that for ever
 
     E sum_{t<T} m  =  E sum_{t<T} (m - E y)(s_t, a_t)  +  y(s_0) - E y(s_T);
 
-divide by T. The minimum and the maximum are over ALL states, so nothing need be known about classes.
+divide by T. The maximum is over all states, and the minimum over all that the policy can come to: nothing need be known
+about classes.
 
 **Which models.** The optimum must not depend on the start. For that the graph of all moves must have one closed class,
 and outside of it there must be no set in which a policy can stay (weakly communicating: Bather 1973). Every class of
@@ -76,7 +77,15 @@ from inbounds.numerics.elimination import (
     reduce_states,
 )
 from inbounds.numerics.rows import Chain, chosen_chain, lazy_chain, longest_row, mixed_chain
-from inbounds.numerics.sweeps import TRIAL_SWEEPS, improve_values, is_over, residuals, settle_flow, sweep_values
+from inbounds.numerics.sweeps import (
+    TRIAL_SWEEPS,
+    forgets,
+    improve_values,
+    is_over,
+    residuals,
+    settle_flow,
+    sweep_values,
+)
 
 _MOVE = 0.9
 """How often lazy chains move. Half costs random models 1.4 times the sweeps, and 1 never ends on periodic ones."""
@@ -365,7 +374,13 @@ class Average(Criterion):
     def time(self, found: Found, accuracy: float, start: Floats | None = None) -> Floats:
         if found.factors is None and self._plan is None:
             classes = classes_of(graph_of(found.chain.chain))
-            time = self._time_by_sweeps(found.chain, classes, accuracy, start)
+            slack = (accuracy + 1e-9) * float(np.abs(found.chain.stage).max())
+
+            def within_bracket(x: Floats) -> bool:
+                low, gain, high = (_MOVE * found.lower, float(np.sum(x * found.chain.stage)), _MOVE * found.upper)
+                return len(classes.closed_ones) > 1 or low - slack <= gain <= high + slack
+
+            time = self._time_by_sweeps(found.chain, classes, accuracy, start, within_bracket)
             if time is not None:
                 return time
         factors = found.factors or reduce_states(self._need_plan(), found.chain.chain)
@@ -375,8 +390,13 @@ class Average(Criterion):
         assert self._plan is not None
         return self._plan
 
-    def _time_by_sweeps(self, own: Kept, classes: Classes, accuracy: float, start: Floats | None) -> Floats | None:
-        """Of the best class for the reward; None when elimination is faster, which is then planned."""
+    def _time_by_sweeps(
+        self, own: Kept, classes: Classes, accuracy: float, start: Floats | None, trusted: Callable[[Floats], bool]
+    ) -> Floats | None:
+        """Of the best class for the reward; None when elimination is faster, or safer, which is then planned.
+
+        Of a part of the chain that is hardly ever left sweeps see nothing: what they settle at has to be `trusted`.
+        """
         closed = classes.closed_ones
         recurrent = classes.closed[classes.label]
         # One run from all closed classes at once settles each of them.
@@ -385,10 +405,12 @@ class Average(Criterion):
             x = recurrent.astype(np.float64)
         x /= x.sum()
         rounding = (self._longest + 8) * UNIT
-        if not settle_flow(own.chain, x, accuracy, rounding, _SWEEPS):
+        settled = settle_flow(own.chain, x, accuracy, rounding, _SWEEPS)
+        if not settled or not trusted(x):
             if self._fall_back(_SWEEPS * len(own.chain.weights)):
                 return None
-            settle_flow(own.chain, x, accuracy, rounding, _MOST_SWEEPS)
+            if not settled:
+                settle_flow(own.chain, x, accuracy, rounding, _MOST_SWEEPS)
         if len(closed) > 1:
             mass = np.bincount(classes.label, x, len(classes.closed))[closed]
             gains = np.bincount(classes.label, x * own.stage, len(classes.closed))[closed] / mass
@@ -431,9 +453,10 @@ class Average(Criterion):
         chain = lazy_chain(mixed_chain(self._rows, taken, _MOVE), _MOVE)
         classes, elsewhere = self._one_class(graph_of(chain))
         own = Kept(chain, np.zeros(self._n_states))
-        found = None if self._plan is not None else self._time_by_sweeps(own, classes, accuracy, start)
+        inside, found = classes.label == classes.closed_ones[0], None
+        if self._plan is None:
+            found = self._time_by_sweeps(own, classes, accuracy, start, lambda _: forgets(chain, inside, _SWEEPS))
         if found is None:
-            inside = classes.label == classes.closed_ones[0]
             factors = reduce_states(self._need_plan(), chain)
             found = _time_between_visits(chain, factors, next(int(pin) for pin in pinned(factors) if inside[pin]))
         return Followed(taken, found, chain, None, elsewhere)

@@ -16,7 +16,7 @@ from inbounds.exact.solution import Solution
 from inbounds.frames import frame
 from inbounds.pictures import written
 from inbounds.pictures.bounds import frontier_figure
-from inbounds.tables import escaped, html_card, html_table, kept_in_digits, printable, text_table, wrapped
+from inbounds.tables import escaped, html_card, html_table, kept_in_digits, printable, so_many, text_table, wrapped
 
 TOLD_TO = 1e-9
 """Up to which points are in bounds, relative to the largest margin: an end of the curve is told as exactly."""
@@ -175,9 +175,8 @@ class Frontier:
 
     def __repr__(self) -> str:
         side = "at_least" if self.at_least else "at_most"
-        ends = f"{self.bounds[0]:.6g} to {self.bounds[-1]:.6g}, " if len(self.bounds) else ""
-        points = "1 point" if len(self.bounds) == 1 else f"{len(self.bounds)} points"
-        return f"Frontier({self.constraint!r}, {side} {ends}{points})"
+        ends = f"{side} {self.bounds[0]:.6g} to {self.bounds[-1]:.6g}, " if len(self.bounds) else ""
+        return f"Frontier({self.constraint!r}, {ends}{so_many(len(self.bounds), 'point')})"
 
 
 def evenly(count: int) -> list[int]:

@@ -16,6 +16,7 @@ from inbounds.errors import InvalidInput
 from inbounds.inputs import positive, whole_number
 from inbounds.problem.pieces import same_problem
 from inbounds.problem.policy import Policy
+from inbounds.tables import so_many
 
 TIME, ITERATIONS = "time limit", "iteration limit"
 
@@ -111,10 +112,9 @@ class Partial:
         """How far it came, in words; empty if nowhere."""
         if not self.unconstrained_solves:
             return ""
-        solves = "solve" if self.unconstrained_solves == 1 else "solves"
         return (
-            f"after {self.unconstrained_solves} unconstrained {solves}, before a policy in bounds was known; the "
-            f"optimum, if there is one, is at most {self.upper:.6g}"
+            f"after {so_many(self.unconstrained_solves, 'unconstrained solve')}, before a policy in bounds was known; "
+            f"the optimum, if there is one, is at most {self.upper:.6g}"
         )
 
 

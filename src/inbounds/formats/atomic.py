@@ -10,7 +10,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -36,34 +36,57 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
     ...     path.read_bytes(), len(list(Path(folder).iterdir()))
     (b'all of it', 1)
     """
-    require_writable(path)
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".inbounds-{secrets.token_hex(8)}.tmp")
-    stream: BinaryIO | None = None
-    try:  # from before the file is there: an interruption may fall on the moment in which it is made
-        stream = open(temporary, "xb")  # noqa: SIM115 - it is closed in either case
+    with replaced_together([path]) as (stream,):
         yield stream
-        stream.flush()
-        os.fsync(stream.fileno())
-        stream.close()  # before the rename: some systems refuse to rename a file that is open
-        with suppress(OSError):  # there may be no old file
-            temporary.chmod(target.stat().st_mode & 0o777)
-        os.replace(temporary, target)
-    except BaseException as error:
-        if isinstance(error, OSError):
-            error.filename = os.fspath(path)  # the one that the user named
-        with suppress(OSError):  # on a full disk, closing fails as writing did
-            if stream is not None:
-                stream.close()
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    with suppress(OSError):  # the new name survives a power cut; the file is in place, so failing here is no failure
-        handle = os.open(target.parent, os.O_RDONLY)
+
+
+@contextmanager
+def replaced_together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
+    """The same for several files: all of them change, or none does, unless a disk fails between two of them.
+
+    An interruption that falls between two of the last steps waits for the others.
+    """
+    for path in paths:
+        require_writable(path)
+    targets = [Path(os.path.realpath(path)) for path in paths]
+    temporaries = [target.with_name(f".inbounds-{secrets.token_hex(8)}.tmp") for target in targets]
+    streams: list[BinaryIO] = []
+    try:  # from before the files are there: an interruption may fall on the moment in which one is made
+        for temporary in temporaries:
+            streams.append(open(temporary, "xb"))  # noqa: SIM115 - it is closed in either case
+        yield streams
+        for target, temporary, stream in zip(targets, temporaries, streams, strict=True):
+            stream.flush()
+            os.fsync(stream.fileno())
+            stream.close()  # before the rename: some systems refuse to rename a file that is open
+            with suppress(OSError):  # there may be no old file
+                temporary.chmod(target.stat().st_mode & 0o777)
         try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+            for temporary, target in zip(temporaries, targets, strict=True):
+                os.replace(temporary, target)
+        except KeyboardInterrupt:
+            for temporary, target in zip(temporaries, targets, strict=True):
+                with suppress(FileNotFoundError):  # it is in place
+                    os.replace(temporary, target)
+            raise
+    except BaseException as error:
+        if isinstance(error, OSError):  # told of what the user named
+            named = dict(zip(map(os.fspath, temporaries), paths, strict=True))
+            error.filename = os.fspath(named.get(error.filename, paths[0] if len(paths) == 1 else paths[0].parent))
+        for stream in streams:
+            with suppress(OSError):  # on a full disk, closing fails as writing did
+                stream.close()
+        for temporary in temporaries:
+            with suppress(OSError):
+                temporary.unlink()
+        raise
+    for folder in {target.parent for target in targets}:
+        with suppress(OSError):  # the new names survive a power cut; the files are in place: failing here is no failure
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
 
 def require_writable(path: str | os.PathLike[str]) -> None:

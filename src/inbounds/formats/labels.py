@@ -160,7 +160,7 @@ def with_parts(labels: tuple[Label, ...] | None, parts: Any, what: str) -> tuple
         return labels
     if not isinstance(parts, list) or not parts or not all(map(_is_name, parts)):
         raise InvalidInput(f"the parts of a {what} must have names that Python takes, found {shown(parts)}")
-    for label in labels or (None,):
+    for label in labels or (0,):  # without labels there are numbers
         if not isinstance(label, tuple) or len(label) != len(parts):
             raise InvalidInput(f"{what} {shown(label)} is no tuple of the {len(parts)} parts {shown(parts)}")
     if len(set(parts)) < len(parts):

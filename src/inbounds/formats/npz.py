@@ -262,6 +262,8 @@ def _header(content: Any) -> dict[str, Any]:
     header = read_header(content, KIND, VERSION, "name", "criterion", "constraints")
     if not isinstance(header["constraints"], list):
         raise InvalidInput("the constraints in the header must be a list of names")
+    if "" in header["constraints"]:
+        raise InvalidInput("the name of a constraint in the header is empty; give it one")
     return _checked(header, "the criterion in the header")
 
 

@@ -134,6 +134,11 @@ def _require_heading(name: str, heading: list[str]) -> None:
         if re.fullmatch(known, meant):
             rest = "" if name == name.strip() else "; in the rows too no space belongs beside a comma"
             raise InvalidInput(f"has the heading {shown(name)}: write {shown(meant)}{rest}")
+    if re.fullmatch(known, plainly := name.partition(":")[0]):
+        raise InvalidInput(
+            f"has the heading {shown(name)}: write {shown(plainly)}; only those of labels end in something more, "
+            "':text' or ':json'"
+        )
     missing = [what for what in ("state", "action", "probability") if not any(one.startswith(what) for one in heading)]
     advice = f"; is it {' or '.join(map(repr, missing))}, which is missing? Rename it" if missing else "; delete it"
     raise InvalidInput(f"has a column {shown(name)}, which no policy has{advice}")
@@ -165,7 +170,7 @@ def _gathered(
                 action = next(label for label, other in action_number.items() if other == number)
                 raise InvalidInput(
                     f"state {shown(state)}, action {shown(action)} must have a row for each of the {len(rules)} "
-                    f"stages, found {len(by_stage)}"
+                    f"stages, 0 to {len(rules) - 1}, found {len(by_stage)}"
                 )
             pair_actions.append(number)
             for stage, rule in enumerate(rules):

@@ -295,7 +295,9 @@ def _distribution(value: Any, states: _Names, where: str) -> dict[int, float]:
     return row
 
 
-_FRACTION = re.compile(r"\s*([+-]?[0-9]{1,18})\s*/\s*([0-9]{1,18})\s*", re.ASCII)
+_MOST_DIGITS = 18
+"""Of the numbers of a fraction."""
+_FRACTION = re.compile(rf"\s*([+-]?[0-9]{{1,{_MOST_DIGITS}}})\s*/\s*([0-9]{{1,{_MOST_DIGITS}}})\s*", re.ASCII)
 
 
 def _number(value: Any, what: str) -> float:
@@ -307,6 +309,8 @@ def _number(value: Any, what: str) -> float:
     if isinstance(value, str) and (fraction := _FRACTION.fullmatch(value)) and int(fraction[2]) != 0:
         return float(Fraction(int(fraction[1]), int(fraction[2])))
     hint = "; a name with a dot must stand in quotes" if isinstance(value, dict) else ""
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]+\s*/\s*[0-9]+\s*", value, re.ASCII):
+        hint = f"; its numbers have at most {_MOST_DIGITS} digits, and the second is not 0"
     raise InvalidInput(f'{what} must be a number, or a fraction as in "1/3", found {shown(value)}{hint}')
 
 

@@ -20,7 +20,7 @@ from inbounds.errors import InvalidInput
 from inbounds.formats.atomic import naming, replaced
 from inbounds.formats.labels import label_in_words, state_columns
 from inbounds.inputs import file_path
-from inbounds.tables import printable
+from inbounds.tables import printable, so_many
 
 _PANELS = 6
 """At most, in one figure: more would be too small to read."""
@@ -227,7 +227,7 @@ def _layout(labels: Sequence[Any], stages: int, time: Floats | None) -> _Layout:
 def _extent(n_states: int, stages: int, drawn: int, panels: str = "") -> str:
     """How many states a figure has, of how many."""
     if drawn == stages * n_states:
-        count = f"each of {n_states:,} {'state' if n_states == 1 else 'states'}"
+        count = f"each of {so_many(n_states, 'state')}"
         return count if stages == 1 else f"{count}, stage by stage"
     return f"{drawn:,} of {stages * n_states:,} states{' by stage' * (stages > 1)}: {panels}"
 

@@ -112,6 +112,8 @@ def _free_place(panel: Any, frontier: Any) -> tuple[float, str]:
 
     The optimum falls from left to right: to the left of a line all below the curve is free, and to the right all above.
     """
+    if not len(frontier.bounds):  # no policy keeps any of them: there is no curve
+        return 0.6, "left"
     ascending = np.argsort(frontier.bounds)
     curve = np.interp(frontier.present, frontier.bounds[ascending], frontier.rewards[ascending])
     across, up = panel.transAxes.inverted().transform(panel.transData.transform((frontier.present, curve)))

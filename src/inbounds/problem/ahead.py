@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from copy import deepcopy
@@ -129,7 +129,8 @@ def _drawn(
             f"a vectorised step must return (next_states, rewards, signals), found {type(found).__name__} for "
             f"{size} times state {state!r}, action {action!r}"
         )
-    columns = [list(part) if isinstance(part, Iterable) else None for part in found]
+    unlisted = str, bytes, Mapping, Set  # which can be gone through as well
+    columns = [list(part) if isinstance(part, Iterable) and not isinstance(part, unlisted) else None for part in found]
     if any(column is None or len(column) != size for column in columns):
         counts = ", ".join("no list" if column is None else str(len(column)) for column in columns)
         raise InvalidInput(

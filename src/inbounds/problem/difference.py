@@ -13,7 +13,7 @@ from inbounds.errors import InvalidInput
 from inbounds.formats.labels import label_columns, label_in_words
 from inbounds.frames import frame
 from inbounds.inputs import float_array
-from inbounds.tables import html_card, html_table, text_table
+from inbounds.tables import html_card, html_table, so_many, text_table
 
 _SHOWN, _KINDS = 10, 6
 """States that a printed difference lists; and where there are more of them, how many kinds of differences."""
@@ -87,7 +87,7 @@ class Difference:
         return rule[rule.pairs.state_label(int(self.states[place]))]
 
     def __repr__(self) -> str:
-        count = "1 state" if len(self) == 1 else f"{len(self):,} states"
+        count = so_many(len(self), "state")
         return f"Difference({self.share:.2%} of the {self._whole}, {count})"
 
     def __str__(self) -> str:

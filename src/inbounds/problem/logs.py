@@ -36,7 +36,7 @@ signal.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,8 +48,10 @@ from inbounds.errors import InvalidInput
 from inbounds.inputs import LARGEST_NUMBER, a_word, entries, finite_number, real_number, reported_number, shown
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint, named_constraints
+from inbounds.problem.pairs import equals_itself
 from inbounds.problem.rules import start_states
 from inbounds.problem.simulator import valid_range
+from inbounds.tables import so_many
 
 _WHEN = 20.0
 """Widths are narrowest, compared with those for a fixed number of visits, some ten to a hundred times this often."""
@@ -89,7 +91,7 @@ class Logged:
 
     def __repr__(self) -> str:
         least = int(self.visits.min())
-        return f"Logged({self.model!r}, {int(self.visits.sum()):,} transitions, at least {least:,} of a pair)"
+        return f"Logged({self.model!r}, {so_many(int(self.visits.sum()), 'transition')}, at least {least:,} of a pair)"
 
 
 def from_counts(
@@ -143,7 +145,7 @@ def from_counts(
     >>> seen.visits.tolist(), seen.model.reward.tolist(), [round(float(w), 3) for w in seen.transition_widths]
     ([100, 50], [1.0, 0.0], [0.369, 0.551])
     """
-    constraints = named_constraints(constraints, lambda constraint: None)
+    constraints = named_constraints(constraints, _no_signal)
     confidence = finite_number(confidence, "confidence")
     if not 0.0 < confidence < 1.0:
         raise InvalidInput(f"confidence must be a number in (0, 1), found {confidence!r}")
@@ -163,9 +165,9 @@ def from_counts(
     for place, row in enumerate(transitions):
         state, action, successor, values = _row(row, place, len(constraints))
         for label, what in ((state, "state"), (action, "action"), (successor, "next state")):
-            if isinstance(label, float) and math.isnan(label):  # each is equal to none, and would be another state
+            if not equals_itself(label):
                 raise InvalidInput(
-                    f"row {place}: the {what} is nan, a gap in the table: fill it in, or leave the row out"
+                    f"row {place}: the {what} is {label!r}, a gap in the table: fill it in, or leave the row out"
                 )
         try:
             pair = number.setdefault(state, len(number)), action_number.setdefault(action, len(action_number))
@@ -242,12 +244,22 @@ def _ranges(reward: Any, signals: Any, constraints: Sequence[Constraint]) -> lis
     return [first, *others]
 
 
+def _no_signal(constraint: Constraint) -> None:
+    if constraint.signal is not None:
+        raise InvalidInput(
+            f"constraint {constraint.name!r} has a signal of its own, and the rows of the log report it: leave the "
+            "signal out"
+        )
+
+
 def _row(row: Any, place: int, n_signals: int) -> tuple[Any, Any, Any, Floats]:
     """State, action, next state, and the reward with the signals [1 + K], of a row of the log."""
-    fields = None if isinstance(row, str | bytes) else tuple(row) if isinstance(row, Iterable) else None
+    fields = None if isinstance(row, str | bytes | Mapping) else tuple(row) if isinstance(row, Iterable) else None
     if fields is None or len(fields) not in (4, 5) or (len(fields) == 4 and n_signals):
         raise InvalidInput(f"row {place} must be (state, action, next_state, reward, signals), found {shown(row)}")
     signals = fields[4] if len(fields) == 5 else ()
+    if isinstance(signals, Mapping | Set):
+        raise InvalidInput(f"row {place}: the signals must be a list, in the order of constraints, found {signals!r}")
     if isinstance(signals, str | bytes) or not isinstance(signals, Iterable):
         signals = (signals,)
     values = [reported_number(value, f"row {place}: the reward or a signal") for value in (fields[3], *signals)]

@@ -19,7 +19,7 @@ from inbounds.errors import InvalidInput
 from inbounds.formats.labels import alike, parts_of
 from inbounds.inputs import asked, entries, shown
 from inbounds.numerics.classes import first_largest
-from inbounds.tables import printable
+from inbounds.tables import printable, so_many
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,8 +209,8 @@ def table_entries(table: object, where: tuple[Ints, ...], shapes: dict[str, tupl
 def sizes(pairs: Pairs, n_constraints: int, name: str = "") -> str:
     """The size of a problem in words, after its name."""
     counts = ((pairs.n_states, "state"), (pairs.n_pairs, "pair"), (n_constraints, "constraint"))
-    words = (f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts)
-    return f"{f'{printable(name)}: ' if name else ''}{', '.join(words)}"
+    words = ", ".join(so_many(count, word) for count, word in counts)
+    return f"{f'{printable(name)}: ' if name else ''}{words}"
 
 
 def numbered(actions: object, state: Any, number: dict[Hashable, int], what: str) -> Iterator[tuple[Any, int]]:
@@ -220,9 +220,30 @@ def numbered(actions: object, state: Any, number: dict[Hashable, int], what: str
         raise InvalidInput(f"{what} must list the actions of the state, found {shown(actions)}")
     for action in asked(list, (actions,), what, ""):
         try:
-            yield action, number.setdefault(action, len(number))
+            place = number.setdefault(action, len(number))
         except TypeError as error:
             raise InvalidInput(f"state {state!r}, action {action!r}: actions must be hashable") from error
+        if not equals_itself(action):
+            raise InvalidInput(f"state {state!r}: action {action!r} is not equal to itself, and cannot be found again")
+        yield action, place
+
+
+def equals_itself(label: Any) -> bool:
+    """Whether a label, with all its parts, is equal to itself: NaN and other gaps in tables are not.
+
+    Such a label could never be found again, and would be another state, or action, wherever it is met.
+    """
+    parts = [label]
+    for part in parts:
+        if isinstance(part, tuple):
+            parts.extend(part)
+            continue
+        try:
+            if part != part:
+                return False
+        except Exception:  # the missing value of pandas is neither equal nor not
+            return False
+    return True
 
 
 def pairs_of(problem: Any) -> Pairs:
@@ -245,6 +266,8 @@ def _int_vector(values: object, what: str) -> Ints:
 def _require_distinct(labels: tuple[Hashable, ...], what: str) -> None:
     seen: set[Hashable] = set()
     for label in labels:
+        if not equals_itself(label):
+            raise InvalidInput(f"{what} must be equal to themselves, to be found again, but {shown(label)} is not")
         try:
             repeated = label in seen
         except TypeError as error:

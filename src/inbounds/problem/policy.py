@@ -27,12 +27,15 @@ from inbounds.pictures import policy_figure, written
 from inbounds.problem.difference import Difference, choices_in_words, difference, time_by_state
 from inbounds.problem.pairs import Pairs, pairs_of
 from inbounds.problem.thumb import probabilities_of_rule
-from inbounds.tables import html_card, html_table
+from inbounds.tables import html_card, html_table, so_many
 
 Labels = tuple[Hashable, ...] | None
 
 _SHOWN = 12
 """States that a notebook shows of a policy."""
+
+_ROUNDING = 1e-6
+"""How far below 0 an occupancy may be, of its sum: linear programs leave such entries."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,7 +136,8 @@ class Policy(ReadOnly):
         problem : CMDP or Simulator
         rule : function or dict
             ``rule(state)``, or ``rule[state]``, is the action; or a dict ``{action: probability}``. With a finite
-            horizon it may depend on the stage: ``rule(state, stage)``, or a list with a dict for each stage.
+            horizon it may depend on the stage: ``rule(state, stage)``, or a list with a dict for each stage. A second
+            argument that has a default is left to it, unless it is called ``stage``.
 
         Examples
         --------
@@ -151,13 +155,17 @@ class Policy(ReadOnly):
     def from_occupancy(cls, problem: Any, occupancy: Any, otherwise: Policy | None = None) -> Policy:
         """occupancy(s, a) / sum_b occupancy(s, b); in states with no occupancy, `otherwise` (default: uniform)."""
         pairs = pairs_of(problem)
-        mass = np.maximum(float_array(occupancy, "the occupancy"), 0.0)
-        if mass.shape != problem.shape:
-            raise InvalidInput(f"the occupancy must have the shape {problem.shape}, found {mass.shape}")
-        if not np.all(np.isfinite(mass)):
-            where, pair = _first(~np.isfinite(mass))
-            found = mass[(*where, pair)]
-            raise InvalidInput(f"{_at(where)}{pairs.describe(pair)}: the occupancy is {found}; it must be finite")
+        given = float_array(occupancy, "the occupancy")
+        if given.shape != problem.shape:
+            raise InvalidInput(f"the occupancy must have the shape {problem.shape}, found {given.shape}")
+        mass = np.maximum(given, 0.0)
+        wrong = ~np.isfinite(mass) | (given < -_ROUNDING * mass.sum())
+        if np.any(wrong):
+            where, pair = _first(wrong)
+            found = given[(*where, pair)]
+            raise InvalidInput(
+                f"{_at(where)}{pairs.describe(pair)}: the occupancy is {found}; it must be finite and >= 0"
+            )
         by_state = pairs.sum_by_state(mass)
         if np.all(by_state > 0.0):
             return cls(pairs, mass / by_state[..., pairs.states])
@@ -288,7 +296,10 @@ class Policy(ReadOnly):
         >>> round(difference.share, 3), len(difference)
         (1.0, 6)
         """
-        return difference(self, for_problem(self, other, "the other policy"), occupancy)
+        own = self
+        if self.horizon is None and isinstance(other, Policy) and other.horizon is not None:
+            own = Policy(self.pairs, np.broadcast_to(self.probabilities, (other.horizon, self.pairs.n_pairs)))
+        return difference(own, for_problem(own, other, "the other policy"), occupancy)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy with its labels: ``.json`` to read, ``.npz`` for many states, ``.csv`` for spreadsheets.
@@ -369,8 +380,8 @@ class Policy(ReadOnly):
         return html_card(repr(self), html_table(header, rows[: 10 * _SHOWN], words=3), more)
 
     def __repr__(self) -> str:
-        stages = f"{self.horizon} stages, " if self.horizon else ""
-        return f"Policy({stages}{self.pairs.n_states:,} states, randomises in {self.coins:,})"
+        stages = f"{so_many(self.horizon, 'stage')}, " if self.horizon else ""
+        return f"Policy({stages}{so_many(self.pairs.n_states, 'state')}, randomises in {self.coins:,})"
 
 
 def _unless_counted(labels: tuple[Hashable, ...] | None) -> tuple[Hashable, ...] | None:

@@ -13,11 +13,19 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput, Stopped
-from inbounds.inputs import asked, callback, function_of, reported_number, required_arguments, whole_number
+from inbounds.inputs import (
+    asked,
+    callback,
+    function_of,
+    positional_arguments,
+    reported_number,
+    required_arguments,
+    whole_number,
+)
 from inbounds.problem.cmdp import CMDP, SINGLE_TOLERANCE, is_single
 from inbounds.problem.constraint import Constraint, constraint_list, named_constraints
 from inbounds.problem.marginal import mean_over
-from inbounds.problem.pairs import numbered
+from inbounds.problem.pairs import equals_itself, numbered
 from inbounds.problem.pieces import Pace, seconds_or_none
 
 
@@ -68,7 +76,8 @@ def build(
         1e-9; within 1e-5, if there are numbers of single precision (np.float32) among them.
     reward
         ``reward(state, action)``, maximised; or ``reward(state, action, next_state)``, which is averaged over the next
-        state. The number of arguments that it must be given tells them apart.
+        state. The number of arguments that it must be given tells them apart: one that has a default is left to it,
+        unless it is called ``next_state``.
     constraints
         `Constraint` records whose signal is a function ``(state, action) -> number``, or of the next state too.
     discount, horizon, average
@@ -128,7 +137,7 @@ def build(
 
     rules = [("the reward", reward)]
     rules += [(f"the signal of constraint {constraint.name!r}", constraint.signal) for constraint in constraints]
-    of_next = [required_arguments(rule) == 3 for _, rule in rules]
+    of_next = [required_arguments(rule) == 3 or "next_state" in positional_arguments(rule) for _, rule in rules]
     values: list[list[float]] = [[] for _ in rules]
     pace, frontier, told = Pace(seconds_or_none(time_limit)), list(number), time.monotonic()
     for explored, state in enumerate(frontier):
@@ -244,13 +253,9 @@ def start_states(start: Any) -> tuple[dict[Any, int], list[float]]:
 
 
 def _findable(state: Any, what: str) -> Any:
-    """The state, unless it has a part that is not itself: a NaN would be a new state wherever it is met."""
-    parts = [state]
-    for part in parts:
-        if isinstance(part, tuple):
-            parts.extend(part)
-        elif part != part:
-            raise InvalidInput(f"{what} {state!r} is not equal to itself, so that it cannot be found again")
+    """The state, if it can be."""
+    if not equals_itself(state):
+        raise InvalidInput(f"{what} {state!r} is not equal to itself, so that it cannot be found again")
     return state
 
 

@@ -112,9 +112,9 @@ class Simulator(ReadOnly):
         ``step(state, action, rng)`` returns ``(next_state, reward, signals)`` with one signal per constraint. `rng`
         is the run's ``numpy.random.Generator``; draw from it and the run is reproducible.
     start
-        ``start(rng)`` returns a first state. Starts are not counted as samples, and many are drawn: up to 32 for each
-        transition of a proof, and at least 100,000 by `ib.learn_certified`, in this process. Let it be quick: one of a
-        millisecond takes two minutes there.
+        ``start(rng)`` returns a first state. Starts are not counted as samples, and many are drawn: up to 32 / (1 -
+        discount), and no more than 10,000, for each walk of a proof, and at least 100,000 by `ib.learn_certified`, in
+        this process. Let it be quick: one of a millisecond takes two minutes there.
     states
         All states, as hashable labels; or their number.
     actions
@@ -135,8 +135,8 @@ class Simulator(ReadOnly):
         and lists of signals.
     scale : bool
         Whether learners see rewards and margins in the ranges of the theory, [0, 1] and [-1, 1]. With False they see
-        the user's own units, and settings such as ``slater`` and ``kappa`` are in these. Results are in the user's
-        units either way, and proofs from samples are the same.
+        the user's own units, and settings such as ``slater`` and ``kappa`` are in these, though between 0 and 1, as in
+        the theory. Results are in the user's units either way, and proofs from samples are the same.
 
     **Slow steps.** A learner asks for one outcome at a time. With `jobs`, or a vectorised step, outcomes are drawn
     ahead, which only a generative model allows: what follows a pair must not depend on what was asked before. Each
@@ -260,7 +260,7 @@ class Simulator(ReadOnly):
         self.reward_range = freeze((reward_range - chosen.reward_low) / chosen.reward_span)
         scaled = margin_ranges / chosen.margin_scales[:, None]
         # What may go below 0 may do so in these units too: else its range alone would be proof that it never does.
-        self.margin_ranges = freeze(np.where((scaled == 0.0) & (margin_ranges < 0.0), np.nextafter(0.0, -1.0), scaled))
+        self.margin_ranges = freeze(np.where((scaled == 0.0) & (margin_ranges < 0.0), -5e-324, scaled))
         if self._table is not None:
             self._table = self._table._replace(
                 reward=freeze((self._table.reward - chosen.reward_low) / chosen.reward_span),
@@ -445,9 +445,14 @@ def _user_pairs(
 ) -> Pairs:
     if plain_number(states) is not None:
         states = range(whole_number(states, "states", least=0, most=MOST_STATES))
-    if not isinstance(states, Iterable) or getattr(states, "ndim", 1) == 0:
+    if isinstance(states, str | bytes) or not isinstance(states, Iterable) or getattr(states, "ndim", 1) == 0:
         raise InvalidInput(f"states must be a list of states or their number, found {shown(states)}")
     labels: tuple[Hashable, ...] = tuple(states)
+    if isinstance(actions, Mapping):
+        raise InvalidInput(
+            "actions must be the list of all actions, or a function of the state, found a dict: where it has the "
+            "actions of each state, give actions=lambda state: table[state]"
+        )
     if not callable(actions) and isinstance(actions, Iterator):
         actions = list(actions)  # every state reads it
     action_number: dict[Hashable, int] = {}
@@ -462,7 +467,7 @@ def _user_pairs(
 
 
 def _require_states_that_come_back(labels: tuple[Hashable, ...]) -> None:
-    """That states are the same after workers were told of them: nan and plain objects are equal to themselves alone."""
+    """That states are the same after workers were told of them: plain objects are equal to themselves alone."""
     instead = "name states by numbers, texts or tuples of these, or leave jobs out"
     try:
         copies = received(labels)

@@ -9,7 +9,7 @@ import numpy as np
 
 from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput
-from inbounds.inputs import asked, reported_number, required_arguments, shown
+from inbounds.inputs import asked, function_of, positional_arguments, reported_number, required_arguments, shown
 from inbounds.problem.pairs import Pairs, pairs_of
 
 
@@ -23,7 +23,7 @@ def probabilities_of_rule(problem: Any, rule: Any) -> Floats:
             raise InvalidInput(f"the rule is a list of {len(rule)}, one for each stage; the problem {wanted}")
         for stage, own in enumerate(rule):
             _fill(found[stage], pairs, _asked(own, pairs, ()), f"stage {stage}, ")
-    elif callable(rule) and not isinstance(rule, Mapping) and required_arguments(rule) == 2:
+    elif callable(rule) and not isinstance(rule, Mapping) and _asks_for_stage(rule, stages is not None):
         if stages is None:
             raise InvalidInput("rule(state, stage) asks for the stage; the problem has none: give rule(state)")
         for stage in range(stages):
@@ -33,6 +33,11 @@ def probabilities_of_rule(problem: Any, rule: Any) -> Floats:
         if stages is not None:
             found[1:] = found[0]
     return found
+
+
+def _asks_for_stage(rule: Any, there_are_stages: bool) -> bool:
+    """Whether a function has two arguments that must be given, or, where there are stages, one that is called stage."""
+    return required_arguments(rule) == 2 or (there_are_stages and "stage" in positional_arguments(rule))
 
 
 def _asked(rule: Any, pairs: Pairs, stage: tuple[int, ...]) -> Callable[[Hashable], Any]:
@@ -50,7 +55,7 @@ def _asked(rule: Any, pairs: Pairs, stage: tuple[int, ...]) -> Callable[[Hashabl
         raise InvalidInput(
             f"a rule must be a function of the state, or a dict from state to action, found {shown(rule)}"
         )
-
+    function_of(rule, "rule", "state, stage" if stage else "state")
     at_stage = f", stage {stage[0]}" if stage else ""
 
     def ask(state: Hashable) -> Any:

@@ -172,15 +172,17 @@ def certify_known(
             followed, reached = _followed(cmdp, criterion.follow(taken))
             vectors.append(_vectors(cmdp, followed, reached, None, count))
             visiting.append(_visiting(cmdp, taken, reached))
-    members = tuple(Proof(cmdp.criterion, taken, own[1:], own[0]) for taken, own in zip(rules, vectors, strict=True))
-    proof: Proof | MixtureProof = MixtureProof(weights, members) if isinstance(policy, Mixture) else members[0]
     upper, judge = math.inf, _exact_means if exact else _bounded_lowers
+    judged = [_judged(judge, cmdp, own, vector, count) for own, vector in zip(visiting, vectors, strict=True)]
+    proving = zip(rules, (own for own, _ in judged), strict=True)
+    members = tuple(Proof(cmdp.criterion, taken, own[1:], own[0]) for taken, own in proving)
+    proof: Proof | MixtureProof = MixtureProof(weights, members) if isinstance(policy, Mixture) else members[0]
     if prices is not None:
         priced, values = _checked(cmdp, prices, value_function)
         proof = replace(proof, prices=priced, value_function=values)
         upper = (_exact_upper if exact else _bounded_upper)(cmdp, priced, values, 1.0)
         count.add()
-    lowers = _mixed(weights, [judge(cmdp, taken, own, count) for taken, own in zip(visiting, vectors, strict=True)])
+    lowers = _mixed(weights, [lowers for _, lowers in judged])
     return _certificate(cmdp, lowers, upper, proof, "exact" if exact else "rounding-bounded")
 
 
@@ -258,7 +260,8 @@ def certified(cmdp: CMDP, found: Optimum, *, method: str, progress: ProofProgres
         reached = _reached_by(cmdp, followed)
         visiting = _visiting(cmdp, followed.taken, reached)
         vectors = _vectors(cmdp, followed, reached, vectors, count)
-        lowers, kind = _bounded_lowers(cmdp, visiting, vectors, count), "rounding-bounded"
+        vectors, lowers = _judged(_bounded_lowers, cmdp, visiting, vectors, count)
+        kind = "rounding-bounded"
         if small and not np.max(lacking(lowers), initial=0.0) <= _HAIR:  # next to a discount of 1 all is rounding
             lowers, kind = _exact_lowers(cmdp, visiting, vectors), "exact"
         missing = float(np.max(lacking(lowers), initial=0.0))
@@ -688,6 +691,29 @@ def _magnitudes(cmdp: CMDP) -> Floats:
         bounds = np.array([constraint.bound for constraint in cmdp.constraints])
         sizes[1:] += np.abs(bounds / cmdp.layers)[:, None]
     return sizes
+
+
+def _judged(judge: Any, cmdp: CMDP, visiting: Floats, vectors: Floats, count: _Count) -> tuple[Floats, Any]:
+    """Vectors, and the bounds that `judge` has of them; none is poorer than what the zero vector proves.
+
+    That is the least that the policy is ever paid. Where a chain hardly ever leaves a part of it, relative values are
+    so large that their rounding alone is more than that.
+    """
+    lowers = judge(cmdp, visiting, vectors, count)
+    taken, layers = visiting > 0.0, criterion_of(cmdp).layers
+    leasts = [
+        sum(float(signal[layer.entries][taken[layer.entries]].min(initial=np.inf)) for layer in layers)
+        for signal in _signals(cmdp)
+    ]
+    poor = [place for place, (lower, least) in enumerate(zip(lowers, leasts, strict=True)) if not lower >= least]
+    if poor:
+        plain = vectors.copy()
+        plain[poor] = 0.0
+        instead = judge(cmdp, visiting, plain)
+        better = [place for place in poor if instead[place] > lowers[place]]
+        vectors = np.where(np.isin(np.arange(len(vectors)), better)[:, None], 0.0, vectors)
+        lowers = [instead[place] if place in better else lower for place, lower in enumerate(lowers)]
+    return vectors, lowers
 
 
 def _bounded_lowers(cmdp: CMDP, taken: Floats, vectors: Floats, count: _Count | None = None) -> list[float]:

@@ -60,7 +60,8 @@ from inbounds.problem.simulator import Simulator, cumulative_rows
 from inbounds.proofs.evidence import Evidence, Log, record
 
 _START_NOISE = 0.1  # free starts are averaged until their variance is this much of that of the transitions,
-_STARTS_PER_STEP = 32  # but at most so many for each transition that a walk is expected to draw
+_STARTS_PER_STEP = 32  # but at most so many for each transition that a walk is expected to draw,
+_MOST_STARTS = 10_000  # and so many in all: near a discount of 1 a walk would not get beyond them
 _FLOOR = 8.0  # standard deviations of a walk between its mean and the floor: tails are about exp(-1.4 * 8)
 _FLOOR_LEAST = 1e-6  # the least such distance: a walk without noise is off its mean by rounding
 _FLOOR_UNKNOWN = 4.0  # the same distance, in scaled units, when no model gives a standard deviation
@@ -80,7 +81,7 @@ class Guess(NamedTuple):
 
     def starts(self, discount: float) -> int:
         """How many starts a walk should average over."""
-        most = math.ceil(_STARTS_PER_STEP / (1.0 - discount))
+        most = min(math.ceil(_STARTS_PER_STEP / (1.0 - discount)), _MOST_STARTS)
         needed = self.start_variance / np.maximum(_START_NOISE * self.step_variance, 1e-300)
         return max(1, math.ceil(np.nan_to_num(np.minimum(needed, most), nan=most).max()))
 

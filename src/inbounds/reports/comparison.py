@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from inbounds.pictures import BLUE, ORANGE, as_written, tidy_panel, titled
-from inbounds.reports.figures import csv_text, write_report
+from inbounds.reports.figures import csv_text, drawn, files_of, write_report
 from inbounds.studies.comparison import Comparison, Entry
 from inbounds.tables import so_many
 
@@ -34,12 +34,16 @@ INTERVAL = 1.96
 """Standard errors on either side of a mean: an interval of 95 % for the mean over many runs."""
 
 
+FILES = files_of(("comparison", "regret"), ("comparison", "regret"))
+"""Those of regret only where something is played."""
+
+
 def write_comparison(comparison: Comparison, directory: Path) -> list[Path]:
     """Write the figures as SVG and PNG and every run as CSV; the paths."""
     figures, tables = {"comparison": comparison_figure(comparison)}, {"comparison": comparison_csv(comparison)}
     if any(entry.played for entry in comparison.entries):
         figures["regret"], tables["regret"] = regret_figure(comparison), regret_csv(comparison)
-    return write_report(directory, figures, tables)
+    return write_report(directory, drawn(figures, tables))
 
 
 def summary_rows(comparison: Comparison) -> list[dict[str, Any]]:

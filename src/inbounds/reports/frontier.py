@@ -6,12 +6,11 @@ from pathlib import Path
 
 from inbounds.exact.frontier import Frontier
 from inbounds.exact.surface import Surface
-from inbounds.reports.figures import csv_text, write_report
+from inbounds.reports.figures import csv_text, drawn, write_report
 
 
 def write_bounds(found: Frontier | Surface, directory: Path) -> list[Path]:
     """Write the figure as SVG and PNG and the points, as in the data frame, as CSV; the paths."""
     name, columns = type(found).__name__.lower(), found.columns
-    return write_report(
-        directory, {name: found.plot()}, {name: csv_text([*columns], zip(*columns.values(), strict=True))}
-    )
+    points = csv_text([*columns], zip(*columns.values(), strict=True))
+    return write_report(directory, drawn({name: found.plot()}, {name: points}))

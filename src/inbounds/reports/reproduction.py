@@ -6,14 +6,14 @@ every reading side by side.
 
 from __future__ import annotations
 
-from pathlib import Path
+import math
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from inbounds.pictures import BLUE, ORANGE, note, tidy_panel
-from inbounds.reports.figures import csv_text, write_report
+from inbounds.reports.figures import csv_text, drawn, files_of
 from inbounds.studies.reproduction import Arm, Reproduction, crossings
 
 _COLOURS = {False: BLUE, True: ORANGE}
@@ -21,8 +21,14 @@ _MARKERS = {False: "o", True: "s"}
 _THIN = {"color": "black", "linewidth": 0.9}
 
 
-def write_reproduction(reproduction: Reproduction, directory: Path) -> list[Path]:
-    """Write every figure as SVG and PNG and the numbers as CSV; the paths, the picture as printed first."""
+FILES = files_of(
+    ("as-printed", "figure-1-reward", "figure-2-constraints", "figure-3-error-bars", "figure-4-delta"),
+    ("curves", "delta"),
+)
+
+
+def drawn_reproduction(reproduction: Reproduction) -> dict[str, bytes]:
+    """Every figure as SVG and PNG and the numbers as CSV: the contents of `FILES`."""
     figures = {
         "as-printed": first_figure(reproduction),
         "figure-1-reward": reward_figure(reproduction),
@@ -30,7 +36,7 @@ def write_reproduction(reproduction: Reproduction, directory: Path) -> list[Path
         "figure-3-error-bars": constraint_figure(reproduction, error_bars=True),
         "figure-4-delta": delta_figure(reproduction),
     }
-    return write_report(directory, figures, {"curves": curves_csv(reproduction), "delta": delta_csv(reproduction)})
+    return drawn(figures, {"curves": curves_csv(reproduction), "delta": delta_csv(reproduction)})
 
 
 def first_figure(reproduction: Reproduction) -> Figure:
@@ -99,10 +105,16 @@ def delta_figure(reproduction: Reproduction) -> Figure:
     _shared_legend(figure, grid[0][0])
     figure.suptitle(
         f"CSPDA on the paper's queue: constraint values after {reproduction.samples:,} samples against δ, mean of "
-        f"{reproduction.seeds} runs, bars: ± two standard errors; grey: out of bounds",
+        f"{_numbers_of_runs(reproduction)} runs, bars: ± two standard errors; grey: out of bounds",
         fontsize=11,
     )
     return figure
+
+
+def _numbers_of_runs(reproduction: Reproduction) -> str:
+    """Of each arm of the sweep; those with other deltas have fewer where a limit was reached."""
+    numbers = sorted({len(arm.seeds) for arm in (*reproduction.arms, *reproduction.sweep)})
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
 
 
 def _draw_rewards(panel: Any, reproduction: Reproduction, reading: str) -> None:
@@ -261,14 +273,23 @@ def summary_rows(reproduction: Reproduction) -> list[dict[str, Any]]:
 
 
 def parting_deltas(reproduction: Reproduction, reading: str) -> tuple[float, float] | None:
-    """Between which deltas the paper's picture is: kappa > 0 is in bounds on average, and kappa = 0 is not.
+    """Between which of the deltas tried it is as the paper says: kappa > 0 is in bounds on average, kappa = 0 is not.
 
-    None unless both curves come in bounds once as delta grows, that of kappa > 0 first.
+    None where there are none, or where a curve comes in bounds more than once, or leaves them, as delta grows.
     """
-    found = [crossings(reproduction.over_delta(reading, conservative)) for conservative in (True, False)]
-    if any(len(own) != 1 or not own[0].rising for own in found) or found[0][0].delta >= found[1][0].delta:
+    arms = [reproduction.over_delta(reading, conservative) for conservative in (True, False)]
+    begins, ends = map(_in_bounds_from, arms)
+    if begins is None or ends is None or not begins < ends:
         return None
-    return found[0][0].delta, found[1][0].delta
+    return begins, min(ends, arms[0][-1].delta)
+
+
+def _in_bounds_from(arms: list[Arm]) -> float | None:
+    """From which delta on a curve is in bounds on average; infinite if from none, None if from there on not always."""
+    found = crossings(arms)
+    if not found:
+        return arms[0].delta if arms[0].mean_margins.min() >= 0.0 else math.inf
+    return found[0].delta if len(found) == 1 and found[0].rising else None
 
 
 def verdict_rows(reproduction: Reproduction) -> list[dict[str, Any]]:
@@ -321,11 +342,14 @@ def _over_delta_in_words(reproduction: Reproduction, reading: str, row: dict[str
         found = crossings(arms)
         places = " and ".join(f"{one.delta:.4f} +- {one.standard_error:.4f}" for one in found)
         inside = "in" if arms[0].mean_margins.min() >= 0.0 else "out of"
-        ends = f"from {arms[0].delta:g} to {arms[-1].delta:g}"
+        ends = f"from {arms[0].delta:g} to {arms[-1].delta:g}" if len(arms) > 1 else f"at {arms[0].delta:g}"
         name = "kappa > 0" if conservative else "kappa = 0"
         curves.append(f"{name} crosses zero at {places}" if found else f"{name} is {inside} bounds {ends}")
     parting, shown = row["both between deltas"], row["both shown at delta"]
-    both = [] if parting is None else [f"between {parting[0]:.4f} and {parting[1]:.4f} both halves hold in the mean"]
+    both = []
+    if parting is not None:
+        where = f"between {parting[0]:.4f} and {parting[1]:.4f}" if parting[0] < parting[1] else f"at {parting[0]:g}"
+        both.append(f"{where} both halves hold in the mean")
     if both and not shown:
         both.append("both are shown at none of the deltas tried")
     if shown:

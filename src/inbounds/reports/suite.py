@@ -6,14 +6,14 @@ import math
 from pathlib import Path
 from typing import Any
 
-from inbounds.reports.figures import csv_text, write_report
+from inbounds.reports.figures import csv_text, drawn, write_report
 from inbounds.studies.statistics import Interval
 from inbounds.studies.suite import SuiteComparison
 
 
 def write_suite(done: SuiteComparison, directory: Path) -> list[Path]:
     """Write every run as CSV; the paths."""
-    return write_report(directory, {}, {"suite": suite_csv(done)})
+    return write_report(directory, drawn({}, {"suite": suite_csv(done)}))
 
 
 def suite_rows(done: SuiteComparison) -> list[dict[str, Any]]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from inbounds.pictures import BLUE, ORANGE, note, tidy_panel
-from inbounds.reports.figures import csv_text, write_report
+from inbounds.reports.figures import csv_text, drawn, files_of
 from inbounds.studies.theorems import TheoremPoint, TheoremStudy
 
 _GREEN = "#009E73"
@@ -27,9 +26,12 @@ _PANELS = {
 }
 
 
-def write_theorems(studies: Sequence[TheoremStudy], directory: Path) -> list[Path]:
-    """Write the figure as SVG and PNG and every check as CSV; the paths."""
-    return write_report(directory, {"theorems": theorems_figure(studies)}, {"theorems": theorems_csv(studies)})
+FILES = files_of(["theorems"], ["theorems"])
+
+
+def drawn_theorems(studies: Sequence[TheoremStudy]) -> dict[str, bytes]:
+    """The figure as SVG and PNG and every check as CSV: the contents of `FILES`."""
+    return drawn({"theorems": theorems_figure(studies)}, {"theorems": theorems_csv(studies)})
 
 
 def theorems_figure(studies: Sequence[TheoremStudy]) -> Figure:
@@ -120,13 +122,15 @@ def theorem_verdicts(studies: Sequence[TheoremStudy]) -> list[str]:
         number = sum(len(point.holds) for point in study.points)
         plain = [point for point in study.points if point.arm == "kappa = 0"]
         (measured, bound), ends = plain[-1].checks["duality_gap"], (plain[0], plain[-1])
-        fall = math.log(ends[1].duality_gap.mean() / ends[0].duality_gap.mean())
-        rate = fall / math.log(ends[1].samples / ends[0].samples) if len(plain) > 1 else math.nan
+        fell = ""
+        if len(plain) > 1:
+            fall = math.log(ends[1].duality_gap.mean() / ends[0].duality_gap.mean())
+            rate = fall / math.log(ends[1].samples / ends[0].samples)
+            fell = f"; from T = {ends[0].samples:,} on it fell as T^{rate:.2f}, and its bound falls as T^-0.50"
         lines.append(
             f"{study.problem}: "
             + (f"does NOT hold: {', '.join(broken)}" if broken else f"all {number} bounds hold")
-            + f"; at T = {ends[1].samples:,} the duality gap is {measured:.3g}, proved {bound:.3g}; "
-            f"from T = {ends[0].samples:,} on it fell as T^{rate:.2f}, and its bound falls as T^-0.50"
+            + f"; at T = {ends[1].samples:,} the duality gap is {measured:.3g}, proved {bound:.3g}{fell}"
         )
         (prices, most), (values, highest) = study.price_sums, study.value_sizes
         lines.append(

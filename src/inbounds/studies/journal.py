@@ -43,6 +43,8 @@ class Journal:
         if path.exists():
             with naming(path, "read"):
                 content = path.read_bytes()
+                if content.strip() and b'{"key"' not in content:
+                    raise InvalidInput("is no journal: something else is in it. Give another name")
         for line in [] if fresh else content.splitlines():
             try:
                 run = json.loads(line)

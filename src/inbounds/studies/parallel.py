@@ -43,6 +43,8 @@ def run_jobs(
     [8, 9]
     """
     processes = min(valid_workers(workers), max(len(jobs), 1))
+    if multiprocessing.current_process().daemon:  # one of a pool of multiprocessing: it may start no others
+        processes = 1
     parallel = Parallel(
         processes,
         return_as="generator_unordered",
