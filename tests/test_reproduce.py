@@ -180,8 +180,8 @@ def test_the_verdict_has_the_numbers_with_their_standard_errors() -> None:
         "0.0% of runs out of bounds)",
         "by hand, delta 0.1: kappa = 0 out of bounds on average: SHOWN (first -1.000 +- 0.100, second +2.000 +- 0.100; "
         "100.0% of runs out of bounds)",
-        "by hand, over delta: kappa > 0 is in bounds at 0.1; kappa = 0 is out of bounds at 0.1; at 0.1 both halves hold "
-        "in the mean; both are shown at delta 0.1",
+        "by hand, over delta: kappa > 0 is in bounds at 0.1; kappa = 0 is out of bounds at 0.1; at 0.1 both halves "
+        "hold in the mean; both are shown at delta 0.1",
     ]
 
 
