@@ -35,11 +35,12 @@ from averages import (
     two_blocks,
 )
 from inbounds.criteria import average
-from inbounds.criteria.average import Average, dense_stationary
+from inbounds.criteria.average import Average
 from inbounds.criteria.contract import Found
 from inbounds.errors import InvalidInput
 from inbounds.numerics.classes import classes_of, graph_of
 from inbounds.numerics.elimination import eliminate, eliminate_transposed, make_plan, pinned, reduce_states
+from inbounds.numerics.parts import dense_stationary
 from inbounds.numerics.rows import Chain
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint

@@ -76,10 +76,10 @@ from inbounds.numerics.elimination import (
     plan_if_faster,
     reduce_states,
 )
+from inbounds.numerics.parts import dense_stationary, forgets, settle_by_parts
 from inbounds.numerics.rows import Chain, chosen_chain, lazy_chain, longest_row, mixed_chain
 from inbounds.numerics.sweeps import (
     TRIAL_SWEEPS,
-    forgets,
     improve_values,
     is_over,
     residuals,
@@ -409,7 +409,7 @@ class Average(Criterion):
         if not settled or not trusted(x):
             if self._fall_back(_SWEEPS * len(own.chain.weights)):
                 return None
-            if not settled:
+            if len(closed) > 1 or not settle_by_parts(own.chain, x, recurrent, accuracy, rounding, _SWEEPS):
                 settle_flow(own.chain, x, accuracy, rounding, _MOST_SWEEPS)
         if len(closed) > 1:
             mass = np.bincount(classes.label, x, len(classes.closed))[closed]
@@ -661,20 +661,6 @@ def _visits(chain: Chain, factors: Factors, pin: int) -> Floats:
     visits = eliminate_transposed(factors, right)
     visits[pin] = 1.0
     return np.maximum(visits, 0.0)
-
-
-def dense_stationary(moves: Floats) -> Floats:
-    """The stationary distribution of a chain [S, S] that is one class, by state reduction: no subtraction."""
-    left, smallest = moves.copy(), float(np.finfo(np.float64).tiny)
-    for k in range(len(left) - 1, 0, -1):
-        left[:k, k] /= max(float(left[k, :k].sum()), smallest)
-        left[:k, :k] += np.outer(left[:k, k], left[k, :k])
-    x = np.ones(len(left))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for k in range(1, len(left)):
-            x[k] = np.sum(x[:k] * left[:k, k])
-            x[: k + 1] /= x[: k + 1].max()
-    return x / x.sum()
 
 
 def dense_relative_values(moves: Floats, stages: Floats, time: Floats) -> Floats:

@@ -12,7 +12,7 @@ d * discount / (1 - discount) in the sum of absolute values.
 
 Without a discount and a source, the same sweeps lead to a stationary distribution of the chain (`settle_flow`). Nothing
 then bounds what is missing but the rate at which it was seen to shrink; and of a part of the chain that is hardly ever
-left they see nothing, if they begin there. `forgets` asks for that.
+left they see nothing, if they begin there: see `inbounds.numerics.parts`.
 
 No sweep is waited for: each loop ends when a change is not larger than its goal (which what is not a number is not
 either), after a number of sweeps that is known before, or at a `deadline`, a time of ``time.monotonic()``.
@@ -52,9 +52,6 @@ _CYCLE = 10
 
 _AT_HAND = 256
 """States whose changes are multiplied with each other before the next ones are: they fit into the nearest cache."""
-
-_UNCHANGED, _FORGOTTEN = 1e-12, 1e-5
-"""Of numbers between 0 and 1: what a sweep changes when there is no more to see, and how far apart they may be then."""
 
 _SETTLED = 1e-14
 """A change of the total time by so little is rounding, whatever was aimed at."""
@@ -136,23 +133,6 @@ def settle_flow(chain: Chain, x: Floats, accuracy: float, rounding: float, most:
     return settled
 
 
-def forgets(chain: Chain, inside: Any, most: int) -> bool:
-    """Whether a chain without a discount forgets where it began, as far as about `most` sweeps show.
-
-    `inside` (bool [S]) is a closed class. What numbers at random are worth after many steps is the same everywhere in
-    it, unless there are parts of it that are hardly ever left: then it is their mean over the part. The means of two
-    parts of m states differ by some 1 / sqrt(m).
-    """
-    worth, nothing = np.random.default_rng(0).random(len(inside)), np.zeros(len(inside))
-
-    def sweep(old: Floats, new: Floats) -> float:
-        _value_sweep(chain, nothing, old, new)
-        return float(np.ptp((new - old)[inside]))
-
-    combined_sweeps(sweep, worth, _UNCHANGED, most, up_to_constants=True)
-    return bool(np.ptp(worth[inside]) <= _FORGOTTEN)
-
-
 @compiled
 def repeat_flow(chain: Chain, source: Floats, x: Floats, tolerance: float, most: int) -> Any:
     """Repeat x <- source + weights^T x in place until it changes by at most `tolerance`, or `most` times."""
@@ -202,7 +182,7 @@ def improve_values(
     elif high - low > goal:
 
         def sweep(old: Floats, new: Floats) -> float:
-            low, high = _value_sweep(chain, stage, old, new)
+            low, high = value_sweep(chain, stage, old, new)
             return float(high - low)
 
         combined_sweeps(sweep, value, goal, _VALUE_SWEEPS, up_to_constants=True, deadline=deadline)
@@ -221,13 +201,13 @@ def sweep_values(chain: Chain, stage: Floats, value: Floats, scratch: Floats, go
     while sweeps < most and high - low > goal:
         for s in range(value.shape[0]):
             scratch[s] = value[s]
-        low, high = _value_sweep(chain, stage, scratch, value)
+        low, high = value_sweep(chain, stage, scratch, value)
         sweeps += 1
     return low, high
 
 
 @compiled
-def _value_sweep(chain: Chain, stage: Floats, value: Floats, new: Floats) -> Any:
+def value_sweep(chain: Chain, stage: Floats, value: Floats, new: Floats) -> Any:
     """new <- stage + weights value; the least and the largest change."""
     for s in range(value.shape[0]):
         new[s] = stage[s] + row_times(chain.starts, chain.targets, chain.weights, s, value)
