@@ -498,9 +498,12 @@ def check(*paths):
     require(certificate.keys() == keys, "the certificate has other keys")
     require(certificate["seal"] == seal, "the seal is not the last entry")
     if model_content is None:
-        require("bets" in certificate, "without a model only bets can be checked")
+        if certificate["arithmetic"] != "confidence":
+            raise Unreadable(f"{paths[-1]}: it is about a model: give that first")
+        require("bets" in certificate, "it holds no bets")
         return check_bets(certificate)
-    require("bets" not in certificate, "it rests on samples: check its bets, without a model")
+    if certificate["arithmetic"] == "confidence":
+        raise Unreadable(f"{paths[-1]}: it rests on samples: check its bets, without a model")
     require(certificate["arithmetic"] in ("exact", "rounding-bounded"), "the certificate holds no proof")
     digest = hashlib.sha256(model_content).hexdigest()
     require(certificate["model"] == digest, "the certificate is of another model, or of another file")

@@ -704,3 +704,12 @@ def test_no_proof_is_poorer_than_the_least_that_is_ever_paid(exact):
     free = cmdp.asking(constraints=[Constraint(cmdp.reward, at_least=-1.0, name="right")])
     certificate = ib.certify(ib.Policy.uniform(free), free, exact=exact)
     assert certificate.in_bounds and certificate.margins_lower[0] >= 0.99 and certificate.reward_lower >= -0.01
+
+
+@pytest.mark.parametrize("states", [60, 92, 120])
+def test_the_only_policy_is_found_however_rarely_it_leaves_a_part(states):
+    """(For HiGHS such moves do not exist: "no deterministic policy with one recurrent class is in bounds".)"""
+    cmdp, share = wells(states, 0.3, 0.75)
+    bounded = cmdp.asking(constraints=[Constraint(cmdp.reward, at_least=0.5, name="right")])
+    best = ib.solve(bounded, deterministic=True)
+    assert best.reward == pytest.approx(share, abs=1e-9) and best.upper_bound >= share - 1e-9

@@ -312,7 +312,10 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
         (("learn", "queue", "--algorithm", "opt-cmdp", "--epsilon", "2"), "epsilon must be a number in (0, 1)"),
         (("learn", "media", "--algorithm", "cspda"), "take one of the learners of episodes, such as ib.OptCMDP"),
         (("learn", "media", "--certified"), "`inbounds learn --certified` takes discounted problems"),
-        (("plan", "three_cycle"), "three_cycle has a finite horizon; `inbounds plan` takes discounted problems"),
+        (
+            ("plan", "three_cycle"),
+            "three_cycle is no discounted problem, and the paper's plan is for these; --algorithm plans for",
+        ),
         (("plan",), "give a PROBLEM"),
         (("plan", "queue", "--epsilon", "0"), "epsilon must be a number in (0, 1)"),
         (
@@ -322,7 +325,10 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
         (("frontier", "queue", "--constraint", "0", "--bounds", "a,b"), "--bounds takes numbers with ',' between them"),
         (("frontier", "queue", "--constraint", "0", "--and", "0"), "surface takes two constraints, found 'service'"),
         (("frontier", "queue", "--constraint", "0", "--bounds", "1", "--bounds", "2"), "--bounds is given 2 times"),
-        (("frontier", "queue", "--constraint", "0", "--and", "1", "--bounds", "1", "--between", "0:1"), "not both"),
+        (
+            ("frontier", "queue", "--constraint", "0", "--and", "1", "--bounds", "1", "--between", "0:1"),
+            "give one of the two",
+        ),
         (("solve", "queue", "--bound", "speed=1"), "there is no constraint 'speed'"),
         (("solve", "queue", "--bound", "service"), "--bound takes NAME=VALUE, a number, found 'service'"),
         (("plan", "queue", "--bound", "service=much"), "--bound takes NAME=VALUE, a number"),

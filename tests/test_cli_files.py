@@ -242,3 +242,18 @@ def test_a_terminal_is_told_that_a_large_model_is_read(tmp_path, monkeypatch, ca
     with printing.reading_status(path):
         pass
     assert "reading x[red]y.npz" in capfd.readouterr().err
+
+
+def test_a_certificate_without_its_model_is_not_rejected(tmp_path: Path) -> None:
+    """Nothing was checked: an argument is missing."""
+    certificate, model = tmp_path / "c.json", tmp_path / "m.npz"
+    assert run("solve", "queue", "--certificate", str(certificate), "--save-model", str(model)).exit_code == 0
+    alone = run("verify", str(certificate))
+    assert alone.exit_code == 2 and "it is about a model: give that first" in sentence(alone.stderr)
+    assert run("verify", str(model), str(certificate)).exit_code == 0
+
+
+def test_no_bound_below_what_can_be_kept(tmp_path: Path) -> None:
+    options = ("--constraint", "repairs", "--bounds", "-5", "--output", str(tmp_path))
+    nothing = run("frontier", str(Path(__file__).parents[1] / "examples" / "machine.toml"), *options)
+    assert nothing.exit_code == 3 and "one does down to 0" in sentence(nothing.stderr)

@@ -146,7 +146,7 @@ def test_no_policy_without_coins_is_one_line_and_exit_code_5(tmp_path: Path) -> 
     result = run("solve", tmp_path / "model.npz", "--deterministic")
     assert result.exit_code == 5
     assert sentence(result.stderr).startswith(
-        "inbounds: no deterministic policy is in bounds, but one that randomises is"
+        "inbounds: no deterministic policy is in bounds, but one that may randomise is"
     )
     assert one_message(result.stderr)
 

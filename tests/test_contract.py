@@ -252,17 +252,14 @@ def user_simulator(cmdp: ib.CMDP, record: list[tuple[Any, Any]] | None = None) -
 AVERAGED = {
     "crpo": {"occupancy"},
     "cspda": {"occupancy", "prices", "values"},
-    "ucbvi-gamma": set(),
     "npg-pd": {"occupancy", "prices"},
     "pdsc": {"occupancy", "prices"},
     "triple-qa": {"occupancy", "prices"},
     "concave-cspda": {"occupancy", "prices", "values"},
     "randomized-primal-dual": {"occupancy", "prices", "values"},
     "model-based": {"occupancy", "prices"},  # of iterations; a linear program averages nothing
-    "opg-pd": set(),
-    "rpg-pd": set(),
-} | {name: set() for name, settings in ALGORITHMS.items() if settings.algorithm.criterion == "finite-horizon"}
-"""What each algorithm may hand out in ``run.averages``."""
+}
+"""What each algorithm may hand out in ``run.averages``; those that are not here nothing."""
 
 
 def kept(averages: Averages) -> dict[str, np.ndarray]:
@@ -340,7 +337,7 @@ def test_averages_are_handed_out_at_every_checkpoint(settings: Any, problem: str
     run = ib.learn(cmdp.simulator(), settings, samples=1500, seed=0, checkpoints=[200, 1000])
     assert len(run.averages_at) == len(run.policies) and run.averages is run.averages_at[-1]
     planned = isinstance(settings, ib.ModelBased) and settings.plan == "lp"
-    assert set(kept(run.averages)) == (set() if planned else AVERAGED[name]) or (
+    assert set(kept(run.averages)) == (set() if planned else AVERAGED.get(name, set())) or (
         isinstance(settings, ib.CRPO) and not kept(run.averages)  # no iterate was in bounds
     )
     shapes = {"occupancy": cmdp.n_pairs, "prices": cmdp.n_constraints, "values": cmdp.n_states}
@@ -494,7 +491,7 @@ UNCONSTRAINED = [name for name, settings in ALGORITHMS.items() if not settings.a
 
 
 def test_which_know_no_constraints() -> None:
-    assert sorted(UNCONSTRAINED) == ["randomized-primal-dual", "ucbvi-gamma"]
+    assert {"randomized-primal-dual", "ucbvi-gamma"} <= set(UNCONSTRAINED)
 
 
 @pytest.mark.parametrize("name", UNCONSTRAINED)
@@ -769,3 +766,60 @@ def test_a_line_in_the_table_is_all_that_a_new_algorithm_needs(monkeypatch: pyte
     assert certified.samples <= 2000 and certified.attempts
     listed = CliRunner().invoke(main, ["algorithms"])
     assert listed.exit_code == 0 and "in-turn" in listed.output
+
+
+UNIFORM = ib.Policy.uniform(PROBLEMS["queue"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"advance": lambda *given: given[-2]}, "advance of In turn must return 1, the samples that it was to come to"),
+        ({"advance": lambda *given: given[-1] + 7}, "advance of In turn must return 1, the samples that it was to"),
+        ({"advance": lambda *given: None}, "advance of In turn must return 1, the samples that it was to come to"),
+        ({"prepare": lambda *given: None}, "prepare of In turn must return Prepared, with at most 960 samples"),
+        (
+            {"prepare": lambda *given: Prepared(Counted(np.zeros(96)), None, 5_000, {}, "none")},
+            "prepare of In turn must return Prepared, with at most 960 samples",
+        ),
+        ({"extract": lambda *given: None}, "extract of In turn must return an Answer with a Policy, found None"),
+        ({"extract": lambda *given: Answer(None, np.zeros(2))}, "extract of In turn must return an Answer with a Po"),
+        (
+            {"extract": lambda *given: Answer(UNIFORM, np.zeros(5))},
+            "extract of In turn: the prices must have 2 entries",
+        ),
+        ({"extract": lambda *given: Answer(UNIFORM, None)}, "extract of In turn: the prices must"),
+        (
+            {"extract": lambda *given: Answer(UNIFORM, [0, 0], None)},
+            "extract of In turn must return Averages, found No",
+        ),
+        ({"report": lambda *given: None}, "report of In turn must return a Report, found None"),
+        (
+            {"extract": lambda *given: Answer(ib.Policy.uniform(ib.zoo.jump_grid()), np.zeros(2))},
+            "extract of In turn must return a policy of this problem",
+        ),
+    ],
+)
+def test_an_algorithm_of_one_s_own_that_does_not_keep_to_the_contract_is_told(changes, message) -> None:
+    """(Some were waited for without end, and others lost all samples when the run was over.)"""
+
+    @dataclass(frozen=True)
+    class Wrong:
+        algorithm: ClassVar[Algorithm] = InTurn.algorithm._replace(**changes)
+
+    with pytest.raises(ib.InvalidInput) as refused:
+        ib.learn(PROBLEMS["queue"].simulator(), Wrong(), samples=960)
+    assert message in str(refused.value) and hasattr(refused.value, "partial")
+    if {"report", "extract"} & set(changes):
+        assert refused.value.partial.samples[-1] == 960
+
+
+def test_a_kappa_in_words_is_none() -> None:
+    @dataclass(frozen=True)
+    class Wordy:
+        algorithm: ClassVar[Algorithm] = InTurn.algorithm._replace(
+            prepare=lambda *given: Prepared(Counted(np.zeros(96)), None, 0, {"kappa": "auto"}, "none")
+        )
+
+    run = ib.learn_certified(PROBLEMS["queue"].simulator(), learner=Wordy(), samples=2_000)
+    assert run.attempts

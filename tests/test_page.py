@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import html
 import json
 import os
@@ -796,3 +797,24 @@ def test_many_states_stay_quick(browser, tmp_path) -> None:
     opened(browser, path)
     assert typed(browser, "state2=7 go") == "200 of 40,000 states"
     assert browser.get_log("browser") == [] and os.path.getsize(path) < 1_000_000
+
+
+def test_a_page_and_what_is_beside_it_change_together_or_not_at_all(tmp_path, monkeypatch) -> None:
+    """(Where the disk was full an old page was left beside the model and the proof of another one.)"""
+    queue, page = ib.zoo.queue(), tmp_path / "p.html"
+    ib.report(queue, page, points=0, beside=True)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def full(*given):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for failing in ("fsync", "replace"):
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(ib.InvalidInput, match=r"p.*: cannot be written: no space"),
+        ):
+            patch.setattr(os, failing, full)
+            ib.report(queue.with_bound("service", at_least=0.3), page, points=0, beside=True)
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    ib.report(queue.with_bound("service", at_least=0.3), page, points=0, beside=True)
+    assert {path.name for path in tmp_path.iterdir()} == set(before) and page.read_bytes() != before["p.html"]

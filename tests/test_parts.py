@@ -81,3 +81,19 @@ def test_averages_where_elimination_is_beyond_reach(monkeypatch):
     expected = float(dense_stationary(matrix)[80:].sum())
     assert 0.05 < expected < 0.95
     assert ib.evaluate(cmdp, ib.Policy.uniform(cmdp)).reward == pytest.approx(expected, rel=1e-8)
+
+
+def test_parts_that_differ_by_less_than_others_do():
+    """A walk with three wells beside a random graph: two of the wells are worth nearly the same."""
+    rng, up = np.random.default_rng(0), np.repeat([0.3, 0.6, 0.3, 0.75], 14)
+    places = np.arange(56)
+    walk, beside = np.zeros((56, 56)), np.zeros((20, 20))
+    np.add.at(walk, (places, np.minimum(places + 1, 55)), up)
+    np.add.at(walk, (places, np.maximum(places - 1, 0)), 1.0 - up)
+    for place in range(20):
+        beside[place, rng.choice(20, 5, replace=False)] = 0.2
+    matrix = 0.9 * np.kron(walk, beside) + 0.1 * np.eye(56 * 20)
+    time = np.cumprod(np.append(1.0, up[:-1] / (1.0 - up[1:])))
+    x = np.zeros(len(matrix))
+    assert settle_by_parts(as_chain(matrix), x, np.ones(len(x), dtype=bool), 1e-14, ROUNDING, 1_000)
+    np.testing.assert_allclose(x.reshape(56, 20).sum(axis=1), time / time.sum(), rtol=1e-7)

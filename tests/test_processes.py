@@ -422,3 +422,55 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(command, 
     (tmp_path / file).mkdir()
     ended = inbounds(*command, "--output", str(tmp_path))  # which would take minutes
     assert ended.returncode == 2 and f"{file}: cannot be written: is not a regular file" in sentence(ended.stderr)
+
+
+def test_files_that_change_together_are_taken_back_where_one_is_refused(tmp_path: Path, monkeypatch) -> None:
+    """As where another file is mounted over one of them: the others were new by then."""
+    paths = [tmp_path / name for name in "abc"]
+    for path in paths[:2]:
+        path.write_bytes(b"old")
+    renamed, rename = [], os.replace
+
+    def refused(source, target):
+        if target == paths[2] and source.suffix == ".tmp":
+            raise OSError(16, "Device or resource busy")
+        renamed.append(target)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", refused)
+    with pytest.raises(OSError, match="busy"), atomic.replaced_together(paths) as streams:
+        for stream in streams:
+            stream.write(b"new")
+    assert len(renamed) == 4 and [path.read_bytes() for path in paths[:2]] == [b"old", b"old"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_in_a_folder_for_all_a_file_of_another_may_not_be_exchanged(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "file"
+    path.write_text("theirs")
+    path.chmod(0o666)
+    tmp_path.chmod(0o1777)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 12_345)
+    with pytest.raises(PermissionError):
+        atomic.require_writable(path)
+    tmp_path.chmod(0o700)
+    atomic.require_writable(path)
+
+
+@pytest.mark.parametrize("link", ["folder", "file"])
+def test_links_that_lead_nowhere_are_seen_before_anything_runs(link: str, tmp_path: Path) -> None:
+    """A folder is made where its link leads; a file in a folder that is not there is refused."""
+    output = tmp_path / "out"
+    if link == "folder":
+        output.symlink_to(tmp_path / "new")
+    else:
+        output.mkdir()
+        (output / "theorems.png").symlink_to("/nowhere/x.png")
+    options = ("--seeds", "2", "--samples", "1000", "--jobs", "1", "--output", str(output))
+    ended = inbounds("theorems", *options)
+    if link == "folder":
+        assert ended.returncode == 0 and (tmp_path / "new" / "theorems.csv").is_file()
+    else:
+        assert ended.returncode == 2 and "theorems.png: cannot be written: no such file or directory" in sentence(
+            ended.stderr
+        )

@@ -181,3 +181,10 @@ def test_bad_smoothing(smoothing: Any) -> None:
 def test_bad_targets(target: Any) -> None:
     with pytest.raises(ib.InvalidInput, match="the target distribution of states must"):
         ib.negative_kl(QUEUE, target)
+
+
+@pytest.mark.parametrize("value", [None, np.zeros(1), "a", 1j])
+def test_a_value_that_is_no_number_is_refused_by_name(value) -> None:
+    utility = ib.Utility(lambda occupancy: value, lambda occupancy: 0.0 * occupancy, 1.0, name="mine")
+    with pytest.raises(ib.InvalidInput, match="Utility 'mine': its value at an occupancy must be a number, found"):
+        ib.learn(ib.zoo.queue().unconstrained().simulator(), ib.ConcaveCSPDA.practical(utility=utility), samples=1_000)

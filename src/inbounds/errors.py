@@ -160,5 +160,7 @@ class Stopped(Exception):
                 "far apart for floating point, or its bounds only just cannot be met; relax them a little, or rescale"
             )
         if self.status.startswith("no deterministic"):
-            return f"{self.status}, but one that randomises is: leave deterministic out, or relax the bounds a little"
+            return (
+                f"{self.status}, but one that may randomise is: leave deterministic out, or relax the bounds a little"
+            )
         return f"{self.status} reached {getattr(known, 'so_far', '') or 'before anything was known; allow more'}"

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from inbounds.exact.limits import TIME
 from inbounds.exact.moving_bound import MOST_POINTS, Says
 from inbounds.exact.optimum import OPTIMAL
 from inbounds.exact.solution import Solution
-from inbounds.formats.atomic import naming, replaced, require_writable
+from inbounds.formats.atomic import naming, replaced_together, require_writable
 from inbounds.inputs import callback, file_path, switch, whole_number
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.pieces import seconds_or_none
@@ -170,16 +171,19 @@ def written_report(
         saved[files[1]] = partial(save_certificate, best.certificate)
     saved[files[2]] = best.policy.save
     says("the page")
-    if beside:
-        for file, save in saved.items():
-            save(file)
     names, title = [file.name for file in saved], title or cmdp.name or "A constrained decision problem"
     judged = None if other is None else (other, evaluate(cmdp, other))
     cut = "" if limit is None or not missing else f"Cut short by the time limit of {limit:g} seconds"
     text = page(cmdp, best, moving, curves, judged, title, names, beside, (cut, missing))
-    with naming(target, "written"), replaced(target) as stream:
-        stream.write(text.encode("utf-8", "backslashreplace"))  # the name of a file may be no text
-    return Written([target, *(file for file in saved if beside)], tuple(missing))
+    contents = {target: text.encode("utf-8", "backslashreplace")}  # the name of a file may be no text
+    with naming(target, "written"), TemporaryDirectory(prefix=".inbounds-", dir=target.parent) as folder:
+        for file, save in saved.items() if beside else ():
+            save(Path(folder) / file.name)
+            contents[file] = (Path(folder) / file.name).read_bytes()
+        with replaced_together([*contents]) as streams:  # a page beside the files of another one would be no page
+            for stream, content in zip(streams, contents.values(), strict=True):
+                stream.write(content)
+    return Written([*contents], tuple(missing))
 
 
 def _points(cmdp: CMDP) -> int:

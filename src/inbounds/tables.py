@@ -113,6 +113,16 @@ def so_many(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
+def rounded_up(number: float) -> int:
+    """A whole number of two digits and zeros, no less: that is all that a prediction is worth.
+
+    >>> rounded_up(1_333.3), rounded_up(12.0), rounded_up(7.5)
+    (1400, 12, 8)
+    """
+    unit: int = 10 ** max(math.floor(math.log10(max(number, 1.0))) - 1, 0)
+    return math.ceil(number / unit) * unit
+
+
 def kept_in_digits(bound: float, at_least: bool, rounding: float) -> str:
     """Six digits of a bound that can be kept which can be kept as well, up to `rounding`; what is zero to that is zero.
 

@@ -83,6 +83,7 @@ from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import TooFewSamples
 from inbounds.exact.feasibility import slater
+from inbounds.inputs import finite_or_nan
 from inbounds.problem.mixture import Mixture
 from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, Progress, attach, kept
 from inbounds.problem.policy import Policy
@@ -93,7 +94,7 @@ from inbounds.proofs.evidence import Evidence
 from inbounds.proofs.families import FamilyBets, ProvedFamily, prove_family, what_family_shows
 from inbounds.proofs.samples import Bets, Proved, as_certificate, prove, so_far
 from inbounds.proofs.walks import Guess, guess_from_model, walk_for_evidence
-from inbounds.tables import so_many, wrapped
+from inbounds.tables import rounded_up, so_many, wrapped
 
 _ATTEMPTS = 4
 _STAKED = 0.85  # of the bankroll, on each attempt
@@ -266,7 +267,8 @@ def search(
             earlier = (*earlier, proved.bets)
             bankroll *= (1.0 - _STAKED) + _STAKED * proved.bets.left
             evidence.add(proved.seen)
-            source.failed(within_reach(proved))
+            ahead = aim_of(attempt + 1, source.for_proof(samples - draws.passed_samples))
+            source.failed(within_reach(proved, ahead / aim))
         reason = _in_words(attempts, policy, draws.samples)
         if policy is None and proved is not None:
             reason += f"; {_enough(proved, evidence, samples, source.grows_careful)}"
@@ -298,11 +300,11 @@ def _kind(policy: Policy | Mixture) -> str:
     return "mixture" if isinstance(policy, Mixture) else "policy"
 
 
-def within_reach(proved: Proved) -> Floats:
-    """The margins [K] that proofs as long as was planned can be expected to show of the same policy."""
+def within_reach(proved: Proved, share: float) -> Floats:
+    """The margins [K] that proofs of a `share` of the length that was planned can be expected to show of the policy."""
     assert proved.bets is not None
     stakes = proved.bets.stakes
-    return proved.means[1:] - settleable(stakes.level, -stakes.least, proved.variances, stakes.planned)[1:]
+    return proved.means[1:] - settleable(stakes.level, -stakes.least, proved.variances, share * stakes.planned)[1:]
 
 
 def _enough(proved: Proved, evidence: Evidence, samples: int, careful: bool) -> str:
@@ -332,9 +334,7 @@ def _enough(proved: Proved, evidence: Evidence, samples: int, careful: bool) -> 
         factor *= 1.05
     else:
         return f"even {_MOST_FACTOR:g} times as many would not do"
-    number = factor * samples
-    unit = 10.0 ** max(math.floor(math.log10(number)) - 1, 0)  # two digits are all that a prediction is worth
-    return f"about {math.ceil(number / unit) * int(unit):,} samples in all would probably do"
+    return f"about {rounded_up(factor * samples):,} samples in all would probably do"
 
 
 def aim_of(attempt: int, left: int) -> int:
@@ -346,6 +346,10 @@ class ModelSource:
     """Candidates from the conservative solution of the empirical model."""
 
     grows_careful = True
+
+    def for_proof(self, left: int) -> int:
+        """What the next attempt has for its proof."""
+        return max(left, 1)
 
     def __init__(self, evidence: Evidence, draws: Draws, samples: int) -> None:
         self.evidence, self.draws = evidence, draws
@@ -432,6 +436,10 @@ class AlgorithmSource:
     def worth_another(self, left: int, samples: int) -> bool:
         return left >= _WORTH * samples
 
+    def for_proof(self, left: int) -> int:
+        """What the next attempt, which learns first, has for its proof."""
+        return max(left - int(_RUN * left) - int(_PILOT * left), 1)
+
     def propose(self, attempt: int, left: int, level: float) -> Candidate | None:
         """None where too few samples are left for another run."""
         self.evidence.add_starts(self.draws, _STARTS)
@@ -452,7 +460,7 @@ class AlgorithmSource:
                 f"no policy: {error.why}, and so many of {left:,} are for learning; give {error.instead}at least "
                 f"{math.ceil(error.least / _RUN):,} samples"
             ) from None
-        self.kappa = float(run.settings.get("kappa", 0.0))
+        self.kappa = finite_or_nan(run.settings.get("kappa", 0.0))
         walk_for_evidence(run.policy, self.evidence, pilot, self.draws)
         guess = guess_from_model(self.evidence.model(), run.policy, self.evidence.signal_variance)
         return Candidate(run.policy, guess)

@@ -58,6 +58,7 @@ from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import World, fitted
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
+from inbounds.tables import rounded_up
 
 
 class Part(NamedTuple):
@@ -85,6 +86,7 @@ class Part(NamedTuple):
 class State(NamedTuple):
     parts: list[Part]  # the last is under way, or over as well
     surveys: list[Survey]  # of the pilot's model, once there is one
+    drawn: Ints  # [1], samples
 
 
 class Survey(NamedTuple):
@@ -162,7 +164,7 @@ def prepare(settings: Any, simulator: Simulator, samples: int, rng: np.random.Ge
     kappa = getattr(settings, "kappa", None)
     asked = 0.0 if kappa is None or isinstance(kappa, str) else float(kappa)
     frame = Frame(replace(settings, repair=False), simulator, samples, asked)
-    state = State([], [])
+    state = State([], [], np.zeros(1, dtype=np.int64))
     state.parts.append(frame.settings.following(frame, state, rng))
     return Prepared(state, frame, 0, {}, UNTESTED)
 
@@ -176,7 +178,7 @@ def advance(state: State, frame: Frame, world: World, rng: np.random.Generator, 
             continue
         stop = min(until - before, part.samples)
         fitted(part.advance, world)(part.state, part.constants, world, rng, drawn - before, stop)
-        drawn = before + stop
+        drawn = state.drawn[0] = before + stop
     return drawn
 
 
@@ -333,7 +335,9 @@ def report_of(state: State, frame: Frame, simulator: Simulator) -> Report:
         settings |= became
     if simulator.n_constraints == 0 and len(state.parts) == 1:
         return Report(settings, state.parts[0].guarantee or NO_THEOREM)
-    settings["spent"] = ", ".join(f"{part.name} {part.samples:,}" for part in state.parts)
+    ends = np.minimum(np.cumsum([part.samples for part in state.parts]), state.drawn[0])  # the last may be cut short
+    spent = zip(state.parts, np.diff(ends, prepend=0).tolist(), strict=True)
+    settings["spent"] = ", ".join(f"{part.name} {samples:,}" for part, samples in spent)
     tests = outcomes(state, frame)
     if not tests:
         return Report(settings, UNTESTED)
@@ -362,8 +366,10 @@ def guarantee(frame: Frame, state: State, found: Repaired) -> str:
     what = "in bounds" if frame.kappa == 0.0 else "every margin at least kappa"
     why = "" if found.shown else " (more samples may show it)"
     if found.walks < ENOUGH:
-        enough = float(f"{frame.samples * ENOUGH / max(found.walks, 1):.1e}")
-        why = f" ({found.walks:,} walks are too few for it: about {enough:,.0f} samples make {ENOUGH})"
+        # Of whatever is mixed then, the shortest trial too; a fifth more, for walks are not all of the same length.
+        shortest = min(part.samples for part in state.parts if part.over) / frame.samples
+        enough = rounded_up(1.2 * ENOUGH / (shortest * (1.0 - frame.simulator.discount)))
+        why = f" ({found.walks:,} walks are too few for it: about {enough:,} samples make {ENOUGH})"
     shown = "shown" if found.shown else "not shown"
     test = f"{shown} by a test by walks at level {LEVEL:g}, asymptotic and no proof{why}"
     margins = f"tested margins (standard errors): {in_words(frame.simulator, found.margins, found.errors)}"

@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared, Run, record_of
+from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared, Report, Run, record_of
 from inbounds.algorithms.known import in_scaled_units, known_model
 from inbounds.arrays import freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import is_whole, shown, whole_number
+from inbounds.inputs import float_vector, is_whole, shown, whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
 from inbounds.problem.draws import fitted, memory_of
 from inbounds.problem.pieces import Asked, Pace, Progress, attach, kept
+from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Scaling, Simulator
 
 Extract = Callable[[Any], Answer]
@@ -64,9 +65,12 @@ def run_on_samples(
 
     def prepare() -> Prepared:
         try:
-            return record.prepare(algorithm, simulator, samples, rng)
+            begun = record.prepare(algorithm, simulator, samples, rng)
         except MemoryError as error:
             raise beyond_memory(samples, error) from error
+        if not isinstance(begun, Prepared) or not (is_whole(begun.samples, 0) and begun.samples <= samples):
+            raise _wrong(record, "prepare", f"Prepared, with at most {samples:,} samples", begun)
+        return begun
 
     def outside() -> Any:
         return rng.bit_generator.state, kept(memory_of(world))
@@ -80,20 +84,49 @@ def run_on_samples(
         rng.bit_generator.state, before = trip.outside
         for own, old in zip(memory_of(world), before, strict=True):
             own[...] = old
-    draw = partial(advance or fitted(record.advance, world), trip.begun.state, trip.begun.constants, world, rng)
+    own = partial(advance or fitted(record.advance, world), trip.begun.state, trip.begun.constants, world, rng)
+
+    def draw(done: int, until: int) -> int:
+        reached = own(done, until)
+        if not is_whole(reached, until) or reached > until:  # or it would be waited for
+            raise _wrong(record, "advance", f"{until:,}, the samples that it was to come to", reached)
+        return until
+
     counts = checkpoint_counts(checkpoints, max(trip.begun.samples, record.before(trip.begun.constants)), samples)
 
     def extract(state: Any) -> Answer:
-        return record.extract(state, trip.begun.constants, simulator)
+        return _checked(record.extract(state, trip.begun.constants, simulator), record, simulator)
 
     def report(begun: Prepared) -> Prepared:
         if record.report is None:
             return begun
-        settings, guarantee = record.report(begun.state, begun.constants, simulator)
-        return begun._replace(settings=settings, guarantee=within_ranges(guarantee, simulator))
+        said = record.report(begun.state, begun.constants, simulator)
+        if not isinstance(said, Report):
+            raise _wrong(record, "report", "a Report", said)
+        return begun._replace(settings=said.settings, guarantee=within_ranges(said.guarantee, simulator))
 
     discount = simulator.criterion.get("discount", 0.0)
     return visit(trip, counts, draw, extract, outside, simulator.scaling, discount, pace, report=report)
+
+
+def _wrong(record: Algorithm, function: str, wanted: str, found: Any) -> InvalidInput:
+    """What is said of an algorithm, a user's own, that does not keep to what is asked of it."""
+    return InvalidInput(f"{function} of {record.name} must return {wanted}, found {shown(found)}")
+
+
+def _checked(answer: Any, record: Algorithm, simulator: Simulator) -> Answer:
+    """An answer, if it is one of this problem: what is wrong with it would come out when the run is over."""
+    if not isinstance(answer, Answer) or not isinstance(answer.policy, Policy):
+        raise _wrong(record, "extract", "an Answer with a Policy", answer)
+    if answer.policy.probabilities.shape[-1:] != simulator.shape[-1:]:
+        raise _wrong(record, "extract", f"a policy of this problem ({simulator!r})", answer.policy)
+    prices = float_vector(answer.prices, simulator.n_constraints, f"extract of {record.name}: the prices")
+    if not isinstance(answer.averages, Averages):
+        raise _wrong(record, "extract", "Averages", answer.averages)
+    episodes = answer.episodes
+    if episodes is not None and (not isinstance(episodes, np.ndarray) or episodes.ndim != 2):
+        raise _wrong(record, "extract", "the sums of its episodes as an array [k, 1 + K], or None", episodes)
+    return answer._replace(prices=prices)
 
 
 def run_on_model(
@@ -181,7 +214,7 @@ def visit(
         reached, answers = last.reached, last.answers
         if last.done not in reached:  # stopped between two checkpoints
             reached, answers = (*reached, last.done), (*answers, _answer_so_far(last, extract))
-        counted, said = freeze(np.array(reached, dtype=np.int64)), report(last.begun)
+        counted, said = freeze(np.array(reached, dtype=np.int64)), _reported(last.begun, report, status)
         seconds = last.seconds + pace.seconds
         return Run(
             policy=answers[-1].policy,
@@ -211,6 +244,16 @@ def visit(
     except BaseException as error:
         attach(error, ended("interrupted"))
         raise
+
+
+def _reported(begun: Prepared, report: Callable[[Prepared], Prepared], status: str) -> Prepared:
+    """What a run says of itself; of one that is broken off, what it said before if that is what failed."""
+    try:
+        return report(begun)
+    except Exception:
+        if status != "interrupted":
+            raise
+        return begun
 
 
 def _answer_so_far(last: Paused, extract: Extract) -> Answer:

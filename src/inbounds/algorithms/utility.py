@@ -22,7 +22,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import finite_number, finite_or_nan, float_vector, positive, shown
+from inbounds.inputs import finite_number, finite_or_nan, float_vector, positive, real_number, shown
 from inbounds.problem.pairs import Pairs, pairs_of
 
 
@@ -85,7 +85,7 @@ class Utility:
 
 def checked_value(utility: Utility, occupancy: Floats) -> float:
     """The value at an occupancy [n], if it is a number."""
-    value = float(utility.value(occupancy))
+    value = real_number(utility.value(occupancy), f"Utility {utility.name!r}: its value at an occupancy")
     if not math.isfinite(value):
         raise InvalidInput(f"Utility {utility.name!r}: its value at an occupancy is {value}; it must be finite")
     return value

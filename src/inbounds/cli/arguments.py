@@ -148,10 +148,10 @@ def output_folder(given: Path | None, default: Path, *files: str) -> Path:
     folder = default if given is None else given
     with naming(folder, "written"):
         require_folder(folder)
-    for path in (folder / file for file in files if (folder / file).exists()):
+    for path in (folder / file for file in files if folder.is_dir()):
         with naming(path, "written"):
             require_writable(path)
-    return folder
+    return Path(os.path.realpath(folder)) if folder.is_symlink() else folder  # which may lead to one that is to be made
 
 
 def require_outputs(*written: tuple[str, Path | None, str], read: tuple[str | Path | None, ...]) -> None:

@@ -75,6 +75,8 @@ def command(
         if texts:
             given = [_numbers(text, separator, f"--{option}") for text in texts]
             wanted[option] = given[0] if second is None else (*given, None)[:2]
+    if bounds and between:
+        raise ib.InvalidInput("--bounds says which bounds, and --between how far they go: give one of the two")
     if len(bounds) == len(chosen):
         refuse_given("is how many bounds there are, and --bounds says which: give one of the two", "points")
     moved = [names[cmdp.constraint_number(one)] for one in chosen]
@@ -102,7 +104,7 @@ def command(
 def _nothing_kept(found: Any) -> str | None:
     """That no policy keeps any of the bounds asked for, in words; None where one does, or a limit came first."""
     if hasattr(found, "constraint"):
-        known = f"one does up to {found.ends_in_words[1]}"
+        known = f"one does {'up' if found.at_least else 'down'} to {found.ends_in_words[1]}"
         return None if len(found.bounds) else f"no policy keeps any of these bounds on {found.constraint!r}; {known}"
     if "limit" not in found.status and all(reward != reward for reward in found.rewards.flat):
         first, second = found.constraints

@@ -104,10 +104,10 @@ class Bases:
     def _afresh(self, chosen: Ints, time: Floats | None, values: Floats | None, enough: float = 0.0) -> Base | None:
         """The same, begun from the time [M] and the vectors [1 + K, M] of a similar policy; `enough`: roughly."""
         criterion = self.criterion
-        followed = self._followed(chosen, time, enough)
+        followed = self.followed(chosen, time, enough)
         if followed is not None and followed.elsewhere:  # the identity is for one class: it walks there instead
             chosen = np.flatnonzero(criterion.fill_in(followed.taken, followed.time > 0.0, chosen))
-            followed = self._followed(chosen, followed.time, enough)
+            followed = self.followed(chosen, followed.time, enough)
         if followed is None or followed.elsewhere:
             return None
         time = np.maximum(followed.time, 0.0)
@@ -124,7 +124,7 @@ class Bases:
             advantages[i] = excess - own[criterion.places]
         return Base(chosen, time, values, gains, levels, advantages, followed, enough > 0.0)
 
-    def _followed(self, chosen: Ints, time: Floats | None, enough: float = 0.0) -> Followed | None:
+    def followed(self, chosen: Ints, time: Floats | None, enough: float = 0.0) -> Followed | None:
         """The policy that takes the entries `chosen` [M], begun from a `time` [M]; None where it has no one average."""
         taken = np.zeros(self.criterion.n_entries)
         taken[chosen] = 1.0
@@ -214,7 +214,7 @@ class Bases:
         )
         if not followed:
             return new
-        follows = self._followed(chosen, base.time)
+        follows = self.followed(chosen, base.time)
         if follows is None or follows.elsewhere:
             return None if follows is None else self._afresh(chosen, follows.time, None)
         kept = self._begin(w) + len(criterion.layers) * own[0]

@@ -33,7 +33,7 @@ from scipy.sparse.csgraph import connected_components
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import Stopped
 from inbounds.exact.bases import Base
-from inbounds.exact.highs import INFINITE, Columns, minimise_whole
+from inbounds.exact.highs import INFINITE, Columns, WholeMinimum, minimise_whole
 from inbounds.exact.limits import TIME, Limits
 from inbounds.exact.optimum import OPTIMAL, Optimum
 from inbounds.exact.reachable import well_scaled
@@ -125,6 +125,8 @@ class _Search:
         near = None if self.corner is None else self.corner.base
         for rounding in self._roundings():
             base, seen, stale, most = self.corners.evaluate(rounding, near), {rounding.tobytes()}, 0, _LARGE + _SMALL
+            if base is None and (pure := self._by_time(rounding)) is not None:
+                best = pure if best is None or pure.reward > best.reward else best
             for _ in range(_ROUNDS):
                 if base is None:
                     break
@@ -172,6 +174,14 @@ class _Search:
 
     def _in_bounds(self, base: Base) -> bool:
         return bool(np.all(base.levels[1:] >= -_INSIDE))
+
+    def _by_time(self, chosen: Ints) -> Pure | None:
+        """A policy whose vectors cannot be told, as it hardly ever leaves some part; None where it is out of bounds."""
+        followed = self.corners.followed(chosen, None)
+        if followed is None or followed.elsewhere:
+            return None
+        levels = self.corners.signals @ self.corners.criterion.time_at_entries(followed)
+        return Pure(chosen, followed.time, float(levels[0])) if np.all(levels[1:] >= -_INSIDE) else None
 
     def _pure(self, base: Base) -> Pure:
         return Pure(base.chosen, base.time, float(base.levels[0]))
@@ -233,19 +243,20 @@ class _Search:
         size = n_places / criterion.unit  # so that occupancies are about 1
         cost = np.append(-corners.signals[0, keep], np.zeros(len(binary)))
         ends, cuts = time.monotonic() + _PROOF_SECONDS, list[Ints]()
-        while True:
-            columns, lower, upper = self._program(keep, binary, most, size, cuts)
+
+        def minimum(whole: bool) -> WholeMinimum:
             seconds = self.limits.seconds_left
-            answer = minimise_whole(
-                columns,
-                cost,
-                lower,
-                upper,
+            return minimise_whole(
+                *(columns, cost, lower, upper),
                 np.append(np.full(len(keep), INFINITE), np.ones(len(binary))),
-                np.append(np.zeros(len(keep), dtype=bool), np.ones(len(binary), dtype=bool)),
+                np.append(np.zeros(len(keep), dtype=bool), np.full(len(binary), whole)),
                 gap=0.1 * self.allowed * size,
                 time_limit=max(ends - time.monotonic(), 1e-3) if seconds is None else seconds,
             )
+
+        while True:
+            columns, lower, upper = self._program(keep, binary, most, size, cuts)
+            answer = minimum(whole=True)
             if answer.x is None:
                 break
             again = self._policy_of(keep, binary, answer.x)
@@ -256,10 +267,15 @@ class _Search:
                 break
             cuts.append(apart)
         bound = self.upper if answer.infeasible else min(self.upper, -answer.bound / size)
-        if answer.infeasible and best is not None:  # nothing is better than the best by more than a hair
+        complete = answer.complete
+        if answer.infeasible and criterion.mass_row:
+            # Moves may be so rare that for HiGHS no policy at all is in bounds, although one that randomises is known.
+            columns, lower, upper = self._program(keep, binary, most, size, [])
+            complete = minimum(whole=False).x is not None
+        if answer.infeasible and complete and best is not None:  # nothing is better than the best by more than a hair
             bound = best.reward
         # Where a policy is in bounds for HiGHS but not for us, it is not known that none is.
-        complete = answer.complete and (answer.infeasible or best is not None)
+        complete = complete and (answer.infeasible or best is not None)
         return best, bound if best is None else max(bound, best.reward), complete
 
     def _apart(self, keep: Ints, binary: Ints, x: Floats) -> Ints:
@@ -280,8 +296,12 @@ class _Search:
         order = np.argsort(places, kind="stable")
         if len(np.unique(places)) < len(places):  # a choice that rounding has shared
             return np.empty(0, dtype=np.int64)
-        number, _ = connected_components(moves[order], directed=False)
-        if number == 1:
+        number, component = connected_components(moves[order], directed=False)
+        # Moves that are too rare for HiGHS may lead from one to the other: then the policy may have one class.
+        everywhere = sp.csr_array(criterion.layers[0].transition)[entries[order]]
+        leaving = np.asarray(everywhere.sum(axis=1) - moves[order].sum(axis=1)).ravel() != 0.0
+        leaving |= np.diff(everywhere.indptr) != np.diff(moves[order].indptr)
+        if number - len(np.unique(component[leaving])) <= 1:
             return np.empty(0, dtype=np.int64)
         return np.flatnonzero(np.isin(binary, chosen[support[chosen]]))
 
@@ -365,4 +385,6 @@ class _Search:
         if criterion.mass_row:
             taken = criterion.fill_in(taken, visited, most)
         base = self.corners.evaluate(np.flatnonzero(taken), None)
-        return self._pure(base) if base is not None and self._in_bounds(base) else None
+        if base is None:
+            return self._by_time(np.flatnonzero(taken))
+        return self._pure(base) if self._in_bounds(base) else None

@@ -42,9 +42,10 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replaced_together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
-    """The same for several files: all of them change, or none does, unless a disk fails between two of them.
+    """The same for several files: all of them change, or none does.
 
-    An interruption that falls between two of the last steps waits for the others.
+    An interruption that falls between two of the last steps waits for the others; where one of these is refused, those
+    before it are taken back, if the disk can link files.
     """
     for path in paths:
         require_writable(path)
@@ -61,14 +62,7 @@ def replaced_together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
             stream.close()  # before the rename: some systems refuse to rename a file that is open
             with suppress(OSError):  # there may be no old file
                 temporary.chmod(target.stat().st_mode & 0o777)
-        try:
-            for temporary, target in zip(temporaries, targets, strict=True):
-                os.replace(temporary, target)
-        except KeyboardInterrupt:
-            for temporary, target in zip(temporaries, targets, strict=True):
-                with suppress(FileNotFoundError):  # it is in place
-                    os.replace(temporary, target)
-            raise
+        _rename(temporaries, targets)
     except BaseException as error:
         if isinstance(error, OSError):  # told of what the user named
             named = dict(zip(map(os.fspath, temporaries), paths, strict=True))
@@ -89,6 +83,33 @@ def replaced_together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
                 os.close(handle)
 
 
+def _rename(temporaries: list[Path], targets: list[Path]) -> None:
+    """Give all temporary files the names of their targets, or none."""
+    earlier = [temporary.with_suffix(".old") for temporary in temporaries]
+    try:
+        if len(targets) > 1:
+            for old, target in zip(earlier, targets, strict=True):
+                with suppress(OSError):  # there may be none
+                    os.link(target, old)
+        for temporary, target in zip(temporaries, targets, strict=True):
+            os.replace(temporary, target)
+    except KeyboardInterrupt:
+        for temporary, target in zip(temporaries, targets, strict=True):
+            with suppress(FileNotFoundError):  # it is in place
+                os.replace(temporary, target)
+        raise
+    except OSError:
+        for temporary, old, target in zip(temporaries, earlier, targets, strict=True):
+            if not temporary.exists():
+                with suppress(OSError):
+                    os.replace(old, target) if old.exists() else target.unlink()
+        raise
+    finally:
+        for old in earlier:
+            with suppress(OSError):
+                old.unlink()
+
+
 def require_writable(path: str | os.PathLike[str]) -> None:
     """That a file can be written there, as far as that can be seen before there is anything to write."""
     target = Path(os.path.realpath(path))
@@ -101,6 +122,14 @@ def require_writable(path: str | os.PathLike[str]) -> None:
     # A file that may not be written could be exchanged for another all the same: its owner does not want that.
     if not os.access(target.parent, os.W_OK | os.X_OK) or (there and not os.access(target, os.W_OK)):
         raise OSError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+    if there and not _may_be_exchanged(target):
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM), os.fspath(path))
+
+
+def _may_be_exchanged(target: Path) -> bool:
+    """Whether another file may take its name: in a folder for all, such as /tmp, only its owner may do that."""
+    folder, user = target.parent.stat(), getattr(os, "geteuid", lambda: 0)()
+    return not folder.st_mode & stat.S_ISVTX or user in (0, folder.st_uid, target.stat().st_uid)
 
 
 def require_folder(path: str | os.PathLike[str]) -> None:

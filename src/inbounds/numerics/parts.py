@@ -79,10 +79,16 @@ def _worth_later(chain: Chain, inside: Any, most: int, seed: int) -> Floats:
 
 
 def _parts(worth: Floats, inside: Any) -> Any:
-    """The number of the part of each state, [S]: those `inside` by what they are worth, from the least on."""
-    low, span = float(worth[inside].min()), float(np.ptp(worth[inside]))
-    level = np.clip((worth - low) / (span or 1.0), 0.0, 1.0) * (_PARTS - 1)
-    return np.unique(np.where(inside, level.astype(np.int64), 0), return_inverse=True)[1]
+    """The number of the part of each state, [S]: those `inside` by what they are worth, from the least on.
+
+    Half of the cuts are evenly spaced; the others are where no state is for the longest: two parts may differ by much
+    less than others do.
+    """
+    values = np.sort(worth[inside])
+    widest = np.argsort(np.diff(values))[-(_PARTS // 2) :]
+    even = np.linspace(values[0], values[-1], _PARTS // 2 + 1)[1:-1]
+    cuts = np.sort(np.append(even, 0.5 * (values[widest] + values[widest + 1])))
+    return np.unique(np.where(inside, np.searchsorted(cuts, worth), 0), return_inverse=True)[1]
 
 
 def dense_stationary(moves: Floats) -> Floats:

@@ -20,7 +20,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -115,6 +115,24 @@ class CMDP(ReadOnly):
     action_labels: tuple[Hashable, ...] | None = None
     name: str = ""
     pairs: Pairs = field(init=False)
+
+    if TYPE_CHECKING:  # what may be given is more than what is kept of it
+
+        def __init__(
+            self,
+            offsets: Sequence[int] | Ints,
+            transition: Any,
+            reward: Any,
+            constraints: Sequence[Constraint],
+            initial: Sequence[float] | Floats,
+            discount: Any = None,
+            horizon: int | None = None,
+            average: bool = False,
+            actions: Sequence[int] | Ints | None = None,
+            state_labels: Sequence[Hashable] | None = None,
+            action_labels: Sequence[Hashable] | None = None,
+            name: str = "",
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         pairs = Pairs.create(self.offsets, self.actions, self.state_labels, self.action_labels, self.name)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -66,6 +66,10 @@ class Mixture(ReadOnly):
 
     weights: Floats
     policies: Sequence[Policy]
+
+    if TYPE_CHECKING:  # what may be given is more than what is kept of it
+
+        def __init__(self, weights: Sequence[float] | Floats, policies: Sequence[Policy]) -> None: ...
 
     instead = (
         ": it draws one of its policies at the start of an episode; act by mixture.draw(rng), or, where the model is "

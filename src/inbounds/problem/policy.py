@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,6 +63,10 @@ class Policy(ReadOnly):
 
     pairs: Pairs
     probabilities: Floats
+
+    if TYPE_CHECKING:  # what may be given is more than what is kept of it
+
+        def __init__(self, pairs: Pairs, probabilities: Any) -> None: ...
 
     def __post_init__(self) -> None:
         pairs = self.pairs

@@ -84,7 +84,6 @@ OF_BETS = (
     "kind version constraints statement arithmetic seal margins_lower reward_lower methods confidence samples bets"
 )
 ANOTHER = 'the model file is not the one it is about (SHA-256 differs); make that by ib.load("m.toml").save("m.npz")'
-FROM_SAMPLES = "it rests on samples: check its bets, without a model"
 NESTING = frozenset({dict, list})  # what holds other values, in JSON
 LONGEST = 10**5  # stages
 WIDEST = 2**15  # bits of the denominator of a state, and of an exact sum over stages and policies
@@ -732,7 +731,9 @@ def verify(model_path: str, certificate_path: str, progress: Progress | None = N
         raise Unreadable(f'{model_path}: is not an .npz file; make one by ib.load("m.toml").save("m.npz")')
 
     def checked(claim: Any) -> list[str]:
-        require(claim["arithmetic"] in ("exact", "rounding-bounded"), FROM_SAMPLES)
+        if claim["arithmetic"] == "confidence":
+            raise Unreadable(f"{certificate_path}: it rests on samples: check its bets, without a model")
+        require(claim["arithmetic"] in ("exact", "rounding-bounded"), "it holds no proof")
         require(claim["model"] == sha256(content).hexdigest(), ANOTHER)
         return check(read_model(content, claim, progress), claim)
 
@@ -743,7 +744,8 @@ def verify_bets(certificate_path: str) -> tuple[bool, list[str]]:
     """The same for a certificate that rests on samples: it holds its bets, and there is no model."""
 
     def checked(claim: Any) -> list[str]:
-        require(claim["arithmetic"] == "confidence", "it is about a model: give that first")
+        if claim["arithmetic"] != "confidence":
+            raise Unreadable(f"{certificate_path}: it is about a model: give that first")
         require("bets" in claim, "it holds no bets: its proof was broken off before the first")
         return check_bets(claim)
 
