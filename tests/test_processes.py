@@ -457,6 +457,28 @@ def test_in_a_folder_for_all_a_file_of_another_may_not_be_exchanged(tmp_path: Pa
     atomic.require_writable(path)
 
 
+def test_where_a_disk_has_no_links_no_file_is_lost(tmp_path: Path, monkeypatch) -> None:
+    paths = [tmp_path / name for name in "abc"]
+    for path in paths:
+        path.write_bytes(b"old")
+    rename = os.replace
+
+    def refused(source, target):
+        if target == paths[2]:
+            raise OSError(16, "Device or resource busy")
+        rename(source, target)
+
+    def no_links(*given):
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "replace", refused)
+    monkeypatch.setattr(os, "link", no_links)
+    with pytest.raises(OSError, match="busy"), atomic.replaced_together(paths) as streams:
+        for stream in streams:
+            stream.write(b"new")
+    assert [path.read_bytes() for path in paths] == [b"new", b"new", b"old"]  # each of them whole
+
+
 @pytest.mark.parametrize("link", ["folder", "file"])
 def test_links_that_lead_nowhere_are_seen_before_anything_runs(link: str, tmp_path: Path) -> None:
     """A folder is made where its link leads; a file in a folder that is not there is refused."""

@@ -176,10 +176,12 @@ def written_report(
     cut = "" if limit is None or not missing else f"Cut short by the time limit of {limit:g} seconds"
     text = page(cmdp, best, moving, curves, judged, title, names, beside, (cut, missing))
     contents = {target: text.encode("utf-8", "backslashreplace")}  # the name of a file may be no text
-    with naming(target, "written"), TemporaryDirectory(prefix=".inbounds-", dir=target.parent) as folder:
-        for file, save in saved.items() if beside else ():
-            save(Path(folder) / file.name)
-            contents[file] = (Path(folder) / file.name).read_bytes()
+    with naming(target, "written"):
+        if beside:
+            with TemporaryDirectory(prefix=".inbounds-", dir=target.parent) as folder:
+                for file, save in saved.items():
+                    save(Path(folder) / file.name)
+                    contents[file] = (Path(folder) / file.name).read_bytes()
         with replaced_together([*contents]) as streams:  # a page beside the files of another one would be no page
             for stream, content in zip(streams, contents.values(), strict=True):
                 stream.write(content)

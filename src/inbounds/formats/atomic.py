@@ -85,11 +85,11 @@ def replaced_together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
 
 def _rename(temporaries: list[Path], targets: list[Path]) -> None:
     """Give all temporary files the names of their targets, or none."""
-    earlier = [temporary.with_suffix(".old") for temporary in temporaries]
+    earlier, new = [temporary.with_suffix(".old") for temporary in temporaries], [not one.exists() for one in targets]
     try:
         if len(targets) > 1:
             for old, target in zip(earlier, targets, strict=True):
-                with suppress(OSError):  # there may be none
+                with suppress(OSError):  # there may be none, or the disk has no links
                     os.link(target, old)
         for temporary, target in zip(temporaries, targets, strict=True):
             os.replace(temporary, target)
@@ -99,10 +99,12 @@ def _rename(temporaries: list[Path], targets: list[Path]) -> None:
                 os.replace(temporary, target)
         raise
     except OSError:
-        for temporary, old, target in zip(temporaries, earlier, targets, strict=True):
-            if not temporary.exists():
-                with suppress(OSError):
-                    os.replace(old, target) if old.exists() else target.unlink()
+        for temporary, old, target, is_new in zip(temporaries, earlier, targets, new, strict=True):
+            with suppress(OSError):
+                if not temporary.exists() and old.exists():
+                    os.replace(old, target)
+                elif not temporary.exists() and is_new:
+                    target.unlink()
         raise
     finally:
         for old in earlier:
