@@ -23,6 +23,7 @@ from click.testing import CliRunner
 
 import inbounds as ib
 from inbounds.cli import main
+from inbounds.errors import InvalidInput
 from inbounds.studies.journal import Journal, key_of
 
 from . import certificates
@@ -135,7 +136,11 @@ def called(arguments):
 def journal_is_read(path, content, genuine):
     """What goes wrong when a damaged journal is read: only runs that were written may come out of it."""
     path.write_bytes(content)
-    book = Journal(path)
+    try:
+        book = Journal(path)
+    except InvalidInput as refused:  # nothing in it is of a journal any more
+        kept = b'"key"' in content or b'"digest"' in content or "is no journal" not in str(refused)
+        return "a journal that is refused" if kept or path.read_bytes() != content else ""
     wrong = [key for key, run in book._runs.items() if genuine.get(key) != run]
     book.add("another", {"reward": 1.0})
     return "a run that never was" if wrong or Journal(path).get("another") != {"reward": 1.0} else ""

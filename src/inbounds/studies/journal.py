@@ -43,7 +43,7 @@ class Journal:
         if path.exists():
             with naming(path, "read"):
                 content = path.read_bytes()
-                if content.strip() and b'{"key"' not in content:
+                if content.strip() and b'"key"' not in content and b'"digest"' not in content:
                     raise InvalidInput("is no journal: something else is in it. Give another name")
         for line in [] if fresh else content.splitlines():
             try:
