@@ -403,3 +403,14 @@ def test_probabilities_in_single_precision_are_normalised():
                 {s: float(third) for s in "abc"} if state == "a" else {s: third for s in "abc"}
             )
         )
+
+
+def test_a_next_state_with_a_default_is_the_next_state_where_it_is_the_third() -> None:
+    """(By its name alone, another argument was given the next state.)"""
+    rules = dict(start=0, actions=lambda s: ["a"], transitions=lambda s, a: {0: 0.5, 1: 0.5}, discount=0.5)
+    assert ib.build(**rules, reward=lambda s, a, next_state=7: next_state).reward.tolist() == [0.5, 0.5]
+    assert ib.build(**rules, reward=lambda s, a, weight=2.0, next_state=7: weight + next_state).reward.tolist() == [
+        9,
+        9,
+    ]
+    assert ib.build(**rules, reward=lambda s, next_state: 1.0).reward.tolist() == [1.0, 1.0]

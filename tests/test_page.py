@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import errno
 import html
 import json
@@ -23,6 +24,7 @@ from click.testing import CliRunner
 import inbounds as ib
 from inbounds.cli import main
 from inbounds.reporting import written_report
+from inbounds.reports.page import BESIDE
 
 KINDS = {"u1": "<u1", "u2": "<u2", "u4": "<u4", "f8": "<f8"}
 
@@ -165,7 +167,7 @@ def test_files_that_came_with_no_page_stay_as_they_are(tmp_path) -> None:
     for name in ("queue-model.npz", "queue-policy.json"):
         (tmp_path / name).write_text("mine")
         ib.report(queue, page, points=0)  # a page, but without files beside it
-        with pytest.raises(ib.InvalidInput, match=f"{name} is there already, and no earlier queue.html came with it"):
+        with pytest.raises(ib.InvalidInput, match=f"{name} is there already, and .* came with it"):
             ib.report(queue, page, points=0, beside=True)
         assert (tmp_path / name).read_text() == "mine"
         (tmp_path / name).unlink()
@@ -818,3 +820,43 @@ def test_a_page_and_what_is_beside_it_change_together_or_not_at_all(tmp_path, mo
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     ib.report(queue.with_bound("service", at_least=0.3), page, points=0, beside=True)
     assert {path.name for path in tmp_path.iterdir()} == set(before) and page.read_bytes() != before["p.html"]
+
+
+def test_without_a_proof_none_of_an_earlier_page_stays(tmp_path) -> None:
+    """(The certificate of another model stayed beside the new one, and the next page was refused.)"""
+    page, small, large = tmp_path / "p.html", ib.zoo.queue(), ib.zoo.inventory()
+    ib.report(small, page, points=0, beside=True)
+    for limit in (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3):
+        with contextlib.suppress(ib.Stopped):
+            written = ib.report(large, page, points=0, beside=True, time_limit=limit)
+            if (tmp_path / "p-certificate.json") not in written:
+                assert not (tmp_path / "p-certificate.json").exists() and BESIDE in page.read_text()
+                break
+    ib.report(large, page, points=0, beside=True)
+    assert (tmp_path / "p-certificate.json").exists()
+
+
+@pytest.mark.parametrize("command", ["report", "frontier"])
+def test_a_command_does_not_overwrite_what_it_reads_through_a_link(command: str, tmp_path: Path) -> None:
+    model = tmp_path / "m.toml"
+    model.write_text((Path(__file__).parents[1] / "examples" / "machine.toml").read_text())
+    before = model.read_bytes()
+    if command == "report":
+        (tmp_path / "page.html").symlink_to(model)
+        arguments = ["report", str(model), "--points", "0", "--output", str(tmp_path / "page.html")]
+    else:
+        (tmp_path / "o").mkdir()
+        (tmp_path / "o" / "frontier.csv").symlink_to(model)
+        arguments = [
+            "frontier",
+            str(model),
+            "--constraint",
+            "repairs",
+            "--points",
+            "3",
+            "--output",
+            str(tmp_path / "o"),
+        ]
+    refused = CliRunner().invoke(main, arguments)
+    assert refused.exit_code == 2 and "which is read; give another name" in " ".join(refused.stderr.split())
+    assert model.read_bytes() == before

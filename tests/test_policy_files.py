@@ -271,6 +271,11 @@ def test_a_stage_with_a_default_is_the_stage_all_the_same() -> None:
         assert other is nothing
         return "pump" if room == ("wet", 1) else "wait" if stage else ("call" if room[1] == 2 else "pump")
 
+    def late(room, other=nothing, stage=7):  # by position it is not the stage that a second argument would be given
+        assert other is nothing
+        return by_day(room, stage)
+
+    assert ib.Policy.from_rule(problem, late).at(0) == ib.Policy.from_rule(problem, late).at(1)
     first, second = (ib.Policy.from_rule(problem, by_day).at(stage) for stage in (0, 1))
     always = ib.Policy.from_rule(Problem(ROOMS, None), by_day)
     assert first[("dry", 1)] == {"pump": 1.0} and second[("dry", 1)] == {"wait": 1.0} and always == second

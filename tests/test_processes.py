@@ -496,3 +496,30 @@ def test_links_that_lead_nowhere_are_seen_before_anything_runs(link: str, tmp_pa
         assert ended.returncode == 2 and "theorems.png: cannot be written: no such file or directory" in sentence(
             ended.stderr
         )
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, ArithmeticError])
+def test_whatever_a_handler_raises_files_change_together(kind: type, tmp_path: Path, monkeypatch) -> None:
+    paths = [tmp_path / name for name in "abc"]
+    rename, raised = os.replace, []
+
+    def interrupted(source, target):
+        rename(source, target)
+        if target == paths[1] and not raised:
+            raised.append(kind)
+            raise kind
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(kind), atomic.replaced_together(paths) as streams:
+        for stream in streams:
+            stream.write(b"new")
+    assert [path.read_bytes() for path in paths] == [b"new"] * 3 and len(list(tmp_path.iterdir())) == 3
+
+
+def test_two_names_of_one_file_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with (
+        pytest.raises(OSError, match="is the same file as"),
+        atomic.replaced_together([tmp_path / "a", tmp_path / "b"]),
+    ):
+        pass

@@ -185,6 +185,9 @@ def written_report(
         with replaced_together([*contents]) as streams:  # a page beside the files of another one would be no page
             for stream, content in zip(streams, contents.values(), strict=True):
                 stream.write(content)
+        for file in files if beside else ():
+            if file not in saved:  # of an earlier page: a proof of another model
+                file.unlink(missing_ok=True)
     return Written([*contents], tuple(missing))
 
 
@@ -291,10 +294,13 @@ def _does_not_matter(cmdp: CMDP, k: int, ends: Frontier) -> str:
 def _require_own(files: Sequence[Path], target: Path) -> None:
     """Refuse to overwrite files beside a page that are not those of an earlier page of the same name."""
     there = [file for file in files if file.exists()]
-    if there and not (target.exists() and BESIDE in target.read_text("utf-8", errors="replace")):
+    with naming(target, "read"):
+        own = target.exists() and BESIDE in target.read_text("utf-8", errors="replace")
+    if there and not own:
+        which = f"the {target.name} there does not say that it" if target.exists() else f"no earlier {target.name}"
         raise InvalidInput(
-            f"{there[0]} is there already, and no earlier {target.name} came with it: it would be overwritten; give "
-            f"the page another name, or remove that file"
+            f"{there[0]} is there already, and {which} came with it: it would be overwritten; give the page "
+            "another name, or remove that file"
         )
 
 

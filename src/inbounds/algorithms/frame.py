@@ -124,6 +124,8 @@ UNTESTED = "none: nothing was tested yet"
 NO_THEOREM = "none: no theorem covers a preset that tests and mixes"
 
 PILOT = 0.10
+_LEAST_SHARE = 0.02
+"""Of the trial of the safest policy, where there are most parts: see `inbounds.algorithms.cspda_stages`."""
 LEARNER = {"learner": 0.70, "trial of learner": 0.15, "trial of safest": 0.05}
 PLANNER = {"learner": 0.68, "trial of first plan": 0.12, "trial of second plan": 0.12, "trial of safest": 0.08}
 
@@ -368,6 +370,8 @@ def guarantee(frame: Frame, state: State, found: Repaired) -> str:
     if found.walks < ENOUGH:
         # Of whatever is mixed then, the shortest trial too; a fifth more, for walks are not all of the same length.
         shortest = min(part.samples for part in state.parts if part.over) / frame.samples
+        if not state.surveys:  # with more samples there will be a pilot, and trials of what it leads to
+            shortest = min(shortest, _LEAST_SHARE)
         enough = rounded_up(1.2 * ENOUGH / (shortest * (1.0 - frame.simulator.discount)))
         why = f" ({found.walks:,} walks are too few for it: about {enough:,} samples make {ENOUGH})"
     shown = "shown" if found.shown else "not shown"

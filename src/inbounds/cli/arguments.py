@@ -141,8 +141,8 @@ def output_option(what: str, default: str) -> Callable[[Any], Any]:
     return click.option("--output", type=folder, help=f"Where {what} go.  [default: {default}]")
 
 
-def output_folder(given: Path | None, default: Path, *files: str) -> Path:
-    """Where `files` go; refused before any work is done for them, if they cannot."""
+def output_folder(given: Path | None, default: Path, *files: str, read: str | None = None) -> Path:
+    """Where `files` go; refused before any work is done, if they cannot, or one is what the command has `read`."""
     from inbounds.formats.atomic import naming, require_folder, require_writable
 
     folder = default if given is None else given
@@ -151,6 +151,7 @@ def output_folder(given: Path | None, default: Path, *files: str) -> Path:
     for path in (folder / file for file in files if folder.is_dir()):
         with naming(path, "written"):
             require_writable(path)
+        require_nothing_lost("--output", path, (read,))
     return Path(os.path.realpath(folder)) if folder.is_symlink() else folder  # which may lead to one that is to be made
 
 
@@ -174,11 +175,18 @@ def require_outputs(*written: tuple[str, Path | None, str], read: tuple[str | Pa
             require_written(path, what)
         if (other := taken.setdefault(os.path.realpath(path), option)) != option:
             raise InvalidInput(f"{other} and {option} name the same file, {path}; give two")
-        for file in read:
-            if file is not None and Path(file).suffix and path.exists() and path.samefile(file):
-                raise InvalidInput(f"{option} would overwrite {file}, which is read; give another name")
-        if path.exists() and _is_printed_to(path):
-            raise InvalidInput(f"{option} names {path}, into which the command itself prints; give another name")
+        require_nothing_lost(option, path, read)
+
+
+def require_nothing_lost(option: str, path: Path, read: tuple[str | Path | None, ...]) -> None:
+    """Refuse a file that the command reads, or prints into."""
+    from inbounds.errors import InvalidInput
+
+    for file in read:
+        if file is not None and Path(file).suffix and os.path.exists(file) and path.exists() and path.samefile(file):
+            raise InvalidInput(f"{option} would overwrite {file}, which is read; give another name")
+    if path.exists() and _is_printed_to(path):
+        raise InvalidInput(f"{option} names {path}, into which the command itself prints; give another name")
 
 
 def _is_printed_to(path: Path) -> bool:

@@ -125,7 +125,7 @@ def command(
 
     samples, seeds = 100_000 if samples is None else samples, 20 if seeds is None else seeds
     cmdp = problem_from(problem, parameters, discounted_for="compare", horizons=True)
-    output = output_folder(output, Path("comparison") / Path(problem).stem, *FILES)
+    output = output_folder(output, Path("comparison") / Path(problem).stem, *FILES, read=problem)
     with _journal(output, fresh) as journal:
         with runs_bar(as_json, _goes_on(journal), _COMPILING) as advance_to, drawing(samples):
             done = ib.compare(

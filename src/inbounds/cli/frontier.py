@@ -82,7 +82,9 @@ def command(
     moved = [names[cmdp.constraint_number(one)] for one in chosen]
     named = "-and-".join("".join(letter if letter.isalnum() else "-" for letter in name) for name in moved)
     kind = "frontier" if second is None else "surface"
-    output = output_folder(output, Path("frontier") / f"{Path(problem).stem}-{named}", *files_of([kind], [kind]))
+    output = output_folder(
+        output, Path("frontier") / f"{Path(problem).stem}-{named}", *files_of([kind], [kind]), read=problem
+    )
     number = points if points is not None else 50 if second is None else 12
     ask: Any = ib.frontier if second is None else ib.surface
     with telling_bar("points" if second is None else "rows", quiet=as_json) as (advance_to, says):

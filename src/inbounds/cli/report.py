@@ -9,7 +9,15 @@ from pathlib import Path
 import click
 
 from inbounds.cli import EXIT_STOPPED
-from inbounds.cli.arguments import FILE, called, json_option, problem_argument, problem_from, with_bounds
+from inbounds.cli.arguments import (
+    FILE,
+    called,
+    json_option,
+    problem_argument,
+    problem_from,
+    require_nothing_lost,
+    with_bounds,
+)
 from inbounds.cli.printing import print_json, print_wrapped, problem_facts, telling_bar
 
 
@@ -65,6 +73,7 @@ def command(
         for file, what in ((problem, "the model itself"), (other, "the other policy")):
             if file is not None and os.path.exists(path) and os.path.exists(file) and path.samefile(file):
                 raise ib.InvalidInput(f"--beside would overwrite {file}, {what}; give another --output")
+    require_nothing_lost("--output", target, (problem, other))
     with telling_bar("points", quiet=as_json) as (advance_to, says):
         written, missing = written_report(
             cmdp,

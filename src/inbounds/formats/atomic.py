@@ -50,6 +50,9 @@ def replaced_together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
     for path in paths:
         require_writable(path)
     targets = [Path(os.path.realpath(path)) for path in paths]
+    for place, target in enumerate(targets):
+        if target in targets[:place]:
+            raise OSError(errno.EINVAL, f"is the same file as {paths[targets.index(target)]}", os.fspath(paths[place]))
     temporaries = [target.with_name(f".inbounds-{secrets.token_hex(8)}.tmp") for target in targets]
     streams: list[BinaryIO] = []
     try:  # from before the files are there: an interruption may fall on the moment in which one is made
@@ -93,11 +96,6 @@ def _rename(temporaries: list[Path], targets: list[Path]) -> None:
                     os.link(target, old)
         for temporary, target in zip(temporaries, targets, strict=True):
             os.replace(temporary, target)
-    except KeyboardInterrupt:
-        for temporary, target in zip(temporaries, targets, strict=True):
-            with suppress(FileNotFoundError):  # it is in place
-                os.replace(temporary, target)
-        raise
     except OSError:
         for temporary, old, target, is_new in zip(temporaries, earlier, targets, new, strict=True):
             with suppress(OSError):
@@ -105,6 +103,11 @@ def _rename(temporaries: list[Path], targets: list[Path]) -> None:
                     os.replace(old, target)
                 elif not temporary.exists() and is_new:
                     target.unlink()
+        raise
+    except BaseException:  # a signal: what is left to do takes no time
+        for temporary, target in zip(temporaries, targets, strict=True):
+            with suppress(FileNotFoundError):  # it is in place
+                os.replace(temporary, target)
         raise
     finally:
         for old in earlier:

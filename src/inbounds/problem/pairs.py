@@ -266,12 +266,12 @@ def _int_vector(values: object, what: str) -> Ints:
 def _require_distinct(labels: tuple[Hashable, ...], what: str) -> None:
     seen: set[Hashable] = set()
     for label in labels:
-        if not equals_itself(label):
-            raise InvalidInput(f"{what} must be equal to themselves, to be found again, but {shown(label)} is not")
         try:
             repeated = label in seen
         except TypeError as error:
             raise InvalidInput(f"{what} must be hashable, found {shown(label)}") from error
+        if not equals_itself(label):
+            raise InvalidInput(f"{what} must be equal to themselves, to be found again, but {shown(label)} is not")
         if repeated:
             raise InvalidInput(f"{what} must be distinct, but {label!r} occurs twice")
         seen.add(label)

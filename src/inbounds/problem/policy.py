@@ -141,7 +141,7 @@ class Policy(ReadOnly):
         rule : function or dict
             ``rule(state)``, or ``rule[state]``, is the action; or a dict ``{action: probability}``. With a finite
             horizon it may depend on the stage: ``rule(state, stage)``, or a list with a dict for each stage. A second
-            argument that has a default is left to it, unless it is called ``stage``.
+            argument that has a default is left to it, unless that is called ``stage``.
 
         Examples
         --------

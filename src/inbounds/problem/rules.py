@@ -77,7 +77,7 @@ def build(
     reward
         ``reward(state, action)``, maximised; or ``reward(state, action, next_state)``, which is averaged over the next
         state. The number of arguments that it must be given tells them apart: one that has a default is left to it,
-        unless it is called ``next_state``.
+        unless it is the third and called ``next_state``.
     constraints
         `Constraint` records whose signal is a function ``(state, action) -> number``, or of the next state too.
     discount, horizon, average
@@ -137,7 +137,7 @@ def build(
 
     rules = [("the reward", reward)]
     rules += [(f"the signal of constraint {constraint.name!r}", constraint.signal) for constraint in constraints]
-    of_next = [required_arguments(rule) == 3 or "next_state" in positional_arguments(rule) for _, rule in rules]
+    of_next = [_of_next_state(rule) for _, rule in rules]
     values: list[list[float]] = [[] for _ in rules]
     pace, frontier, told = Pace(seconds_or_none(time_limit)), list(number), time.monotonic()
     for explored, state in enumerate(frontier):
@@ -250,6 +250,11 @@ def start_states(start: Any) -> tuple[dict[Any, int], list[float]]:
     if any(map(is_single, weights.values())):
         initial = _doubled(initial)
     return {_findable(state, "the start state"): position for position, state in enumerate(weights)}, initial
+
+
+def _of_next_state(rule: Any) -> bool:
+    """Whether a function has three arguments that must be given, or a third one called next_state."""
+    return required_arguments(rule) == 3 or [*positional_arguments(rule)][2:3] == ["next_state"]
 
 
 def _findable(state: Any, what: str) -> Any:

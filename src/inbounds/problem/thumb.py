@@ -36,8 +36,8 @@ def probabilities_of_rule(problem: Any, rule: Any) -> Floats:
 
 
 def _asks_for_stage(rule: Any, there_are_stages: bool) -> bool:
-    """Whether a function has two arguments that must be given, or, where there are stages, one that is called stage."""
-    return required_arguments(rule) == 2 or (there_are_stages and "stage" in positional_arguments(rule))
+    """Whether a function has two arguments that must be given; or, with stages, a second one called stage."""
+    return required_arguments(rule) == 2 or (there_are_stages and [*positional_arguments(rule)][1:2] == ["stage"])
 
 
 def _asked(rule: Any, pairs: Pairs, stage: tuple[int, ...]) -> Callable[[Hashable], Any]:

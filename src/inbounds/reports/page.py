@@ -261,7 +261,8 @@ def _other(cmdp: CMDP, best: Solution, policy: Policy, judged: Evaluation) -> st
 
 def _tail(best: Solution, names: Sequence[str], beside: bool) -> str:
     if best.certificate is None:
-        return ""
+        listed = " and ".join(f"<b>{escaped(name)}</b>" for name in names)
+        return f"<section><h2>The files</h2><p>{BESIDE} {listed}; there is no proof.</p></section>" if beside else ""
     model, certificate, policy = map(escaped, names)
     checked = html.escape(" ".join(shlex.quote(f"./{name}" if name[0] == "-" else name) for name in names[:2]))
     said = "".join(f"<p>{escaped(words)}</p>" for words in (best.certificate.verdict, *best.certificate.remarks))
