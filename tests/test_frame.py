@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
+import reference
 from inbounds.algorithms.algorithm import record_of
 from inbounds.algorithms.frame import extract
 from inbounds.algorithms.repair import LEVEL
@@ -257,14 +258,7 @@ def test_what_is_spent_is_what_was_drawn() -> None:
 
 @pytest.mark.parametrize("kind", [ib.NPGPD, ib.CRPO, ib.OPGPD, ib.CSPDA])
 def test_the_number_of_samples_that_make_enough_walks_is_enough(kind: Any) -> None:
-    work = ib.CMDP(
-        offsets=[0, 2],
-        transition=[[1.0], [1.0]],
-        reward=[1.0, 0.0],
-        initial=[1.0],
-        constraints=[ib.Constraint([1.0, 0.0], at_most=0.25, name="energy")],
-        discount=0.5,
-    )
+    work = reference.work_and_rest().cmdp
     for samples in (400, 1_000, 2_500):
         said = ib.learn(work.simulator(), kind.practical(), samples=samples, seed=0).guarantee
         if found := re.search(r"about ([\d,]+) samples make 200", said):

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import norm
 
 import inbounds as ib
+import reference
 from inbounds.algorithms import certified as learning
 from inbounds.algorithms import exploring
 from inbounds.algorithms.certified import CertifiedRun
@@ -417,14 +418,7 @@ def test_too_few_samples_for_the_learner_inside_end_the_run_in_words() -> None:
 
 def test_the_number_of_samples_named_is_enough_for_a_learner_that_tests_itself() -> None:
     """(CSPDA's first candidate has no margin to spare, and the next ones had the margin that a longer proof needs.)"""
-    work = ib.CMDP(
-        offsets=[0, 2],
-        transition=[[1.0], [1.0]],
-        reward=[1.0, 0.0],
-        initial=[1.0],
-        constraints=[ib.Constraint([1.0, 0.0], at_most=0.25, name="energy")],
-        discount=0.9,
-    )
+    work = reference.work_and_rest().cmdp
     learner, kept = ib.CSPDA.practical(), []
     for seed in range(6):
         run = ib.learn_certified(work.simulator(), samples=1_000, seed=seed, learner=learner)

@@ -215,11 +215,10 @@ class Run:
     @property
     def in_words(self) -> str:
         """How far it came, in one line."""
-        counted, what = (self.samples, "samples") if self.iterations is None else (self.iterations, "iterations")
+        counted, what = (self.samples, "sample") if self.iterations is None else (self.iterations, "iteration")
         status = "" if self.status == "done" else f", {self.status}"
         points = so_many(len(self.policies), "checkpoint")
-        number = f"{int(counted[-1]):,} {what if counted[-1] != 1 else what[:-1]}"
-        return f"{number}, {points}, {self.seconds:.2f} s{status}"
+        return f"{so_many(int(counted[-1]), what)}, {points}, {self.seconds:.2f} s{status}"
 
     def __repr__(self) -> str:
         return f"Run({self.in_words})"

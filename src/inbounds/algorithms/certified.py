@@ -347,10 +347,6 @@ class ModelSource:
 
     grows_careful = True
 
-    def for_proof(self, left: int) -> int:
-        """What the next attempt has for its proof."""
-        return max(left, 1)
-
     def __init__(self, evidence: Evidence, draws: Draws, samples: int) -> None:
         self.evidence, self.draws = evidence, draws
         self.starts = min(max(3 * samples, _STARTS), _MOST_STARTS)
@@ -416,6 +412,10 @@ class ModelSource:
         shares = worth_trying(self.evidence, model, policy, prices, guess, evenly)
         times = filled_up(self.evidence.totals.visits, shares, number)
         return times, margin_needed(self.evidence, model, policy, guess, level, aim, 1.0, np.zeros(len(kappa)))
+
+    def for_proof(self, left: int) -> int:
+        """What the next attempt has for its proof."""
+        return max(left, 1)
 
     def failed(self, within_reach: Floats) -> None:
         """The evidence has grown, and the next attempt asks for more; there is nothing else to remember."""
