@@ -40,8 +40,8 @@ from inbounds.criteria.contract import Found
 from inbounds.errors import InvalidInput
 from inbounds.numerics.classes import classes_of, graph_of
 from inbounds.numerics.elimination import eliminate, eliminate_transposed, make_plan, pinned, reduce_states
-from inbounds.numerics.parts import dense_stationary
 from inbounds.numerics.rows import Chain
+from inbounds.numerics.stationary import dense_stationary
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.zoo.admission_control import admission

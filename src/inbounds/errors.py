@@ -128,8 +128,9 @@ class Stopped(Exception):
     Attributes
     ----------
     status : str
-        The limit, "time limit" or "iteration limit"; "stalled": floating point has not the digits for this problem; or,
-        of deterministic policies, that none is in bounds, or that none was found.
+        The limit, "time limit" or "iteration limit"; "stalled": floating point has not the digits for this problem; of
+        deterministic policies, that none is in bounds, or that none was found; or "not settled": the averages of a
+        policy that hardly ever leaves some parts of the model.
     partial : Partial
         What is known: bounds on the optimum, the policy closest to being in bounds with its margins, and how many
         unconstrained problems were solved. ``ib.solve(problem, resume=error.partial)`` goes on from there. Of
@@ -158,6 +159,11 @@ class Stopped(Exception):
             return (
                 "no policy in bounds was found, nor a proof that there is none: the numbers of this problem are too "
                 "far apart for floating point, or its bounds only just cannot be met; relax them a little, or rescale"
+            )
+        if self.status == "not settled":
+            return (
+                "the long-run averages of the policy were not found: it hardly ever leaves some parts of the model, "
+                "and the time in each did not settle; a discount below 1, or a horizon, asks less of it"
             )
         if self.status.startswith("no deterministic"):
             return (

@@ -76,8 +76,8 @@ from inbounds.numerics.elimination import (
     plan_if_faster,
     reduce_states,
 )
-from inbounds.numerics.parts import dense_stationary, forgets, settle_by_parts
 from inbounds.numerics.rows import Chain, chosen_chain, lazy_chain, longest_row, mixed_chain
+from inbounds.numerics.stationary import dense_stationary, forgets, settle_by_aggregation
 from inbounds.numerics.sweeps import (
     TRIAL_SWEEPS,
     improve_values,
@@ -120,6 +120,9 @@ _MOST_STEPS = 500
 
 _SWEEPS, _MOST_SWEEPS = 1_000, 20_000
 """Over the flow of one chain, before elimination is tried; and where that is impossible."""
+
+_MOST_CLASSES = 16
+"""Of a policy, for aggregation, which takes them one by one; where there are more, sweeps alone."""
 
 _NEEDS = "average=True needs an optimum that does not depend on the start: "
 
@@ -380,9 +383,9 @@ class Average(Criterion):
                 low, gain, high = (_MOVE * found.lower, float(np.sum(x * found.chain.stage)), _MOVE * found.upper)
                 return len(classes.closed_ones) > 1 or low - slack <= gain <= high + slack
 
-            time = self._time_by_sweeps(found.chain, classes, accuracy, start, within_bracket)
-            if time is not None:
-                return time
+            swept = self._time_by_sweeps(found.chain, classes, accuracy, start, within_bracket)
+            if swept is not None:
+                return swept[0]
         factors = found.factors or reduce_states(self._need_plan(), found.chain.chain)
         return self._time_by_elimination(found.chain, factors)
 
@@ -392,8 +395,9 @@ class Average(Criterion):
 
     def _time_by_sweeps(
         self, own: Kept, classes: Classes, accuracy: float, start: Floats | None, trusted: Callable[[Floats], bool]
-    ) -> Floats | None:
-        """Of the best class for the reward; None when elimination is faster, or safer, which is then planned.
+    ) -> tuple[Floats, bool] | None:
+        """Of the best class for the reward, and whether it settled; None when elimination is faster, or safer, which
+        is then planned.
 
         Of a part of the chain that is hardly ever left sweeps see nothing: what they settle at has to be `trusted`.
         """
@@ -405,18 +409,24 @@ class Average(Criterion):
             x = recurrent.astype(np.float64)
         x /= x.sum()
         rounding = (self._longest + 8) * UNIT
-        settled = settle_flow(own.chain, x, accuracy, rounding, _SWEEPS)
-        if not settled or not trusted(x):
+        settled = settle_flow(own.chain, x, accuracy, rounding, _SWEEPS) and trusted(x)
+        if not settled:
             if self._fall_back(_SWEEPS * len(own.chain.weights)):
                 return None
-            if len(closed) > 1 or not settle_by_parts(own.chain, x, recurrent, accuracy, rounding, _SWEEPS):
+            some = closed[:_MOST_CLASSES]
+            times = [settle_by_aggregation(own.chain, classes.label == label, accuracy) for label in some]
+            apart = [time for time in times if time is not None]
+            settled = len(apart) == len(closed)
+            if settled:
+                x = np.sum(apart, axis=0) / len(closed)
+            else:
                 settle_flow(own.chain, x, accuracy, rounding, _MOST_SWEEPS)
         if len(closed) > 1:
             mass = np.bincount(classes.label, x, len(classes.closed))[closed]
             gains = np.bincount(classes.label, x * own.stage, len(classes.closed))[closed] / mass
             x = np.where(classes.label == closed[int(np.argmax(gains))], x, 0.0)
             x /= x.sum()
-        return x
+        return x, settled
 
     def _time_by_elimination(self, own: Kept, factors: Factors) -> Floats:
         """Of the best class for the reward."""
@@ -453,13 +463,14 @@ class Average(Criterion):
         chain = lazy_chain(mixed_chain(self._rows, taken, _MOVE), _MOVE)
         classes, elsewhere = self._one_class(graph_of(chain))
         own = Kept(chain, np.zeros(self._n_states))
-        inside, found = classes.label == classes.closed_ones[0], None
+        inside, swept = classes.label == classes.closed_ones[0], None
         if self._plan is None:
-            found = self._time_by_sweeps(own, classes, accuracy, start, lambda _: forgets(chain, inside, _SWEEPS))
-        if found is None:
+            swept = self._time_by_sweeps(own, classes, accuracy, start, lambda _: forgets(chain, inside, _SWEEPS))
+        if swept is None:
             factors = reduce_states(self._need_plan(), chain)
-            found = _time_between_visits(chain, factors, next(int(pin) for pin in pinned(factors) if inside[pin]))
-        return Followed(taken, found, chain, None, elsewhere)
+            pin = next(int(pin) for pin in pinned(factors) if inside[pin])
+            swept = _time_between_visits(chain, factors, pin), True
+        return Followed(taken, swept[0], chain, None, elsewhere, swept[1])
 
     def _dense_moves(self, taken: Floats) -> Floats:
         """The chain [S, S] of a policy."""

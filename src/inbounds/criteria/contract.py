@@ -91,6 +91,7 @@ class Followed(NamedTuple):
     chain: Any
     factors: Any
     elsewhere: bool = False  # averages: whether it would stay in another class, if it ever came there
+    settled: bool = True  # averages: False where the time may be that of one part alone, which is hardly ever left
 
 
 class Layer(NamedTuple):

@@ -127,6 +127,8 @@ def evaluate(cmdp: CMDP, policy: Policy | Mixture, *, time_limit: float | None =
     states and actions, in whatever order they are; it is refused where they are not the same.
 
     After `time_limit` seconds `Stopped` is raised. It is looked at between the policies of a mixture: one is one step.
+    `Stopped` too is the answer where a policy hardly ever leaves some parts of a model of averages, and the time that
+    it spends in each cannot be found.
 
     Examples
     --------
@@ -154,7 +156,10 @@ def _entries(cmdp: CMDP, policy: Policy | Mixture, deadline: float | None = None
     for number, (weight, member) in enumerate(zip(weights, policies, strict=True)):
         if number > 0 and is_over(deadline):  # the first is a step, and every call makes one
             raise Stopped("time limit")
-        spent += weight * criterion.time_at_entries(criterion.follow(member.probabilities.ravel()))
+        followed = criterion.follow(member.probabilities.ravel())
+        if not followed.settled:
+            raise Stopped("not settled")
+        spent += weight * criterion.time_at_entries(followed)
     return spent
 
 
