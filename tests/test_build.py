@@ -414,3 +414,40 @@ def test_a_next_state_with_a_default_is_the_next_state_where_it_is_the_third() -
         9,
     ]
     assert ib.build(**rules, reward=lambda s, next_state: 1.0).reward.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("level", [0.0, 1000.0, 1e6])
+@pytest.mark.parametrize("missing", [1e-10, 9e-10])
+def test_means_over_the_next_state_are_by_the_shares_of_the_model(level, missing):
+    """(Probabilities of ten digits made signals from 1000 on less than 1000: falsely infeasible, falsely proved.)"""
+    rules = {
+        "start": 0,
+        "actions": lambda state: ["go"],
+        "transitions": lambda state, action: dict.fromkeys(range(3), (1.0 - missing) / 3.0),
+        "discount": 0.9,
+    }
+    model = ib.build(**rules, reward=lambda state, action, next_state: level + next_state)
+    np.testing.assert_allclose(model.reward, level + 1.0, rtol=1e-15)
+    pressure = ib.Constraint(lambda state, action, next_state: level + 1e-9 * next_state, at_least=level, name="low")
+    kept = ib.build(**rules, reward=lambda state, action: 0.0, constraints=[pressure])
+    assert kept.constraints[0].signal.min() >= level
+    assert ib.solve(kept).certificate.in_bounds
+
+
+@pytest.mark.parametrize(
+    "outcomes",
+    [[(0, 1.5), (0, -0.5)], [(0, 1.0), ("ghost", 0.3), ("ghost", -0.3)], {0: 1.25, 1: -0.25}],
+    ids=["cancelled", "nowhere", "alone"],
+)
+def test_a_negative_probability_is_refused_even_where_another_hides_it(outcomes):
+    with pytest.raises(ib.InvalidInput, match=r"state 0, action 'go': the probability of moving to state .* is -0\."):
+        ib.build(0, lambda s: ["go"], lambda s, a: outcomes, reward=lambda s, a: 1.0, discount=0.5)
+
+
+def test_an_error_in_a_rule_of_the_next_state_says_where_it_was():
+    def reward(state, action, next_state):
+        return next(iter(()))
+
+    with pytest.raises(StopIteration) as stopped:
+        ib.build(0, lambda s: ["go"], lambda s, a: {0: 1.0}, reward=reward, discount=0.5)
+    assert stopped.value.__notes__ == ["in the reward, at state 0, action 'go', next state 0"]

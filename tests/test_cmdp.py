@@ -15,7 +15,7 @@ from hypothesis import given
 import inbounds as ib
 import strategies
 from inbounds.criteria import criterion_of
-from inbounds.problem.cmdp import SUM_TOLERANCE
+from inbounds.inputs import SUM_TOLERANCE
 
 STATES, ACTIONS = ("dawn", "dusk"), ("walk", "wait")
 
@@ -538,7 +538,7 @@ def test_what_is_asked_instead_is_checked_and_nobody_can_change_it_later(problem
     np.testing.assert_array_equal(asked.reward, problem.reward + 1.0)
     np.testing.assert_array_equal(asked.constraints[0].signal, 2.0 * problem.constraints[0].signal)
     assert asked.constraints[0].name == "constraint 0" and not asked.reward.flags.writeable
-    assert problem.asking(reward=asked.reward).reward is asked.reward  # nothing is copied that need not be
+    assert problem.asking(reward=problem.reward).reward is problem.reward  # nothing is copied that need not be
     with pytest.raises(ib.InvalidInput, match="asking: reward must be finite numbers, found nan"):
         problem.asking(reward=np.full(problem.shape, np.nan))
     with pytest.raises(ib.InvalidInput, match="asking: a constraint must be an array of floats of shape"):
@@ -623,3 +623,79 @@ def test_a_sparse_array_of_other_kinds_of_numbers_is_refused(part, change) -> No
         ib.CMDP(transition=broken, reward=[1.0, 2.0, 3.0], **model)
     with pytest.raises(ib.InvalidInput, match=f"the reward is a sparse array whose {part} must be a vector of"):
         ib.CMDP(transition=whole, reward=broken, **model)
+
+
+# What NumPy and SciPy would take for numbers, or in an order that is none
+
+
+@pytest.mark.parametrize(
+    "transition",
+    [
+        np.array([[1 + 5j], [1]]),
+        sp.coo_array(np.array([[1 + 5j], [1]])),
+        sp.lil_array(np.array([[1 + 5j], [1]])),
+        sp.dok_array(np.array([[1 + 5j], [1]])),
+        sp.dia_array(np.array([[1 + 5j], [1]])),
+        [["1.0"], ["1"]],
+        np.array([["1.0"], ["1"]], dtype=object),
+        np.ma.masked_array([[1.0], [1.0]], mask=[[0], [1]]),
+        np.array([[1], [1]], dtype="m8[s]"),
+    ],
+    ids=["complex", "coo", "lil", "dok", "dia", "texts", "texts of objects", "masked", "seconds"],
+)
+def test_transitions_that_are_no_numbers_are_refused(transition):
+    with pytest.raises(ib.InvalidInput, match=r"transition .*(numbers|entries)"):
+        ib.CMDP(offsets=[0, 2], transition=transition, reward=[1.0, 0.0], constraints=(), initial=[1.0], discount=0.9)
+
+
+def test_texts_in_an_array_of_objects_are_no_numbers():
+    with pytest.raises(ib.InvalidInput, match=r"reward must be numbers.*texts"):
+        native(reward=np.array(["1", "2", "3"], dtype=object))
+    with pytest.raises(ib.InvalidInput, match=r"initial must be numbers.*texts"):
+        native(initial=np.array(["1", "0"], dtype=object))
+
+
+@pytest.mark.parametrize("what", ["state_labels", "action_labels"])
+@pytest.mark.parametrize("labels", [{"one", "other"}, frozenset({"one", "other"}), {"one": 1, "other": 2}])
+def test_labels_without_an_order_are_refused(what, labels):
+    """(Those of a set fell on states at random, in another order in every process.)"""
+    with pytest.raises(ib.InvalidInput, match=f"{what} must be a list"):
+        native(**{what: labels})
+
+
+def test_masks_are_refused_wherever_they_hide_something():
+    with pytest.raises(ib.InvalidInput, match=r"offsets must be .*, found entries that are masked"):
+        native(offsets=np.ma.masked_array([0, 2, 3], mask=[0, 1, 0]))
+    with pytest.raises(ib.InvalidInput, match="allowed must be booleans"):
+        dense(allowed=np.ma.masked_array(np.ones(np.shape(TRANSITION)[:2], dtype=bool), mask=[[0, 1], [0, 0]]))
+
+
+def test_single_precision_is_taken_wherever_probabilities_are():
+    third = np.full(3, 1.0 / 3.0, dtype=np.float32)
+    same = {"reward": np.zeros((3, 1)), "discount": 0.5}
+    for transition in (np.tile(third, (3, 1, 1)), [[third]] * 3):
+        model = ib.CMDP.from_dense(np.array(transition).reshape(3, 1, 3), initial=third, **same)
+        assert abs(model.initial.sum() - 1.0) < 1e-15
+    assert ib.CMDP.from_dense([[third], [third], [third]], initial=list(third), **same).n_states == 3
+    pairs = ib.CMDP(
+        offsets=[0, 3], transition=np.ones((3, 1)), reward=np.zeros(3), constraints=(), initial=[1.0], discount=0.5
+    ).pairs
+    assert abs(ib.Policy(pairs, third).probabilities.sum() - 1.0) < 1e-15
+    with pytest.raises(ib.InvalidInput, match="initial must sum to 1"):
+        ib.CMDP.from_dense([[third], [third], [third]], initial=third.astype(float), **same)
+
+
+def test_another_question_is_checked_and_kept_whatever_becomes_of_the_array():
+    """(What could not be written to was taken as it was: a view of what could, and what is no number.)"""
+    model = native()
+    mine = np.array([5.0, 0.0, 1.0])
+    view = mine.view()
+    view.flags.writeable = False
+    asked = model.asking(reward=view)
+    mine[0] = 7.0
+    assert asked.reward.tolist() == [5.0, 0.0, 1.0] and not asked.reward.flags.writeable
+    for wrong in (math.nan, math.inf, 1e101):
+        frozen = np.array([wrong, 0.0, 1.0])
+        frozen.flags.writeable = False
+        with pytest.raises(ib.InvalidInput, match="asking: reward must be finite, and at most 1e\\+100 in size, found"):
+            model.asking(reward=frozen)

@@ -15,6 +15,7 @@ from inbounds.criteria import criterion_of, discounted
 from inbounds.exact.methods import best_mixture
 from inbounds.numerics.compiled import interpreted
 from inbounds.proofs import known_model as proofs
+from inbounds.proofs.files import save_certificate
 from inbounds.proofs.known_model import certified, certify_infeasible, certify_known
 
 # --- problems and their exact values, from the textbook ---
@@ -444,3 +445,13 @@ def test_averages_of_policies_that_would_stay_elsewhere_if_they_ever_came_there(
         assert found.in_bounds
         np.testing.assert_allclose(found.margins_lower, worth.margins, rtol=0, atol=1e-9)
         assert np.all(found.margins_lower <= worth.margins + 1e-13)
+
+
+def test_what_is_no_proof_is_refused_by_name(tmp_path):
+    queue = ib.zoo.queue()
+    best = ib.solve(queue, certificate=False)
+    for wrong in (best.certificate, best, tmp_path):
+        with pytest.raises(ib.InvalidInput, match="a certificate is needed, such as that of a solution, found"):
+            save_certificate(wrong, tmp_path / "proof.json")
+    with pytest.raises(ib.InvalidInput, match=r"takes the ib\.Infeasible that a solve raised, found None"):
+        certify_infeasible(None, queue)

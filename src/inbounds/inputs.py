@@ -7,7 +7,8 @@ import json
 import math
 import os
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
+from contextlib import suppress
 from decimal import Decimal
 from numbers import Integral, Real
 from pathlib import Path
@@ -23,6 +24,12 @@ Value = TypeVar("Value")
 
 MOST_COUNTED = 2**53
 """The largest count: up to here whole numbers are floats too, and nothing that is counted goes further."""
+
+SUM_TOLERANCE = 1e-9
+"""How far the probabilities of a row may sum from 1 before the row counts as wrong; within it, it is renormalised."""
+
+SINGLE_TOLERANCE = 1e-5
+"""The same for single precision (float32), whose sums of a hundred probabilities are off by 1e-6."""
 
 LARGEST_NUMBER = 1e100
 """The largest size of a reward, a signal or a bound: sums, squares and prices of such are still floats."""
@@ -130,9 +137,11 @@ def within(value: Any, what: str, size: float = LARGEST_NUMBER) -> float:
 def require_places(matrix: Any, what: str) -> None:
     """Refuse a sparse array whose entries are not all within its shape: SciPy takes one, and NumPy reads beyond it.
 
-    `what` names it. Other arrays pass.
+    Or whose entries are no numbers, of which SciPy would make some. `what` names it. Other arrays pass.
     """
     layout = getattr(matrix, "format", None)
+    if layout in ("coo", "lil", "dok", "dia") and matrix.dtype.kind not in "biuf":
+        raise InvalidInput(f"{what} is a sparse array whose entries must be numbers, found {matrix.dtype}")
     if layout in ("csr", "csc", "bsr"):
         blocks = matrix.blocksize if layout == "bsr" else (1, 1)
         lines, places = (size // block for size, block in zip(matrix.shape, blocks, strict=True))
@@ -187,8 +196,13 @@ def switch(value: Any, what: str) -> bool:
 
 
 def entries(values: Any, what: str) -> list[Any]:
-    """What a list, or anything that can be gone through, holds; `what` names it in the error message."""
+    """What a list, or anything that can be gone through in an order of its own, holds; `what` names it in the message.
+
+    A set has no order, and what a mapping says would be lost.
+    """
     try:
+        if isinstance(values, Set | Mapping):
+            raise TypeError
         return list(values)
     except TypeError:
         raise InvalidInput(f"{what} must be a list, found {shown(values)}") from None
@@ -311,6 +325,8 @@ def float_array(values: object, what: str) -> Floats:
         found = np.asarray(values)
         if found.dtype.kind not in "biufO" or np.ma.is_masked(values):
             raise TypeError("entries are masked" if np.ma.is_masked(values) else f"entries are of type {found.dtype}")
+        if found.dtype.kind == "O" and any(isinstance(entry, str | bytes) for entry in found.flat):
+            raise TypeError("entries are texts")
         return np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{what} must be numbers, found {type(values).__name__} ({error})") from error
@@ -322,3 +338,17 @@ def float_vector(values: object, length: int, what: str) -> Floats:
     if vector.shape != (length,):
         raise InvalidInput(f"{what} must have {length} entries, found shape {vector.shape}")
     return freeze(vector)
+
+
+def is_single(numbers: Any) -> bool:
+    """Whether an array, a table or list of such, or a number, is of single precision or less."""
+    precision = getattr(numbers, "dtype", None)
+    if precision is None and (isinstance(numbers, list | tuple) or hasattr(numbers, "__array__")):
+        with suppress(ValueError):  # of rows of different lengths, which others refuse
+            precision = np.asarray(numbers).dtype
+    return precision in (np.float32, np.float16)
+
+
+def sum_tolerance(probabilities: Any) -> float:
+    """How far from 1 the sum of probabilities may be, in the precision that they came in."""
+    return SINGLE_TOLERANCE if is_single(probabilities) else SUM_TOLERANCE

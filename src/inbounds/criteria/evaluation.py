@@ -16,7 +16,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
-from inbounds.errors import Stopped
+from inbounds.errors import InvalidInput, Stopped
 from inbounds.inputs import entries
 from inbounds.numerics.interrupts import holding_handlers
 from inbounds.numerics.sweeps import is_over
@@ -207,6 +207,8 @@ def mix(cmdp: CMDP, policies: Sequence[Policy] | Mixture, weights: Any = None) -
     True
     """
     require_model(cmdp, "mix")
+    if isinstance(policies, Policy):
+        raise InvalidInput("policies must be a list of policies, or a Mixture, found one Policy")
     if isinstance(policies, Mixture):
         weights, policies = policies.weights if weights is None else weights, policies.policies
     members = [for_problem(cmdp, each, "each of the policies to mix") for each in entries(policies, "policies")]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from inbounds.arrays import Floats
+from inbounds.arrays import Floats, freeze
 from inbounds.exact.limits import Partial
 from inbounds.exact.optimum import OPTIMAL, STALLED
 from inbounds.exact.solution import Solution
@@ -85,12 +85,13 @@ class Frontier:
     @property
     def rewards(self) -> Floats:
         """The optimum at each bound, [P]."""
-        return np.array([solution.reward for solution in self.solutions])
+        return freeze(np.array([solution.reward for solution in self.solutions]))
 
     @property
     def prices(self) -> Floats:
         """The prices of all constraints at each bound, [P, K]."""
-        return np.array([solution.prices for solution in self.solutions]).reshape(len(self.solutions), len(self.names))
+        prices = np.array([solution.prices for solution in self.solutions])
+        return freeze(prices.reshape(len(self.solutions), len(self.names)))
 
     @property
     def own_prices(self) -> Floats:

@@ -28,19 +28,23 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints, ReadOnly, divisors, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats import read_model, write_model
-from inbounds.inputs import LARGEST_NUMBER, SOUND, float_array, float_vector, plain_number, require_places, shown
+from inbounds.inputs import (
+    LARGEST_NUMBER,
+    SOUND,
+    float_array,
+    float_vector,
+    is_single,
+    plain_number,
+    require_places,
+    shown,
+    sum_tolerance,
+)
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.marginal import marginal
 from inbounds.problem.pairs import Pairs, sizes, table_entries
 from inbounds.problem.simulator import Simulator
 from inbounds.tables import html_card, html_table
-
-SUM_TOLERANCE = 1e-9
-"""How far the probabilities of a row may sum from 1 before the row counts as wrong; within it, it is renormalised."""
-
-SINGLE_TOLERANCE = 1e-5
-"""The same for single precision (float32), whose sums of a hundred probabilities are off by 1e-6."""
 
 _ROUNDED_TO_ZERO = 1e-12
 """A margin smaller than this share of its signal and bound is the rounding of their difference."""
@@ -227,7 +231,7 @@ class CMDP(ReadOnly):
                 f"allowed must be booleans of shape [S, A] = {shape}, one for each action of each state; found rows of "
                 "different lengths"
             ) from None
-        if mask.shape != shape or mask.dtype != bool:
+        if mask.shape != shape or mask.dtype != bool or np.ma.is_masked(allowed):
             raise InvalidInput(
                 f"allowed must be booleans of shape [S, A] = {shape}, found {mask.dtype} of shape {mask.shape}"
             )
@@ -349,15 +353,14 @@ class CMDP(ReadOnly):
         return changed
 
     def _asked(self, values: Any, what: str) -> Floats:
-        """What is asked instead: itself if nobody can change it, or a copy that nobody can."""
+        """What is asked instead: what is asked already, or a copy that nobody can change."""
+        if any(values is own for own in (self.reward, *self.signals)):
+            return values
         if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.shape != self.shape:
             raise InvalidInput(f"asking: {what} must be an array of floats of shape {self.shape}; or make an ib.CMDP")
-        if not values.flags.writeable:
-            return values
-        if not np.all(np.isfinite(values)):
-            raise InvalidInput(
-                f"asking: {what} must be finite numbers, found {shown(float(values[~np.isfinite(values)][0]))}"
-            )
+        bad = ~(np.abs(values) <= LARGEST_NUMBER)
+        if np.any(bad):
+            raise InvalidInput(f"asking: {what} must be {SOUND}, found {shown(float(values[bad][0]))}")
         return freeze(values.copy())
 
     def with_bound(self, constraint: int | str, *, at_least: float | None = None, at_most: float | None = None) -> Self:
@@ -512,7 +515,7 @@ def valid_initial(initial: Any, pairs: Pairs) -> Floats:
         )
     with np.errstate(over="ignore"):
         total = vector.sum()
-    if abs(total - 1.0) > SUM_TOLERANCE:
+    if abs(total - 1.0) > sum_tolerance(initial):
         raise InvalidInput(f"initial must sum to 1, found {total:.12g}")
     return freeze(vector / divisors(total, np.count_nonzero(vector)))
 
@@ -561,17 +564,13 @@ def _fingerprint(matrix: Any) -> bytes:
     return numbers.digest()
 
 
-def is_single(numbers: Any) -> bool:
-    """Whether an array, or a number, is of single precision or less."""
-    return getattr(numbers, "dtype", None) in (np.float32, np.float16)
-
-
 def valid_transition(transition: Any, pairs: Pairs) -> Any:
     n_pairs, n_states = pairs.n_pairs, pairs.n_states
-    tolerance = SINGLE_TOLERANCE if is_single(transition) else SUM_TOLERANCE
+    tolerance = sum_tolerance(transition)
     require_places(transition, "transition")
     try:
-        matrix = sp.csr_array(transition, dtype=np.float64, copy=True)
+        given = transition if sp.issparse(transition) else float_array(transition, "it")
+        matrix = sp.csr_array(given, dtype=np.float64, copy=True)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"transition must be a sparse or dense matrix [n, S] of numbers ({error})") from error
     if matrix.shape != (n_pairs, n_states):

@@ -18,14 +18,14 @@ from inbounds.problem.pairs import Pairs
 
 
 def mean_over(probabilities: Floats, values: Floats, row_starts: Any) -> Floats:
-    """The mean of each row, [n], of entries row by row; where all values of a row are the same, that value to the bit.
+    """The mean of each row, [n], of entries row by row: from the least of its values to the most.
 
     >>> mean_over(np.array([0.1, 0.2, 0.7, 1.0]), np.array([0.3, 0.3, 0.3, 5.0]), np.array([0, 3, 4])).tolist()
     [0.3, 5.0]
     """
     first = row_starts[:-1]
     lowest, highest = np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
-    return np.where(lowest == highest, lowest, np.add.reduceat(probabilities * values, first))
+    return np.clip(np.add.reduceat(probabilities * values, first), lowest, highest)
 
 
 def marginal(values: Any, transition: Any, pairs: Pairs, what: str) -> Any:

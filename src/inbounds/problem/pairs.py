@@ -258,8 +258,9 @@ def _int_vector(values: object, what: str) -> Ints:
         array = np.array(values)
     except ValueError as error:
         raise InvalidInput(f"{what} must be a vector of whole numbers ({error})") from error
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise InvalidInput(f"{what} must be a vector of whole numbers, found {array.dtype} of shape {array.shape}")
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu") or np.ma.is_masked(values):
+        found = "entries that are masked" if np.ma.is_masked(values) else f"{array.dtype} of shape {array.shape}"
+        raise InvalidInput(f"{what} must be a vector of whole numbers, found {found}")
     return array.astype(np.int64)
 
 

@@ -22,7 +22,7 @@ from inbounds.formats.atomic import naming
 from inbounds.formats.labels import label_in_words
 from inbounds.formats.policy_csv import policy_columns
 from inbounds.frames import frame
-from inbounds.inputs import float_array, generator, is_whole, plain_number, probability, shown
+from inbounds.inputs import float_array, generator, is_whole, plain_number, probability, shown, sum_tolerance
 from inbounds.pictures import policy_figure, written
 from inbounds.problem.difference import Difference, choices_in_words, difference, time_by_state
 from inbounds.problem.pairs import Pairs, pairs_of
@@ -85,8 +85,9 @@ class Policy(ReadOnly):
                 f"{_at(where)}{pairs.describe(pair)}: the policy has probability {found}; it must be a number >= 0"
             )
         sums = pairs.sum_by_state(probabilities)
-        if np.any(np.abs(sums - 1.0) > 1e-9):
-            where, state = _first(np.abs(sums - 1.0) > 1e-9)
+        bad = np.abs(sums - 1.0) > sum_tolerance(self.probabilities)
+        if np.any(bad):
+            where, state = _first(bad)
             raise InvalidInput(
                 f"{_at(where)}state {pairs.state_label(state)!r}: the policy's probabilities sum to "
                 f"{sums[(*where, state)]:.12g}; they must sum to 1"
@@ -458,7 +459,8 @@ def _order(problem: Any, policy: Policy) -> Any:
             raise refused(f"it has no state {label!r}{hint}")
         here, there = actions(pairs, state), actions(theirs, other)
         if here.keys() != there.keys():
-            raise refused(f"state {label!r} has the actions {list(here)}, and in the policy {list(there)}{hint}")
+            helps = hint if here.keys() >= there.keys() else ""  # else what the policy says cannot be done here
+            raise refused(f"state {label!r} has the actions {list(here)}, and in the policy {list(there)}{helps}")
         for name, pair in here.items():
             order[pair] = there[name]
     if place:

@@ -11,18 +11,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from inbounds.arrays import Floats
+from inbounds.arrays import Floats, divisors
 from inbounds.errors import InvalidInput, Stopped
 from inbounds.inputs import (
+    SINGLE_TOLERANCE,
     asked,
     callback,
     function_of,
+    is_single,
     positional_arguments,
     reported_number,
     required_arguments,
     whole_number,
 )
-from inbounds.problem.cmdp import CMDP, SINGLE_TOLERANCE, is_single
+from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint, constraint_list, named_constraints
 from inbounds.problem.marginal import mean_over
 from inbounds.problem.pairs import equals_itself, numbered
@@ -159,6 +161,9 @@ def build(
                 except TypeError as error:
                     raise InvalidInput(f"{where}: next state {successor!r} must be hashable") from error
                 share = reported_number(probability, f"{where}: a probability")
+                if share < 0.0:  # another one for the same state might hide it
+                    moving = f"{where}: the probability of moving to state {successor!r}"
+                    raise InvalidInput(f"{moving} is {share}; it must be a number >= 0")
                 if share == 0.0:  # never happens: what it leads to need not be a state
                     continue
                 if place is None:
@@ -175,7 +180,7 @@ def build(
             row_ends.append(len(columns))
             for (what, rule), next_too, found in zip(rules, of_next, values, strict=True):
                 if next_too:  # an entry per transition, averaged in the end
-                    found.extend(_called(rule, what, where, state, action, frontier[place]) for place in row)
+                    found += [_called(rule, what, where, state, action, frontier[place]) for place in row]
                 else:
                     found.append(_called(rule, what, where, state, action))
         offsets.append(len(pair_actions))
@@ -218,9 +223,13 @@ def _doubled(shares: list[float]) -> list[float]:
 
 
 def _averaged(probabilities: Floats, entries: list[float], row_ends: Any) -> Floats:
-    """The mean over the next state for each pair, [n]; 0 where there is none, which the model refuses."""
-    means, some = np.zeros(len(row_ends) - 1), np.diff(row_ends) > 0
-    means[some] = mean_over(probabilities, np.array(entries), np.append(row_ends[:-1][some], row_ends[-1]))
+    """The mean over the next state for each pair, [n], by the shares that the model will have; 0 if it has none."""
+    lengths = np.diff(row_ends)
+    means, some = np.zeros(len(lengths)), lengths > 0
+    starts = np.append(row_ends[:-1][some], row_ends[-1])
+    sums = np.add.reduceat(probabilities, starts[:-1])
+    by = np.repeat(np.where(sums > 0.0, divisors(sums, lengths[some]), 1.0), lengths[some])
+    means[some] = mean_over(probabilities / by, np.array(entries), starts)
     return means
 
 

@@ -60,6 +60,8 @@ def save_certificate(certificate: Certificate | InfeasibilityCertificate, path: 
             "prices": _hexes(certificate.prices),
             "value_function": _hexes(certificate.value_function),
         }
+    elif not isinstance(certificate, Certificate):
+        raise InvalidInput(f"a certificate is needed, such as that of a solution, found {shown(certificate)}")
     else:
         proof = certificate.proof
         content = {

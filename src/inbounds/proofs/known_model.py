@@ -84,12 +84,12 @@ from inbounds.exact.feasibility import spare_occupancies, spare_occupancy
 from inbounds.exact.optimum import Optimum, flat_margins
 from inbounds.exact.reachable import well_scaled
 from inbounds.exact.solution import Solution, piece_of, policy_of, taken_by
-from inbounds.inputs import float_array
+from inbounds.inputs import float_array, shown
 from inbounds.numerics.bellman import UNIT
 from inbounds.numerics.classes import graph_of, moves_from
 from inbounds.numerics.compiled import compiled, interpreted
 from inbounds.numerics.rows import Chain, Rows
-from inbounds.problem.cmdp import CMDP
+from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.mixture import Mixture, members_of
 from inbounds.problem.policy import Policy
@@ -210,6 +210,9 @@ def certify_infeasible(error: Infeasible, cmdp: CMDP, *, exact: bool = False) ->
     ...     certify_infeasible(error, impossible).infeasible
     True
     """
+    if not isinstance(error, Infeasible):
+        raise InvalidInput(f"certify_infeasible takes the ib.Infeasible that a solve raised, found {shown(error)}")
+    require_model(cmdp, "certify_infeasible")
     prices, values = _checked(cmdp, error.prices, error.value_function)
     upper = (_exact_upper if exact else _bounded_upper)(cmdp, prices, values, 0.0)
     return InfeasibilityCertificate(
