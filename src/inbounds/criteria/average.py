@@ -607,6 +607,9 @@ class Average(Criterion):
         """As in the contract; where the link leads out of bounds, a little of one of the `spares` leads back."""
         return Linking(self, max(tolerance, LEAST_SHARE), spares, margins).of(occupancy)
 
+    def each_alone(self, occupancy: Floats) -> list[Floats]:
+        return Linking(self, LEAST_SHARE, tuple, np.empty((0, self.n_entries))).each_alone(occupancy)
+
     def graph_of_policy(self, taken: Floats, rarest: float = 0.0) -> Any:
         """The graph of the chain of a policy [N], of moves that are more frequent than `rarest`."""
         if self._small:

@@ -232,6 +232,11 @@ class Criterion(ABC):
         del spares, tolerance, margins
         return occupancy, 0
 
+    def each_alone(self, occupancy: Floats) -> list[Floats]:
+        """Occupancies [N] that the one given is a mixture of, and between which no policy of it ever changes."""
+        del occupancy
+        return []
+
     def together(self, weights: Floats) -> Ints:
         """At every place the entry [M] with the largest of `weights` [N]; another with some, where those fall apart."""
         return self.largest(weights)

@@ -92,6 +92,15 @@ class Linking:
             found = self._mixed(own, taken, classes.label, apart)
         return (own if found is None else found), len(apart)
 
+    def each_alone(self, occupancy: Floats) -> list[Floats]:
+        """What the occupancy [N] has in each class that leads to no other, by itself; nothing if there is but one."""
+        clean = np.where(occupancy > _DUST, occupancy, 0.0)
+        _, classes = self._classes_of(clean)
+        apart = np.flatnonzero((self._held(clean, classes) > _WEIGHTY) & classes.closed)
+        label = classes.label[self._average.pairs.states]
+        parts = [np.where(label == own, clean, 0.0) for own in apart] if len(apart) > 1 else []
+        return [part / part.sum() for part in parts]
+
     def _better_linked(self, alone: Floats, taken: Floats) -> tuple[Floats, int]:
         """An occupancy of one class; linked, where that is held together by so little that a proof would lose more."""
         own = np.maximum(alone, 0.0)

@@ -313,10 +313,17 @@ def _program(problem: CMDP, limits: Limits, **options: Any) -> tuple[Optimum | N
 
 
 def _linked(problem: CMDP, found: Optimum, tolerance: float) -> Optimum:
-    """With an occupancy that some policy has."""
+    """With an occupancy that some policy has: of one of its classes alone, where that is as good."""
+    criterion = criterion_of(problem)
+    alone = [found._replace(occupancy=own) for own in criterion.each_alone(found.occupancy)]
+    kept = [own for own in alone if _in_bounds(problem, own)]
+    best = max(kept, key=lambda own: own.value(problem.reward), default=None)
+    allowed = gap_allowed(problem, found.upper_bound, tolerance)
+    if best is not None and found.upper_bound - best.value(problem.reward) <= allowed:
+        return best
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
     spares = partial(spare_occupancies, problem, found)
-    spent, linked = criterion_of(problem).linked(found.occupancy, spares, tolerance, scaled)
+    spent, linked = criterion.linked(found.occupancy, spares, tolerance, scaled)
     return found._replace(occupancy=spent, linked=linked)
 
 
