@@ -310,3 +310,27 @@ def test_a_bound_that_does_not_bind_is_not_kept_twice(method: str, moves: float)
         best = ib.solve(line, method, certificate=certificate)
         assert best.in_bounds and best.linked == 2
         assert 1.4 - 1e-5 <= best.reward <= best.upper_bound <= 1.4 + 1e-9
+
+
+@pytest.mark.parametrize("method", ["auto", "lp", "polish", "bundle"])
+def test_a_class_that_is_as_good_alone_needs_no_link(method):
+    """A stock of 15, filled up by any number: many ways to be best, which need not meet, and no bound that binds.
+
+    (They were linked: 8 coins, and no ranges of prices, where ordering 3 when the stock is empty is best.)
+    """
+    stocks, demand = range(16), {0: 0.46, 1: 0.54}
+    cmdp = ib.build(
+        start=0,
+        actions=lambda stock: range(16 - stock),
+        transitions=lambda stock, order: [(max(stock + order - sold, 0), p) for sold, p in demand.items()],
+        reward=lambda stock, order: 5 * 0.54 * (stock + order > 0) - 2 * order,
+        constraints=[
+            ib.Constraint(lambda stock, order: 0.54 * (stock + order == 0), at_most=0.1, name="lost"),
+            ib.Constraint(lambda stock, order: float(order > 0), at_most=0.46, name="orders"),
+        ],
+        average=True,
+    )
+    assert cmdp.n_states == len(stocks)
+    best = ib.solve(cmdp, method)
+    assert best.reward == pytest.approx(1.62, abs=1e-11) and best.status == "optimal" and best.certificate.in_bounds
+    assert best.linked == 0 and best.policy.coins <= 2 and best.ranges is not None

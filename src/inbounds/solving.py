@@ -83,7 +83,8 @@ def solve(
         long-run averages: the best among policies with one recurrent class from the start, which ``ib.evaluate`` takes;
         ``status`` and ``upper_bound`` say nothing of those that come to stay in one of several places.
     tolerance : float
-        The gap that may be left between the reward of the policy and the upper bound, relative to the optimum.
+        The gap that may be left between the reward of the policy and the upper bound, relative to the optimum, or to a
+        hundredth of the spread of the rewards where the optimum is closer to zero.
     progress : callable, optional
         Called by "bundle" after every unconstrained solve as ``progress(solves, lower, upper)`` with bounds on the
         optimum; lower is -inf until a mixture of policies in bounds is known.
