@@ -118,6 +118,8 @@ def _rename(temporaries: list[Path], targets: list[Path]) -> None:
 def require_writable(path: str | os.PathLike[str]) -> None:
     """That a file can be written there, as far as that can be seen before there is anything to write."""
     target = Path(os.path.realpath(path))
+    if target.is_symlink():  # a link that leads to itself
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
     there = target.exists()
     if there and not target.is_file():  # a pipe or a device would be taken away, and a file put in its place
         raise OSError(errno.EINVAL, "is not a regular file", os.fspath(path))
