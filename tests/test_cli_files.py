@@ -1,5 +1,6 @@
 """Files that commands are told to write: refused before any work, and never in the place of something else."""
 
+import json
 import os
 import subprocess
 import sys
@@ -144,11 +145,12 @@ def test_suffixes_are_known_in_capitals_too(tmp_path: Path) -> None:
 def test_verify_says_that_the_model_comes_first(tmp_path: Path) -> None:
     model, proof = str(tmp_path / "m.npz"), str(tmp_path / "c.json")
     assert run("solve", "queue", "--save-model", model, "--certificate", proof).exit_code == 0
-    for files in ((proof, model), (model,), (model, model)):
+    first, missing = "takes the model first", "needs the certificate as well"
+    for files, what in (((proof, model), first), ((model,), missing), ((model, model), first)):
         result = run("verify", *files)
         assert result.exit_code == 2
         assert "m.npz: is an .npz file, where the certificate should be" in sentence(result.stderr)
-        assert "takes the model first" in sentence(result.stderr)
+        assert f"inbounds verify MODEL CERTIFICATE {what}" in sentence(result.stderr)
 
 
 def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
@@ -222,6 +224,26 @@ def test_a_certificate_is_about_the_model_in_the_file_whatever_the_file_is_calle
     assert run("verify", *map(str, beside)).exit_code == 0
     assert beside[0].read_bytes() == Path(binary).read_bytes()
     assert f"<h1>{name or 'u'}</h1>" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("solve",),
+        ("solve", "--bound", "service=2"),  # which no policy keeps
+        ("frontier", "--constraint", "service", "--bounds", "0", "--output", "out"),
+        ("report", "--points", "0", "--output", "page.html"),
+        ("learn", "--samples", "1000"),
+        ("compare", "--samples", "1000", "--seeds", "1", "--jobs", "1", "--algorithm", "cspda", "--output", "out"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_json_calls_a_model_without_a_name_as_its_file(arguments, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("", "named"):
+        replace(ib.zoo.queue(), name=name).save("u.npz")
+        told = json.loads(run(arguments[0], "u.npz", *arguments[1:], "--json").stdout)
+        assert told["problem"]["name"] == (name or "u")
 
 
 def test_runs_of_a_model_without_a_name_are_found_again_whatever_its_file_is_called(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 import inbounds as ib
 from inbounds.cli import main
+from inbounds.exact.solution import Solution
 from messages import one_message, sentence
 
 
@@ -91,6 +92,21 @@ def test_over_a_horizon_states_are_counted_at_every_stage() -> None:
     assert coins > 10 and f"randomises in {coins} of 100 states (10 at each of 10 stages)." in shown.output
 
 
+def test_a_coin_that_is_counted_is_shown(tmp_path: Path) -> None:
+    """Next to none: the proof of a bound that is kept exactly needs a little room."""
+    (tmp_path / "shop.toml").write_text(
+        'horizon = 2\ninitial = "shop"\nconstraint = [{ name = "stock", at_least = 1 }]\npair = [\n'
+        '{ state = "shop", action = "sell", stage = 0, reward = 1, next = "shop" },\n'
+        '{ state = "shop", action = "sell", stage = 1, reward = 0.5, next = "shop" },\n'
+        '{ state = "shop", action = "keep", signals = { stock = 1 }, next = "shop" },\n]\n'
+    )
+    shown = run("solve", tmp_path / "shop.toml", "--policy").output
+    facts = json.loads(run("solve", tmp_path / "shop.toml", "--json").output)
+    assert facts["coins"] == 1 and 0.0 < facts["policy"][0][1] < 1e-9
+    assert "randomises in 1 of 2 states" in shown
+    assert f"  shop: sell 1, keep {facts['policy'][0][1]:.4g}\nstage 1\n  shop: keep 1\n" in shown
+
+
 def test_how_many_states_randomise_and_how_far_the_prices_hold() -> None:
     shown = run("solve", "queue")
     assert shown.exit_code == 0 and "The policy randomises in 2 of 6 states." in shown.output
@@ -117,17 +133,32 @@ def test_any_coins() -> None:
     assert run("solve", "queue", "--coins", "none").exit_code == 2
 
 
-def test_an_infinite_range_is_null(saved) -> None:
-    model = saved(50.0)
-    facts = json.loads(run("solve", model, "--json").output)
-    assert facts["constraints"][0]["to"] is None and facts["constraints"][0]["from"] is not None
-    assert "inf" in run("solve", model).output
+def test_no_end_and_no_policy_are_told_apart_from_what_is_not_known(saved) -> None:
+    def told(model: Path, *options: str) -> list[object]:
+        own = json.loads(run("solve", model, "--json", *options).output)["constraints"][0]
+        return [own[key] for key in ("from", "to", "price_below", "price_above")]
+
+    low, high, below, above = told(saved(50.0))  # a bound that does not matter, however loose
+    assert (high, above) == ("no end", "no end") and 0.0 < low < 50.0 and below > 0.0
+    assert "inf" in run("solve", saved(50.0)).output
+    low, high, below, above = told(saved(0.1))  # and none below 0 is kept
+    assert (low, below) == (0.0, "no policy") and high > 0.1 and above > 0.0
+    assert "no policy" in run("solve", saved(0.1)).output
+    assert told(saved(0.1), "--coins", "any") == [None] * 4
+
+
+def test_a_price_that_is_not_proved_is_null(saved, monkeypatch) -> None:
+    monkeypatch.setattr(Solution, "prices_beyond", np.array([[np.nan, np.inf]]))
+    own = json.loads(run("solve", saved(0.1), "--json").output)["constraints"][0]
+    assert own["price_below"] is None and own["price_above"] == "no policy"
 
 
 def test_no_coins() -> None:
     shown = run("solve", "queue", "--deterministic")
     assert shown.exit_code == 0 and "The policy never randomises." in shown.output
     assert "0.00268 of reward is lost" in shown.output and "NP-hard" in shown.output
+    assert "The prices are those of the optimum that may randomise: the reward that it gains" in sentence(shown.output)
+    assert "The price is the reward gained per unit" in sentence(run("solve", "queue").output)
     facts = json.loads(run("solve", "queue", "--deterministic", "--json").output)
     assert facts["coins"] == 0 and facts["status"] == "optimal" and 0.0026 < facts["price_of_determinism"] < 0.0027
 

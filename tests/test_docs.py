@@ -88,6 +88,15 @@ def test_the_readme_runs_and_prints_what_it_says(capsys):
     assert names["run"].policy is not None
 
 
+def test_every_model_of_the_page_on_files_has_a_policy_in_bounds(tmp_path):
+    page = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
+    models = [block for block in re.findall(r"^```toml\n(.*?)^```", page, re.S | re.M) if "[[pair]]" in block]
+    assert len(models) >= 3
+    for block in models:
+        (tmp_path / "model.toml").write_text(block, encoding="utf-8")
+        assert ib.solve(ib.load(tmp_path / "model.toml")).in_bounds
+
+
 def test_certified_learning_runs_as_its_page_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"policy": ib.slater(ib.zoo.queue()).policy}

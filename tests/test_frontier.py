@@ -263,6 +263,10 @@ def test_a_list_of_bounds_gives_the_optimum_at_each() -> None:
 def test_a_range_of_bounds() -> None:
     curve = ib.frontier(ib.zoo.queue(), 0, 5, between=(0.5, -1.5))
     np.testing.assert_allclose(curve.bounds, [-1.5, -1.0, -0.5, 0.0, 0.5])
+    once = ib.frontier(ib.zoo.queue(), 0, 4, between=(0.5, 0.5))  # as with bounds=[0.5, 0.5]
+    assert once.bounds.tolist() == [0.5] and once.plot().axes
+    line = ib.surface(ib.zoo.queue(), 0, 1, 3, between=((0.5, 0.5), (-1.0, 0.0)))
+    assert [own.tolist() for own in line.bounds] == [[0.5], [-1.0, -0.5, 0.0]] and line.plot().axes
     none = ib.frontier(ib.zoo.queue(), 0, bounds=[4.0])
     assert repr(none) == "Frontier('service', 0 points)" and none.prices.shape == (0, 2)
     assert len(none.bounds) == 0 and none.impossible.tolist() == [4.0]

@@ -221,7 +221,7 @@ def frontier(
     bounds : list of numbers, optional
         These bounds instead, in any order. Those that no policy keeps are in ``curve.impossible``.
     between : (number, number), optional
-        `points` bounds from one to the other instead.
+        `points` bounds from one to the other instead; from a bound to itself, that one alone.
     tolerance : float
         The relative gap of every point. In problems of up to 50,000 pairs (times stages), and with `certificate`, a
         point is a vertex of the occupancy program with few coins, and its prices are exact, whatever the tolerance.

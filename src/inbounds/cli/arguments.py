@@ -264,6 +264,17 @@ def headline(cmdp: Any, problem: str) -> str:
     return repr(cmdp) if cmdp.name else f"CMDP({printable(called(cmdp, problem))}: {repr(cmdp).removeprefix('CMDP(')}"
 
 
+def problem_facts(cmdp: Any, problem: str) -> dict[str, Any]:
+    """What JSON says of a problem, which it calls as titles do."""
+    return {
+        "name": called(cmdp, problem),
+        "states": cmdp.n_states,
+        "pairs": cmdp.n_pairs,
+        "constraints": cmdp.n_constraints,
+        **cmdp.criterion,
+    }
+
+
 def with_bounds(name: str) -> str:
     """The name of a file for this problem: with what --bound says, so that what-ifs do not overwrite each other."""
     given: tuple[str, ...] = click.get_current_context().meta.get(_BOUNDS, ())

@@ -22,6 +22,7 @@ from inbounds.cli.arguments import (
     output_folder,
     output_option,
     preset_option,
+    problem_facts,
     problem_from,
     problem_or_none_argument,
     refuse_given,
@@ -36,7 +37,6 @@ from inbounds.cli.printing import (
     print_json,
     print_table,
     print_wrapped,
-    problem_facts,
     runs_bar,
 )
 from inbounds.tables import so_many
@@ -150,7 +150,7 @@ def command(
     rows = summary_rows(done)
     if as_json:
         print_json(
-            problem=problem_facts(cmdp),
+            problem=problem_facts(cmdp, problem),
             **facts_of(done, "samples", "seeds", "preset", "optimum", "unconstrained_optimum", "safe_gap"),
             algorithms=rows,
             resumed=done.resumed,

@@ -18,10 +18,11 @@ from inbounds.cli.arguments import (
     output_folder,
     output_option,
     problem_argument,
+    problem_facts,
     problem_from,
     refuse_given,
 )
-from inbounds.cli.printing import facts_of, print_files, print_json, problem_facts, telling_bar
+from inbounds.cli.printing import facts_of, print_files, print_json, telling_bar
 
 
 @click.command("frontier")
@@ -91,12 +92,12 @@ def command(
         found = ask(cmdp, *chosen, number, **wanted, progress=advance_to, says=says, time_limit=time_limit)
     if (nothing := _nothing_kept(found)) is not None:
         if as_json:
-            print_json(problem=problem_facts(cmdp), **_facts(found), files=[])
+            print_json(problem=problem_facts(cmdp, problem), **_facts(found), files=[])
         complain(nothing)
         sys.exit(EXIT_INFEASIBLE)
     written = write_bounds(replace(found, problem=called(cmdp, problem)), output)
     if as_json:
-        print_json(problem=problem_facts(cmdp), **_facts(found), files=[str(path) for path in written])
+        print_json(problem=problem_facts(cmdp, problem), **_facts(found), files=[str(path) for path in written])
     else:
         click.echo(f"{headline(cmdp, problem)}\n{found}")
         print_files(output, written)

@@ -18,6 +18,7 @@ from inbounds.cli.arguments import (
     policy_option,
     preset_option,
     problem_argument,
+    problem_facts,
     problem_from,
     refuse_given,
     require_outputs,
@@ -33,7 +34,6 @@ from inbounds.cli.printing import (
     print_policy,
     print_table,
     print_wrapped,
-    problem_facts,
     progress_bar,
     value_text,
 )
@@ -192,7 +192,7 @@ def command(
         run.policy.save(save_policy)
     if as_json:
         print_json(
-            problem=problem_facts(cmdp),
+            problem=problem_facts(cmdp, problem),
             algorithm=algorithm,
             preset=preset,
             scale="theory" if scale else "none",
@@ -283,7 +283,7 @@ def _learn_certified(
         run.policy.save(save_policy)
     if as_json:
         print_json(
-            problem=problem_facts(cmdp),
+            problem=problem_facts(cmdp, problem),
             samples=run.samples,
             seed=seed,
             reason=run.reason,

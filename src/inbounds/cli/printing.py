@@ -14,16 +14,6 @@ from typing import Any
 import click
 
 
-def problem_facts(problem: Any) -> dict[str, Any]:
-    return {
-        "name": problem.name,
-        "states": problem.n_states,
-        "pairs": problem.n_pairs,
-        "constraints": problem.n_constraints,
-        **problem.criterion,
-    }
-
-
 def facts_of(result: Any, *names: str) -> dict[str, Any]:
     """Some attributes of a result, arrays as lists."""
     found = {name: getattr(result, name) for name in names}
@@ -242,7 +232,7 @@ def print_policy(policy: Any) -> None:
             click.echo(f"stage {stage}")
             print_policy(policy.at(stage))
         return
-    for state, actions in policy.by_label().items():
+    for state, actions in policy.by_label(negligible=0.0).items():  # a coin, however small, is counted as one
         chosen = ", ".join(f"{label_in_words(action)} {share:.4g}" for action, share in actions.items())
         print_wrapped(f"  {label_in_words(state)}: {chosen}")
 

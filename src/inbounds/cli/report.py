@@ -14,11 +14,12 @@ from inbounds.cli.arguments import (
     called,
     json_option,
     problem_argument,
+    problem_facts,
     problem_from,
     require_nothing_lost,
     with_bounds,
 )
-from inbounds.cli.printing import print_json, print_wrapped, problem_facts, telling_bar
+from inbounds.cli.printing import print_json, print_wrapped, telling_bar
 
 
 @click.command("report")
@@ -90,7 +91,7 @@ def command(
     if as_json:
         status = "time limit" if missing else "done"
         files = [str(path) for path in written]
-        print_json(problem=problem_facts(cmdp), status=status, files=files, missing=list(missing))
+        print_json(problem=problem_facts(cmdp, problem), status=status, files=files, missing=list(missing))
         sys.exit(code)
     for path in written:
         click.echo(f"{printable(path)}  {path.stat().st_size / 1e6:.2f} MB")

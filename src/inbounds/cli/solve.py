@@ -16,6 +16,7 @@ from inbounds.cli.arguments import (
     json_option,
     policy_option,
     problem_argument,
+    problem_facts,
     problem_from,
     require_outputs,
     save_policy_option,
@@ -27,7 +28,6 @@ from inbounds.cli.printing import (
     print_policy,
     print_table,
     print_wrapped,
-    problem_facts,
     tidy,
     value_text,
 )
@@ -100,13 +100,13 @@ def command(
 
             _save(certify_infeasible(error, loaded), certificate)
         if as_json:
-            _print_infeasible(error, loaded)
+            _print_infeasible(error, loaded, problem)
         raise
     except ib.Stopped as error:
         if as_json:
             upper = getattr(error.partial, "upper", math.inf)
             print_json(
-                problem=problem_facts(loaded),
+                problem=problem_facts(loaded, problem),
                 status=error.status,
                 in_bounds=False,
                 upper_bound=upper if math.isfinite(upper) else None,
@@ -118,7 +118,7 @@ def command(
         best.policy.save(save_policy)
     if as_json:
         print_json(
-            problem=problem_facts(loaded),
+            problem=problem_facts(loaded, problem),
             **facts_of(best, "method", "unconstrained_solves", "reward", "total_reward", "total_margins"),
             **facts_of(best, "upper_bound", "gap", "in_bounds", "status", "price_of_determinism"),
             coins=best.policy.coins,
@@ -141,7 +141,12 @@ def command(
                 for c, m, s, p in zip(loaded.constraints, best.margins, loaded.margin_scales, best.prices, strict=True)
             ],
         )
-        print_wrapped("The price is the reward gained per unit of bound relaxed; 0 where the bound does not matter.")
+        print_wrapped(
+            "The prices are those of the optimum that may randomise: the reward that it gains per unit of bound "
+            "relaxed; 0 where the bound does not matter to it."
+            if options["deterministic"]
+            else "The price is the reward gained per unit of bound relaxed; 0 where the bound does not matter."
+        )
     click.echo(_coins_text(best.policy))
     if best.sensitivities is not None and loaded.constraints:
         print_wrapped(
@@ -169,13 +174,13 @@ def command(
     _leave(best)
 
 
-def _print_infeasible(error: Any, cmdp: Any) -> None:
+def _print_infeasible(error: Any, cmdp: Any, problem: str) -> None:
     """That no policy is in bounds, and why, as JSON; null: to relax this bound alone does not help, or is not known."""
     found = error.diagnosis
     moved = [float(bound) if math.isfinite(bound) else None for bound in found.relaxed_bounds]
     alone = [float(value) if math.isfinite(value) else None for value in found.best_alone]
     print_json(
-        problem=problem_facts(cmdp),
+        problem=problem_facts(cmdp, problem),
         status="infeasible",
         in_bounds=False,
         slater=float(error.slater),
@@ -196,13 +201,25 @@ def _coins_text(policy: Any) -> str:
     return f"The policy randomises in {policy.coins:,} of {states * stages:,} states{each}."
 
 
-def _moving(best: Any) -> list[dict[str, float | None]]:
-    """The range of each price, and the prices beyond, for JSON, which knows no infinity: null, as what is not known."""
+def _moving(best: Any) -> list[dict[str, float | str | None]]:
+    """The range of each price, and the prices beyond, for JSON, which knows no infinity; null: not known."""
     if best.ranges is None:
         return [dict.fromkeys(("from", "to", "price_below", "price_above")) for _ in best.prices]
-    numbers = [(*ends, *beyond) for ends, beyond in zip(best.ranges.tolist(), best.prices_beyond.tolist(), strict=True)]
-    finite = [[number if math.isfinite(number) else None for number in own] for own in numbers]
-    return [dict(zip(("from", "to", "price_below", "price_above"), own, strict=True)) for own in finite]
+    return [
+        {"from": _end(low), "to": _end(high), "price_below": _beyond(low, below), "price_above": _beyond(high, above)}
+        for (low, high), (below, above) in zip(best.ranges.tolist(), best.prices_beyond.tolist(), strict=True)
+    ]
+
+
+def _end(end: float) -> float | str:
+    return "no end" if math.isinf(end) else end
+
+
+def _beyond(end: float, price: float) -> float | str | None:
+    """The price beyond an end, as `Sensitivities.beyond` has it, but told apart from one where there is no end."""
+    if math.isinf(end):
+        return "no end"
+    return "no policy" if math.isinf(price) else None if math.isnan(price) else price
 
 
 def _save(proof: Any, path: Path) -> None:

@@ -54,9 +54,10 @@ def command(files: tuple[Path, ...], time_limit: float | None, as_json: bool) ->
             accepted, lines = verify_bets(certificate) if alone else check(str(files[0]), certificate, step)
     except Unreadable as error:
         if files[-1].is_file() and is_zipfile(files[-1]):
+            advice = "needs the certificate as well" if alone else "takes the model first"
             raise InvalidInput(
                 f"{printable(files[-1])}: is an .npz file, where the certificate should be: inbounds verify MODEL "
-                "CERTIFICATE takes the model first"
+                f"CERTIFICATE {advice}"
             ) from error
         message = str(error)
         for file in files:

@@ -493,4 +493,4 @@ def wanted_bounds(bounds: Any, between: Any, points: int) -> tuple[float, ...] |
         raise InvalidInput(f"{name} must be {wanted}, found {(bounds if between is None else between)!r}")
     for bound in given.tolist():
         within(bound, f"each bound in {name}")  # beyond, totals and the axes of pictures overflow
-    return tuple(map(float, np.unique(given) if between is None else np.linspace(given[0], given[1], points)))
+    return tuple(map(float, np.unique(given if between is None else np.linspace(given[0], given[1], points))))

@@ -40,7 +40,8 @@ class Solution(Evaluation):
         averages: it goes to where it stays).
     prices : array [K]
         Reward gained per unit of bound relaxed (Lagrange multipliers, dual variables, shadow prices); 0 for constraints
-        that do not bind.
+        that do not bind. Where a deterministic policy was asked for, those of the optimum that may randomise: what the
+        policy itself would gain, they do not say.
     value_function : array [S], or [H, S]
         The best value, from each state, of the reward plus the priced margins (for averages: up to a constant; where
         the policy never comes, perhaps more than that). With `prices` it proves `upper_bound`.

@@ -154,7 +154,7 @@ def surface(
     bounds : two lists of numbers, optional
         These bounds of the first and of the second instead, in any order; None for one of them: as without.
     between : two pairs of numbers, optional
-        `points` bounds from one to the other instead; None for one of them: as without.
+        `points` bounds from one to the other instead, or one that is both; None for one of them: as without.
     tolerance : float
         The relative gap of every point.
     progress : callable, optional
