@@ -99,6 +99,7 @@ COUNTING = {
     "head[least] < 0",
     "root >= 0",
     "depth >= 0",
+    "leader[state] != state",
     "j > 0 and totals[order[h + 1, j - 1]] < totals[s]",
     "frame is not None and frame.f_code not in _CALLED_BY_NUMBA",
     # these wait for a float too, but not longer than for `most` sweeps; and what is not a number is not larger

@@ -457,6 +457,12 @@ def test_in_a_folder_for_all_a_file_of_another_may_not_be_exchanged(tmp_path: Pa
     atomic.require_writable(path)
 
 
+def test_a_link_that_leads_to_itself_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="symbolic links"):
+        atomic.require_writable(tmp_path / "loop")
+
+
 def test_where_a_disk_has_no_links_no_file_is_lost(tmp_path: Path, monkeypatch) -> None:
     paths = [tmp_path / name for name in "abc"]
     for path in paths:

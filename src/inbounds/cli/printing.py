@@ -218,21 +218,21 @@ def policy_facts(policy: Any) -> Any:
     return policy.probabilities.tolist()
 
 
-def print_policy(policy: Any) -> None:
+def print_policy(policy: Any, negligible: float = 1e-9) -> None:
     from inbounds.formats.labels import label_in_words
     from inbounds.problem.mixture import Mixture
 
     if isinstance(policy, Mixture):
         for weight, member in zip(policy.weights, policy.policies, strict=True):
             click.echo(f"drawn at the start with probability {weight:.4g}")
-            print_policy(member)
+            print_policy(member, negligible)
         return
     if policy.probabilities.ndim == 2:
         for stage in range(len(policy.probabilities)):
             click.echo(f"stage {stage}")
-            print_policy(policy.at(stage))
+            print_policy(policy.at(stage), negligible)
         return
-    for state, actions in policy.by_label(negligible=0.0).items():  # a coin, however small, is counted as one
+    for state, actions in policy.by_label(negligible).items():
         chosen = ", ".join(f"{label_in_words(action)} {share:.4g}" for action, share in actions.items())
         print_wrapped(f"  {label_in_words(state)}: {chosen}")
 

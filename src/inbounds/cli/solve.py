@@ -170,7 +170,7 @@ def command(
         print_wrapped(f"{best.status}: {stalled if best.status == 'stalled' else 'this is what was known by then'}")
     print_wrapped("not certified: there was no time left" if proof is None else proof.verdict)
     if show_policy:
-        print_policy(best.policy)
+        print_policy(best.policy, negligible=0.0)  # a coin, however small, was counted as one
     _leave(best)
 
 

@@ -185,19 +185,19 @@ def _joined(one: Ints, other: Ints, n_states: int, most: int) -> Any:
     size = np.ones(n_states, dtype=np.int64)
     for alone in (False, True):
         for k in range(one.shape[0]):
-            i, j = one[k], other[k]
-            while leader[i] != i:
-                leader[i] = leader[leader[i]]
-                i = leader[i]
-            while leader[j] != j:
-                leader[j] = leader[leader[j]]
-                j = leader[j]
+            i, j = _leader_of(leader, one[k]), _leader_of(leader, other[k])
             if i != j and (size[i] + size[j] <= most or (alone and min(size[i], size[j]) == 1)):
                 leader[i] = j
                 size[j] += size[i]
     for s in range(n_states):
-        i = s
-        while leader[i] != i:
-            i = leader[i]
-        leader[s] = i
+        leader[s] = _leader_of(leader, s)
     return leader
+
+
+@compiled
+def _leader_of(leader: Ints, state: int) -> Any:
+    """Who leads the group of a state; the way there is made shorter for who comes after."""
+    while leader[state] != state:
+        leader[state] = leader[leader[state]]
+        state = leader[state]
+    return state
