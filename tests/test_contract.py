@@ -20,7 +20,7 @@ from numba.core.dispatcher import Dispatcher
 
 import inbounds as ib
 from inbounds.algorithms import ALGORITHMS
-from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared, record_of
+from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Known, Prepared, Report, record_of
 from inbounds.algorithms.known import in_scaled_units, known_model
 from inbounds.cli import main
 from inbounds.numerics.compiled import interpreted
@@ -782,6 +782,18 @@ UNIFORM = ib.Policy.uniform(PROBLEMS["queue"])
             {"prepare": lambda *given: Prepared(Counted(np.zeros(96)), None, 5_000, {}, "none")},
             "prepare of In turn must return Prepared, with at most 960 samples",
         ),
+        (
+            {"prepare": lambda *given: Prepared(Counted(np.zeros(96)), None, 0, None, "none")},
+            "prepare of In turn must return a Prepared whose settings are a dict, found None",
+        ),
+        (
+            {"prepare": lambda *given: Prepared(Counted(np.zeros(96)), None, 0, {}, None)},
+            "prepare of In turn must return a Prepared whose guarantee is a text, found None",
+        ),
+        (
+            {"report": lambda *given: Report(None, "none")},
+            "report of In turn must return a Report whose settings are a dict, found None",
+        ),
         ({"extract": lambda *given: None}, "extract of In turn must return an Answer with a Policy, found None"),
         ({"extract": lambda *given: Answer(None, np.zeros(2))}, "extract of In turn must return an Answer with a Po"),
         (
@@ -812,6 +824,22 @@ def test_an_algorithm_of_one_s_own_that_does_not_keep_to_the_contract_is_told(ch
     assert message in str(refused.value) and hasattr(refused.value, "partial")
     if {"report", "extract"} & set(changes):
         assert refused.value.partial.samples[-1] == 960
+
+
+@pytest.mark.parametrize(
+    ("begun", "message"),
+    [
+        (None, "prepare of In turn must return Prepared, with at most 0 samples, found None"),
+        (Prepared(Counted(np.zeros(96)), None, 0, None, ""), "a Prepared whose settings are a dict, found None"),
+    ],
+)
+def test_so_is_one_on_a_known_model(begun: Any, message: str) -> None:
+    @dataclass(frozen=True)
+    class Wrong:
+        algorithm: ClassVar[Algorithm] = InTurn.algorithm._replace(known=Known(lambda *given: begun, None, None))
+
+    with pytest.raises(ib.InvalidInput, match=message):
+        ib.iterate(PROBLEMS["queue"], Wrong(), iterations=10)
 
 
 def test_a_kappa_in_words_is_none() -> None:

@@ -437,6 +437,14 @@ def test_what_is_guaranteed() -> None:
     assert not np.all(judged.margins >= -0.04)  # 50 iterations of the paper's step do not get there: none in N0
 
 
+def test_the_margins_that_are_printed_are_kept() -> None:
+    """(Three digits were the nearest, and may promise more than is proved: -0.0123 for -0.01234.)"""
+    for tolerance in (0.01234, 0.01236, 0.012, 0.099999):
+        told = ib.iterate(QUEUE, ib.CRPO(tolerance=tolerance), iterations=2).guarantee
+        least = float(told.removeprefix("every margin is at least ").split()[0])
+        assert -1.01 * tolerance < least <= -tolerance
+
+
 def test_a_claim_about_margins_is_about_those_that_are_averaged() -> None:
     """The uniform policy is in bounds, the two after it are not: the second half has none, and the last is the answer.
 

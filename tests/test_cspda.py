@@ -554,10 +554,11 @@ def test_what_is_claimed_allows_for_what_the_tightening_costs(constant: float, n
             claimed = float(start.guarantee.split("within ")[1].split()[0])
             eps = 1195.5 * math.sqrt(size / samples) / (0.7 * phi)
             kappa = float(start.settings["kappa"])
-            assert claimed == pytest.approx(kappa / phi + 2 * eps, rel=6e-3)  # three digits
+            proved = (kappa / phi + 2 * eps) * (1 - 1e-12)
+            assert proved <= claimed <= 1.01 * proved  # three digits, rounded up
             tightened = ib.solve(cmdp.tightened(kappa * cmdp.margin_scales))
             assert claimed >= (ib.solve(cmdp).reward - tightened.reward) / span
-    assert (claimed == pytest.approx(4 * eps, rel=6e-3)) == (constant == 1195.5)
+    assert (claimed == pytest.approx(4 * eps, rel=1e-2)) == (constant == 1195.5)
 
 
 def test_a_claim_was_below_what_the_tightening_costs() -> None:

@@ -248,6 +248,36 @@ def test_units_seeds_and_kinds() -> None:
     assert abs(other.reward - exact) < 5 * other.reward_error
 
 
+@pytest.mark.parametrize("criterion", [{"discount": 0.95}, {"horizon": 4}])
+def test_the_level_of_the_reward_costs_nothing_in_the_user_s_own_units_either(criterion: dict[str, Any]) -> None:
+    """(It was counted from 0 there: 20 samples said 640 in the mean, and the value is between 1000 and 1001.)"""
+    near = ib.CMDP(
+        offsets=[0, 2, 3],
+        transition=[[0.5, 0.5], [0.2, 0.8], [0.6, 0.4]],
+        reward=[1000.0, 1001.0, 1000.5],
+        constraints=[ib.Constraint([2.0, -1.0, 0.5], at_least=0.0, name="c")],
+        initial=[0.5, 0.5],
+        **criterion,
+    )
+    uniform, samples, seeds = ib.Policy.uniform(near), 20, 400
+    exact, found = ib.evaluate(near, uniform), []
+    for seed in range(seeds):
+        given, scaled = (
+            ib.estimate(near.simulator(scale), uniform, samples=samples, seed=seed) for scale in (False, True)
+        )
+        assert given.reward == pytest.approx(scaled.reward, rel=1e-12)
+        assert given.reward_error == pytest.approx(scaled.reward_error, rel=1e-9)
+        np.testing.assert_allclose(given.margins, scaled.margins, rtol=1e-9, atol=1e-12)
+        found.append(given.reward)
+    # Above its least value an estimate is at most 1 - discount for each sample, or 1 for each step of an episode: by
+    # Hoeffding their mean is further than this from its own expectation with probability 1e-9. That is off by what
+    # comes after the samples.
+    discount, horizon = criterion.get("discount", 0.0), criterion.get("horizon", 0)
+    width = horizon or (1.0 - discount) * samples
+    tolerance = width * math.sqrt(math.log(2e9) / (2 * seeds)) + discount**samples
+    assert abs(np.mean(found) - exact.reward) <= tolerance < 1.0
+
+
 def test_a_constant_reward_has_no_error() -> None:
     cmdp = halves()
     cmdp = ib.CMDP(

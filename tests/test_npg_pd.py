@@ -16,6 +16,7 @@ from inbounds.algorithms.known import in_scaled_units
 from inbounds.algorithms.npg_pd import Bounds, prepare, prepare_known, proof_bounds, steps
 from inbounds.algorithms.plug_in import iterate_plug_in
 from inbounds.algorithms.rollouts import State
+from inbounds.algorithms.settings import stated
 from naive_cspda import ragged
 from naive_rollouts import exact, npg_pd, sampled
 
@@ -127,8 +128,9 @@ def test_known_models_within_the_theorem_s_bounds(seed: int) -> None:
             printed = Bounds(reward * unit, (price / xi + slack * xi) * unit)
             made = steps(ib.NPGPD(price_step=step), cmdp.pairs, 0.8, iterations)
             proved = proof_bounds(made, phi, 0.8, 3, iterations)
-            said = "reward within {:.3g} of the optimum, violation at most {:.3g}"
-            assert f"{said.format(*proved)}; {name} prints {said.format(*printed)}" in run.guarantee
+            said = "reward within {} of the optimum, violation at most {}"
+            both = [said.format(*map(stated, bounds)) for bounds in (proved, printed)]
+            assert f"{both[0]}; {name} prints {both[1]}" in run.guarantee
             judged = ib.evaluate(cmdp, run.policy)
             for bounds in (printed, proved):
                 assert optimum - judged.reward <= bounds.gap and -judged.margins[0] <= bounds.violation
@@ -278,7 +280,7 @@ def test_nothing_is_said_of_what_is_not_there() -> None:
 
 
 def test_the_theorem_for_samples_is_quoted_only_when_every_condition_holds() -> None:
-    def stated(cmdp: ib.CMDP = PROBLEMS["one constraint"], **changes: Any) -> str:
+    def told(cmdp: ib.CMDP = PROBLEMS["one constraint"], **changes: Any) -> str:
         start = prepare(ib.NPGPD(slater=0.2, **changes), cmdp.simulator(), 100_000, np.random.default_rng(0))
         return start.guarantee
 
@@ -288,7 +290,7 @@ def test_the_theorem_for_samples_is_quoted_only_when_every_condition_holds() -> 
     gap = 5 / (patience**2 * math.sqrt(T)) + 1 / (patience * 3 * math.sqrt(T))  # as printed, not normalised
     xi = 0.2 / patience
     violation = (1 / xi + 5 * xi) / (patience**2 * math.sqrt(T)) + xi / (3 * math.sqrt(T))
-    said = f"reward within {patience * gap:.3g} of the optimum, violation at most {patience * violation:.3g}"
+    said = f"reward within {stated(patience * gap)} of the optimum, violation at most {stated(patience * violation)}"
     assert start.guarantee.startswith("Theorem 4 (NeurIPS 2020)") and start.guarantee.endswith(said)
     reasons = {
         "a kappa": {"kappa": 0.01},
@@ -299,6 +301,6 @@ def test_the_theorem_for_samples_is_quoted_only_when_every_condition_holds() -> 
         "2 constraints": {"cmdp": QUEUE},
     }
     for reason, changes in reasons.items():
-        found = stated(**changes)
+        found = told(**changes)
         assert found.startswith("none: ") and reason in found and "; nor" not in found
-    assert "differ from its own" in stated(policy_step=1.0)
+    assert "differ from its own" in told(policy_step=1.0)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from inbounds.proofs.betting import Book, Played, make_stakes
 from inbounds.proofs.evidence import Evidence, counted, new_log
 from inbounds.proofs.samples import Proved
 from naive_cspda import ragged
-from test_contract import CASES, problem_for
+from test_contract import CASES, InTurn, problem_for
 from test_samples import as_user_simulator, coin
 from test_walks import HALF_HALF, SMALL, small_problem
 
@@ -102,6 +103,7 @@ def test_ctrl_c_between_pieces_of_compiled_kernels_loses_nothing(name: str) -> N
             ib.learn(simulator, settings, resume=partial, progress=fuse, **arguments)
         partial = raised.value.partial
         assert partial.policy.probabilities.shape == (simulator.pairs.n_pairs,)
+        assert partial.guarantee.startswith("none")
     run = ib.learn(simulator, settings, resume=partial, **arguments)
     assert same(run, unbroken) and same(ib.learn(simulator, settings, resume=partial, **arguments), unbroken)
     assert run.settings == unbroken.settings and run.guarantee == unbroken.guarantee
@@ -277,6 +279,66 @@ def test_a_seed_sequence_is_the_same_seed_when_it_says_the_same() -> None:
     for other in (np.random.SeedSequence([4, 6]), np.random.SeedSequence([4, 5], pool_size=8)):
         with pytest.raises(ib.InvalidInput, match="another seed"):
             ib.learn(QUEUE.simulator(), ib.CSPDA(slater=0.2), resume=run, **arguments | {"seed": other})
+
+
+def test_what_is_proved_of_the_whole_run_is_not_said_of_a_part_of_it() -> None:
+    """(Its guarantee was that of all samples: margins >= 0 in the mean, and the first sample's were -0.4.)"""
+    one = ragged(1)
+    covered, asked = ib.CSPDA(slater=0.2, constant=1195.5), {"samples": 10**15, "seed": 0}
+    run = ib.learn(QUEUE.simulator(), covered, time_limit=1e-9, **asked)
+    assert run.status == "time limit" and run.guarantee.startswith(
+        "none yet, as the run is broken off; when it is over, after its 1,000,000,000,000,000 samples: the paper's "
+        "Theorem 3: over runs, the expected margins are >= 0 and "
+    )
+    assert "guarantee: none yet" in str(run)
+    again = ib.learn(QUEUE.simulator(), covered, time_limit=1e-9, resume=run, **asked)
+    assert again.guarantee == run.guarantee and again.samples[-1] > run.samples[-1]
+
+    asked = {"iterations": 30}
+    for settings in (ib.NPGPD(price_step="journal"), ib.CRPO(tolerance=0.1), ib.RPGPD(eta=1e-6)):
+        whole = ib.iterate(one, settings, **asked)
+        assert not whole.guarantee.startswith("none")
+        run = ib.iterate(one, settings, time_limit=1e-9, **asked)
+        told = "none yet, as the run is broken off; when it is over, after its 30 iterations: "
+        assert run.iterations[-1] < 30 and run.guarantee == told + whole.guarantee
+        with pytest.raises(KeyboardInterrupt) as raised:
+            ib.iterate(one, settings, resume=run, progress=Fuse(1, KeyboardInterrupt()), **asked)
+        assert raised.value.partial.guarantee == told + whole.guarantee
+        assert ib.iterate(one, settings, resume=raised.value.partial, **asked).guarantee == whole.guarantee
+
+    nothing = ib.learn(QUEUE.simulator(), ib.CRPO(), samples=500).guarantee  # is proved of the whole run either
+    assert ib.learn(QUEUE.simulator(), ib.CRPO(), samples=500, time_limit=1e-9).guarantee == nothing
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """An algorithm of one's own, with arrays among its settings."""
+
+    weights: Any
+    rate: float = 1.0
+    algorithm: ClassVar = InTurn.algorithm
+
+
+def test_settings_with_arrays_go_on_with_equal_ones() -> None:
+    """(The truth of an array with several entries was asked for, which NumPy refuses in a sentence of its own.)"""
+    whole = ib.learn(QUEUE.simulator(), Weighted(np.ones(3)), samples=960)
+
+    def first(weights: Any) -> Any:
+        return ib.learn(QUEUE.simulator(), Weighted(weights), samples=960, time_limit=1e-9)
+
+    def resumed(settings: Any, run: Any) -> Any:
+        return ib.learn(QUEUE.simulator(), settings, samples=960, resume=run)
+
+    for make in (
+        lambda: np.ones(3),
+        lambda: [np.ones(2), np.zeros(3)],
+        lambda: {"a": (np.ones(2), 3), "b": np.zeros(0)},
+        lambda: Weighted(np.ones(2)),
+    ):
+        assert same(resumed(Weighted(make()), first(make())), whole)
+        for other in (Weighted(np.ones(4)), Weighted(np.array([1.0, 1.0, 2.0])), Weighted(make(), 2.0), Weighted(None)):
+            with pytest.raises(ib.InvalidInput, match="resume is a run with another algorithm"):
+                resumed(other, first(make()))
 
 
 def test_units_as_given_are_part_of_the_question() -> None:

@@ -10,6 +10,7 @@ import pytest
 import inbounds as ib
 from inbounds.algorithms.known import in_scaled_units, known_model
 from inbounds.algorithms.rpg_pd import advance_known, floored_row, prepare_known, theorem_constants
+from inbounds.algorithms.settings import stated
 from inbounds.numerics.compiled import interpreted
 from naive_cspda import dense, ragged
 from naive_policy_gradient import floored_by_bisection, rows, rpg_pd, values
@@ -224,11 +225,13 @@ def test_the_step_that_the_theorem_needs() -> None:
     allowed = 1.0 / C / patience
     for share, covered in ((1.0 - 1e-9, True), (1.0 + 1e-9, False)):
         settings = ib.RPGPD(eta=share * allowed, tau=tau, floor=floor, slater=0.4)
-        stated = ib.iterate(one, settings, iterations=1).guarantee
+        told = ib.iterate(one, settings, iterations=1).guarantee
         if covered:
-            assert stated.startswith("Theorem 2 of the paper") and f"down to {C / tau:.3g}," in stated
+            rate = stated(share * allowed * patience * tau, at_least=True)
+            assert told.startswith("Theorem 2 of the paper") and f"exp(-{rate} t)" in told
+            assert f"down to {stated(share * C / tau)}," in told
         else:
-            assert f"does not cover eta = {allowed:.3g}: it needs at most {allowed:.3g}" in stated
+            assert f"does not cover eta = {allowed:.3g}: it needs at most {stated(allowed, at_least=True)}" in told
 
 
 def test_what_no_policy_keeps_is_not_promised() -> None:
@@ -255,8 +258,8 @@ def test_a_kappa_is_in_the_step_of_the_prices() -> None:
     C, C_prime = theorem_constants(one.discount, A, tau, 0.9, U)
     eta, last = 1e-6 * patience, C_prime + kappa / patience
     assert last > C
-    stated = ib.iterate(one, ib.RPGPD(eta=1e-6, tau=tau, floor=0.9, kappa=kappa, slater=0.2), iterations=1).guarantee
-    assert f"down to {eta / tau * last**2:.3g}," in stated and f"{last**2:.3g}" != f"{C_prime**2:.3g}"
+    told = ib.iterate(one, ib.RPGPD(eta=1e-6, tau=tau, floor=0.9, kappa=kappa, slater=0.2), iterations=1).guarantee
+    assert f"down to {stated(eta / tau * last**2)}," in told and f"{last**2:.3g}" != f"{C_prime**2:.3g}"
 
 
 def test_theorem_2_holds() -> None:

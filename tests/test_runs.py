@@ -1,8 +1,9 @@
 """Runs of learners: judged as they would be alone, whoever runs them and whatever the journal holds already."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -88,6 +89,37 @@ def test_settings_that_json_cannot_hold_do_not_stop_the_journal(
     monkeypatch.setattr("inbounds.studies.runs.learn", learn)
     runs, _ = run_arms(arms()[:1], **SIZES, workers=1, journal=tmp_path / "runs.jsonl")
     assert [run.settings for run in runs[0]] == [{"rate": 0.5}] * 3
+
+
+@dataclass(frozen=True)
+class Silent(ib.CRPO):
+    """With settings that its text leaves out."""
+
+    step: float = field(default=1.0, repr=False)
+
+
+def made(step: float) -> Any:
+    """Settings of a class whose functions know what no field says."""
+
+    def prepare(settings: Any, *given: Any) -> Any:
+        return ib.CRPO.algorithm.prepare(ib.CRPO(step=step), *given)
+
+    @dataclass(frozen=True)
+    class Made:
+        algorithm: ClassVar = ib.CRPO.algorithm._replace(prepare=prepare)
+
+    return Made()
+
+
+def test_other_settings_are_others_also_where_their_text_is_the_same(tmp_path: Path) -> None:
+    """(The key of a journal was the text of the settings: runs of the first were those of the second.)"""
+    path, queue = tmp_path / "runs.jsonl", ib.zoo.queue()
+    for one, other, found in ((Silent(step=0.1), Silent(step=2.0), 3), (made(0.1), made(2.0), 0)):
+        assert repr(one).split("object")[0] == repr(other).split("object")[0]
+        first, _ = run_arms([(queue, one)], **SIZES, workers=1, journal=path)
+        second, resumed = run_arms([(queue, other)], **SIZES, workers=1, journal=path)
+        assert resumed == 0 and values(first) != values(second)
+        assert run_arms([(queue, one)], **SIZES, workers=1, journal=path)[1] == found
 
 
 def test_curves_of_no_runs_are_empty() -> None:

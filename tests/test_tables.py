@@ -1,5 +1,6 @@
 """Tables: the same text wherever they are printed."""
 
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ from click.testing import CliRunner
 
 import inbounds as ib
 from inbounds.cli import main
-from inbounds.tables import html_card, html_table, printable, text_table
+from inbounds.tables import html_card, html_table, kept_in_digits, printable, text_table
 
 ROWS = [("[red]service[/red]", "at least 0", "+0.25"), (":queue:" + 150 * " long", "", "-1,000.5")]
 """What looks like markup, a row wider than any terminal, an empty cell."""
@@ -137,3 +138,14 @@ def test_what_turns_a_line_round_is_written_out_on_a_page_too() -> None:
     turned = "a\N{RIGHT-TO-LEFT OVERRIDE}<b>"
     for page in (html_table((turned,), [(turned,)]), html_card(turned)):
         assert "a\\u202e&lt;b&gt;" in page and "\N{RIGHT-TO-LEFT OVERRIDE}" not in page
+
+
+@pytest.mark.parametrize("digits", [2, 3, 6])
+def test_the_digits_of_a_bound_hold_and_are_the_nearest_that_do(digits: int) -> None:
+    rng = np.random.default_rng(0)
+    drawn = 10.0 ** rng.uniform(-12.0, 12.0, 500) * rng.choice([-1.0, 1.0], 500)
+    for bound in [0.0, 1.0, -0.0123, 9.999999, -9.9999999, 1.0 - 1e-15, 1e300, *drawn.tolist()]:
+        for at_least, side in ((True, ROUND_FLOOR), (False, ROUND_CEILING)):
+            nearest = Context(prec=digits, rounding=side).create_decimal(repr(bound))
+            assert Decimal(kept_in_digits(bound, at_least, 0.0, digits)) == nearest
+    assert kept_in_digits(np.inf, False, 0.0) == kept_in_digits(np.inf, False, np.inf) == "inf"

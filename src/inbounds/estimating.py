@@ -184,6 +184,7 @@ def estimate(
             "a long-run average is not the mean of walks that end"
         )
     policy, level = for_problem(simulator, policy), valid_confidence(confidence)
+    simulator = simulator.scaled  # whatever learners see: walks count the reward from the least that is declared
     budget, rng = whole_number(samples, "samples"), np.random.default_rng(random_seed(seed))
     pace = Pace(seconds_or_none(time_limit), progress)
     tally, wanted, advance = (_episodes if "horizon" in simulator.criterion else _walks)(simulator, policy, budget, rng)

@@ -123,18 +123,20 @@ def rounded_up(number: float) -> int:
     return math.ceil(number / unit) * unit
 
 
-def kept_in_digits(bound: float, at_least: bool, rounding: float) -> str:
-    """Six digits of a bound that can be kept which can be kept as well, up to `rounding`; what is zero to that is zero.
+def kept_in_digits(bound: float, at_least: bool, rounding: float, digits: int = 6) -> str:
+    """So many digits of a bound that can be kept which can be kept too, up to `rounding`; what is zero to that is zero.
 
     >>> kept_in_digits(0.98765472, True, 1e-9), kept_in_digits(0.98765472, False, 1e-9)
     ('0.987654', '0.987655')
     >>> kept_in_digits(1.0 - 1e-15, True, 1e-12)
     '1'
+    >>> kept_in_digits(-0.01232, True, 0.0, digits=3)
+    '-0.0124'
     """
-    text = "0" if abs(bound) <= rounding else f"{bound:.6g}"
+    text = "0" if abs(bound) <= rounding < math.inf else f"{bound:.{digits}g}"
     looser = -1.0 if at_least else 1.0
     if looser * (float(text) - bound) < -rounding:
-        text = f"{float(text) + looser * 10.0 ** (math.floor(math.log10(abs(bound))) - 5):.6g}"
+        text = f"{float(text) + looser * 10.0 ** (math.floor(math.log10(abs(bound))) - digits + 1):.{digits}g}"
     return text
 
 

@@ -175,7 +175,8 @@ class Run:
         of the run spent, the tested margins with their standard errors (in the user's units), and the weights of what
         was mixed.
     guarantee : str
-        What the paper proves of this run, or why it proves nothing; and what a test, if there was one, shows.
+        What the paper proves of this run, or why it proves nothing; and what a test, if there was one, shows. Of a run
+        that is broken off nothing is proved yet: then what will be, when it is over.
     averages : Averages
         What the learner averaged: ``.occupancy`` [n], ``.prices`` [K], ``.values`` [S]; None where it has none.
     averages_at : tuple of Averages, length C

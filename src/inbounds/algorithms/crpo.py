@@ -96,7 +96,7 @@ from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Known, Pr
 from inbounds.algorithms.frame import RepairSettings
 from inbounds.algorithms.kernels import FIRST_STARTS, clear, softmax_row
 from inbounds.algorithms.known import KnownModel, priced_signals, start_value
-from inbounds.algorithms.settings import restart_of
+from inbounds.algorithms.settings import restart_of, stated
 from inbounds.arrays import Floats, Ints
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import pair_occupancy, pair_values, state_values
@@ -259,7 +259,7 @@ def prepare_known(settings: CRPO, model: CMDP, iterations: int) -> Prepared:
     )
     half = "in the second half of " if settings.average == "second half" else "on "
     guarantee = (
-        f"every margin is at least {constants.least:.3g} (scaled units, normalised), "
+        f"every margin is at least {stated(constants.least, at_least=True)} (scaled units, normalised), "
         f"unless no policy {half}the way had such margins"
     )
     if model.n_constraints == 0:

@@ -85,7 +85,7 @@ from inbounds.algorithms.empirical import slater_from_pilot
 from inbounds.algorithms.frame import Frame, Part, RepairSettings
 from inbounds.algorithms.frame import State as FrameState
 from inbounds.algorithms.kernels import tree_levels
-from inbounds.algorithms.settings import Formulas, StepSettings, guarantee_unless
+from inbounds.algorithms.settings import Formulas, StepSettings, guarantee_unless, stated
 from inbounds.errors import InvalidInput
 from inbounds.problem.simulator import Simulator
 
@@ -233,10 +233,10 @@ def _guarantee(settings: CSPDA, slater: float, estimated: bool, kappa: float, er
     own = {name: getattr(settings, name) for name in ("slater", "constant", "exploration")}
     if plain:
         own["kappa"] = settings.kappa
-    reward = f"the expected reward is within {kappa / slater + 2.0 * error:.3g} of the optimum"
+    reward = f"the expected reward is within {stated(kappa / slater + 2.0 * error)} of the optimum"
     below = 2.0 * error * (1.0 if free else slater) if plain else 0.0
     empty = "; at so few samples that says nothing" if below >= 1.0 else ""
-    margins = "" if free else f"the expected margins are >= {0.0 - below:.3g} and "
+    margins = "" if free else f"the expected margins are >= {stated(-below, at_least=True)} and "
     right = "" if free else ", if the Slater constant is right"
     why = ": too few samples" if settings.kappa is None else ""
     return guarantee_unless(

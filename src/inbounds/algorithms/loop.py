@@ -6,7 +6,7 @@ how it is broken off and resumed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from inbounds.problem.draws import fitted, memory_of
 from inbounds.problem.pieces import Asked, Pace, Progress, attach, kept
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Scaling, Simulator
+from inbounds.tables import so_many
 
 Extract = Callable[[Any], Answer]
 """``extract(state)``: the answer of a state, in scaled units."""
@@ -68,9 +69,7 @@ def run_on_samples(
             begun = record.prepare(algorithm, simulator, samples, rng)
         except MemoryError as error:
             raise beyond_memory(samples, error) from error
-        if not isinstance(begun, Prepared) or not (is_whole(begun.samples, 0) and begun.samples <= samples):
-            raise _wrong(record, "prepare", f"Prepared, with at most {samples:,} samples", begun)
-        return begun
+        return _prepared(begun, record, samples)
 
     def outside() -> Any:
         return rng.bit_generator.state, kept(memory_of(world))
@@ -103,6 +102,7 @@ def run_on_samples(
         said = record.report(begun.state, begun.constants, simulator)
         if not isinstance(said, Report):
             raise _wrong(record, "report", "a Report", said)
+        _require_words(said, record, "report")
         return begun._replace(settings=said.settings, guarantee=within_ranges(said.guarantee, simulator))
 
     discount = simulator.criterion.get("discount", 0.0)
@@ -112,6 +112,22 @@ def run_on_samples(
 def _wrong(record: Algorithm, function: str, wanted: str, found: Any) -> InvalidInput:
     """What is said of an algorithm, a user's own, that does not keep to what is asked of it."""
     return InvalidInput(f"{function} of {record.name} must return {wanted}, found {shown(found)}")
+
+
+def _prepared(begun: Any, record: Algorithm, samples: int) -> Prepared:
+    """What a run begins with, if it can: what is wrong with it would come out when the run is over, or is printed."""
+    if not isinstance(begun, Prepared) or not (is_whole(begun.samples, 0) and begun.samples <= samples):
+        raise _wrong(record, "prepare", f"Prepared, with at most {samples:,} samples", begun)
+    _require_words(begun, record, "prepare")
+    return begun
+
+
+def _require_words(said: Prepared | Report, record: Algorithm, function: str) -> None:
+    """Refuse what cannot be said of a run."""
+    if not isinstance(said.settings, Mapping):
+        raise _wrong(record, function, f"a {type(said).__name__} whose settings are a dict", said.settings)
+    if not isinstance(said.guarantee, str):
+        raise _wrong(record, function, f"a {type(said).__name__} whose guarantee is a text", said.guarantee)
 
 
 def _checked(answer: Any, record: Algorithm, simulator: Simulator) -> Answer:
@@ -148,7 +164,7 @@ def run_on_model(
     counts = checkpoint_counts(checkpoints, 0, iterations, "iterations")
     asked = Asked(cmdp, algorithm, (iterations, tuple(counts)), None)
     if resume is None:
-        trip = first(asked, lambda: known.prepare(algorithm, scaled, iterations), lambda: None)
+        trip = first(asked, lambda: _prepared(known.prepare(algorithm, scaled, iterations), record, 0), lambda: None)
     else:
         trip = going_on(asked, resume)
 
@@ -215,7 +231,7 @@ def visit(
         if last.done not in reached:  # stopped between two checkpoints
             reached, answers = (*reached, last.done), (*answers, _answer_so_far(last, extract))
         counted, said = freeze(np.array(reached, dtype=np.int64)), _reported(last.begun, report, status)
-        seconds = last.seconds + pace.seconds
+        seconds, budget = last.seconds + pace.seconds, so_many(counts[-1], "iteration" if iterations else "sample")
         return Run(
             policy=answers[-1].policy,
             prices=freeze(scaling.prices_in_user_units(answers[-1].prices)),
@@ -224,7 +240,7 @@ def visit(
             seconds=seconds,
             scaling=scaling,
             settings=said.settings,
-            guarantee=said.guarantee,
+            guarantee=said.guarantee if status == "done" else _not_yet(said.guarantee, budget),
             averages_at=tuple(answer.averages.in_user_units(scaling, discount) for answer in answers),
             episodes=None if answers[-1].episodes is None else freeze(answers[-1].episodes),
             iterations=counted if iterations else None,
@@ -254,6 +270,13 @@ def _reported(begun: Prepared, report: Callable[[Prepared], Prepared], status: s
         if status != "interrupted":
             raise
         return begun
+
+
+def _not_yet(guarantee: str, budget: str) -> str:
+    """A guarantee, which is of the whole run, as one that is broken off has it; what holds of no run stays as it is."""
+    if not guarantee or guarantee.startswith("none"):
+        return guarantee
+    return f"none yet, as the run is broken off; when it is over, after its {budget}: {guarantee}"
 
 
 def _answer_so_far(last: Paused, extract: Extract) -> Answer:

@@ -107,7 +107,7 @@ from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared, shares
 from inbounds.algorithms.empirical import accuracy, best_of, draw_in_turn, extract, require_each
 from inbounds.algorithms.frame import RepairSettings
-from inbounds.algorithms.settings import guarantee_unless, require
+from inbounds.algorithms.settings import guarantee_unless, require, stated
 from inbounds.algorithms.sketch import Sketch, new_sketch, sketched_model, stream, turn
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
@@ -255,7 +255,7 @@ def _guarantee(settings: ModelBased, simulator: Simulator, paper: Formulas, per_
     as_proved = settings.perturbation and settings.net
     known = "rewards" + " and margins" * (simulator.n_constraints > 0)
     right = "the Slater constant is right and " if settings.feasibility == "strict" else ""
-    asked = f"{settings.iterations:,} iterations where it asks for {paper.iterations:.1e}"
+    asked = f"{settings.iterations:,} iterations where it asks for {stated(paper.iterations, digits=2)}"
     return guarantee_unless(
         {
             "several constraints": simulator.n_constraints > 1,

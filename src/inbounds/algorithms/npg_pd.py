@@ -103,7 +103,7 @@ import numpy as np
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.rollouts import Resolved, WalkSettings, resolve, resolve_known, walk_algorithm
-from inbounds.algorithms.settings import guarantee_unless
+from inbounds.algorithms.settings import guarantee_unless, stated
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.pairs import Pairs
 from inbounds.problem.simulator import Simulator
@@ -255,8 +255,8 @@ def _sampled_guarantee(settings: NPGPD, simulator: Simulator, resolved: Resolved
 
 
 def _said(bounds: Bounds, free: bool) -> str:
-    violation = "" if free else f", violation at most {bounds.violation:.3g}"
-    return f"reward within {bounds.gap:.3g} of the optimum{violation}"
+    violation = "" if free else f", violation at most {stated(bounds.violation)}"
+    return f"reward within {stated(bounds.gap)} of the optimum{violation}"
 
 
 NPGPD.algorithm = walk_algorithm(

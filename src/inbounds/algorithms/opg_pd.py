@@ -87,7 +87,7 @@ from inbounds.algorithms.algorithm import Answer, Prepared
 from inbounds.algorithms.kernels import project_simplex
 from inbounds.algorithms.known import KnownModel, priced_signals, slater_and_gaps, start_value
 from inbounds.algorithms.plug_in import PlugInSettings, kappa_gap, last_iterate, plug_in_algorithm, prepare_plug_in
-from inbounds.algorithms.settings import guarantee_unless
+from inbounds.algorithms.settings import guarantee_unless, stated
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria import criterion_of
 from inbounds.numerics.compiled import compiled
@@ -216,7 +216,7 @@ def _guarantee(settings: OPGPD, model: CMDP, constants: Constants, kappa: float,
         {
             "several constraints": model.n_constraints > 1,
             "an initial distribution that leaves out states": not covers,
-            f"eta = {eta:.3g}: it needs at most {allowed:.3g}": eta > allowed,
+            f"eta = {eta:.3g}: it needs at most {stated(allowed, at_least=True)}": eta > allowed,
             "the predicted iterate": not constants.hatted,
             **gaps,
         },

@@ -97,7 +97,7 @@ from inbounds.algorithms.plug_in import (
     plug_in_iterations,
     prepare_plug_in,
 )
-from inbounds.algorithms.settings import guarantee_unless
+from inbounds.algorithms.settings import guarantee_unless, stated
 from inbounds.arrays import Floats
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import pair_values, state_values
@@ -227,11 +227,11 @@ def _guarantee(settings: RPGPD, model: CMDP, constants: Constants, kappa: float,
         {
             "several constraints": model.n_constraints > 1,
             "a step size or regularisation that falls": settings.eta_power > 0.0 or settings.tau_power > 0.0,
-            f"eta = {settings.eta:.3g}: it needs at most {allowed:.3g}": settings.eta > allowed,
+            f"eta = {settings.eta:.3g}: it needs at most {stated(allowed, at_least=True)}": settings.eta > allowed,
             **gaps,
         },
         f"Theorem 2 of the paper: the distance of the last iterate to the regularised saddle point{tightened} shrinks "
-        f"as exp(-{eta * tau:.3g} t), down to {eta / tau * largest**2:.3g}{right}",
+        f"as exp(-{stated(eta * tau, at_least=True)} t), down to {stated(eta / tau * largest**2)}{right}",
     )
 
 

@@ -13,6 +13,7 @@ from inbounds.algorithms.algorithm import Algorithm
 from inbounds.algorithms.kernels import BASELINE_RATE
 from inbounds.errors import InvalidInput
 from inbounds.inputs import plain_number, shown
+from inbounds.tables import kept_in_digits
 
 SMALLEST, LARGEST = 1e-100, 1e12
 """Of settings: powers, inverses and exponentials of these are no accidents of floating point."""
@@ -154,6 +155,15 @@ def guarantee_unless(gaps: Mapping[str, bool], theorem: str) -> str:
     """`theorem`; or that the paper's does not cover the run, for those of the reasons that apply."""
     reasons = [reason for reason, applies in gaps.items() if applies]
     return f"none: the paper's theorem does not cover {'; nor '.join(reasons)}" if reasons else theorem
+
+
+def stated(bound: float, at_least: bool = False, digits: int = 3) -> str:
+    """A bound in a guarantee, in so few digits that still hold: rounded up, or down where it is one from below.
+
+    >>> stated(0.1231), stated(-0.1231, at_least=True), stated(0.1 + 0.2)
+    ('0.124', '-0.124', '0.3')
+    """
+    return kept_in_digits(bound, at_least, 1e-12 * abs(bound), digits)  # what the formula itself is rounded by
 
 
 _TAKEN_FOR_KNOWN = {"slater": "Slater constant", "slack": "slack of the safe policy"}

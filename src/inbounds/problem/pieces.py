@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,6 +156,33 @@ def same_seed(one: Any, other: Any) -> bool:
     return type(one) is type(other) and one == other
 
 
+def same_settings(one: Any, other: Any) -> bool:
+    """Whether two algorithms have the same settings; those of a user's own may hold arrays."""
+    return type(one) is type(other) and _equal(one, other)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether ``one == other``, also of records and lists with arrays in them, of which that is no answer."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    try:
+        return bool(one == other)
+    except ValueError:  # an array inside, compared entry by entry
+        mine, theirs = _parts_of(one), _parts_of(other)
+        if mine is None or theirs is None or mine.keys() != theirs.keys():
+            return False
+        return all(_equal(part, theirs[name]) for name, part in mine.items())
+
+
+def _parts_of(value: Any) -> dict[Any, Any] | None:
+    """By name or place; None of a value that has none here."""
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value) if each.compare}
+    if isinstance(value, list | tuple):
+        return dict(enumerate(value))
+    return value if isinstance(value, dict) else None
+
+
 class Asked(NamedTuple):
     """The question that a run answers: it goes on only with the same."""
 
@@ -175,7 +203,7 @@ class Asked(NamedTuple):
         for what, same in (
             ("problem", same_problem(self.problem, before.problem)),
             ("way to call step (jobs= or none, vectorised= or not)", same_draws(self.problem, before.problem)),
-            ("algorithm", type(self.algorithm) is type(before.algorithm) and self.algorithm == before.algorithm),
+            ("algorithm", same_settings(self.algorithm, before.algorithm)),
             ("budget (samples, checkpoints, options)", self.budget == before.budget),
             ("seed", same_seed(self.seed, before.seed)),
         ):

@@ -136,7 +136,7 @@ class Simulator(ReadOnly):
     scale : bool
         Whether learners see rewards and margins in the ranges of the theory, [0, 1] and [-1, 1]. With False they see
         the user's own units, and settings such as ``slater`` and ``kappa`` are in these, though between 0 and 1, as in
-        the theory. Results are in the user's units either way, and proofs from samples are the same.
+        the theory. Results are in the user's units either way, and proofs and estimates are the same.
 
     **Slow steps.** A learner asks for one outcome at a time. With `jobs`, or a vectorised step, outcomes are drawn
     ahead, which only a generative model allows: what follows a pair must not depend on what was asked before. Each

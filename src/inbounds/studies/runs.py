@@ -337,19 +337,24 @@ def _keys(jobs: Sequence[tuple[Any, ...]]) -> list[str]:
     ]
 
 
-def _given(settings: Any) -> list[Any]:
-    return [getattr(settings, field.name) for field in fields(settings)] if is_dataclass(settings) else [settings]
+def _given(settings: Any) -> dict[str, Any]:
+    """By name; all fields, also those that a class leaves out of its text."""
+    if not is_dataclass(settings):
+        return {"": settings}
+    return {field.name: getattr(settings, field.name) for field in fields(settings)}
 
 
 def _policies_of(settings: Any) -> list[Policy]:
-    return [value for value in _given(settings) if isinstance(value, Policy)]
+    return [value for value in _given(settings).values() if isinstance(value, Policy)]
 
 
 def _identity(settings: Any) -> str:
     """What the settings are; something new every time for settings that no text tells apart, such as functions."""
-    if not all(_plain(value) or isinstance(value, Policy) for value in _given(settings)):
+    given = _given(settings)
+    if not all(_plain(value) or isinstance(value, Policy) for value in given.values()):
         return os.urandom(16).hex()
-    return "".join([repr(settings), *map(_policy_digest, _policies_of(settings))])
+    texts = {name: _policy_digest(value) if isinstance(value, Policy) else repr(value) for name, value in given.items()}
+    return repr((type(settings).__qualname__, texts))
 
 
 def _policy_digest(policy: Policy) -> str:
@@ -370,5 +375,7 @@ def _source_digest(settings_class: type) -> str:
     try:
         own = Path(inspect.getfile(settings_class)).read_bytes()
     except (TypeError, OSError):  # typed at a prompt: nothing tells whether it is still the same
+        own = os.urandom(16)
+    if "<locals>" in settings_class.__qualname__:  # nor what the function that made it was called with
         own = os.urandom(16)
     return sources_digest() + hashlib.sha256(own).hexdigest()

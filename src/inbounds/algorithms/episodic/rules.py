@@ -18,10 +18,11 @@ import numpy as np
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Prepared
 from inbounds.algorithms.episodic.frame import TRUNCATED, Frame
-from inbounds.algorithms.settings import Settings, guarantee_unless, taken_for_known
+from inbounds.algorithms.settings import Settings, guarantee_unless, stated, taken_for_known
 from inbounds.errors import InvalidInput
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
+from inbounds.tables import kept_in_digits
 
 PRACTICAL = dict(root=0.0, linear=1.0, average="second half")
 """Of the optimistic presets. The part of 1 / n makes a learner try every pair more than once, and allows for successors
@@ -131,15 +132,16 @@ class Published(NamedTuple):
             said["truncated"] = f"after {frame.H} steps, to one stationary policy"
             said["epsilon"] = settings.epsilon or TRUNCATED
         not_given, right = taken_for_known(settings) if frame.bounds > 0 else ({}, "")
+        takes, likely = stated(self.needed, digits=2), kept_in_digits(1.0 - settings.delta, True, 1e-16)
         gaps = {
             "practical radii, without its logarithms": not getattr(settings, "as_published", True),
             "a truncated problem": frame.truncated,
-            f"{found:,.0f} {self.units}: {self.target} takes {self.needed:.1e} of them": found < self.needed,
+            f"{found:,.0f} {self.units}: {self.target} takes {takes} of them": found < self.needed,
             self.departs[0]: self.departs[1],
             "several constraints": self.single and frame.bounds > 1,
             **not_given,
         }
-        guarantee = guarantee_unless(gaps, f"{self.theorem}, with probability {1.0 - settings.delta:g}{right}")
+        guarantee = guarantee_unless(gaps, f"{self.theorem}, with probability {likely}{right}")
         return Prepared(state, constants, 0, said | dict(became) | dict(self.said), guarantee)
 
 

@@ -25,6 +25,7 @@ from inbounds.algorithms import checks
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
 from inbounds.algorithms.episodic.rules import PRACTICAL, PlanningSettings, Published, bennett
+from inbounds.algorithms.settings import stated
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -59,7 +60,7 @@ class UCCFH(PlanningSettings):
         asked = visits * log * rarest
         least = asked if self.least is None else self.least
         radii = self.radii(bennett(log, 7.0 / 3.0, less=1.0), of_box=0.0)
-        theorem = f"the paper's, with accuracy {self.accuracy:g} of the horizon"
+        theorem = f"the paper's, with accuracy {stated(self.accuracy, digits=6)} of the horizon"
         target, budget = "the first update of its model, visits of one pair,", ("samples", frame.samples)
         departs = "updates of the model sooner than it asks for", least < asked
         planning = self.planning(extended=True, least=float(least), singly=True)
