@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inbounds as ib
-from inbounds.numerics.elimination import eliminate, eliminate_transposed, factorise, make_plan
+from inbounds.numerics import elimination
+from inbounds.numerics.elimination import eliminate, eliminate_transposed, factorise, make_plan, plan_after
 from inbounds.numerics.rows import Chain, mixed_chain, rows_of, unsigned
 from inbounds.numerics.sweeps import iterate_flow
 
@@ -92,6 +93,17 @@ def test_limits_end_the_attempt():
     assert make_plan(chain.starts, chain.targets, fill, work) is not None
     assert make_plan(chain.starts, chain.targets, fill - 1, np.inf) is None
     assert make_plan(chain.starts, chain.targets, np.inf, work - 1) is None
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.9, False), (1.1, True)])
+def test_factors_may_grow_with_what_was_spent_up_to_a_limit(share, found, monkeypatch):
+    chain = chain_from(random_weights(400, 0.02, seed=1))
+    fill, work = fill_and_work(make_plan(chain.starts, chain.targets, np.inf, np.inf))
+    monkeypatch.setattr(elimination, "_LARGEST_FILL", share * fill)
+    assert share * fill > 4.0 * len(chain.targets) + 20.0 * 400
+    plan, most_work = plan_after(10.0 * work, 0.0, chain.starts, chain.targets)
+    assert most_work == pytest.approx(100.0 * work)
+    assert (plan is not None) == found
 
 
 @pytest.mark.parametrize("ring", [False, True])

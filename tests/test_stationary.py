@@ -10,6 +10,7 @@ import inbounds as ib
 from inbounds.criteria import average
 from inbounds.numerics import stationary
 from inbounds.numerics.rows import Chain
+from inbounds.numerics.elimination import plan_after
 from inbounds.numerics.stationary import dense_stationary, forgets, settle_by_aggregation
 
 
@@ -126,6 +127,21 @@ def test_an_average_that_does_not_settle_is_not_told(without_elimination, monkey
     with pytest.raises(ib.Stopped, match="hardly ever leaves some parts of the model") as stopped:
         ib.evaluate(cmdp, ib.Policy.uniform(cmdp))
     assert stopped.value.status == "not settled"
+
+
+def test_elimination_may_cost_more_where_aggregation_did_not_settle(monkeypatch):
+    """As much as both attempts together: what was refused at first is then asked for once more."""
+    matrix, asked = rooms(1, (80, 60), 1e-9), []
+
+    def only_at_last(spent, refused, starts, targets):
+        asked.append(spent)
+        return plan_after(spent, refused, starts, targets) if len(asked) == 2 else (None, refused)
+
+    monkeypatch.setattr(average, "plan_after", only_at_last)
+    monkeypatch.setattr(average, "settle_by_aggregation", lambda chain, inside, accuracy: None)
+    cmdp, expected = two_rooms(matrix), float(dense_stationary(matrix)[80:].sum())
+    assert ib.evaluate(cmdp, ib.Policy.uniform(cmdp)).reward == pytest.approx(expected, rel=1e-12)
+    assert len(asked) == 2 and asked[1] > 10.0 * asked[0]
 
 
 def test_two_attempts_have_to_agree(monkeypatch):

@@ -121,6 +121,9 @@ _MOST_STEPS = 500
 _SWEEPS, _MOST_SWEEPS = 1_000, 20_000
 """Over the flow of one chain, before elimination is tried; and where that is impossible."""
 
+_AT_LAST = 30_000
+"""What aggregation took, in sweeps, when it did not settle: elimination may then cost some times that."""
+
 _MOST_CLASSES = 16
 """Of a policy, for aggregation, which takes them one by one; where there are more, sweeps alone."""
 
@@ -419,6 +422,8 @@ class Average(Criterion):
             settled = len(apart) == len(closed)
             if settled:
                 x = np.sum(apart, axis=0) / len(closed)
+            elif self._fall_back(_AT_LAST * len(own.chain.weights)):
+                return None
             else:
                 settle_flow(own.chain, x, accuracy, rounding, _MOST_SWEEPS)
         if len(closed) > 1:

@@ -54,6 +54,9 @@ _WORTH = 10.0
 _ANYWAY = 1e8
 """So many multiplications it may cost at any rate, some tenths of a second, and a hundredth of that in numbers."""
 
+_LARGEST_FILL = 2e7
+"""Numbers of a factor, at most: with their places, half a gigabyte for both."""
+
 _LEAK = 0.01
 """With more than this, subtractions cost no more than two digits, and LAPACK is several times as fast."""
 
@@ -107,7 +110,7 @@ def plan_after(spent: float, refused: float, starts: Any, targets: Any) -> tuple
     most_work = max(_WORTH * spent, _ANYWAY)
     if not most_work > 2.0 * refused:
         return None, refused
-    most_fill = max(4.0 * len(targets) + 20.0 * len(starts), 0.01 * _ANYWAY)
+    most_fill = max(4.0 * len(targets) + 20.0 * len(starts), min(0.01 * most_work, _LARGEST_FILL))
     return make_plan(starts, targets, most_fill, most_work), most_work
 
 
