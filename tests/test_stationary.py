@@ -9,8 +9,8 @@ import scipy.sparse as sp
 import inbounds as ib
 from inbounds.criteria import average
 from inbounds.numerics import stationary
-from inbounds.numerics.rows import Chain
 from inbounds.numerics.elimination import plan_after
+from inbounds.numerics.rows import Chain
 from inbounds.numerics.stationary import dense_stationary, forgets, settle_by_aggregation
 
 
