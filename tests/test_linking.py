@@ -334,3 +334,101 @@ def test_a_class_that_is_as_good_alone_needs_no_link(method):
     best = ib.solve(cmdp, method)
     assert best.reward == pytest.approx(1.62, abs=1e-11) and best.status == "optimal" and best.certificate.in_bounds
     assert best.linked == 0 and best.policy.coins <= 2 and best.ranges is not None
+
+
+def line(n_states, up, reward, constraints):
+    """A walk whose two actions drift to the right and to the left; `up` is the probability to go where it drifts."""
+    return ib.build(
+        start=0,
+        actions=lambda state: ["right", "left"],
+        transitions=lambda state, action: [
+            (min(state + 1, n_states - 1), up if action == "right" else 1.0 - up),
+            (max(state - 1, 0), 1.0 - up if action == "right" else up),
+        ],
+        reward=reward,
+        constraints=constraints,
+        average=True,
+    )
+
+
+def at_most_right(n_states, up):
+    """At the right end half of the moves stay: the share s of the right is worth s (2 - 1 / up) there."""
+    right = ib.Constraint(lambda state, action: action == "right", at_most=0.3, name="right")
+    return line(n_states, up, lambda state, action: float(state == n_states - 1), [right])
+
+
+def both_ends(n_states, up):
+    ends = {"left end": 0, "right end": n_states - 1}
+    often = [ib.Constraint(lambda s, a, at=at: float(s == at), at_least=0.2, name=name) for name, at in ends.items()]
+    return line(n_states, up, lambda state, action: float(action == "left"), often)
+
+
+def full_or_empty(n_states):
+    """A queue that is rewarded when it is full, and has to be empty: moves are ordinary, what is between is rare."""
+
+    def transitions(length, action):
+        served = 0.9 if action == "fast" else 0.05
+        more, less = 0.3 * (1.0 - served), 0.7 * served
+        return [(min(length + 1, n_states - 1), more), (max(length - 1, 0), less), (length, 1.0 - more - less)]
+
+    return ib.build(
+        start=0,
+        actions=lambda length: ["slow", "fast"],
+        transitions=transitions,
+        reward=lambda length, action: float(length == n_states - 1),
+        constraints=[
+            ib.Constraint(lambda length, action: float(length == 0), at_least=0.1, name="empty"),
+            ib.Constraint(lambda length, action: float(action == "fast"), at_most=0.5, name="fast"),
+        ],
+        average=True,
+    )
+
+
+DRIFTS = [
+    (at_most_right, 24, 0.9),
+    (at_most_right, 60, 0.7),
+    (at_most_right, 60, 0.9),
+    (at_most_right, 200, 0.7),
+    (both_ends, 30, 0.9),
+    (both_ends, 60, 0.9),
+    (both_ends, 200, 0.7),
+]
+
+
+@pytest.mark.parametrize(("made", "n_states", "up"), DRIFTS)
+@pytest.mark.parametrize("method", ["auto", "bundle", "lp"])
+def test_parts_between_which_no_single_move_is_rare(made, n_states, up, method):
+    """(The whole optimum was lost, .27 of .27, or the answer was "not proved".)"""
+    best = ib.solve(made(n_states, up), method=method)
+    assert best.certificate.in_bounds
+    assert best.upper_bound - best.certificate.reward_lower <= 1e-5  # links take a thousand steps and more
+    assert best.upper_bound == pytest.approx(drifting_optimum(made, up), abs=1e-5)
+
+
+def drifting_optimum(made, up):
+    """Of a line without end: up / (1 - up) is what a state holds for one further from the end."""
+    end = 1.0 - (1.0 - up) / up
+    return 0.3 * end if made is at_most_right else 1.0 - 0.2 / end
+
+
+@pytest.mark.parametrize(("n_states", "up"), [(30, 0.9), (60, 0.9), (200, 0.7)])
+def test_the_slater_constant_of_parts_that_are_hardly_ever_left(n_states, up):
+    """(-.29 was told for .14.)"""
+    found = ib.slater(both_ends(n_states, up))
+    assert found.value == pytest.approx(0.5 * (1.0 - (1.0 - up) / up) - 0.2, abs=2e-8 * n_states)
+    assert repr(found) == f"Slater({found.value:.10g}, stalled: at most {found.upper_bound:.10g})"
+
+
+@pytest.mark.parametrize("longest", [30, 80])
+def test_a_queue_that_is_full_or_empty(longest):
+    best = ib.solve(full_or_empty(longest + 1))
+    assert best.certificate.in_bounds
+    assert best.linked == 2
+    assert best.upper_bound - best.reward <= 2e-6
+
+
+def test_a_little_time_that_is_soon_over_is_no_part():
+    """What is rare and left at once costs a proof nothing: nothing is linked, and the gap is what was asked for."""
+    best = ib.solve(admission(200, 0.4, 0.9, 10.0))
+    assert best.linked == 0
+    assert best.status == "optimal"

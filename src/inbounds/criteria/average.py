@@ -615,13 +615,15 @@ class Average(Criterion):
     def each_alone(self, occupancy: Floats) -> list[Floats]:
         return Linking(self, LEAST_SHARE, tuple, np.empty((0, self.n_entries))).each_alone(occupancy)
 
-    def graph_of_policy(self, taken: Floats, rarest: float = 0.0) -> Any:
-        """The graph of the chain of a policy [N], of moves that are more frequent than `rarest`."""
+    def graph_of_policy(self, taken: Floats, time: Floats | float = 1.0, rarest: float = 0.0) -> Any:
+        """The graph of the chain of a policy [N], of moves that `time` [S] in their states makes more than `rarest`."""
+        time = np.broadcast_to(time, self._n_states)
         if self._small:
             moves = self._dense_moves(taken)
-            return _graph_of_matrix(np.where(moves > rarest, moves, 0.0))
+            return _graph_of_matrix(np.where(time[:, None] * moves > rarest, moves, 0.0))
         chain = mixed_chain(self._rows, taken, 1.0)
-        return graph_of(chain._replace(weights=np.where(chain.weights > rarest, chain.weights, 0.0)))
+        often = np.repeat(time, np.diff(chain.starts)) * chain.weights > rarest
+        return graph_of(chain._replace(weights=np.where(often, chain.weights, 0.0)))
 
 
 def _middle(value: Floats) -> float:

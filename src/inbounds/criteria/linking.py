@@ -3,7 +3,7 @@
 A share of a link is mixed in: of an occupancy whose policy goes from each class to each other (`criteria.links`). The
 share costs about as much of the reward, and a proof loses about UNIT / (share q), where the link gets from class to
 class in one of 1 / q steps: so the share is the root of UNIT / q, or so, and at least `LEAST_SHARE`. The same is done
-to an occupancy of one class that falls apart without moves so rare that a proof loses more by them.
+to an occupancy of one class that falls apart without moves that are made so rarely that a proof loses more by them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ _DUST = 1e-12
 """Entries of an occupancy that are smaller may be rounding, and do not join classes."""
 
 _RARE = 1e-9
-"""Moves of a policy that are as rare may hold its class together, but so that nothing can be proved of it."""
+"""Moves that are made as rarely, be they or where they start from rare, may hold a class together, but so that nothing
+can be proved of it."""
+
+_HARDLY = 1e-3
+"""Of the time in a piece, how much at most is spent leaving it, where others are hardly ever come to from there."""
 
 _PIECES = 50
 """That rare moves hold together, at most, to be linked: to find out takes a way from each to each."""
@@ -105,16 +109,29 @@ class Linking:
         """An occupancy of one class; linked, where that is held together by so little that a proof would lose more."""
         own = np.maximum(alone, 0.0)
         _, pieces = self._classes_of(own, _RARE)
-        apart = np.flatnonzero(self._held(own, pieces) > _WEIGHTY)
+        held = self._held(own, pieces)
+        apart = np.flatnonzero((held > _WEIGHTY) & (self._left(own, pieces) <= _HARDLY * held))
         if not 1 < len(apart) <= _PIECES:
             return alone, 0
-        found = self._mixed(own, taken, pieces.label, apart)
+        found = self._mixed(self._each_by_itself(own, taken, pieces.label, apart), taken, pieces.label, apart)
 
         def loses(occupancy: Floats) -> float:
             joins = self._joined(occupancy, pieces.label, apart)
             return float(np.sum(np.abs(occupancy - own))) + (_LOST * UNIT / joins if joins > 0.0 else math.inf)
 
         return (alone, 0) if found is None or loses(own) <= loses(found) else (found, len(apart))
+
+    def _each_by_itself(self, own: Floats, taken: Floats, label: Ints, apart: Ints) -> Floats:
+        """An occupancy [N] that is in each of the classes `apart` as often, and never goes from one to another.
+
+        Of a linear program the flows balance to 1e-12 or so. What a thin link carries is hardly more, and the times in
+        the classes would be those that both make.
+        """
+        average, time = self._average, self._time(own)
+        goals = [label == one for one in apart]
+        held = np.array([np.sum(time[goal]) for goal in goals])
+        alone = [average.time_at_entries(average.follow(average.walking(taken, goal))) for goal in goals]
+        return np.asarray(np.einsum("i,in->n", held / held.sum(), np.array(alone)))
 
     def _mixed(self, own: Floats, taken: Floats, label: Ints, apart: Ints) -> Floats | None:
         """An occupancy with a share of the link that does it best; None where no policy of one class comes of any."""
@@ -162,13 +179,13 @@ class Linking:
     def _classes_of(self, occupancy: Floats, rarest: float = 0.0) -> tuple[Floats, Classes]:
         """The policy [N] of an occupancy, elsewhere walking to where it is, and the classes of its chain.
 
-        Without the moves of that which are as rare as `rarest`.
+        Without the moves of that which are made as rarely as `rarest`.
         """
         average, time = self._average, self._time(occupancy)
         visited, at = time > 0.0, time[self._average.pairs.states]
         taken = np.where(at > 0.0, occupancy / np.where(at > 0.0, at, 1.0), 0.0)
         taken = average.fill_in(taken, visited, average.pairs.offsets[:-1])
-        return taken, classes_of(average.graph_of_policy(taken, rarest))
+        return taken, classes_of(average.graph_of_policy(taken, time if rarest > 0.0 else 1.0, rarest))
 
     def _time(self, occupancy: Floats) -> Floats:
         return np.asarray(self._average.pairs.sum_by_state(occupancy))
@@ -176,3 +193,11 @@ class Linking:
     def _held(self, occupancy: Floats, classes: Classes) -> Floats:
         """How much of an occupancy each class holds."""
         return np.asarray(np.bincount(classes.label, self._time(occupancy), len(classes.closed)), dtype=np.float64)
+
+    def _left(self, occupancy: Floats, classes: Classes) -> Floats:
+        """How often an occupancy [N] leaves each class."""
+        moves, states = self._average.layers[0].transition, self._average.pairs.states
+        each = np.diff(moves.indptr)
+        here, there = classes.label[np.repeat(states, each)], classes.label[moves.indices]
+        leaving = np.where(here == there, 0.0, np.repeat(occupancy, each) * moves.data)
+        return np.asarray(np.bincount(here, leaving, len(classes.closed)), dtype=np.float64)

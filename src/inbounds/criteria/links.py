@@ -21,6 +21,9 @@ from inbounds.numerics.rows import Chain, Rows
 _ROUND = 20_000
 """States times classes, at most, of which the walk from class to class is worked out."""
 
+_NEVER = 1e-300
+"""Of the time, where its inverse would be beyond floats."""
+
 _LIFT = 1e-3
 """Of an occupancy with room, at most, to make up for what a link takes from bounds: with more the link gets thinner."""
 
@@ -70,7 +73,7 @@ def joined(states: Ints, transition: Any, occupancy: Floats, goals: Sequence[Any
     if len(goals) * transition.shape[1] > _ROUND:
         return float(np.min(inside.T @ flows.sum(axis=1) - np.sum(inside * (flows @ inside), axis=0)))
     time = np.asarray(flows.sum(axis=1)).ravel()
-    between = np.flatnonzero(~at & (time > 0.0))
+    between = np.flatnonzero(~at & (time > _NEVER))
     arrived = inside.copy()  # [S, goals], the probability to come to each goal first
     if len(between):
         onward = sp.diags_array(1.0 / time[between]) @ flows[between]

@@ -84,7 +84,8 @@ class Slater:
         return self.value < 0.0 and self.upper_bound < -INFEASIBLE * float(self.prices @ margin_scales)
 
     def __repr__(self) -> str:
-        return f"Slater({self.value:.10g})"
+        known = "" if self.status == OPTIMAL else f", {self.status}: at most {self.upper_bound:.10g}"
+        return f"Slater({self.value:.10g}{known})"
 
 
 @holding_handlers()
