@@ -63,10 +63,13 @@ def raised(problem: CMDP, asked: CMDP, prices: Floats, value_function: Floats, r
     true = criterion.solve(priced, 0.1 * _RAISED * size).value_function
     outside = ~criterion.reached
     lift = criterion.level(_RAISED * size)
+    above = max(float(np.max((value_function - true)[~outside])), 0.0)
     if criterion.mass_row:  # averages know no level: the longest that a policy can stay outside instead
         staying = criterion.solve(outside[criterion.places].astype(np.float64), 1e-6).value_function
-        lift = _RAISED * size * (staying - staying[~outside].min())
-    above = max(float(np.max((value_function - true)[~outside])), 0.0)
+        y, at = np.where(outside, true + above, value_function), outside[criterion.places]
+        excess = (criterion.backup(priced, y) - y[criterion.places]) / criterion.unit
+        short = float(np.max(excess[at])) - float(np.max(excess[~at]))  # as far as `true` is not
+        lift = max(_RAISED * size, 1.01 * short) * (staying - staying[~outside].min())
     return np.where(outside, true + above + lift, value_function)
 
 
