@@ -287,6 +287,8 @@ def test_compare_prints_a_table_draws_and_resumes(tmp_path: Path) -> None:
         (("compare", "--suite", "tuning", "--bound", "a=1"), "--bound is for a PROBLEM"),
         (("frontier", "queue", "--constraint", "0", "--bounds", "0,1", "--points", "2"), "--points is how many bounds"),
         (("learn", "queue", "--certified", "--algorithm", "magic"), "no algorithm is called 'magic'"),
+        (("learn", "queue", "--algorithm", ""), "no algorithm is called ''"),
+        (("learn", "queue", "--certified", "--algorithm", ""), "no algorithm is called ''"),
         (("algorithms", "magic"), "no algorithm is called 'magic'; there are: cspda"),
         (("compare", "queue", "--algorithm", "magic", "--output", "/dev/null/x"), "/dev/null/x"),
         (("compare", "admission"), "`inbounds compare` takes discounted problems and finite horizons"),

@@ -302,6 +302,117 @@ def test_parts_that_have_names_are_filtered_by_them(browser, tmp_path) -> None:
     assert heads[:2] == ["tea", "rice"]
 
 
+class Clash(NamedTuple):
+    """Parts that are called as the page calls columns of its own, or as each other but for what is small or blank."""
+
+    time: int
+    does: int
+    stage: int
+    other: int
+    Probability: int
+    time_there: int
+    state_time: int
+    Tea: int
+    tea: int
+
+
+@pytest.mark.parametrize("criterion", [{"discount": 0.9}, {"horizon": 2}])
+def test_every_column_can_be_asked_for_by_its_name(browser, tmp_path, criterion) -> None:
+    """(`time>1`, which the page says is about the time in percent, was about a part of that name.)"""
+    labels = [Clash(*map(int, f"{number:09b}")) for number in range(512)]
+    n = len(labels)
+    moves = sp.csr_array(
+        (np.ones(2 * n), (np.arange(2 * n), np.arange(2 * n) // 2 + np.arange(2 * n) % 2)), (2 * n, n + 1)
+    )
+    moves = sp.csr_array(moves[:, :n] + sp.csr_array(([1.0], ([2 * n - 1], [0])), (2 * n, n)))
+    problem = ib.CMDP(
+        offsets=np.arange(0, 2 * n + 1, 2), transition=moves, reward=np.tile([0.0, 1.0], n), constraints=(),
+        initial=np.eye(n)[0], state_labels=tuple(labels), action_labels=("stay", "go"), **criterion,
+    )  # fmt: skip
+    stays = ib.Policy.from_rule(problem, lambda *_: "stay")
+    ib.report(problem, tmp_path / "page.html", points=0, policy=stays)
+    opened(browser, tmp_path / "page.html")
+    layers = criterion.get("horizon", 1)
+
+    def count(text: str) -> int:
+        return int(typed(browser, text).split(" ")[0].replace(",", ""))
+
+    heads = [head.text for head in browser.find_elements("css selector", "#heads button")]
+    named = [
+        *("state time", "state does", "state stage" if layers > 1 else "stage", "state other", "state Probability"),
+        *("time_there", "state_time", "Tea", "tea"),
+    ]
+    assert heads == [*["stage"] * (layers > 1), *named, "does", "other", "time there ▼"]
+    for place, name in enumerate(named, layers > 1):
+        for text in (f"{name}=1", f'"{name}" = 1', f"{name} > 0"):
+            assert count(text) == layers * n / 2 and {row[place] for row in rows(browser)} == {"1"}, text
+    assert count("other=stay") == layers * n and count("STATEOTHER=1") == layers * n / 2
+    share = np.atleast_2d([problem.pairs.sum_by_state(own) for own in np.atleast_2d(ib.solve(problem).occupancy)])
+    often = np.sum(share / layers > 0.01)
+    assert count("time>1") == count("time there>1") == often and 0 < often < layers * n
+    examples = {code.text: count(code.text) for code in browser.find_elements("css selector", "#explained code")}
+    goes = count("does=go")
+    stage = {"stage=0": n} if layers > 1 else {}
+    compare = {"state time<1": layers * n / 2}
+    assert examples == {**compare, **stage, "does=go": goes, "time>1": often, "randomises": 0, "differs": goes}
+    placeholder = browser.execute_script("return document.getElementById('filter').placeholder")
+    assert placeholder == "state time=0 does=go" and count(placeholder) > 0
+    assert [browser.find_element("id", axis).text for axis in ("level", "upright")] == ["state time", "state does"]
+    assert browser.get_log("browser") == []
+
+
+def test_every_label_can_be_asked_for(browser, tmp_path) -> None:
+    """Also one with quotes, which are doubled within quotes; and a column whose name is in quotes."""
+    sizes = [
+        "",
+        "5",
+        '5"',
+        'say "hi"',
+        "say hi",
+        "SAY HI",
+        '"',
+        '"5"',
+        "(a",
+        'x time>1 "',
+        "((0, 1), 2)",
+        "a=b",
+        "gone",
+    ]
+    n = len(sizes)
+    problem = ib.CMDP(
+        offsets=np.arange(n + 1), transition=sp.eye_array(n, format="csr"), reward=np.zeros(n), constraints=(),
+        initial=np.full(n, 1 / n), discount=0.5, state_labels=tuple((size, place) for place, size in enumerate(sizes)),
+        action_labels=("stay",),
+    )  # fmt: skip
+    ib.report(problem, tmp_path / "page.html", points=0)
+    opened(browser, tmp_path / "page.html")
+    for place, size in enumerate(sizes):
+        written = '"' + size.replace('"', '""') + '"'
+        shown = browser.execute_script("return quoted(arguments[0])", size)
+        for value in (written, shown):
+            for text in (f"state 1={value}", f'"state 1" = {value} state2={place}', f"state2<99 state1=={value} stay"):
+                assert typed(browser, text) == f"1 of {n} states", text
+                assert [row[1] for row in rows(browser)] == [str(place)]
+    for text, found in {
+        'state 1=5"': 1,
+        'state 1=say "hi"': 1,
+        "state 1=Say Hi": 3,
+        '"state 1=SAY HI"': 1,
+        '"state 1" = gone': 1,
+        '"state 2" >= 2': n - 2,
+        '"state 2" >= 2 "STATE2" < 4': 2,
+        '"state 2">=2': n - 2,
+        "state 2 >= 2": n - 2,
+        '"state 2 >= 2"': n - 2,
+        '"say ""hi"""': 3,
+    }.items():
+        assert typed(browser, text) == f"{found} of {n} states", text
+    assert "; no column state 3 (there are state 1, state 2, does" in typed(browser, '"state 3" >= 2')
+    assert typed(browser, "state 1=").endswith("; state 1 = what?")
+    assert '"5"""' in typed(browser, "state 1=nothing")
+    assert browser.get_log("browser") == []
+
+
 def test_filter_sort_and_slider_in_a_browser(browser, shelf) -> None:
     opened(browser, shelf)
     policy = ib.solve(stock()).policy

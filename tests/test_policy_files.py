@@ -205,6 +205,34 @@ def test_names_that_are_none_are_not_written(tmp_path) -> None:
             assert ib.Policy.load(tmp_path / f"odd.{suffix}").pairs.parts == {"state": None, "action": None}
 
 
+def test_names_are_those_that_python_reads(tmp_path) -> None:
+    """Two spellings that a program cannot tell apart are one name; a keyword in other letters is none."""
+    micro, mu, keyword = "\N{MICRO SIGN}", "\N{GREEK SMALL LETTER MU}", "\N{FULLWIDTH LATIN SMALL LETTER I}f"
+    for spelled, found in ((micro, ((mu, "n"),)), (keyword, (None,))):
+        kind = namedtuple("Kind", (spelled, "n"))
+        problem = ib.build(
+            kind(0, 0),
+            lambda here: ["stay", "go"],
+            lambda here, action, kind=kind: [(kind(0, 0), 0.5), (kind(0, 1), 0.5)],
+            reward=lambda here, action: float(here.n),
+            discount=0.9,
+        )
+        policy = ib.solve(problem).policy
+        for suffix in ("npz", "toml"):
+            problem.save(tmp_path / f"model.{suffix}")
+            again = ib.load(tmp_path / f"model.{suffix}")
+            assert again == problem and (again.pairs.parts["state"],) == found
+        for suffix in SUFFIXES:
+            policy.save(tmp_path / f"rule.{suffix}")
+            again = ib.Policy.load(tmp_path / f"rule.{suffix}")
+            assert again == policy and (again.pairs.parts["state"],) == found
+            assert ib.evaluate(problem, again).reward == ib.evaluate(problem, policy).reward
+    assert ib.Policy.load(tmp_path / "rule.csv").pairs.state_labels == ((0, 0), (0, 1))
+    (tmp_path / "table.csv").write_text("state \N{LATIN SMALL LIGATURE FI},state fi,action,probability\n1,2,a,1\n")
+    with pytest.raises(ib.InvalidInput, match=r"table.csv.*two parts of a state have the same name"):
+        ib.Policy.load(tmp_path / "table.csv")
+
+
 def test_a_record_that_no_file_keeps_says_what_to_do(tmp_path) -> None:
     record = dataclasses.make_dataclass("Wear", ["worn"], frozen=True)
     policy = ib.Policy(Pairs.create([0, 1, 2], state_labels=[record(0), record(1)]), [1.0, 1.0])
@@ -221,7 +249,12 @@ def test_a_record_that_no_file_keeps_says_what_to_do(tmp_path) -> None:
         (["tea", 3], "must have names that Python takes"),
         ("tea", "must have names that Python takes"),
         ([], "must have names that Python takes"),
+        (["tea", "\N{FULLWIDTH LOW LINE}cls"], "must have names that Python takes"),
+        (["tea", "\N{FULLWIDTH LATIN SMALL LETTER I}f"], "must have names that Python takes"),
         (["tea", "tea"], "two parts of a state have the same name"),
+        (["\N{MICRO SIGN}", "\N{GREEK SMALL LETTER MU}"], "two parts of a state have the same name"),
+        (["\N{LATIN SMALL LIGATURE FI}", "fi"], "two parts of a state have the same name"),
+        (["\N{LATIN SMALL LETTER LONG S}", "s"], "two parts of a state have the same name"),
         (["tea"], "state (1, 1) is no tuple of the 1 parts ['tea']"),
     ],
 )

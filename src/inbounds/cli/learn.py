@@ -152,7 +152,8 @@ def command(
         refuse_given("is a setting of an algorithm: give --algorithm, or leave it out", "preset", *given)
         _learn_certified(cmdp, problem, scale, "model", *how, mixture)
         return
-    algorithm = algorithm or ("cspda" if cmdp.horizon is None else "opt-cmdp")
+    if algorithm is None:
+        algorithm = "cspda" if cmdp.horizon is None else "opt-cmdp"
     settings_class = named(algorithm, ALGORITHMS, "algorithm")
     for name in given:
         if name not in settings_class.__dataclass_fields__:

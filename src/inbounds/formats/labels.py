@@ -15,6 +15,7 @@ from dataclasses import is_dataclass
 from functools import lru_cache
 from keyword import iskeyword
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 
@@ -115,8 +116,8 @@ def parts_of(labels: Iterable[Any] | None) -> tuple[str, ...] | None:
     (('tea', 'rice'), None)
     """
     fields = {getattr(kind, "_fields", ()) if issubclass(kind, tuple) else () for kind in set(map(type, labels or ()))}
-    parts = fields.pop() if len(fields) == 1 else ()
-    return parts if parts and all(map(_is_name, parts)) else None
+    parts = tuple(map(_name, fields.pop() if len(fields) == 1 else ()))
+    return parts if parts and all(parts) else None
 
 
 def alike(labels: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -133,8 +134,14 @@ def alike(labels: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(label if type(label) is kind else kind(*label) for label in labels)
 
 
-def _is_name(part: Any) -> bool:
-    return isinstance(part, str) and part.isidentifier() and not iskeyword(part) and part[0] != "_"
+def _name(part: Any) -> str:
+    """The name of a part as Python reads it in a program, where the micro sign is the Greek letter; "" of what is none.
+
+    >>> _name("stock"), _name("\N{LATIN SMALL LIGATURE FI}ll"), _name("if")
+    ('stock', 'fill', '')
+    """
+    name = normalize("NFKC", part) if isinstance(part, str) and part.isidentifier() else ""
+    return "" if iskeyword(name) or name.startswith("_") else name
 
 
 @lru_cache(maxsize=64)
@@ -158,14 +165,15 @@ def with_parts(labels: tuple[Label, ...] | None, parts: Any, what: str) -> tuple
     """Labels from a file as named tuples, if the file names their `parts`."""
     if parts is None:
         return labels
-    if not isinstance(parts, list) or not parts or not all(map(_is_name, parts)):
+    names = tuple(map(_name, parts)) if isinstance(parts, list) else ()
+    if not names or not all(names):
         raise InvalidInput(f"the parts of a {what} must have names that Python takes, found {shown(parts)}")
     for label in labels or (0,):  # without labels there are numbers
-        if not isinstance(label, tuple) or len(label) != len(parts):
-            raise InvalidInput(f"{what} {shown(label)} is no tuple of the {len(parts)} parts {shown(parts)}")
-    if len(set(parts)) < len(parts):
-        raise InvalidInput(f"two parts of a {what} have the same name: {shown(parts)}")
-    kind = named_label(what, tuple(parts))
+        if not isinstance(label, tuple) or len(label) != len(names):
+            raise InvalidInput(f"{what} {shown(label)} is no tuple of the {len(names)} parts {shown(parts)}")
+    if len(set(names)) < len(names):
+        raise InvalidInput(f"two parts of a {what} have the same name, as Python reads names: {shown(parts)}")
+    kind = named_label(what, names)
     return tuple(kind(*label) for label in labels or ())  # type: ignore[misc]  # they are tuples, as was just seen
 
 
