@@ -34,7 +34,7 @@ from inbounds.arrays import Floats, Ints
 from inbounds.errors import Stopped
 from inbounds.exact.bases import Base
 from inbounds.exact.highs import INFINITE, Columns, WholeMinimum, minimise_whole
-from inbounds.exact.limits import TIME, Limits
+from inbounds.exact.limits import ITERATIONS, TIME, Limits
 from inbounds.exact.optimum import OPTIMAL, Optimum
 from inbounds.exact.reachable import well_scaled
 from inbounds.exact.vertex import Corners
@@ -80,19 +80,19 @@ class Pure(NamedTuple):
     reward: float
 
 
-def best_deterministic(problem: CMDP, found: Optimum, tolerance: float, limits: Limits) -> tuple[Optimum, float, str]:
-    """The best deterministic policy that is found near a best mixture, a bound on the reward of all, and a status.
+def best_deterministic(problem: CMDP, found: Optimum, tolerance: float, limits: Limits) -> tuple[Optimum, float]:
+    """The best deterministic policy that is found near a best mixture, and a bound on the reward of all.
 
     Of averages, all are those with one recurrent class.
 
-    The mixture has that policy for good (`Optimum.pure`), and prices and values of the randomised optimum. Raises
-    `Stopped` when none is found.
+    The mixture has that policy for good (`Optimum.pure`), a status of its own, and prices and values of the randomised
+    optimum. Where a limit came before that was known, no proof is tried. Raises `Stopped` when none is found.
     """
     corners = Corners(well_scaled(problem))
     search = _Search(corners, found, tolerance, limits)
     best, upper = search.run(), search.upper
-    status, none = FOUND, NONE_FOUND
-    small = corners.criterion.n_places <= PROVED_PLACES
+    status, none = ITERATIONS if found.status == ITERATIONS else FOUND, NONE_FOUND
+    small = corners.criterion.n_places <= PROVED_PLACES and status == FOUND
     if small and not limits.over and (best is None or upper - best.reward > search.allowed):
         best, upper, complete = search.proved(best)
         proved = NONE_OF_ONE_CLASS if corners.criterion.mass_row else NONE
@@ -105,8 +105,8 @@ def best_deterministic(problem: CMDP, found: Optimum, tolerance: float, limits: 
         status = TIME
     occupancy = np.zeros(corners.criterion.n_entries)
     occupancy[best.chosen] = best.time
-    mixture = found._replace(occupancy=occupancy, pure=best.chosen, corner=None)
-    return mixture, corners.units.value(upper), status
+    mixture = found._replace(occupancy=occupancy, pure=best.chosen, corner=None, status=status)
+    return mixture, corners.units.value(upper)
 
 
 class _Search:
