@@ -306,3 +306,22 @@ def test_no_time_for_the_certificate_is_a_time_limit(deterministic: bool, monkey
     assert late.status == "time limit" and late.certificate is None and late.partial.status == "time limit"
     unasked = ib.solve(cmdp, deterministic=deterministic, certificate=False)
     assert unasked.status == "optimal" and unasked.partial is None
+
+
+def test_where_highs_is_wrong_it_is_not_believed():
+    """(HiGHS 1.15 calls -.41419 the optimum of one of its programs, where a policy in bounds has -.41226.)"""
+    rng = np.random.default_rng(5166)
+    n_states, n_constraints = int(rng.choice([3, 5, 8, 15, 20])), int(rng.integers(1, 3))
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 4, size=n_states))])
+    n_pairs = offsets[-1]
+    transition = rng.dirichlet(np.full(n_states, 0.3), size=n_pairs)
+    rng.choice(3), rng.choice(3)  # a criterion, and a discount
+    horizon, initial = int(rng.integers(1, 8)), rng.dirichlet(np.ones(n_states))
+    reward, constraints, slack = rng.normal(size=n_pairs), [], []
+    for k in range(n_constraints):
+        constraints.append(ib.Constraint(rng.normal(size=n_pairs), at_least=0.0, name=str(k)))
+        slack.append(abs(rng.normal()) * 0.02 + 1e-3)
+    cmdp = ib.CMDP(offsets, transition, reward, constraints, initial, horizon=horizon)
+    best = ib.solve(cmdp.tightened(ib.evaluate(cmdp, ib.Policy.uniform(cmdp)).margins - slack), deterministic=True)
+    assert best.certificate.in_bounds
+    assert best.reward == pytest.approx(-0.4122634333, abs=1e-9)

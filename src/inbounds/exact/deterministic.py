@@ -14,7 +14,8 @@ at the least loss; the policy that results is evaluated exactly, and is the next
 losses, so one that takes p at s has at most d(u) - x(s) loss(p), whatever else it does: where that is below LB with the
 least time x(s) can be, p is out. So it is if the best policy without constraints at u that is forced to take p has
 less than LB. On the entries that are left, the occupancy program with a binary variable for each of them (Dolgov and
-Durfee 2005) goes to HiGHS, whose word the bound it returns is; d(u) alone is a proof that others can check.
+Durfee 2005) goes to HiGHS, whose word the bound it returns is; d(u) alone is a proof that others can check. HiGHS is
+wrong now and then, so it is asked twice, in two ways, and believed as far as both say the same.
 
 **Averages** are of policies with one recurrent class, as evaluation takes them: those that come to stay in one of
 several places, by the start, are not looked for, and neither the bound nor "none" is said of them.
@@ -33,7 +34,7 @@ from scipy.sparse.csgraph import connected_components
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import Stopped
 from inbounds.exact.bases import Base
-from inbounds.exact.highs import INFINITE, Columns, WholeMinimum, minimise_whole
+from inbounds.exact.highs import DOUBTED, INFINITE, WHOLE, Columns, WholeMinimum, minimise_whole
 from inbounds.exact.limits import ITERATIONS, TIME, Limits
 from inbounds.exact.optimum import OPTIMAL, Optimum
 from inbounds.exact.reachable import well_scaled
@@ -50,7 +51,7 @@ _CUTS = 200
 """Choices that make several classes, which a proof may have to exclude one by one."""
 
 PROVED_PLACES = 300
-"""Up to this many a proof is tried: on garnets of 300 states it takes ten seconds, of 1,000 HiGHS ends no node."""
+"""Up to this many a proof is tried: on garnets of 300 states it takes twenty seconds, of 1,000 HiGHS ends no node."""
 
 _PROOF_SECONDS = 60.0
 """For the proof, where there is no time limit."""
@@ -244,7 +245,7 @@ class _Search:
         cost = np.append(-corners.signals[0, keep], np.zeros(len(binary)))
         ends, cuts = time.monotonic() + _PROOF_SECONDS, list[Ints]()
 
-        def minimum(whole: bool) -> WholeMinimum:
+        def minimum(whole: bool, attempts: tuple[dict[str, Any], ...] = WHOLE) -> WholeMinimum:
             seconds = self.limits.seconds_left
             return minimise_whole(
                 *(columns, cost, lower, upper),
@@ -252,30 +253,33 @@ class _Search:
                 np.append(np.zeros(len(keep), dtype=bool), np.full(len(binary), whole)),
                 gap=0.1 * self.allowed * size,
                 time_limit=max(ends - time.monotonic(), 1e-3) if seconds is None else seconds,
+                attempts=attempts,
             )
 
         while True:
             columns, lower, upper = self._program(keep, binary, most, size, cuts)
-            answer = minimum(whole=True)
-            if answer.x is None:
+            answers, before = [minimum(True, attempts) for attempts in (WHOLE, DOUBTED)], len(cuts)
+            for x in (answer.x for answer in answers if answer.x is not None):
+                again = self._policy_of(keep, binary, x)
+                if again is not None and (best is None or again.reward > best.reward):
+                    best = again
+                apart = self._apart(keep, binary, x)
+                if len(apart) > 0 and not any(np.array_equal(apart, cut) for cut in cuts):
+                    cuts.append(apart)
+            if len(cuts) == before or len(cuts) >= _CUTS or self.limits.over or time.monotonic() > ends:
                 break
-            again = self._policy_of(keep, binary, answer.x)
-            if again is not None and (best is None or again.reward > best.reward):
-                best = again
-            apart = self._apart(keep, binary, answer.x)
-            if len(apart) == 0 or len(cuts) == _CUTS or self.limits.over or time.monotonic() > ends:
-                break
-            cuts.append(apart)
-        bound = self.upper if answer.infeasible else min(self.upper, -answer.bound / size)
-        complete = answer.complete
-        if answer.infeasible and criterion.mass_row:
+        infeasible, complete = all(one.infeasible for one in answers), all(one.complete for one in answers)
+        bound = self.upper
+        if not infeasible:
+            bound = min(bound, max(-one.bound / size for one in answers if not one.infeasible))
+        if infeasible and criterion.mass_row:
             # Moves may be so rare that for HiGHS no policy at all is in bounds, although one that randomises is known.
             columns, lower, upper = self._program(keep, binary, most, size, [])
             complete = minimum(whole=False).x is not None
-        if answer.infeasible and complete and best is not None:  # nothing is better than the best by more than a hair
+        if infeasible and complete and best is not None:  # nothing is better than the best by more than a hair
             bound = best.reward
         # Where a policy is in bounds for HiGHS but not for us, it is not known that none is.
-        complete = complete and (answer.infeasible or best is not None)
+        complete = complete and (infeasible or best is not None)
         return best, bound if best is None else max(bound, best.reward), complete
 
     def _apart(self, keep: Ints, binary: Ints, x: Floats) -> Ints:

@@ -40,6 +40,9 @@ WHOLE: tuple[dict[str, Any], ...] = tuple(
 )
 """HiGHS refuses its own integer optimum where a row is broken by more; inside it drops entries below 1e-9, always."""
 
+DOUBTED: tuple[dict[str, Any], ...] = tuple(attempt | {"presolve": "off"} for attempt in reversed(WHOLE))
+"""Another opinion of the same program: of 238 one was called optimal too early, and was not in this way."""
+
 _ENDS = (
     highspy.HighsModelStatus.kOptimal,
     highspy.HighsModelStatus.kInfeasible,
@@ -142,6 +145,7 @@ def minimise_whole(
     gap: float,
     nodes: int = highspy.kHighsIInf,
     time_limit: float | None = None,
+    attempts: tuple[dict[str, Any], ...] = WHOLE,
 ) -> WholeMinimum:
     """Minimise ``cost @ x`` over 0 <= x <= `column_upper`, where `whole` in whole numbers, up to an absolute `gap`.
 
@@ -151,7 +155,7 @@ def minimise_whole(
     kinds = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
     program.integrality_ = [kinds[int(one)] for one in whole]
     options = {"mip_rel_gap": 0.0, "mip_abs_gap": gap, "threads": 1, "mip_max_nodes": nodes}
-    for solver, status in _runs(program, WHOLE, options, None, time_limit):
+    for solver, status in _runs(program, attempts, options, None, time_limit):
         if status not in _ENDS:
             continue
         info, x = solver.getInfo(), np.asarray(solver.getSolution().col_value)
