@@ -5,14 +5,18 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
+from typing import Any
 
+import highspy
 import numpy as np
 import pytest
 from hypothesis import given
 
 import inbounds as ib
 import strategies
+from inbounds.exact import deterministic, highs
 from inbounds.exact.deterministic import _Search
+from inbounds.exact.highs import SMALL, Columns, WholeMinimum, minimise, minimise_whole
 from inbounds.exact.limits import NO_LIMITS
 from inbounds.exact.methods import best_mixture
 from inbounds.exact.vertex import Corners
@@ -239,3 +243,85 @@ def test_what_is_printed_says_whose_best_and_whose_prices_it_is() -> None:
     found = " ".join(str(dataclasses.replace(proved, status="best found")).split())
     assert "below the best without coins (best found: to find the best is NP-hard), and" in found
     assert "coins" not in str(ib.solve(queue)) and "coins" in proved._repr_html_()
+
+
+def drawn_stages(seed: int) -> ib.CMDP:
+    """20 states over 6 stages, with up to 3 actions and two bounds that the uniform policy keeps by .01."""
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 4, size=20))])
+    n_pairs = offsets[-1]
+    transition = rng.dirichlet(np.full(20, 0.3), size=n_pairs)
+    reward, initial, signals = rng.normal(size=n_pairs), rng.dirichlet(np.ones(20)), rng.normal(size=(2, n_pairs))
+    constraints = [ib.Constraint(signal, at_least=0.0, name=name) for signal, name in zip(signals, "ab", strict=True)]
+    cmdp = ib.CMDP(offsets, transition, reward, constraints, initial, horizon=6)
+    return cmdp.tightened(ib.evaluate(cmdp, ib.Policy.uniform(cmdp)).margins - 0.01)
+
+
+def test_what_highs_refuses_is_no_bound():
+    """HiGHS finds the optimum of this one and refuses it, as rows are broken by 6e-9: it left a bound of 0."""
+    cmdp = drawn_stages(36)
+    best = ib.solve(cmdp, deterministic=True)
+    assert best.status == "optimal" and best.reward == pytest.approx(3.352691863784, abs=1e-9)
+    rough = ib.solve(cmdp, deterministic=True, iterations=6)
+    assert rough.upper_bound >= best.reward - 1e-9 and rough.status == "iteration limit"
+    assert rough.certificate.in_bounds and rough.partial.unconstrained_solves == 6
+    again = ib.solve(cmdp, deterministic=True, resume=rough.partial)
+    assert again.status == "optimal" and again.reward == pytest.approx(best.reward, abs=1e-9)
+
+
+class _Fails(highspy.Highs):
+    """HiGHS that says it failed, whatever it found."""
+
+    def run(self) -> Any:
+        super().run()
+        return highspy.HighsStatus.kError
+
+
+def test_what_a_failure_leaves_is_not_read(monkeypatch):
+    program = Columns.dense(np.array([[1.0], [2.0]])), np.array([-1.0, -3.0]), np.array([-np.inf]), np.array([2.0])
+    whole = np.ones(2), np.ones(2, dtype=bool)
+    best = minimise_whole(*program, *whole, gap=1e-9)
+    assert best.x.tolist() == [0.0, 1.0] and best.bound == pytest.approx(-3.0) and best.complete
+    relaxed = minimise_whole(*program, np.ones(2), np.zeros(2, dtype=bool), gap=1e-9)
+    assert relaxed.bound == pytest.approx(-3.0)  # of a linear program HiGHS has no such bound: it is its optimum
+    monkeypatch.setattr(highs.highspy, "Highs", _Fails)
+    assert minimise_whole(*program, *whole, gap=1e-9) == WholeMinimum(None, -np.inf, complete=False)
+    assert minimise(*program, attempts=SMALL) is None
+
+
+def test_where_highs_fails_nothing_is_proved(monkeypatch):
+    """Not that the best found is the best; nor that none is in bounds."""
+    cmdp = over({"discount": 0.9}, 0, states=5)
+    best = ib.solve(cmdp, deterministic=True)
+    monkeypatch.setattr(deterministic, "minimise_whole", lambda *_, **__: WholeMinimum(None, -np.inf, complete=False))
+    found = ib.solve(cmdp, deterministic=True)
+    assert found.status == "best found" and found.upper_bound >= best.reward > found.reward
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_no_time_for_the_certificate_is_a_time_limit(deterministic: bool, monkeypatch):
+    cmdp = ib.zoo.garnet(20, constraints=0, seed=1)
+    monkeypatch.setattr("inbounds.solving._proved", lambda *_: None)  # it takes longer than there is
+    late = ib.solve(cmdp, deterministic=deterministic, time_limit=60.0)
+    assert late.status == "time limit" and late.certificate is None and late.partial.status == "time limit"
+    unasked = ib.solve(cmdp, deterministic=deterministic, certificate=False)
+    assert unasked.status == "optimal" and unasked.partial is None
+
+
+def test_where_highs_is_wrong_it_is_not_believed():
+    """(HiGHS 1.15 calls -.41419 the optimum of one of its programs, where a policy in bounds has -.41226.)"""
+    rng = np.random.default_rng(5166)
+    n_states, n_constraints = int(rng.choice([3, 5, 8, 15, 20])), int(rng.integers(1, 3))
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 4, size=n_states))])
+    n_pairs = offsets[-1]
+    transition = rng.dirichlet(np.full(n_states, 0.3), size=n_pairs)
+    rng.choice(3), rng.choice(3)  # a criterion, and a discount
+    horizon, initial = int(rng.integers(1, 8)), rng.dirichlet(np.ones(n_states))
+    reward, constraints, slack = rng.normal(size=n_pairs), [], []
+    for k in range(n_constraints):
+        constraints.append(ib.Constraint(rng.normal(size=n_pairs), at_least=0.0, name=str(k)))
+        slack.append(abs(rng.normal()) * 0.02 + 1e-3)
+    cmdp = ib.CMDP(offsets, transition, reward, constraints, initial, horizon=horizon)
+    best = ib.solve(cmdp.tightened(ib.evaluate(cmdp, ib.Policy.uniform(cmdp)).margins - slack), deterministic=True)
+    assert best.certificate.in_bounds
+    assert best.reward == pytest.approx(-0.4122634333, abs=1e-9)

@@ -14,7 +14,7 @@ from inbounds.errors import InvalidInput, Stopped
 from inbounds.exact.bundle import GapProgress
 from inbounds.exact.deterministic import best_deterministic
 from inbounds.exact.frontier import Frontier
-from inbounds.exact.limits import TIME, Limits, Partial, state_to_resume
+from inbounds.exact.limits import ITERATIONS, TIME, Limits, Partial, state_to_resume
 from inbounds.exact.methods import Watch, best_mixture, gap_allowed
 from inbounds.exact.moving_bound import along_bounds
 from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum
@@ -95,7 +95,8 @@ def solve(
     time_limit : float, optional
         Seconds for the whole call. An answer that the limit cut short is not certified: there was no time.
     iterations : int, optional
-        Unconstrained solves of the bundle, at most, in all; those from a start count by themselves.
+        Unconstrained solves of the bundle, at most, in all; those from a start count by themselves. Where they are used
+        up, a deterministic policy is looked for, but not proved to be the best.
     resume : Partial, optional
         Of an earlier call with the same problem, method and tolerance: goes on from there, to the same bits.
     start : Solution, optional
@@ -167,12 +168,10 @@ def solve(
             problem, method, tolerance=tolerance, progress=progress, limits=limits, watch=watch, coins=few
         )
         if deterministic:
-            return _deterministic(problem, found, by, tolerance, certificate, proof_progress, limits)
-        best = None if not certificate or limits.over else _proved(problem, found, by, proof_progress, limits)
-        if best is None:
-            late = TIME if certificate else found.status
-            best = assemble(problem, found._replace(status=late), method=by)
-        elif method == "auto" and by == "lp":
+            best = _deterministic(problem, found, by, tolerance, certificate, proof_progress, limits)
+            return replace(best, partial=known(best.status)) if best.status in (TIME, ITERATIONS) else best
+        best = _judged(problem, found, by, certificate, proof_progress, limits)
+        if best.certificate is not None and method == "auto" and by == "lp":
             best = _better(problem, best, tolerance, limits, coins)
         if best.status == OPTIMAL:
             if not best.in_bounds and np.any(best.margins < -_GROSS * best.margin_scales):
@@ -286,15 +285,28 @@ def _deterministic(
 ) -> Solution:
     """The best deterministic policy that is found around a best mixture, judged."""
     optimum = found.upper_bound
-    pure, upper, status = best_deterministic(problem, found, tolerance, limits)
-    best = None if not certificate or limits.over else _proved(problem, pure, method, progress, limits)
-    best = assemble(problem, pure, method=method) if best is None else best
+    pure, upper = best_deterministic(problem, found, tolerance, limits)
+    best = _judged(problem, pure, method, certificate, progress, limits)
     return replace(
         best,
         upper_bound=min(upper, best.upper_bound),
         price_of_determinism=max(min(optimum, best.upper_bound) - best.reward, 0.0),
-        status=status if best.in_bounds else UNPROVED,
+        status=best.status if best.in_bounds or best.status in (TIME, ITERATIONS) else UNPROVED,
     )
+
+
+def _judged(
+    problem: CMDP,
+    found: Optimum,
+    method: str,
+    certificate: bool,
+    progress: Callable[[int, int], None] | None,
+    limits: Limits,
+) -> Solution:
+    """The answer, certified if that was asked for; where there is no time for it, that is how it ended."""
+    best = None if not certificate or limits.over else _proved(problem, found, method, progress, limits)
+    late = TIME if certificate else found.status
+    return assemble(problem, found._replace(status=late), method=method) if best is None else best
 
 
 def _proved(

@@ -14,7 +14,8 @@ at the least loss; the policy that results is evaluated exactly, and is the next
 losses, so one that takes p at s has at most d(u) - x(s) loss(p), whatever else it does: where that is below LB with the
 least time x(s) can be, p is out. So it is if the best policy without constraints at u that is forced to take p has
 less than LB. On the entries that are left, the occupancy program with a binary variable for each of them (Dolgov and
-Durfee 2005) goes to HiGHS, whose word the bound it returns is; d(u) alone is a proof that others can check.
+Durfee 2005) goes to HiGHS, whose word the bound it returns is; d(u) alone is a proof that others can check. HiGHS is
+wrong now and then, so it is asked twice, in two ways, and believed as far as both say the same.
 
 **Averages** are of policies with one recurrent class, as evaluation takes them: those that come to stay in one of
 several places, by the start, are not looked for, and neither the bound nor "none" is said of them.
@@ -33,8 +34,8 @@ from scipy.sparse.csgraph import connected_components
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import Stopped
 from inbounds.exact.bases import Base
-from inbounds.exact.highs import INFINITE, Columns, WholeMinimum, minimise_whole
-from inbounds.exact.limits import TIME, Limits
+from inbounds.exact.highs import DOUBTED, INFINITE, WHOLE, Columns, WholeMinimum, minimise_whole
+from inbounds.exact.limits import ITERATIONS, TIME, Limits
 from inbounds.exact.optimum import OPTIMAL, Optimum
 from inbounds.exact.reachable import well_scaled
 from inbounds.exact.vertex import Corners
@@ -50,7 +51,7 @@ _CUTS = 200
 """Choices that make several classes, which a proof may have to exclude one by one."""
 
 PROVED_PLACES = 300
-"""Up to this many a proof is tried: on garnets of 300 states it takes ten seconds, of 1,000 HiGHS ends no node."""
+"""Up to this many a proof is tried: on garnets of 300 states it takes twenty seconds, of 1,000 HiGHS ends no node."""
 
 _PROOF_SECONDS = 60.0
 """For the proof, where there is no time limit."""
@@ -80,19 +81,19 @@ class Pure(NamedTuple):
     reward: float
 
 
-def best_deterministic(problem: CMDP, found: Optimum, tolerance: float, limits: Limits) -> tuple[Optimum, float, str]:
-    """The best deterministic policy that is found near a best mixture, a bound on the reward of all, and a status.
+def best_deterministic(problem: CMDP, found: Optimum, tolerance: float, limits: Limits) -> tuple[Optimum, float]:
+    """The best deterministic policy that is found near a best mixture, and a bound on the reward of all.
 
     Of averages, all are those with one recurrent class.
 
-    The mixture has that policy for good (`Optimum.pure`), and prices and values of the randomised optimum. Raises
-    `Stopped` when none is found.
+    The mixture has that policy for good (`Optimum.pure`), a status of its own, and prices and values of the randomised
+    optimum. Where a limit came before that was known, no proof is tried. Raises `Stopped` when none is found.
     """
     corners = Corners(well_scaled(problem))
     search = _Search(corners, found, tolerance, limits)
     best, upper = search.run(), search.upper
-    status, none = FOUND, NONE_FOUND
-    small = corners.criterion.n_places <= PROVED_PLACES
+    status, none = ITERATIONS if found.status == ITERATIONS else FOUND, NONE_FOUND
+    small = corners.criterion.n_places <= PROVED_PLACES and status == FOUND
     if small and not limits.over and (best is None or upper - best.reward > search.allowed):
         best, upper, complete = search.proved(best)
         proved = NONE_OF_ONE_CLASS if corners.criterion.mass_row else NONE
@@ -105,8 +106,8 @@ def best_deterministic(problem: CMDP, found: Optimum, tolerance: float, limits: 
         status = TIME
     occupancy = np.zeros(corners.criterion.n_entries)
     occupancy[best.chosen] = best.time
-    mixture = found._replace(occupancy=occupancy, pure=best.chosen, corner=None)
-    return mixture, corners.units.value(upper), status
+    mixture = found._replace(occupancy=occupancy, pure=best.chosen, corner=None, status=status)
+    return mixture, corners.units.value(upper)
 
 
 class _Search:
@@ -244,7 +245,7 @@ class _Search:
         cost = np.append(-corners.signals[0, keep], np.zeros(len(binary)))
         ends, cuts = time.monotonic() + _PROOF_SECONDS, list[Ints]()
 
-        def minimum(whole: bool) -> WholeMinimum:
+        def minimum(whole: bool, attempts: tuple[dict[str, Any], ...] = WHOLE) -> WholeMinimum:
             seconds = self.limits.seconds_left
             return minimise_whole(
                 *(columns, cost, lower, upper),
@@ -252,30 +253,33 @@ class _Search:
                 np.append(np.zeros(len(keep), dtype=bool), np.full(len(binary), whole)),
                 gap=0.1 * self.allowed * size,
                 time_limit=max(ends - time.monotonic(), 1e-3) if seconds is None else seconds,
+                attempts=attempts,
             )
 
         while True:
             columns, lower, upper = self._program(keep, binary, most, size, cuts)
-            answer = minimum(whole=True)
-            if answer.x is None:
+            answers, before = [minimum(True, attempts) for attempts in (WHOLE, DOUBTED)], len(cuts)
+            for x in (answer.x for answer in answers if answer.x is not None):
+                again = self._policy_of(keep, binary, x)
+                if again is not None and (best is None or again.reward > best.reward):
+                    best = again
+                apart = self._apart(keep, binary, x)
+                if len(apart) > 0 and not any(np.array_equal(apart, cut) for cut in cuts):
+                    cuts.append(apart)
+            if len(cuts) == before or len(cuts) >= _CUTS or self.limits.over or time.monotonic() > ends:
                 break
-            again = self._policy_of(keep, binary, answer.x)
-            if again is not None and (best is None or again.reward > best.reward):
-                best = again
-            apart = self._apart(keep, binary, answer.x)
-            if len(apart) == 0 or len(cuts) == _CUTS or self.limits.over or time.monotonic() > ends:
-                break
-            cuts.append(apart)
-        bound = self.upper if answer.infeasible else min(self.upper, -answer.bound / size)
-        complete = answer.complete
-        if answer.infeasible and criterion.mass_row:
+        infeasible, complete = all(one.infeasible for one in answers), all(one.complete for one in answers)
+        bound = self.upper
+        if not infeasible:
+            bound = min(bound, max(-one.bound / size for one in answers if not one.infeasible))
+        if infeasible and criterion.mass_row:
             # Moves may be so rare that for HiGHS no policy at all is in bounds, although one that randomises is known.
             columns, lower, upper = self._program(keep, binary, most, size, [])
             complete = minimum(whole=False).x is not None
-        if answer.infeasible and complete and best is not None:  # nothing is better than the best by more than a hair
+        if infeasible and complete and best is not None:  # nothing is better than the best by more than a hair
             bound = best.reward
         # Where a policy is in bounds for HiGHS but not for us, it is not known that none is.
-        complete = complete and (answer.infeasible or best is not None)
+        complete = complete and (infeasible or best is not None)
         return best, bound if best is None else max(bound, best.reward), complete
 
     def _apart(self, keep: Ints, binary: Ints, x: Floats) -> Ints:

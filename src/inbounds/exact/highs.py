@@ -7,6 +7,7 @@ no solution at all; `inbounds.exact.feasibility` tells.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -34,6 +35,21 @@ INTERIOR: tuple[dict[str, Any], ...] = (TIGHT | {"solver": "ipx"}, *SIMPLEX)
 SMALL: tuple[dict[str, Any], ...] = (TIGHT | {"presolve": "off"}, TIGHT | {"presolve": "on"})
 """For programs so small that looking for what can be left out takes longer than solving them."""
 
+WHOLE: tuple[dict[str, Any], ...] = tuple(
+    {f"{name}_feasibility_tolerance": within for name in ("primal", "dual", "mip")} for within in (1e-9, 1e-8)
+)
+"""HiGHS refuses its own integer optimum where a row is broken by more; inside it drops entries below 1e-9, always."""
+
+DOUBTED: tuple[dict[str, Any], ...] = tuple(attempt | {"presolve": "off"} for attempt in reversed(WHOLE))
+"""Another opinion of the same program: of 238 one was called optimal too early, and was not in this way."""
+
+_ENDS = (
+    highspy.HighsModelStatus.kOptimal,
+    highspy.HighsModelStatus.kInfeasible,
+    highspy.HighsModelStatus.kTimeLimit,
+    highspy.HighsModelStatus.kSolutionLimit,  # of nodes, too
+)
+"""After any other, HiGHS has neither a bound nor a solution of an integer program."""
 
 _ROUNDS = 30
 """Steps of the simplex method for each row and column of a program, at most: ten times what is usual."""
@@ -59,7 +75,7 @@ class WholeMinimum(NamedTuple):
     """How far HiGHS came with an integer program."""
 
     x: Floats | None  # the best that it found
-    bound: float  # no solution costs less
+    bound: float  # no solution costs less; -inf where none is known
     complete: bool  # whether it came to the end
     infeasible: bool = False  # whether it says that there is no solution
 
@@ -127,32 +143,30 @@ def minimise_whole(
     whole: npt.NDArray[np.bool_],
     *,
     gap: float,
-    nodes: int | None = None,
+    nodes: int = highspy.kHighsIInf,
     time_limit: float | None = None,
+    attempts: tuple[dict[str, Any], ...] = WHOLE,
 ) -> WholeMinimum:
     """Minimise ``cost @ x`` over 0 <= x <= `column_upper`, where `whole` in whole numbers, up to an absolute `gap`.
 
-    It ends after so many `nodes`, or `time_limit` seconds, with what it has by then.
+    It ends after so many `nodes`, or `time_limit` seconds, with what it has by then: nothing where HiGHS fails.
     """
     program = _program(columns, cost, row_lower, row_upper, None, column_upper)
     kinds = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
     program.integrality_ = [kinds[int(one)] for one in whole]
-    tight = {f"{name}_feasibility_tolerance": 1e-9 for name in ("primal", "dual", "mip")}
-    limits = {"mip_max_nodes": nodes, "time_limit": time_limit}
-    options = {**tight, "mip_rel_gap": 0.0, "mip_abs_gap": gap, "threads": 1, "small_matrix_value": 1e-12}
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    for option, value in (options | {name: limit for name, limit in limits.items() if limit is not None}).items():
-        if solver.setOptionValue(option, value) != highspy.HighsStatus.kOk:
-            raise RuntimeError(f"HiGHS does not take the option {option} = {value}")
-    solver.passModel(program)
-    solver.run()
-    status, info = solver.getModelStatus(), solver.getInfo()
-    x = np.asarray(solver.getSolution().col_value)
-    has_one = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible and len(x) == len(cost)
-    infeasible = status == highspy.HighsModelStatus.kInfeasible
-    complete = infeasible or status == highspy.HighsModelStatus.kOptimal
-    return WholeMinimum(x if has_one else None, float(info.mip_dual_bound), complete, infeasible)
+    options = {"mip_rel_gap": 0.0, "mip_abs_gap": gap, "threads": 1, "mip_max_nodes": nodes}
+    for solver, status in _runs(program, attempts, options, None, time_limit):
+        if status not in _ENDS:
+            continue
+        info, x = solver.getInfo(), np.asarray(solver.getSolution().col_value)
+        has_one = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible and len(x) == len(cost)
+        infeasible = status == highspy.HighsModelStatus.kInfeasible
+        complete = infeasible or status == highspy.HighsModelStatus.kOptimal
+        bound = info.mip_dual_bound
+        if not np.any(whole):  # a linear program, of which that is 0
+            bound = info.objective_function_value if complete else -np.inf
+        return WholeMinimum(x if has_one else None, float(bound), complete, infeasible)
+    return WholeMinimum(None, -np.inf, complete=False)
 
 
 def _program(
@@ -179,29 +193,44 @@ def _solved(
     program: Any, attempts: tuple[dict[str, Any], ...], start: Basis | None, time_limit: float | None
 ) -> Any | None:
     """HiGHS at the optimum of a program, as `minimise` says."""
-    begin = monotonic()
     # On numbers too far apart the simplex method goes round in circles for ever; it takes a few steps a row otherwise.
     most = _ROUNDS * (program.num_col_ + program.num_row_) + 200
     steps = {"simplex_iteration_limit": most, "ipm_iteration_limit": 500}
-    for options in attempts:
-        solver = highspy.Highs()
-        solver.setOptionValue("output_flag", False)
-        if time_limit is not None:  # of all attempts together
-            options = options | {"time_limit": max(time_limit - (monotonic() - begin), 1e-3)}
-        # By default HiGHS drops entries below 1e-9: small probabilities, a loss that 1 / (1 - discount) multiplies.
-        for option, value in {"small_matrix_value": 1e-12, **steps, **options}.items():
-            if solver.setOptionValue(option, value) != highspy.HighsStatus.kOk:
-                raise RuntimeError(f"HiGHS does not take the option {option} = {value}")
-        solver.passModel(program)
-        if start is not None:
-            solver.setBasis(_highs_basis(start))
-        solver.run()
-        status = solver.getModelStatus()
+    for solver, status in _runs(program, attempts, steps, start, time_limit):
         if status == highspy.HighsModelStatus.kOptimal:
             return solver
         if status == highspy.HighsModelStatus.kTimeLimit:
             raise TimeoutError(f'the linear program did not end within {time_limit:g} s; take the method "bundle"')
     return None
+
+
+def _runs(
+    program: Any,
+    attempts: tuple[dict[str, Any], ...],
+    options: dict[str, Any],
+    start: Basis | None,
+    time_limit: float | None,
+) -> Iterator[tuple[Any, Any]]:
+    """HiGHS after each of the `attempts` at a program, and how it ended: an error where its own word is that it failed.
+
+    What it left behind then, as bounds of 0, is no answer.
+    """
+    begin = monotonic()
+    for attempt in attempts:
+        solver = highspy.Highs()
+        solver.setOptionValue("output_flag", False)
+        # By default HiGHS drops entries below 1e-9: small probabilities, a loss that 1 / (1 - discount) multiplies.
+        taken = {"small_matrix_value": 1e-12, **options, **attempt}
+        if time_limit is not None:  # of all attempts together
+            taken["time_limit"] = max(time_limit - (monotonic() - begin), 1e-3)
+        for option, value in taken.items():
+            if solver.setOptionValue(option, value) != highspy.HighsStatus.kOk:
+                raise RuntimeError(f"HiGHS does not take the option {option} = {value}")
+        passed = solver.passModel(program)
+        if start is not None:
+            solver.setBasis(_highs_basis(start))
+        failed = highspy.HighsStatus.kError in (passed, solver.run())
+        yield solver, highspy.HighsModelStatus.kSolveError if failed else solver.getModelStatus()
 
 
 def _highs_basis(start: Basis) -> Any:
