@@ -166,7 +166,7 @@ def solve(
         found, by = best_mixture(
             problem, method, tolerance=tolerance, progress=progress, limits=limits, watch=watch, coins=few
         )
-        if deterministic:
+        if deterministic and found.pure is None:
             return _deterministic(problem, found, by, tolerance, certificate, proof_progress, limits)
         best = None if not certificate or limits.over else _proved(problem, found, by, proof_progress, limits)
         if best is None:
