@@ -61,9 +61,9 @@ operation that is fused with the next loses a rounding and keeps the bound. Init
 rounded. Where anything overflows, the result is that nothing is proved.
 
 What one operation loses to underflow, 2^-1075, may be multiplied afterwards by the reach, at most 2^53, which 1e-300
-covers by far. By a price, which may be any double, only one such loss is multiplied: that of a bound that was divided by
-the number of layers. So 1e-300 is added to the magnitude of such a bound, unless it is zero: 2 N u price 1e-300 is more
-than price 2^-1075, and a bound of which division leaves nothing is not taken for zero.
+covers by far. By a price, which may be any double, only one such loss is multiplied: that of a bound that was divided
+by the number of layers. So 1e-300 is added to the magnitude of such a bound, unless it is zero: 2 N u price 1e-300 is
+more than price 2^-1075, and a bound of which division leaves nothing is not taken for zero.
 
 With ``exact=True`` the same bounds are computed in rationals instead.
 """
