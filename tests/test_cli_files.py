@@ -1,5 +1,6 @@
 """Files that commands are told to write: refused before any work, and never in the place of something else."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -13,6 +14,8 @@ from click.testing import CliRunner, Result
 
 import inbounds as ib
 from inbounds.cli import main, printing
+from inbounds.proofs.files import load_certificate, save_certificate
+from inbounds.studies.journal import Journal
 from messages import one_message, sentence
 
 
@@ -169,6 +172,19 @@ def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "twice.npz", **arrays | {"header": np.frombuffer(text, dtype=np.uint8)})
     with pytest.raises(ib.InvalidInput, match=r"twice\.npz: the header .* \(the key 'name' is there twice\)"):
         ib.load(tmp_path / "twice.npz")
+    save_certificate(ib.certify(ib.Policy.uniform(queue), queue), tmp_path / "c.json")
+    head = (
+        (tmp_path / "c.json")
+        .read_bytes()[:-68]
+        .replace(b'"seal"', b'"margins_lower": ["0x0.0p+0", "0x0.0p+0"],\n"seal"')
+    )
+    (tmp_path / "c.json").write_bytes(head + hashlib.sha256(head).hexdigest().encode() + b'"\n}\n')
+    with pytest.raises(ib.InvalidInput, match=r"c\.json: .* \(the key 'margins_lower' is there twice\)"):
+        load_certificate(tmp_path / "c.json")
+    Journal(tmp_path / "runs.jsonl").add("a", {"reward": 0.5})
+    line = (tmp_path / "runs.jsonl").read_bytes().replace(b'"reward"', b'"reward": 0.9, "reward"')
+    (tmp_path / "runs.jsonl").write_bytes(line)
+    assert Journal(tmp_path / "runs.jsonl").get("a") is None  # what is damaged is passed over
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,26 @@ def test_without_constraints_nothing_is_lost():
     assert best.policy.coins == 0 and best.status == "optimal" and best.price_of_determinism <= 1e-8
 
 
+@pytest.mark.parametrize("left", [1e-7, 1e-8, 1e-9])
+def test_without_constraints_next_to_a_discount_of_1_the_answer_is_that_of_a_plain_solve(left):
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        states = int(rng.integers(2, 7))
+        counts = rng.integers(1, 4, states)
+        n = int(counts.sum())
+        cmdp = ib.CMDP(
+            offsets=np.append(0, np.cumsum(counts)),
+            transition=np.eye(states)[rng.integers(states, size=n)],
+            reward=np.round(rng.normal(size=n), 2),
+            constraints=[],
+            initial=rng.dirichlet(np.ones(states)),
+            discount=1.0 - left,
+        )
+        plain, pure = ib.solve(cmdp), ib.solve(cmdp, deterministic=True)
+        assert pure.policy.coins == 0 and pure.price_of_determinism == 0.0
+        assert (pure.status, pure.reward, pure.upper_bound) == (plain.status, plain.reward, plain.upper_bound)
+
+
 def test_a_deterministic_search_keeps_its_time():
     cmdp = ib.zoo.garnet(250, actions=8, constraints=2, seed=3)
     ib.solve(cmdp, deterministic=True, time_limit=60.0, certificate=False)  # compiled, and planned

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
+import naive_proofs
 from inbounds.criteria import criterion_of, discounted
 from inbounds.exact.methods import best_mixture
 from inbounds.numerics.compiled import interpreted
@@ -417,6 +418,99 @@ def test_a_sum_over_stages_that_overflows_proves_nothing():
     guess = np.array([[1.7e308], [-1.7e308], [1.7e308]])
     certificate = certify_known(ib.Policy.uniform(cmdp), cmdp, prices=np.empty(0), value_function=guess)
     assert certificate.reward_upper == np.inf
+
+
+LEAST = 5e-324
+SMALL = (0.0, LEAST, 2 * LEAST, 3 * LEAST, 7 * LEAST, 1e-320, 2.4e-319, 1e-310, 1e-307, 1e-300, 1e-297, 1e-290)
+ENDS = [
+    *({"horizon": stages} for stages in (1, 2, 3, 7, 1000)),
+    *({"discount": d} for d in (0.0, LEAST, 0.5, 1.0 - 2.0**-53)),
+    {"average": True},
+]
+
+
+@pytest.mark.parametrize("criterion", ENDS, ids=str)
+def test_no_bound_is_lost_at_the_ends_of_the_doubles(criterion):
+    """Whatever underflows, and whatever it is multiplied by later: bounds are those of rationals, or weaker."""
+    long, told = criterion.get("horizon", 1) > 10, 0
+    rng = np.random.default_rng(sum(map(ord, str(criterion))))
+
+    def some(shape, *units):
+        """Numbers of any size in one of the units, or in several."""
+        units = units[rng.integers(len(units))]
+        return rng.choice(SMALL, size=shape) * rng.choice(units, size=shape) * rng.choice([1.0, -1.0], size=shape)
+
+    for trial in range(2 if long else 150):
+        states, actions = (1, 1) if long else (int(rng.integers(1, 4)), int(rng.integers(1, 3)))
+        n, stages = states * actions, criterion.get("horizon", 1)
+        rows, initial, taken = (np.abs(some(shape, [1.0])) for shape in ((n, states), states, (stages, n)))
+        rows[np.arange(n), rng.integers(states, size=n)] = 1.0
+        initial[rng.integers(states)] = 1.0
+        taken[:, actions * np.arange(states)] = 1.0
+        staged = trial % 2 and "horizon" in criterion
+        signals = some((2, stages, n) if staged else (2, n), [0.0], [0.0, 1.0], [1.0, 1e300])
+        cmdp = ib.CMDP(
+            offsets=actions * np.arange(states + 1),
+            transition=rows,
+            reward=some(n, [0.0], [1.0]),
+            constraints=[
+                ib.Constraint(signals[0], at_least=float(some((), [1.0]))),
+                ib.Constraint(signals[1], at_most=float(some((), [1.0]))),
+            ],
+            initial=initial,
+            **criterion,
+        )
+        vectors = some((3, stages * states), [0.0], [1.0], [1.0, 1e290])
+        prices = rng.choice([0.0, LEAST, 1.0, 1e10, 1e25, 1e140, 1e250, 1e300, 1.7e308], size=2)
+        model = naive_proofs.exact(cmdp)
+        policy = naive_proofs.by_state(model, taken)
+        lowers = proofs._bounded_lowers(cmdp, taken.ravel(), vectors)
+        for lower, gain, vector in zip(lowers, model.gains, vectors, strict=True):
+            if lower > -math.inf:
+                assert Fraction(lower) <= naive_proofs.lower_bound(model, policy, gain, vector)
+                told += 1
+        for weight in (0.0, 1.0):
+            upper = proofs._bounded_upper(cmdp, prices, vectors[0], weight)
+            if upper < math.inf:
+                gain = naive_proofs.weighted(model.gains, [weight, *prices])
+                assert Fraction(upper) >= naive_proofs.upper_bound(model, gain, vectors[0])
+                told += 1
+    assert told > (5 if long else 500)
+
+
+@pytest.mark.parametrize(("stages", "bound"), [(3, LEAST), (12, 2e-323), (1000, 2e-321)])
+def test_a_bound_too_small_to_be_spread_over_the_stages_is_not_taken_for_none(stages, bound):
+    for sign, side in ((1.0, "at_least"), (-1.0, "at_most")):
+        constraint = ib.Constraint([0.0, -sign], **{side: sign * bound})
+        cmdp = ib.CMDP(
+            offsets=[0, 2],
+            transition=[[1.0], [1.0]],
+            reward=[1.0, 0.0],
+            constraints=[constraint],
+            initial=[1.0],
+            horizon=stages,
+        )
+        best = ib.Policy(cmdp.pairs, np.tile([1.0, 0.0], (stages, 1)))
+        assert not certify_known(best, cmdp).in_bounds
+        if stages == 3:
+            assert not ib.solve(cmdp).certificate.in_bounds
+        nothing = ib.Constraint([0.0, -sign], **{side: 0.0})  # a bound of zero is met, and that is proved
+        assert certify_known(best, replace(cmdp, constraints=(nothing,))).in_bounds
+
+
+def test_large_prices_do_not_multiply_what_a_bound_lost_when_it_was_spread():
+    staged = [[LEAST], [LEAST], [0.0]]
+    form = {"offsets": [0, 1], "transition": [[1.0]], "initial": [1.0], "horizon": 3}
+    met = ib.CMDP(reward=[0.0], constraints=[ib.Constraint(staged, at_least=2 * LEAST)], **form)
+    assert certify_known(ib.Policy.uniform(met), met, exact=True).in_bounds
+    error = ib.Infeasible(-1.0, np.array([1e300]), np.zeros((3, 1)), diagnosis=None)
+    assert not certify_infeasible(error, met).infeasible
+
+    form |= {"offsets": [0, 2], "transition": [[1.0], [1.0]]}
+    cmdp = ib.CMDP(reward=[0.0, 1e-25], constraints=[ib.Constraint([0.0, -LEAST], at_least=-LEAST)], **form)
+    first = ib.Policy(cmdp.pairs, np.tile([1.0, 0.0], (3, 1)))
+    certificate = certify_known(first, cmdp, prices=[2e299], value_function=np.zeros((3, 1)))
+    assert certificate.reward_upper >= 1e-25  # of the other action, taken once
 
 
 @pytest.mark.parametrize("states", [10, 150])

@@ -177,8 +177,23 @@ def test_progress_counts_to_the_end(tmp_path):
     counted = []
     assert verify(str(files.model), str(files.certificate), lambda done, end: counted.append((done, end)))[0]
     pairs = len(files.cmdp.actions)
-    assert counted[-1] == (5 * pairs, 5 * pairs)  # the rows, two margins, the reward, and the bound above it
+    # The rows, where the policy comes, two margins, the reward, and the bound above it.
+    assert counted[-1] == (6 * pairs, 6 * pairs)
     assert counted == sorted(counted)
+
+
+def test_progress_is_told_by_the_work_however_long_the_rows_are(tmp_path):
+    """So that a time limit is looked at: a row of 20,000 transitions is one pair, and takes as long as 20,000."""
+    files = Files(tmp_path, *extreme(1, horizon=40, states=2))
+    arrays = arrays_in(files.model_bytes)
+    arrays["indptr"] = np.array([0, 20_000, 20_001], dtype=arrays["indptr"].dtype)
+    arrays["indices"] = np.arange(20_001, dtype=arrays["indices"].dtype) % 2
+    arrays["probabilities"] = np.append(np.full(20_000, 1 / 20_000), 1.0)
+    content, counted = in_place(arrays), []
+    files.model.write_bytes(content)
+    files.certificate.write_bytes(files.resealed(content, files.claim | {"margins_lower": [(0.0).hex()]}))
+    verify(str(files.model), str(files.certificate), lambda done, end: counted.append(done))
+    assert np.max(np.diff(counted, prepend=0)) <= 2 and len(counted) >= 80
 
 
 # --- what is proved is accepted ---
@@ -782,6 +797,41 @@ def test_a_horizon_that_is_only_claimed_costs_nothing(tmp_path, make):
         claim = files.claim | {"criterion": {"horizon": horizon}}
         accepted, lines = files.verify_bytes(content, files.resealed(content, claim))
         assert not accepted and ("length" in lines[0] if horizon <= 10**5 else "horizon is wrong" in lines[0])
+
+
+@BOTH
+def test_lengths_are_looked_at_before_anything_is_made_of_them(tmp_path, checker):
+    """Two small files: 100,000 stages of 1,000 states, and a policy without a number."""
+    states, criterion = 1_000, {"horizon": 100_000}
+    model = SimpleNamespace(
+        criterion=criterion,
+        offsets=np.arange(states + 1),
+        actions=np.zeros(states, dtype=np.int64),
+        transition=sp.eye_array(states, format="csr"),
+        reward=np.zeros(states),
+        constraints=(),
+        initial=np.eye(states)[0],
+        state_labels=None,
+        action_labels=None,
+        name="",
+    )
+    nothing = np.empty(0)
+    proof = Proof(criterion, nothing, np.empty((0, 0)), nothing)
+    files = Files(tmp_path, model, Certificate(True, "exact", (), nothing, (), -1.0, proof=proof, model=model))
+    command = [sys.executable, "-I", "-S", str(checker), str(files.model), str(files.certificate)]
+    limit = partial(resource.setrlimit, resource.RLIMIT_AS, (2**29, 2**29))
+    said = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit)
+    assert said.returncode == 1 and said.stdout.startswith("REJECTED: ") and not said.stderr
+
+
+def test_without_enough_memory_it_says_so(monkeypatch, capsys):
+    def verify_in_no_memory(*arguments):
+        raise MemoryError
+
+    checker = sys.modules["inbounds.proofs.verify"]
+    monkeypatch.setattr(checker, "verify", verify_in_no_memory)
+    assert checker.main(["model.npz", "certificate.json"]) == 2
+    assert capsys.readouterr().out == "UNREADABLE: not enough memory\n"
 
 
 # --- numbers that get long ---

@@ -167,7 +167,7 @@ def solve(
         found, by = best_mixture(
             problem, method, tolerance=tolerance, progress=progress, limits=limits, watch=watch, coins=few
         )
-        if deterministic:
+        if deterministic and found.pure is None:
             best = _deterministic(problem, found, by, tolerance, certificate, proof_progress, limits)
             return replace(best, partial=known(best.status)) if best.status in (TIME, ITERATIONS) else best
         best = _judged(problem, found, by, certificate, proof_progress, limits)

@@ -191,7 +191,7 @@ class _Search:
         """The policy [M] after the best switches, at most so many, to first order; None where there are none."""
         criterion = self.corners.criterion
         loss = -self.corners.worth(base, self.prices) * base.time[criterion.places]
-        sizes = np.max(np.abs(base.advantages[1:]), axis=0) * base.time[criterion.places]
+        sizes = np.max(np.abs(base.advantages[1:]), axis=0, initial=0.0) * base.time[criterion.places]
         wanted = max(self._off(base), _INSIDE)
         near = (sizes > 1e-3 * wanted) & (sizes < 30.0 * wanted) & (loss < gap)
         near[base.chosen] = False

@@ -21,6 +21,7 @@ from inbounds.errors import InvalidInput
 from inbounds.formats import npz
 from inbounds.formats.atomic import naming, replaced, require_regular
 from inbounds.formats.criterion import criterion_in_file
+from inbounds.formats.labels import parsed
 from inbounds.inputs import shown
 from inbounds.problem.constraint import Constraint
 from inbounds.proofs.betting import GRID, Book, Played, Stakes, shares_of
@@ -166,7 +167,7 @@ def load_certificate(path: str | os.PathLike[str]) -> Certificate | Infeasibilit
         require_regular(path)
         content = Path(path).read_bytes()
     try:
-        document = json.loads(content.decode("utf-8"))
+        document = parsed(content)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{path}: is not JSON text in UTF-8 ({str(error)[:200]})") from error
     if not isinstance(document, dict) or document.get("kind") != KIND:

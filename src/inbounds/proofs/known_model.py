@@ -60,6 +60,11 @@ of a margin is taken as that of its signal plus that of its bound, so that a dif
 operation that is fused with the next loses a rounding and keeps the bound. Initial sums are by `math.fsum`, correctly
 rounded. Where anything overflows, the result is that nothing is proved.
 
+What one operation loses to underflow, 2^-1075, may be multiplied afterwards by the reach, at most 2^53, which 1e-300
+covers by far. By a price, which may be any double, only one such loss is multiplied: that of a bound that was divided
+by the number of layers. So 1e-300 is added to the magnitude of such a bound, unless it is zero: 2 N u price 1e-300 is
+more than price 2^-1075, and a bound of which division leaves nothing is not taken for zero.
+
 With ``exact=True`` the same bounds are computed in rationals instead.
 """
 
@@ -687,12 +692,13 @@ def _in_layers(cmdp: CMDP, kernel: Any, y: Floats, *arguments: Any) -> list[floa
 def _magnitudes(cmdp: CMDP) -> Floats:
     """Of the reward and of the margins [1 + K, N]: what rounding is relative to.
 
-    A bound that is spread over several layers is rounded before it is subtracted, and counts by itself.
+    A bound that is spread over several layers is rounded before it is subtracted, and counts by itself; by more than
+    zero, though it may underflow.
     """
     sizes = np.abs(_signals(cmdp))
     if cmdp.layers > 1:
         bounds = np.array([constraint.bound for constraint in cmdp.constraints])
-        sizes[1:] += np.abs(bounds / cmdp.layers)[:, None]
+        sizes[1:] += np.where(bounds == 0.0, 0.0, np.abs(bounds / cmdp.layers) + UNDERFLOW)[:, None]
     return sizes
 
 

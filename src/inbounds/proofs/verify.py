@@ -46,7 +46,8 @@ be.
 A fraction is a pair (numerator, denominator). Numbers are multiples of one power of two each, hence integers; only the
 sums of probabilities remain as denominators, odd numbers after their powers of two are taken out. Integers stay short:
 their widths are limited, see WIDEST: what is wider in a state is refused, and before a sum over stages or policies gets
-wider, its terms are rounded against the claim, to multiples of 2^-GRID. So each bound is one pass over the transitions.
+wider, its terms are rounded against the claim, to multiples of 2^-GRID or less. So each bound is one pass over the
+transitions.
 """
 
 import json
@@ -87,7 +88,8 @@ ANOTHER = 'the model file is not the one it is about (SHA-256 differs); make tha
 NESTING = frozenset({dict, list})  # what holds other values, in JSON
 LONGEST = 10**5  # stages
 WIDEST = 2**15  # bits of the denominator of a state, and of an exact sum over stages and policies
-GRID = 3 * 1074  # what a wider sum is rounded to, bits behind the point
+BITS = 1074  # behind the point, of a double
+GRID = 3 * BITS  # what a wider sum is rounded to; with a discount, BITS more, over 1 - discount
 
 Ratio = tuple[int, int]
 Progress = Callable[[int, int], object]
@@ -156,6 +158,7 @@ def visited(model: Model, chosen: list[Shares]) -> list[list[bool]]:
                 at[state] = True
                 (later if "horizon" in model.criterion else now).extend(following(stage, state))
         now = later
+        model.step(n_pairs)
     return found
 
 
@@ -204,7 +207,8 @@ def bound(
         extremes.append(extreme or (0, 1))
         widths += widest
     if widths * of > WIDEST:
-        left = GRID - places - twos - most
+        finer = BITS - (up + down).bit_length() + 1 if own else 0  # as a discount is a multiple of 2^-BITS
+        left = GRID + finer - places - twos - most
         rounded = [(n << left) // d if policy is not None else -((-n << left) // d) for n, d in extremes]
         extremes = [(sum(rounded), 1 << left)]
     return start * sum(map(mul, model.initial.weights, y)), total(extremes)
@@ -313,11 +317,11 @@ def check(model: Model, claim: Any) -> list[str]:
         weights = doubles(claim["weights"], len(listed[0]))
     coin, (rules, margin_vectors, reward_vectors) = shares(weights, "the mixture"), listed
     n_entries, n_places = model.stages * n_pairs, model.stages * n_states
-    rows = [(h * n_pairs + p.start, h * n_pairs + p.stop) for h in range(model.stages) for p in model.pairs]
     policies = []
     for rule in rules:
         chosen = doubles(rule, n_entries)
-        of_states = [shares(chosen[first:last], "the policy") for first, last in rows]
+        stages = (chosen[first : first + n_pairs] for first in range(0, n_entries, n_pairs))
+        of_states = [shares(stage[p.start : p.stop], "the policy") for stage in stages for p in model.pairs]
         policies.append(Rule(of_states, visited(model, of_states)))
     most = max(chosen.twos for policy in policies for chosen in policy.chosen)
     margins = doubles(claim["margins_lower"], K)
@@ -618,8 +622,9 @@ def built(arrays: dict[str, tuple[list[int], Any]], claim: Any, progress: Progre
     p, next_states = a["probabilities"], a["indices"]
     several = len(rules) if isinstance(rules := claim.get("policies"), list) else 1
     claimed = [claim.get(key) is not None for key in ("margins_lower", "reward_lower", "reward_upper", "margin_upper")]
-    n_bounds = sum(map(mul, claimed, (K * several, several, 1, 1)))
-    rows, counted = list[tuple[Sequence[int], Shares]](), counter(progress, len(entries) + n_bounds * H * n)
+    passes = sum(map(mul, claimed, (K * several, several, 1, 1))) + (claim["statement"] != "infeasible") * several
+    counted = counter(progress, len(entries) + passes * H * n, max(1024 * len(entries) // max(m, 1), 1))
+    rows = list[tuple[Sequence[int], Shares]]()
     for e in entries:
         rows.append((next_states[e.start : e.stop], shares(p[e.start : e.stop], "the model")))
         counted(1)
@@ -640,14 +645,14 @@ def built(arrays: dict[str, tuple[list[int], Any]], claim: Any, progress: Progre
     )
 
 
-def counter(progress: Progress | None, end: int) -> Callable[[int], None]:
-    """A function to be called with numbers of pairs; now and then it tells how many there were."""
+def counter(progress: Progress | None, end: int, often: int) -> Callable[[int], None]:
+    """A function to be called with numbers of pairs; of each so many, `often`, it tells how many there were."""
     done = 0
 
     def step(pairs: int) -> None:
         nonlocal done
         before, done = done, done + pairs
-        if progress is not None and (done >> 10 > before >> 10 or done == end):
+        if progress is not None and (done // often > before // often or done == end):
             progress(done, end)
 
     return step
@@ -795,7 +800,7 @@ def main(arguments: list[str]) -> int:
         else:
             accepted, lines = verify(arguments[0], arguments[1], show if sys.stderr and sys.stderr.isatty() else None)
     except (Unreadable, MemoryError) as error:
-        say(f"UNREADABLE: {error or 'not enough memory'}", sys.stdout)
+        say(f"UNREADABLE: {str(error) or 'not enough memory'}", sys.stdout)
         return 2
     say(f"{'ACCEPTED' if accepted else 'REJECTED'}: " + "\n  ".join(lines), sys.stdout)
     return 0 if accepted else 1

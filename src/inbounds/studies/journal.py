@@ -16,6 +16,7 @@ from typing import Any
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.atomic import naming, require_regular, require_writable
+from inbounds.formats.labels import parsed
 
 
 class Journal:
@@ -47,7 +48,7 @@ class Journal:
                     raise InvalidInput("is no journal: something else is in it. Give another name")
         for line in [] if fresh else content.splitlines():
             try:
-                run = json.loads(line)
+                run = parsed(line)
                 key = run.pop("key")
                 if run.pop("digest") == key_of(key, run):
                     self._runs[key] = run
