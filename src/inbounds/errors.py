@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,19 @@ if TYPE_CHECKING:
 
 class InvalidInput(ValueError):
     """The input is wrong. The message names the culprit, says what was found, and what to do."""
+
+
+@contextmanager
+def within_memory(samples: int | None) -> Iterator[None]:
+    """Within, draws are kept: what does not fit into memory is told as being about the samples."""
+    try:
+        yield
+    except MemoryError as error:
+        many = "so many" if samples is None else f"{samples:,}"
+        raise InvalidInput(
+            f"learning from {many} samples does not fit into memory: give fewer samples, or a smaller problem "
+            f"({str(error) or 'no details'})"
+        ) from error
 
 
 class TooFewSamples(InvalidInput):
