@@ -81,7 +81,7 @@ from inbounds.algorithms.empirical import too_few
 from inbounds.algorithms.exploring import filled_up, model_error, optimism, worth_trying
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats, Ints
-from inbounds.errors import TooFewSamples
+from inbounds.errors import BeyondMemory, TooFewSamples
 from inbounds.exact.feasibility import slater
 from inbounds.inputs import finite_or_nan
 from inbounds.problem.mixture import Mixture
@@ -277,6 +277,8 @@ def search(
     except OutOfTime:
         return broken_off("time limit")
     except BaseException as error:
+        if isinstance(error, BeyondMemory):
+            error.samples = samples  # not those of the part at hand
         attach(error, broken_off("interrupted"))
         raise
     return CertifiedRun(
