@@ -166,6 +166,25 @@ def test_too_few_files_for_workers_are_not_blamed_on_step(monkeypatch) -> None:
         ib.learn(line(jobs=1), ib.ModelBased(), samples=100)
 
 
+@pytest.mark.parametrize("how", [{}, {"jobs": 1}, {"vectorised": True}], ids=str)
+@pytest.mark.parametrize("make", [lambda told: {"pushes": told}.values(), lambda told: memoryview(np.array([told]))])
+def test_whatever_has_an_order_is_a_list_of_signals(make, how) -> None:
+    """(With jobs=, or vectorised, a view of a dict was refused, which cannot be copied.)"""
+
+    def signals(action):
+        return make(0.5 * action)
+
+    def step(state, action, rng):
+        return *drift(state, action, rng)[:2], signals(action)
+
+    def step_many(states, actions, rng):
+        return *drift_of_many(states, actions, rng)[:2], [signals(action) for action in actions]
+
+    simulator = line(step_many if "vectorised" in how else step, **how)
+    found = ib.estimate(simulator, ib.Policy.uniform(simulator), samples=500, seed=0)
+    assert 0.1 < found.margins[0] < 0.4
+
+
 @pytest.mark.parametrize("how", [{"jobs": 1}, {"vectorised": True}], ids=str)
 def test_signals_may_be_told_one_by_one(how) -> None:
     shared = [0.0]

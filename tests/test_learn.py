@@ -9,6 +9,8 @@ import inbounds as ib
 from inbounds.algorithms import loop
 from inbounds.algorithms.cspda import prepare
 from inbounds.algorithms.cspda_steps import advance
+from inbounds.problem.pieces import kept
+from inbounds.proofs.evidence import new_log
 from naive_cspda import ragged
 
 QUEUE = ib.zoo.queue()
@@ -186,3 +188,23 @@ def test_units_without_room_for_prices_are_refused_by_name(size):
 def test_more_samples_than_memory_holds_are_refused_by_name(settings) -> None:
     with pytest.raises(ib.InvalidInput, match="000,000,000,000 samples does not fit into memory: give fewer"):
         ib.learn(QUEUE.simulator(), settings, samples=10**15)
+
+
+@pytest.mark.parametrize("learner", ["model", ib.CSPDA.practical(), ib.ModelBased()])
+def test_more_samples_than_memory_holds_are_refused_in_certified_learning_too(learner) -> None:
+    """(The logs of exploration and of proofs ended in a MemoryError of NumPy.)"""
+    with pytest.raises(ib.InvalidInput, match="from 1,000,000,000,000,000 samples does not fit into memory") as told:
+        ib.learn_certified(QUEUE.simulator(), samples=10**15, learner=learner)
+    assert told.value.partial.status == "interrupted"
+
+
+def test_logs_and_copies_of_more_samples_than_memory_holds_are_refused() -> None:
+    with pytest.raises(ib.InvalidInput, match="000,000,000,000 samples does not fit into memory: give fewer"):
+        new_log(SIMULATOR, 10**15)
+
+    class Full(np.ndarray):
+        def copy(self, order="C"):
+            raise MemoryError
+
+    with pytest.raises(ib.InvalidInput, match="so many samples does not fit into memory"):
+        kept(np.zeros(3).view(Full))

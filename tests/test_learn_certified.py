@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -427,3 +428,44 @@ def test_the_number_of_samples_named_is_enough_for_a_learner_that_tests_itself()
             again = ib.learn_certified(work.simulator(), samples=number, seed=100 + seed, learner=learner)
             kept.append(again.policy is not None)
     assert len(kept) >= 4 and sum(kept) >= len(kept) - 1
+
+
+def no_settings() -> list[Any]:
+    """Learners whose kappa cannot be raised: a constant, a property, no dataclass, or settings that refuse more."""
+
+    def prepare(*given: Any) -> Any:
+        return ib.CRPO.algorithm.prepare(ib.CRPO(), *given[1:])
+
+    record = ib.CRPO.algorithm._replace(prepare=prepare)
+
+    class Constant:
+        kappa, algorithm, repair = 0.1, record, True
+
+    @dataclass(frozen=True)
+    class Shared(Constant):
+        kappa: ClassVar[float] = 0.1
+
+    @dataclass(frozen=True)
+    class Derived(Constant):
+        kappa: float = field(default=0.1, init=False)
+
+    class Named(NamedTuple):
+        kappa: float = 0.1
+        algorithm: Any = record
+
+    @dataclass(frozen=True)
+    class Limited(Constant):
+        kappa: float = 0.0
+
+        def __post_init__(self) -> None:
+            if self.kappa > 0.0:
+                raise ArithmeticError("too much")
+
+    return [Constant(), Shared(), Derived(), Named(), Limited()]
+
+
+@pytest.mark.parametrize("settings", no_settings(), ids=lambda settings: type(settings).__name__)
+def test_a_kappa_that_cannot_be_raised_stays_as_it_is(settings: Any) -> None:
+    """(Each ended in a TypeError, or the error of the settings, after the first failed proof.)"""
+    run = ib.learn_certified(QUEUE.simulator(), samples=1_000, learner=settings)
+    assert run.policy is None and len(run.attempts) > 1 and "this learner finds" in run.reason

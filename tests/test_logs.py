@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -240,3 +241,28 @@ def test_signals_are_a_list(signals) -> None:
         ib.from_counts(
             [("a", "x", "a", 1.0, signals)], start="a", constraints=[ib.Constraint(at_most=9.0)], discount=0.5
         )
+
+
+@pytest.mark.parametrize("values", [[0.1], [0.1, 0.3], [1e16, 1.0, -1e16], [5e-324, 0.0, 1e100]])
+def test_means_are_those_of_fractions(values) -> None:
+    """(They were running sums: what was always 0.1 had a mean of 0.10000000000018848, and was infeasible.)"""
+    log = [("s", "a", "s", value, [value]) for value in values] * 30_000
+    cost = ib.Constraint(at_most=max(values), name="cost")
+    seen = ib.from_counts(log, start="s", constraints=[cost], discount=0.9)
+    mean = float(sum(map(Fraction, values)) / len(values))
+    assert seen.model.reward.tolist() == [mean] and seen.model.signals[0].tolist() == [mean]
+
+
+def test_a_log_that_always_pays_the_bound_is_in_bounds() -> None:
+    log = [("s", "a", "s", 0.1, [0.1])] * 100_000
+    limits = {"reward_range": (0.1, 0.1), "signal_ranges": [(0.1, 0.1)]}
+    cost = ib.Constraint(at_most=0.1, name="cost")
+    seen = ib.from_counts(log, start="s", constraints=[cost], discount=0.9, **limits)
+    assert ib.solve(seen.model).certificate.in_bounds
+    assert seen.reward_widths.tolist() == [0.0] and seen.model.reward.tolist() == [0.1]
+
+
+@pytest.mark.parametrize("signals", [np.array(2.0), {"power": 2.0}.values(), memoryview(np.array([2.0]))])
+def test_signals_are_read_as_those_of_a_step_are(signals) -> None:
+    seen = ib.from_counts([("s", "a", "s", 1.0, signals)], start="s", constraints=POWER, discount=0.9)
+    assert seen.model.signals[0].tolist() == [2.0]

@@ -319,6 +319,23 @@ class Weighted:
     algorithm: ClassVar = InTurn.algorithm
 
 
+def test_a_guarantee_that_only_begins_like_none_is_not_taken_for_none() -> None:
+    """(It was told of a broken run as if it held, and in units that break its ranges.)"""
+    record, said = ib.CRPO.algorithm, "nonexpansive steps: within 0.1 of the optimum"
+
+    def prepare(*given: Any) -> Any:
+        return record.prepare(*given)._replace(guarantee=said)
+
+    class Sure(ib.CRPO):
+        algorithm = record._replace(prepare=prepare)
+
+    broken = ib.learn(QUEUE.simulator(), Sure(), samples=10**7, time_limit=1e-9)
+    assert broken.guarantee.startswith("none yet, as the run is broken off") and broken.guarantee.endswith(said)
+    assert ib.learn(QUEUE.simulator(), Sure(), samples=100).guarantee == said
+    outside = ib.learn(QUEUE.simulator(scale=False), Sure(), samples=100).guarantee
+    assert outside.startswith("none: the units are as given") and said not in outside
+
+
 def test_settings_with_arrays_go_on_with_equal_ones() -> None:
     """(The truth of an array with several entries was asked for, which NumPy refuses in a sentence of its own.)"""
     whole = ib.learn(QUEUE.simulator(), Weighted(np.ones(3)), samples=960)

@@ -1,7 +1,10 @@
 """Runs of learners: judged as they would be alone, whoever runs them and whatever the journal holds already."""
 
+import importlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+import sys
+from dataclasses import asdict, dataclass, field, fields, make_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -9,8 +12,9 @@ import numpy as np
 import pytest
 
 import inbounds as ib
+from inbounds.algorithms import ALGORITHMS
 from inbounds.studies.journal import Journal
-from inbounds.studies.runs import Curves, JudgedRun, Task, curves, judged_run, run_arms
+from inbounds.studies.runs import Curves, JudgedRun, Task, _source_digest, curves, judged_run, run_arms
 
 SIZES = {"samples": 1_000, "checkpoints": [500, 1_000], "seeds": 3}
 
@@ -120,6 +124,94 @@ def test_other_settings_are_others_also_where_their_text_is_the_same(tmp_path: P
         second, resumed = run_arms([(queue, other)], **SIZES, workers=1, journal=path)
         assert resumed == 0 and values(first) != values(second)
         assert run_arms([(queue, one)], **SIZES, workers=1, journal=path)[1] == found
+
+
+def found_again(path: Path, settings: Any) -> list[int]:
+    """How many runs each of two calls finds."""
+    return [run_arms([(ib.zoo.queue(), settings)], **SIZES, workers=1, journal=path)[1] for _ in range(2)]
+
+
+CORE = """
+import inbounds as ib
+from inbounds.algorithms.algorithm import Algorithm
+
+def prepare(settings, *given):
+    return ib.CRPO.algorithm.prepare(ib.CRPO(step=STEP), *given)
+"""
+BASE = """
+from dataclasses import dataclass
+import inbounds as ib
+import own_core
+
+@dataclass(frozen=True)
+class Base:
+    step: float = 1.0
+    algorithm = ib.CRPO.algorithm._replace(prepare=own_core.prepare)
+"""
+SETTINGS = """
+from dataclasses import dataclass
+from own_base import Base
+
+@dataclass(frozen=True)
+class Mine(Base):
+    more: int = 1
+"""
+
+
+@pytest.mark.parametrize("changed", ["own_core", "own_base", "own_settings"])
+def test_a_journal_looks_at_every_file_of_an_algorithm(changed: str, tmp_path: Path, monkeypatch: Any) -> None:
+    """(Only at that of the settings: after a change in the file of its functions, or of a class that they inherit from,
+    the runs of the old ones came back.)"""
+    monkeypatch.syspath_prepend(tmp_path)
+    files = {"own_core": CORE.replace("STEP", "0.1"), "own_base": BASE, "own_settings": SETTINGS}
+    found = []
+    for more in ("", "# changed\n"):
+        for name, text in files.items():
+            (tmp_path / f"{name}.py").write_text(text + more * (name == changed))
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        importlib.invalidate_caches()
+        settings = importlib.import_module("own_settings").Mine()
+        found += found_again(tmp_path / "runs.jsonl", settings)
+        (tmp_path / f"{changed}.py").write_text("")  # what is run is what was imported
+        found += found_again(tmp_path / "runs.jsonl", settings)
+    assert found == [0, 3, 3, 3] * 2
+
+
+def small(settings: Any, *given: Any) -> Any:
+    return ib.CRPO.algorithm.prepare(ib.CRPO(step=0.1), *given)
+
+
+def large(settings: Any, *given: Any) -> Any:
+    return ib.CRPO.algorithm.prepare(ib.CRPO(step=2.0), *given)
+
+
+def test_a_journal_knows_classes_and_functions_by_where_they_are_found(tmp_path: Path, monkeypatch: Any) -> None:
+    """(Two classes that a function made with the same name were one.)"""
+    record, path = ib.CRPO.algorithm, tmp_path / "runs.jsonl"
+
+    class Called:
+        def __call__(self, *given: Any) -> Any:
+            return small(*given)
+
+    for prepare in (partial(small), lambda *given: small(*given), Called(), made(0.1).algorithm.prepare):
+        monkeypatch.setattr(Silent, "algorithm", record._replace(prepare=prepare), raising=False)
+        assert found_again(path, Silent()) == [0, 0]
+    for prepare in (small, large):
+        monkeypatch.setattr(Silent, "algorithm", record._replace(prepare=prepare), raising=False)
+        assert found_again(path, Silent()) == [0, 3]
+        bases, more = (Silent,), [("rate", float, 1.0)]
+        for kind in (type("Silent", bases, {}), make_dataclass("Silent", more, bases=bases, frozen=True)):
+            assert found_again(path, kind()) == [0, 0]
+        # A preset that tests what it found is a frame around the functions: they are looked at behind it.
+        assert found_again(path, Silent(repair=True)) == [0, 3]
+
+
+@pytest.mark.parametrize("kind", ALGORITHMS.values(), ids=lambda kind: kind.__name__)
+def test_the_algorithms_of_the_library_are_all_recognised(kind: Any) -> None:
+    settings = object.__new__(kind)
+    for each in fields(kind):
+        object.__setattr__(settings, each.name, each.default)
+    assert _source_digest(settings) == _source_digest(settings)
 
 
 def test_curves_of_no_runs_are_empty() -> None:

@@ -319,3 +319,21 @@ def test_certificates_are_the_same_whatever_units_learners_see() -> None:
     assert one.to_dict() == other.to_dict()
     with_guess = [ib.certify(HALF_HALF, big.simulator(s), samples=5_000, seed=1, value=big) for s in (True, False)]
     assert with_guess[0].to_dict() == with_guess[1].to_dict()
+
+
+@pytest.mark.parametrize("high", [1.03, 1.0, 0.3, 7.7, 1e6 / 3.0])
+def test_what_the_range_alone_says_is_its_end_in_the_users_units(high: float) -> None:
+    """(Scaled and back, -0.9 was -0.8999999999999999: a bound above the truth.)"""
+    for low in (-0.9, -0.1, -1.7, -math.pi):
+        simulator = ib.Simulator(
+            lambda state, action, rng, low=low: (0, 0.0, [low]),
+            lambda rng: 0,
+            states=1,
+            actions=["a"],
+            discount=0.5,
+            reward_range=(0, 1),
+            constraints=[ib.Constraint(at_least=0.0, name="c")],
+            signal_ranges=[(low, high)],
+        )
+        found = ib.certify(ib.Policy.uniform(simulator), simulator, samples=100, seed=0)
+        assert found.margins_lower.tolist() == [low] and not found.in_bounds

@@ -86,7 +86,9 @@ def compare(
     journal : path, optional
         A file in which finished runs are recorded, and from which they are taken when they are there already. Only
         settings of numbers, texts and policies can be recognised: with a function among them, such as a `Utility`, or
-        of a class that is in no file, runs are done again.
+        where a class, or a function of its algorithm, is not at the top of a file under its own name, runs are done
+        again. So they are when one of these files has changed; modules of your own that they import are not looked at:
+        after a change there, take another journal.
     progress : callable, optional
         Called with (runs finished, runs in all).
     time_limit : float, optional

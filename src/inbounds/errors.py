@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,33 @@ class TooFewSamples(InvalidInput):
 
     def __str__(self) -> str:
         return f"{self.why}; give {self.instead}at least {self.least:,} samples"
+
+
+class BeyondMemory(InvalidInput):
+    """What is kept of so many `samples` does not fit into memory: those of all the run, where that is known."""
+
+    def __init__(self, samples: int | None, why: str) -> None:
+        super().__init__(samples, why)
+        self.samples, self.why = samples, why
+
+    def __str__(self) -> str:
+        many = "so many" if self.samples is None else f"{self.samples:,}"
+        return (
+            f"learning from {many} samples does not fit into memory: give fewer samples, or a smaller problem "
+            f"({self.why or 'no details'})"
+        )
+
+
+@contextmanager
+def within_memory(samples: int | None) -> Iterator[None]:
+    """Within, draws are kept: what does not fit into memory is told as being about the samples."""
+    try:
+        yield
+    except BeyondMemory as error:  # of a part of them
+        error.samples = samples if samples is not None else error.samples
+        raise
+    except MemoryError as error:
+        raise BeyondMemory(samples, str(error)) from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import reprlib
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from decimal import Decimal
 from numbers import Integral, Real
@@ -206,6 +206,18 @@ def entries(values: Any, what: str) -> list[Any]:
         return list(values)
     except TypeError:
         raise InvalidInput(f"{what} must be a list, found {shown(values)}") from None
+
+
+def listed(values: Any) -> list[Any] | None:
+    """What several values that a user's function gave hold, in an order of their own: a list, an array, an iterator.
+
+    None of a single value, of a text, of a set, which has no order, and of a mapping, of which something would be lost.
+    """
+    if type(values) in (list, tuple):  # nearly always
+        return list(values)
+    if isinstance(values, str | bytes | Mapping | Set) or not isinstance(values, Iterable):
+        return None
+    return None if getattr(values, "ndim", 1) == 0 else list(values)
 
 
 def a_word(value: Any, what: str, *words: str) -> str:

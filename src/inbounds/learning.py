@@ -166,8 +166,9 @@ def learn_certified(
         The same seed gives the same run.
     learner : "model" or settings
         "model": the boldest policy of the empirical model with as much margin as a proof needs. Or an algorithm such as
-        ``ib.CSPDA.practical()``, whose ``kappa`` is raised after a failed proof by half as much again as it fell short,
-        up to 1: a margin that practical presets then ask of their tests, and the others of their own steps.
+        ``ib.CSPDA.practical()``, whose setting ``kappa``, if it has one, is raised after a failed proof by half as
+        much again as it fell short, up to 1: a margin that practical presets then ask of their tests, and the others of
+        their own steps.
     progress : callable, optional
         Called with the samples spent so far, about four times a second.
     time_limit : float, optional

@@ -10,6 +10,7 @@ run never changes it; the loop uses that for checkpoints, for progress, and to s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
@@ -33,6 +34,15 @@ class Prepared(NamedTuple):
     samples: int  # drawn so far, by the preparation itself
     settings: Mapping[str, float | str]  # what the settings became for this problem and budget, by public name
     guarantee: str  # what the paper proves of this run, or why it proves nothing
+
+
+def promises_nothing(guarantee: str) -> bool:
+    """Whether a guarantee is none: the word, alone or before the reason.
+
+    >>> [promises_nothing(each) for each in ("none", "none: no theorem", "nonexpansive", "none of the margins < 0")]
+    [True, True, False, False]
+    """
+    return re.match(r"none(?: yet)?\s*(?:$|[:;,.])", guarantee) is not None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,6 +116,10 @@ class Known(NamedTuple):
     """``extract(state, constants, problem)``, as in `Algorithm`; `problem` is the model."""
 
 
+def _from_the_start(constants: Any) -> int:
+    return 0
+
+
 class Algorithm(NamedTuple):
     """The functions of one algorithm's file, and what the table of algorithms says about it."""
 
@@ -121,7 +135,7 @@ class Algorithm(NamedTuple):
     piloted: bool = False
     """Whether a Slater constant that the settings leave out is estimated from a pilot, which comes before `prepare`:
     this then takes the pilot's `Log` in the place of rng. See `inbounds.algorithms.piloted`."""
-    before: Callable[[Any], int] = lambda constants: 0
+    before: Callable[[Any], int] = _from_the_start
     """``before(constants)``: samples before the first step that makes a policy; checkpoints up to there fall away."""
     setting: str = ""
     needs: str = "nothing"

@@ -62,7 +62,7 @@ Either way the safest has 85 % of the samples left, and the others all of them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -81,7 +81,7 @@ from inbounds.algorithms.empirical import too_few
 from inbounds.algorithms.exploring import filled_up, model_error, optimism, worth_trying
 from inbounds.algorithms.loop import run_on_samples
 from inbounds.arrays import Floats, Ints
-from inbounds.errors import TooFewSamples
+from inbounds.errors import BeyondMemory, TooFewSamples
 from inbounds.exact.feasibility import slater
 from inbounds.inputs import finite_or_nan
 from inbounds.problem.mixture import Mixture
@@ -277,6 +277,8 @@ def search(
     except OutOfTime:
         return broken_off("time limit")
     except BaseException as error:
+        if isinstance(error, BeyondMemory):
+            error.samples = samples  # not those of the part at hand
         attach(error, broken_off("interrupted"))
         raise
     return CertifiedRun(
@@ -426,12 +428,14 @@ class AlgorithmSource:
 
     def __init__(self, evidence: Evidence, draws: Draws, settings: Any, simulator: Simulator) -> None:
         self.evidence, self.draws, self.settings, self.simulator = evidence, draws, settings, simulator
+        own = fields(settings) if is_dataclass(settings) else ()
+        self.kappa_is_a_setting = any(each.name == "kappa" and each.init for each in own)
         self.kappa = 0.0  # of the last run
 
     @property
     def grows_careful(self) -> bool:
         """Whether a failed proof makes it ask for more margin, and get it: presets that test what they found do."""
-        return bool(getattr(self.settings, "repair", False))
+        return self.kappa_is_a_setting and bool(getattr(self.settings, "repair", False))
 
     def worth_another(self, left: int, samples: int) -> bool:
         return left >= _WORTH * samples
@@ -467,10 +471,13 @@ class AlgorithmSource:
 
     def failed(self, within_reach: Floats) -> None:
         """The margins [K] that could be shown, scaled, are below zero by so much: ask for the most of it and half."""
-        if hasattr(self.settings, "kappa") and self.kappa < 1.0:
+        if self.kappa_is_a_setting and self.kappa < 1.0:
             units = self.evidence.simulator.scaling.margin_scales / self.simulator.scaling.margin_scales
             short = max(-float(np.min(within_reach * units)), 0.0)
-            self.settings = replace(self.settings, kappa=min(self.kappa + 1.5 * short, 1.0))
+            try:
+                self.settings = replace(self.settings, kappa=min(self.kappa + 1.5 * short, 1.0))
+            except Exception:  # a user's own settings may refuse so much, and then stay as they are
+                self.kappa_is_a_setting = False
 
 
 def certificate_of_family(found: ProvedFamily, plan: Family, simulator: Simulator, confidence: float) -> Certificate:

@@ -75,7 +75,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from inbounds.algorithms import checks, cspda, cspda_steps
-from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared
+from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared, promises_nothing
 from inbounds.algorithms.cspda import CSPDA
 from inbounds.algorithms.cspda_steps import State
 from inbounds.algorithms.cspda_steps import advance as take_steps
@@ -185,7 +185,7 @@ def prepare(settings: ConcaveCSPDA, simulator: Simulator, samples: int, pilot: A
     guarantee = "none: the constants of the theorem for concave functions are not known here"
     if not curved:
         guarantee = begun.guarantee
-    if guarantee.startswith("none") and simulator.n_constraints + len(constraints) > 0:
+    if promises_nothing(guarantee) and simulator.n_constraints + len(constraints) > 0:
         guarantee += "; in bounds not shown, as no walks test it"
     return begun._replace(
         constants=Constants(begun.constants, utility, constraints, refresh),

@@ -10,7 +10,7 @@ import numpy as np
 from inbounds.algorithms.algorithm import Answer
 from inbounds.algorithms.kernels import FIRST_STARTS
 from inbounds.algorithms.sketch import Sketch, sketched_model
-from inbounds.errors import TooFewSamples
+from inbounds.errors import TooFewSamples, within_memory
 from inbounds.exact.feasibility import slater
 from inbounds.exact.methods import solve_uncertified
 from inbounds.exact.solution import Solution
@@ -77,7 +77,8 @@ def model_of(log: Log | Sketch, simulator: Simulator) -> CMDP | None:
     if isinstance(log, Sketch):
         return sketched_model(log, simulator)
     drawn = int(log.used[0])
-    return empirical_model(simulator, log, log.pairs[:drawn], log.successors[:drawn], np.ones(drawn))
+    with within_memory(drawn):
+        return empirical_model(simulator, log, log.pairs[:drawn], log.successors[:drawn], np.ones(drawn))
 
 
 def extract(state: Log | Sketch, constants: Any, simulator: Simulator) -> Answer:

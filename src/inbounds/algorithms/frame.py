@@ -53,6 +53,7 @@ from inbounds.algorithms.repair import (
 from inbounds.algorithms.settings import Settings
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.criteria.evaluation import evaluate
+from inbounds.errors import within_memory
 from inbounds.exact.feasibility import slater
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import World, fitted
@@ -198,7 +199,8 @@ def survey(frame: Frame, log: Any) -> Survey:
 
 def learner(frame: Frame, samples: int, settings: Any, rng: np.random.Generator) -> Part:
     record = settings.record
-    begun = record.prepare(settings, frame.simulator, samples, rng)
+    with within_memory(samples):
+        begun = record.prepare(settings, frame.simulator, samples, rng)
     return Part(
         name="learner",
         samples=samples,

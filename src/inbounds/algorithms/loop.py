@@ -12,10 +12,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared, Report, Run, record_of
+from inbounds.algorithms.algorithm import (
+    Algorithm,
+    Answer,
+    Averages,
+    Prepared,
+    Report,
+    Run,
+    promises_nothing,
+    record_of,
+)
 from inbounds.algorithms.known import in_scaled_units, known_model
 from inbounds.arrays import freeze
-from inbounds.errors import InvalidInput
+from inbounds.errors import InvalidInput, within_memory
 from inbounds.inputs import float_vector, is_whole, shown, whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
@@ -65,10 +74,8 @@ def run_on_samples(
     asked = Asked(simulator, algorithm, (samples, tuple(checkpoint_counts(checkpoints, 0, samples))), seed)
 
     def prepare() -> Prepared:
-        try:
+        with within_memory(samples):
             begun = record.prepare(algorithm, simulator, samples, rng)
-        except MemoryError as error:
-            raise beyond_memory(samples, error) from error
         return _prepared(begun, record, samples)
 
     def outside() -> Any:
@@ -188,15 +195,6 @@ def first(asked: Asked, prepare: Callable[[], Prepared], outside: Callable[[], A
     return Paused(asked, begun, begun.samples, outside(), (), (), 0.0)
 
 
-def beyond_memory(samples: int | None, error: MemoryError) -> InvalidInput:
-    """That what a learner keeps of so many samples does not fit into memory, and what to do."""
-    many = "so many" if samples is None else f"{samples:,}"
-    return InvalidInput(
-        f"learning from {many} samples does not fit into memory: give fewer samples, or a smaller problem "
-        f"({str(error) or 'no details'})"
-    )
-
-
 def going_on(asked: Asked, resume: Run) -> Paused:
     """What an earlier run kept, if it asked the same; copied, so that it can be gone on from again."""
     paused = asked.require_same(resume, Run)
@@ -274,7 +272,7 @@ def _reported(begun: Prepared, report: Callable[[Prepared], Prepared], status: s
 
 def _not_yet(guarantee: str, budget: str) -> str:
     """A guarantee, which is of the whole run, as one that is broken off has it; what holds of no run stays as it is."""
-    if not guarantee or guarantee.startswith("none"):
+    if not guarantee or promises_nothing(guarantee):
         return guarantee
     return f"none yet, as the run is broken off; when it is over, after its {budget}: {guarantee}"
 
@@ -296,7 +294,7 @@ def within_ranges(guarantee: str, simulator: Simulator) -> str:
     if not beyond:
         return guarantee
     why = f"the units are as given, and the theory assumes others: {beyond}"
-    return f"{guarantee}; and {why}" if guarantee.startswith("none") else f"none: {why}"
+    return f"{guarantee}; and {why}" if promises_nothing(guarantee) else f"none: {why}"
 
 
 def refuse(record: Algorithm, problem: CMDP | Simulator, without: str) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared, Report
 from inbounds.algorithms.empirical import draw_in_turn, log_in_turn, pilot_samples
+from inbounds.errors import within_memory
 from inbounds.problem.draws import World, fitted
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
@@ -55,7 +56,8 @@ def before(constants: Constants) -> int:
 
 def _learner(state: State, constants: Constants) -> Prepared:
     settings, simulator, samples, _ = constants
-    return settings.algorithm.prepare(settings, simulator, samples, state.pilot)  # type: ignore[no-any-return]
+    with within_memory(samples):
+        return settings.algorithm.prepare(settings, simulator, samples, state.pilot)  # type: ignore[no-any-return]
 
 
 def advance(state: State, constants: Constants, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -192,17 +191,6 @@ def require_nothing_lost(option: str, path: Path, read: tuple[str | Path | None,
 def _is_printed_to(path: Path) -> bool:
     """Whether a file is the standard output or the standard error: another file would take its place."""
     return any(os.path.samestat(path.stat(), os.fstat(number)) for number in (1, 2))
-
-
-@contextmanager
-def drawing(samples: int | None) -> Iterator[None]:
-    """Within, learners keep what they draw: what does not fit into memory is told as being about the samples."""
-    try:
-        yield
-    except MemoryError as error:
-        from inbounds.algorithms.loop import beyond_memory
-
-        raise beyond_memory(samples, error) from error
 
 
 def refuse_given(why: str, *names: str) -> None:

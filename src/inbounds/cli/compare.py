@@ -15,7 +15,6 @@ from inbounds.cli import EXIT_STOPPED
 from inbounds.cli.arguments import (
     WHOLE_NUMBER,
     called,
-    drawing,
     headline,
     jobs_option,
     json_option,
@@ -39,6 +38,7 @@ from inbounds.cli.printing import (
     print_wrapped,
     runs_bar,
 )
+from inbounds.errors import within_memory
 from inbounds.tables import so_many
 
 _COMPILING = "the first run of each algorithm compiles it, which may take a minute once"
@@ -127,7 +127,7 @@ def command(
     cmdp = problem_from(problem, parameters, discounted_for="compare", horizons=True)
     output = output_folder(output, Path("comparison") / Path(problem).stem, *FILES, read=problem)
     with _journal(output, fresh) as journal:
-        with runs_bar(as_json, _goes_on(journal), _COMPILING) as advance_to, drawing(samples):
+        with runs_bar(as_json, _goes_on(journal), _COMPILING) as advance_to, within_memory(samples):
             done = ib.compare(
                 cmdp,
                 names or None,
@@ -243,7 +243,7 @@ def _on_suite(
 
     output = output_folder(output, Path("comparison") / f"suite-{suite}", "suite.csv")
     with _journal(output, fresh) as journal:
-        with runs_bar(as_json, _goes_on(journal), _COMPILING) as advance_to, drawing(samples):
+        with runs_bar(as_json, _goes_on(journal), _COMPILING) as advance_to, within_memory(samples):
             done = ib.compare_suite(
                 suite,
                 names or None,

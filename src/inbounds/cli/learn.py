@@ -12,7 +12,6 @@ import click
 from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED
 from inbounds.cli.arguments import (
     WHOLE_NUMBER,
-    drawing,
     headline,
     json_option,
     policy_option,
@@ -37,6 +36,7 @@ from inbounds.cli.printing import (
     progress_bar,
     value_text,
 )
+from inbounds.errors import within_memory
 from inbounds.tables import printable
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def command(
             raise
         best, why = None, str(proof)  # an online learner plays on, and is said to be out of bounds
     cost: dict[str, list[float]] = {}
-    with progress_bar("learning", samples, quiet=as_json) as advance_to, drawing(samples):
+    with progress_bar("learning", samples, quiet=as_json) as advance_to, within_memory(samples):
         asked: Any = {"samples": samples, "seed": seed, "progress": advance_to, "time_limit": time_limit}
         if online:
             most = nan if best is None else episode_optimum(cmdp, settings)
@@ -268,7 +268,7 @@ def _learn_certified(
     """
     import inbounds as ib
 
-    with progress_bar("learning and proving", samples, quiet=as_json) as advance_to, drawing(samples):
+    with progress_bar("learning and proving", samples, quiet=as_json) as advance_to, within_memory(samples):
         run = ib.learn_certified(
             cmdp.simulator(scale),
             samples=samples,

@@ -10,7 +10,6 @@ import click
 from inbounds.cli import EXIT_STOPPED
 from inbounds.cli.arguments import (
     WHOLE_NUMBER,
-    drawing,
     jobs_option,
     json_option,
     output_folder,
@@ -18,6 +17,7 @@ from inbounds.cli.arguments import (
     time_limit_option,
 )
 from inbounds.cli.printing import UNWRITTEN, print_files, print_json, print_table, print_wrapped, runs_bar
+from inbounds.errors import within_memory
 
 
 @click.command("reproduce")
@@ -55,7 +55,7 @@ def command(
     from inbounds.studies.reproduction import STANDARD_ERRORS, reproduce_queue
 
     output = output_folder(output, Path("reproduction") / experiment, *FILES)
-    with runs_bar(as_json, UNWRITTEN) as advance_to, drawing(samples):
+    with runs_bar(as_json, UNWRITTEN) as advance_to, within_memory(samples):
         done = reproduce_queue(seeds=seeds, samples=samples, workers=jobs, progress=advance_to, time_limit=time_limit)
         contents = drawn_reproduction(done)
     written = write_report(output, contents)

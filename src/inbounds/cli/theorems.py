@@ -11,7 +11,6 @@ import click
 from inbounds.cli import EXIT_STOPPED
 from inbounds.cli.arguments import (
     WHOLE_NUMBER,
-    drawing,
     jobs_option,
     json_option,
     output_folder,
@@ -19,6 +18,7 @@ from inbounds.cli.arguments import (
     time_limit_option,
 )
 from inbounds.cli.printing import UNWRITTEN, print_files, print_json, print_table, print_wrapped, runs_bar
+from inbounds.errors import within_memory
 
 _TABLES = (("kappa", "conservative_gap", "duality_gap"), ("flow_residual", "policy_gap", "policy_margin"))
 """Columns that go side by side."""
@@ -56,7 +56,7 @@ def command(
     from inbounds.studies.theorems import study_theorems
 
     output = output_folder(output, Path("reproduction") / "theorems", *FILES)
-    with runs_bar(as_json, UNWRITTEN) as advance_to, drawing(samples):
+    with runs_bar(as_json, UNWRITTEN) as advance_to, within_memory(samples):
         done = study_theorems(seeds=seeds, samples=samples, workers=jobs, progress=advance_to, time_limit=time_limit)
         contents = drawn_theorems(done)
     written, rows = write_report(output, contents), theorem_rows(done)

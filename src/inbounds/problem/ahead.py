@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from copy import deepcopy
@@ -33,6 +33,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 
 from inbounds.arrays import Ints
 from inbounds.errors import InvalidInput
+from inbounds.inputs import listed
 from inbounds.streams import fill_missing_streams
 from inbounds.workers import WorkerLost, as_sent, begin_worker, received, reraise, starting_workers
 
@@ -129,8 +130,7 @@ def _drawn(
             f"a vectorised step must return (next_states, rewards, signals), found {type(found).__name__} for "
             f"{size} times state {state!r}, action {action!r}"
         )
-    unlisted = str, bytes, Mapping, Set  # which can be gone through as well
-    columns = [list(part) if isinstance(part, Iterable) and not isinstance(part, unlisted) else None for part in found]
+    columns = [listed(part) for part in found]
     if any(column is None or len(column) != size for column in columns):
         counts = ", ".join("no list" if column is None else str(len(column)) for column in columns)
         raise InvalidInput(
@@ -146,9 +146,8 @@ def _copied(outcome: Any) -> Any:
     if not isinstance(outcome, tuple | list) or len(outcome) != 3:
         return _Refused(repr(outcome))
     after, reward, signals = outcome
-    if type(signals) in (list, tuple) or isinstance(signals, Iterator):
-        return after, _own(reward), [_own(signal) for signal in signals]
-    return after, _own(reward), _own(signals)
+    several = listed(signals)
+    return after, _own(reward), _own(signals) if several is None else [_own(signal) for signal in several]
 
 
 def _own(value: Any) -> Any:

@@ -45,13 +45,25 @@ import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.errors import InvalidInput
-from inbounds.inputs import LARGEST_NUMBER, a_word, entries, finite_number, real_number, reported_number, shown
+from inbounds.inputs import (
+    LARGEST_NUMBER,
+    a_word,
+    entries,
+    finite_number,
+    listed,
+    real_number,
+    reported_number,
+    shown,
+)
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.pairs import equals_itself
 from inbounds.problem.rules import start_states
 from inbounds.problem.simulator import valid_range
 from inbounds.tables import so_many
+
+_UNIT = 2**1074
+"""So many of the smallest float are 1."""
 
 _WHEN = 20.0
 """Widths are narrowest, compared with those for a fixed number of visits, some ten to a hundred times this often."""
@@ -161,7 +173,7 @@ def from_counts(
         raise InvalidInput(f"the log must be rows of transitions, found {shown(transitions)}")
     action_number: dict[Hashable, int] = {}
     after: dict[tuple[int, int], dict[int, float]] = {}  # (state, action): next state: how often
-    sums: dict[tuple[int, int], Floats] = {}  # of reward and signals
+    sums: dict[tuple[int, int], list[int]] = {}  # of reward and signals, exact
     for place, row in enumerate(transitions):
         state, action, successor, values = _row(row, place, len(constraints))
         for label, what in ((state, "state"), (action, "action"), (successor, "next state")):
@@ -176,17 +188,19 @@ def from_counts(
             raise InvalidInput(f"row {place}: states and actions must be hashable, found {tuple(row)!r}") from error
         for value, limits, what in zip(values, ranges, named_values, strict=True):
             if limits is not None and not limits[0] <= value <= limits[1]:
-                raise InvalidInput(f"row {place}: {what} is {float(value)!r}, outside its range {limits}")
+                raise InvalidInput(f"row {place}: {what} is {value!r}, outside its range {limits}")
         seen = after.setdefault(pair, {})
         seen[arrived] = seen.get(arrived, 0.0) + 1.0
-        with np.errstate(over="ignore"):  # what is infinite then, the model refuses
-            sums[pair] = sums[pair] + values if pair in sums else values
+        before = sums.get(pair, [0] * len(values))
+        sums[pair] = [total + _in_units(value) for total, value in zip(before, values, strict=True)]
     if not after:
         raise InvalidInput("the log has no transitions")
     _leave(after, sums, number, action_number, unseen, len(constraints))
     pairs = sorted(after)
     visits = np.array([sum(after[pair].values()) for pair in pairs])
-    means = np.array([sums[pair] / max(count, 1.0) for pair, count in zip(pairs, visits, strict=True)]).T
+    # Whole numbers are divided as exactly as a float can be: what is always the same has itself as its mean.
+    parts = [_UNIT * max(int(count), 1) for count in visits]
+    means = np.array([[total / part for total in sums[pair]] for pair, part in zip(pairs, parts, strict=True)]).T
     first = np.zeros(len(number))
     first[: len(initial)] = initial
     transition = _shares(after, pairs, len(number), smoothing)
@@ -233,13 +247,13 @@ def _width(counted: Floats, logarithm: float) -> Floats:
 
 def _ranges(reward: Any, signals: Any, constraints: Sequence[Constraint]) -> list[tuple[float, float] | None]:
     """The declared ranges of the reward and of each signal; None where there is none."""
-    listed = [None] * len(constraints) if signals is None else entries(signals, "signal_ranges")
-    if len(listed) != len(constraints):
-        raise InvalidInput(f"signal_ranges must have {len(constraints)} entries, found {len(listed)}")
+    given = [None] * len(constraints) if signals is None else entries(signals, "signal_ranges")
+    if len(given) != len(constraints):
+        raise InvalidInput(f"signal_ranges must have {len(constraints)} entries, found {len(given)}")
     first = None if reward is None else valid_range(reward, "reward_range")
     others = [
         None if limits is None else valid_range(limits, f"signal_ranges: that of {constraint.name!r}")
-        for limits, constraint in zip(listed, constraints, strict=True)
+        for limits, constraint in zip(given, constraints, strict=True)
     ]
     return [first, *others]
 
@@ -252,7 +266,7 @@ def _no_signal(constraint: Constraint) -> None:
         )
 
 
-def _row(row: Any, place: int, n_signals: int) -> tuple[Any, Any, Any, Floats]:
+def _row(row: Any, place: int, n_signals: int) -> tuple[Any, Any, Any, list[float]]:
     """State, action, next state, and the reward with the signals [1 + K], of a row of the log."""
     fields = None if isinstance(row, str | bytes | Mapping) else tuple(row) if isinstance(row, Iterable) else None
     if fields is None or len(fields) not in (4, 5) or (len(fields) == 4 and n_signals):
@@ -260,14 +274,20 @@ def _row(row: Any, place: int, n_signals: int) -> tuple[Any, Any, Any, Floats]:
     signals = fields[4] if len(fields) == 5 else ()
     if isinstance(signals, Mapping | Set):
         raise InvalidInput(f"row {place}: the signals must be a list, in the order of constraints, found {signals!r}")
-    if isinstance(signals, str | bytes) or not isinstance(signals, Iterable):
-        signals = (signals,)
-    values = [reported_number(value, f"row {place}: the reward or a signal") for value in (fields[3], *signals)]
+    own = listed(signals)
+    reported = (fields[3], signals) if own is None else (fields[3], *own)
+    values = [reported_number(value, f"row {place}: the reward or a signal") for value in reported]
     if len(values) != 1 + n_signals:
         raise InvalidInput(f"row {place} has {len(values) - 1} signals for {n_signals} constraints")
     if not all(map(math.isfinite, values)):
         raise InvalidInput(f"row {place}: the reward and the signals must be finite, found {values}")
-    return fields[0], fields[1], fields[2], np.array(values)
+    return fields[0], fields[1], fields[2], values
+
+
+def _in_units(value: float) -> int:
+    """Of the smallest float: a whole number, which sums of rewards and signals do not round."""
+    numerator, denominator = value.as_integer_ratio()
+    return numerator * (_UNIT // denominator)
 
 
 def _leave(after: Any, sums: Any, number: Any, action_number: Any, unseen: str, n_signals: int) -> None:
@@ -281,7 +301,7 @@ def _leave(after: Any, sums: Any, number: Any, action_number: Any, unseen: str, 
         raise InvalidInput(f'state {stuck[0]!r} {why}{more}; unseen="stay" lets it stay there')
     for label in stuck:
         pair = number[label], action_number.setdefault("stay", len(action_number))
-        after[pair], sums[pair] = {}, np.zeros(1 + n_signals)
+        after[pair], sums[pair] = {}, [0] * (1 + n_signals)
 
 
 def _shares(after: Any, pairs: list[tuple[int, int]], n_states: int, smoothing: float) -> Any:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inbounds.errors import InvalidInput
+from inbounds.errors import InvalidInput, within_memory
 from inbounds.inputs import callback, positive, shown
 from inbounds.problem.draws import World, memory_of
 
@@ -104,7 +104,8 @@ def kept(value: Any, whole: bool = False) -> Any:
     A record may say by a method ``kept()`` what is enough for it, unless the `whole` is wanted.
     """
     if isinstance(value, np.ndarray):
-        return value.copy() if value.flags.writeable else value
+        with within_memory(None):
+            return value.copy() if value.flags.writeable else value
     if not whole and callable(getattr(value, "kept", None)):
         return value.kept()
     if isinstance(value, list):

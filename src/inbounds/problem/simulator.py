@@ -15,7 +15,7 @@ instead; the ranges may then be beyond those of the theory, and `beyond_the_theo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +30,7 @@ from inbounds.inputs import asked as called
 from inbounds.inputs import (
     finite_or_nan,
     function_of,
+    listed,
     plain_number,
     reported_number,
     require_size,
@@ -402,16 +403,16 @@ class AskedWorld:
             outcome = called(self.outcomes.take, (int(pair), rng), "step", where)
         if not isinstance(outcome, tuple | list) or len(outcome) != 3:
             raise InvalidInput(f"{where} must return (next_state, reward, signals), found {outcome!r}")
-        successor, reported, listed = outcome
+        successor, reported, several = outcome
         reward = reported_number(reported, f"{where} must return (next_state, reward, signals): the reward")
-        unordered = isinstance(listed, str | bytes | Mapping | Set)
-        if not isinstance(listed, Iterable) or unordered or (isinstance(listed, np.ndarray) and listed.ndim == 0):
+        own = listed(several)
+        if own is None:
             raise InvalidInput(
                 f"{where} must return (next_state, reward, signals): the signals must be a list, one for each "
-                f"constraint, found {listed!r}"
+                f"constraint, found {several!r}"
             )
         signals = [
-            reported_number(signal, f"{where} must return (next_state, reward, signals): a signal") for signal in listed
+            reported_number(signal, f"{where} must return (next_state, reward, signals): a signal") for signal in own
         ]
         if len(signals) != asked.n_constraints:
             raise InvalidInput(f"{where} gave {len(signals)} signals for {asked.n_constraints} constraints")

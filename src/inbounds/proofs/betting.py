@@ -60,6 +60,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from inbounds.arrays import Floats, Ints
+from inbounds.errors import within_memory
 from inbounds.numerics.compiled import compiled
 
 _REWARD_SHARE = 0.1  # of alpha, for the lower bound of the reward; the constraints share the rest evenly
@@ -201,7 +202,8 @@ def new_fortune(low: Floats) -> Fortune:
 def new_book(stakes: Stakes) -> Book:
     """With twice the room that is expected to be used; a proof that fills it ends there."""
     room = 2 * math.ceil(stakes.planned) + 100
-    return Book(np.empty((room, len(stakes.least))), np.empty(room, np.int64))
+    with within_memory(stakes.budget):
+        return Book(np.empty((room, len(stakes.least))), np.empty(room, np.int64))
 
 
 @compiled

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from inbounds.arrays import Floats, Ints
+from inbounds.errors import within_memory
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
@@ -41,15 +42,16 @@ class Log(NamedTuple):
 def new_log(simulator: Simulator, room: int) -> Log:
     """An empty log with room for so many samples."""
     pairs, signals = simulator.pairs, 1 + simulator.n_constraints
-    return Log(
-        pairs=np.zeros(room, dtype=np.int32),
-        successors=np.zeros(room, dtype=np.int32),
-        visits=np.zeros(pairs.n_pairs, dtype=np.int64),
-        sums=np.zeros((pairs.n_pairs, signals)),
-        squares=np.zeros((pairs.n_pairs, signals)),
-        starts=np.zeros(pairs.n_states, dtype=np.int64),
-        used=np.zeros(1, dtype=np.int64),
-    )
+    with within_memory(room):
+        return Log(
+            pairs=np.zeros(room, dtype=np.int32),
+            successors=np.zeros(room, dtype=np.int32),
+            visits=np.zeros(pairs.n_pairs, dtype=np.int64),
+            sums=np.zeros((pairs.n_pairs, signals)),
+            squares=np.zeros((pairs.n_pairs, signals)),
+            starts=np.zeros(pairs.n_states, dtype=np.int64),
+            used=np.zeros(1, dtype=np.int64),
+        )
 
 
 @compiled
@@ -126,9 +128,10 @@ class Counted(NamedTuple):
 
 def counted(log: Log) -> Counted:
     used, shape = int(log.used[0]), (len(log.visits), len(log.starts))
-    seen = (np.ones(used), (log.pairs[:used], log.successors[:used]))
     none = np.empty(0, dtype=np.int32)
-    return Counted(log._replace(pairs=none, successors=none), sp.coo_array(seen, shape=shape).tocsr())
+    with within_memory(used):
+        seen = (np.ones(used), (log.pairs[:used], log.successors[:used]))
+        return Counted(log._replace(pairs=none, successors=none), sp.coo_array(seen, shape=shape).tocsr())
 
 
 class Evidence:

@@ -62,6 +62,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from inbounds.arrays import Floats, Ints
+from inbounds.errors import within_memory
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.draws import World, draw_ends, draw_next, draw_start, fitted, observed
 from inbounds.problem.pieces import Draws
@@ -264,7 +265,8 @@ def prove_family(
         hopeful=np.array([number, 0, 0], dtype=np.int64),
     )
     room = 2 * math.ceil(stakes.planned) + 100
-    books = Books(np.empty((number, room, len(low))), np.empty(room, dtype=np.int64))
+    with within_memory(samples):
+        books = Books(np.empty((number, room, len(low))), np.empty(room, dtype=np.int64))
     bets = FamilyBets(stakes, fortune, books, new_log(simulator, samples), low)
 
     def advance(bets: FamilyBets, world: World, rng: np.random.Generator, drawn: int, until: int) -> int:

@@ -290,12 +290,16 @@ def as_certificate(
     if proved.bets is not None:
         attempts = (*earlier, proved.bets)
         wagers = wagers_on(policy, simulator, proved.bounds, attempts, staked=staked, bankroll=bankroll)
+    margins = proved.bounds[1:] * scaling.margin_scales
+    for k, (constraint, limits) in enumerate(zip(simulator.constraints, simulator.signal_ranges, strict=True)):
+        if margins[k] < 0.0 and proved.bounds[1 + k] <= simulator.margin_ranges[k, 0]:  # what the range alone says
+            margins[k] = min(map(constraint.margin, limits))  # scaled and back, it might be rounded up
     claimed = (FOR_ALL_MARGINS if zero else FOR_ALL_BOUNDS for zero in proved.raised[1:])
     return Certificate(
         in_bounds=proved.in_bounds,
         kind="confidence",
         constraints=simulator.constraints,
-        margins_lower=freeze(proved.bounds[1:] * scaling.margin_scales),
+        margins_lower=freeze(margins),
         methods=tuple(claimed),
         reward_lower=float(scaling.reward_low + scaling.reward_span * proved.bounds[0]),
         confidence=float(confidence),

@@ -8,9 +8,12 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -322,7 +325,7 @@ def _keys(jobs: Sequence[tuple[Any, ...]]) -> list[str]:
     settings = {id(task.settings): task.settings for task, *_ in jobs}
     # Labels change no run, unless a policy among the settings meets the problem by them.
     models = {key: digest(replace(cmdp, state_labels=None, action_labels=None)) for key, cmdp in problems.items()}
-    made_of = {key: (_identity(one), _source_digest(type(one))) for key, one in settings.items()}
+    made_of = {key: (_identity(one), _source_digest(one)) for key, one in settings.items()}
     met = {key: key_of(repr((cmdp.pairs.state_labels, cmdp.pairs.action_labels))) for key, cmdp in problems.items()}
     # The optimum is that of the model.
     return [
@@ -370,12 +373,36 @@ def _plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str | np.generic)
 
 
-def _source_digest(settings_class: type) -> str:
-    """Of everything that could change a run: the library, and the file of the algorithm if it is the user's own."""
+def _source_digest(settings: Any) -> str:
+    """Of all that the library can see of what could change a run: itself, and what an algorithm is made of.
+
+    That is the classes of the settings, the functions of their records, and the files that these are in. Where one is
+    not what its module has under its name, it was made by a function, and nothing tells what that was called with:
+    then it is something new every time.
+    """
+    parts: list[Any] = [each for each in type(settings).__mro__ if each.__module__ != "builtins"]
+    for record in (settings.algorithm, record_of(settings)):  # the one may be a frame around the other
+        parts += [*record._replace(known=None), *(record.known or ())]
     try:
-        own = Path(inspect.getfile(settings_class)).read_bytes()
-    except (TypeError, OSError):  # typed at a prompt: nothing tells whether it is still the same
-        own = os.urandom(16)
-    if "<locals>" in settings_class.__qualname__:  # nor what the function that made it was called with
+        own = repr([_found(part) if callable(part) else part for part in parts]).encode()
+    except (AttributeError, KeyError, TypeError, OSError):
         own = os.urandom(16)
     return sources_digest() + hashlib.sha256(own).hexdigest()
+
+
+def _found(part: Any) -> tuple[str, ...]:
+    """The name of a class or a function, and its files; an error where it is not to be found there."""
+    module = sys.modules[part.__module__]
+    if attrgetter(part.__qualname__)(module) is not part:
+        raise AttributeError(part)
+    return part.__module__, part.__qualname__, *_files_of(part, module)
+
+
+@cache
+def _files_of(part: Any, module: Any) -> tuple[str, ...]:
+    """Digests of the file of a class or a function, and that of its module, when first asked: what is run is no later.
+
+    A function that was wrapped may come from another file than the name that it has.
+    """
+    files = {inspect.getfile(module), inspect.getfile(getattr(part, "py_func", part))}
+    return tuple(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in sorted(files))
