@@ -14,6 +14,7 @@ constant        signals that are the same everywhere, frontier included
 deterministic   few states, certain moves, small whole numbers: ties everywhere
 staged          moves and rewards that differ by stage, most of them certain: states that are reached too late, or never
 rooms           rooms of states with a way from each to the next, by an action that succeeds with 1e-1 down to 1e-8
+drifting        walks that drift one way or the other: no move is rare, and what is between the ends hardly ever visited
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from .judge import judge
 from .models import CRITERIA, bounded, numbers, random_model
 from .workers import Report, Verdict, campaign
 
-COUNT = 2_800  # 200 of each family
+COUNT = 3_000  # 200 of each family
 
 
 def near_one(rng: np.random.Generator, kind: str) -> ib.CMDP:
@@ -254,6 +255,34 @@ def rooms(rng: np.random.Generator, kind: str) -> ib.CMDP:
     return bounded(rng, plain, int(rng.integers(1, 3)))
 
 
+def drifting(rng: np.random.Generator, kind: str) -> ib.CMDP:
+    """On average an optimum at both ends goes from one to the other by moves that are made ever more rarely."""
+    n_states, against = int(rng.integers(4, 10)), 10.0 ** -rng.uniform(1.0, 5.0, size=10)
+    transition = np.zeros((n_states, 2, n_states))
+    for state in range(n_states):
+        for action, onward in enumerate((state + 1, state - 1)):
+            transition[state, action, np.clip(onward, 0, n_states - 1)] += 1.0 - against[state]
+            transition[state, action, np.clip(2 * state - onward, 0, n_states - 1)] += against[state]
+    ends = np.repeat(np.isin(np.arange(n_states), (0, n_states - 1)), 2)
+    plain = ib.CMDP(
+        offsets=np.arange(0, 2 * n_states + 1, 2),
+        transition=transition.reshape(2 * n_states, n_states),
+        reward=numbers(rng, 2 * n_states) * ends,
+        constraints=(),
+        initial=np.eye(n_states)[0],
+        **_criterion(rng, kind),
+    )
+    drifts = [np.tile(drift, n_states * plain.layers) for drift in ([1.0, 0.0], [0.0, 1.0])]
+    share, constraints = rng.uniform(0.2, 0.8), []
+    for name in ("one", "other")[: int(rng.integers(1, 3))]:
+        signal = numbers(rng, plain.n_pairs) * ends
+        valued = rationals.rational(plain.asking(reward=np.broadcast_to(signal, plain.shape)))
+        one, other = (float(min(rationals.values(valued, drift, [valued.reward])[0])) for drift in drifts)
+        room = float(rng.choice([0.01, 0.1])) * np.ptp(signal) * plain.layers
+        constraints.append(ib.Constraint(signal, at_least=share * one + (1.0 - share) * other - room, name=name))
+    return replace(plain, constraints=tuple(constraints))
+
+
 def certain(rng: np.random.Generator, model: ib.CMDP) -> np.ndarray:
     """Moves [n, S] that are all certain."""
     return np.eye(model.n_states)[rng.integers(model.n_states, size=model.n_pairs)]
@@ -280,8 +309,9 @@ FAMILIES: dict[str, Callable[[np.random.Generator, str], ib.CMDP]] = {
     "deterministic": deterministic,
     "staged": staged,
     "rooms": rooms,
+    "drifting": drifting,
 }
-STRICT = {"units", "periodic", "thin", "never-paid", "unreachable", "constant", "deterministic", "staged", "rooms"}
+STRICT = FAMILIES.keys() - {"near-one", "rare", "multichain", "edge", "tiny"}
 """Families that are refused no answer, and must have the digits and gaps of ordinary models."""
 
 REFUSABLE = {"tiny", "near-one", "rare"}
@@ -295,7 +325,7 @@ def draw(seed: int, index: int) -> tuple[ib.CMDP, str]:
 
 
 def verdict(model: ib.CMDP, what: str) -> Verdict:
-    found = judge(model, strict=what in STRICT, refusable=what in REFUSABLE)
+    found = judge(model, strict=what in STRICT, refusable=what in REFUSABLE, loose=what == "drifting")
     complaints = [f"{what}, {complaint}" for complaint in found.complaints]
     if what == "never-paid" and not complaints and _accepted(model):
         best = ib.solve(model)
