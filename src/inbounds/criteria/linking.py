@@ -89,7 +89,7 @@ class Linking:
                 if np.count_nonzero(as_given.closed) > 1 or not np.all(stays[self._time(clean) > 0.0]):
                     alone = own
             return self._better_linked(alone, taken)
-        found = self._mixed(own, taken, classes.label, apart)
+        found = self._mixed(self._each_by_itself(own, taken, classes.label, apart), taken, classes.label, apart)
         if found is None:  # a spare occupancy stays where none of the links leads: they have to lead there as well
             taken, classes = self._classes_of(np.mean([own, *self._spares], axis=0))
             apart = classes.closed_ones

@@ -53,9 +53,9 @@ def raised(problem: CMDP, asked: CMDP, prices: Floats, value_function: Floats, r
     At unreachable states it becomes the best value there of the rewards (times `reward_weight`) and priced margins as
     given, a little raised. It is `value_function` itself where the two are the same question.
     """
-    if asked is problem:
-        return value_function
     criterion = criterion_of(problem)
+    if asked is problem or np.all(criterion.reached):
+        return value_function
     reward, margins = reward_weight * problem.reward.ravel(), flat_margins(problem)
     priced = reward + np.einsum("k,kn->n", prices, margins)
     # Of what is added up, not of the sum: where they cancel, rounding does not.
