@@ -3,7 +3,7 @@
 import importlib
 import json
 import sys
-from dataclasses import asdict, dataclass, field, fields, make_dataclass, replace
+from dataclasses import asdict, dataclass, fields, make_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 
 import inbounds as ib
+import own_algorithms
 from inbounds.algorithms import ALGORITHMS
+from inbounds.errors import BeyondMemory
 from inbounds.studies.journal import Journal
 from inbounds.studies.runs import Curves, JudgedRun, Task, _source_digest, curves, judged_run, run_arms
+from own_algorithms import Silent, large, small
 
 SIZES = {"samples": 1_000, "checkpoints": [500, 1_000], "seeds": 3}
 
@@ -95,13 +98,6 @@ def test_settings_that_json_cannot_hold_do_not_stop_the_journal(
     assert [run.settings for run in runs[0]] == [{"rate": 0.5}] * 3
 
 
-@dataclass(frozen=True)
-class Silent(ib.CRPO):
-    """With settings that its text leaves out."""
-
-    step: float = field(default=1.0, repr=False)
-
-
 def made(step: float) -> Any:
     """Settings of a class whose functions know what no field says."""
 
@@ -124,6 +120,38 @@ def test_other_settings_are_others_also_where_their_text_is_the_same(tmp_path: P
         second, resumed = run_arms([(queue, other)], **SIZES, workers=1, journal=path)
         assert resumed == 0 and values(first) != values(second)
         assert run_arms([(queue, one)], **SIZES, workers=1, journal=path)[1] == found
+
+
+def test_what_settings_keep_beside_their_fields_tells_them_apart(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    for step in (0.1, 2.0):
+        assert found_again(path, own_algorithms.Made(step)) == [0, 3]
+
+
+def test_what_was_changed_after_it_was_imported_is_not_recognised(tmp_path: Path, monkeypatch: Any) -> None:
+    """(The runs of the program that was imported were those of the file as it was then.)"""
+    monkeypatch.syspath_prepend(tmp_path)
+    files = {"own_core": CORE.replace("STEP", "0.1"), "own_base": BASE, "own_settings": SETTINGS}
+    for name, text in files.items():
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    importlib.invalidate_caches()
+    settings = importlib.import_module("own_settings").Mine()
+    (tmp_path / "own_core.py").write_text(CORE.replace("STEP", "2.0"))
+    assert found_again(tmp_path / "runs.jsonl", settings) == [0, 0]
+
+
+def test_too_little_memory_is_not_remembered(tmp_path: Path, monkeypatch: Any) -> None:
+    def learn(*arguments: object, **options: object) -> object:
+        raise BeyondMemory(1_000, "no details")
+
+    path = tmp_path / "runs.jsonl"
+    with monkeypatch.context() as patch:
+        patch.setattr("inbounds.studies.runs.learn", learn)
+        runs, _ = run_arms(arms()[:1], **SIZES, workers=1, journal=path)
+    assert all("does not fit into memory" in run.refusal for run in runs[0])
+    runs, found = run_arms(arms()[:1], **SIZES, workers=1, journal=path)
+    assert found == 0 and not any(run.refusal for run in runs[0])
 
 
 def found_again(path: Path, settings: Any) -> list[int]:
@@ -175,14 +203,6 @@ def test_a_journal_looks_at_every_file_of_an_algorithm(changed: str, tmp_path: P
         (tmp_path / f"{changed}.py").write_text("")  # what is run is what was imported
         found += found_again(tmp_path / "runs.jsonl", settings)
     assert found == [0, 3, 3, 3] * 2
-
-
-def small(settings: Any, *given: Any) -> Any:
-    return ib.CRPO.algorithm.prepare(ib.CRPO(step=0.1), *given)
-
-
-def large(settings: Any, *given: Any) -> Any:
-    return ib.CRPO.algorithm.prepare(ib.CRPO(step=2.0), *given)
 
 
 def test_a_journal_knows_classes_and_functions_by_where_they_are_found(tmp_path: Path, monkeypatch: Any) -> None:

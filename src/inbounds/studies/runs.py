@@ -24,7 +24,7 @@ from inbounds.algorithms.algorithm import record_of
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import ROUNDING, evaluate
-from inbounds.errors import InvalidInput
+from inbounds.errors import BeyondMemory, InvalidInput
 from inbounds.formats.npz import digest
 from inbounds.learning import learn
 from inbounds.numerics.compiled import sources_digest
@@ -68,6 +68,7 @@ class JudgedRun:
     seconds: float = 0.0  # of wall clock, of the learner alone
     settings: dict[str, float | str] = field(default_factory=dict)  # what they became for this problem and budget
     refusal: str = ""  # why it did not run
+    beyond_memory: bool = False  # whether that is for want of memory: no journal holds it
     guarantee: str = ""
     played: dict[str, list[float]] = field(default_factory=dict)  # by name, [C]: see `inbounds.studies.regret`
 
@@ -197,7 +198,8 @@ def run_arms(
         if run is None:
             return
         runs[position] = run
-        if book is not None and not (run.refusal and book.fresh):  # which would take the place of a run
+        # A refusal would take the place of a run; and another time there may be more memory.
+        if book is not None and not (run.refusal and book.fresh) and not run.beyond_memory:
             book.add(keys[position], asdict(run))
         report()
 
@@ -243,7 +245,7 @@ def judged_run(
         else:
             run = learn(cmdp.simulator(scale), settings, **asked)
     except InvalidInput as refusal:
-        return JudgedRun(name, seed, refusal=str(refusal))
+        return JudgedRun(name, seed, refusal=str(refusal), beyond_memory=isinstance(refusal, BeyondMemory))
     if run.status != "done":
         return None
     judged = [evaluate(cmdp, policy) for policy in run.policies]
@@ -341,10 +343,12 @@ def _keys(jobs: Sequence[tuple[Any, ...]]) -> list[str]:
 
 
 def _given(settings: Any) -> dict[str, Any]:
-    """By name; all fields, also those that a class leaves out of its text."""
+    """By name; all fields, also those that a class leaves out of its text, and whatever else it keeps."""
     if not is_dataclass(settings):
         return {"": settings}
-    return {field.name: getattr(settings, field.name) for field in fields(settings)}
+    slots = {name for own in type(settings).__mro__ for name in np.atleast_1d(getattr(own, "__slots__", ()))}
+    kept = {field.name for field in fields(settings)} | getattr(settings, "__dict__", {}).keys() | slots
+    return {name: getattr(settings, name) for name in sorted(kept) if hasattr(settings, name)}
 
 
 def _policies_of(settings: Any) -> list[Policy]:
@@ -402,7 +406,26 @@ def _found(part: Any) -> tuple[str, ...]:
 def _files_of(part: Any, module: Any) -> tuple[str, ...]:
     """Digests of the file of a class or a function, and that of its module, when first asked: what is run is no later.
 
-    A function that was wrapped may come from another file than the name that it has.
+    Nor may it be earlier: an error where a file was changed after it was imported. A function that was wrapped may come
+    from another file than the name that it has.
     """
     files = {inspect.getfile(module), inspect.getfile(getattr(part, "py_func", part))}
-    return tuple(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in sorted(files))
+    texts = {file: Path(file).read_bytes() for file in sorted(files)}
+    if not _is_as_written(module, texts[inspect.getfile(module)]):
+        raise OSError(f"{module} was changed after it was imported")
+    return tuple(hashlib.sha256(text).hexdigest() for text in texts.values())
+
+
+def _is_as_written(module: Any, text: bytes) -> bool:
+    """Whether the functions of a module, and of its classes, are those that its file has now."""
+    file = inspect.getfile(module)
+    left, written = [compile(text, file, "exec", dont_inherit=True)], set[Any]()
+    while left:
+        inner = [each for each in left.pop().co_consts if inspect.iscode(each)]
+        left += inner
+        written.update(inner)
+    own = [each for each in vars(module).values() if getattr(each, "__module__", None) == module.__name__]
+    own += [method for each in own if inspect.isclass(each) for method in vars(each).values()]
+    plain = [inspect.unwrap(getattr(each, "__func__", getattr(each, "py_func", each))) for each in own]
+    codes = [each.__code__ for each in plain if inspect.isfunction(each)]
+    return all(code in written for code in codes if code.co_filename == file)
