@@ -735,3 +735,27 @@ def test_a_point_whose_gap_is_wide_is_not_called_optimal(monkeypatch):
     curve = ib.frontier(ib.zoo.queue(), "service", bounds=[-2.0, 0.0])
     assert {point.status for point in curve.solutions} == {"stalled"}
     assert "At 2 of its points more may be possible: there the gap is larger than" in str(curve).replace("\n", " ")
+
+
+@pytest.mark.parametrize("criterion", [{"discount": 0.9}, {"horizon": 4}, {"average": True}])
+@pytest.mark.parametrize("apart", [0, 2])
+def test_every_point_is_certified_in_every_criterion(criterion, apart):
+    """With states that nothing leads to, and without any. (Averages without any ended in a ValueError.)"""
+    cmdp = ib.zoo.garnet(states=6, constraints=2, discount=0.9, seed=3)
+    n_pairs, more = cmdp.n_pairs, np.arange(1, apart + 1)
+    moves = np.zeros((n_pairs + apart, 6 + apart))
+    moves[:n_pairs, :6] = cmdp.transition.toarray()
+    moves[n_pairs:, 0] = 1.0
+    paid = np.full(apart, 1e8)
+    own = ib.CMDP(
+        offsets=np.append(cmdp.offsets, n_pairs + more),
+        transition=moves,
+        reward=np.append(cmdp.reward, paid),
+        constraints=[ib.Constraint(np.append(c.signal, -paid), at_least=-1e9, name=c.name) for c in cmdp.constraints],
+        initial=np.append(cmdp.initial, np.zeros(apart)),
+        **criterion,
+    )
+    kept = ib.evaluate(own, ib.Policy.uniform(own)).margins
+    curve = ib.frontier(own.tightened(kept - 0.01), 0, points=4, certificate=True)
+    assert len(curve.solutions) == 4
+    assert all(point.certificate.in_bounds for point in curve.solutions)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from inbounds.criteria import criterion_of
-from inbounds.errors import InvalidInput, Stopped
+from inbounds.errors import Infeasible, InvalidInput, Stopped
 from inbounds.exact.bundle import GapProgress
 from inbounds.exact.deterministic import best_deterministic
 from inbounds.exact.frontier import Frontier
@@ -23,6 +23,7 @@ from inbounds.exact.solution import Solution, assemble
 from inbounds.inputs import callback, positive, switch
 from inbounds.numerics.interrupts import holding_handlers
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.pieces import attach
 from inbounds.proofs.known_model import certified
 
 _GROSS = 1e-5
@@ -59,8 +60,9 @@ def solve(
     of the occupancy program, and ``ranges`` says between which bounds the prices stay for sure.
 
     Nothing is lost at a limit. The answer is then the best policy in bounds that is known, with its gap, and ``status``
-    names the limit; where none is known yet, `Stopped` is raised. Ctrl-C raises KeyboardInterrupt as ever. Both, and
-    such an answer, have a ``partial``: the bounds and the policy known so far, and what `resume` goes on from.
+    names the limit; where none is known yet, `Stopped` is raised. Ctrl-C raises KeyboardInterrupt as ever. Both, what a
+    progress function raises, and such an answer have a ``partial``: the bounds and the policy known so far, and what
+    `resume` goes on from.
 
     Parameters
     ----------
@@ -182,8 +184,10 @@ def solve(
     except Stopped as stopped:
         stopped.partial = known(stopped.status)
         raise
-    except KeyboardInterrupt as interrupted:
-        interrupted.partial = known("interrupted")  # type: ignore[attr-defined]
+    except Infeasible:
+        raise
+    except BaseException as error:
+        attach(error, known("interrupted"))
         raise
 
 

@@ -32,6 +32,7 @@ from inbounds.exact.reachable import require_sizes, well_scaled
 from inbounds.exact.solution import Solution, assemble, policy_of
 from inbounds.inputs import callback, float_array, positive, whole_number, within
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.pieces import attach
 
 Prover = Callable[..., Solution]
 """Called as ``judge(problem, mixture, method=..., progress=...)``: what it is worth, moved to where that is proved."""
@@ -103,8 +104,10 @@ def along_bounds(
         if partial.points:
             return way.curve(stopped.status, partial)
         raise Stopped(stopped.status, partial) from None
-    except KeyboardInterrupt as interrupted:
-        interrupted.partial = way.known("interrupted", asked)  # type: ignore[attr-defined]
+    except Infeasible:
+        raise
+    except BaseException as error:
+        attach(error, way.known("interrupted", asked))
         raise
 
 
