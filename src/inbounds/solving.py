@@ -80,9 +80,9 @@ def solve(
         averages whose best occupancy falls into classes that do not meet (``linked``) keep the coins that link these.
     deterministic : bool
         The best policy without any coin. To find it is NP-hard: for up to 300 states (times stages) the best is proved,
-        mostly within a minute, by an integer program on HiGHS; for more it is a good one, ``status`` is "best found",
-        and ``gap`` says how far from the best it can be. ``price_of_determinism`` is what the coins were worth. Of
-        long-run averages: the best among policies with one recurrent class from the start, which ``ib.evaluate`` takes;
+        mostly within a minute, by branch and bound; for more it is a good one, ``status`` is "best found", and ``gap``
+        says how far from the best it can be. ``price_of_determinism`` is what the coins were worth. Of long-run
+        averages: the best among policies with one recurrent class from the start, which ``ib.evaluate`` takes;
         ``status`` and ``upper_bound`` say nothing of those that come to stay in one of several places.
     tolerance : float
         The gap that may be left between the reward of the policy and the upper bound, relative to the optimum, or to a
@@ -97,8 +97,8 @@ def solve(
     time_limit : float, optional
         Seconds for the whole call. An answer that the limit cut short is not certified: there was no time.
     iterations : int, optional
-        Unconstrained solves of the bundle, at most, in all; those from a start count by themselves. Where they are used
-        up, a deterministic policy is looked for, but not proved to be the best.
+        Unconstrained solves of the bundle, at most, in all; those from a start count by themselves, and those of
+        the search for a deterministic policy and its proof do not count.
     resume : Partial, optional
         Of an earlier call with the same problem, method and tolerance: goes on from there, to the same bits.
     start : Solution, optional

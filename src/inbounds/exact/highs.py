@@ -40,16 +40,13 @@ WHOLE: tuple[dict[str, Any], ...] = tuple(
 )
 """HiGHS refuses its own integer optimum where a row is broken by more; inside it drops entries below 1e-9, always."""
 
-DOUBTED: tuple[dict[str, Any], ...] = tuple(attempt | {"presolve": "off"} for attempt in reversed(WHOLE))
-"""Another opinion of the same program: of 238 one was called optimal too early, and was not in this way."""
-
 _ENDS = (
     highspy.HighsModelStatus.kOptimal,
     highspy.HighsModelStatus.kInfeasible,
     highspy.HighsModelStatus.kTimeLimit,
     highspy.HighsModelStatus.kSolutionLimit,  # of nodes, too
 )
-"""After any other, HiGHS has neither a bound nor a solution of an integer program."""
+"""After any other, what HiGHS has is no solution of an integer program."""
 
 _ROUNDS = 30
 """Steps of the simplex method for each row and column of a program, at most: ten times what is usual."""
@@ -69,15 +66,6 @@ class BasicMinimum(NamedTuple):
     duals: Floats  # of the rows
     columns: npt.NDArray[np.bool_]  # which of them are basic
     rows: npt.NDArray[np.bool_]
-
-
-class WholeMinimum(NamedTuple):
-    """How far HiGHS came with an integer program."""
-
-    x: Floats | None  # the best that it found
-    bound: float  # no solution costs less; -inf where none is known
-    complete: bool  # whether it came to the end
-    infeasible: bool = False  # whether it says that there is no solution
 
 
 class Columns(NamedTuple):
@@ -140,33 +128,25 @@ def minimise_whole(
     row_lower: Floats,
     row_upper: Floats,
     column_upper: Floats,
-    whole: npt.NDArray[np.bool_],
     *,
     gap: float,
-    nodes: int = highspy.kHighsIInf,
+    nodes: int,
     time_limit: float | None = None,
-    attempts: tuple[dict[str, Any], ...] = WHOLE,
-) -> WholeMinimum:
-    """Minimise ``cost @ x`` over 0 <= x <= `column_upper`, where `whole` in whole numbers, up to an absolute `gap`.
+) -> Floats | None:
+    """Minimise ``cost @ x`` over whole numbers 0 <= x <= `column_upper`, up to an absolute `gap`.
 
-    It ends after so many `nodes`, or `time_limit` seconds, with what it has by then: nothing where HiGHS fails.
+    It ends after so many `nodes`, or `time_limit` seconds, with the best that it has by then; None where that is
+    nothing. HiGHS is sometimes wrong about what is best, or that there is none: nothing may rest on it.
     """
     program = _program(columns, cost, row_lower, row_upper, None, column_upper)
-    kinds = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
-    program.integrality_ = [kinds[int(one)] for one in whole]
+    program.integrality_ = [highspy.HighsVarType.kInteger] * len(cost)
     options = {"mip_rel_gap": 0.0, "mip_abs_gap": gap, "threads": 1, "mip_max_nodes": nodes}
-    for solver, status in _runs(program, attempts, options, None, time_limit):
-        if status not in _ENDS:
-            continue
-        info, x = solver.getInfo(), np.asarray(solver.getSolution().col_value)
-        has_one = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible and len(x) == len(cost)
-        infeasible = status == highspy.HighsModelStatus.kInfeasible
-        complete = infeasible or status == highspy.HighsModelStatus.kOptimal
-        bound = info.mip_dual_bound
-        if not np.any(whole):  # a linear program, of which that is 0
-            bound = info.objective_function_value if complete else -np.inf
-        return WholeMinimum(x if has_one else None, float(bound), complete, infeasible)
-    return WholeMinimum(None, -np.inf, complete=False)
+    for solver, status in _runs(program, WHOLE, options, None, time_limit):
+        if status in _ENDS:
+            x = np.asarray(solver.getSolution().col_value)
+            feasible = solver.getInfo().primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+            return x if feasible and len(x) == len(cost) else None
+    return None
 
 
 def _program(

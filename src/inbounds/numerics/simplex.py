@@ -101,3 +101,42 @@ def enter(basis: Master, kind: int, cost: float, column: Floats) -> int:
                 if b != leaving:
                     basis.inverse[b, c] -= change[b] * basis.inverse[leaving, c]
     return leaving
+
+
+@compiled
+def best_mixture(values: Floats, sums: Floats, not_met: float) -> tuple[Floats, Floats, float]:
+    """Of J things with `values` [J] and `sums` [J, I]: the prices of the bounds, the shares [J], what is not met.
+
+    Where that is not nothing, no mixture is in bounds, and the prices are such that none has enough of them together.
+    """
+    n, bounds = sums.shape
+    basis, column = first_basis(values[0], sums[0], not_met), np.empty(bounds + 1)
+    basis.kind[bounds] = FOUND  # and their number, from here on
+    for _ in range(100 + 20 * (n + bounds)):  # far more than it takes; against cycling
+        kind, cost = SLACK, 0.0
+        slack = price(basis)
+        column[:] = 0.0
+        if slack >= 0:
+            column[slack] = -1.0
+        else:
+            best, most = -1, 0.0
+            for j in range(n):
+                if gains(basis, values[j], sums[j]):
+                    gain = values[j] - basis.duals[bounds]
+                    for i in range(bounds):
+                        gain -= basis.duals[i] * sums[j, i]
+                    if gain > most:
+                        best, most = j, gain
+            if best < 0:
+                break
+            kind, cost = FOUND + best, values[best]
+            column[:bounds], column[bounds] = sums[best], 1.0
+        if enter(basis, kind, cost, column) < 0:
+            break
+    prices, shares, missing = np.maximum(-basis.duals[:bounds], 0.0), np.zeros(n), 0.0
+    for b in range(bounds + 1):
+        if basis.kind[b] == ARTIFICIAL:
+            missing += share_of(basis, b)
+        elif basis.kind[b] >= FOUND:
+            shares[basis.kind[b] - FOUND] += share_of(basis, b)
+    return prices, shares, missing

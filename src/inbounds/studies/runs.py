@@ -346,7 +346,9 @@ def _given(settings: Any) -> dict[str, Any]:
     """By name; all fields, also those that a class leaves out of its text, and whatever else it keeps."""
     if not is_dataclass(settings):
         return {"": settings}
-    slots = {str(name) for own in type(settings).__mro__ for name in np.atleast_1d(vars(own).get("__slots__", ()))}
+    slots = {
+        str(name) for own in inspect.getmro(type(settings)) for name in np.atleast_1d(vars(own).get("__slots__", ()))
+    }
     kept = {field.name for field in fields(settings)} | getattr(settings, "__dict__", {}).keys() | slots
     return {name: getattr(settings, name) for name in sorted(kept) if hasattr(settings, name)}
 
