@@ -669,7 +669,7 @@ def text_array(text: bytes) -> bytes:
         ("reward", array_bytes([1.0, 2.0]), r"must have the shape"),
         ("reward", array_bytes([[1.0, 2.0, 3.0]]), r"must have the shape \[n\] = \(3,\), found \(1, 3\)"),
         ("reward", array_bytes([[[1.0, 2.0, 3.0]]]), "must have 1 or 2 dimensions, found 3"),
-        ("initial", array_bytes([[1.0, 0.0]]), "must have 1 dimensions, found 2"),
+        ("initial", array_bytes([[1.0, 0.0]]), "must have 1 dimension, found 2"),
         ("reward", array_bytes(np.ones(3, dtype=np.float32)), "must be an array of the type <f8, found <f4"),
         ("reward", array_bytes(np.ones(3, dtype=">f8")), "must be an array of the type <f8, found >f8"),
         ("reward", array_bytes(np.ones(3, dtype=complex)), "must be an array of the type <f8, found <c16"),

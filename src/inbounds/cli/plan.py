@@ -55,6 +55,7 @@ def command(
     from inbounds.algorithms.paper_plan import Sizes
     from inbounds.errors import InvalidInput
     from inbounds.problem.criterion import discount_in_words
+    from inbounds.tables import so_many
 
     if problem is not None:
         refuse_given("is for a plan without PROBLEM, which has its own sizes: leave it out", *_SIZES)
@@ -69,6 +70,10 @@ def command(
     else:
         refuse_given("changes a PROBLEM: give one, or leave it out", "parameters", "bound")
         target = Sizes(states, pairs, constraints, discount)
+        if slater is None and algorithm is None:
+            raise InvalidInput(
+                "give --slater, the Slater constant in scaled units; only for a PROBLEM can it be computed"
+            )
     if algorithm is not None:
         if slater is not None:
             raise InvalidInput("--slater is for the plan of CSPDA: the orders of other algorithms leave it out")
@@ -99,7 +104,8 @@ def command(
         )
         return
     print_wrapped(
-        f"{found.sizes.n_states:,} states, {found.sizes.n_pairs:,} pairs, {found.sizes.n_constraints} constraints, "
+        f"{so_many(found.sizes.n_states, 'state')}, {so_many(found.sizes.n_pairs, 'pair')}, "
+        f"{so_many(found.sizes.n_constraints, 'constraint')}, "
         f"{discount_in_words(found.sizes.discount)}; Slater constant {found.slater:.6g}; "
         f"expected reward within {epsilon:g} of the optimum"
     )

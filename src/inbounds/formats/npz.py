@@ -417,11 +417,10 @@ def _array(name: str, content: bytes, described: tuple[str, ...]) -> Any:
         raise InvalidInput(f"member {name!r} must be an array of the type {' or '.join(accepted)}, found {found}")
     dtype = np.dtype(header["type"].decode())
     shape = tuple(int(length) for length in header["shape"].split(b",") if length.strip())
-    dimensions = [len(symbols.split()) for symbols in shapes]
+    dimensions = sorted({len(symbols.split()) for symbols in shapes})
     if len(shape) not in dimensions:
-        raise InvalidInput(
-            f"member {name!r} must have {' or '.join(map(str, dimensions))} dimensions, found {len(shape)}"
-        )
+        known = "1 dimension" if dimensions == [1] else f"{' or '.join(map(str, dimensions))} dimensions"
+        raise InvalidInput(f"member {name!r} must have {known}, found {len(shape)}")
     claimed = dtype.itemsize
     for length in shape:  # Python's integers: no overflow
         claimed *= length
