@@ -21,7 +21,7 @@ from inbounds.exact.highs import SMALL, Columns, minimise, minimise_whole
 from inbounds.exact.limits import NO_LIMITS
 from inbounds.exact.methods import best_mixture
 from inbounds.exact.vertex import Corners
-from inbounds.numerics.simplex import best_mixture as best_mixture_of
+from inbounds.numerics.simplex import mixture_of_cuts
 from test_vertex import CRITERIA, over
 
 TIGHT = 1e-10
@@ -351,7 +351,7 @@ def test_what_highs_took_for_the_best_is_not():
 def test_the_best_mixture_is_that_of_a_linear_program(seed: int) -> None:
     rng = np.random.default_rng(seed)
     values, sums = rng.normal(size=12), rng.normal(size=(12, 1 + seed % 3))
-    prices, shares, missing = best_mixture_of(values, sums, 1e4)
+    prices, shares, missing = mixture_of_cuts(values, sums, 1e4)
     bounds = sums.shape[1]
     table = np.hstack([np.vstack([sums, np.eye(bounds)]), np.append(np.ones(12), np.zeros(bounds))[:, None]])
     rows = np.append(np.zeros(bounds), 1.0), np.append(np.full(bounds, np.inf), 1.0)

@@ -37,12 +37,12 @@ from inbounds.arrays import Floats, Ints
 from inbounds.criteria.contract import Found
 from inbounds.exact.limits import Limits
 from inbounds.exact.vertex import Corners
-from inbounds.numerics.simplex import best_mixture
+from inbounds.numerics.simplex import mixture_of_cuts
 from inbounds.problem.cmdp import CMDP
 
 Mask = npt.NDArray[np.bool_]
 
-INSIDE = 1e-12
+WITHIN_REACH = 1e-12
 """How far inside its bounds the search aims; and how far outside a policy may be that rationals may yet prove."""
 
 _SECONDS = 60.0
@@ -77,7 +77,7 @@ class Pure(NamedTuple):
 
     @property
     def in_bounds(self) -> bool:
-        return bool(np.all(self.levels[1:] >= -INSIDE))
+        return bool(np.all(self.levels[1:] >= -WITHIN_REACH))
 
 
 class Node(NamedTuple):
@@ -90,7 +90,7 @@ class Node(NamedTuple):
     cuts: tuple[Pure, ...]
 
 
-class Proof(NamedTuple):
+class Branched(NamedTuple):
     """How far a proof came."""
 
     best: Pure | None
@@ -119,7 +119,7 @@ class Branching:
         self.least = np.array(self.criterion.flow[1])  # [M], the time that any policy spends at each place
         self.evaluated: dict[bytes, bool] = {}
 
-    def run(self, upper: float, prices: Floats) -> Proof:
+    def run(self, upper: float, prices: Floats) -> Branched:
         """From a bound on all policies, and prices [K] that prove it."""
         everything = np.ones(self.criterion.n_entries, dtype=bool)
         nodes = [(-upper, 0, Node(upper, everything, prices, None, ()))]
@@ -134,7 +134,7 @@ class Branching:
                 heapq.heappush(nodes, (-child.bound, made, child))
         open_ = [node.bound for _, _, node in nodes if not self._done(node.bound)]
         bound = max([self.closed, self._reward, *open_])
-        return Proof(self.best, min(upper, bound), not open_ and self.closed <= self._enough, looked)
+        return Branched(self.best, min(upper, bound), not open_ and self.closed <= self._enough, looked)
 
     @property
     def over(self) -> bool:
@@ -227,7 +227,7 @@ class Branching:
             prices, weights, missing = self._mixture(cuts)
             while missing > _MISSING and prices.sum() > 0.0 and not self.over:
                 alone = self._best_of(node.left, np.append(0.0, prices / prices.sum()), min(1e-9, 0.1 * missing), None)
-                if alone.upper < -INSIDE:
+                if alone.upper < -WITHIN_REACH:
                     return None
                 before = missing
                 cuts.append(self._cut(alone, near))
@@ -250,7 +250,7 @@ class Branching:
     def _mixture(self, cuts: list[Pure]) -> tuple[Floats, Floats, float]:
         """The best of some policies: its prices [K], its weights, and what it is out of bounds in sum."""
         levels = np.array([cut.levels for cut in cuts])
-        prices, weights, missing = best_mixture(levels[:, 0].copy(), levels[:, 1:].copy(), _NOT_MET)
+        prices, weights, missing = mixture_of_cuts(levels[:, 0].copy(), levels[:, 1:].copy(), _NOT_MET)
         return prices, weights, missing
 
     def _children(self, node: Node, left: Mask, place: int) -> list[Node]:

@@ -28,7 +28,7 @@ import numpy as np
 from inbounds.arrays import Ints
 from inbounds.errors import Stopped
 from inbounds.exact.bases import Base
-from inbounds.exact.branching import INSIDE, Branching, Pure, by_time
+from inbounds.exact.branching import WITHIN_REACH, Branching, Pure, by_time
 from inbounds.exact.highs import INFINITE, Columns, minimise_whole
 from inbounds.exact.limits import ITERATIONS, TIME, Limits
 from inbounds.exact.optimum import OPTIMAL, Optimum
@@ -131,7 +131,7 @@ class _Search:
                 seen.add(chosen.tobytes())
                 again, switches = self.corners.evaluate(chosen, base), int(np.count_nonzero(chosen != base.chosen))
                 # Switches close to each other change what each is worth: fewer at a time, if all together do harm.
-                if switches > 1 and (again is None or self._off(again) > max(self._off(base), 10.0 * INSIDE)):
+                if switches > 1 and (again is None or self._off(again) > max(self._off(base), 10.0 * WITHIN_REACH)):
                     most = max(switches // 3, 1)
                 else:
                     base = again
@@ -160,7 +160,7 @@ class _Search:
         criterion = self.corners.criterion
         loss = -self.corners.worth(base, self.prices) * base.time[criterion.places]
         sizes = np.max(np.abs(base.advantages[1:]), axis=0, initial=0.0) * base.time[criterion.places]
-        wanted = max(self._off(base), INSIDE)
+        wanted = max(self._off(base), WITHIN_REACH)
         near = (sizes > 1e-3 * wanted) & (sizes < 30.0 * wanted) & (loss < gap)
         near[base.chosen] = False
         entries = np.flatnonzero(near)
@@ -179,7 +179,7 @@ class _Search:
         whole = minimise_whole(
             Columns.dense(rows.T),
             -effects[0] / unit,
-            np.append((INSIDE - base.levels[1:]) / unit + 2e-9, np.full(len(distinct) + 1, -INFINITE)),
+            np.append((WITHIN_REACH - base.levels[1:]) / unit + 2e-9, np.full(len(distinct) + 1, -INFINITE)),
             np.concatenate([np.full(size, INFINITE), np.ones(len(distinct)), [most]]),
             np.ones(len(entries)),
             gap=max(0.02 * min(gap, wanted) / unit, 1e-9),

@@ -324,6 +324,9 @@ def _linked(problem: CMDP, found: Optimum, tolerance: float) -> Optimum:
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
     spares = partial(spare_occupancies, problem, found)
     spent, linked = criterion.linked(found.occupancy, spares, tolerance, scaled)
+    # Parts of one class may hardly be joined, and be worth the same: then there is nothing that a link could save.
+    if linked and not alone and _gap(problem, found) <= allowed:
+        return found
     return found._replace(occupancy=spent, linked=linked)
 
 

@@ -104,7 +104,7 @@ def enter(basis: Master, kind: int, cost: float, column: Floats) -> int:
 
 
 @compiled
-def best_mixture(values: Floats, sums: Floats, not_met: float) -> tuple[Floats, Floats, float]:
+def mixture_of_cuts(values: Floats, sums: Floats, not_met: float) -> tuple[Floats, Floats, float]:
     """Of J things with `values` [J] and `sums` [J, I]: the prices of the bounds, the shares [J], what is not met.
 
     Where that is not nothing, no mixture is in bounds, and the prices are such that none has enough of them together.
