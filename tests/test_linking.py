@@ -9,6 +9,9 @@ import inbounds as ib
 from averages import by, constrained_optimum, deterministic, islands, machine, none, policy_of, problem, ring_of_four
 from inbounds.criteria.average import Average
 from inbounds.criteria.links import going_round, joined
+from inbounds.exact import methods
+from inbounds.exact.optimum import Optimum
+from inbounds.exact.solution import assemble
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.zoo.admission_control import admission
@@ -432,3 +435,19 @@ def test_a_little_time_that_is_soon_over_is_no_part():
     best = ib.solve(admission(200, 0.4, 0.9, 10.0))
     assert best.linked == 0
     assert best.status == "optimal"
+
+
+def test_a_class_of_dust_that_one_may_stay_in_is_linked():
+    """What is in it is too little to be a class alone, and the policy has no average as it is."""
+    two_rooms = ib.CMDP(
+        offsets=[0, 2, 4],
+        transition=[[1, 0], [0, 1], [0, 1], [1, 0]],
+        reward=[0.0, 0.0, 1.0, 0.0],
+        constraints=[ib.Constraint([1.0, 0.0, 0.0, 0.0], at_least=0.0, name="here")],
+        initial=[0.5, 0.5],
+        average=True,
+    )
+    best = Optimum(np.array([1.0 - 5e-10, 0.0, 5e-10, 0.0]), np.zeros(1), np.zeros(2), 5e-10, 1)
+    found = methods._linked(two_rooms, best, 1e-8)
+    assert found.linked == 2
+    assert assemble(two_rooms, found, method="").reward <= 1e-6

@@ -324,10 +324,17 @@ def _linked(problem: CMDP, found: Optimum, tolerance: float) -> Optimum:
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
     spares = partial(spare_occupancies, problem, found)
     spent, linked = criterion.linked(found.occupancy, spares, tolerance, scaled)
-    # Parts of one class may hardly be joined, and be worth the same: then there is nothing that a link could save.
-    if linked and not alone and _gap(problem, found) <= allowed:
+    if linked and not alone and _needs_no_link(problem, found, allowed):
         return found
     return found._replace(occupancy=spent, linked=linked)
+
+
+def _needs_no_link(problem: CMDP, found: Optimum, allowed: float) -> bool:
+    """Whether a policy is good as it is: parts of one class may hardly be joined, and be worth the same."""
+    try:
+        return _gap(problem, found) <= allowed
+    except InvalidInput:  # it has no average: it comes to stay in one of several places
+        return False
 
 
 def _linked_at_a_cost(problem: CMDP, found: Optimum, tolerance: float) -> bool:
