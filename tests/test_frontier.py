@@ -19,7 +19,7 @@ from matplotlib.collections import PathCollection, PolyCollection
 import inbounds as ib
 import strategies
 from inbounds.criteria import criterion_of
-from inbounds.exact import moving_bound
+from inbounds.exact import moving_bound, surface
 from inbounds.exact.bundle import Bundle
 from inbounds.exact.optimum import Units
 from inbounds.exact.vertex import Corners
@@ -734,7 +734,25 @@ def test_a_point_whose_gap_is_wide_is_not_called_optimal(monkeypatch):
     monkeypatch.setattr(moving_bound, "assemble", poor)
     curve = ib.frontier(ib.zoo.queue(), "service", bounds=[-2.0, 0.0])
     assert {point.status for point in curve.solutions} == {"stalled"}
-    assert "At 2 of its points more may be possible: there the gap is larger than" in str(curve).replace("\n", " ")
+    assert "At 2 points more may be possible: there the gap is larger than" in str(curve).replace("\n", " ")
+
+
+def test_a_surface_says_where_more_may_be_possible_and_where_a_policy_is_out_of_bounds(monkeypatch):
+    found = ib.surface(ib.zoo.queue(), 0, 1, bounds=([0.0, 0.5, 9.0], [0.0, 0.2]))
+    assert found.statuses.tolist() == [["optimal"] * 2, ["optimal"] * 2, [""] * 2]
+    assert np.all(found.upper_bounds[:2] >= found.rewards[:2]) and np.all(np.isnan(found.upper_bounds[2]))
+    assert "possible" not in str(found) and list(found.columns)[2:4] == ["reward", "upper_bound"]
+    along = moving_bound.along_bounds
+
+    def doubtful(*arguments, **options):
+        curve = along(*arguments, **options)
+        first, second = curve.solutions
+        solutions = (dataclasses.replace(first, status="stalled"), dataclasses.replace(second, status="not proved"))
+        return dataclasses.replace(curve, solutions=solutions)
+
+    monkeypatch.setattr(surface, "along_bounds", doubtful)
+    said = str(ib.surface(ib.zoo.queue(), 0, 1, bounds=([0.0, 0.5], [0.0, 0.2]))).replace("\n", " ")
+    assert "At 2 points more may be possible" in said and "At 2 points the policy is not shown to be in bounds" in said
 
 
 @pytest.mark.parametrize("criterion", [{"discount": 0.9}, {"horizon": 4}, {"average": True}])

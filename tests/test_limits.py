@@ -474,6 +474,32 @@ def test_the_limit_of_a_surface_holds_from_its_first_curve_on():
         ib.surface(ib.zoo.queue(), 0, 1, points=4, time_limit=1e-9)
 
 
+@pytest.mark.parametrize("by", ["progress", "says"])
+def test_a_surface_that_is_broken_off_has_its_finished_rows(by):
+    queue, bounds = ib.zoo.queue(), ([0.0, 0.25, 0.5], [0.0, 0.2])
+    whole = ib.surface(queue, 0, 1, bounds=bounds)
+
+    def breaks(*told):
+        if told in ((2, 3), ("row 3 of 3: bound 1 of 2",)):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as broken:
+        ib.surface(queue, 0, 1, bounds=bounds, **{by: breaks})
+    known = broken.value.partial
+    assert isinstance(known, type(whole)) and known.status == "interrupted"
+    assert np.array_equal(known.rewards[:2], whole.rewards[:2]) and np.all(np.isnan(known.rewards[2]))
+    assert "interrupted: rows at the end are missing" in str(known)
+
+
+def test_a_surface_that_is_broken_off_before_its_first_row_has_nothing():
+    def breaks(*told):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as broken:
+        ib.surface(ib.zoo.queue(), 0, 1, points=3, says=breaks)
+    assert broken.value.partial is None
+
+
 def test_a_page_at_its_limit_is_written_with_what_is_known(tmp_path, monkeypatch):
     """Without the proof, when that is not finished; without curves, when none is; and not at all without a policy."""
     queue = ib.zoo.queue()

@@ -119,10 +119,10 @@ def _facts(found: Any) -> dict[str, Any]:
     """For JSON, which knows no nan: null."""
     if hasattr(found, "constraint"):
         which = ("constraint", "at_least", "present", "matters_from", "possible_to", "impossible", "bounds", "rewards")
-        return facts_of(found, *which, "prices", "status")
+        return facts_of(found, *which, "prices", "statuses", "status")
     rewards = [[None if reward != reward else reward for reward in row] for row in found.rewards.tolist()]
-    bounds = [own.tolist() for own in found.bounds]
-    return {**facts_of(found, "constraints", "at_least", "present", "status"), "bounds": bounds, "rewards": rewards}
+    facts = facts_of(found, "constraints", "at_least", "present", "statuses", "status")
+    return {**facts, "bounds": [own.tolist() for own in found.bounds], "rewards": rewards}
 
 
 def _numbers(text: str, separator: str, option: str) -> list[float]:

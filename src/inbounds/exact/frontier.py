@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, freeze
 from inbounds.exact.limits import Partial
-from inbounds.exact.optimum import OPTIMAL, STALLED
+from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED
 from inbounds.exact.solution import Solution
 from inbounds.frames import frame
 from inbounds.pictures import written
@@ -99,6 +100,11 @@ class Frontier:
         return self.prices[:, self.names.index(self.constraint)]
 
     @property
+    def statuses(self) -> list[str]:
+        """What `Solution.status` says at each bound, length P."""
+        return [solution.status for solution in self.solutions]
+
+    @property
     def columns(self) -> dict[str, list[Any]]:
         """By name, for all bounds, those that nothing keeps last: their numbers are not numbers."""
         found = self.solutions
@@ -167,17 +173,30 @@ class Frontier:
     def _verdict(self) -> str:
         begins, ends = self.ends_in_words
         cut = "" if self.status == OPTIMAL else f" {self.status}: tighter bounds are missing."
-        if wide := sum(solution.status == STALLED for solution in self.solutions):
-            cut += f" At {wide} of its points more may be possible: there the gap is larger than was asked for."
+        known = " ".join(["", *doubts(self.statuses)])
         return (
             f"The bound is {self.present:.6g} now. It begins to matter at {begins}; no policy keeps one beyond "
-            f"{ends}.{cut}"
+            f"{ends}.{cut}{known}"
         )
 
     def __repr__(self) -> str:
         side = "at_least" if self.at_least else "at_most"
         ends = f"{side} {self.bounds[0]:.6g} to {self.bounds[-1]:.6g}, " if len(self.bounds) else ""
         return f"Frontier({self.constraint!r}, {ends}{so_many(len(self.bounds), 'point')})"
+
+
+def doubts(statuses: Sequence[str]) -> list[str]:
+    """What is to be said of points that are not optimal and in bounds, in sentences.
+
+    >>> doubts(["optimal", "stalled", "not proved", "stalled"])[0]
+    'At 2 points more may be possible: there the gap is larger than was asked for.'
+    """
+    said = []
+    if wide := sum(status == STALLED for status in statuses):
+        said.append(f"At {so_many(wide, 'point')} more may be possible: there the gap is larger than was asked for.")
+    if unproved := sum(status == UNPROVED for status in statuses):
+        said.append(f"At {so_many(unproved, 'point')} the policy is not shown to be in bounds.")
+    return said
 
 
 def evenly(count: int) -> list[int]:

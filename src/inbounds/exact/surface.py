@@ -14,8 +14,10 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria.evaluation import ROUNDING
 from inbounds.errors import Infeasible, InvalidInput, Stopped
-from inbounds.exact.frontier import evenly
+from inbounds.exact.frontier import Frontier, doubts, evenly
+from inbounds.exact.limits import TIME
 from inbounds.exact.moving_bound import Says, along_bounds, bounds_of_interest, wanted_bounds
+from inbounds.exact.optimum import OPTIMAL
 from inbounds.frames import frame
 from inbounds.inputs import callback, positive, whole_number
 from inbounds.numerics.interrupts import holding_handlers
@@ -23,7 +25,7 @@ from inbounds.pictures import written
 from inbounds.pictures.bounds import surface_figure
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.constraint import Constraint
-from inbounds.problem.pieces import seconds_or_none
+from inbounds.problem.pieces import attach, seconds_or_none
 from inbounds.tables import escaped, html_card, html_table, printable, text_table, wrapped
 
 
@@ -45,10 +47,14 @@ class Surface:
         The optimum; nan where no policy keeps both, or where the limit came first.
     prices : array [2, P, Q]
         What each of the two costs there.
+    upper_bounds : array [P, Q]
+        No policy that keeps both has more.
+    statuses : array [P, Q] of str
+        What `Solution.status` says there; "" where there is no solution.
     present : (float, float)
         The bounds that the problem has.
     status : str
-        "optimal", or "time limit": then rows at the end are nan.
+        "optimal", or "time limit" or "interrupted": then rows at the end are nan.
     problem : str
         What the problem is called; may be empty.
     """
@@ -58,16 +64,22 @@ class Surface:
     bounds: tuple[Floats, Floats]
     rewards: Floats
     prices: Floats
+    upper_bounds: Floats
+    statuses: Any
     present: tuple[float, float]
-    status: str = "optimal"
+    status: str = OPTIMAL
     problem: str = ""
 
     @property
     def columns(self) -> dict[str, list[float]]:
-        """By name, point by point: both bounds, the optimum and both prices; not numbers where no policy keeps both."""
+        """By name, point by point: both bounds, the optimum with its upper bound, and both prices.
+
+        Not numbers where no policy keeps both.
+        """
         first, second = self.constraints
         across, down = np.meshgrid(*self.bounds, indexing="ij")
         values = {f"bound_{first}": across, f"bound_{second}": down, "reward": self.rewards}
+        values["upper_bound"] = self.upper_bounds
         values |= {f"price_{name}": own for name, own in zip(self.constraints, self.prices, strict=True)}
         return {name: own.ravel().tolist() for name, own in values.items()}
 
@@ -115,7 +127,8 @@ class Surface:
         grid, shown = self.rewards.shape, tuple(len(evenly(len(own))) for own in self.bounds)
         if shown != grid:
             said.append(f"Of {grid[0]} x {grid[1]} points {shown[0]} x {shown[1]} are shown.")
-        if self.status != "optimal":
+        said += doubts(self.statuses.ravel().tolist())
+        if self.status != OPTIMAL:
             said.append(f"{self.status}: rows at the end are missing.")
         return " ".join(said)
 
@@ -162,8 +175,13 @@ def surface(
     says : callable, optional
         Told in words what is being done.
     time_limit : float, optional
-        Seconds; then the rows that are finished are returned. `Stopped` is raised where it is not even known from where
+        Seconds; then what is finished is returned. `Stopped` is raised where it is not even known from where
         to where the bounds go.
+
+    Raises
+    ------
+    KeyboardInterrupt, or what `progress` or `says` raises
+        With what is finished as ``error.partial``, a `Surface`; None before its first row is.
 
     Examples
     --------
@@ -192,58 +210,82 @@ def surface(
         wanted_bounds(*both, number)
         for both in zip(_two(bounds, "bounds", own), _two(between, "between", own), strict=True)
     ]
-    begun, grids = time.monotonic(), []
+    begun = time.monotonic()
     if progress is not None:
         progress(0, len(wanted[0] or range(number)))
 
     def seconds_left() -> float | None:
         return None if limit is None else max(limit - (time.monotonic() - begun), 1e-9)
 
-    for place in (0, 1):
+    def grid(place: int) -> Floats:
+        """The bounds of one of the two, from the loosest to the tightest."""
         if (given := wanted[place]) is not None:
-            grids.append(own[place].outward * np.sort(own[place].outward * np.array(given)))
-            continue
+            return own[place].outward * np.sort(own[place].outward * np.array(given))
         try:
-            grid = bounds_of_interest(cmdp, chosen[place], number, tolerance, seconds_left(), says)
+            return bounds_of_interest(cmdp, chosen[place], number, tolerance, seconds_left(), says)
         except Infeasible:
             alone = cmdp.asking(constraints=[c for k, c in enumerate(cmdp.constraints) if k != chosen[1 - place]])
-            grid = bounds_of_interest(
-                alone, alone.constraint_number(own[place].name), number, tolerance, seconds_left(), says
-            )
-        grids.append(grid)
-    rewards, prices = np.full((len(grids[0]), len(grids[1])), np.nan), np.full((2, *map(len, grids)), np.nan)
-    status = "optimal"
-    for row, bound in enumerate(grids[0]):
-        there = cmdp.with_bound(chosen[0], **{own[0].side: float(bound)})
-        try:
-            curve = along_bounds(
-                there,
-                chosen[1],
-                number,
-                bounds=grids[1].tolist(),
-                tolerance=tolerance,
-                ties=False,
-                says=None if says is None else _in_row(says, row, len(grids[0])),
-                time_limit=seconds_left(),
-            )
-        except Infeasible:
-            continue  # and so is every tighter one; the rows stay nan
-        except Stopped:
-            status = "time limit"
-            break
-        reached = len(curve.solutions)
-        rewards[row, :reached], prices[:, row, :reached] = curve.rewards, curve.prices[:, chosen].T
-        if "limit" in curve.status:
-            status = "time limit"
-            break
-        if progress is not None:
-            progress(row + 1, len(grids[0]))
+            position = alone.constraint_number(own[place].name)
+            return bounds_of_interest(alone, position, number, tolerance, seconds_left(), says)
+
+    rows: list[Frontier] = []  # fewer than bounds where no policy keeps those that are tighter
+    grids: tuple[Floats, ...] = ()
+    try:
+        grids = (grid(0), grid(1))
+        for row, bound in enumerate(grids[0]):
+            there = cmdp.with_bound(chosen[0], **{own[0].side: float(bound)})
+            try:
+                curve = along_bounds(
+                    there,
+                    chosen[1],
+                    number,
+                    bounds=grids[1].tolist(),
+                    tolerance=tolerance,
+                    ties=False,
+                    says=None if says is None else _in_row(says, row, len(grids[0])),
+                    time_limit=seconds_left(),
+                )
+            except Infeasible:
+                break  # as it is for every tighter one
+            rows.append(curve)
+            if curve.status != OPTIMAL:
+                return _surface(cmdp, chosen, grids, rows, curve.status)
+            if progress is not None and row + 1 < len(grids[0]):
+                progress(row + 1, len(grids[0]))
+    except Stopped:
+        if not grids:
+            raise
+        return _surface(cmdp, chosen, grids, rows, TIME)
+    except Infeasible:
+        raise
+    except BaseException as error:
+        attach(error, _surface(cmdp, chosen, grids, rows, "interrupted") if rows else None)
+        raise
+    if progress is not None:
+        progress(len(grids[0]), len(grids[0]))
+    return _surface(cmdp, chosen, grids, rows, OPTIMAL)
+
+
+def _surface(
+    cmdp: CMDP, chosen: tuple[int, int], grids: tuple[Floats, ...], rows: Sequence[Frontier], status: str
+) -> Surface:
+    """The record of the rows that are there."""
+    own, shape = [cmdp.constraints[k] for k in chosen], tuple(map(len, grids))
+    rewards, upper_bounds, prices = np.full(shape, np.nan), np.full(shape, np.nan), np.full((2, *shape), np.nan)
+    statuses = np.full(shape, "", dtype="<U20")
+    for row, curve in enumerate(rows):
+        for column, point in enumerate(curve.solutions):
+            here = row, column
+            rewards[here], upper_bounds[here], statuses[here] = point.reward, point.upper_bound, point.status
+            prices[:, row, column] = point.prices[list(chosen)]
     return Surface(
         constraints=(own[0].name, own[1].name),
         at_least=(own[0].at_least is not None, own[1].at_least is not None),
         bounds=(freeze(np.array(grids[0])), freeze(np.array(grids[1]))),
         rewards=freeze(rewards),
         prices=freeze(prices),
+        upper_bounds=freeze(upper_bounds),
+        statuses=freeze(statuses),
         present=(own[0].bound, own[1].bound),
         status=status,
         problem=cmdp.name,
