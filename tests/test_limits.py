@@ -488,7 +488,17 @@ def test_a_surface_that_is_broken_off_has_its_finished_rows(by):
     known = broken.value.partial
     assert isinstance(known, type(whole)) and known.status == "interrupted"
     assert np.array_equal(known.rewards[:2], whole.rewards[:2]) and np.all(np.isnan(known.rewards[2]))
-    assert "interrupted: rows at the end are missing" in str(known)
+    assert "interrupted: rows at the end may be missing" in str(known)
+
+
+def test_a_surface_that_is_broken_off_by_its_last_progress_has_all_of_it():
+    def breaks(done, rows):
+        if done == rows:
+            raise ValueError("full")
+
+    with pytest.raises(ValueError, match="full") as broken:
+        ib.surface(ib.zoo.queue(), 0, 1, bounds=([0.0, 0.25], [0.0, 0.2]), progress=breaks)
+    assert np.all(broken.value.partial.statuses == "optimal")
 
 
 def test_a_surface_that_is_broken_off_before_its_first_row_has_nothing():

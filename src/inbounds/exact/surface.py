@@ -54,7 +54,7 @@ class Surface:
     present : (float, float)
         The bounds that the problem has.
     status : str
-        "optimal", or "time limit" or "interrupted": then rows at the end are nan.
+        "optimal", or "time limit" or "interrupted": then rows at the end may be nan.
     problem : str
         What the problem is called; may be empty.
     """
@@ -129,7 +129,7 @@ class Surface:
             said.append(f"Of {grid[0]} x {grid[1]} points {shown[0]} x {shown[1]} are shown.")
         said += doubts(self.statuses.ravel().tolist())
         if self.status != OPTIMAL:
-            said.append(f"{self.status}: rows at the end are missing.")
+            said.append(f"{self.status}: rows at the end may be missing.")
         return " ".join(said)
 
     def __repr__(self) -> str:
@@ -252,6 +252,8 @@ def surface(
                 return _surface(cmdp, chosen, grids, rows, curve.status)
             if progress is not None and row + 1 < len(grids[0]):
                 progress(row + 1, len(grids[0]))
+        if progress is not None:
+            progress(len(grids[0]), len(grids[0]))
     except Stopped:
         if not grids:
             raise
@@ -261,8 +263,6 @@ def surface(
     except BaseException as error:
         attach(error, _surface(cmdp, chosen, grids, rows, "interrupted") if rows else None)
         raise
-    if progress is not None:
-        progress(len(grids[0]), len(grids[0]))
     return _surface(cmdp, chosen, grids, rows, OPTIMAL)
 
 
