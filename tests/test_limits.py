@@ -474,6 +474,30 @@ def test_the_limit_of_a_surface_holds_from_its_first_curve_on():
         ib.surface(ib.zoo.queue(), 0, 1, points=4, time_limit=1e-9)
 
 
+@pytest.mark.parametrize("begun", ["bound 1 of 5", "bound 3 of 5"])
+def test_a_frontier_goes_on_with_the_same_ways_on_a_model_that_was_made_anew(begun):
+    """How chains are solved is remembered by a model and decided by its first questions: a new one begins again."""
+    n, up = 200, (0.45, 0.55)
+    transition, rng = np.zeros((n, 2, n)), np.random.default_rng(1)
+    for state, action in np.ndindex(n, 2):
+        transition[state, action, min(state + 1, n - 1)] += up[action]
+        transition[state, action, max(state - 1, 0)] += 1.0 - up[action]
+    reward, signal = rng.random((n, 2)), rng.random((n, 2))
+
+    def model():
+        paid = ib.Constraint(signal, at_most=0.6, name="paid")
+        return ib.CMDP.from_dense(transition, reward=reward, constraints=[paid], initial=np.eye(n)[0], discount=0.9999)
+
+    def breaks(doing):
+        if doing == begun:
+            raise RuntimeError("broken off")
+
+    with pytest.raises(RuntimeError, match="broken off") as broken:
+        ib.frontier(model(), 0, points=5, says=breaks)
+    again, whole = ib.frontier(model(), 0, points=5, resume=broken.value.partial), ib.frontier(model(), 0, points=5)
+    assert np.array_equal(again.rewards, whole.rewards) and again.unconstrained_solves == whole.unconstrained_solves
+
+
 @pytest.mark.parametrize("by", ["progress", "says"])
 def test_a_surface_that_is_broken_off_has_its_finished_rows(by):
     queue, bounds = ib.zoo.queue(), ([0.0, 0.25, 0.5], [0.0, 0.2])

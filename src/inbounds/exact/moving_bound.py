@@ -91,7 +91,10 @@ def along_bounds(
     tolerance = positive(tolerance, "tolerance")
     wanted = wanted_bounds(bounds, between, points)
     asked, limits = (cmdp, k, points, tolerance, wanted, judge), Limits.of(time_limit, iterations)
-    way = _Walk(cmdp, k, points, tolerance, limits, wanted, judge, state_to_resume(resume, asked), says, ties)
+    state = state_to_resume(resume, asked)
+    if resume is not None:
+        asked, cmdp = resume.asked, resume.asked[0]  # the same model, and the very one that the path knows
+    way = _Walk(cmdp, k, points, tolerance, limits, wanted, judge, state, says, ties)
     if progress is not None:
         progress(0 if way.state is None else len(way.state.solutions), len(wanted or range(points)))
     try:
@@ -130,6 +133,7 @@ class _Ends(NamedTuple):
     beyond: float  # no policy keeps more
     path: Path
     solves: int  # besides those of the path
+    ways: Any  # of the criterion
 
 
 class _State(NamedTuple):
@@ -139,9 +143,9 @@ class _State(NamedTuple):
     last: Place | None  # approached, and not yet settled
     solutions: tuple[Solution, ...]
     solves: int
+    ways: Any  # of the criterion
     lost: bool = False  # whether small changes did not lead to a point
     alone: tuple[float, Bundle] | None = None  # the last bound for which there is a bundle
-    ways: Any = None  # of the criterion
 
 
 class _Point(NamedTuple):
@@ -189,8 +193,7 @@ class _Walk:
         self.state: Any = None
         if resume is not None:
             self.ends, self.state = resume
-            if self.state is not None and self.state.ways is not None:
-                criterion_of(self.cmdp).ways = self.state.ways
+            criterion_of(self.cmdp).ways = (self.state or self.ends).ways
 
     def _at(self, problem: CMDP, bound: float) -> CMDP:
         moved = (c.with_bound(bound) if j == self.k else c for j, c in enumerate(problem.constraints))
@@ -206,7 +209,7 @@ class _Walk:
         """Solve point after point."""
         tightened, ends = self.find_bounds()
         if self.state is None:
-            self.state = _State(ends.path, None, (), ends.solves)
+            self.state = _State(ends.path, None, (), ends.solves, ends.ways)
         first, inside = (int(np.count_nonzero(tightened <= end)) for end in (ends.loose, self._inside))
         amounts = [self._amounts(amount) for amount in tightened]
         while (done := len(self.state.solutions)) < len(self.bounds):
@@ -238,7 +241,7 @@ class _Walk:
                 break
             solves, alone = self.state.solves + point.solves, point.alone or self.state.alone
             ways = criterion_of(self.cmdp).ways
-            self.state = _State(path, last, (*solutions, point.solution), solves, lost, alone, ways)
+            self.state = _State(path, last, (*solutions, point.solution), solves, ways, lost, alone)
             yield
 
     def _ends(self) -> _Ends:
@@ -265,7 +268,7 @@ class _Walk:
         )
         idle, more = self._idle(free, loose) if self.ties else (loose, 0)
         idle = min(idle, max(loose, tight))
-        return _Ends(free, loose, idle, tight, best.upper_bound, path, solves + more)
+        return _Ends(free, loose, idle, tight, best.upper_bound, path, solves + more, criterion.ways)
 
     def _idle(self, free: Optimum, loose: float) -> tuple[float, int]:
         """How tight the bound can be at no cost, and the solves that it took to find out.
