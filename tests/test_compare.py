@@ -534,3 +534,17 @@ def test_a_journal_knows_by_which_labels_a_safe_policy_met_the_problem(tmp_path)
     alone = ib.compare(other, ["optpess-lp"], safe=safe, preset="paper", **asked | {"journal": None})
     assert (first.resumed, second.resumed) == (0, 0)
     assert second.entries[0].rewards.tolist() == alone.entries[0].rewards.tolist() != first.entries[0].rewards.tolist()
+
+
+def test_what_was_not_compared_is_refused_by_name() -> None:
+    found = ib.compare(ib.zoo.queue(), ["crpo"], samples=1000, seeds=1, workers=1)
+    with pytest.raises(ib.InvalidInput, match="no algorithm is called 'cspda'; there are: crpo"):
+        found.entry("cspda")
+    with pytest.raises(ib.InvalidInput, match=r"entry must be one of the entries, such as entry\('crpo'\)"):
+        found.losses("crpo")  # type: ignore[arg-type]
+    suite = ib.compare_suite({"q": ib.zoo.queue()}, ["crpo"], samples=1000, seeds=1, workers=1)
+    assert suite.score("crpo", 1000).algorithm == "crpo"
+    with pytest.raises(ib.InvalidInput, match="crpo was not compared with 100000 samples, only with 1,000"):
+        suite.score("crpo", 100_000)
+    with pytest.raises(ib.InvalidInput, match="no algorithm is called 'cspda'; there are: crpo"):
+        suite.score("cspda", 1000)

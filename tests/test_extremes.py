@@ -6,6 +6,7 @@ Each question is asked under an alarm: what hangs fails.
 from __future__ import annotations
 
 import ast
+import contextlib
 import signal
 import threading
 import time
@@ -30,6 +31,7 @@ from inbounds.numerics.elimination import (
 )
 from inbounds.numerics.rows import Chain, unsigned
 from inbounds.numerics.sweeps import combined_sweeps, improve_values, is_over
+from inbounds.proofs import known_model
 from inbounds.proofs.known_model import certify_infeasible
 from rationals import ENDS, best_in_rationals, extreme_model, occupancy_in_rationals, solved
 
@@ -408,3 +410,30 @@ def test_costs_that_cancel_where_nothing_leads_take_no_digit(size: float, method
     )
     best = ib.solve(cmdp, method=method)
     assert best.certificate.in_bounds and best.upper_bound - best.reward < 1e-12
+
+
+@pytest.mark.parametrize("least", [5e-324, 1e-300, 1e-100, 1e-30])
+def test_a_bound_that_is_missed_by_hardly_anything_takes_few_steps(least: float, monkeypatch) -> None:
+    """A proof moved inside by twice as much each time, from 1e-300 on: a thousand times."""
+    asked, judged = 0, known_model._judged
+
+    def counted(*arguments, **more):
+        nonlocal asked
+        asked += 1
+        return judged(*arguments, **more)
+
+    monkeypatch.setattr(known_model, "_judged", counted)
+    cmdp = ib.CMDP(
+        offsets=[0, 2, 4],
+        transition=[[1, 0], [0.5, 0.5], [0, 1], [0.3, 0.7]],
+        reward=[0, 1, 0.5, 2],
+        constraints=[
+            ib.Constraint([0, 1, 0, 0.5], at_most=0.0, name="c"),
+            ib.Constraint([0, 1, 0, 0.5], at_least=least, name="d"),
+        ],
+        initial=[1, 0],
+        discount=0.9,
+    )
+    with contextlib.suppress(ib.Infeasible):
+        assert not ib.solve(cmdp).certificate.in_bounds
+    assert asked <= 300

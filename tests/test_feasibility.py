@@ -13,6 +13,10 @@ import inbounds as ib
 import naive
 import reference
 import strategies
+from inbounds.exact.feasibility import infeasible
+from inbounds.exact.limits import ITERATIONS, TIME
+from inbounds.exact.methods import best_mixture
+from inbounds.exact.optimum import Optimum
 from test_solve import rescaled
 
 
@@ -257,3 +261,76 @@ def test_bounds_that_are_printed_can_be_kept() -> None:
                     ib.solve(cmdp.with_bound(constraint.name, **{constraint.side: bound}))
                     followed += 1
     assert followed >= 8
+
+
+# A diagnosis within limits
+
+
+def line() -> ib.CMDP:
+    """Stay, or walk one on to the end of a line, which pays: to arrive one has to walk, and may hardly."""
+    n_states = 40
+    transition = np.zeros((n_states, 2, n_states))
+    transition[range(n_states), 0, range(n_states)] = 1.0
+    transition[range(n_states), 1, [min(s + 1, n_states - 1) for s in range(n_states)]] = 1.0
+    end, walk = np.zeros((n_states, 2)), np.zeros((n_states, 2))
+    end[-1], walk[:-1, 1] = 1.0, 1.0
+    return ib.CMDP.from_dense(
+        transition,
+        reward=np.zeros((n_states, 2)),
+        constraints=[ib.Constraint(end, at_least=0.5, name="arrives"), ib.Constraint(walk, at_most=0.1, name="walks")],
+        initial=np.eye(n_states)[0],
+        discount=0.99,
+    )
+
+
+@pytest.mark.parametrize("cut", [TIME, ITERATIONS])
+def test_a_mixture_that_a_limit_cut_short_is_not_taken_for_the_best(cut: str) -> None:
+    """Cut at each of its questions in turn: what is told is what is told without a limit, or not told."""
+    cmdp = line()
+    proof, whole = ib.slater(cmdp), refusal(cmdp).diagnosis
+    assert not whole.each_alone and set(whole.conflict) == {"arrives", "walks"} and whole.complete
+    for place in range(4):
+        asked = 0
+
+        def attempt(problem: ib.CMDP, place: int = place) -> Optimum:
+            nonlocal asked
+            found, _ = best_mixture(problem)
+            asked += 1
+            if asked <= place:
+                return found
+            stay = np.zeros(problem.n_pairs)
+            stay[0] = 1.0
+            return found._replace(occupancy=stay, status=cut)
+
+        told = infeasible(cmdp, proof, attempt).diagnosis
+        assert not told.complete and not told.each_alone and told.conflict == whole.conflict
+        for own, sure in ((told.best_alone, whole.best_alone), (told.relaxed_bounds, whole.relaxed_bounds)):
+            known = ~np.isnan(own)
+            assert np.allclose(own[known], sure[known], rtol=1e-9)
+        assert np.count_nonzero(~np.isnan(told.best_alone)) == (place + 1) // 2
+
+
+@pytest.mark.parametrize("limit", [{"iterations": 1}, {"iterations": 4}, {"iterations": 8}, {"tolerance": 0.1}])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_diagnosis_is_as_good_whatever_the_answer_would_have_to_be(seed: int, limit: dict[str, float]) -> None:
+    rng, base = np.random.default_rng(seed), ib.zoo.garnet(states=60, seed=seed)
+    free = base.asking(constraints=[ib.Constraint(rng.random(base.n_pairs), at_least=0.0, name=n) for n in "abc"])
+    best = [ib.solve(free.asking(reward=c.signal, constraints=()), certificate=False).reward for c in free.constraints]
+    clash = base.asking(
+        constraints=[
+            ib.Constraint(c.signal, at_least=(0.97 if k < 2 else 0.5) * own, name=c.name)
+            for k, (c, own) in enumerate(zip(free.constraints, best, strict=True))
+        ]
+    )
+    sure = refusal(clash).diagnosis
+    try:
+        ib.solve(clash, "bundle", **limit)
+    except ib.Stopped:
+        return
+    except ib.Infeasible as error:
+        told = error.diagnosis
+    assert told.complete or "iterations" in limit
+    for own, exact in ((told.best_alone, sure.best_alone), (told.relaxed_bounds, sure.relaxed_bounds)):
+        known = ~np.isnan(own)
+        assert told.complete <= bool(np.all(known == ~np.isnan(exact)))
+        assert np.allclose(own[known], exact[known], rtol=1e-6)

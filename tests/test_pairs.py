@@ -105,3 +105,38 @@ def test_labels_that_cannot_be_found_again_are_refused() -> None:
     for label in (math.nan, (1, (2, math.nan)), np.datetime64("NaT")):
         with pytest.raises(ib.InvalidInput, match="state_labels must be equal to themselves, to be found again"):
             Pairs.create([0, 1, 2], state_labels=[0, label])
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (
+            lambda pairs: pairs.sum_by_state(np.ones(200)),
+            r"values must have 96 entries, one per pair, found shape \(200",
+        ),
+        (lambda pairs: pairs.sum_by_state(np.ones((96, 2))), "values must have 96 entries"),
+        (lambda pairs: pairs.sum_by_state(1.0), "values must have 96 entries"),
+        (lambda pairs: pairs.sum_by_state("x"), "values must be numbers"),
+        (lambda pairs: pairs.table(np.ones(3)), "values must have 96 entries"),
+        (lambda pairs: pairs.table(np.ones((2, 96))), "values must be a vector over pairs"),
+        (lambda pairs: pairs.best(np.ones(3)), "values must have 96 entries"),
+        (lambda pairs: pairs.best(np.ones((2, 96))), "values must be a vector over pairs"),
+        (lambda pairs: pairs.actions_of(-1), "state must be a whole number of at least 0"),
+        (lambda pairs: pairs.actions_of(6), "state must be a whole number of at most 5"),
+        (lambda pairs: pairs.state_label(999), "state must be a whole number of at most 5"),
+        (lambda pairs: pairs.state_label("a"), "state must be a whole number"),
+        (lambda pairs: pairs.action_label(96), "pair must be a whole number of at most 95"),
+        (lambda pairs: pairs.describe(-1), "pair must be a whole number of at least 0"),
+    ],
+)
+def test_what_is_of_another_problem_is_refused(ask, message):
+    pairs = ib.zoo.queue().pairs
+    assert (pairs.n_states, pairs.n_pairs) == (6, 96)
+    with pytest.raises(ib.InvalidInput, match=message):
+        ask(pairs)
+
+
+def test_numbers_of_states_and_pairs_may_be_those_of_numpy():
+    pairs = ib.zoo.queue().pairs
+    assert pairs.state_label(np.int64(3)) == 3 and pairs.actions_of(np.int32(0)) == pairs.actions_of(0)
+    assert pairs.sum_by_state(np.ones((2, 96))).shape == (2, 6) and pairs.sum_by_state([1] * 96).sum() == 96.0

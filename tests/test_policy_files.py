@@ -13,9 +13,10 @@ import runpy
 import subprocess
 import sys
 from collections import namedtuple
+from decimal import Decimal
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -343,7 +344,11 @@ def test_the_optimum_by_label_gives_the_optimum() -> None:
         ([{}], 2, "the rule is a list of 1, one for each stage; the problem has 2 stages"),
         (lambda room, stage: "call", 2, "stage 0, state ('dry', 1) has no action 'call'"),
         (lambda: "pump", None, "rule must be a function that is called as rule(state), found one that takes ()"),
-        (lambda a, b, c: "pump", 2, "rule must be a function that is called as rule(state), found one that takes (a"),
+        (
+            lambda a, b, c: "pump",
+            2,
+            "rule must be a function that is called as rule(state) or rule(state, stage), found",
+        ),
         ("pump", None, "a rule must be a function of the state, or a dict from state to action, found 'pump'"),
     ],
 )
@@ -945,3 +950,39 @@ def test_numbers_are_labels_after_a_file_too(suffix, tmp_path) -> None:
         again = ib.Policy.load(tmp_path / f"rule{suffix}")
         for each in (policy, again):
             assert ib.evaluate(asked, each).reward == pytest.approx(ib.evaluate(own, policy).reward, rel=1e-12)
+
+
+class Other:
+    def __repr__(self) -> str:
+        return "other"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [np.datetime64("2026-01-01"), np.datetime64("2026-01-02")],
+        [1, 2**70],
+        ["a", "b\ud800"],
+        [Other(), Other()],
+        [Decimal("0.1"), Decimal("1e500")],
+        [frozenset("a"), frozenset("b")],
+    ],
+    ids=["dates", "beyond 64 bits", "no text for a file", "objects", "decimals", "sets"],
+)
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_frame_has_a_column_for_every_kind_of_label(
+    labels: list[Any], library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(library)
+    monkeypatch.setattr("inbounds.frames._LIBRARIES", (library,))
+    first, second = labels
+    cmdp = ib.build(
+        start=first,
+        actions=lambda s: ["go"],
+        transitions=lambda s, a: {second if s == first else first: 1.0},
+        reward=lambda s, a: 1.0,
+        discount=0.9,
+    )
+    policy = ib.Policy.uniform(cmdp)
+    for found in (policy.to_frame(), ib.simulate(cmdp, policy, steps=3).to_frame()):
+        assert len(found) >= 2 and repr(found)

@@ -621,3 +621,108 @@ def test_what_estimates_a_slater_constant_is_a_part_of_the_run(settings: Any) ->
     assert run.status == "time limit" and 0 < run.samples[-1] < 100
     assert run.guarantee.startswith("none: the Slater constant is not estimated yet")
     assert time.perf_counter() - begun < 60.0
+
+
+# Generators that a step spawns
+
+
+def spawning(bound: float) -> ib.Simulator:
+    """A coin that is thrown by a generator of its own; a margin of `bound` - 1/2."""
+
+    def step(state: Any, action: Any, rng: np.random.Generator) -> tuple[int, float, list[float]]:
+        return 0, float(rng.random()), [float(rng.spawn(1)[0].random() < 0.5)]
+
+    return ib.Simulator(
+        step,
+        lambda rng: int(rng.spawn(1)[0].integers(1)),
+        states=1,
+        actions=["a", "b"],
+        discount=0.5,
+        reward_range=(0, 1),
+        constraints=[ib.Constraint(at_most=bound, name="c")],
+        signal_ranges=[(0, 1)],
+    )
+
+
+@pytest.mark.parametrize("settings", [ib.CSPDA(slater=0.2), ib.CRPO.practical(), ib.ModelBased.practical()])
+def test_what_a_step_spawns_goes_on_too(settings: Any) -> None:
+    simulator, arguments = spawning(0.6), {"samples": 300, "seed": 3}
+    unbroken, run = ib.learn(simulator, settings, **arguments), None
+    while run is None or run.status != "done":
+        run = ib.learn(simulator, settings, time_limit=1e-9 if run is None else 0.05, resume=run, **arguments)
+    assert same(run, unbroken)
+
+
+def test_proofs_that_go_on_see_no_draw_twice() -> None:
+    """Every walk after a break was a copy of an earlier one: 4 of 20 proofs at 99 % were false."""
+    simulator, policy = spawning(0.6), ib.Policy.uniform(spawning(0.6))
+    for seed in range(3):
+        arguments = {"confidence": 0.9, "samples": 60, "seed": seed, "value": np.zeros((2, 2))}
+        unbroken = ib.certify(policy, simulator, **arguments)
+        cert = ib.certify(policy, simulator, time_limit=1e-9, **arguments)
+        calls = 1
+        while cert.paused is not None:
+            cert, calls = ib.certify(policy, simulator, time_limit=1e-9, resume=cert, **arguments), calls + 1
+        assert calls > 5 and cert.margins_lower.tobytes() == unbroken.margins_lower.tobytes()
+
+
+def test_certified_learning_that_spawns_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inbounds.algorithms.certified._STARTS", 50)
+    simulator, arguments = spawning(0.9), {"samples": 600, "seed": 0, "confidence": 0.9}
+    unbroken, run = ib.learn_certified(simulator, **arguments), None
+    while run is None or run.status != "done":
+        run = ib.learn_certified(simulator, time_limit=1e-9 if run is None else 0.02, resume=run, **arguments)
+    assert same_certified(run, unbroken)
+
+
+@pytest.mark.parametrize("spawned", [0, 2])
+def test_a_seed_sequence_of_the_user_is_left_as_it_is(spawned: int) -> None:
+    seed = np.random.SeedSequence(3)
+    seed.spawn(spawned)
+    simulator, policy = spawning(0.6), ib.Policy.uniform(spawning(0.6))
+    for ask in (
+        lambda: ib.learn(simulator, ib.CSPDA(slater=0.2), samples=100, seed=seed).policy.probabilities,
+        lambda: ib.certify(policy, simulator, samples=60, seed=seed).margins_lower,
+        lambda: ib.estimate(simulator, policy, samples=60, seed=seed).margins,
+        lambda: ib.simulate(simulator, policy, steps=5, seed=seed).signals,
+    ):
+        assert ask().tobytes() == ask().tobytes() and seed.n_children_spawned == spawned
+    run = ib.learn(simulator, ib.CSPDA(slater=0.2), samples=100, seed=seed, time_limit=1e-9)
+    with pytest.raises(ib.InvalidInput, match="another seed"):
+        other = np.random.SeedSequence(3, n_children_spawned=7)
+        ib.learn(simulator, ib.CSPDA(slater=0.2), samples=100, seed=other, resume=run)
+
+
+def test_a_proof_under_way_that_has_come_far_enough_has_its_policy() -> None:
+    """It said that there is no policy yet, above a certificate that it is in bounds."""
+
+    def step(state: Any, action: Any, rng: np.random.Generator) -> tuple[int, float, list[float]]:
+        return 0, float(rng.random() < 0.5), [float(rng.random() < (0.1 if action == "a" else 0.9))]
+
+    simulator = ib.Simulator(
+        step,
+        lambda rng: 0,
+        states=1,
+        actions=["a", "b"],
+        discount=0.5,
+        reward_range=(0, 1),
+        constraints=[ib.Constraint(at_most=0.6, name="c")],
+        signal_ranges=[(0, 1)],
+    )
+    arguments = {"samples": 4000, "seed": 0, "confidence": 0.9, "learner": ib.CSPDA.practical()}
+    whole, with_policy = ib.learn_certified(simulator, **arguments), 0
+    assert whole.policy is not None
+    for at in range(whole.samples - 300, whole.samples, 20):
+
+        def stop(done: int, at: int = at) -> None:
+            if done >= at:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt) as raised:
+            ib.learn_certified(simulator, progress=stop, **arguments)
+        partial = raised.value.partial
+        proved = partial.certificate is not None and partial.certificate.in_bounds
+        assert (partial.policy is not None) == proved == ("no policy yet" not in partial.reason)
+        with_policy += proved
+        assert same_certified(ib.learn_certified(simulator, resume=partial, **arguments), whole)
+    assert with_policy > 0

@@ -9,6 +9,7 @@ import pickle
 from fractions import Fraction
 from functools import partial
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -454,11 +455,11 @@ def test_everything_within_the_ranges_is_accepted(share):
     [
         ({"step": 3}, "step must be a function, .*, found 3"),
         ({"start": "off"}, "start must be a function, .*, found 'off'"),
-        ({"states": []}, "the problem has no states"),
-        ({"states": 0}, "the problem has no states"),
+        ({"states": []}, "states must name at least one state"),
+        ({"states": 0}, "states must name at least one state"),
         ({"states": None}, "states must be a list of states or their number, found None"),
-        ({"states": ["on", "on"]}, "state_labels must be distinct, but 'on' occurs twice"),
-        ({"states": [["on"]]}, r"state_labels must be hashable, found \['on'\]"),
+        ({"states": ["on", "on"]}, "states must be distinct, but 'on' occurs twice"),
+        ({"states": [["on"]]}, r"states must be hashable, found \['on'\]"),
         ({"actions": []}, "state 'off' has no actions"),
         ({"actions": None}, "actions must list the actions of the state, found None"),
         ({"actions": lambda s: ["wait"] if s == "off" else []}, "state 'on' has no actions"),
@@ -761,3 +762,52 @@ def test_a_text_is_no_list_of_states_and_a_dict_no_list_of_actions() -> None:
         simulator(states="ab")
     with pytest.raises(ib.InvalidInput, match="found a dict: where it has the actions of each state, give"):
         simulator(actions={"off": ["press"], "on": ["wait"]})
+
+
+class Cell(NamedTuple):
+    row: int
+
+
+@pytest.mark.parametrize(
+    ("labels", "step"),
+    [
+        ([0, 1], lambda states, actions, rng: ([1 - s for s in states], [0.0] * len(states), [[]] * len(states))),
+        ([Cell(0), Cell(1)], lambda states, actions, rng: ([Cell(s.row) for s in states], [0.0], [[]])),
+        (["a", "b"], lambda states, actions, rng: ([s for s in states], [0.0] * len(states), [[]] * len(states))),
+        ([0, 1], lambda states, actions, rng: ([{"x": 1}[a] for a in actions], [0.0], [[]])),
+    ],
+)
+def test_a_step_that_takes_lists_is_told_of_vectorised_however_it_fails(labels, step):
+    asked = {"states": labels, "actions": ["go"], "discount": 0.5, "reward_range": (0, 1)}
+    world = ib.Simulator(step, lambda rng: labels[0], **asked)
+    with pytest.raises(Exception) as raised:
+        ib.estimate(world, ib.Policy.uniform(world), samples=10)
+    assert any("one that takes lists needs vectorised=True" in note for note in raised.value.__notes__)
+
+
+def test_a_step_of_one_state_that_is_given_lists_is_told_so():
+    asked = {"states": ["a"], "actions": ["go"], "discount": 0.5, "reward_range": (0, 1)}
+    world = ib.Simulator(lambda s, a, rng: ({"a": "a"}[s], 0.0, []), lambda rng: "a", vectorised=True, **asked)
+    with pytest.raises(TypeError, match="unhashable") as raised:
+        ib.estimate(world, ib.Policy.uniform(world), samples=10)
+    assert any("with vectorised=True step is given a list of states" in note for note in raised.value.__notes__)
+
+
+def test_a_step_that_fails_later_is_not_told_how_it_is_called():
+    calls = []
+
+    def step(state, action, rng):
+        calls.append(state)
+        if len(calls) > 5:
+            raise KeyError("sensor")
+        return 0, 0.0, []
+
+    world = ib.Simulator(step, lambda rng: 0, states=1, actions=["go"], discount=0.5, reward_range=(0, 1))
+    with pytest.raises(KeyError) as raised:
+        ib.estimate(world, ib.Policy.uniform(world), samples=10)
+    assert raised.value.__notes__ == ["in step, at step(0, 'go', rng)"]
+
+
+def test_only_a_model_has_a_table():
+    with pytest.raises(ib.InvalidInput, match=r"Simulator\.tabular takes a known model, a CMDP; found Policy"):
+        ib.Simulator.tabular(ib.Policy.uniform(ib.zoo.queue()))

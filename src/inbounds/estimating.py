@@ -49,7 +49,7 @@ from inbounds.numerics.compiled import compiled
 from inbounds.numerics.interrupts import holding_handlers
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.draws import World, draw_episode, fitted
-from inbounds.problem.pieces import Pace, attach, kept, seconds_or_none
+from inbounds.problem.pieces import Pace, attach, generator_of, kept, seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.evidence import Log, new_log
@@ -185,7 +185,7 @@ def estimate(
         )
     policy, level = for_problem(simulator, policy), valid_confidence(confidence)
     simulator = simulator.scaled  # whatever learners see: walks count the reward from the least that is declared
-    budget, rng = whole_number(samples, "samples"), np.random.default_rng(random_seed(seed))
+    budget, rng = whole_number(samples, "samples"), generator_of(random_seed(seed))
     pace = Pace(seconds_or_none(time_limit), progress)
     tally, wanted, advance = (_episodes if "horizon" in simulator.criterion else _walks)(simulator, policy, budget, rng)
     last = kept(tally), 0

@@ -33,7 +33,7 @@ from inbounds.numerics.interrupts import holding_handlers
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import draw_ends, draw_next, draw_pair, draw_start, fitted, observed
 from inbounds.problem.pairs import Pairs
-from inbounds.problem.pieces import Pace, attach, seconds_or_none
+from inbounds.problem.pieces import Pace, attach, generator_of, seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
 from inbounds.tables import escaped, html_card, html_table, so_many, text_table, wrapped
@@ -231,7 +231,7 @@ def simulate(
     own = for_problem(simulator, policy)
     horizon, discount = simulator.criterion.get("horizon"), simulator.criterion.get("discount")
     length = _length(steps, horizon, discount)
-    wanted, rng = whole_number(runs, "runs"), np.random.default_rng(random_seed(seed))
+    wanted, rng = whole_number(runs, "runs"), generator_of(random_seed(seed))
     shape = wanted, length
     try:
         states, pairs = np.zeros((wanted, length + 1), dtype=np.int64), np.zeros(shape, dtype=np.int64)

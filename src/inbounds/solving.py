@@ -219,8 +219,9 @@ def frontier(
     constraint : int or str
         Which bound moves: its position, or its name. The bound that it has in `cmdp` only says where a point is.
     points : int
-        How many bounds, evenly spaced between a little before the bound begins to matter and the tightest possible;
-        the bound that `cmdp` has, if it is between them, takes the place of the closest one that is not an end.
+        How many bounds, evenly spaced from where the bound begins to matter (with seven points or more, from a little
+        before) to just before the tightest possible, where the price may be infinite (``curve.possible_to``); the
+        bound that `cmdp` has, if it is between them, takes the place of the closest one that is not an end.
     bounds : list of numbers, optional
         These bounds instead, in any order. Those that no policy keeps are in ``curve.impossible``.
     between : (number, number), optional

@@ -211,6 +211,8 @@ def search(
         if begun is not None and isinstance(begun.state, Bets) and candidate is not None:
             shown = so_far(draws, simulator, confidence, candidate, earlier, _STAKED, first_bankroll)
             under_way = replace(shown, paused=None)
+            if under_way.in_bounds:
+                known, what = candidate, f"a {_kind(candidate)} {under_way.verdict}, before the proof was over"
         elif begun is not None and isinstance(begun.state, FamilyBets) and plan is not None:
             # Bets may be looked at between any two walks: what is settled by now is proved.
             of_all = what_family_shows(kept(begun.state), begun.drawn)

@@ -29,7 +29,7 @@ from inbounds.inputs import float_vector, is_whole, shown, whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
 from inbounds.problem.draws import fitted, memory_of
-from inbounds.problem.pieces import Asked, Pace, Progress, attach, kept
+from inbounds.problem.pieces import Asked, Drawn, Pace, Progress, attach, generator_of, kept
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Scaling, Simulator
 from inbounds.tables import so_many
@@ -70,7 +70,7 @@ def run_on_samples(
     """
     pace, record = Pace(time_limit, progress), record_of(algorithm)
     refuse(record, simulator, "cmdp.unconstrained().simulator()")
-    rng, world = np.random.default_rng(seed), simulator.open()
+    rng, world = generator_of(seed), simulator.open()
     asked = Asked(simulator, algorithm, (samples, tuple(checkpoint_counts(checkpoints, 0, samples))), seed)
 
     def prepare() -> Prepared:
@@ -79,7 +79,7 @@ def run_on_samples(
         return _prepared(begun, record, samples)
 
     def outside() -> Any:
-        return rng.bit_generator.state, kept(memory_of(world))
+        return Drawn.by(rng), kept(memory_of(world))
 
     if resume is None:
         trip = first(asked, prepare, outside)
@@ -87,7 +87,8 @@ def run_on_samples(
         trip = trip._replace(begun=trip.begun._replace(guarantee=guarantee))
     else:
         trip = going_on(asked, resume)
-        rng.bit_generator.state, before = trip.outside
+        drawn, before = trip.outside
+        drawn.restore(rng)
         for own, old in zip(memory_of(world), before, strict=True):
             own[...] = old
     own = partial(advance or fitted(record.advance, world), trip.begun.state, trip.begun.constants, world, rng)

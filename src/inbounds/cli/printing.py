@@ -6,6 +6,7 @@ import codecs
 import json
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,20 +33,23 @@ def progress_bar(what: str, total: int | None, quiet: bool, first: str = "") -> 
     """A progress bar on stderr, when that is a terminal: call what it yields with (done) or (done, total).
 
     While nothing is done it says what comes `first`.
-    It shows how many are done of how many, how many a second since the bar appeared, and the time left at that rate.
+    It shows how many are done of how many, how many a second of late, and the time left at that rate.
     """
     from rich.progress import TextColumn
 
-    started = time.perf_counter()
+    marks = deque([(time.perf_counter(), 0)])
     with _bar(what, total, quiet, TextColumn("{task.fields[words]}", markup=False)) as (bar, task):
         bar.update(task, words=first)
 
         def show(done: int, total: int | None = total) -> None:
-            pace = pace_text(done, total, time.perf_counter() - started) or first
+            pace = pace_text(done, total, rate_of_late(marks, time.perf_counter(), done)) or first
             bar.update(task, completed=done, total=total, words=pace)
 
         yield show
 
+
+_OF_LATE = 10.0
+"""Seconds over which a rate is told."""
 
 UNWRITTEN = "none of them is written; --time-limit writes what is finished by then"
 """What becomes of runs that are in no journal."""
@@ -103,15 +107,30 @@ def _bar(what: str, total: int | None, quiet: bool, *more: Any) -> Iterator[Any]
         yield bar, bar.add_task(what, total=total, words="")
 
 
-def pace_text(done: int, total: int | None, seconds: float) -> str:
+def rate_of_late(marks: deque[tuple[float, int]], now: float, done: int) -> float:
+    """How many a second over the last ten seconds, or since the mark before; `marks` is added to, and pruned.
+
+    What is done later may take much longer than what came first: walks of a proof, say, after exploration.
+
+    >>> marks = deque([(0.0, 0)])
+    >>> [rate_of_late(marks, at, done) for at, done in ((5.0, 5_000), (20.0, 6_500), (31.0, 7_600))]
+    [1000.0, 100.0, 100.0]
+    """
+    marks.append((now, done))
+    while len(marks) > 2 and marks[1][0] <= now - _OF_LATE:
+        marks.popleft()
+    before, had = marks[0]
+    return (done - had) / (now - before) if now > before else 0.0
+
+
+def pace_text(done: int, total: int | None, rate: float) -> str:
     """How many a second, and the time left for the rest at that rate.
 
-    >>> pace_text(50_000, 200_000, 2.0), pace_text(3, None, 6.0), pace_text(0, 10, 5.0)
+    >>> pace_text(50_000, 200_000, 25_000.0), pace_text(3, None, 0.5), pace_text(0, 10, 0.0)
     ('25,000/s, 6 seconds left', '0.5/s', '')
     """
-    if done <= 0 or seconds <= 0.0:
+    if done <= 0 or not rate > 0.0:
         return ""
-    rate = done / seconds
     shown = f"{rate:,.0f}/s" if rate >= 10.0 else f"{rate:.2g}/s"
     return shown if total is None else f"{shown}, {duration(max(total - done, 0) / rate)} left"
 

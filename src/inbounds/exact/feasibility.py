@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +12,9 @@ from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import values_of
 from inbounds.errors import Diagnosis, Infeasible, Stopped
-from inbounds.exact.bundle import slater_bundle
+from inbounds.exact.bundle import Bundle, slater_bundle
 from inbounds.exact.limits import NO_LIMITS, Limits
-from inbounds.exact.lp import slater_lp
+from inbounds.exact.lp import occupancy_lp, slater_lp
 from inbounds.exact.optimum import OPTIMAL, STALLED, Optimum, flat_margins
 from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
 from inbounds.exact.solution import policy_of
@@ -33,6 +34,15 @@ _NOISE = 1e-13
 
 _REACH = 1e5
 """So many times what is left of a bound may be broken by what is mixed in, with a weight below half its inverse."""
+
+_MUCH = 0.05
+"""Of the most that there is to spare."""
+
+_DEAR = 4.0
+"""So many times what the prices say that it takes."""
+
+_ROUGHLY = 1e-6
+"""How good a policy with room to spare has to be, relative to the best."""
 
 _AMPLE = 1e-2
 """With more to spare than this, relative to the largest margin, nothing better is looked for."""
@@ -234,8 +244,9 @@ def _safest_balanced(cmdp: CMDP, units: Floats, tolerance: float, limits: Limits
 def spare_occupancy(problem: CMDP, found: Optimum, enough: float = 0.0) -> Floats | None:
     """An occupancy [N] with a margin to spare in every constraint: what the solver came by, or the safest there is.
 
-    The former if its least margin, relative to the largest, is more than `enough`. None when no policy is known to have
-    one. Linked, as policies of long-run averages have to be: a little of one that falls apart makes another fall apart.
+    The former if its least margin, relative to the largest, is more than `enough`; otherwise the one that costs the
+    least for the room that it has, if it has much of what there is. None when no policy is known to have one. Linked,
+    as policies of long-run averages have to be: a little of one that falls apart makes another fall apart.
     """
     if problem.n_constraints == 0:
         return found.spare
@@ -244,12 +255,39 @@ def spare_occupancy(problem: CMDP, found: Optimum, enough: float = 0.0) -> Float
     def linked(occupancy: Floats) -> Floats:
         return criterion_of(problem).linked(occupancy, tuple, _NOISE, scaled)[0]
 
-    if found.spare is not None and float(np.min(np.sum(found.spare * scaled, axis=1))) > enough:
+    def room(occupancy: Floats) -> float:
+        return float(np.min(np.sum(occupancy * scaled, axis=1)))
+
+    if found.spare is not None and room(found.spare) > enough:
         return linked(found.spare)
     safest = _safest(problem, problem.margin_scales, 1e-10)
-    known = [occupancy for occupancy in (found.spare, safest.occupancy) if occupancy is not None]
-    best = max(known, key=lambda occupancy: float(np.min(np.sum(occupancy * scaled, axis=1))))
-    return linked(where_reached(problem, best)) if safest.upper_bound > 0.0 else None
+    if not safest.upper_bound > 0.0:
+        return None
+    known = [linked(where_reached(problem, own)) for own in (found.spare, safest.occupancy) if own is not None]
+    most, best, reward = max(map(room, known)), found.value(problem.reward), problem.reward.ravel()
+
+    def cost(occupancy: Floats) -> float:
+        """What it takes of the reward, for the room that it has; a little room is none."""
+        own = room(occupancy)
+        return (best - float(np.sum(occupancy * reward))) / own if own > _MUCH * most else np.inf
+
+    least = float(np.sum(found.prices * problem.margin_scales))  # so much any policy takes
+    if 0.0 < most < _AMPLE and min(map(cost, known)) > _DEAR * max(least, np.finfo(float).tiny):
+        cheaper = _best_with_room(problem, 0.5 * most)
+        known += [] if cheaper is None else [linked(where_reached(problem, cheaper))]
+    return min(known, key=cost)
+
+
+def _best_with_room(problem: CMDP, room: float) -> Floats | None:
+    """An occupancy that is good for one with room in all bounds, relative to the largest margins, if it is found."""
+    inside, found = problem.tightened(room * problem.margin_scales), None
+    if problem.reward.size <= PROGRAM_ENTRIES:
+        found = occupancy_lp(inside)
+    else:
+        search = Bundle(criterion_of(inside), inside.reward.ravel(), flat_margins(inside), problem.margin_scales)
+        with suppress(Stopped):
+            found = search.solve(_ROUGHLY)
+    return None if found is None else found.occupancy
 
 
 def spare_occupancies(problem: CMDP, found: Optimum, enough: float = 0.0, *, lifting: bool = True) -> Iterator[Floats]:
@@ -277,19 +315,28 @@ def infeasible(problem: CMDP, proof: Slater, attempt: Callable[[CMDP], Optimum |
     `attempt` solves a problem: it returns a mixture, or a proof that there is none. Each constraint is asked twice,
     with its margin in the place of the reward: what is the best alone, and what is the best that the others allow? When
     the latter is negative, that is how far the bound has to be relaxed. Where a limit is reached first, the answer is
-    left open.
+    left open: a mixture that a limit cut short is not the best. That no policy meets a constraint is said where the
+    upper bound of its margin is below zero.
     """
+
+    def whole(found: Optimum | Slater) -> Optimum | Slater:
+        if isinstance(found, Optimum) and found.status not in (OPTIMAL, STALLED):
+            raise Stopped(found.status)
+        return found
+
     names = tuple(constraint.name for constraint in problem.constraints)
     bounds = np.array([constraint.bound for constraint in problem.constraints])
     alone, relaxed, complete = np.full(len(names), np.nan), np.full(len(names), np.nan), True
+    hopeless = np.zeros(len(names), dtype=bool)
     for k, constraint in enumerate(problem.constraints):
         others = problem.constraints[:k] + problem.constraints[k + 1 :]
         margin, outward = problem.margins[k], constraint.outward
         try:
-            free = attempt(problem.asking(reward=margin, constraints=()))
+            free = whole(attempt(problem.asking(reward=margin, constraints=())))
             assert isinstance(free, Optimum)
             alone[k] = bounds[k] + outward * free.value(margin)
-            best = attempt(problem.asking(reward=margin, constraints=others))
+            hopeless[k] = free.upper_bound < -INFEASIBLE * problem.margin_scales[k]
+            best = whole(attempt(problem.asking(reward=margin, constraints=others)))
         except Stopped:
             complete = False
             break
@@ -297,8 +344,6 @@ def infeasible(problem: CMDP, proof: Slater, attempt: Callable[[CMDP], Optimum |
             relaxed[k] = bounds[k] + outward * min(best.value(margin), 0.0)
     for values in (alone, relaxed):  # zero is easier to read than what rounding leaves of it
         values[np.abs(values) <= 1e-12 * problem.margin_scales] = 0.0
-    reach = np.array([c.margin(value) for c, value in zip(problem.constraints, alone, strict=True)])
-    hopeless = reach < -INFEASIBLE * problem.margin_scales
     weights = proof.prices * problem.margin_scales  # what counts is the share of the proof, whatever the units
     conflicting = hopeless if np.any(hopeless) else weights > 1e-9 * weights.sum()
     return Infeasible(

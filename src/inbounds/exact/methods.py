@@ -32,6 +32,9 @@ METHODS, COINS = ("auto", "bundle", "lp", "polish"), ("few", "any")
 _PATIENCE = 15
 """Unconstrained solves from a start, at most: about as many as a bundle takes from nothing. Nearby it takes 2 to 6."""
 
+_DIAGNOSED = 1e-8
+"""The relative gap to which a diagnosis is found, at least, however good the answer would have to be."""
+
 _NEARLY = 1e-3
 """Where small changes come this close, in scaled units, but not to a mixture in bounds, its vertex is looked for."""
 
@@ -95,7 +98,7 @@ def best_mixture(
     if isinstance(found, Slater):
         values = raised(problem, asked, found.prices, found.value_function.ravel(), reward_weight=0.0)
         proof = replace(found, value_function=freeze(values.reshape(found.value_function.shape)))
-        raise infeasible(asked, proof, lambda other: attempt(other)[0])
+        raise infeasible(asked, proof, lambda other: attempt(other, tolerance=min(tolerance, _DIAGNOSED))[0])
     if coins == "few":
         found = with_few_coins(asked, found, tolerance, limits)
     return brought_back(problem, asked, found), by

@@ -162,8 +162,8 @@ def surface(
     first, second : int or str
         The two constraints, by position or name.
     points : int
-        Bounds of each, from where it does not matter to the tightest that is possible while the other is what it is;
-        without the other, where no policy keeps the bounds as they are.
+        Bounds of each, as those of `frontier`: from where it begins to matter to just before the tightest that is
+        possible, while the other is what it is; without the other, where no policy keeps the bounds as they are.
     bounds : two lists of numbers, optional
         These bounds of the first and of the second instead, in any order; None for one of them: as without.
     between : two pairs of numbers, optional

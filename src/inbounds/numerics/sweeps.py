@@ -12,7 +12,7 @@ d * discount / (1 - discount) in the sum of absolute values.
 
 Without a discount and a source, the same sweeps lead to a stationary distribution of the chain (`settle_flow`). Nothing
 then bounds what is missing but the rate at which it was seen to shrink; and of a part of the chain that is hardly ever
-left they see nothing, if they begin there: see `inbounds.numerics.parts`.
+left they see nothing, if they begin there: see `inbounds.numerics.stationary`.
 
 No sweep is waited for: each loop ends when a change is not larger than its goal (which what is not a number is not
 either), after a number of sweeps that is known before, or at a `deadline`, a time of ``time.monotonic()``.

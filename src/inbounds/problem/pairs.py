@@ -17,7 +17,7 @@ import numpy as np
 from inbounds.arrays import Floats, Ints, ReadOnly, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats.labels import alike, parts_of
-from inbounds.inputs import asked, entries, shown
+from inbounds.inputs import asked, entries, float_array, shown, whole_number
 from inbounds.numerics.classes import first_largest
 from inbounds.tables import printable, so_many
 
@@ -81,7 +81,7 @@ class Pairs(ReadOnly):
             state_labels = alike(tuple(entries(state_labels, "state_labels")))
             if len(state_labels) != n_states:
                 raise InvalidInput(f"state_labels must have {n_states} entries, found {len(state_labels)}")
-            _require_distinct(state_labels, "state_labels")
+            require_distinct(state_labels, "state_labels")
 
         def name(state: int) -> str:
             return repr(state_labels[state] if state_labels is not None else state)
@@ -108,7 +108,7 @@ class Pairs(ReadOnly):
                 raise InvalidInput(
                     f"action_labels must name every action 0..{actions_array.max()}, found {len(action_labels)} labels"
                 )
-            _require_distinct(action_labels, "action_labels")
+            require_distinct(action_labels, "action_labels")
         pairs = cls(freeze(offsets_array), freeze(actions_array), state_labels, action_labels, problem)
         _require_distinct_actions(pairs)
         return pairs
@@ -156,34 +156,50 @@ class Pairs(ReadOnly):
 
     def actions_of(self, state: int) -> dict[Hashable, int]:
         """The pair of each action of a state, by the label of the action, in the order of the pairs."""
+        state = _place(state, self.n_states, "state")
         own = range(int(self.offsets[state]), int(self.offsets[state + 1]))
         return {self.action_label(pair): pair for pair in own}
 
     def state_label(self, state: int) -> Hashable:
+        state = _place(state, self.n_states, "state")
         return self.state_labels[state] if self.state_labels is not None else state
 
     def action_label(self, pair: int) -> Hashable:
-        action = int(self.actions[pair])
+        action = int(self.actions[_place(pair, self.n_pairs, "pair")])
         return self.action_labels[action] if self.action_labels is not None else action
 
     def describe(self, pair: int) -> str:
         """The pair in the user's words, for messages."""
+        pair = _place(pair, self.n_pairs, "pair")
         return f"state {self.state_label(int(self.states[pair]))!r}, action {self.action_label(pair)!r}"
 
     def sum_by_state(self, values: Floats) -> Floats:
         """Sum a vector over pairs [n] within each state, [S]; or each of several, [H, n], [H, S]."""
-        return np.add.reduceat(values, self.offsets[:-1], axis=-1)
+        return np.add.reduceat(self._over_pairs(values), self.offsets[:-1], axis=-1)
 
     def best(self, values: Floats) -> tuple[Floats, Ints]:
         """The largest entry of a vector over pairs [n] in each state, [S], and its pair [S]: the first of several."""
+        values = self._over_pairs(values)
+        if values.ndim != 1:
+            raise InvalidInput(f"values must be a vector over pairs, found shape {values.shape}")
         chosen = first_largest(self.offsets, values)
         return values[chosen], chosen
 
     def table(self, values: Floats, missing: float = 0.0) -> Floats:
         """A vector over pairs [n] as a dense table [S, A], `missing` where a state does not have an action."""
         table = np.full((self.n_states, self.n_actions), missing)
+        values = self._over_pairs(values)
+        if values.ndim != 1:
+            raise InvalidInput(f"values must be a vector over pairs, found shape {values.shape}")
         table[self.states, self.actions] = values
         return table
+
+    def _over_pairs(self, values: Any) -> Floats:
+        """Vectors over pairs, [..., n]."""
+        found = float_array(values, "values")
+        if found.ndim == 0 or found.shape[-1] != self.n_pairs:
+            raise InvalidInput(f"values must have {self.n_pairs:,} entries, one per pair, found shape {found.shape}")
+        return found
 
     def vector(self, table: object, what: str = "the table") -> Floats:
         """A dense table [S, A] as a vector over pairs [n]; entries of actions that a state lacks are ignored."""
@@ -246,6 +262,13 @@ def equals_itself(label: Any) -> bool:
     return True
 
 
+def _place(number: Any, count: int, what: str) -> int:
+    """The number of one of `count` states or pairs."""
+    if type(number) is int and 0 <= number < count:  # nearly always
+        return number
+    return whole_number(number, what, least=0, most=count - 1)
+
+
 def pairs_of(problem: Any) -> Pairs:
     """The pairs of a model or a simulator, and nothing else."""
     if not isinstance(getattr(problem, "pairs", None), Pairs) or not hasattr(problem, "shape"):
@@ -264,7 +287,8 @@ def _int_vector(values: object, what: str) -> Ints:
     return array.astype(np.int64)
 
 
-def _require_distinct(labels: tuple[Hashable, ...], what: str) -> None:
+def require_distinct(labels: tuple[Hashable, ...], what: str) -> None:
+    """Refuse labels that are not hashable, not equal to themselves, or there twice; `what` names them."""
     seen: set[Hashable] = set()
     for label in labels:
         try:

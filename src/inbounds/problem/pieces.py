@@ -27,6 +27,7 @@ from inbounds.problem.draws import World, memory_of
 
 _PIECE = 0.25  # seconds that a piece should take
 _COPY = 0.05  # of a piece's time may go to the copy; otherwise pieces are longer
+_SPAWNED_AT_ONCE = 1_000
 _GROWTH = 8  # of a piece against the one before
 
 Progress = Callable[[int], None] | None
@@ -116,6 +117,38 @@ def kept(value: Any, whole: bool = False) -> Any:
     return value
 
 
+def generator_of(seed: int | np.random.SeedSequence) -> np.random.Generator:
+    """A generator with a seed sequence of its own: that of the user stays as it is, whatever a step spawns."""
+    if isinstance(seed, np.random.SeedSequence):
+        given = seed
+        seed = np.random.SeedSequence(
+            given.entropy,
+            spawn_key=given.spawn_key,
+            pool_size=given.pool_size,
+            n_children_spawned=given.n_children_spawned,
+        )
+    return np.random.default_rng(seed)
+
+
+class Drawn(NamedTuple):
+    """What a generator has come to: its bits, and how many others were spawned from it, which these do not show."""
+
+    bits: Any
+    spawned: int
+
+    @classmethod
+    def by(cls, rng: np.random.Generator) -> Drawn:
+        sequence: Any = rng.bit_generator.seed_seq
+        return cls(rng.bit_generator.state, sequence.n_children_spawned)
+
+    def restore(self, rng: np.random.Generator) -> None:
+        """Bring a generator of the same seed, which is not yet as far, to where this was."""
+        sequence: Any = rng.bit_generator.seed_seq
+        rng.bit_generator.state = self.bits
+        while (behind := self.spawned - sequence.n_children_spawned) > 0:
+            sequence.spawn(min(behind, _SPAWNED_AT_ONCE))
+
+
 def attach(error: BaseException, partial: Any) -> None:
     """Let an exception carry what is known so far."""
     with suppress(AttributeError, TypeError):  # an exception with slots
@@ -153,7 +186,8 @@ def same_draws(one: Any, other: Any) -> bool:
 
 def same_seed(one: Any, other: Any) -> bool:
     if isinstance(one, np.random.SeedSequence) and isinstance(other, np.random.SeedSequence):
-        return np.array_equal(one.generate_state(8), other.generate_state(8))  # all that a generator takes of them
+        as_far = one.n_children_spawned == other.n_children_spawned
+        return as_far and np.array_equal(one.generate_state(8), other.generate_state(8))  # all that generators take
     return type(one) is type(other) and one == other
 
 
@@ -221,7 +255,7 @@ class Finished(NamedTuple):
 
     result: Any
     samples: int
-    rng: Any  # the state of the generator after it
+    rng: Drawn  # after it
 
 
 class Begun(NamedTuple):
@@ -230,7 +264,7 @@ class Begun(NamedTuple):
     state: Any
     drawn: int
     samples: int
-    rng: Any
+    rng: Drawn
     world: Any = ()  # what it remembers
 
 
@@ -255,7 +289,7 @@ class Draws:
     def __init__(
         self, seed: Any, pace: Pace | None = None, asked: Asked | None = None, resume: PausedDraws | None = None
     ) -> None:
-        self.rng, self.pace = np.random.default_rng(seed), pace or Pace()
+        self.rng, self.pace = generator_of(seed), pace or Pace()
         self.paused = PausedDraws(asked) if resume is None else resume
         self._passed = 0  # of what is finished, how much the code has come through
         self._moved = False  # whether anything was finished since
@@ -274,12 +308,13 @@ class Draws:
         """The result of a call, which gives it with the samples that it drew; it is not made again after a resume."""
         finished = self.paused.finished
         if self._passed < len(finished):
-            result, _, self.rng.bit_generator.state = finished[self._passed]
+            result, _, drawn = finished[self._passed]
+            drawn.restore(self.rng)
         elif self._moved and self.pace.over:
             raise OutOfTime
         else:
             result, samples = call()
-            done = Finished(result, samples, self.rng.bit_generator.state)
+            done = Finished(result, samples, Drawn.by(self.rng))
             self.paused, self._moved = self.paused._replace(finished=(*finished, done), begun=None), True
         self._passed += 1
         return result
@@ -303,13 +338,14 @@ class Draws:
         def draw() -> tuple[Any, int]:
             own, drawn, world, begun = state, 0, simulator.open(), self.paused.begun
             if begun is not None:
-                own, drawn, self.rng.bit_generator.state = kept(begun.state, whole=True), begun.drawn, begun.rng
+                own, drawn = kept(begun.state, whole=True), begun.drawn
+                begun.rng.restore(self.rng)
                 for now, before_it in zip(memory_of(world), begun.world, strict=True):
                     now[...] = before_it
             before = self.passed_samples
 
             def keep(done: int) -> None:
-                now = Begun(kept(own), done, 0 if free else done, self.rng.bit_generator.state, kept(memory_of(world)))
+                now = Begun(kept(own), done, 0 if free else done, Drawn.by(self.rng), kept(memory_of(world)))
                 self.paused = self.paused._replace(begun=now)
 
             def over() -> bool:
@@ -338,7 +374,7 @@ class Draws:
             def keep(partial: Any) -> None:
                 if partial is not None:
                     drawn = int(partial.samples[-1])
-                    now = Begun(partial, drawn, drawn, self.rng.bit_generator.state)
+                    now = Begun(partial, drawn, drawn, Drawn.by(self.rng))
                     self.paused = self.paused._replace(begun=now)
 
             told = None if tell is None else lambda drawn: tell(before + drawn)

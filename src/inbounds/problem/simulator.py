@@ -43,7 +43,7 @@ from inbounds.problem.ahead import Outcomes, Source
 from inbounds.problem.constraint import Constraint, named_constraints
 from inbounds.problem.criterion import criterion_in_words, valid_criterion
 from inbounds.problem.draws import World
-from inbounds.problem.pairs import Pairs, numbered, pairs_of, sizes
+from inbounds.problem.pairs import Pairs, numbered, require_distinct, sizes
 from inbounds.workers import received, valid_workers
 
 MOST_STATES = 10**7
@@ -241,8 +241,10 @@ class Simulator(ReadOnly):
     @classmethod
     def tabular(cls, cmdp: Any, scale: bool = True) -> Simulator:
         """The simulator of a model. Same as ``cmdp.simulator(scale=scale)``."""
+        if not hasattr(cmdp, "margin_scales"):
+            raise InvalidInput(f"Simulator.tabular takes a known model, a CMDP; found {type(cmdp).__name__}")
         self = object.__new__(cls)
-        self.pairs = pairs_of(cmdp)
+        self.pairs = cmdp.pairs
         self.criterion = cmdp.criterion
         self.constraints = tuple(replace(constraint, signal=None) for constraint in cmdp.constraints)
         low, high = float(cmdp.reward.min()), float(cmdp.reward.max())
@@ -348,6 +350,12 @@ class Simulator(ReadOnly):
         return f"Simulator({sizes(self.pairs, self.n_constraints)}, {criterion_in_words(self.criterion)}{units})"
 
 
+_HOW_STEP_IS_CALLED = {
+    False: "step is given one state and one action; one that takes lists needs vectorised=True",
+    True: "with vectorised=True step is given a list of states and one of actions; one of a single state is not",
+}
+
+
 class AskedWorld:
     """The world of a user's step function, for one run: what kernels read of a `World`, and its own draws.
 
@@ -365,6 +373,7 @@ class AskedWorld:
         self.reward = np.full(pairs.n_pairs, np.nan)
         self.margins = np.full((pairs.n_pairs, simulator.n_constraints), np.nan)
         source = simulator._source
+        self._lists = source is not None and source.vectorised
         self.outcomes = None if source is None else Outcomes(source, self._labels, pairs.n_pairs)
         self.walk = np.array([-1, -1])  # stage and state of the walk from the last start; -1 when none is under way
 
@@ -386,6 +395,14 @@ class AskedWorld:
 
     def draw_next(self, pair: int, rng: np.random.Generator) -> int:
         """The number of the state that the step function gives; reward and margins of the pair are then as observed."""
+        try:
+            return self._drawn(pair, rng)
+        except Exception as error:
+            if np.all(np.isnan(self.reward)):  # at its first call
+                error.add_note(_HOW_STEP_IS_CALLED[self._lists])
+            raise
+
+    def _drawn(self, pair: int, rng: np.random.Generator) -> int:
         asked, scaling = self.simulator, self.simulator.scaling
         state, action = self._labels(pair)
         where = f"step({state!r}, {action!r}, rng)"
@@ -394,11 +411,7 @@ class AskedWorld:
         elif 0 <= self.walk[0] < self.stages[0]:
             where = f"stage {self.walk[0]}: {where}"
         if self.outcomes is None:
-            try:
-                outcome = called(asked._step, (state, action, rng), "step", where)
-            except TypeError as error:
-                error.add_note("step is given one state and one action; one that takes lists needs vectorised=True")
-                raise
+            outcome = called(asked._step, (state, action, rng), "step", where)
         else:
             outcome = called(self.outcomes.take, (int(pair), rng), "step", where)
         if not isinstance(outcome, tuple | list) or len(outcome) != 3:
@@ -449,6 +462,9 @@ def _user_pairs(
     if isinstance(states, str | bytes) or not isinstance(states, Iterable) or getattr(states, "ndim", 1) == 0:
         raise InvalidInput(f"states must be a list of states or their number, found {shown(states)}")
     labels: tuple[Hashable, ...] = tuple(states)
+    if not labels:
+        raise InvalidInput("states must name at least one state, found none")
+    require_distinct(labels, "states")
     if isinstance(actions, Mapping):
         raise InvalidInput(
             "actions must be the list of all actions, or a function of the state, found a dict: where it has the "

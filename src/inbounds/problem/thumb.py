@@ -22,14 +22,15 @@ def probabilities_of_rule(problem: Any, rule: Any) -> Floats:
             wanted = "has no stages" if stages is None else f"has {stages} stages"
             raise InvalidInput(f"the rule is a list of {len(rule)}, one for each stage; the problem {wanted}")
         for stage, own in enumerate(rule):
-            _fill(found[stage], pairs, _asked(own, pairs, ()), f"stage {stage}, ")
+            _fill(found[stage], pairs, _asked(own, pairs, (), "state"), f"stage {stage}, ")
     elif callable(rule) and not isinstance(rule, Mapping) and _asks_for_stage(rule, stages is not None):
         if stages is None:
             raise InvalidInput("rule(state, stage) asks for the stage; the problem has none: give rule(state)")
         for stage in range(stages):
-            _fill(found[stage], pairs, _asked(rule, pairs, (stage,)), f"stage {stage}, ")
+            _fill(found[stage], pairs, _asked(rule, pairs, (stage,), "state, stage"), f"stage {stage}, ")
     else:
-        _fill(found if stages is None else found[0], pairs, _asked(rule, pairs, ()), "")
+        forms = ("state",) if stages is None else ("state", "state, stage")
+        _fill(found if stages is None else found[0], pairs, _asked(rule, pairs, (), *forms), "")
         if stages is not None:
             found[1:] = found[0]
     return found
@@ -40,8 +41,8 @@ def _asks_for_stage(rule: Any, there_are_stages: bool) -> bool:
     return required_arguments(rule) == 2 or (there_are_stages and [*positional_arguments(rule)][1:2] == ["stage"])
 
 
-def _asked(rule: Any, pairs: Pairs, stage: tuple[int, ...]) -> Callable[[Hashable], Any]:
-    """What the rule says of a state, by its label."""
+def _asked(rule: Any, pairs: Pairs, stage: tuple[int, ...], *forms: str) -> Callable[[Hashable], Any]:
+    """What the rule says of a state, by its label; the forms in which a function may be called."""
     if isinstance(rule, Mapping):
         strangers = [state for state in rule if state not in pairs.state_numbers]
         if strangers:
@@ -55,7 +56,7 @@ def _asked(rule: Any, pairs: Pairs, stage: tuple[int, ...]) -> Callable[[Hashabl
         raise InvalidInput(
             f"a rule must be a function of the state, or a dict from state to action, found {shown(rule)}"
         )
-    function_of(rule, "rule", "state, stage" if stage else "state")
+    function_of(rule, "rule", *forms)
     at_stage = f", stage {stage[0]}" if stage else ""
 
     def ask(state: Hashable) -> Any:

@@ -109,6 +109,10 @@ _INTERPRETED_ENTRIES = 100
 _AIM = 1e-13
 """Where a margin that binds is put first, relative to the largest: about ten times what rounding takes of it."""
 
+_LEAST = 1e-17
+"""Less than that, relative to the largest margin, changes nothing that is stored: to begin with less takes many more
+steps, each twice the one before."""
+
 _COMFORTABLE = 1e-9
 """A margin of this part of the largest is proved as it is."""
 
@@ -366,7 +370,8 @@ class _Aiming:
 
         False when no vertex is so far inside: no scaled margin is above 1.
         """
-        aim = np.maximum(self._aim + 2.0 * missing, np.where(missing > 0.0, 2.0 * self._aim, 0.0))
+        step = np.maximum(2.0 * self._aim, _LEAST)
+        aim = np.maximum(self._aim + 2.0 * missing, np.where(missing > 0.0, step, 0.0))
         if aim.max() > 1.0:
             return False
         return self._toward(aim) or self._toward(aim, spare_occupancy(well_scaled(self._cmdp), self._found, _ROOMY))
@@ -437,7 +442,7 @@ class _Mixing:
         known = self._safer is not None or self._next(missing)
         while known and self._weight < 1.0:
             if np.all(self._margins[missing > 0.0] > _STRICT):
-                more = max(2.0 * self._weight, self._weight + 1.5 * self._needed(missing))
+                more = max(2.0 * self._weight, self._weight + 1.5 * self._needed(missing), _LEAST)
                 if more <= self._most or self._most == 1.0:
                     self._weight = min(more, 1.0)
                     return True

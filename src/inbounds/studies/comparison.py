@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from inbounds.arrays import Floats
+from inbounds.errors import InvalidInput
+from inbounds.inputs import named, shown
 from inbounds.studies.runs import Curves
 from inbounds.tables import html_card, html_table
 
@@ -68,13 +70,16 @@ class Comparison:
     safe_gap: float | None = None  # of the policy that those start from that have to be given a safe one
 
     def entry(self, name: str) -> Entry:
-        return next(entry for entry in self.entries if entry.name == name)
+        """The entry of an algorithm, by its name; of several that are called so, the first."""
+        return named(name, {entry.name: entry for entry in reversed(self.entries)}, "algorithm")
 
     def losses(self, entry: Entry) -> Floats:
         """(max(gap, 0) + largest price * violation) / what the bounds cost, [seeds, C]; nan where they cost nothing.
 
         0 is the optimum, 1 as bad as the bounds are dear. What breaking a bound gains counts for nothing here.
         """
+        if not isinstance(entry, Entry):
+            raise InvalidInput(f"entry must be one of the entries, such as entry('crpo'), found {shown(entry)}")
         cost = self.unconstrained_optimum - self.optimum
         lost = np.maximum(entry.gaps, 0.0) + self.largest_price * entry.violations
         return lost / cost if cost > _COSTS_NOTHING * abs(self.optimum) else np.full_like(lost, np.nan)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
 from inbounds.exact.methods import solve_uncertified
+from inbounds.inputs import named, shown
 from inbounds.problem.cmdp import CMDP
 from inbounds.studies.runs import Curves, JudgedRun, curves
 from inbounds.studies.statistics import Interval, interquartile, share
@@ -82,7 +83,15 @@ class SuiteComparison:
     status: str = "done"  # or "time limit", or "interrupted" (see `run_stages`): then runs are missing
 
     def score(self, algorithm: str, samples: int) -> Score:
-        return next(score for score in self.scores if (score.algorithm, score.samples) == (algorithm, samples))
+        """What an algorithm came to with a budget."""
+        own = [score for score in self.scores if score.algorithm == algorithm]
+        if not own:
+            named(algorithm, {score.algorithm: score for score in self.scores}, "algorithm")
+        for score in own:
+            if score.samples == samples:
+                return score
+        budgets = " and ".join(f"{score.samples:,}" for score in own)
+        raise InvalidInput(f"{algorithm} was not compared with {shown(samples)} samples, only with {budgets}")
 
     def __repr__(self) -> str:
         names = ", ".join(dict.fromkeys(score.algorithm for score in self.scores))
