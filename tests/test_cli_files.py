@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from rich.cells import cell_len
 
 import inbounds as ib
 from inbounds.cli import main, printing
@@ -289,6 +290,23 @@ def test_a_certificate_without_its_model_is_not_rejected(tmp_path: Path) -> None
     alone = run("verify", str(certificate))
     assert alone.exit_code == 2 and "it is about a model: give that first" in sentence(alone.stderr)
     assert run("verify", str(model), str(certificate)).exit_code == 0
+
+
+def test_no_table_is_filled_as_if_it_were_prose(tmp_path: Path, monkeypatch) -> None:
+    """Not where a name is as long as a line, nor on a terminal that is narrower than the table."""
+    queue = ib.zoo.queue()
+    for name, width in ((79 * "a", 80), (40 * "名", 80), ("service", 40)):
+        named = [replace(one, name=name) if one.name == "service" else one for one in queue.constraints]
+        model = replace(queue, constraints=named)
+        model.save(tmp_path / "m.npz")
+        assert max(map(cell_len, run("solve", str(tmp_path / "m.npz")).stdout.splitlines())) <= 80
+        with pytest.raises(ib.Infeasible) as none:
+            ib.solve(model.with_bound(0, at_least=9.0))
+        monkeypatch.setattr(os, "get_terminal_size", lambda descriptor, width=width: os.terminal_size((width, 24)))
+        told = run("solve", str(tmp_path / "m.npz"), "--bound", "0=9")
+        table = str(none.value).partition("\n")[2]
+        assert told.exit_code == 3 and told.stderr.endswith(f"\n{table}\n")
+        assert max(map(cell_len, table.splitlines())) <= 80
 
 
 def test_no_bound_below_what_can_be_kept(tmp_path: Path) -> None:
