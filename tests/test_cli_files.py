@@ -292,6 +292,48 @@ def test_a_certificate_without_its_model_is_not_rejected(tmp_path: Path) -> None
     assert run("verify", str(model), str(certificate)).exit_code == 0
 
 
+LONG = "a long name " * 8
+"""What has to go on in the next line."""
+
+
+@pytest.fixture
+def verbose(tmp_path: Path) -> str:
+    """A model in a file; its own name, and those of its constraints, are long."""
+    queue = ib.zoo.queue()
+    named = [replace(one, name=f"{LONG}{one.name}") for one in queue.constraints]
+    replace(queue, name=f"{LONG}{queue.name}", constraints=named).save(tmp_path / "model.npz")
+    return str(tmp_path / "model.npz")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("solve", "--save-model", "copy.npz", "--certificate", "c.json"),
+        ("frontier", "--constraint", "0", "--points", "3", "--output", "out"),
+        ("frontier", "--constraint", "0", "--constraint", "1", "--points", "2", "--output", "out"),
+        ("learn", "--samples", "1000"),
+        ("learn", "--certified", "--samples", "3000"),
+        ("compare", "--samples", "1000", "--seeds", "1", "--jobs", "1", "--algorithm", "cspda", "--output", "out"),
+    ],
+    ids=" ".join,
+)
+def test_lines_fit_however_long_the_names_are(arguments, verbose: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(arguments[0], verbose, *arguments[1:])
+    shown = [line for line in done.stdout.splitlines() if str(tmp_path) not in line]
+    assert done.exit_code in (0, 4) and max(map(len, shown)) <= 80
+    assert sentence(done.stdout).startswith(sentence(f"CMDP({LONG}queue: 6 states"))
+
+
+def test_what_verify_says_fits_too(verbose: str, tmp_path: Path) -> None:
+    proof = str(tmp_path / "c.json")
+    assert run("solve", verbose, "--certificate", proof).exit_code == 0
+    accepted = run("verify", verbose, proof)
+    assert accepted.exit_code == 0 and max(map(len, accepted.output.splitlines())) <= 80
+    assert f"the margin of '{LONG}service' is >= " in sentence(accepted.output)
+
+
 def test_no_table_is_filled_as_if_it_were_prose(tmp_path: Path, monkeypatch) -> None:
     """Not where a name is as long as a line, nor on a terminal that is narrower than the table."""
     queue = ib.zoo.queue()

@@ -12,9 +12,9 @@ import click
 from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED, complain
 from inbounds.cli.arguments import (
     FILE,
-    headline,
     json_option,
     policy_option,
+    print_headline,
     problem_argument,
     problem_facts,
     problem_from,
@@ -131,7 +131,7 @@ def command(
         )
         _leave(best)
         return
-    click.echo(headline(loaded, problem))
+    print_headline(loaded, problem)
     print_wrapped(f"optimum   {value_text(best.reward, loaded, digits=12)} (gap {best.gap:.1e}, by {best.method})")
     if loaded.constraints:
         print_table(
