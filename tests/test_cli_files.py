@@ -292,6 +292,30 @@ def test_a_certificate_without_its_model_is_not_rejected(tmp_path: Path) -> None
     assert run("verify", str(model), str(certificate)).exit_code == 0
 
 
+@pytest.mark.slow
+def test_solve_says_how_to_get_the_file_that_verify_takes(tmp_path: Path) -> None:
+    """The same numbers in other bytes are no file to check with, nor is a name, a .toml, or one with another bound."""
+    ours, theirs, text, copy = (tmp_path / file for file in ("ours.npz", "theirs.npz", "text.toml", "copy.npz"))
+    ib.zoo.queue().save(ours)
+    ib.zoo.queue().save(text)
+    with np.load(ours) as members:
+        np.savez(theirs, **members)
+    proof, said = str(tmp_path / "c.json"), "To check the certificate, solve with --save-model FILE.npz too"
+    for problem in ("queue", str(theirs), str(text), str(ours)):
+        for bound in ("service=0", "service=0.1", "service=9"):  # the present one, another, and one that none keeps
+            moved = ("--bound", bound) if bound != "service=0" else ()
+            solved = run("solve", problem, "--certificate", proof, *moved)
+            assert solved.exit_code == (3 if bound == "service=9" else 0)
+            assert (said in sentence(solved.stdout)) == (bool(moved) or problem != str(ours))
+            again = run("solve", problem, "--certificate", proof, *moved, "--save-model", str(copy))
+            assert said not in sentence(again.stdout) and run("verify", str(copy), proof).exit_code == 0
+    assert said in sentence(run("solve", str(theirs), "--certificate", proof, "--save-model", str(text)).stdout)
+    assert said not in sentence(run("solve", str(theirs)).stdout)
+    json.loads(run("solve", str(theirs), "--certificate", proof, "--json").stdout)
+    refused = run("verify", str(theirs), proof)
+    assert refused.exit_code == 1 and "write it anew, with --save-model" in sentence(refused.stdout)
+
+
 LONG = "a long name " * 8
 """What has to go on in the next line."""
 
