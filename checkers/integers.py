@@ -506,7 +506,10 @@ def check(*paths):
         raise Unreadable(f"{paths[-1]}: it rests on samples: check its bets, without a model")
     require(certificate["arithmetic"] in ("exact", "rounding-bounded"), "the certificate holds no proof")
     digest = hashlib.sha256(model_content).hexdigest()
-    require(certificate["model"] == digest, "the certificate is of another model, or of another file")
+    require(
+        certificate["model"] == digest,
+        "the certificate is about a model file of other bytes; if it is the same model, let inbounds write it anew",
+    )
 
     model = Model(model_content)
     require(same_criterion(certificate["criterion"], model.criterion), "the criterion is not that of the model")

@@ -486,7 +486,7 @@ def test_verify_accepts_the_proof_of_solve_and_nothing_else(tmp_path: Path) -> N
 
     assert run("solve", "queue", "--save-model", str(text)).exit_code == 0
     refused = run("verify", str(text), str(proof))
-    assert refused.exit_code == 2 and "is not an .npz file; make one by" in sentence(refused.stderr)
+    assert refused.exit_code == 2 and "is not an .npz file; if it is a model, write it anew" in sentence(refused.stderr)
     ib.load(text).save(tmp_path / "converted.npz")
     assert run("verify", str(tmp_path / "converted.npz"), str(proof)).exit_code == 0
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from rich.cells import cell_len
 
 import inbounds as ib
 from inbounds.cli import main, printing
@@ -289,6 +290,89 @@ def test_a_certificate_without_its_model_is_not_rejected(tmp_path: Path) -> None
     alone = run("verify", str(certificate))
     assert alone.exit_code == 2 and "it is about a model: give that first" in sentence(alone.stderr)
     assert run("verify", str(model), str(certificate)).exit_code == 0
+
+
+@pytest.mark.slow
+def test_solve_says_how_to_get_the_file_that_verify_takes(tmp_path: Path) -> None:
+    """The same numbers in other bytes are no file to check with, nor is a name, a .toml, or one with another bound."""
+    ours, theirs, text, copy = (tmp_path / file for file in ("ours.npz", "theirs.npz", "text.toml", "copy.npz"))
+    ib.zoo.queue().save(ours)
+    ib.zoo.queue().save(text)
+    with np.load(ours) as members:
+        np.savez(theirs, **members)
+    proof, said = str(tmp_path / "c.json"), "To check the certificate, solve with --save-model FILE.npz too"
+    for problem in ("queue", str(theirs), str(text), str(ours)):
+        for bound in ("service=0", "service=0.1", "service=9"):  # the present one, another, and one that none keeps
+            moved = ("--bound", bound) if bound != "service=0" else ()
+            solved = run("solve", problem, "--certificate", proof, *moved)
+            assert solved.exit_code == (3 if bound == "service=9" else 0)
+            assert (said in sentence(solved.stdout)) == (bool(moved) or problem != str(ours))
+            again = run("solve", problem, "--certificate", proof, *moved, "--save-model", str(copy))
+            assert said not in sentence(again.stdout) and run("verify", str(copy), proof).exit_code == 0
+    assert said in sentence(run("solve", str(theirs), "--certificate", proof, "--save-model", str(text)).stdout)
+    assert said not in sentence(run("solve", str(theirs)).stdout)
+    json.loads(run("solve", str(theirs), "--certificate", proof, "--json").stdout)
+    refused = run("verify", str(theirs), proof)
+    assert refused.exit_code == 1 and "write it anew, with --save-model" in sentence(refused.stdout)
+
+
+LONG = "a long name " * 8
+"""What has to go on in the next line."""
+
+
+@pytest.fixture
+def verbose(tmp_path: Path) -> str:
+    """A model in a file; its own name, and those of its constraints, are long."""
+    queue = ib.zoo.queue()
+    named = [replace(one, name=f"{LONG}{one.name}") for one in queue.constraints]
+    replace(queue, name=f"{LONG}{queue.name}", constraints=named).save(tmp_path / "model.npz")
+    return str(tmp_path / "model.npz")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("solve", "--save-model", "copy.npz", "--certificate", "c.json"),
+        ("frontier", "--constraint", "0", "--points", "3", "--output", "out"),
+        ("frontier", "--constraint", "0", "--constraint", "1", "--points", "2", "--output", "out"),
+        ("learn", "--samples", "1000"),
+        ("learn", "--certified", "--samples", "3000"),
+        ("compare", "--samples", "1000", "--seeds", "1", "--jobs", "1", "--algorithm", "cspda", "--output", "out"),
+    ],
+    ids=" ".join,
+)
+def test_lines_fit_however_long_the_names_are(arguments, verbose: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(arguments[0], verbose, *arguments[1:])
+    shown = [line for line in done.stdout.splitlines() if str(tmp_path) not in line]
+    assert done.exit_code in (0, 4) and max(map(len, shown)) <= 80
+    assert sentence(done.stdout).startswith(sentence(f"CMDP({LONG}queue: 6 states"))
+
+
+def test_what_verify_says_fits_too(verbose: str, tmp_path: Path) -> None:
+    proof = str(tmp_path / "c.json")
+    assert run("solve", verbose, "--certificate", proof).exit_code == 0
+    accepted = run("verify", verbose, proof)
+    assert accepted.exit_code == 0 and max(map(len, accepted.output.splitlines())) <= 80
+    assert f"the margin of '{LONG}service' is >= " in sentence(accepted.output)
+
+
+def test_no_table_is_filled_as_if_it_were_prose(tmp_path: Path, monkeypatch) -> None:
+    """Not where a name is as long as a line, nor on a terminal that is narrower than the table."""
+    queue = ib.zoo.queue()
+    for name, width in ((79 * "a", 80), (40 * "名", 80), ("service", 40)):
+        named = [replace(one, name=name) if one.name == "service" else one for one in queue.constraints]
+        model = replace(queue, constraints=named)
+        model.save(tmp_path / "m.npz")
+        assert max(map(cell_len, run("solve", str(tmp_path / "m.npz")).stdout.splitlines())) <= 80
+        with pytest.raises(ib.Infeasible) as none:
+            ib.solve(model.with_bound(0, at_least=9.0))
+        monkeypatch.setattr(os, "get_terminal_size", lambda descriptor, width=width: os.terminal_size((width, 24)))
+        told = run("solve", str(tmp_path / "m.npz"), "--bound", "0=9")
+        table = str(none.value).partition("\n")[2]
+        assert told.exit_code == 3 and told.stderr.endswith(f"\n{table}\n")
+        assert max(map(cell_len, table.splitlines())) <= 80
 
 
 def test_no_bound_below_what_can_be_kept(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from rich.cells import cell_len
 
 import inbounds as ib
 from inbounds.cli import main
@@ -34,6 +35,22 @@ def test_what_is_too_wide_goes_on_below_and_nothing_is_cut() -> None:
     several = text_table(header, [("one", *(f"{k}.123456789" for k in range(9)))])
     assert max(map(len, several.split("\n"))) <= 80 and several.count("one") == several.count("algorithm") == 2
     assert all(f"{k}.123456789" in several for k in range(9))
+
+
+@pytest.mark.parametrize("name", [79 * "a", 40 * "名", 300 * "a", 79 * "9"], ids=["79", "wide", "300", "digits"])
+def test_a_name_that_is_longer_than_a_line_is_broken(name: str) -> None:
+    cells = [name, ">= 0.123456789", "does not help alone"]
+    for header, row in (
+        (("constraint", "bound", "or relax to"), cells),
+        (("constraint", "how"), [name, name]),
+        (("", f"bound on {name}"), ["", ">= 0.123456789"]),
+        (("constraint",), [name]),
+    ):
+        table = text_table(header, [row])
+        assert max(map(cell_len, table.split("\n"))) <= 80
+        assert table.count(name[0]) == "".join([*header, *row]).count(name[0])
+        assert (">= 0.123456789" in table) == (">= 0.123456789" in row)
+        assert ("does not help alone" in table) == (len(header) == 3)  # one table: the name makes room for the rest
 
 
 @pytest.mark.parametrize(

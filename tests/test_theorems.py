@@ -17,7 +17,7 @@ import inbounds as ib
 from inbounds.algorithms.cspda import proved_error
 from inbounds.algorithms.paper_plan import Sizes, proved_bounds
 from inbounds.cli import main
-from inbounds.reports.theorems import theorem_rows, theorem_verdicts, theorems_csv
+from inbounds.reports.theorems import theorem_rows, theorem_verdicts, theorems_csv, theorems_figure
 from inbounds.studies.theorems import TheoremStudy, small_problem, study_theorems
 
 
@@ -125,6 +125,15 @@ def test_what_is_said_of_the_theorem_s_own_t(studies: tuple[TheoremStudy, ...]) 
     reached = replace(small.points[-1], samples=small.own_samples, kappa=0.5)
     said = theorem_verdicts([replace(small, points=(*small.points, reached))])[2]
     assert said.startswith("  Theorem 3 at its own T = 93,046,456, kappa = 0.5: least mean margin +")
+
+
+def test_what_is_proved_is_seen_at_a_single_t_too(studies: tuple[TheoremStudy, ...]) -> None:
+    single = [replace(study, points=tuple(p for p in study.points if p.samples == 1_000)) for study in studies]
+    for drawn, length in ((studies, 2), (single, 1)):
+        for panel in theorems_figure(drawn).axes:
+            (proved,) = [line for line in panel.lines if line.get_linestyle() == "--"]
+            assert len(proved.get_xdata()) == length
+            assert length > 1 or proved.get_marker() == "_"
 
 
 def test_the_report_and_the_command(studies: tuple[TheoremStudy, ...], tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from inbounds.tables import kept_in_digits, text_table
+from inbounds.tables import Table, kept_in_digits, text_table
 
 if TYPE_CHECKING:
     from inbounds.arrays import Floats
@@ -103,8 +103,10 @@ class Diagnosis:
         how = "can each not be met by any policy" if self.each_alone else "cannot be met together"
         return f"no policy is in bounds: constraints {listed} {how}"
 
-    def __str__(self) -> str:
-        rows = []
+    @property
+    def table(self) -> Table:
+        """What is known of each bound: a header, and rows of texts."""
+        rows: list[tuple[str, ...]] = []
         for k, name in enumerate(self.names):
             sign = ">=" if self.at_least[k] else "<="
             relaxed = self.relaxed_bounds[k]
@@ -113,7 +115,10 @@ class Diagnosis:
             known = relaxed == relaxed
             helps = f"{sign} {kept_in_digits(relaxed, self.at_least[k], rounding)}" if known else unknown
             rows.append((name, f"{sign} {self.bounds[k]:.6g}", f"{self.best_alone[k]:.6g}", helps))
-        return f"{self.reason}\n{text_table(('constraint', 'bound', 'best alone', 'or relax to'), rows)}"
+        return ("constraint", "bound", "best alone", "or relax to"), rows
+
+    def __str__(self) -> str:
+        return f"{self.reason}\n{text_table(*self.table)}"
 
 
 class Infeasible(Exception):

@@ -36,7 +36,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns side by side, within 80 characters whatever the terminal: words to the left, numbers to the right.
 
     Where that is too narrow, words and headings go on in the next line; where it still is, the last columns follow as a
-    table of their own, with the first column again.
+    table of their own, with the first column again. Where not even two columns have room, words are broken.
 
     Examples
     --------
@@ -54,18 +54,23 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     def longest(texts: Sequence[str]) -> int:
         return max(map(cell_len, texts), default=0)
 
+    def fits(widths: Sequence[int]) -> bool:
+        return sum(widths) + _BETWEEN * (len(widths) - 1) <= WIDTH
+
     # The least width keeps numbers whole, and words.
     least = [
         max(longest(column[0].split()), longest(column[1:]) if numbers else longest(" ".join(column).split()))
         for column, numbers in zip(columns, right, strict=True)
     ]
-    fit = next((n for n in range(len(columns), 2, -1) if sum(least[:n]) + _BETWEEN * (n - 1) <= WIDTH), 2)
+    if not fits(least[:2]):  # half of the line each, in which any word may be broken
+        least = [min(n, (WIDTH - _BETWEEN) // 2) for n in least]
+    fit = next((n for n in range(len(columns), 2, -1) if fits(least[:n])), 2)
     if fit < len(columns):
         places = [0, *range(fit, len(columns))]
         rest = text_table([header[k] for k in places], [[row[k] for k in places] for row in rows])
         return text_table(header[:fit], [row[:fit] for row in rows]) + "\n\n" + rest
     widths = [longest(column) for column in columns]
-    while sum(widths) + _BETWEEN * (len(widths) - 1) > WIDTH and any(w > n for w, n in zip(widths, least, strict=True)):
+    while not fits(widths):
         widths[max((k for k, n in enumerate(least) if widths[k] > n), key=lambda k: widths[k])] -= 1
     return _rendered(columns, widths, right)
 

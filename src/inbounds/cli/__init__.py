@@ -23,7 +23,7 @@ import click
 
 from inbounds.interruption import Interrupted, interruptible
 from inbounds.streams import lead_nowhere
-from inbounds.tables import WIDTH, wrapped
+from inbounds.tables import WIDTH, text_table, wrapped
 from inbounds.waiting import before_compiling
 
 COMMANDS = (
@@ -89,9 +89,9 @@ class _Cli(click.Group):
         from inbounds.cli.printing import print_refusal
         from inbounds.errors import Infeasible, InvalidInput, Stopped
 
-        def fail(message: str, code: int) -> NoReturn:
-            print_refusal(message, code)
-            _fail(message, code)
+        def fail(message: str, code: int, table: str = "") -> NoReturn:
+            print_refusal("\n".join(filter(None, (message, table))), code)
+            _fail(message, code, table)
 
         try:
             _require_memory()
@@ -110,7 +110,7 @@ class _Cli(click.Group):
         except InvalidInput as error:
             fail(str(error), EXIT_INVALID)
         except Infeasible as error:
-            fail(str(error), EXIT_INFEASIBLE)
+            fail(error.diagnosis.reason, EXIT_INFEASIBLE, text_table(*error.diagnosis.table))
         except Stopped as error:
             fail(str(error), EXIT_STOPPED)
         except RuntimeError as error:
@@ -182,10 +182,10 @@ def _announce_compilation() -> None:
         before_compiling(lambda: print(_lines(said), file=sys.stderr))
 
 
-def complain(message: str) -> None:
-    """A message on stderr, on lines as wide as the terminal, or as a table is where there is none."""
+def complain(message: str, table: str = "") -> None:
+    """A message on stderr, on lines as wide as the terminal, or as a table is where there is none; a table as it is."""
     try:
-        click.echo(_lines(message), err=True)
+        click.echo("\n".join(filter(None, (_lines(message), table))), err=True)
     except OSError:  # the disk is full, or the reader gone: the exit code is left to say it
         lead_nowhere(2)
 
@@ -199,8 +199,8 @@ def _lines(message: str) -> str:
     return wrapped(whole, indent="    ", width=width).replace("\N{NO-BREAK SPACE}", " ", 1)
 
 
-def _fail(message: str, code: int) -> NoReturn:
-    complain(message)
+def _fail(message: str, code: int, table: str = "") -> NoReturn:
+    complain(message, table)
     sys.exit(code)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from inbounds.cli.printing import asking_for_json, reading_status
+from inbounds.cli.printing import asking_for_json, print_wrapped, reading_status
 from inbounds.tables import printable
 
 KIND_BY_CRITERION = {"discount": "discounted", "horizon": "finite horizon", "average": "long-run average"}
@@ -247,9 +247,10 @@ def called(cmdp: Any, problem: str) -> str:
     return cmdp.name or Path(problem).stem
 
 
-def headline(cmdp: Any, problem: str) -> str:
-    """The first line of what a command prints: what the problem is called, and how large it is."""
-    return repr(cmdp) if cmdp.name else f"CMDP({printable(called(cmdp, problem))}: {repr(cmdp).removeprefix('CMDP(')}"
+def print_headline(cmdp: Any, problem: str) -> None:
+    """The first sentence of what a command prints: what the problem is called, and how large it is."""
+    shown = repr(cmdp)
+    print_wrapped(shown if cmdp.name else f"CMDP({printable(called(cmdp, problem))}: {shown.removeprefix('CMDP(')}")
 
 
 def problem_facts(cmdp: Any, problem: str) -> dict[str, Any]:

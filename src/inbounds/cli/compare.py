@@ -15,12 +15,12 @@ from inbounds.cli import EXIT_STOPPED
 from inbounds.cli.arguments import (
     WHOLE_NUMBER,
     called,
-    headline,
     jobs_option,
     json_option,
     output_folder,
     output_option,
     preset_option,
+    print_headline,
     problem_facts,
     problem_from,
     problem_or_none_argument,
@@ -158,7 +158,7 @@ def command(
             files=[str(path) for path in written],
         )
         sys.exit(EXIT_STOPPED if done.status != "done" else 0)
-    click.echo(headline(cmdp, problem))
+    print_headline(cmdp, problem)
     what = "totals (discounted sums)" if cmdp.horizon is None else "sums over the horizon"
     print_wrapped(
         f"{so_many(seeds, 'run')} of {samples:,} samples each, {preset} settings"

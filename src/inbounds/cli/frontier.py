@@ -12,11 +12,11 @@ import click
 from inbounds.cli import EXIT_INFEASIBLE, EXIT_STOPPED, complain
 from inbounds.cli.arguments import (
     called,
-    headline,
     json_option,
     name_or_position,
     output_folder,
     output_option,
+    print_headline,
     problem_argument,
     problem_facts,
     problem_from,
@@ -99,7 +99,8 @@ def command(
     if as_json:
         print_json(problem=problem_facts(cmdp, problem), **_facts(found), files=[str(path) for path in written])
     else:
-        click.echo(f"{headline(cmdp, problem)}\n{found}")
+        print_headline(cmdp, problem)
+        click.echo(found)
         print_files(output, written)
     sys.exit(EXIT_STOPPED if "limit" in found.status else 0)
 

@@ -12,10 +12,10 @@ import click
 from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED
 from inbounds.cli.arguments import (
     WHOLE_NUMBER,
-    headline,
     json_option,
     policy_option,
     preset_option,
+    print_headline,
     problem_argument,
     problem_facts,
     problem_from,
@@ -215,7 +215,7 @@ def command(
             status=run.status,
         )
         sys.exit(0 if run.status == "done" else EXIT_STOPPED)
-    click.echo(headline(cmdp, problem))
+    print_headline(cmdp, problem)
     print_wrapped(
         f"{settings_class.algorithm.name}, {preset} settings{'' if scale else ', units as given'}, "
         f"{run.samples[-1]:,} samples, seed {seed}, {run.seconds:.2f} s"
@@ -295,7 +295,7 @@ def _learn_certified(
             status=run.status,
         )
     else:
-        click.echo(headline(cmdp, problem))
+        print_headline(cmdp, problem)
         if run.certificate is not None:
             print_wrapped(str(run.certificate))
         print_wrapped(run.reason)

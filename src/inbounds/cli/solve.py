@@ -12,9 +12,9 @@ import click
 from inbounds.cli import EXIT_STOPPED, EXIT_UNPROVED, complain
 from inbounds.cli.arguments import (
     FILE,
-    headline,
     json_option,
     policy_option,
+    print_headline,
     problem_argument,
     problem_facts,
     problem_from,
@@ -30,6 +30,11 @@ from inbounds.cli.printing import (
     print_wrapped,
     tidy,
     value_text,
+)
+
+_HOW_TO_CHECK = (
+    "To check the certificate, solve with --save-model FILE.npz too: `inbounds verify` takes the model in just the "
+    "bytes that inbounds writes."
 )
 
 
@@ -90,6 +95,7 @@ def command(
     )
     if save_model is not None:
         loaded.save(save_model)
+    checkable = certificate is None or _is_in_a_file(loaded, problem, save_model)
     try:
         with gap_status(quiet=as_json) as reports:
             best = ib.solve(loaded, **reports, **options)
@@ -99,6 +105,8 @@ def command(
             from inbounds.proofs.known_model import certify_infeasible
 
             _save(certify_infeasible(error, loaded), certificate)
+            if not checkable and not as_json:
+                print_wrapped(_HOW_TO_CHECK)
         if as_json:
             _print_infeasible(error, loaded, problem)
         raise
@@ -131,7 +139,7 @@ def command(
         )
         _leave(best)
         return
-    click.echo(headline(loaded, problem))
+    print_headline(loaded, problem)
     print_wrapped(f"optimum   {value_text(best.reward, loaded, digits=12)} (gap {best.gap:.1e}, by {best.method})")
     if loaded.constraints:
         print_table(
@@ -169,6 +177,8 @@ def command(
         stalled = "the gap is not as small as was asked for"
         print_wrapped(f"{best.status}: {stalled if best.status == 'stalled' else 'this is what was known by then'}")
     print_wrapped("not certified: there was no time left" if proof is None else proof.verdict)
+    if not checkable and proof is not None:
+        print_wrapped(_HOW_TO_CHECK)
     if show_policy:
         print_policy(best.policy, negligible=0.0)  # a coin, however small, was counted as one
     _leave(best)
@@ -229,6 +239,20 @@ def _save(proof: Any, path: Path) -> None:
         complain(f"{path} is not written: there was no time left for a proof")
     else:
         save_certificate(proof, path)
+
+
+def _is_in_a_file(cmdp: Any, problem: str, saved: Path | None) -> bool:
+    """Whether the model was saved, or is given, in the bytes that a certificate names it by."""
+    from hashlib import file_digest
+
+    from inbounds.formats.npz import digest
+
+    if saved is not None and saved.suffix.lower() == ".npz":
+        return True
+    if Path(problem).suffix.lower() != ".npz":
+        return False
+    with open(problem, "rb") as stream:
+        return file_digest(stream, "sha256").hexdigest() == digest(cmdp)
 
 
 def _leave(best: Any) -> None:

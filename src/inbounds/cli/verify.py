@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from inbounds.cli.arguments import ANY_PLACE, json_option
-from inbounds.cli.printing import print_json, progress_bar
+from inbounds.cli.printing import print_json, print_wrapped, progress_bar
 
 
 @click.command("verify")
@@ -67,9 +67,9 @@ def command(files: tuple[Path, ...], time_limit: float | None, as_json: bool) ->
         if as_json:
             print_json(accepted=accepted, lines=lines)
         else:
-            click.echo(f"{'ACCEPTED' if accepted else 'REJECTED'}: {lines[0]}")
+            print_wrapped(f"{'ACCEPTED' if accepted else 'REJECTED'}: {lines[0]}")
             for line in lines[1:]:
-                click.echo(f"  {line}")
+                print_wrapped(f"  {line}")
         sys.stdout.flush()
     except OSError:  # a disk that is full, or nobody who reads: the exit code is the verdict, whatever becomes of words
         lead_nowhere(1)

@@ -134,7 +134,7 @@ class Frontier:
         return written(frontier_figure(self), path)
 
     def __str__(self) -> str:
-        return f"{self._lead}\n\n{text_table(*self._table)}\n\n{wrapped(self._verdict)}"
+        return f"{wrapped(self._lead)}\n\n{text_table(*self._table)}\n\n{wrapped(self._verdict)}"
 
     def _repr_html_(self) -> str:
         return html_card(self._lead, html_table(*self._table, words=0), f"<p>{escaped(self._verdict)}</p>")

@@ -84,7 +84,8 @@ KEYS = {  # of a certificate, by its statement
 OF_BETS = (
     "kind version constraints statement arithmetic seal margins_lower reward_lower methods confidence samples bets"
 )
-ANOTHER = 'the model file is not the one it is about (SHA-256 differs); make that by ib.load("m.toml").save("m.npz")'
+ANEW = "write it anew, with --save-model of `inbounds solve` or by ib.load(...).save(...), and check with that file"
+ANOTHER = f"the model file has other bytes than the one it is about (SHA-256 differs); if it is the same model, {ANEW}"
 NESTING = frozenset({dict, list})  # what holds other values, in JSON
 LONGEST = 10**5  # stages
 WIDEST = 2**15  # bits of the denominator of a state, and of an exact sum over stages and policies
@@ -733,7 +734,7 @@ def verify(model_path: str, certificate_path: str, progress: Progress | None = N
     """
     content = content_of(model_path)
     if content[:4] != b"PK\3\4":
-        raise Unreadable(f'{model_path}: is not an .npz file; make one by ib.load("m.toml").save("m.npz")')
+        raise Unreadable(f"{model_path}: is not an .npz file; if it is a model, {ANEW}")
 
     def checked(claim: Any) -> list[str]:
         if claim["arithmetic"] == "confidence":

@@ -69,7 +69,9 @@ def _draw(panel: Any, study: TheoremStudy, name: str, label: str, curve: str) ->
             panel.plot(counts, bounds, color=colour, linestyle="--", linewidth=1.0, marker="_", markersize=9)
     if name != "conservative_gap":  # the same curve for every kappa
         curves = {point.samples: point.checks[name][1] for point in study.points}
-        panel.plot(list(curves), list(curves.values()), color="black", linestyle="--", linewidth=1.0)
+        marker = "_" if len(curves) == 1 else ""  # one point alone has no line that would be seen
+        style = {"color": "black", "linestyle": "--", "linewidth": 1.0, "marker": marker, "markersize": 9}
+        panel.plot(list(curves), list(curves.values()), **style)
     panel.set(xscale="log", yscale="log")
     low, high = panel.get_ylim()
     panel.set_ylim(low, high * 6.0)  # room for the words
