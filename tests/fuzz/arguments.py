@@ -152,6 +152,8 @@ class Calls:
         dense = {"transition": np.full((2, 2, 2), 0.5), "reward": np.eye(2), "initial": [0.5, 0.5], "discount": 0.5}
         run = {"samples": SAMPLES, "time_limit": 2.0}
         few = {"samples": 1_000, "seeds": 1, "workers": 1, "time_limit": 2.0}
+        compared = ib.compare(cmdp, ["crpo"], samples=1_000, seeds=1, workers=1)
+        suite = ib.compare_suite({"tiny": cmdp}, ["crpo"], samples=1_000, seeds=1, workers=1)
         log = [(0, 1, 1, 0.5, [0.5]), (1, 0, 0, 0.25, [0.0]), (0, 0, 0, 0.5, [0.5]), (1, 1, 0, 0.5, [0.5])]
         self.all: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "CMDP": (ib.CMDP, record),
@@ -171,6 +173,15 @@ class Calls:
             "Mixture.draw": (mixture.draw, {"rng": rng}),
             "Mixture.save": (mixture.save, {"path": folder / "saved.json"}),
             "Mixture.load": (ib.Mixture.load, {"path": folder / "mixture.npz"}),
+            "Pairs.sum_by_state": (cmdp.pairs.sum_by_state, {"values": [0.5, 0.5, 1.0]}),
+            "Pairs.best": (cmdp.pairs.best, {"values": [0.5, 0.5, 1.0]}),
+            "Pairs.table": (cmdp.pairs.table, {"values": [0.5, 0.5, 1.0]}),
+            "Pairs.vector": (cmdp.pairs.vector, {"table": [[0.5, 0.5], [1.0, 0.0]]}),
+            "Pairs.actions_of": (cmdp.pairs.actions_of, {"state": 1}),
+            "Pairs.state_label": (cmdp.pairs.state_label, {"state": 1}),
+            "Pairs.action_label": (cmdp.pairs.action_label, {"pair": 2}),
+            "Pairs.describe": (cmdp.pairs.describe, {"pair": 2}),
+            "Pairs.state_number": (cmdp.pairs.state_number, {"label": 1}),
             "Policy": (ib.Policy, {"pairs": cmdp.pairs, "probabilities": policy.probabilities}),
             "Policy.uniform": (ib.Policy.uniform, {"problem": cmdp}),
             "Policy.from_table": (ib.Policy.from_table, {"problem": cmdp, "table": [[0.5, 0.5], [1.0, 0.0]]}),
@@ -196,6 +207,9 @@ class Calls:
             "certify on samples": (ib.certify, {"policy": policy, "problem": simulator, "seed": 0} | run),
             "compare": (ib.compare, {"cmdp": cmdp, "algorithms": ["crpo"]} | few),
             "compare_suite": (ib.compare_suite, {"suite": {"tiny": cmdp}, "algorithms": ["crpo"]} | few),
+            "Comparison.entry": (compared.entry, {"name": "crpo"}),
+            "Comparison.losses": (compared.losses, {"entry": compared.entry("crpo")}),
+            "SuiteComparison.score": (suite.score, {"algorithm": "crpo", "samples": 1_000}),
             "estimate": (ib.estimate, {"simulator": simulator, "policy": policy} | run),
             "evaluate": (ib.evaluate, {"cmdp": cmdp, "policy": policy}),
             "from_counts": (

@@ -294,6 +294,31 @@ def _criterion(rng: np.random.Generator, kind: str) -> dict[str, Any]:
     return {"horizon": int(rng.integers(2, 5))} if kind == "horizon" else {"average": True}
 
 
+def rings(rng: np.random.Generator, kind: str) -> ib.CMDP:
+    """Moves without chance, and bounds that leave hardly any room: not all that have the most of it are good."""
+    n_states, states, ends = int(rng.integers(4, 9)), [], []
+    for state in range(n_states):
+        onward = {(state + 1) % n_states, int(rng.integers(n_states))}
+        states += [state] * len(onward)
+        ends += sorted(onward)
+    constraints = [
+        ib.Constraint(
+            (rng.random(len(ends)) < rng.choice([0.1, 0.3])) * rng.integers(1, 3, len(ends)).astype(float),
+            at_most=float(10.0 ** -rng.uniform(2.0, 6.0)),
+            name=name,
+        )
+        for name in ("one", "other")[: int(rng.integers(1, 3))]
+    ]
+    return ib.CMDP(
+        offsets=np.searchsorted(states, range(n_states + 1)),
+        transition=np.eye(n_states)[ends],
+        reward=rng.integers(0, 6, len(ends)).astype(float) * (rng.random(len(ends)) < 0.6),
+        constraints=constraints,
+        initial=np.eye(n_states)[0],
+        **_criterion(rng, kind),
+    )
+
+
 FAMILIES: dict[str, Callable[[np.random.Generator, str], ib.CMDP]] = {
     "near-one": near_one,
     "rare": rare,
@@ -310,6 +335,7 @@ FAMILIES: dict[str, Callable[[np.random.Generator, str], ib.CMDP]] = {
     "staged": staged,
     "rooms": rooms,
     "drifting": drifting,
+    "rings": rings,
 }
 STRICT = FAMILIES.keys() - {"near-one", "rare", "multichain", "edge", "tiny"}
 """Families that are refused no answer, and must have the digits and gaps of ordinary models."""
