@@ -394,6 +394,20 @@ def test_nearly_infeasible_problems_are_proved(slack, ring):
     assert best.gap <= 2e-8 * abs(best.reward) and best.reward_given_up <= 1e-8
 
 
+@pytest.mark.parametrize("criterion", [{"discount": 0.95}, {"horizon": 12}, {"average": True}], ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_an_equality_is_proved_where_its_two_bounds_are_a_hair_apart(seed, criterion):
+    plain = ib.zoo.garnet(states=60, seed=seed)
+    rows = {"offsets": plain.offsets, "transition": plain.transition, "reward": plain.reward, "initial": plain.initial}
+    signal = np.random.default_rng(seed).random(plain.n_pairs)
+    largest = float(criterion.get("horizon", 1))
+    between = [ib.Constraint(signal, at_least=0.5 * largest, name="low")]
+    between += [ib.Constraint(signal, at_most=(0.5 + 1e-12) * largest, name="high")]
+    best = ib.solve(ib.CMDP(**rows, constraints=between, **criterion))
+    assert best.status == "optimal" and best.certificate.in_bounds
+    assert np.all(best.certificate.margins_lower >= 0.0)
+
+
 def test_a_certified_solve_of_a_few_hundred_states_asks_lapack_for_nothing(monkeypatch):
     """Dense solves wake all cores; each policy is evaluated once, by sweeps or by elimination."""
     cmdp = ib.zoo.garnet(states=250, actions=4, seed=1)
