@@ -24,6 +24,7 @@ from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
 from inbounds.inputs import finite_number, finite_or_nan, float_vector, positive, real_number, shown
 from inbounds.problem.pairs import Pairs, pairs_of
+from inbounds.tables import so_many
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,14 +147,9 @@ def state_entropy(problem: Any, *, smoothing: float = 0.01) -> Utility:
     >>> entropy.value(ib.evaluate(queue, run.policy).occupancy) > 1.79  # log 6 = 1.7918
     True
     """
-    n_states = pairs_of(problem).n_states
-    from_uniform = negative_kl(problem, np.full(n_states, 1.0 / n_states), smoothing=smoothing)
-    return Utility(
-        value=lambda occupancy: math.log(n_states) + from_uniform.value(occupancy),
-        gradient=from_uniform.gradient,
-        lipschitz=from_uniform.lipschitz,
-        name="state entropy",
-    )
+    pairs = pairs_of(problem)
+    from_uniform = _negative_kl(pairs, np.full(pairs.n_states, 1.0 / pairs.n_states), smoothing, "state entropy")
+    return replace(from_uniform, value=lambda occupancy: math.log(pairs.n_states) + from_uniform.value(occupancy))
 
 
 def negative_kl(problem: Any, target: Any, *, smoothing: float = 0.01) -> Utility:
@@ -180,10 +176,19 @@ def negative_kl(problem: Any, target: Any, *, smoothing: float = 0.01) -> Utilit
     >>> half_full.value(ib.evaluate(queue, run.policy).occupancy) > -0.005
     True
     """
-    pairs, share = pairs_of(problem), _share(smoothing)
+    return _negative_kl(pairs_of(problem), target, smoothing, "minus KL to a target")
+
+
+def _negative_kl(pairs: Pairs, target: Any, smoothing: float, name: str) -> Utility:
+    share = _share(smoothing)
     wanted = _smoothed(_distribution(target, pairs), share)
 
     def smooth(occupancy: Floats) -> Floats:
+        if len(occupancy) != pairs.n_pairs:
+            raise InvalidInput(
+                f"Utility {name!r} was made of a problem with {so_many(pairs.n_pairs, 'pair')}, and this one has "
+                f"{len(occupancy):,}; make it of this one"
+            )
         return _smoothed(pairs.sum_by_state(occupancy), share)
 
     def value(occupancy: Floats) -> float:
@@ -195,7 +200,7 @@ def negative_kl(problem: Any, target: Any, *, smoothing: float = 0.01) -> Utilit
 
     least, most = _smoothed(np.array([0.0, 1.0]), share, pairs.n_states)
     ends = np.log([least / wanted.max(), most / wanted.min()]) + 1.0
-    return Utility(value, gradient, lipschitz=(1.0 - share) * float(np.abs(ends).max()), name="minus KL to a target")
+    return Utility(value, gradient, lipschitz=(1.0 - share) * float(np.abs(ends).max()), name=name)
 
 
 def _smoothed(distribution: Floats, share: float, n_states: int | None = None) -> Floats:
