@@ -721,6 +721,38 @@ def test_among_policies_that_are_equally_good_the_bound_matters_where_it_does(cr
     assert idle.matters_from == curve.matters_from and idle.rewards == pytest.approx(work.layers * np.ones(2))
 
 
+def ring_where_many_are_best(best_actions: int, seed: int) -> ib.CMDP:
+    """255 states on a ring with four actions, of which so many pay 1 and the others nothing."""
+    ring = ib.zoo.garnet(states=255, actions=4, ring=True, discount=0.99, seed=seed)
+    cost = ib.Constraint(np.random.default_rng(seed).random(ring.n_pairs), at_most=0.9, name="cost")
+    return ring.asking(reward=np.tile(np.arange(4.0) < best_actions, 255).astype(float), constraints=[cost])
+
+
+@pytest.mark.parametrize("best_actions", [3, 4])
+@pytest.mark.parametrize("seed", range(4))
+def test_where_many_policies_are_best_the_bound_begins_to_matter_at_the_least_cost_of_these(best_actions, seed) -> None:
+    """(It was where the cost of a policy was that leans to little cost up to a tenth, off by 1e-4.)"""
+    ring = ring_where_many_are_best(best_actions, seed)
+    dear = ring.reward == 0.0
+    cost = ring.constraints[0].signal
+    cheapest = ib.solve(ring.asking(reward=-cost - 1e6 * dear, constraints=[]), tolerance=1e-14)
+    least = ib.evaluate(ring.asking(reward=cost, constraints=[]), cheapest.policy).reward
+    curve = ib.frontier(ring, "cost", points=3)
+    assert curve.matters_from == pytest.approx(least, abs=1e-10)
+
+
+@pytest.mark.parametrize("seed", [43, 46, 49, 52])
+def test_the_bound_begins_to_matter_where_the_best_policy_without_it_is(seed) -> None:
+    """(It was where one was that is good up to the tolerance, 2e-5 tighter.)"""
+    for constraint in (0, 1):
+        garnet = ib.zoo.garnet(states=200, seed=seed)
+        curve = ib.frontier(garnet, constraint, points=2)
+        free = ib.solve(garnet.with_bound(constraint, at_least=-10.0), tolerance=1e-14)
+        assert curve.matters_from == pytest.approx(free.margins[constraint] - 10.0, abs=1e-10)
+        again = ib.frontier(garnet, constraint, points=2)  # whatever was asked before
+        assert again.matters_from == pytest.approx(curve.matters_from, abs=1e-12)
+
+
 def test_a_point_whose_gap_is_wide_is_not_called_optimal(monkeypatch):
     """As where classes that hardly meet have to be linked: the policy is worth less than the upper bound by a half."""
     assembled = moving_bound.assemble

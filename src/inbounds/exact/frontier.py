@@ -49,7 +49,8 @@ class Frontier:
         The optimum at each bound, with its policy, prices, margins and upper bound.
     matters_from : float
         Looser bounds than this cost nothing, and tighter ones do. In problems of more than 50,000 pairs (times stages),
-        without certificates, where several policies are best without the bound, somewhat tighter ones may not either.
+        without certificates, it is told of one policy that is best up to the tolerance: somewhat looser bounds may cost
+        as much as that, and where several policies are best somewhat tighter ones nothing.
     possible_to : float
         The tightest bound that a policy is known to keep together with the other constraints. None keeps one that is
         tighter by more than the tolerance.

@@ -58,6 +58,9 @@ _VERTICES = 50_000
 _LEANING = 1e-7
 """Of the reward, in the units of both: what a margin counts where policies are equally good but for that."""
 
+_LAST_DIGITS = 1e-13
+"""The relative gap to which the best of these is found: what is left of it, over the leaning, is how far off it is."""
+
 _SHARES = np.geomspace(1e-9, 1.0, 28)
 """Of a safer policy, tried in turn where one that is best by its occupancy is out of bounds when it is followed."""
 
@@ -281,14 +284,30 @@ class _Walk:
         leaning = cmdp.reward + _LEANING * size * cmdp.layers / self.scale * cmdp.margins[k]
         without = cmdp.asking(reward=leaning, constraints=cmdp.constraints[:k] + cmdp.constraints[k + 1 :])
         try:
-            found = self._whole(without, min(self.tolerance, _CLOSELY), "few")
+            found = self._to_the_last_digits(without)
         except Stopped as stopped:
             if stopped.status != STALLED:
                 raise
             return loose, 0
         kept, worth = (_followed_value(cmdp, found, signal, self.tolerance) for signal in (margin, reward))
-        as_good = worth >= free.value(reward) - ROUNDING * size * cmdp.layers
-        return max(loose, kept) if as_good else loose, found.unconstrained_solves
+        better, idle = worth - free.value(reward), loose
+        if better >= 0.0:  # `free` is only as good as was asked for
+            idle = kept
+        elif better >= -ROUNDING * size * cmdp.layers:
+            idle = max(loose, kept)
+        return idle, found.unconstrained_solves
+
+    def _to_the_last_digits(self, problem: CMDP) -> Optimum:
+        """The best mixture, as good as a vertex can be told from its neighbours."""
+        if not problem.n_constraints:
+            return self._whole(problem, _LAST_DIGITS)
+        found = self._whole(problem, min(self.tolerance, _CLOSELY))
+        for tolerance in (_LAST_DIGITS, _CLOSELY):
+            vertex = with_few_coins(problem, found, tolerance, self.limits)
+            self._require_time()
+            if vertex is not found:
+                return vertex
+        return found
 
     @property
     def _inside(self) -> float:
