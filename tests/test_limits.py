@@ -634,3 +634,9 @@ def test_runs_are_made_seed_by_seed_so_that_a_limit_is_fair():
             workers=1,
         )
     assert seen == [("CRPO", 1), ("CSPDA", 1), ("CRPO", 2), ("CSPDA", 2)]
+
+
+def test_a_frontier_without_a_point_says_no_bound_that_it_does_not_know():
+    with pytest.raises(ib.Stopped, match=r"after \d+ unconstrained solves, before anything was finished$") as stopped:
+        ib.frontier(garnet(), 0, points=5, certificate=True, iterations=20)
+    assert stopped.value.partial.upper == float("inf")

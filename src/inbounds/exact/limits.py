@@ -112,10 +112,10 @@ class Partial:
         """How far it came, in words; empty if nowhere."""
         if not self.unconstrained_solves:
             return ""
-        return (
-            f"after {so_many(self.unconstrained_solves, 'unconstrained solve')}, before a policy in bounds was known; "
-            f"the optimum, if there is one, is at most {self.upper:.6g}"
-        )
+        after = f"after {so_many(self.unconstrained_solves, 'unconstrained solve')}, before"
+        if math.isinf(self.upper):
+            return f"{after} anything was finished"
+        return f"{after} a policy in bounds was known; the optimum, if there is one, is at most {self.upper:.6g}"
 
 
 def state_to_resume(resume: Any, asked: tuple[Any, ...]) -> Any:

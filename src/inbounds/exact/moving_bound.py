@@ -442,12 +442,13 @@ class _Walk:
         return solution if solution.in_bounds else replace(solution, status=UNPROVED)
 
     def _require_time(self) -> None:
-        """A vertex that was looked for until time was over need not be that of an unbroken run: it does not count."""
+        """What was looked for until time was over need not be what an unbroken run finds: it does not count."""
         if self.limits.over:
             raise Stopped(TIME)
 
     def _whole(self, problem: CMDP, tolerance: float | None = None, coins: str = "any") -> Optimum:
         found, _ = best_mixture(problem, tolerance=tolerance or self.tolerance, limits=self.limits, coins=coins)
+        self._require_time()
         if found.status not in (OPTIMAL, STALLED):
             raise Stopped(found.status)
         return found
