@@ -638,5 +638,5 @@ def test_runs_are_made_seed_by_seed_so_that_a_limit_is_fair():
 
 def test_a_frontier_without_a_point_says_no_bound_that_it_does_not_know():
     with pytest.raises(ib.Stopped, match=r"after \d+ unconstrained solves, before anything was finished$") as stopped:
-        ib.frontier(ib.zoo.garnet(states=100, seed=1), 0, points=5, certificate=True, iterations=2)
+        ib.frontier(ib.zoo.garnet(states=100, seed=1), 0, points=5, certificate=True, iterations=20)
     assert stopped.value.partial.upper == float("inf")
