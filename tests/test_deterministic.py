@@ -14,14 +14,17 @@ from hypothesis import given
 
 import inbounds as ib
 import strategies
+from inbounds import solving
 from inbounds.exact import deterministic, highs
-from inbounds.exact.branching import Branching, Node, Pure
+from inbounds.exact.branching import Branching, Node
 from inbounds.exact.deterministic import _Search
 from inbounds.exact.highs import SMALL, Columns, minimise, minimise_whole
+from inbounds.exact.incumbent import Incumbent
 from inbounds.exact.limits import NO_LIMITS
 from inbounds.exact.methods import best_mixture
 from inbounds.exact.vertex import Corners
 from inbounds.numerics.simplex import mixture_of_cuts
+from inbounds.proofs.known_model import values_between
 from test_vertex import CRITERIA, over
 
 TIGHT = 1e-10
@@ -140,11 +143,12 @@ def test_what_is_excluded_is_in_no_better_policy():
     """The entries left out by the Lagrangian bound, against all deterministic policies."""
     cmdp = over({"discount": 0.9}, seed=2, states=5)
     found, _ = best_mixture(cmdp, coins="few")
-    corners = Corners(cmdp)
-    search = _Search(corners, found, 1e-8, NO_LIMITS)
-    best = search.run()
+    incumbent = Incumbent(cmdp, Corners(cmdp), values_between)
+    search = _Search(incumbent, found, 1e-8, NO_LIMITS)
+    search.run()
+    best = incumbent.best
     assert best is not None
-    branching = Branching(cmdp, corners, best, search.allowed, NO_LIMITS)
+    branching = Branching(cmdp, incumbent, search.allowed, NO_LIMITS)
     everything = np.ones(cmdp.n_pairs, dtype=bool)
     priced = branching._priced(Node(search.upper, everything, search.prices, None, ()))
     assert priced is not None
@@ -369,14 +373,13 @@ def test_a_proof_ends_with_its_time_and_an_honest_bound():
     cmdp = ib.zoo.garnet(60, actions=4, constraints=2, discount=0.95, seed=2)
     found, _ = best_mixture(cmdp, coins="few")
     best, corners = ib.solve(cmdp, deterministic=True), Corners(cmdp)
-    search = _Search(corners, found, 1e-8, NO_LIMITS)
-    late = Branching(cmdp, corners, None, search.allowed, NO_LIMITS)
+    incumbent = Incumbent(cmdp, corners, values_between)
+    search = _Search(incumbent, found, 1e-8, NO_LIMITS)
+    late = Branching(cmdp, incumbent, search.allowed, NO_LIMITS)
     late.ends = time.monotonic()
-    proof = late.run(search.upper, search.prices)
-    assert proof == (None, search.upper, False, 0)
-    alone = Branching(cmdp, corners, None, search.allowed, NO_LIMITS).run(search.upper, search.prices)
-    assert alone.complete and isinstance(alone.best, Pure)
-    assert corners.units.value(alone.best.reward) == pytest.approx(best.reward, abs=1e-8)
+    assert late.run(search.upper, search.prices) == (search.upper, False, 0) and incumbent.best is None
+    assert Branching(cmdp, incumbent, search.allowed, NO_LIMITS).run(search.upper, search.prices).complete
+    assert corners.units.value(incumbent.reward) == pytest.approx(best.reward, abs=1e-8)
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
@@ -387,3 +390,68 @@ def test_no_time_for_the_certificate_is_a_time_limit(deterministic: bool, monkey
     assert late.status == "time limit" and late.certificate is None and late.partial.status == "time limit"
     unasked = ib.solve(cmdp, deterministic=deterministic, certificate=False)
     assert unasked.status == "optimal" and unasked.partial is None
+
+
+def slowly_changing() -> ib.CMDP:
+    """Three states that change once in a million steps. The best policy has 1e-11 to spare, and 1.3125 = 21/16."""
+    moves = np.array([[0, 0, 1], [2, 0, 3], [3, 0, 3], [1, 0, 0], [1, 1, 0]]) * 2.0**-20
+    moves[np.arange(5), [0, 1, 1, 2, 2]] += 1.0 - moves.sum(axis=1)
+    return ib.CMDP(
+        offsets=[0, 1, 3, 5],
+        transition=moves,
+        reward=[2.0, 1.0, 3.0, 5.0, 0.0],
+        constraints=[ib.Constraint([0.0, 4.0, 4.0, 2.0, 5.0], at_least=2.125 - 1e-11, name="c")],
+        initial=[1.0, 0.0, 0.0],
+        average=True,
+    )
+
+
+def test_a_policy_is_in_bounds_where_that_is_proved_however_few_digits_its_vectors_have():
+    """They are 8e5, and their last digit is more than what is to spare: 1.1538 was called the optimum."""
+    best = ib.solve(slowly_changing(), deterministic=True)
+    assert best.status == "optimal" and best.certificate.in_bounds
+    assert best.reward == pytest.approx(1.3125, abs=1e-12) and best.policy.probabilities.tolist() == [1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("states", [20, 80])
+@pytest.mark.parametrize("seed", range(10))
+def test_the_only_policy_is_found_however_slowly_it_mixes(states: int, seed: int):
+    """A lazy walk is everywhere as long. (In 10 of 30 no policy without coins was said to be in bounds.)"""
+    walk = np.zeros((states, states))
+    for s in range(states):
+        for at in (max(s - 1, 0), min(s + 1, states - 1)):
+            walk[s, at] += 2.0**-8
+        walk[s, s] += 1.0 - 2.0**-7
+    signal = np.where(np.arange(states) < states // 2, 9.0, 0.0) + np.random.default_rng(seed).integers(0, 2, states)
+    bound = ib.Constraint(signal, at_least=signal.sum() / states - 1e-11, name="c")
+    start = np.eye(states)[0]
+    cmdp = ib.CMDP(np.arange(states + 1), walk, np.arange(float(states)), [bound], start, average=True)
+    assert ib.solve(cmdp, deterministic=True).certificate.in_bounds
+
+
+@pytest.mark.parametrize("largest", [0.3, 1e6])
+def test_a_policy_that_is_out_of_bounds_by_a_hair_is_not_the_best(largest: float):
+    """.1 + .2 is more than .3, by as much as doubles can tell; it was returned, "not proved", and nothing else."""
+    cmdp = ib.CMDP(
+        offsets=[0, 3],
+        transition=np.ones((3, 1)),
+        reward=[1.0, 0.9, 2.0],
+        constraints=[ib.Constraint([0.1 + 0.2, 0.25, 2.0 * largest], at_most=0.3, name="cost")],
+        initial=[1.0],
+        discount=0.5,
+    )
+    best = ib.solve(cmdp, deterministic=True)
+    assert best.status == "optimal" and best.certificate.in_bounds and best.policy.probabilities.tolist() == [0, 1, 0]
+
+
+def test_where_it_cannot_be_told_whether_the_best_is_in_bounds_nothing_is_said_of_it(monkeypatch):
+    """The best that is proved is returned, under a bound on those that may be better; or they are, unproved."""
+
+    def roughly(*asked: Any) -> tuple[np.ndarray, np.ndarray]:
+        least, most = values_between(*asked)
+        return least - 1e-9, most + 1e-9
+
+    monkeypatch.setattr(solving, "values_between", roughly)
+    best = ib.solve(slowly_changing(), deterministic=True)
+    assert best.status == "best found" and best.certificate.in_bounds and best.reward < 1.2
+    assert best.upper_bound >= 1.3125

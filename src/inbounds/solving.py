@@ -24,7 +24,7 @@ from inbounds.inputs import callback, positive, switch
 from inbounds.numerics.interrupts import holding_handlers
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.pieces import attach
-from inbounds.proofs.known_model import certified
+from inbounds.proofs.known_model import certified, values_between
 
 _GROSS = 1e-5
 """An answer that is out of bounds by more, relative to the largest margin, is none: linked averages may be by 1e-7."""
@@ -290,11 +290,11 @@ def _deterministic(
 ) -> Solution:
     """The best deterministic policy that is found around a best mixture, judged."""
     optimum = found.upper_bound
-    pure, upper = best_deterministic(problem, found, tolerance, limits)
+    pure, upper = best_deterministic(problem, found, tolerance, limits, values_between)
     best = _judged(problem, pure, method, certificate, progress, limits)
     return replace(
         best,
-        upper_bound=min(upper, best.upper_bound),
+        upper_bound=min(max(upper, best.reward), best.upper_bound),
         price_of_determinism=max(min(optimum, best.upper_bound) - best.reward, 0.0),
         status=best.status if best.in_bounds or best.status in (TIME, ITERATIONS) else UNPROVED,
     )

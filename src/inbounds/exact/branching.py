@@ -33,17 +33,14 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from inbounds.arrays import Floats, Ints
+from inbounds.arrays import Floats
 from inbounds.criteria.contract import Found
+from inbounds.exact.incumbent import LOST, Incumbent, Pure, largest
 from inbounds.exact.limits import Limits
-from inbounds.exact.vertex import Corners
 from inbounds.numerics.simplex import mixture_of_cuts
 from inbounds.problem.cmdp import CMDP
 
 Mask = npt.NDArray[np.bool_]
-
-WITHIN_REACH = 1e-12
-"""How far inside its bounds the search aims; and how far outside a policy may be that rationals may yet prove."""
 
 _SECONDS = 60.0
 """Where there is no time limit."""
@@ -64,22 +61,6 @@ _ROUGH_TIME = 1e-12
 """How accurate the values of a cut are: they lead to prices and branches, and nothing rests on them."""
 
 
-class Pure(NamedTuple):
-    """A deterministic policy; everything is scaled."""
-
-    chosen: Ints  # [M]
-    time: Floats  # [M]
-    levels: Floats  # [1 + K], the value of the objective, and the margins
-
-    @property
-    def reward(self) -> float:
-        return float(self.levels[0])
-
-    @property
-    def in_bounds(self) -> bool:
-        return bool(np.all(self.levels[1:] >= -WITHIN_REACH))
-
-
 class Node(NamedTuple):
     """The deterministic policies that take no other entries than those `left`."""
 
@@ -93,31 +74,21 @@ class Node(NamedTuple):
 class Branched(NamedTuple):
     """How far a proof came."""
 
-    best: Pure | None
     upper: float  # no deterministic policy in bounds has more
     complete: bool  # whether it came to the end
     nodes: int
 
 
-def by_time(corners: Corners, chosen: Ints) -> Pure | None:
-    """A policy whose vectors cannot be told, as it hardly ever leaves some part; None where it has no one average."""
-    followed = corners.followed(chosen, None)
-    if followed is None or followed.elsewhere:
-        return None
-    return Pure(chosen, followed.time, corners.signals @ corners.criterion.time_at_entries(followed))
-
-
 class Branching:
-    """Over the deterministic policies of one problem, from the best that is known, if any is."""
+    """Over the deterministic policies of one problem, from the best that is known, if any is: the incumbent."""
 
-    def __init__(self, problem: CMDP, corners: Corners, best: Pure | None, allowed: float, limits: Limits) -> None:
-        self.corners, self.best, self.allowed = corners, best, allowed
+    def __init__(self, problem: CMDP, incumbent: Incumbent, allowed: float, limits: Limits) -> None:
+        self.corners, self.incumbent, self.allowed = incumbent.corners, incumbent, allowed
         # Its own: how chains are solved to the last digit elsewhere is not how bounds are found fast.
-        self.criterion = type(corners.criterion)(problem)
+        self.criterion = type(self.corners.criterion)(problem)
         self.ends = time.monotonic() + _SECONDS if limits.deadline is None else limits.deadline
         self.closed = -np.inf  # the largest bound of what was left as it is
         self.least = np.array(self.criterion.flow[1])  # [M], the time that any policy spends at each place
-        self.evaluated: dict[bytes, bool] = {}
 
     def run(self, upper: float, prices: Floats) -> Branched:
         """From a bound on all policies, and prices [K] that prove it."""
@@ -133,20 +104,16 @@ class Branching:
                 made += 1
                 heapq.heappush(nodes, (-child.bound, made, child))
         open_ = [node.bound for _, _, node in nodes if not self._done(node.bound)]
-        bound = max([self.closed, self._reward, *open_])
-        return Branched(self.best, min(upper, bound), not open_ and self.closed <= self._enough, looked)
+        bound = max([self.closed, self.incumbent.most, *open_])
+        return Branched(min(upper, bound), not open_ and self.closed <= self._enough, looked)
 
     @property
     def over(self) -> bool:
         return time.monotonic() >= self.ends
 
     @property
-    def _reward(self) -> float:
-        return -np.inf if self.best is None else self.best.reward
-
-    @property
     def _enough(self) -> float:
-        return self._reward + self.allowed
+        return self.incumbent.reward + self.allowed
 
     def _done(self, bound: float) -> bool:
         """Whether what has this bound can be left as it is."""
@@ -165,20 +132,9 @@ class Branching:
         """The policy that was found, roughly; it is kept if it is the best by now."""
         at = np.maximum(self.criterion.time(found, _ROUGH_TIME, None if near is None else near.time), 0.0)
         cut = Pure(found.chosen, at, np.einsum("kn,n->k", self.corners.signals[:, found.chosen], at))
-        if np.all(cut.levels[1:] >= -1e-9) and cut.reward > self._reward - 1e-9:
-            self._consider(found.chosen)
+        if np.all(cut.levels[1:] >= -1e-9) and cut.reward > self.incumbent.reward - 1e-9:
+            self.incumbent.evaluated(found.chosen)
         return cut
-
-    def _consider(self, chosen: Ints) -> bool:
-        """Keep a policy if it is the best by now; whether its values can be told."""
-        key = chosen.tobytes()
-        if key not in self.evaluated:
-            base = self.corners.evaluate(chosen, None)
-            pure = by_time(self.corners, chosen) if base is None else Pure(base.chosen, base.time, base.levels)
-            self.evaluated[key] = pure is not None
-            if pure is not None and pure.in_bounds and pure.reward > self._reward:
-                self.best = pure
-        return self.evaluated[key]
 
     # --- one node
 
@@ -203,7 +159,8 @@ class Branching:
         if not mixed[place] > 1e-9 * total[place]:
             open_ = np.flatnonzero(free & self._reached(left))
             if len(open_) == 0:  # one policy
-                if not self._consider(self.criterion.largest(left.astype(np.float64))):
+                judged = self.incumbent.evaluated(self.criterion.largest(left.astype(np.float64)))
+                if judged.in_bounds is None:
                     self.closed = max(self.closed, node.bound)
                 return []
             place = int(open_[np.argmax(total[open_])])
@@ -227,7 +184,7 @@ class Branching:
             prices, weights, missing = self._mixture(cuts)
             while missing > _MISSING and prices.sum() > 0.0 and not self.over:
                 alone = self._best_of(node.left, np.append(0.0, prices / prices.sum()), min(1e-9, 0.1 * missing), None)
-                if alone.upper < -WITHIN_REACH:
+                if alone.upper < 0.0:
                     return None
                 before = missing
                 cuts.append(self._cut(alone, near))
@@ -235,7 +192,7 @@ class Branching:
                 if not missing < 0.999 * before:
                     break
             value = sum(w * cut.reward for w, cut in zip(weights, cuts, strict=True)) - _NOT_MET * missing
-            close = _CLOSE * (best.bound - max(self._reward, -1.0))
+            close = _CLOSE * (best.bound - max(self.incumbent.reward, -1.0))
             if best.bound - value <= max(close, 0.1 * self.allowed) or self.over:
                 break
         spent = np.zeros(len(node.left))
@@ -245,7 +202,7 @@ class Branching:
 
     def _width(self, bound: float) -> float:
         """How narrow the bracket of an unconstrained problem must be, for a node with this bound."""
-        return 0.01 * max(min(bound - self._reward, 1.0), self.allowed)
+        return 0.01 * max(min(bound - self.incumbent.reward, 1.0), self.allowed)
 
     def _mixture(self, cuts: list[Pure]) -> tuple[Floats, Floats, float]:
         """The best of some policies: its prices [K], its weights, and what it is out of bounds in sum."""
@@ -269,7 +226,7 @@ class Branching:
     def _not_excluded(self, node: Node, first: bool) -> Mask:
         """The entries of a node that a policy can take where it goes, if it is better than the best."""
         criterion, left, found = self.criterion, node.left.copy(), node.found
-        if self.best is None or found is None:
+        if self.incumbent.best is None or found is None:
             return left
         self._exclude_losses(left, node.prices, found)
         if not first:
@@ -289,7 +246,7 @@ class Branching:
             only = left & (places != places[entry])
             only[entry] = True
             forced = self._best_of(only, np.append(1.0, node.prices), 5.0 * self._width(node.bound), found)
-            left[entry] = forced.upper >= self._reward
+            left[entry] = forced.upper >= self.incumbent.reward
         return left
 
     def _exclude_losses(self, left: Mask, prices: Floats, found: Found) -> None:
@@ -302,7 +259,8 @@ class Branching:
             most = float(np.max(excess[layer.entries][left[layer.entries]]))
             bound += most
             excess[layer.entries] -= most
-        out = bound + excess * self.least[criterion.places] < self._reward - 0.01 * self.allowed
+        rounding = LOST * largest(y)
+        out = bound + excess * self.least[criterion.places] < self.incumbent.reward - 0.01 * self.allowed - rounding
         out[found.chosen] = False
         left[out] = False
 

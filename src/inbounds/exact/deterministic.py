@@ -11,7 +11,8 @@ binary program over some dozen switches, as large as what is missing or to spare
 at the least loss; the policy that results is evaluated exactly, and is the next to start from.
 
 **Proof, for few states.** Branch and bound on unconstrained problems: `inbounds.exact.branching`. No solver's word is
-in it, neither that a policy is the best nor that none is in bounds: in the search, HiGHS only makes proposals. (With a
+in it, neither that a policy is the best nor that none is in bounds: in the search, HiGHS only makes proposals. Which
+policies are in bounds is proved, too: `inbounds.exact.incumbent`. (With a
 binary variable for each entry the occupancy program, of Dolgov and Durfee 2005, can go to HiGHS as a whole. It took
 longer, and of 238 programs HiGHS got one wrong.)
 
@@ -28,8 +29,9 @@ import numpy as np
 from inbounds.arrays import Ints
 from inbounds.errors import Stopped
 from inbounds.exact.bases import Base
-from inbounds.exact.branching import WITHIN_REACH, Branching, Pure, by_time
+from inbounds.exact.branching import Branching
 from inbounds.exact.highs import INFINITE, Columns, minimise_whole
+from inbounds.exact.incumbent import PROVED_PLACES, Between, Incumbent, pure_of
 from inbounds.exact.limits import ITERATIONS, TIME, Limits
 from inbounds.exact.optimum import OPTIMAL, Optimum
 from inbounds.exact.reachable import well_scaled
@@ -42,8 +44,8 @@ FOUND = "best found"
 NONE, NONE_FOUND = "no deterministic policy is in bounds", "no deterministic policy in bounds was found"
 NONE_OF_ONE_CLASS = "no deterministic policy with one recurrent class is in bounds"
 
-PROVED_PLACES = 300
-"""Up to this many a proof is tried: on garnets of 300 states it takes 3 to 10 seconds, of 1,000 more than a minute."""
+_AIM = 1e-12
+"""How far inside its bounds the search aims."""
 
 _ROUNDS, _STALE = 15, 5
 """Binary programs from each rounding, at most; and so many of them in turn that do not help are enough."""
@@ -59,25 +61,31 @@ _NODES = 500
 """Of one binary program."""
 
 
-def best_deterministic(problem: CMDP, found: Optimum, tolerance: float, limits: Limits) -> tuple[Optimum, float]:
+def best_deterministic(
+    problem: CMDP, found: Optimum, tolerance: float, limits: Limits, between: Between
+) -> tuple[Optimum, float]:
     """The best deterministic policy that is found near a best mixture, and a bound on the reward of all.
 
-    Of averages, all are those with one recurrent class.
+    Of averages, all are those with one recurrent class. It is in bounds for sure, by what `between` says, unless there
+    is none of which that can be told.
 
     The mixture has that policy for good (`Optimum.pure`), a status of its own, and prices and values of the randomised
     optimum. Raises `Stopped` when none is found.
     """
     scaled = well_scaled(problem)
     corners = Corners(scaled)
-    search = _Search(corners, found, tolerance, limits)
-    best, upper = search.run(), search.upper
+    incumbent = Incumbent(scaled, corners, between)
+    search = _Search(incumbent, found, tolerance, limits)
+    search.run()
+    upper = search.upper
     status, none = ITERATIONS if found.status == ITERATIONS else FOUND, NONE_FOUND
     small = corners.criterion.n_places <= PROVED_PLACES
-    if small and not limits.over and (best is None or upper - best.reward > search.allowed):
-        proof = Branching(scaled, corners, best, search.allowed, limits).run(upper, search.prices)
-        best, upper, complete = proof.best, proof.upper, proof.complete
-        proved = NONE_OF_ONE_CLASS if corners.criterion.mass_row else NONE
-        none = proved if complete else NONE_FOUND
+    if small and not limits.over and upper - incumbent.reward > search.allowed:
+        proof = Branching(scaled, incumbent, search.allowed, limits).run(upper, search.prices)
+        upper = proof.upper
+        if proof.complete:
+            none = NONE_OF_ONE_CLASS if corners.criterion.mass_row else NONE
+    best = incumbent.best or incumbent.nearly
     if best is None:
         early = status if status == ITERATIONS and none == NONE_FOUND else none
         raise Stopped(TIME if limits.over else early)
@@ -94,32 +102,33 @@ def best_deterministic(problem: CMDP, found: Optimum, tolerance: float, limits: 
 class _Search:
     """For deterministic policies of one problem."""
 
-    def __init__(self, corners: Corners, found: Optimum, tolerance: float, limits: Limits) -> None:
-        self.corners, self.limits = corners, limits
+    def __init__(self, incumbent: Incumbent, found: Optimum, tolerance: float, limits: Limits) -> None:
+        self.incumbent, self.corners, self.limits = incumbent, incumbent.corners, limits
+        corners = self.corners
         self.prices = found.prices * corners.scales / corners.units.spread
         self.upper = (found.upper_bound - corners.units.centre) / corners.units.spread
         self.allowed = corners.units.gap_allowed(tolerance, self.upper)
         self.corner, self.found = found.corner, found
 
-    def run(self) -> Pure | None:
-        """The best policy in bounds that small binary programs lead to; None where they lead to none."""
-        best: Pure | None = None
+    def run(self) -> None:
+        """Look at what small binary programs lead to, one after the other."""
         near = None if self.corner is None else self.corner.base
         for rounding in self._roundings():
             base, seen, stale, most = self.corners.evaluate(rounding, near), {rounding.tobytes()}, 0, _LARGE + _SMALL
-            if base is None and (pure := by_time(self.corners, rounding)) is not None and pure.in_bounds:
-                best = pure if best is None or pure.reward > best.reward else best
+            if base is None:
+                self.incumbent.evaluated(rounding)
             for _ in range(_ROUNDS):
                 if base is None:
                     break
-                gap = np.inf if best is None else self.upper - best.reward
+                gap = self.upper - self.incumbent.reward
                 stale += 1
-                pure = Pure(base.chosen, base.time, base.levels)
-                if pure.in_bounds and self.upper - pure.reward < gap:
-                    stale = 0 if self.upper - pure.reward < 0.9 * gap else stale
-                    best, gap = pure, self.upper - pure.reward
+                pure = pure_of(base)
+                if self.upper - pure.reward < gap:
+                    self.incumbent.considered(base.chosen, pure)
+                    stale = 0 if self.upper - self.incumbent.reward < 0.9 * gap else stale
+                    gap = self.upper - self.incumbent.reward
                 if gap <= self.allowed or self.limits.over:
-                    return best
+                    return
                 if stale > _STALE:
                     break
                 chosen = self._switched(base, gap, most)
@@ -131,11 +140,10 @@ class _Search:
                 seen.add(chosen.tobytes())
                 again, switches = self.corners.evaluate(chosen, base), int(np.count_nonzero(chosen != base.chosen))
                 # Switches close to each other change what each is worth: fewer at a time, if all together do harm.
-                if switches > 1 and (again is None or self._off(again) > max(self._off(base), 10.0 * WITHIN_REACH)):
+                if switches > 1 and (again is None or self._off(again) > max(self._off(base), 10.0 * _AIM)):
                     most = max(switches // 3, 1)
                 else:
                     base = again
-        return best
 
     def _off(self, base: Base) -> float:
         """How far the margins that should bind are from zero."""
@@ -160,7 +168,7 @@ class _Search:
         criterion = self.corners.criterion
         loss = -self.corners.worth(base, self.prices) * base.time[criterion.places]
         sizes = np.max(np.abs(base.advantages[1:]), axis=0, initial=0.0) * base.time[criterion.places]
-        wanted = max(self._off(base), WITHIN_REACH)
+        wanted = max(self._off(base), _AIM)
         near = (sizes > 1e-3 * wanted) & (sizes < 30.0 * wanted) & (loss < gap)
         near[base.chosen] = False
         entries = np.flatnonzero(near)
@@ -179,7 +187,7 @@ class _Search:
         whole = minimise_whole(
             Columns.dense(rows.T),
             -effects[0] / unit,
-            np.append((WITHIN_REACH - base.levels[1:]) / unit + 2e-9, np.full(len(distinct) + 1, -INFINITE)),
+            np.append((_AIM - base.levels[1:]) / unit + 2e-9, np.full(len(distinct) + 1, -INFINITE)),
             np.concatenate([np.full(size, INFINITE), np.ones(len(distinct)), [most]]),
             np.ones(len(entries)),
             gap=max(0.02 * min(gap, wanted) / unit, 1e-9),

@@ -59,6 +59,10 @@ class Units(NamedTuple):
         """A value of the objective, for the user."""
         return self.centre + self.spread * inside
 
+    def inside(self, value: float) -> float:
+        """The other way round."""
+        return (value - self.centre) / self.spread
+
     def value_function(self, inside: Floats) -> Floats:
         """A vector over places [M], for the user."""
         return self.criterion.level(self.centre) + self.spread * inside

@@ -125,6 +125,9 @@ _ROOMY = 1e-5
 _RATIONAL_ENTRIES = 300
 """Up to this many, a policy that misses its bounds in floating point is tried in rationals too: 50 ms."""
 
+_RATIONAL_AT_MOST = 3_000
+"""Up to this many one policy is judged in rationals, where floating point cannot tell whether it is in bounds: .1 s."""
+
 _HAIR = 1e-9
 """What rounding takes of a margin, relative to the largest, unless the chain hardly mixes."""
 
@@ -193,6 +196,26 @@ def certify_known(
         count.add()
     lowers = _mixed(weights, [lowers for _, lowers in judged])
     return _certificate(cmdp, lowers, upper, proof, "exact" if exact else "rounding-bounded")
+
+
+def values_between(cmdp: CMDP, taken: Floats) -> tuple[Floats, Floats]:
+    """What the reward and the margins [1 + K] of a policy [N] certainly are at least, and at most.
+
+    In rationals where floating point leaves the sign of a margin open, and the model is small.
+    """
+    policy = Policy(cmdp.pairs, taken.reshape(cmdp.shape))
+    swapped = [replace(each, at_least=each.at_most, at_most=each.at_least) for each in cmdp.constraints]
+    negated = cmdp.asking(reward=-cmdp.reward, constraints=swapped)
+
+    def least(problem: CMDP, exact: bool) -> Floats:
+        proved = certify_known(policy, problem, exact=exact)
+        return np.append(proved.reward_lower, proved.margins_lower)
+
+    for exact in (False, True) if cmdp.reward.size <= _RATIONAL_AT_MOST else (False,):
+        lowers, uppers = least(cmdp, exact), -least(negated, exact)
+        if np.all(lowers[1:] >= 0.0) or np.any(uppers[1:] < 0.0):
+            break
+    return lowers, uppers
 
 
 def _mixed(weights: Floats, lowers: Sequence[Sequence[float | Fraction]]) -> list[float]:
