@@ -519,3 +519,22 @@ def test_room_costs_no_more_than_prices_say_where_there_is_some(seed: int) -> No
     best, (optimum, *_) = ib.solve(cmdp), constrained_optimum(Average(cmdp), cmdp)
     assert best.in_bounds and best.linked >= 2
     assert optimum - 4e-7 * reward.max() <= best.reward <= optimum + 1e-9
+
+
+def test_two_rooms_whose_shares_are_all_that_the_bounds_allow():
+    """A policy that breaks a bound just as much as the answer does takes nothing of it: a half of 0 over 0."""
+    share = 0.2757420122976015
+    moves = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])
+    first, second = np.array([[1.0, 1.0], [0.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 1.0]])
+    rooms = ib.CMDP.from_dense(
+        moves,
+        reward=[[1.0, 0.0], [0.0, 0.0]],
+        constraints=[
+            ib.Constraint(first, at_least=share, name="first"),
+            ib.Constraint(second, at_least=1.0 - share, name="second"),
+        ],
+        initial=[1.0, 0.0],
+        average=True,
+    )
+    best = ib.solve(rooms)
+    assert best.status == "not proved" and best.reward == pytest.approx(share, abs=1e-7)

@@ -747,3 +747,10 @@ def test_prices_beyond_are_looked_for_only_when_they_are_asked_for(monkeypatch) 
     assert best.ranges is not None and not asked
     assert best.sensitivities is not None and len(asked) == 4
     assert best.prices_beyond is best.prices_beyond and len(asked) == 4
+
+
+def test_a_range_that_ends_where_nothing_is_paid_ends_at_zero() -> None:
+    """Not at the 3e-17 that rounding made of it, below which there are policies."""
+    machine = ib.load(Path(__file__).parents[1] / "examples" / "machine.toml")
+    best = ib.solve(machine)
+    assert best.ranges[0, 0] == 0.0 and best.prices_beyond[0, 0] == np.inf

@@ -128,6 +128,7 @@ class Piece(NamedTuple):
         constraints, scales = self.problem.constraints, self.problem.margin_scales
         moved = ranges_of(self.vertex) * scales[:, None]
         ends = np.array([c.bound for c in constraints])[:, None] + self._outward * moved
+        ends[np.abs(ends) <= NOTHING * scales[:, None]] = 0.0  # an end at 0 is not above what can be kept there
         return freeze(self._upright(ends))
 
     @property

@@ -437,7 +437,7 @@ class _Mixing:
         for safer in self._spares:
             margins = np.sum(safer * self._scaled, axis=1)
             if np.all(margins[short > 0.0] > _STRICT):
-                broken = margins <= 0.0
+                broken = (margins <= 0.0) & (margins < self._left)
                 # What may be taken of it: until half of what is left of the bounds that it breaks is gone.
                 most = np.min(0.5 * self._left[broken] / (self._left - margins)[broken], initial=1.0)
                 self._safer, self._margins, self._most, self._weight = safer, margins, float(most), 0.0
