@@ -222,6 +222,7 @@ def run_arms(
             workers=workers,
             finished=lambda number, run: finish(there[number], run),
             together=together,
+            ends=ends,
         )
         return so_far()
     except BaseException as error:
