@@ -152,7 +152,7 @@ def test_a_guarantee_ends_where_the_units_break_its_ranges() -> None:
     assert loop.within_ranges("none: scaled constants", given) == f"none: scaled constants; and {beyond}"
     free = QUEUE.unconstrained()
     promised, broken = (
-        ib.learn(free.simulator(scale), ib.RandomizedPrimalDual(), samples=100, seed=0).guarantee
+        ib.learn(free.simulator(scale), ib.RandomizedPrimalDual(), samples=38_400, seed=0).guarantee
         for scale in (True, False)
     )
     assert not promised.startswith("none")
