@@ -22,8 +22,9 @@ from inbounds.workers import WorkerLost, begin_worker, reraise, starting_workers
 
 _ROUNDS = 8
 """How often each worker comes back for more, at least: so that none is idle for long while another finishes."""
-_START = 3.0
-"""Seconds that workers may take to start, where others work too: with less time than that, none are started."""
+_START = 5.0
+"""Seconds that workers may take to start, where others work too: with less time than that, none are started. Two took
+.7 seconds on two idle cores, and up to 4 where four other processes were at work."""
 _BEGUN = -1
 """In the place of a job's number, of what is no job: that it comes back tells that a worker has begun."""
 
