@@ -348,7 +348,7 @@ def test_what_the_paper_proves_of_a_run() -> None:
     def guarantee(settings: ib.RandomizedPrimalDual, samples: int) -> str:
         return prepare(settings, QUEUE.simulator(), samples, np.random.default_rng(0)).guarantee
 
-    target = "within 0.1 of the optimum per step, in scaled units, by the order of its bound alone,"
+    target = "within 0.1 of the reward's range per step of the optimum, by the order of its bound alone,"
     assert guarantee(ib.RandomizedPrimalDual(), 38_400).startswith(f"the paper's, from memory: {target} when all ")
     for few, said in ((1, "1 sample"), (38_399, "38,399 samples")):
         gap = f"none: the paper's theorem does not cover {said}: {target} takes 3.9e+04 of them"

@@ -108,7 +108,7 @@ from inbounds.problem.simulator import Simulator
 from inbounds.tables import so_many
 
 _WITHIN = 0.1
-"""For which the guarantee says how many samples the theorem takes: of the optimum per step, in scaled units."""
+"""Of the optimum, per step and in scaled units: for which the guarantee says how many samples the theorem takes."""
 _SMALLEST_TOTAL, _LARGEST_TOTAL = 1e-100, 1e100  # of the weights, before they are divided by it
 _LARGEST_SUM_IN_TERMS = 2.0**20  # of 1 / W_t, as in `cspda`: beyond, its next term would be lost in rounding
 
@@ -187,7 +187,7 @@ def prepare(settings: RandomizedPrimalDual, simulator: Simulator, samples: int, 
 def _guarantee(settings: RandomizedPrimalDual, simulator: Simulator, samples: int) -> str:
     total = _WITHIN / (1.0 - simulator.discount)
     needed = simulator.pairs.n_pairs / ((1.0 - simulator.discount) ** 4 * total**2)
-    target = f"within {_WITHIN:g} of the optimum per step, in scaled units, by the order of its bound alone,"
+    target = f"within {_WITHIN:g} of the reward's range per step of the optimum, by the order of its bound alone,"
     return guarantee_unless(
         {
             "settings that differ from its formulas": settings != RandomizedPrimalDual(),
