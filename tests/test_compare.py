@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import inbounds as ib
 from inbounds.algorithms import ALGORITHMS
 from inbounds.cli import main
+from inbounds.problem.pieces import attached
 from inbounds.reports.comparison import (
     comparison_csv,
     comparison_figure,
@@ -494,6 +495,30 @@ def test_a_run_that_is_broken_off_leaves_those_before_it_and_nothing_of_its_own(
     with pytest.raises(KeyboardInterrupt) as broken:
         ib.compare(ib.zoo.queue(), **asked)
     assert broken.value.partial is None
+
+
+class Fell(Exception):
+    """With a `partial` of its own, which is none of the library's."""
+
+    @property
+    def partial(self) -> str:
+        return "half of the floor"
+
+
+def test_an_error_with_a_partial_of_its_own_comes_out_and_finished_runs_are_kept(monkeypatch):
+    """(It was taken for the runs: "too many values to unpack".)"""
+    learn, left = ib.learn, iter([True, False])
+
+    def falling(*arguments, **options):
+        if next(left):
+            return learn(*arguments, **options)
+        raise Fell("robot fell")
+
+    monkeypatch.setattr("inbounds.studies.runs.learn", falling)
+    with pytest.raises(Fell, match="robot fell") as broken:
+        ib.compare(ib.zoo.queue(), ["crpo", "model-based"], samples=1_000, seeds=2, workers=1)
+    known = attached(broken.value)
+    assert isinstance(known, Comparison) and len(known.entries[0].rewards) == 1
 
 
 def test_a_comparison_whose_journal_takes_no_more_carries_every_run(tmp_path, monkeypatch):

@@ -351,6 +351,58 @@ def test_with_the_papers_constants_the_safe_ones_stay_safe(name: str) -> None:
         assert "leaving pi0" in run.guarantee or "warm-up" in run.guarantee or "slack" in run.guarantee
 
 
+def two_rooms(initial: Any) -> ib.CMDP:
+    """Two states that are never left; in the first the second action pays, and breaks the bound."""
+    return ib.CMDP(
+        offsets=[0, 2, 4],
+        transition=[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]],
+        reward=[0.0, 1.0, 0.0, 0.0],
+        constraints=[ib.Constraint([1.0, 0.0, 1.0, 1.0], at_least=0.6, name="g")],
+        initial=initial,
+        horizon=1,
+    )
+
+
+def claimed(settings: Any, simulator: ib.Simulator, samples: int = 10**8) -> str:
+    return settings.algorithm.prepare(settings, simulator, samples, np.random.default_rng(0)).guarantee
+
+
+SAFE = ib.Policy.deterministic(two_rooms([1.0, 0.0]), np.array([[0, 2]]))
+KNOWN_SIGNALS = [ib.UCCFH(), ib.DOPE(safe=SAFE, slack=0.5), ib.OPDOP(slater=0.5), ib.OptimisticGMBL(), ib.TripleQ()]
+OWN_RADII = [
+    *(ib.OptCMDP(), ib.OptCMDPBonus(), ib.CONRL(), ib.OptPessLP(safe=SAFE, slack=0.5), ib.TrulyNoRegret(slater=0.5)),
+    *(kind(slater=0.5) for kind in (ib.OptDual, ib.OptPrimalDual, ib.OptPessPrimalDual)),
+]
+
+
+@pytest.mark.parametrize("settings", [*KNOWN_SIGNALS, *OWN_RADII], ids=lambda settings: type(settings).__name__)
+def test_no_theorem_is_claimed_where_chance_is_what_its_paper_has_not(settings: Any) -> None:
+    """A random start has no radius in any model; random signals have one in some papers' formulas."""
+
+    def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float, list[float]]:
+        return state, float(action), [float(rng.random() < 0.55)]
+
+    own = ib.Simulator(
+        step,
+        start=lambda rng: 0,
+        states=2,
+        actions=[0, 1],
+        horizon=1,
+        reward_range=(0, 1),
+        constraints=[ib.Constraint(at_least=0.6, name="g")],
+        signal_ranges=[(0, 1)],
+    )
+    fixed, drawn = claimed(settings, two_rooms([0.0, 1.0]).simulator()), two_rooms([0.5, 0.5]).simulator()
+    assert "random" not in fixed
+    assert fixed.startswith("none") == isinstance(settings, ib.TripleQ | ib.TrulyNoRegret)  # whose theorems take more
+    for simulator in (drawn, own):
+        said = claimed(settings, simulator)
+        assert said.startswith("none: the paper's theorem does not cover ")
+        assert ("a start that may be random" in said) != isinstance(settings, ib.TripleQ)
+        random = simulator is own and settings in KNOWN_SIGNALS
+        assert ("rewards or signals of a step that may be random" in said) == random
+
+
 @pytest.mark.parametrize(
     ("settings", "most"),
     [(ib.OptCMDP, 0.04), (ib.OptCMDPBonus, 0.04), (ib.UCCFH, 0.04), (ib.CONRL, 0.04), (ib.OptimisticGMBL, 0.04)],

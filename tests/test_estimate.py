@@ -209,6 +209,22 @@ def test_a_budget_about_as_long_as_a_walk_leaves_no_bias_but_what_lies_beyond_it
     assert abs(found.mean() - ib.evaluate(cmdp, policy).reward) > 5 * error  # 0.9^12 of the range is missing
 
 
+def test_so_few_samples_that_a_part_of_the_value_is_beyond_them_are_told() -> None:
+    """1 - .9^12 of the value, and 1 - .9^65 = .99894, are within so many; with a horizon all is."""
+    cmdp, media = halves(discount=0.9), ib.zoo.media()
+    policy, simulator = ib.Policy.uniform(cmdp), cmdp.simulator()
+    few, most = (ib.estimate(simulator, policy, samples=samples) for samples in (12, 65))
+    assert few.covered == pytest.approx(1 - 0.9**12) and most.covered == pytest.approx(1 - 0.9**65)
+    assert "12 samples have 71.76 % of what a value counts" in str(few).replace("\n", " ")
+    assert "65 samples have 99.89 %" in str(most).replace("\n", " ")
+    assert "1 sample has 10 %" in str(ib.estimate(simulator, policy, samples=1))
+    for enough in (
+        ib.estimate(simulator, policy, samples=66),
+        ib.estimate(media.simulator(), ib.Policy.uniform(media), samples=10),
+    ):
+        assert "what a value counts" not in str(enough) and enough.covered >= 0.999
+
+
 def test_episodes_that_fit_are_all_whole() -> None:
     media = ib.zoo.media()
     found = ib.estimate(media.simulator(), ib.Policy.uniform(media), samples=1_009, seed=0)

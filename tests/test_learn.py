@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -144,6 +146,19 @@ def test_bad_arguments_are_named(arguments: dict, message: str) -> None:
         ib.learn(**(good | arguments))
 
 
+def test_whole_numbers_are_whole_however_they_are_written() -> None:
+    """(1e2 was a number of checkpoints and of samples, and no checkpoint; nor a number of iterations.)"""
+    whole, run = (
+        ib.learn(SIMULATOR, SETTINGS, samples=samples, checkpoints=checkpoints)
+        for samples, checkpoints in ((1000, [100, 200]), (1e3, [1e2, Fraction(200)]))
+    )
+    assert run.samples.tolist() == whole.samples.tolist() == [100, 200, 1000]
+    assert np.array_equal(run.policy.probabilities, whole.policy.probabilities)
+    settings = ib.ModelBased(iterations=1e3), ib.UCBVIGamma(backups=np.float64(2.0)), ib.CRPO(inner=5.0)
+    assert settings == (ib.ModelBased(iterations=1000), ib.UCBVIGamma(backups=2), ib.CRPO(inner=5))
+    assert [repr(each) for each in settings[1:]] == ["UCBVIGamma(backups=2)", "CRPO(inner=5)"]
+
+
 def test_a_guarantee_ends_where_the_units_break_its_ranges() -> None:
     given = QUEUE.simulator(scale=False)
     beyond = f"the units are as given, and the theory assumes others: {given.beyond_the_theory}"
@@ -152,7 +167,7 @@ def test_a_guarantee_ends_where_the_units_break_its_ranges() -> None:
     assert loop.within_ranges("none: scaled constants", given) == f"none: scaled constants; and {beyond}"
     free = QUEUE.unconstrained()
     promised, broken = (
-        ib.learn(free.simulator(scale), ib.RandomizedPrimalDual(), samples=100, seed=0).guarantee
+        ib.learn(free.simulator(scale), ib.RandomizedPrimalDual(), samples=38_400, seed=0).guarantee
         for scale in (True, False)
     )
     assert not promised.startswith("none")

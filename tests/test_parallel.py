@@ -1,12 +1,16 @@
 """Jobs over workers: order, progress, and independence of the number of workers."""
 
+import multiprocessing
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from inbounds.errors import InvalidInput
+from inbounds.studies import parallel
 from inbounds.studies.parallel import run_jobs
 
 
@@ -23,6 +27,33 @@ def test_jobs_that_go_together_come_back_as_if_they_had_not(number: int, togethe
     jobs = [(2, k) for k in range(number)]
     powers = run_jobs(pow, jobs, workers=2, finished=seen.__setitem__, together=together)
     assert powers == [2**k for k in range(number)] and seen == dict(enumerate(powers))
+
+
+def test_with_less_time_than_workers_take_to_start_this_process_works_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multiprocessing, "active_children", list)
+    assert run_jobs(os.getpid, [()] * 4, workers=2, ends=time.time() + 1.0) == [os.getpid()] * 4
+
+
+@pytest.mark.slow
+def test_workers_that_have_not_begun_at_the_limit_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """(Both slept for so many seconds as this process has number; and were waited for.)"""
+    monkeypatch.setattr(parallel, "begin_worker", time.sleep)
+    monkeypatch.setattr(parallel, "_START", 0.0)
+    assert run_jobs(pow, [(2, 3)] * 4, workers=2, ends=time.time() + 0.3) == [None] * 4
+    monkeypatch.undo()
+    assert run_jobs(pow, [(2, 3)] * 4, workers=2, ends=time.time() + 60.0) == [8] * 4
+
+
+@pytest.mark.slow
+def test_jobs_that_have_begun_end_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "_START", 0.0)
+    run_jobs(pow, [(2, 3)] * 4, workers=2)  # starts them
+    assert run_jobs(_late, [(2.0,), (2.0,)], workers=2, ends=time.time() + 1.5) == ["late", "late"]
+
+
+def _late(seconds: float) -> str:
+    time.sleep(seconds)
+    return "late"
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True])

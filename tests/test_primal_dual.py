@@ -129,7 +129,7 @@ def test_a_guarantee_has_figures(settings: Any) -> None:
 
 
 def test_a_guarantee_rests_on_what_it_was_told() -> None:
-    """Enough episodes for the theorem: then a Slater constant has to be given, and one constraint be all."""
+    """Enough episodes, and one start: then a Slater constant has to be given, and one constraint be all."""
 
     def stated(settings: Any, cmdp: ib.CMDP, samples: int = 10**6) -> str:
         return settings.algorithm.prepare(settings, cmdp.simulator(), samples, np.random.default_rng(0)).guarantee
@@ -139,7 +139,7 @@ def test_a_guarantee_rests_on_what_it_was_told() -> None:
         transition=[[0.5, 0.5], [0.2, 0.8], [0.6, 0.4]],
         reward=[0.0, 1.0, 0.5],
         constraints=[ib.Constraint([1.0, -1.0, 0.5], at_least=0, name="c")],
-        initial=[0.5, 0.5],
+        initial=[1.0, 0.0],
         horizon=3,
     )
     two = one.asking(constraints=[*one.constraints, ib.Constraint(one.reward, at_least=0, name="d")])

@@ -181,6 +181,43 @@ def test_exceptions_that_take_no_attributes_pass_unchanged() -> None:
         ib.learn(as_user_simulator(SMALL, Fuse(9, Slotted())), ib.CSPDA(slater=0.2), samples=300)
 
 
+class Fell(Exception):
+    """With a `partial` of its own, which is none of the library's."""
+
+    @property
+    def partial(self) -> str:
+        return "half of the floor"
+
+
+class Guarded(Exception):
+    """Which may be neither read nor written."""
+
+    @property
+    def partial(self) -> Any:
+        raise ValueError("not yours to read")
+
+    @partial.setter
+    def partial(self, _: Any) -> None:
+        raise ValueError("not yours to write")
+
+
+@pytest.mark.parametrize("error", [Fell("robot fell"), Guarded("robot fell")], ids=["read-only", "guarded"])
+def test_an_exception_with_a_partial_of_its_own_comes_out_and_what_is_known_is_kept(error: Exception) -> None:
+    """(It was read as if it were a run: "'str' object has no attribute 'samples'".)"""
+    for call in (
+        lambda simulator: ib.learn(simulator, ib.CSPDA(slater=0.2), samples=300),
+        lambda simulator: ib.learn_certified(simulator, samples=3000, learner=ib.CSPDA.practical()),
+        lambda simulator: ib.learn_certified(simulator, samples=3000),
+        lambda simulator: ib.certify(HALF_HALF, simulator, samples=3000),
+        lambda simulator: ib.estimate(simulator, HALF_HALF, samples=3000),
+    ):
+        for at in (1, 200):
+            with pytest.raises(type(error), match="robot fell") as raised:
+                call(as_user_simulator(SMALL, Fuse(at, error)))
+            assert raised.value is error
+        assert pieces.attached(error).samples is not None
+
+
 # Time limits
 
 

@@ -18,6 +18,7 @@ from inbounds.algorithms.cspda import proved_error
 from inbounds.algorithms.paper_plan import Sizes, proved_bounds
 from inbounds.cli import main
 from inbounds.reports.theorems import theorem_rows, theorem_verdicts, theorems_csv, theorems_figure
+from inbounds.studies import theorems
 from inbounds.studies.theorems import TheoremStudy, small_problem, study_theorems
 
 
@@ -93,6 +94,14 @@ def test_workers_change_nothing(studies: tuple[TheoremStudy, ...]) -> None:
     for one, other in zip(studies, study_theorems(seeds=3, samples=10_000, workers=2), strict=True):
         for mine, theirs in zip(one.points, other.points, strict=True):
             assert mine.checks == theirs.checks and np.array_equal(mine.duality_gap, theirs.duality_gap)
+
+
+def test_what_others_are_measured_by_is_known_before_workers_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """(With two workers the time was over before they had started: nothing was known.)"""
+    monkeypatch.setattr(theorems, "run_jobs", lambda *asked, **options: [])
+    found = study_theorems(seeds=2, samples=10_000, workers=2, time_limit=600.0)
+    assert [study.status for study in found] == ["time limit"] * 2
+    assert [{point.samples for point in study.points} for study in found] == [{1_000}] * 2
 
 
 def test_a_broken_bound_is_called_broken(studies: tuple[TheoremStudy, ...]) -> None:

@@ -23,11 +23,12 @@ and yields X = (1 - gamma) times the sum of what it observed: E X is the value, 
 margin at once. The next walk has its own start and its own length. (The reward is counted from the least that the
 simulator declares, which takes away the part of the noise that is the random length alone.)
 
-**A budget of transitions, without bias from it.** The budget cuts the last walk, and long walks are the likelier to be
+**A budget of transitions.** The budget cuts the last walk, and long walks are the likelier to be
 cut. Counting it as if it were whole is right all the same: t steps fall into n given walks with probability
 gamma^(t-n) (1 - gamma)^(n-1), whichever of them is long, so the n walks, the cut one included, are exchangeable, and
 their mean has the expectation of the first one, cut after t steps. So E[estimate] is the value of the first `samples`
 steps, exactly: it is off by at most discount^samples of the range, and nobody who has seen so few steps can do better.
+Where that is not little (`Estimate.covered`), the estimate is biased, and its interval is one of those steps alone.
 
 With a finite horizon a walk is an episode of all its H steps, and a value is a sum. A long-run average is not the mean
 of anything that ends, so there it is refused.
@@ -55,7 +56,10 @@ from inbounds.problem.simulator import Simulator
 from inbounds.proofs.evidence import Log, new_log
 from inbounds.proofs.samples import valid_confidence
 from inbounds.proofs.walks import Design, Tally, count_walk, draw_walk, new_tally, plain_design, standard_errors
-from inbounds.tables import text_table
+from inbounds.tables import so_many, text_table, wrapped
+
+_NEGLIGIBLE = 1e-3
+"""What may be missing of a discounted sum, unsaid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +76,15 @@ class Estimate:
         Standard errors; infinite with fewer than two walks.
     reward_interval, margins_interval : array [2], array [K, 2]
         Student's confidence intervals, each with probability `confidence` for itself, not all at once; approximate, as
-        they take means of walks for normally distributed.
+        they take means of walks for normally distributed, and too narrow with few walks.
     confidence : float
     walks : int
         How many walks (episodes, with a horizon) the estimate is the mean of.
     samples : int
         Transitions drawn; all of them are in the estimate.
+    covered : float
+        How much of what a value counts is in the mean of such estimates: 1 - discount^samples, and all of it, 1, with
+        a horizon. Where a thousandth is missing, the text says so.
     total_reward, total_margins : float, array [K]
         The discounted sums, value / (1 - discount); with a horizon the same as the values.
     status : str
@@ -105,6 +112,7 @@ class Estimate:
     confidence: float
     walks: int
     samples: int
+    covered: float
     total_reward: float
     total_margins: Floats
     constraints: tuple[Constraint, ...]
@@ -123,7 +131,14 @@ class Estimate:
             (name, f"{value:+.6g}", f"{error:.2g}", f"{low:+.6g} to {high:+.6g}")
             for name, value, error, (low, high) in columns
         ]
-        return text_table(("", "estimate", "standard error", f"{self.confidence!r} interval"), rows)
+        table = text_table(("", "estimate", "standard error", f"{self.confidence!r} interval"), rows)
+        if 1.0 - self.covered < _NEGLIGIBLE:
+            return table
+        few = (
+            f"{so_many(self.samples, 'sample')} {'has' if self.samples == 1 else 'have'} {100.0 * self.covered:.4g} % "
+            "of what a value counts; what would follow is in no estimate, and in no interval: take more samples."
+        )
+        return f"{table}\n\n{wrapped(few)}"
 
 
 @holding_handlers()
@@ -137,11 +152,13 @@ def estimate(
     progress: Callable[[int], None] | None = None,
     time_limit: float | None = None,
 ) -> Estimate:
-    """Reward and margins of a policy from samples: an unbiased estimate with its error (Monte Carlo evaluation).
+    """Reward and margins of a policy from samples: an estimate with its error (Monte Carlo evaluation).
 
-    The paper's Algorithm 2, corrected; `inbounds.estimating` says what was wrong with its printed form, and why the
-    budget leaves no bias. Values are discounted averages per step, normalised by (1 - discount), or sums over a finite
-    horizon. This is no proof: for bounds that hold whatever the model, at any sample size, see `ib.certify`.
+    The paper's Algorithm 2, corrected; `inbounds.estimating` says what was wrong with its printed form. Values are
+    discounted averages per step, normalised by (1 - discount), or sums over a finite horizon. With a horizon estimates
+    are unbiased. Of a discounted problem they are so for the first `samples` steps: in the mean they are off by up to
+    discount^samples of a range, so give a few times 1 / (1 - discount), ten or more for the intervals to hold. This is
+    no proof: for bounds that hold whatever the model, at any sample size, see `ib.certify`.
 
     Parameters
     ----------
@@ -275,6 +292,7 @@ def _in_user_units(simulator: Simulator, tally: Tally, drawn: int, confidence: f
         confidence=confidence,
         walks=walks,
         samples=drawn,
+        covered=1.0 - simulator.discount**drawn if "discount" in simulator.criterion else 1.0,
         total_reward=float(steps * values[0]),
         total_margins=freeze(steps * values[1:]),
         constraints=simulator.constraints,

@@ -22,6 +22,11 @@ def a_number(what: str, holds: Callable[[float], bool]) -> Check:
     return check(lambda value: holds(finite_or_nan(value)), f"a number {what}")  # no condition accepts NaN
 
 
+def a_whole_number(least: int) -> Check:
+    """Which settings keep as an int, also where 1e4 was given."""
+    return check(lambda value: is_whole(value, least), f"a whole number of at least {least}") | {"whole": True}
+
+
 def one_of(*words: str) -> Check:
     return check(lambda value: isinstance(value, str) and value in words, " or ".join(f'"{word}"' for word in words))
 
@@ -32,7 +37,8 @@ def _is(word: str, value: Any) -> bool:
 
 
 def or_word(word: str, otherwise: Check) -> Check:
-    return check(lambda value: _is(word, value) or otherwise["holds"](value), f'{otherwise["what"]}, or "{word}"')
+    words = f'{otherwise["what"]}, or "{word}"'
+    return otherwise | check(lambda value: _is(word, value) or otherwise["holds"](value), words)
 
 
 POSITIVE = a_number("> 0", lambda value: value > 0.0)
@@ -44,8 +50,8 @@ TIGHTENING = a_number("in [0, 1], in scaled units", lambda value: 0.0 <= value <
 INSIDE = a_number("in (0, 1)", lambda value: 0.0 < value < 1.0)
 """Such as the probability of a failure."""
 AT_LEAST_ONE = a_number("of at least 1", lambda value: value >= 1.0)
-WHOLE = check(lambda value: is_whole(value, 1), "a whole number of at least 1")
-COUNT = check(lambda value: is_whole(value, 0), "a whole number of at least 0")
+WHOLE = a_whole_number(1)
+COUNT = a_whole_number(0)
 WHOLE_OR_PAIRS = or_word("pairs", WHOLE)
 SWITCH = check(lambda value: isinstance(value, bool), "True or False")
 AVERAGE = one_of("all", "second half")

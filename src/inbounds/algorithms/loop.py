@@ -317,11 +317,14 @@ def checkpoint_counts(checkpoints: int | Sequence[int], drawn: int, samples: int
         spaced = np.geomspace(first, samples, checkpoints) if checkpoints > 1 else np.array([samples])
         wanted = {int(count) for count in np.rint(spaced)}
     else:
-        listed = list(checkpoints)
-        wrong = [count for count in listed if not (is_whole(count, 1) and count <= samples)]
-        if wrong:
-            raise InvalidInput(
-                f"checkpoints must be whole numbers between 1 and {what} ({samples:,}), found {shown(wrong[0])}"
-            )
-        wanted = {int(count) for count in listed}
+        wanted = {_count_up_to(samples, each, what) for each in checkpoints}
     return sorted({count for count in wanted if count > drawn} | {samples})
+
+
+def _count_up_to(samples: int, given: Any, what: str) -> int:
+    try:
+        return whole_number(given, "checkpoints", most=samples)
+    except InvalidInput:
+        raise InvalidInput(
+            f"checkpoints must be whole numbers between 1 and {what} ({samples:,}), found {shown(given)}"
+        ) from None

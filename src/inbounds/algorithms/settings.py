@@ -51,6 +51,8 @@ class Settings:
     def __post_init__(self) -> None:
         for each in fields(self):
             number = plain_number(given := getattr(self, each.name))
+            if isinstance(number, float) and number.is_integer() and "whole" in each.metadata:
+                number = int(number)
             value = given if number is None else number
             object.__setattr__(self, each.name, value)  # a float, whatever kind of number was given
             infinite = isinstance(number, float) and not math.isfinite(number)  # which is refused for what it is

@@ -29,6 +29,7 @@ _PIECE = 0.25  # seconds that a piece should take
 _COPY = 0.05  # of a piece's time may go to the copy; otherwise pieces are longer
 _SPAWNED_AT_ONCE = 1_000
 _GROWTH = 8  # of a piece against the one before
+_ATTACHED = "known so far, to inbounds"  # no name of Python's: nothing of a user's own is called so
 
 Progress = Callable[[int], None] | None
 
@@ -150,9 +151,15 @@ class Drawn(NamedTuple):
 
 
 def attach(error: BaseException, partial: Any) -> None:
-    """Let an exception carry what is known so far."""
-    with suppress(AttributeError, TypeError):  # an exception with slots
+    """Let an exception carry what is known so far: for the user as its `partial`, for the library as `attached`."""
+    with suppress(Exception):  # a user's own exception may have a `partial` that is another thing, or take none
+        vars(error)[_ATTACHED] = partial
         error.partial = partial  # type: ignore[attr-defined]
+
+
+def attached(error: BaseException) -> Any:
+    """What was attached to an exception last, whatever its own `partial` is; None if nothing was."""
+    return vars(error).get(_ATTACHED)
 
 
 def same_problem(one: Any, other: Any) -> bool:
@@ -381,7 +388,7 @@ class Draws:
             try:
                 found = call(None if begun is None else begun.state, self.pace.left, told)
             except BaseException as error:
-                keep(getattr(error, "partial", None))
+                keep(attached(error))
                 raise
             if found.status != "done":
                 keep(found)

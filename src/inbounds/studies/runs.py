@@ -29,7 +29,7 @@ from inbounds.formats.npz import digest
 from inbounds.learning import learn
 from inbounds.numerics.compiled import sources_digest
 from inbounds.problem.cmdp import CMDP
-from inbounds.problem.pieces import Pace, attach
+from inbounds.problem.pieces import Pace, attach, attached
 from inbounds.problem.policy import Policy
 from inbounds.studies.journal import Journal, key_of
 from inbounds.studies.parallel import run_jobs
@@ -143,7 +143,7 @@ def run_stages(
                     time_limit=pace.left,
                 )
             except BaseException as error:
-                runs[place], found = getattr(error, "partial", None) or (runs[place], 0)
+                runs[place], found = attached(error) or (runs[place], 0)
                 resumed += found
                 raise
             resumed += found
@@ -222,6 +222,7 @@ def run_arms(
             workers=workers,
             finished=lambda number, run: finish(there[number], run),
             together=together,
+            ends=ends,
         )
         return so_far()
     except BaseException as error:

@@ -169,17 +169,21 @@ def study_theorems(
                 made.append(_study(problem, *facts[place], whole, "done" if len(whole) == len(own) else missing))
         return tuple(made)
 
-    # The first here, so that the workers find the kernel compiled. Then those that the others are measured by, in no
-    # time; and the longest first, so that none waits for one, unless they may not come to an end.
+    # Those that the others are measured by here, in no time: something is then known before any worker starts, and
+    # they find the kernel compiled. Then the longest first, so that none waits for one, unless they may not come to an
+    # end.
+    here = [position for position, job in enumerate(jobs) if job[2] == _TENS[0]]
     growing = 1 if ends is not None else -1
-    order = sorted(range(1, len(jobs)), key=lambda at: (jobs[at][2] > _TENS[0], growing * jobs[at][2]))
+    order = sorted({*range(len(jobs))}.difference(here), key=lambda at: growing * jobs[at][2])
     try:
-        finish(0, judged_averages_run(*jobs[0]))
+        for position in here:
+            finish(position, judged_averages_run(*jobs[position]))
         run_jobs(
             judged_averages_run,
             [jobs[position] for position in order],
             workers=workers,
             finished=lambda number, run: finish(order[number], run),
+            ends=ends,
         )
         done = studies("time limit")
     except BaseException as error:

@@ -36,4 +36,5 @@ class CONRL(PlanningSettings):
         log = math.log(8.0 * pairs * H * (1 + frame.bounds) * frame.K**2 / self.delta)
         radii = self.radii(Radii(of_visits=math.sqrt(2.0 * log), most=1.0), root=0.0, of_visits=self.root or 0.0)
         theorem = f"the paper's (from memory), for regret{' and violation' * (frame.bounds > 0)}"
-        return Published(theorem, 100.0 * H**3 * S * pairs, radii, span=2.0 * frame.W, planning=self.planning())
+        paper = Published(theorem, 100.0 * H**3 * S * pairs, radii, span=2.0 * frame.W, planning=self.planning())
+        return paper._replace(random_signals=True)

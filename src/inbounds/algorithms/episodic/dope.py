@@ -10,7 +10,9 @@ radii b(s, a, s') of `opt_cmdp`:
 
 all read in the authors' code, where K0 differs between two of three folders (S^3 H^3 / slack^2 in the other), as does
 whether the reward has its bonus. With probability 1 - delta no violation in any episode, and regret O~( S sqrt(A K) ),
-up to powers of H / slack (from memory). K0 is 430 for three states, 8,000 for ten, 10^7 for a queue of six.
+up to powers of H / slack (from memory): from one start, and where a pair always gives the same reward and signals, for
+what was seen once is then known. Where they are random the margins have no radius, and episodes do go out of bounds; a
+user's own step may be such, and is promised nothing. K0 is 430 for three states, 8,000 for ten, 10^7 for a queue.
 
 Practical preset: no warm-up, since a program without a policy in bounds does its work; the radii of OptPess-LP's preset
 for the signals, with one more for all successors that were not seen, and half of them for the box: a plan on one side

@@ -2,7 +2,8 @@
 
 It knows the states, the actions of each, the horizon H, the ranges of reward and margins, and, from the simulator,
 whether transitions and signals differ by stage: where they do not, counts are pooled. (A user's step function is never
-told the stage: what depends on it has to be part of the state.)
+told the stage: what depends on it has to be part of the state.) Whether chance is in the start, or in the signals of a
+pair, moves no learner: theorems ask for it.
 
 Rewards are in [0, 1], as the simulator shows them. The library scales a margin such that its sum over an episode is in
 [-1, 1]; the papers scale the step, and so do learners: times one factor for each constraint, so that the largest margin
@@ -20,6 +21,7 @@ import numpy as np
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput, TooFewSamples
 from inbounds.exact.truncation import stages_for
+from inbounds.problem.draws import World
 from inbounds.problem.simulator import Simulator
 from inbounds.tables import so_many
 
@@ -40,6 +42,8 @@ class Frame(NamedTuple):
     K: int  # episodes that fit into these
     blocks: Ints  # [B], at which episodes a block of the mixture begins: a half, a quarter ... of all; or none
     truncated: bool
+    one_start: bool  # whether every episode is known to begin in the same state,
+    same_signals: bool  # and every pair to give the same reward and signals each time: not of a user's own step
     offsets: Ints  # [S + 1]
     states: Ints  # [n], of the pairs
     weights: Floats  # [H], of stages: 1, or discount^h
@@ -85,7 +89,11 @@ def frame_of(settings: Any, simulator: Simulator, samples: int) -> Frame:
     scaled = simulator.scaled is simulator  # otherwise the user wants them as they are
     factors = np.where((largest > 0.0) & scaled, 1.0 / np.where(largest > 0.0, largest, 1.0), 1.0)
     low, high = np.vstack([simulator.reward_range, factors[:, None] * simulator.margin_ranges]).T.copy()
-    row_step, signal_step = (int(step) for step in simulator.open().stages[1:])  # a truncation has its own horizon
+    world = simulator.open()
+    row_step, signal_step = (int(step) for step in world.stages[1:])  # a truncation has its own horizon
+    certain = False, False
+    if isinstance(world, World):
+        certain = not np.any((world.start_cumulative > 0.0) & (world.start_cumulative < 1.0)), True
     pairs, n_actions, left = simulator.pairs, np.diff(simulator.pairs.offsets), rest[:-1, None]
     sizes = pairs.n_states, pairs.n_pairs, int(n_actions.max()), horizon, len(factors), float(rest[0])
     episodes, halves = samples // horizon, settings.average == "second half"
@@ -93,4 +101,4 @@ def frame_of(settings: Any, simulator: Simulator, samples: int) -> Frame:
     budget = samples, episodes, np.array(blocks, dtype=np.int64), truncated
     ranges = low, high, left * low, left * high, np.append(1.0, factors)
     steps = row_step, signal_step, pairs.n_pairs * (horizon if row_step + signal_step > 0 else 1)
-    return Frame(*sizes, *budget, pairs.offsets, pairs.states, weights, rest, *ranges, *steps)
+    return Frame(*sizes, *budget, *certain, pairs.offsets, pairs.states, weights, rest, *ranges, *steps)

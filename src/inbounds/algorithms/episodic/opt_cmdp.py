@@ -32,4 +32,5 @@ class OptCMDP(PlanningSettings):
     def _published(self, frame: Frame) -> Published:
         radii, needed = self.radii(efroni(self.delta, frame)), 100.0 * frame.S**2 * frame.H**2  # N = S
         theorem = f"the paper's (from memory), for strong regret{' and violation' * (frame.bounds > 0)}"
-        return Published(theorem, needed, radii._replace(of_box=0.0), planning=self.planning(extended=True))
+        radii, planning = radii._replace(of_box=0.0), self.planning(extended=True)
+        return Published(theorem, needed, radii, random_signals=True, planning=planning)

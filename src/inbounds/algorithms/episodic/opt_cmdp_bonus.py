@@ -27,4 +27,4 @@ class OptCMDPBonus(PlanningSettings):
     def _published(self, frame: Frame) -> Published:
         radii, needed = self.radii(efroni(self.delta, frame)), 100.0 * frame.S**2 * frame.H**2
         theorem = f"the paper's (from memory), for strong regret{' and violation' * (frame.bounds > 0)}"
-        return Published(theorem, needed, radii, span=frame.W, planning=self.planning())
+        return Published(theorem, needed, radii, random_signals=True, span=frame.W, planning=self.planning())

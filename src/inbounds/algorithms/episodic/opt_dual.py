@@ -40,4 +40,4 @@ class OptDual(SweepSettings):
         price = 1.0 / (frame.least_slack(self.slater) * math.sqrt(frame.K * max(frame.bounds, 1)))
         steps = self.steps(frame, price, greedy=True, extended=self.as_published)
         theorem, needed = "the paper's, of the mixture of all: from memory", 100.0 * frame.S**2 * frame.H**2
-        return Published(theorem, needed, radii, departs=self.departs, stepping=steps)
+        return Published(theorem, needed, radii, departs=self.departs, random_signals=True, stepping=steps)

@@ -52,4 +52,5 @@ class OptPessPrimalDual(SweepSettings):
         radii = self.radii(Radii(of_visits=(1.0 + W * S) * math.sqrt(math.log(outcomes * frame.K))), unseen=1.0)
         theorem = "the paper's, of the mixture of all: from memory"
         target = f"a tightening below the slack, {slack:.3g}," if frame.bounds > 0 else "its theorem"
-        return Published(theorem, needed, radii, target, departs=self.departs, single=True, stepping=steps, spare=spare)
+        paper = Published(theorem, needed, radii, target, departs=self.departs, stepping=steps, spare=spare)
+        return paper._replace(single=True, random_signals=True)

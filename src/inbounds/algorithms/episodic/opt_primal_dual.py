@@ -41,4 +41,5 @@ class OptPrimalDual(SoftmaxSettings):
         most = frame.W * (1.0 + frame.bounds * frame.W / slack)
         steps = self.steps(frame, price, policy=math.sqrt(2.0 * math.log(frame.A) / frame.K) / most)
         theorem, needed = "the paper's, of the mixture of all: from memory", 100.0 * frame.S**2 * frame.H**2
-        return Published(theorem, needed, radii, departs=self.departs, span=frame.W, stepping=steps)
+        paper = Published(theorem, needed, radii, departs=self.departs, span=frame.W, stepping=steps)
+        return paper._replace(random_signals=True)

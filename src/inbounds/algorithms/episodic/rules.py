@@ -117,7 +117,9 @@ class Published(NamedTuple):
     units: str = "episodes"
     found: float | None = None  # and how many the run has; None: its episodes
     departs: tuple[str, bool] = ("", False)  # one more reason for which the theorem says nothing, if it applies
-    single: bool = False  # whether the paper has one constraint only
+    single: bool = False  # whether the paper has one constraint only,
+    random_start: bool = False  # several starts, which the empirical frequencies of a model have no radius for,
+    random_signals: bool = False  # and rewards and signals of a pair that are random
     span: Any = 1.0  # [X] or of all: of the bonus, with the paper's radii; otherwise spans follow the policy
     planning: Planning = Planning()
     stepping: Stepping = Stepping()
@@ -139,6 +141,8 @@ class Published(NamedTuple):
             f"{found:,.0f} {self.units}: {self.target} takes {takes} of them": found < self.needed,
             self.departs[0]: self.departs[1],
             "several constraints": self.single and frame.bounds > 1,
+            "a start that may be random": not (self.random_start or frame.one_start),
+            "rewards or signals of a step that may be random": not (self.random_signals or frame.same_signals),
             **not_given,
         }
         guarantee = guarantee_unless(gaps, f"{self.theorem}, with probability {likely}{right}")

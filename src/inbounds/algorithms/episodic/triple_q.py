@@ -94,7 +94,8 @@ def prepare(settings: TripleQ, simulator: Simulator, samples: int, rng: np.rando
     own = TripleQ(slater=settings.slater, epsilon=settings.epsilon, delta=settings.delta)
     departs, theorem = "tables, prices or frames other than its own", "Theorem 1 of the paper, of the mixture of all"
     target = "no violation" if frame.bounds > 0 else "its theorem"
-    paper = Published(theorem, needed, target=target, departs=(departs, settings != own), single=True)
+    departure = departs, settings != own
+    paper = Published(theorem, needed, target=target, departs=departure, single=True, random_start=True)
     return paper.prepared(settings, frame, state, constants, resolved(constants, *Constants._fields[2:]))
 
 
