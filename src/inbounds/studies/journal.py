@@ -44,7 +44,7 @@ class Journal:
         if path.exists():
             with naming(path, "read"):
                 content = path.read_bytes()
-                if content.strip() and b'"key"' not in content and b'"digest"' not in content:
+                if not _is_journal(content):
                     raise InvalidInput("is no journal: something else is in it. Give another name")
         for line in [] if fresh else content.splitlines():
             try:
@@ -69,6 +69,20 @@ class Journal:
             stream.flush()
             os.fsync(stream.fileno())
         self._runs[key] = run
+
+
+_BEGINNING = b'{"key"'
+"""Of every line."""
+
+
+def _is_journal(content: bytes) -> bool:
+    """Whether a file holds runs, or nothing but first bytes of lines that were cut off; else it is somebody else's.
+
+    Nothing says whose a file of zeros is, as a power cut may leave one: it is not taken for a journal.
+    """
+    if b'"key"' in content or b'"digest"' in content:
+        return True
+    return all(_BEGINNING.startswith(line.strip()) for line in content.splitlines())
 
 
 def _require_appendable(path: Path) -> None:
