@@ -227,7 +227,7 @@ except Interrupted as error:
 
 
 def test_a_file_that_is_just_made_when_a_signal_comes_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(path: Path, mode: str) -> BinaryIO:
+    def interrupted(path: Path, mode: str, opener: object) -> BinaryIO:
         path.write_bytes(b"")
         raise KeyboardInterrupt
 
