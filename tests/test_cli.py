@@ -603,9 +603,12 @@ def test_bounds_that_nothing_keeps_are_infeasible(tmp_path: Path, monkeypatch: p
     assert "no policy keeps any of these bounds on 'service'; one does up to 1" in sentence(said.stderr)
     facts = run("frontier", "queue", "--constraint", "0", "--bounds", "5,6", "--json")
     assert facts.exit_code == 3 and json.loads(facts.stdout)["impossible"] == [5.0, 6.0]
+    solved = run("solve", "queue", "--bound", "service=5", "--json")
+    assert json.loads(solved.stdout)["status"] == json.loads(facts.stdout)["status"] == "infeasible"
     both = ("frontier", "queue", "--constraint", "0", "--and", "1", "--bounds", "5,6", "--bounds", "0,5")
     said, facts = run(*both), run(*both, "--json")
     assert said.exit_code == facts.exit_code == 3 and json.loads(facts.stdout)["rewards"] == [[None] * 2] * 2
+    assert json.loads(facts.stdout)["status"] == "infeasible"
     sentence_of_both = "no policy keeps any of these bounds on 'service' together with one of those on 'flow'"
     assert sentence_of_both in sentence(said.stderr)
     assert not list(tmp_path.iterdir())

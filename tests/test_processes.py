@@ -79,8 +79,12 @@ def test_a_full_disk_leaves_nothing_behind(option: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs a device that is full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["--help"], ["solve", "--help"], ["zoo"], ["solve", "queue", "--json"]])
-def test_output_that_does_not_fit_is_one_line(arguments: list[str]) -> None:
+def test_output_that_does_not_fit_is_one_line(
+    arguments: list[str], unbuffered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-c", SCRIPT, *arguments]
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
@@ -88,6 +92,19 @@ def test_output_that_does_not_fit_is_one_line(arguments: list[str]) -> None:
         2,
         "inbounds: the output cannot be written: no space left on device\n",
     )
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["solve", "--help"], ["zoo"], ["solve", "queue", "--json"], ["solve", "queue"]]
+)
+def test_an_output_that_is_closed_is_one_line(arguments: list[str], tmp_path: Path) -> None:
+    """(What was printed was lost, and the exit code was 0.) Files are written all the same."""
+    saved = tmp_path / "best.json"
+    options = ["--save-policy", str(saved)] if "queue" in arguments else []
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "inbounds", *arguments, *options]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (2, "inbounds: the output cannot be written: it is closed\n")
+    assert saved.exists() == bool(options)
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs a device that is full")
@@ -310,12 +327,16 @@ def test_workers_need_no_standard_streams(closed: tuple[int, ...]) -> None:
     assert ended.returncode == 0
 
 
-@pytest.mark.parametrize("closing", [">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_comparison_needs_no_standard_streams(closing: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("closing", "code", "said"),
+    [(">&-", 2, b"inbounds: the output cannot be written: it is closed\n"), ("2>&-", 0, b""), ("<&- >&- 2>&-", 2, b"")],
+)
+def test_a_comparison_needs_no_standard_streams(closing: str, code: int, said: bytes, tmp_path: Path) -> None:
+    """Only its table is lost without an output, which the exit code says."""
     arguments = ["compare", "queue", "--samples", "2000", "--seeds", "3", "--jobs", "2", "--algorithm", "cspda"]
     command = [sys.executable, "-m", "inbounds", *arguments, "--output", str(tmp_path)]
     ended = subprocess.run(["sh", "-c", f'exec "$@" {closing}', "sh", *command], capture_output=True, timeout=120)
-    assert (ended.returncode, ended.stderr) == (0, b"") and (tmp_path / "comparison.svg").exists()
+    assert (ended.returncode, ended.stderr) == (code, said) and (tmp_path / "comparison.svg").exists()
 
 
 @pytest.mark.parametrize("files", [10, 16])

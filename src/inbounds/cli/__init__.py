@@ -130,7 +130,9 @@ def _culprit(error: OSError) -> str:
     if error.errno == errno.ENOENT and _folder_is_gone():
         return "the current folder is gone: change to one that is there"
     if error.errno in _WRITING:
-        return f"the output cannot be written: {(error.strerror or '').lower()}"
+        lead_nowhere(1)  # else what is left is tried once more as the process ends, and its exit code is another
+        why = "it is closed" if error.errno == errno.EBADF else (error.strerror or "").lower()
+        return f"the output cannot be written: {why}"
     return str(error)
 
 

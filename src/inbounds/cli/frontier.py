@@ -92,7 +92,8 @@ def command(
         found = ask(cmdp, *chosen, number, **wanted, progress=advance_to, says=says, time_limit=time_limit)
     if (nothing := _nothing_kept(found)) is not None:
         if as_json:
-            print_json(problem=problem_facts(cmdp, problem), **_facts(found), files=[])
+            facts = {**_facts(found), "status": "infeasible"}  # as `inbounds solve` says it
+            print_json(problem=problem_facts(cmdp, problem), **facts, files=[])
         complain(nothing)
         sys.exit(EXIT_INFEASIBLE)
     written = write_bounds(replace(found, problem=called(cmdp, problem)), output)
