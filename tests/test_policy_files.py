@@ -770,8 +770,11 @@ def test_many_differences_are_summed_up_by_action() -> None:
 
 
 def test_an_occupancy_of_another_shape_is_refused() -> None:
-    for bad in ([1.0], [-1.0, 1, 1, 1, 1], [0.0] * 5, "much"):
+    for bad in ([1.0], [-1.0, 1, 1, 1, 1], [math.inf, 1, 1, 1, 1], "much"):
         with pytest.raises(ib.InvalidInput, match="the occupancy must be numbers"):
+            rooms().compare(rooms(), bad)
+    for bad, found in (([0.0] * 5, "is 0 everywhere"), ([1e308] * 5, "is too large")):
+        with pytest.raises(ib.InvalidInput, match=f"the occupancy {found}"):
             rooms().compare(rooms(), bad)
 
 
