@@ -1,5 +1,6 @@
 """The command line as a process: interrupted at any moment, short of memory, on a full disk, its workers killed."""
 
+import html
 import json
 import os
 import signal
@@ -504,6 +505,29 @@ def test_where_a_disk_has_no_links_no_file_is_lost(tmp_path: Path, monkeypatch) 
         for stream in streams:
             stream.write(b"new")
     assert [path.read_bytes() for path in paths] == [b"new", b"new", b"old"]  # each of them whole
+
+
+def test_names_beyond_ascii_are_text_in_a_locale_that_has_none(tmp_path: Path, monkeypatch) -> None:
+    """On a page, in JSON, in names of files, and where a command names a constraint."""
+    model = (Path(__file__).parents[1] / "examples" / "machine.toml").read_text("utf-8")
+    model = model.replace('name = "machine"', "").replace('"repairs"', '"größe"').replace("repairs =", '"größe" =')
+    (tmp_path / "möd el.toml").write_text(model, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}.items():
+        monkeypatch.setenv(name, value)
+    told = inbounds("report", "möd el.toml", "--points", "0", "--beside", "--json")
+    assert told.returncode == 0, told.stderr
+    page = (tmp_path / "möd el.html").read_text("utf-8")
+    assert "<h1>möd el</h1>" in page and "udc" not in page
+    assert html.escape("inbounds verify 'möd el-model.npz' 'möd el-certificate.json'") in page
+    facts = json.loads(told.stdout)
+    assert facts["problem"]["name"] == "möd el" and facts["files"][:2] == ["möd el.html", "möd el-model.npz"]
+    assert json.loads(inbounds("solve", "möd.toml", "--json").stdout)["error"].startswith("möd.toml: cannot be read")
+    assert inbounds("report", "möd el.toml", "--points", "0", "--bound", "größe=0.2").returncode == 0
+    assert (tmp_path / "möd el-größe=0.2.html").exists()
+    assert inbounds("frontier", "möd el.toml", "--constraint", "größe", "--points", "3").returncode == 0
+    picture = (tmp_path / "frontier" / "möd el-größe" / "frontier.svg").read_text("utf-8")
+    assert "möd el" in picture and "udc" not in picture
 
 
 @pytest.mark.parametrize("link", ["folder", "file"])

@@ -21,6 +21,21 @@ _SHAPING = "\N{NO-BREAK SPACE}\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 """What Python does not call printable, and text is made of all the same."""
 
 
+def in_unicode(name: str | os.PathLike[str]) -> str:
+    """A name as text: letters beyond ASCII that Python, told that there are none, hid in halves of characters are back.
+
+    In the locale C the name of a file, or a word of a command, has such a half for each of their bytes.
+
+    >>> in_unicode("m\\udcc3\\udcb6del.toml"), in_unicode("model.toml")
+    ('mödel.toml', 'model.toml')
+    """
+    letters = os.fspath(name)
+    try:
+        return letters.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # halves that are of no byte
+        return letters
+
+
 def printable(name: str | os.PathLike[str]) -> str:
     """A name of a file, a constraint or a state for a terminal: a line feed in it would make two messages of one.
 
@@ -29,7 +44,7 @@ def printable(name: str | os.PathLike[str]) -> str:
     >>> printable("my files/a\\nb.toml"), printable("safe\\x1b[2K")
     ('my files/a\\\\nb.toml', 'safe\\\\x1b[2K')
     """
-    letters = os.fspath(name)
+    letters = in_unicode(name)
     return "".join(one if one.isprintable() or one in _SHAPING else ascii(one)[1:-1] for one in letters)
 
 
