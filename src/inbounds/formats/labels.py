@@ -117,7 +117,7 @@ def require_same_spelling(label: Label, known: Label, what: str) -> None:
         require_one_spelling(json.dumps(known), json.dumps(label), what)
 
 
-def require_distinct(labels: Iterable[Label], what: str, where: str) -> None:
+def require_once(labels: Iterable[Label], what: str, where: str) -> None:
     """Refuse a label that a list in a file has twice; `what` they are of, "state" or "action", `where` they stand."""
     first: dict[Label, Label] = {}
     for label in labels:

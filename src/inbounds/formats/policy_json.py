@@ -35,7 +35,7 @@ from inbounds.formats.labels import (
     parsed,
     parts_of,
     plain,
-    require_distinct,
+    require_once,
     require_same_spelling,
     with_parts,
 )
@@ -103,7 +103,7 @@ def fields_of(found: Any) -> dict[str, Any]:
     if not isinstance(labels, list) or not isinstance(states, list):
         raise InvalidInput("actions and states must be lists")
     action_labels = [plain(label, f"action {number}", IN_JSON) for number, label in enumerate(labels)]
-    require_distinct(action_labels, "action", "the list of actions")
+    require_once(action_labels, "action", "the list of actions")
     number_of = {label: (number, label) for number, label in enumerate(action_labels)}
     state_labels, offsets, actions = [], [0], []
     rules: list[list[float]] = [[] for _ in range(horizon or 1)]
@@ -129,7 +129,7 @@ def fields_of(found: Any) -> dict[str, Any]:
         state_labels.append(label)
     if not state_labels:
         raise InvalidInput("the policy has no states: the list of them is empty")
-    require_distinct(state_labels, "state", "the list of states")
+    require_once(state_labels, "state", "the list of states")
     fields = policy_fields(offsets, actions, rules, horizon, state_labels, action_labels)
     for what in ("state", "action"):
         fields[f"{what}_labels"] = with_parts(fields[f"{what}_labels"], found.get(f"{what}_parts"), what)

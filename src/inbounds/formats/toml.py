@@ -45,7 +45,7 @@ from inbounds.formats.labels import (
     Label,
     parts_of,
     plain,
-    require_distinct,
+    require_once,
     require_same_spelling,
     text,
     with_parts,
@@ -244,7 +244,7 @@ class _Names:
             self.labels = tuple(dict.fromkeys(used))
         elif isinstance(listed, list):
             self.labels = tuple(plain(label, f"{what}s, entry {k}", IN_TOML) for k, label in enumerate(listed, start=1))
-            require_distinct(self.labels, what, f"{what}s")
+            require_once(self.labels, what, f"{what}s")
         elif type(listed) is int and listed > MOST_NUMBERED:
             raise InvalidInput(f"{what}s = {shown(listed)}: there may be at most {MOST_NUMBERED:,} without labels")
         elif type(listed) is not int:
