@@ -2,10 +2,11 @@
 
 To add one, write a file in this folder with a click command called `command`, and its name into `COMMANDS`.
 
-Exit codes: 0 done; 1 something failed that should not have, or a certificate is rejected; 2 the input is wrong (one
-message says what); 3 no policy is in bounds; 4 no policy could be proved to be in bounds (`solve` and `learn
---certified`); 5 a limit was reached first (`--time-limit`), and what was known by then is printed; 129 the terminal is
-gone (SIGHUP); 130 interrupted by Ctrl-C; 141 nobody reads the output any more (`| head`); 143 terminated (SIGTERM).
+Exit codes: 0 done; 1 something failed that should not have, or a certificate is rejected; 2 the input is wrong, or the
+output is closed or full (one message says what); 3 no policy is in bounds; 4 no policy could be proved to be in bounds
+(`solve` and `learn --certified`); 5 a limit was reached first (`--time-limit`), and what was known by then is printed;
+129 the terminal is gone (SIGHUP); 130 interrupted by Ctrl-C; 141 nobody reads the output any more (`| head`); 143
+terminated (SIGTERM).
 Heavy imports stay inside the commands, so that the help appears at once.
 """
 
