@@ -142,6 +142,16 @@ def test_a_disk_that_fills_names_the_journal(tmp_path: Path, monkeypatch: pytest
     assert book.get("a") is None
 
 
+def test_a_journal_whose_first_line_was_damaged_at_either_end_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    Journal(path).add("a", RUN)
+    whole = path.read_bytes()
+    for damaged in (b"\0" * 20 + whole[20:], whole[:20] + b"\0" * 20):
+        path.write_bytes(damaged)
+        Journal(path).add("b", RUN)
+        assert Journal(path).get("a") is None and Journal(path).get("b") == RUN
+
+
 def test_first_bytes_of_lines_are_passed_over_however_often_one_was_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_bytes(b'{"ke\n\n{\n{"k')
@@ -150,7 +160,18 @@ def test_first_bytes_of_lines_are_passed_over_however_often_one_was_cut_off(tmp_
 
 
 @pytest.mark.parametrize(
-    "content", [b"[states]\n", b"PK\x03\x04", b"\0" * 64, b'{"kind"', b'{\n"states": 3}', b'"ke', b'{"ke\nx', b"\0{"]
+    "content",
+    [
+        b"[states]\n",
+        b"PK\x03\x04",
+        b"\0" * 64,
+        b'{"kind"',
+        b'{\n"states": 3}',
+        b'"ke',
+        b'{"ke\nx',
+        b"\0{",
+        b'{"kind": "policy",\n"actions": ["key", "door"],\n"digest": 1}\n',
+    ],
 )
 def test_a_file_that_is_no_journal_is_not_written_to(tmp_path: Path, content: bytes) -> None:
     """(Runs were added to models, which then could not be read.)"""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -71,18 +72,18 @@ class Journal:
         self._runs[key] = run
 
 
-_BEGINNING = b'{"key"'
+_BEGINNING, _END = b'{"key"', re.compile(rb'"digest": "[0-9a-f]{32}"\}$')
 """Of every line."""
 
 
 def _is_journal(content: bytes) -> bool:
-    """Whether a file holds runs, or nothing but first bytes of lines that were cut off; else it is somebody else's.
+    """Whether some line begins or ends as a run does, or all are nothing but first bytes of one, cut off.
 
     Nothing says whose a file of zeros is, as a power cut may leave one: it is not taken for a journal.
     """
-    if b'"key"' in content or b'"digest"' in content:
-        return True
-    return all(_BEGINNING.startswith(line.strip()) for line in content.splitlines())
+    lines = [line.strip() for line in content.splitlines()]
+    some = any(line.startswith(_BEGINNING) or _END.search(line) for line in lines)
+    return some or all(_BEGINNING.startswith(line) for line in lines)
 
 
 def _require_appendable(path: Path) -> None:
