@@ -106,7 +106,8 @@ def real_number(value: Any, what: str, which: str = "") -> float:
             return float(number)
     except OverflowError:
         pass
-    _require_double(value, what)
+    if not which:  # else that it is not such a number says more
+        _require_double(value, what)
     raise InvalidInput(f"{what} must be a number{which and ' '}{which}, found {shown(value)}")
 
 
