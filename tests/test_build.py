@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -170,8 +171,18 @@ def test_max_states():
         ({"start": {"a", "b"}}, "the start state .* must be hashable"),
         ({"start": [["a"]]}, r"the start state \['a'\] must be hashable"),
         ({"start": ["a", "a"]}, "start lists state 'a' twice"),
-        ({"start": {"a": 0.5, "b": 0.6}}, "initial must sum to 1, found 1.1"),
-        ({"start": {"a": 1.5, "b": -0.5}}, "initial gives state 'b' the probability -0.5"),
+        ({"start": {"a": 0.5, "b": 0.6}}, "the probabilities of start must sum to 1, found 1.1"),
+        ({"start": {"a": 1.5, "b": -0.5}}, "start gives state 'b' the probability -0.5"),
+        ({"start": {"a": math.nan}}, "start gives state 'a' the probability nan"),
+        ({"start": {"a": 1e308, "b": 1e308}}, "the probabilities of start must sum to 1, found inf"),
+        ({"start": {"a": 10**400}}, "start: the probability of state 'a' is too large for a double, found 1000"),
+        ({"reward": lambda s, a: 10**400}, "state 'a', action 'go': the reward is too large for a double, found 1000"),
+        ({"reward": lambda s, a: Fraction(10**400)}, "the reward is too large for a double, found Fraction"),
+        (
+            {"constraints": [ib.Constraint(lambda s, a: -(10**400), at_most=1.0, name="noise")]},
+            "state 'a', action 'go': the signal of constraint 'noise' is too large for a double",
+        ),
+        ({"time_limit": 10**400}, "time_limit is too large for a double"),
         ({"start": {"a": "all"}}, "start: the probability of state 'a' must be a number, found 'all'"),
         ({"actions": lambda state: [] if state == "b" else ["go"]}, "state 'b' has no actions"),
         ({"actions": lambda state: None}, r"actions\('a'\) must list the actions of the state, found None"),

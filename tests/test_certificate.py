@@ -16,10 +16,11 @@ import pytest
 
 import inbounds as ib
 from inbounds.formats import npz
-from inbounds.proofs.certificate import Certificate, printed
+from inbounds.proofs.certificate import Certificate
 from inbounds.proofs.files import load_certificate, save_certificate, sealed
 from inbounds.proofs.known_model import certify_infeasible, certify_known
 from inbounds.proofs.verify import verify, verify_bets
+from inbounds.tables import outwards
 from naive_proofs import CRITERIA, proof_of_a_policy, proof_of_infeasibility
 
 
@@ -64,7 +65,7 @@ def test_table_of_a_proof(proved):
     lines = str(proved).splitlines()
     assert lines[0].split() == ["constraint", "bound", "margin", "at", "least", "how"]
     assert len(lines) == 2 + 2 + 1 + 2  # a heading and its rule, two constraints, the reward, two lines of verdict
-    assert lines[2].split() == ["service", ">=", "0", printed(proved.margins_lower[0]), "rounding", "bounded"]
+    assert lines[2].split() == ["service", ">=", "0", outwards(proved.margins_lower[0]), "rounding", "bounded"]
     assert "optimum at most" in lines[4]
     assert lines[5].startswith("in bounds: proved, every rounding error bounded; at most 0.0")
     assert repr(proved) == f"Certificate({' '.join(lines[5:])})"
@@ -130,12 +131,30 @@ def test_no_constraint():
 
 
 def test_printed_bounds_are_proved_too():
+    """Up to the 17 digits that a gap of the last bit asks for; and they are the nearest that are."""
     rng = random.Random(0)
-    for _ in range(500):
-        bound = rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-20, 20)
-        assert Fraction(printed(bound)) <= Fraction(bound) <= Fraction(printed(bound, up=True))
-        assert abs(float(printed(bound)) - bound) <= 1e-5 * abs(bound)
-    assert printed(0.0) == "0" and printed(math.inf) == "inf"
+    for digits in (6, 10, 15, 16, 17):
+        for _ in range(500):
+            bound = rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-20, 20)
+            least, most = Fraction(outwards(bound, digits=digits)), Fraction(outwards(bound, True, digits))
+            assert least <= Fraction(bound) <= most
+            assert most - least <= Fraction(abs(bound)) / 10 ** (digits - 1)
+            if digits <= 15:  # so many digits of a float are as they were
+                assert [f"{float(end):.{digits}g}" for end in (least, most)] == [
+                    outwards(bound, up, digits) for up in (False, True)
+                ]
+    assert outwards(0.0) == "0" and outwards(math.inf) == "inf"
+
+
+def test_a_gap_is_rounded_up_and_so_are_its_digits():
+    """Of a float, and of the decimal that is shown: both ends of a reward that is known to the last bit."""
+    wide = sampled(LIMITS, [0.0, 0.0], kind="exact", reward_lower=-1e-17, reward_upper=1.0)
+    assert Fraction(wide.gap) >= 1 + Fraction(1e-17) and "at most 1.00001 below" in wide.verdict
+    for reward in (0.94674638746113438, 0.36282535347632788, 0.1, 32.855623456):
+        for upper in (reward, math.nextafter(reward, 1e9)):
+            made = sampled(LIMITS, [0.0, 0.0], kind="exact", reward_lower=reward, reward_upper=upper)
+            least, most = re.search(r"\(reward\) +(\S+) +optimum at most (\S+)", str(made)).groups()
+            assert Fraction(least) <= Fraction(reward) <= Fraction(upper) <= Fraction(most)
 
 
 def test_to_dict_is_json(proved, infeasible):

@@ -603,9 +603,12 @@ def test_bounds_that_nothing_keeps_are_infeasible(tmp_path: Path, monkeypatch: p
     assert "no policy keeps any of these bounds on 'service'; one does up to 1" in sentence(said.stderr)
     facts = run("frontier", "queue", "--constraint", "0", "--bounds", "5,6", "--json")
     assert facts.exit_code == 3 and json.loads(facts.stdout)["impossible"] == [5.0, 6.0]
+    solved = run("solve", "queue", "--bound", "service=5", "--json")
+    assert json.loads(solved.stdout)["status"] == json.loads(facts.stdout)["status"] == "infeasible"
     both = ("frontier", "queue", "--constraint", "0", "--and", "1", "--bounds", "5,6", "--bounds", "0,5")
     said, facts = run(*both), run(*both, "--json")
     assert said.exit_code == facts.exit_code == 3 and json.loads(facts.stdout)["rewards"] == [[None] * 2] * 2
+    assert json.loads(facts.stdout)["status"] == "infeasible"
     sentence_of_both = "no policy keeps any of these bounds on 'service' together with one of those on 'flow'"
     assert sentence_of_both in sentence(said.stderr)
     assert not list(tmp_path.iterdir())
@@ -686,7 +689,8 @@ def test_a_terminal_is_told_why_the_first_command_takes_long(monkeypatch, capsys
         (("learn", "queue", "--bound", "flow=9", "--samples", "2000"), 3, "'flow' cannot be met"),
         (("compare", "queue", "--algorithm", "nope"), 2, "no algorithm is called 'nope'"),
         (("frontier", "queue", "--constraint", "service", "--time-limit", "1e-9"), 5, "time limit"),
-        (("verify", "nope.npz", "nope.json"), 2, "cannot be read"),
+        (("verify", "nope.npz", "nope.json"), 2, "nope.npz: cannot be read: no such file or directory"),
+        (("verify", "nope.json"), 2, "nope.json: cannot be read: no such file or directory"),
         (("zoo", "nope"), 2, "no problem is called 'nope'"),
         (("solve",), 2, "Missing argument 'PROBLEM'."),
         (("solve", "queue", "--tolerance", "x"), 2, "'x' is not a valid float."),

@@ -24,6 +24,13 @@ def test_a_run_cut_off_anywhere_is_passed_over_and_can_be_added_again(tmp_path: 
     size = whole.stat().st_size
     book.add("b", {"seconds": 1.0})
     content = whole.read_bytes()
+    for end in range(size):  # in the first line
+        cut = tmp_path / "first.jsonl"
+        cut.write_bytes(content[:end])
+        found = Journal(cut)
+        assert found.get("a") == (RUN if end == size - 1 else None)
+        found.add("a", RUN)
+        assert Journal(cut).get("a") == RUN
     for end in range(size, len(content)):
         cut = tmp_path / "cut.jsonl"
         cut.write_bytes(content[:end])
@@ -135,7 +142,37 @@ def test_a_disk_that_fills_names_the_journal(tmp_path: Path, monkeypatch: pytest
     assert book.get("a") is None
 
 
-@pytest.mark.parametrize("content", [b"[states]\n", b"PK\x03\x04", b"\0" * 64])
+def test_a_journal_whose_first_line_was_damaged_at_either_end_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    Journal(path).add("a", RUN)
+    whole = path.read_bytes()
+    for damaged in (b"\0" * 20 + whole[20:], whole[:20] + b"\0" * 20):
+        path.write_bytes(damaged)
+        Journal(path).add("b", RUN)
+        assert Journal(path).get("a") is None and Journal(path).get("b") == RUN
+
+
+def test_first_bytes_of_lines_are_passed_over_however_often_one_was_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(b'{"ke\n\n{\n{"k')
+    Journal(path).add("a", RUN)
+    assert Journal(path).get("a") == RUN
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"[states]\n",
+        b"PK\x03\x04",
+        b"\0" * 64,
+        b'{"kind"',
+        b'{\n"states": 3}',
+        b'"ke',
+        b'{"ke\nx',
+        b"\0{",
+        b'{"kind": "policy",\n"actions": ["key", "door"],\n"digest": 1}\n',
+    ],
+)
 def test_a_file_that_is_no_journal_is_not_written_to(tmp_path: Path, content: bytes) -> None:
     """(Runs were added to models, which then could not be read.)"""
     path = tmp_path / "model.toml"

@@ -256,7 +256,7 @@ def test_a_record_that_no_file_keeps_says_what_to_do(tmp_path) -> None:
         (["\N{MICRO SIGN}", "\N{GREEK SMALL LETTER MU}"], "two parts of a state have the same name"),
         (["\N{LATIN SMALL LIGATURE FI}", "fi"], "two parts of a state have the same name"),
         (["\N{LATIN SMALL LETTER LONG S}", "s"], "two parts of a state have the same name"),
-        (["tea"], "state (1, 1) is no tuple of the 1 parts ['tea']"),
+        (["tea"], "state (1, 1) does not have the parts ['tea']"),
     ],
 )
 def test_bad_names_of_parts_are_named(parts, message, tmp_path) -> None:
@@ -511,7 +511,19 @@ def test_suffixes(tmp_path) -> None:
             "stages must be null or a whole",
         ),
         ('{"kind": "policy", "version": 1, "actions": [], "states": []}', "the policy has no 'stages'"),
-        ('{"kind": "policy", "version": 1, "stages": null, "actions": [], "states": []}', "no states"),
+        (
+            '{"kind": "policy", "version": 1, "stages": null, "actions": [], "states": []}',
+            "the policy has no states: the ",
+        ),
+        ("STATE" + ", ".join(2 * ['{"state": 5, "choose": [["a", 1]]}']), "the list of states has 5 twice"),
+        (
+            "STATE" + '{"state": 0, "choose": [["a", 1]]}, {"state": false, "choose": [["a", 1]]}',
+            "the states 0 and false are read as the same",
+        ),
+        (
+            '{"kind": "policy", "version": 1, "stages": null, "actions": ["a", "a"], "states": []}',
+            "the list of actions has 'a' twice",
+        ),
         ('{"kind": "policy", "version": 1, "stages": null, "actions": ["a"], "states": [7]}', "state 0 has no 'state'"),
         ("STATE" + '{"state": 5}', "state 5 has no 'choose'"),
         ("STATE" + '{"state": 5, "choose": [["b", 1]]}', "state 5: the action 'b' is not in the list of actions"),
@@ -526,7 +538,10 @@ def test_suffixes(tmp_path) -> None:
         ),
         ("STATE" + '{"state": 5, "actions": [], "choose": []}', "no actions"),
         ("STATE" + '{"state": 5, "actions": ["c"], "choose": [["a", 1]]}', "chooses an action that it does not have"),
-        ("STATE" + '{"state": {"x": 1}, "choose": [["a", 1]]}', "the label {'x': 1} of type dict"),
+        (
+            "STATE" + '{"state": {"x": 1}, "choose": [["a", 1]]}',
+            "the label {'x': 1} of type dict; the label in a file is text, a number, true or false, null, or a list of",
+        ),
     ],
 )
 def test_bad_json_is_named(tmp_path, text, message) -> None:
@@ -770,8 +785,11 @@ def test_many_differences_are_summed_up_by_action() -> None:
 
 
 def test_an_occupancy_of_another_shape_is_refused() -> None:
-    for bad in ([1.0], [-1.0, 1, 1, 1, 1], [0.0] * 5, "much"):
+    for bad in ([1.0], [-1.0, 1, 1, 1, 1], [math.inf, 1, 1, 1, 1], "much"):
         with pytest.raises(ib.InvalidInput, match="the occupancy must be numbers"):
+            rooms().compare(rooms(), bad)
+    for bad, found in (([0.0] * 5, "is 0 everywhere"), ([1e308] * 5, "is too large")):
+        with pytest.raises(ib.InvalidInput, match=f"the occupancy {found}"):
             rooms().compare(rooms(), bad)
 
 

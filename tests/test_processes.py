@@ -1,5 +1,6 @@
 """The command line as a process: interrupted at any moment, short of memory, on a full disk, its workers killed."""
 
+import html
 import json
 import os
 import signal
@@ -79,8 +80,12 @@ def test_a_full_disk_leaves_nothing_behind(option: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs a device that is full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["--help"], ["solve", "--help"], ["zoo"], ["solve", "queue", "--json"]])
-def test_output_that_does_not_fit_is_one_line(arguments: list[str]) -> None:
+def test_output_that_does_not_fit_is_one_line(
+    arguments: list[str], unbuffered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-c", SCRIPT, *arguments]
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
@@ -88,6 +93,19 @@ def test_output_that_does_not_fit_is_one_line(arguments: list[str]) -> None:
         2,
         "inbounds: the output cannot be written: no space left on device\n",
     )
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["solve", "--help"], ["zoo"], ["solve", "queue", "--json"], ["solve", "queue"]]
+)
+def test_an_output_that_is_closed_is_one_line(arguments: list[str], tmp_path: Path) -> None:
+    """(What was printed was lost, and the exit code was 0.) Files are written all the same."""
+    saved = tmp_path / "best.json"
+    options = ["--save-policy", str(saved)] if "queue" in arguments else []
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "inbounds", *arguments, *options]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (2, "inbounds: the output cannot be written: it is closed\n")
+    assert saved.exists() == bool(options)
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs a device that is full")
@@ -227,7 +245,7 @@ except Interrupted as error:
 
 
 def test_a_file_that_is_just_made_when_a_signal_comes_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(path: Path, mode: str) -> BinaryIO:
+    def interrupted(path: Path, mode: str, opener: object) -> BinaryIO:
         path.write_bytes(b"")
         raise KeyboardInterrupt
 
@@ -310,12 +328,16 @@ def test_workers_need_no_standard_streams(closed: tuple[int, ...]) -> None:
     assert ended.returncode == 0
 
 
-@pytest.mark.parametrize("closing", [">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_comparison_needs_no_standard_streams(closing: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("closing", "code", "said"),
+    [(">&-", 2, b"inbounds: the output cannot be written: it is closed\n"), ("2>&-", 0, b""), ("<&- >&- 2>&-", 2, b"")],
+)
+def test_a_comparison_needs_no_standard_streams(closing: str, code: int, said: bytes, tmp_path: Path) -> None:
+    """Only its table is lost without an output, which the exit code says."""
     arguments = ["compare", "queue", "--samples", "2000", "--seeds", "3", "--jobs", "2", "--algorithm", "cspda"]
     command = [sys.executable, "-m", "inbounds", *arguments, "--output", str(tmp_path)]
     ended = subprocess.run(["sh", "-c", f'exec "$@" {closing}', "sh", *command], capture_output=True, timeout=120)
-    assert (ended.returncode, ended.stderr) == (0, b"") and (tmp_path / "comparison.svg").exists()
+    assert (ended.returncode, ended.stderr) == (code, said) and (tmp_path / "comparison.svg").exists()
 
 
 @pytest.mark.parametrize("files", [10, 16])
@@ -483,6 +505,29 @@ def test_where_a_disk_has_no_links_no_file_is_lost(tmp_path: Path, monkeypatch) 
         for stream in streams:
             stream.write(b"new")
     assert [path.read_bytes() for path in paths] == [b"new", b"new", b"old"]  # each of them whole
+
+
+def test_names_beyond_ascii_are_text_in_a_locale_that_has_none(tmp_path: Path, monkeypatch) -> None:
+    """On a page, in JSON, in names of files, and where a command names a constraint."""
+    model = (Path(__file__).parents[1] / "examples" / "machine.toml").read_text("utf-8")
+    model = model.replace('name = "machine"', "").replace('"repairs"', '"größe"').replace("repairs =", '"größe" =')
+    (tmp_path / "möd el.toml").write_text(model, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}.items():
+        monkeypatch.setenv(name, value)
+    told = inbounds("report", "möd el.toml", "--points", "0", "--beside", "--json")
+    assert told.returncode == 0, told.stderr
+    page = (tmp_path / "möd el.html").read_text("utf-8")
+    assert "<h1>möd el</h1>" in page and "udc" not in page
+    assert html.escape("inbounds verify 'möd el-model.npz' 'möd el-certificate.json'") in page
+    facts = json.loads(told.stdout)
+    assert facts["problem"]["name"] == "möd el" and facts["files"][:2] == ["möd el.html", "möd el-model.npz"]
+    assert json.loads(inbounds("solve", "möd.toml", "--json").stdout)["error"].startswith("möd.toml: cannot be read")
+    assert inbounds("report", "möd el.toml", "--points", "0", "--bound", "größe=0.2").returncode == 0
+    assert (tmp_path / "möd el-größe=0.2.html").exists()
+    assert inbounds("frontier", "möd el.toml", "--constraint", "größe", "--points", "3").returncode == 0
+    picture = (tmp_path / "frontier" / "möd el-größe" / "frontier.svg").read_text("utf-8")
+    assert "möd el" in picture and "udc" not in picture
 
 
 @pytest.mark.parametrize("link", ["folder", "file"])

@@ -244,5 +244,10 @@ def test_wrong_parameters_are_refused(parameters, message):
 def test_the_zoo_is_one_table():
     assert "queue" in ib.zoo.names()
     assert ib.zoo.make("queue", buffer=2).n_states == 3
+    for problem, parameters in (("queue", {"bufer": 3}), ("garnet", {"state": 3, "seed": 1})):
+        with pytest.raises(
+            ib.InvalidInput, match=f"{problem} has no parameter '{next(iter(parameters))}'; it has: .*discount"
+        ):
+            ib.zoo.make(problem, **parameters)
     with pytest.raises(ib.InvalidInput, match=r"no problem is called 'zebra'; there are: .*queue"):
         ib.zoo.make("zebra")

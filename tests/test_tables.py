@@ -1,5 +1,7 @@
 """Tables: the same text wherever they are printed."""
 
+import re
+from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 
@@ -10,6 +12,8 @@ from rich.cells import cell_len
 
 import inbounds as ib
 from inbounds.cli import main
+from inbounds.exact.limits import Partial
+from inbounds.reports import page as pages
 from inbounds.tables import html_card, html_table, kept_in_digits, printable, text_table
 
 ROWS = [("[red]service[/red]", "at least 0", "+0.25"), (":queue:" + 150 * " long", "", "-1,000.5")]
@@ -166,3 +170,20 @@ def test_the_digits_of_a_bound_hold_and_are_the_nearest_that_do(digits: int) -> 
             nearest = Context(prec=digits, rounding=side).create_decimal(repr(bound))
             assert Decimal(kept_in_digits(bound, at_least, 0.0, digits)) == nearest
     assert kept_in_digits(np.inf, False, 0.0) == kept_in_digits(np.inf, False, np.inf) == "inf"
+
+
+def test_what_is_said_to_be_at_most_so_much_is_rounded_up(tmp_path: Path) -> None:
+    """(It was rounded to the nearest: 1.24e-3 below the best was "at most 1.2e-03 below".)"""
+    queue = ib.zoo.queue()
+    best = ib.solve(queue)
+    known = replace(best, upper_bound=best.reward + 1.24e-3)
+    least = re.search(r"at most (\S+) below the best", str(known))
+    assert least is not None and known.gap <= Decimal(least[1]) <= Decimal("0.0013")
+    partial = Partial("time limit", upper=1.0000004, unconstrained_solves=3)
+    assert "the optimum is at most 1.00001" in partial.in_words
+    assert partial.so_far.endswith("is at most 1.00001")
+    text = pages.page(
+        queue, known, None, pages.MovedBounds([], [], []), None, "queue", ["a", "b", "c"], False, ("", ())
+    )
+    most = re.search(r"no policy in bounds has more than (\S+)\. The", text)
+    assert most is not None and Decimal(most[1]) >= Decimal(known.upper_bound)

@@ -12,9 +12,12 @@ def run() -> None:
     from inbounds.interruption import leave_on_interrupt
 
     leave_on_interrupt()
-    from inbounds.streams import fill_missing_streams
+    from inbounds.streams import fill_missing_streams, refuse_output
 
+    closed = sys.stdout is None
     fill_missing_streams()
+    if closed:
+        refuse_output()
     os.environ["MPLBACKEND"] = "agg"  # pictures go to files, whatever shows them elsewhere, and whether it is there
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # not what a test reads

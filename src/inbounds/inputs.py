@@ -104,15 +104,27 @@ def real_number(value: Any, what: str, which: str = "") -> float:
     try:
         if number is not None:
             return float(number)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:
         pass
+    if not which:  # else that it is not such a number says more
+        _require_double(value, what)
     raise InvalidInput(f"{what} must be a number{which and ' '}{which}, found {shown(value)}")
+
+
+def _require_double(value: Any, what: str) -> None:
+    """Refuse what is a number, but larger than any float, such as 10**400, for what it is."""
+    try:
+        with suppress(TypeError, ValueError):  # no number that can be told
+            float(value if isinstance(value, Real) else 0.0)
+    except OverflowError:
+        raise InvalidInput(f"{what} is too large for a double, found {shown(value)}") from None
 
 
 def positive(value: Any, what: str, kind: str = "number") -> float:
     """`value` as a finite float above 0; `what` names it in the error message, and `kind` says of what it is one."""
     number = finite_or_nan(value)
     if not number > 0.0:
+        _require_double(value, what)
         finite = "finite " if plain_number(value) == math.inf else ""
         raise InvalidInput(f"{what} must be a {finite}{kind} above 0, found {shown(value)}")
     return number
@@ -122,6 +134,7 @@ def finite_number(value: Any, what: str) -> float:
     """`value` as a finite float; `what` names it in the error message."""
     number = finite_or_nan(value)
     if math.isnan(number):
+        _require_double(value, what)
         raise InvalidInput(f"{what} must be a finite number, found {shown(value)}")
     return number
 
@@ -238,7 +251,7 @@ def generator(rng: Any) -> np.random.Generator:
 def reported_number(value: Any, what: str) -> float:
     """What a user's function gave, as a float, if it is one number (True and False are 1 and 0); infinite and nan pass.
 
-    Text, complex numbers, arrays of any length, and whole numbers too large for a float are none; `what` names it.
+    Text, complex numbers and arrays of any length are none, and a number may be too large; `what` names it.
     """
     if type(value) is float:  # nearly always, and this is called millions of times
         return value

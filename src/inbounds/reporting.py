@@ -29,6 +29,7 @@ from inbounds.problem.policy import Policy, for_problem
 from inbounds.proofs.files import save_certificate
 from inbounds.reports.page import BESIDE, MovedBounds, page
 from inbounds.solving import frontier, solve
+from inbounds.tables import in_unicode, outwards
 
 _LARGE = 20_000
 """States from which on the policy beside the page is an .npz: so large a text is for nobody to read."""
@@ -154,7 +155,8 @@ def written_report(
     taken = time.monotonic() - begun
     missing = [] if best.certificate is not None else ["the proof of the policy"]
     if best.status == TIME and best.partial is not None:
-        missing.append(f"the rest of the search: the best policy may have up to {best.gap:.3g} more reward")
+        more = outwards(best.gap, up=True, digits=3)
+        missing.append(f"the rest of the search: the best policy may have up to {more} more reward")
     moving = None
     if limit is None or (best.certificate is not None and taken < limit / 2):  # it may take as long again
         says("how prices move")
@@ -171,7 +173,7 @@ def written_report(
         saved[files[1]] = partial(save_certificate, best.certificate)
     saved[files[2]] = best.policy.save
     says("the page")
-    names, title = [file.name for file in saved], title or cmdp.name or "A constrained decision problem"
+    names, title = [in_unicode(file.name) for file in saved], title or cmdp.name or "A constrained decision problem"
     judged = None if other is None else (other, evaluate(cmdp, other))
     cut = "" if limit is None or not missing else f"Cut short by the time limit of {limit:g} seconds"
     text = page(cmdp, best, moving, curves, judged, title, names, beside, (cut, missing))

@@ -19,6 +19,14 @@ def fill_missing_streams() -> None:
             setattr(sys, name, open(os.devnull, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115 (it stays)
 
 
+def refuse_output() -> None:
+    """Have the standard output refuse whatever is written, as a full disk does: what a command prints is its answer."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 (it stays)
+
+
 def lead_nowhere(*numbers: int) -> None:
     """Have these outputs take what could not be written, which Python tries again as it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import html
 import math
 import os
@@ -20,6 +21,21 @@ _SHAPING = "\N{NO-BREAK SPACE}\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 """What Python does not call printable, and text is made of all the same."""
 
 
+def in_unicode(name: str | os.PathLike[str]) -> str:
+    """A name as text: letters beyond ASCII that Python, told that there are none, hid in halves of characters are back.
+
+    In the locale C the name of a file, or a word of a command, has such a half for each of their bytes.
+
+    >>> in_unicode("m\\udcc3\\udcb6del.toml"), in_unicode("model.toml")
+    ('mödel.toml', 'model.toml')
+    """
+    letters = os.fspath(name)
+    try:
+        return letters.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # halves that are of no byte
+        return letters
+
+
 def printable(name: str | os.PathLike[str]) -> str:
     """A name of a file, a constraint or a state for a terminal: a line feed in it would make two messages of one.
 
@@ -28,7 +44,7 @@ def printable(name: str | os.PathLike[str]) -> str:
     >>> printable("my files/a\\nb.toml"), printable("safe\\x1b[2K")
     ('my files/a\\\\nb.toml', 'safe\\\\x1b[2K')
     """
-    letters = os.fspath(name)
+    letters = in_unicode(name)
     return "".join(one if one.isprintable() or one in _SHAPING else ascii(one)[1:-1] for one in letters)
 
 
@@ -128,6 +144,26 @@ def rounded_up(number: float) -> int:
     return math.ceil(number / unit) * unit
 
 
+def outwards(bound: float, up: bool = False, digits: int = 6) -> str:
+    """So many digits of what is proved, so that what is printed is proved too: rounded down, or up, to the last bit.
+
+    In decimal throughout: a float that is rounded the right way may be printed the wrong way, from 16 digits on.
+
+    >>> outwards(0.12345678), outwards(0.12345678, up=True), outwards(float("-inf")), outwards(-1.5e-7, digits=1)
+    ('0.123456', '0.123457', '-inf', '-2e-07')
+    >>> outwards(0.1, digits=17), outwards(0.1, up=True, digits=17)  # of 0.1000000000000000055
+    ('0.1', '0.10000000000000001')
+    """
+    if not math.isfinite(bound):
+        return str(float(bound))
+    rounding = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR)
+    number = rounding.normalize(decimal.Decimal(float(bound)))
+    exponent = number.adjusted()
+    if -4 <= exponent < digits:  # as floats are printed
+        return f"{number:f}"
+    return f"{number.scaleb(-exponent, rounding):f}e{exponent:+03d}"
+
+
 def kept_in_digits(bound: float, at_least: bool, rounding: float, digits: int = 6) -> str:
     """So many digits of a bound that can be kept which can be kept too, up to `rounding`; what is zero to that is zero.
 
@@ -139,10 +175,8 @@ def kept_in_digits(bound: float, at_least: bool, rounding: float, digits: int = 
     '-0.0124'
     """
     text = "0" if abs(bound) <= rounding < math.inf else f"{bound:.{digits}g}"
-    looser = -1.0 if at_least else 1.0
-    if looser * (float(text) - bound) < -rounding:
-        text = f"{float(text) + looser * 10.0 ** (math.floor(math.log10(abs(bound))) - digits + 1):.{digits}g}"
-    return text
+    tighter = (1.0 if at_least else -1.0) * (float(text) - bound)
+    return outwards(bound, not at_least, digits) if tighter > rounding else text
 
 
 def escaped(text: str) -> str:

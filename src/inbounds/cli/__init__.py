@@ -2,10 +2,11 @@
 
 To add one, write a file in this folder with a click command called `command`, and its name into `COMMANDS`.
 
-Exit codes: 0 done; 1 something failed that should not have, or a certificate is rejected; 2 the input is wrong (one
-message says what); 3 no policy is in bounds; 4 no policy could be proved to be in bounds (`solve` and `learn
---certified`); 5 a limit was reached first (`--time-limit`), and what was known by then is printed; 129 the terminal is
-gone (SIGHUP); 130 interrupted by Ctrl-C; 141 nobody reads the output any more (`| head`); 143 terminated (SIGTERM).
+Exit codes: 0 done; 1 something failed that should not have, or a certificate is rejected; 2 the input is wrong, or the
+output is closed or full (one message says what); 3 no policy is in bounds; 4 no policy could be proved to be in bounds
+(`solve` and `learn --certified`); 5 a limit was reached first (`--time-limit`), and what was known by then is printed;
+129 the terminal is gone (SIGHUP); 130 interrupted by Ctrl-C; 141 nobody reads the output any more (`| head`); 143
+terminated (SIGTERM).
 Heavy imports stay inside the commands, so that the help appears at once.
 """
 
@@ -130,7 +131,9 @@ def _culprit(error: OSError) -> str:
     if error.errno == errno.ENOENT and _folder_is_gone():
         return "the current folder is gone: change to one that is there"
     if error.errno in _WRITING:
-        return f"the output cannot be written: {(error.strerror or '').lower()}"
+        lead_nowhere(1)  # else what is left is tried once more as the process ends, and its exit code is another
+        why = "it is closed" if error.errno == errno.EBADF else (error.strerror or "").lower()
+        return f"the output cannot be written: {why}"
     return str(error)
 
 

@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from inbounds.cli.printing import asking_for_json, print_wrapped, reading_status
-from inbounds.tables import printable
+from inbounds.tables import in_unicode, printable
 
 KIND_BY_CRITERION = {"discount": "discounted", "horizon": "finite horizon", "average": "long-run average"}
 """How each criterion is called."""
@@ -244,7 +244,7 @@ def called(cmdp: Any, problem: str) -> str:
 
     The model itself keeps the name that it has: a certificate is about the model that the file holds.
     """
-    return cmdp.name or Path(problem).stem
+    return cmdp.name or in_unicode(Path(problem).stem)
 
 
 def print_headline(cmdp: Any, problem: str) -> None:
@@ -267,7 +267,12 @@ def problem_facts(cmdp: Any, problem: str) -> dict[str, Any]:
 def with_bounds(name: str) -> str:
     """The name of a file for this problem: with what --bound says, so that what-ifs do not overwrite each other."""
     given: tuple[str, ...] = click.get_current_context().meta.get(_BOUNDS, ())
-    return "-".join([name, *(re.sub(r"[^\w.+=-]+", "-", bound) for bound in given)])
+    return "-".join([name, *(file_name(re.sub(r"[^\w.+=-]+", "-", in_unicode(bound))) for bound in given)])
+
+
+def file_name(text: str) -> str:
+    """A text as the name of a file, in UTF-8 whatever the locale."""
+    return os.fsdecode(text.encode("utf-8", "surrogateescape"))
 
 
 def _bounded(cmdp: Any, given: str, moved: set[int]) -> Any:
@@ -290,6 +295,7 @@ def _bounded(cmdp: Any, given: str, moved: set[int]) -> Any:
 
 def name_or_position(text: str, cmdp: Any) -> str | int:
     """A constraint as the user named it: by its position, unless one has this name. No position has so many digits."""
+    text = in_unicode(text)
     named = any(constraint.name == text for constraint in cmdp.constraints)
     return text if named or not text.isdecimal() or len(text) > _MOST_DIGITS else int(text)
 
@@ -305,20 +311,15 @@ def safe_from(text: str | None, cmdp: Any) -> Any:
 
 
 def _from_zoo(problem: str, parameters: tuple[str, ...]) -> Any:
-    import inspect
-
     from inbounds import zoo as problems
     from inbounds.errors import InvalidInput
     from inbounds.inputs import plain_number
 
-    known = inspect.signature(problems.PROBLEMS[problem]).parameters
     values: dict[str, Any] = {}
     for parameter in parameters:
         name, equals, text = parameter.partition("=")
         if not equals:
             raise InvalidInput(f"--set takes NAME=VALUE, found {parameter!r}")
-        if name not in known:
-            raise InvalidInput(f"{problem} has no parameter {name!r}; it has: {', '.join(known)}")
         if name in values:
             raise InvalidInput(f"--set gives {name} two values; give one")
         try:

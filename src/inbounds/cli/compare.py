@@ -32,6 +32,7 @@ from inbounds.cli.arguments import (
 )
 from inbounds.cli.printing import (
     facts_of,
+    names_of,
     print_files,
     print_json,
     print_table,
@@ -155,7 +156,7 @@ def command(
             algorithms=rows,
             resumed=done.resumed,
             status=done.status,
-            files=[str(path) for path in written],
+            files=names_of(written),
         )
         sys.exit(EXIT_STOPPED if done.status != "done" else 0)
     print_headline(cmdp, problem)
@@ -271,7 +272,7 @@ def _on_suite(
             algorithms=suite_rows(done),
             resumed=done.resumed,
             status=done.status,
-            files=[str(path) for path in written],
+            files=names_of(written),
         )
         sys.exit(EXIT_STOPPED if done.status != "done" else 0)
     print_wrapped(

@@ -12,6 +12,7 @@ import click
 from inbounds.cli import EXIT_INFEASIBLE, EXIT_STOPPED, complain
 from inbounds.cli.arguments import (
     called,
+    file_name,
     json_option,
     name_or_position,
     output_folder,
@@ -22,7 +23,7 @@ from inbounds.cli.arguments import (
     problem_from,
     refuse_given,
 )
-from inbounds.cli.printing import facts_of, print_files, print_json, telling_bar
+from inbounds.cli.printing import facts_of, names_of, print_files, print_json, telling_bar
 
 
 @click.command("frontier")
@@ -84,7 +85,7 @@ def command(
     named = "-and-".join("".join(letter if letter.isalnum() else "-" for letter in name) for name in moved)
     kind = "frontier" if second is None else "surface"
     output = output_folder(
-        output, Path("frontier") / f"{Path(problem).stem}-{named}", *files_of([kind], [kind]), read=problem
+        output, Path("frontier") / f"{Path(problem).stem}-{file_name(named)}", *files_of([kind], [kind]), read=problem
     )
     number = points if points is not None else 50 if second is None else 12
     ask: Any = ib.frontier if second is None else ib.surface
@@ -92,12 +93,13 @@ def command(
         found = ask(cmdp, *chosen, number, **wanted, progress=advance_to, says=says, time_limit=time_limit)
     if (nothing := _nothing_kept(found)) is not None:
         if as_json:
-            print_json(problem=problem_facts(cmdp, problem), **_facts(found), files=[])
+            facts = {**_facts(found), "status": "infeasible"}  # as `inbounds solve` says it
+            print_json(problem=problem_facts(cmdp, problem), **facts, files=[])
         complain(nothing)
         sys.exit(EXIT_INFEASIBLE)
     written = write_bounds(replace(found, problem=called(cmdp, problem)), output)
     if as_json:
-        print_json(problem=problem_facts(cmdp, problem), **_facts(found), files=[str(path) for path in written])
+        print_json(problem=problem_facts(cmdp, problem), **_facts(found), files=names_of(written))
     else:
         print_headline(cmdp, problem)
         click.echo(found)

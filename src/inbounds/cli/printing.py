@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -191,10 +191,19 @@ def print_json(**facts: Any) -> None:
     click.echo(json.dumps(facts, indent=2, ensure_ascii=not anything))
 
 
+def names_of(files: Iterable[Path]) -> list[str]:
+    """What JSON calls files."""
+    from inbounds.tables import in_unicode
+
+    return [in_unicode(path) for path in files]
+
+
 def print_refusal(message: str, code: int) -> None:
     """What ended a command, for machines that asked for JSON and have none yet."""
+    from inbounds.tables import in_unicode
+
     if click.get_current_context().meta.get(_JSON):
-        print_json(error=message, exit_code=code)
+        print_json(error=in_unicode(message), exit_code=code)
 
 
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:

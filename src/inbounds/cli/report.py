@@ -19,7 +19,7 @@ from inbounds.cli.arguments import (
     require_nothing_lost,
     with_bounds,
 )
-from inbounds.cli.printing import print_json, print_wrapped, telling_bar
+from inbounds.cli.printing import names_of, print_json, print_wrapped, telling_bar
 
 
 @click.command("report")
@@ -90,7 +90,7 @@ def command(
     code = EXIT_STOPPED if missing else 0
     if as_json:
         status = "time limit" if missing else "done"
-        files = [str(path) for path in written]
+        files = names_of(written)
         print_json(problem=problem_facts(cmdp, problem), status=status, files=files, missing=list(missing))
         sys.exit(code)
     for path in written:

@@ -16,7 +16,7 @@ from inbounds.cli.arguments import (
     output_option,
     time_limit_option,
 )
-from inbounds.cli.printing import UNWRITTEN, print_files, print_json, print_table, print_wrapped, runs_bar
+from inbounds.cli.printing import UNWRITTEN, names_of, print_files, print_json, print_table, print_wrapped, runs_bar
 from inbounds.errors import within_memory
 
 
@@ -70,7 +70,7 @@ def command(
             conservative_optima=dict(done.conservative_optima),
             claims=claims,
             verdicts=verdicts(done),
-            files=[str(path) for path in written],
+            files=names_of(written),
         )
         sys.exit(EXIT_STOPPED if done.status != "done" else 0)
     print_wrapped(

@@ -31,6 +31,7 @@ from inbounds.cli.printing import (
     tidy,
     value_text,
 )
+from inbounds.tables import outwards
 
 _HOW_TO_CHECK = (
     "To check the certificate, solve with --save-model FILE.npz too: `inbounds verify` takes the model in just the "
@@ -166,7 +167,7 @@ def command(
         among = ", among those with one recurrent class" if "average" in loaded.criterion else ""
         print_wrapped(
             f"Without coins {best.price_of_determinism:.3g} of reward is lost. To find the best such policy is "
-            f"NP-hard; this one is at most {best.gap:.1e} below it{among}."
+            f"NP-hard; this one is at most {outwards(best.gap, up=True, digits=2)} below it{among}."
         )
     if best.linked:
         print_wrapped(

@@ -17,7 +17,7 @@ from inbounds.cli.arguments import (
     output_option,
     time_limit_option,
 )
-from inbounds.cli.printing import UNWRITTEN, print_files, print_json, print_table, print_wrapped, runs_bar
+from inbounds.cli.printing import UNWRITTEN, names_of, print_files, print_json, print_table, print_wrapped, runs_bar
 from inbounds.errors import within_memory
 
 _TABLES = (("kappa", "conservative_gap", "duality_gap"), ("flow_residual", "policy_gap", "policy_margin"))
@@ -63,7 +63,7 @@ def command(
     late = any(study.status != "done" for study in done) or len(done) < 2
     if as_json:
         status = "time limit" if late else "done"
-        print_json(points=rows, status=status, verdicts=theorem_verdicts(done), files=[str(path) for path in written])
+        print_json(points=rows, status=status, verdicts=theorem_verdicts(done), files=names_of(written))
         sys.exit(EXIT_STOPPED if late else 0)
     click.echo(f"measured, mean of {seeds} runs, and proved; scaled units")
     for problem in dict.fromkeys(row["problem"] for row in rows):

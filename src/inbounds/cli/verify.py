@@ -33,6 +33,7 @@ def command(files: tuple[Path, ...], time_limit: float | None, as_json: bool) ->
 
     from inbounds.errors import InvalidInput, Stopped
     from inbounds.exact.limits import TIME, Limits
+    from inbounds.formats.atomic import naming, require_regular
     from inbounds.proofs.verify import Unreadable, verify_bets
     from inbounds.proofs.verify import verify as check
     from inbounds.streams import lead_nowhere
@@ -40,6 +41,9 @@ def command(files: tuple[Path, ...], time_limit: float | None, as_json: bool) ->
 
     if len(files) > 2:
         raise InvalidInput("verify takes a model and a certificate, or a certificate from samples alone")
+    for file in files:
+        with naming(file, "read"):
+            require_regular(file)
     limits = Limits.of(time_limit, None)
     try:
         with progress_bar("checking pairs", None, quiet=as_json) as advance_to:

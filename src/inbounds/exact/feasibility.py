@@ -22,6 +22,7 @@ from inbounds.inputs import positive, switch
 from inbounds.numerics.interrupts import holding_handlers
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.policy import Policy
+from inbounds.tables import outwards
 
 INFEASIBLE = 1e-10
 """How far below zero, relative to the priced margins, the best joint margin must be for a problem to be infeasible."""
@@ -94,7 +95,8 @@ class Slater:
         return self.value < 0.0 and self.upper_bound < -INFEASIBLE * float(self.prices @ margin_scales)
 
     def __repr__(self) -> str:
-        known = "" if self.status == OPTIMAL else f", {self.status}: at most {self.upper_bound:.10g}"
+        most = outwards(self.upper_bound, up=True, digits=10)
+        known = "" if self.status == OPTIMAL else f", {self.status}: at most {most}"
         return f"Slater({self.value:.10g}{known})"
 
 

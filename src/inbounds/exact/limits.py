@@ -16,7 +16,7 @@ from inbounds.errors import InvalidInput
 from inbounds.inputs import positive, whole_number
 from inbounds.problem.pieces import same_problem
 from inbounds.problem.policy import Policy
-from inbounds.tables import so_many
+from inbounds.tables import outwards, so_many
 
 TIME, ITERATIONS = "time limit", "iteration limit"
 
@@ -101,7 +101,8 @@ class Partial:
         known = [f"{len(self.points)} of the points"] if self.points else []
         if not self.points and self.unconstrained_solves:
             least = "no policy in bounds yet" if math.isinf(self.lower) else f"a reward of {self.lower:.6g} in bounds"
-            known = [least] + ([] if math.isinf(self.upper) else [f"that the optimum is at most {self.upper:.6g}"])
+            most = f"that the optimum is at most {outwards(self.upper, up=True)}"
+            known = [least] + ([] if math.isinf(self.upper) else [most])
         return ", and ".join(known) or "nothing yet"
 
     def __repr__(self) -> str:
@@ -115,7 +116,8 @@ class Partial:
         after = f"after {so_many(self.unconstrained_solves, 'unconstrained solve')}, before"
         if math.isinf(self.upper):
             return f"{after} anything was finished"
-        return f"{after} a policy in bounds was known; the optimum, if there is one, is at most {self.upper:.6g}"
+        most = outwards(self.upper, up=True)
+        return f"{after} a policy in bounds was known; the optimum, if there is one, is at most {most}"
 
 
 def state_to_resume(resume: Any, asked: tuple[Any, ...]) -> Any:

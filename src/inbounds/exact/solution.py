@@ -16,6 +16,7 @@ from inbounds.exact.reachable import well_scaled, where_reached
 from inbounds.exact.sensitivity import Piece, Sensitivities
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
+from inbounds.tables import outwards
 
 _SOLVED_AGAIN = 10_000
 """Pairs (times stages) up to which what is best where the optimum never comes is worked out once more: there the duals
@@ -124,11 +125,12 @@ class Solution(Evaluation):
 
     @property
     def _lead(self) -> str:
+        below = f"at most {outwards(self.gap, up=True, digits=2)} below the best"
         if self.status != "best found" and not self.price_of_determinism:
-            return f"reward {self.reward:.10g}, at most {self.gap:.1e} below the best; {self.policy!r}"
+            return f"reward {self.reward:.10g}, {below}; {self.policy!r}"
         found = " (best found: to find the best is NP-hard)" if self.status == "best found" else ""
         return (
-            f"reward {self.reward:.10g}, at most {self.gap:.1e} below the best without coins{found}, and "
+            f"reward {self.reward:.10g}, {below} without coins{found}, and "
             f"{self.price_of_determinism:.4g} below the optimum that may randomise, whose prices these are; "
             f"{self.policy!r}"
         )

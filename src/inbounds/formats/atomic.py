@@ -23,8 +23,9 @@ from inbounds.tables import printable
 def replaced(path: Path) -> Iterator[BinaryIO]:
     """A stream to write; when the block ends well its content becomes the file at `path`, otherwise nothing changes.
 
-    A file that is replaced passes its permissions on, and a symbolic link keeps pointing to where it points. What is
-    there and is no regular file, or one that may not be written, is refused.
+    A file that is replaced passes its permissions on, until when nobody else may read what is written; and a symbolic
+    link keeps pointing to where it points. What is there and is no regular file, or one that may not be written, is
+    refused.
 
     Examples
     --------
@@ -56,8 +57,9 @@ def replaced_together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
     temporaries = [target.with_name(f".inbounds-{secrets.token_hex(8)}.tmp") for target in targets]
     streams: list[BinaryIO] = []
     try:  # from before the files are there: an interruption may fall on the moment in which one is made
-        for temporary in temporaries:
-            streams.append(open(temporary, "xb"))  # noqa: SIM115 - it is closed in either case
+        for temporary, target in zip(temporaries, targets, strict=True):
+            opener = _for_its_owner if target.exists() else None
+            streams.append(open(temporary, "xb", opener=opener))  # noqa: SIM115 - it is closed in either case
         yield streams
         for target, temporary, stream in zip(targets, temporaries, streams, strict=True):
             stream.flush()
@@ -84,6 +86,11 @@ def replaced_together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
                 os.fsync(handle)
             finally:
                 os.close(handle)
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    """Open a file that takes the place of another, which may be private: who opens this one keeps it open."""
+    return os.open(path, flags, 0o600)
 
 
 def _rename(temporaries: list[Path], targets: list[Path]) -> None:

@@ -45,16 +45,24 @@ def parsed(content: bytes) -> Any:
     return json.loads(content.decode("utf-8"), object_pairs_hook=once)
 
 
-def plain(value: Any, what: str) -> Label:
+IN_PYTHON = "text, a number, true or false, None, or a tuple of these"
+IN_JSON = "text, a number, true or false, null, or a list of these"
+IN_TOML = "text, a number, true or false, or a list of these"
+"""What a label in a file may be, in the words of where it is read."""
+
+
+def plain(value: Any, what: str, kinds: str = IN_PYTHON) -> Label:
     """The label `value` in plain Python types, a list as a tuple; `what` names it in the error message.
+
+    `kinds` says there what it may be.
 
     >>> plain((np.int64(3), [True, "up"]), "a state")
     (3, (True, 'up'))
     """
-    return _plain(value, value, what, DEEPEST)
+    return _plain(value, value, what, kinds, DEEPEST)
 
 
-def _plain(part: Any, whole: Any, what: str, depth: int) -> Label:
+def _plain(part: Any, whole: Any, what: str, kinds: str, depth: int) -> Label:
     if isinstance(part, np.generic):
         part = part.item()
     if part is None or isinstance(part, bool):
@@ -69,12 +77,12 @@ def _plain(part: Any, whole: Any, what: str, depth: int) -> Label:
         return text(part, f"the label of {what}")
     if isinstance(part, tuple | list):
         if depth == 0:
-            raise InvalidInput(f"{what} has a label of tuples that nest deeper than {DEEPEST}")
-        return tuple(_plain(item, whole, what, depth - 1) for item in part)
+            raise InvalidInput(f"{what} has a label whose parts nest deeper than {DEEPEST}")
+        return tuple(_plain(item, whole, what, kinds, depth - 1) for item in part)
     inside = "" if part is whole else f", which contains {shown(part)}"
     raise InvalidInput(
-        f"{what} has the label {shown(whole)}{inside} of type {type(part).__name__}; the label in a file is text, "
-        f"a number, true or false, None, or a tuple of these{'; make it a NamedTuple' if is_dataclass(part) else ''}"
+        f"{what} has the label {shown(whole)}{inside} of type {type(part).__name__}; the label in a file is "
+        f"{kinds}{'; make it a NamedTuple' if is_dataclass(part) else ''}"
     )
 
 
@@ -107,6 +115,16 @@ def require_same_spelling(label: Label, known: Label, what: str) -> None:
     """The same for labels that are equal and were read from JSON or TOML, which tell 1, 1.0 and true apart."""
     if label is not known and repr(label) != repr(known):
         require_one_spelling(json.dumps(known), json.dumps(label), what)
+
+
+def require_once(labels: Iterable[Label], what: str, where: str) -> None:
+    """Refuse a label that a list in a file has twice; `what` they are of, "state" or "action", `where` they stand."""
+    first: dict[Label, Label] = {}
+    for label in labels:
+        if label in first:
+            require_same_spelling(label, first[label], what)
+            raise InvalidInput(f"{where} has {shown(label)} twice")
+        first[label] = label
 
 
 def parts_of(labels: Iterable[Any] | None) -> tuple[str, ...] | None:
@@ -170,7 +188,7 @@ def with_parts(labels: tuple[Label, ...] | None, parts: Any, what: str) -> tuple
         raise InvalidInput(f"the parts of a {what} must have names that Python takes, found {shown(parts)}")
     for label in labels or (0,):  # without labels there are numbers
         if not isinstance(label, tuple) or len(label) != len(names):
-            raise InvalidInput(f"{what} {shown(label)} is no tuple of the {len(names)} parts {shown(parts)}")
+            raise InvalidInput(f"{what} {shown(label)} does not have the parts {shown(parts)}")
     if len(set(names)) < len(names):
         raise InvalidInput(f"two parts of a {what} have the same name, as Python reads names: {shown(parts)}")
     kind = named_label(what, names)

@@ -43,7 +43,7 @@ import scipy.sparse as sp
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import KIND, criterion_in_file, once, require_kind, transitions_once
-from inbounds.formats.labels import parsed, parts_of, plain, text, with_parts
+from inbounds.formats.labels import IN_JSON, IN_PYTHON, parsed, parts_of, plain, text, with_parts
 from inbounds.inputs import shown
 
 VERSION = 2
@@ -292,17 +292,17 @@ def labels_to_header(record: Any) -> dict[str, Any]:
 def labels_from_header(header: dict[str, Any]) -> dict[str, Any]:
     """The labels of states and actions that a header has."""
     return {
-        f"{what}_labels": with_parts(labels_in_file(header[key], what), header.get(f"{what}_parts"), what)
+        f"{what}_labels": with_parts(labels_in_file(header[key], what, IN_JSON), header.get(f"{what}_parts"), what)
         for key, what in _LABELS.items()
     }
 
 
-def labels_in_file(labels: Any, what: str) -> tuple[Any, ...] | None:
+def labels_in_file(labels: Any, what: str, kinds: str = IN_PYTHON) -> tuple[Any, ...] | None:
     if labels is None:
         return None
     if not isinstance(labels, tuple | list):
         raise InvalidInput(f"the labels of the {what}s must be a list or null, found {shown(labels)}")
-    return tuple(plain(label, f"{what} {position}") for position, label in enumerate(labels))
+    return tuple(plain(label, f"{what} {position}", kinds) for position, label in enumerate(labels))
 
 
 # --- the members of the zip ---

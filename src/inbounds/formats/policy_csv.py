@@ -26,7 +26,7 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import LONGEST
-from inbounds.formats.labels import label_columns, plain, require_one_spelling, with_parts
+from inbounds.formats.labels import IN_JSON, label_columns, plain, require_one_spelling, with_parts
 from inbounds.formats.policy_json import policy_fields
 from inbounds.inputs import shown
 
@@ -264,7 +264,7 @@ def _guessed(cell: str) -> Any:
 def _value(cell: str, kind: str, where: str) -> Any:
     if kind == ":json":
         try:
-            return plain(json.loads(cell), where)
+            return plain(json.loads(cell), where, IN_JSON)
         except (ValueError, RecursionError) as error:
             raise InvalidInput(f"{where} must hold JSON, found {shown(cell)} ({error})") from error
     value = cell if kind == ":text" else _guessed(cell)

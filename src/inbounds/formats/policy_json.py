@@ -29,7 +29,16 @@ import numpy as np
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import LONGEST, require_version
 from inbounds.formats.entries import require_entries
-from inbounds.formats.labels import Label, parsed, parts_of, plain, require_same_spelling, with_parts
+from inbounds.formats.labels import (
+    IN_JSON,
+    Label,
+    parsed,
+    parts_of,
+    plain,
+    require_once,
+    require_same_spelling,
+    with_parts,
+)
 from inbounds.inputs import is_whole, shown
 
 KIND, VERSION = "policy", 1
@@ -93,7 +102,8 @@ def fields_of(found: Any) -> dict[str, Any]:
         raise InvalidInput(f"stages must be null or a whole number in 1..{LONGEST:,}, found {shown(horizon)}")
     if not isinstance(labels, list) or not isinstance(states, list):
         raise InvalidInput("actions and states must be lists")
-    action_labels = [plain(label, f"action {number}") for number, label in enumerate(labels)]
+    action_labels = [plain(label, f"action {number}", IN_JSON) for number, label in enumerate(labels)]
+    require_once(action_labels, "action", "the list of actions")
     number_of = {label: (number, label) for number, label in enumerate(action_labels)}
     state_labels, offsets, actions = [], [0], []
     rules: list[list[float]] = [[] for _ in range(horizon or 1)]
@@ -101,7 +111,7 @@ def fields_of(found: Any) -> dict[str, Any]:
         where = f"state {state}"
         if not isinstance(entry, dict) or "state" not in entry:
             raise InvalidInput(f"{where} has no 'state'")
-        label = plain(entry["state"], where)
+        label = plain(entry["state"], where, IN_JSON)
         where = f"state {shown(label)}"
         require_entries(entry, STATE_ENTRIES, ("choose",), where)
         chosen = entry["choose"]
@@ -117,6 +127,9 @@ def fields_of(found: Any) -> dict[str, Any]:
         actions += own
         offsets.append(len(actions))
         state_labels.append(label)
+    if not state_labels:
+        raise InvalidInput("the policy has no states: the list of them is empty")
+    require_once(state_labels, "state", "the list of states")
     fields = policy_fields(offsets, actions, rules, horizon, state_labels, action_labels)
     for what in ("state", "action"):
         fields[f"{what}_labels"] = with_parts(fields[f"{what}_labels"], found.get(f"{what}_parts"), what)
@@ -158,7 +171,7 @@ def _own_actions(listed: Any, number_of: Numbers, where: str) -> list[int]:
 
 
 def _number(action: Any, number_of: Numbers, where: str) -> int:
-    label = plain(action, f"an action of {where}")
+    label = plain(action, f"an action of {where}", IN_JSON)
     if label not in number_of:
         raise InvalidInput(f"{where}: the action {shown(label)} is not in the list of actions")
     number, known = number_of[label]

@@ -39,7 +39,17 @@ import scipy.sparse as sp
 from inbounds.errors import InvalidInput
 from inbounds.formats.criterion import CRITERIA, KIND, criterion_in_file, once, require_kind, transitions_once
 from inbounds.formats.entries import require_entries
-from inbounds.formats.labels import Label, parts_of, plain, require_same_spelling, text, with_parts
+from inbounds.formats.labels import (
+    IN_JSON,
+    IN_TOML,
+    Label,
+    parts_of,
+    plain,
+    require_once,
+    require_same_spelling,
+    text,
+    with_parts,
+)
 from inbounds.inputs import is_whole, shown
 
 VERSION = 1
@@ -164,8 +174,8 @@ def _constraint(entry: dict[str, Any], what: str) -> dict[str, Any]:
 def _pair(entry: dict[str, Any], position: int, constraints: list[str], horizon: int | None) -> dict[str, Any]:
     where = f"pair {position}"
     require_entries(entry, PAIR_KEYS, ("state", "action"), where)
-    state = plain(entry["state"], f"{where}: the state")
-    action = plain(entry["action"], f"{where}: the action")
+    state = plain(entry["state"], f"{where}: the state", IN_TOML)
+    action = plain(entry["action"], f"{where}: the action", IN_TOML)
     where = f"state {state!r}, action {action!r}"
     stage = entry.get("stage")
     if stage is not None:
@@ -233,8 +243,8 @@ class _Names:
         if listed is None:
             self.labels = tuple(dict.fromkeys(used))
         elif isinstance(listed, list):
-            self.labels = tuple(plain(label, f"{what}s, entry {k}") for k, label in enumerate(listed, start=1))
-            _require_distinct(self.labels, what)
+            self.labels = tuple(plain(label, f"{what}s, entry {k}", IN_TOML) for k, label in enumerate(listed, start=1))
+            require_once(self.labels, what, f"{what}s")
         elif type(listed) is int and listed > MOST_NUMBERED:
             raise InvalidInput(f"{what}s = {shown(listed)}: there may be at most {MOST_NUMBERED:,} without labels")
         elif type(listed) is not int:
@@ -266,24 +276,15 @@ class _Names:
             label: Label = key
             if key not in self.numbers:
                 with suppress(ValueError, RecursionError):  # not JSON, or no label
-                    label = plain(json.loads(key), where)
+                    label = plain(json.loads(key), where, IN_JSON)
             self.numbers_of_keys[key] = self.number(label, where)
         return self.numbers_of_keys[key]
-
-
-def _require_distinct(labels: tuple[Label, ...], what: str) -> None:
-    first: dict[Label, Label] = {}
-    for label in labels:
-        if label in first:
-            require_same_spelling(label, first[label], what)
-            raise InvalidInput(f"{what}s has {shown(label)} twice")
-        first[label] = label
 
 
 def _distribution(value: Any, states: _Names, where: str) -> dict[int, float]:
     """Probabilities by state, from ``{ label = probability }``, or from one label that is certain."""
     if not isinstance(value, dict):
-        return {states.number(plain(value, where), where): 1.0}
+        return {states.number(plain(value, where, IN_TOML), where): 1.0}
     row: dict[int, float] = {}
     for key, probability in value.items():
         if isinstance(probability, dict):

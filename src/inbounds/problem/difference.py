@@ -156,10 +156,16 @@ def time_by_state(policy: Any, occupancy: Any) -> Floats:
     """The time in each state, [S] or [H, S], of an occupancy of the policy's shape, or of what has one."""
     shape = policy.probabilities.shape
     mass = float_array(getattr(occupancy, "occupancy", occupancy), "the occupancy")
-    if mass.shape != shape or not np.all(mass >= 0.0) or not 0.0 < mass.sum() < np.inf:
+    if mass.shape != shape or not np.all((mass >= 0.0) & (mass < np.inf)):
         raise InvalidInput(
-            f"the occupancy must be numbers >= 0 of shape {shape}, such as ib.evaluate(problem, policy).occupancy"
+            f"the occupancy must be numbers >= 0, all finite, of shape {shape}, such as "
+            "ib.evaluate(problem, policy).occupancy"
         )
+    with np.errstate(over="ignore"):
+        total = mass.sum()
+    if not 0.0 < total < np.inf:
+        found = "is 0 everywhere: it says of no state that any time is spent there" if total == 0.0 else "is too large"
+        raise InvalidInput(f"the occupancy {found}; give one such as ib.evaluate(problem, policy).occupancy")
     return policy.pairs.sum_by_state(mass)  # type: ignore[no-any-return]
 
 

@@ -15,6 +15,7 @@ from inbounds.arrays import Floats, divisors
 from inbounds.errors import InvalidInput, Stopped
 from inbounds.inputs import (
     SINGLE_TOLERANCE,
+    SUM_TOLERANCE,
     asked,
     callback,
     function_of,
@@ -258,6 +259,11 @@ def start_states(start: Any) -> tuple[dict[Any, int], list[float]]:
     ]
     if any(map(is_single, weights.values())):
         initial = _doubled(initial)
+    for state, share in zip(weights, initial, strict=True):
+        if not 0.0 <= share < math.inf:
+            raise InvalidInput(f"start gives state {state!r} the probability {share}; it must be a number >= 0")
+    if abs(sum(initial) - 1.0) > SUM_TOLERANCE:
+        raise InvalidInput(f"the probabilities of start must sum to 1, found {sum(initial):.12g}")
     return {_findable(state, "the start state"): position for position, state in enumerate(weights)}, initial
 
 

@@ -14,7 +14,6 @@ discounted averages per step, normalised by (1 - discount); sums over the horizo
 
 from __future__ import annotations
 
-import decimal
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +24,7 @@ from inbounds.arrays import Floats
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.proofs.betting import Played
-from inbounds.tables import Table, escaped, html_card, html_table, text_table, wrapped
+from inbounds.tables import Table, escaped, html_card, html_table, outwards, text_table, wrapped
 
 FOR_ALL_MARGINS, FOR_ALL_BOUNDS = "betting for all margins", "betting for all bounds"
 KINDS = ("exact", "rounding-bounded", "confidence", "estimate")
@@ -181,8 +180,11 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """How far the policy can be from the best one in bounds: reward_upper - reward_lower."""
-        return max(self.reward_upper - self.reward_lower, 0.0)
+        """How far the policy can be from the best one in bounds: reward_upper - reward_lower, rounded up."""
+        gap = max(self.reward_upper - self.reward_lower, 0.0)
+        if math.isfinite(gap) and math.fsum((self.reward_upper, -self.reward_lower, -gap)) > 0.0:
+            return math.nextafter(gap, math.inf)
+        return gap
 
     @property
     def verdict(self) -> str:
@@ -190,10 +192,10 @@ class Certificate:
         if self.in_bounds:
             line = f"in bounds: {self._how()}"
             if math.isfinite(self.gap):
-                line += f"; at most {printed(self.gap, up=True)} below the best reward of any policy in bounds"
+                line += f"; at most {outwards(self.gap, up=True)} below the best reward of any policy in bounds"
             return line
         doubtful = [
-            f"{constraint.name!r} (margin at least {printed(lower)})"
+            f"{constraint.name!r} (margin at least {outwards(lower)})"
             for constraint, lower in zip(self.constraints, self.margins_lower, strict=True)
             if not lower >= 0.0
         ]
@@ -240,10 +242,10 @@ class Certificate:
     def table(self) -> Table:
         """What is proved of each constraint and of the reward: a header, and rows of texts."""
         digits = self._reward_digits
-        ceiling = f"optimum at most {printed(self.reward_upper, True, digits)}" if math.isfinite(self.gap) else ""
-        least = printed(self.reward_lower, digits=digits)
+        ceiling = f"optimum at most {outwards(self.reward_upper, True, digits)}" if math.isfinite(self.gap) else ""
+        least = outwards(self.reward_lower, digits=digits)
         reward = [("(reward)", "", least, ceiling)] if math.isfinite(self.reward_lower) else []
-        lowers = map(printed, self.margins_lower)
+        lowers = map(outwards, self.margins_lower)
         return _table(("margin at least", "how"), self.constraints, lowers, self.methods, below=reward)
 
     @property
@@ -301,12 +303,12 @@ class InfeasibilityCertificate:
     def verdict(self) -> str:
         if not self.infeasible:
             return (
-                f"not proved: the weighted margins are only known to be at most {printed(self.margin_upper, up=True)}"
+                f"not proved: the weighted margins are only known to be at most {outwards(self.margin_upper, up=True)}"
             )
         how = "in exact arithmetic" if self.kind == "exact" else "with every rounding error bounded"
         return (
             f"no policy is in bounds: proved {how}; the weighted margins of any policy sum to at most "
-            f"{printed(self.margin_upper, up=True)}"
+            f"{outwards(self.margin_upper, up=True)}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -345,18 +347,6 @@ def _table(header: tuple[str, ...], constraints: tuple[Constraint, ...], *column
     rows = zip(constraints, *columns, strict=True)
     shown = [(c.name, c.in_words, *row) for c, *row in rows]
     return ("constraint", "bound", *header), [*shown, *below]
-
-
-def printed(bound: float, up: bool = False, digits: int = 6) -> str:
-    """A proven bound in a few digits, rounded so that what is printed is proved too: down, or up for an upper bound.
-
-    >>> printed(0.12345678), printed(0.12345678, up=True), printed(float("-inf")), printed(0.12345678, digits=7)
-    ('0.123456', '0.123457', '-inf', '0.1234567')
-    """
-    if not math.isfinite(bound):
-        return str(float(bound))
-    rounding = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR)
-    return f"{float(rounding.plus(decimal.Decimal(float(bound)))):.{digits}g}"
 
 
 def finite(value: float) -> float | None:

@@ -29,7 +29,7 @@ from inbounds.formats.labels import label_in_words, state_columns
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.policy import Policy
-from inbounds.tables import escaped, html_table, printable, so_many
+from inbounds.tables import escaped, html_table, outwards, printable, so_many
 
 BESIDE = "Beside this page are"
 """What a page says that came with files; no other does."""
@@ -225,13 +225,14 @@ def _head(cmdp: CMDP, best: Solution, moving: Sensitivities | None, title: str, 
     rows = [(c.name, c.in_words, _tidy(margin, scale), f"{price:.6g}") for c, margin, scale, price in told]
     table = html_table(("constraint", "bound", "margin", "price"), rows)
     prices = _MOVING + html_table(*moving.table) if rows and moving is not None else ""
+    most = outwards(best.upper_bound, up=True, digits=10)
     why, missing = cut
     notice = f"<p class=cut>{html.escape(why)}. Missing: {escaped('; '.join(missing))}.</p>" if why else ""
     return (
         f"<h1>{escaped(title)}</h1><p class=soft>{html.escape(', '.join(facts))}; a value is "
         f"{html.escape(criterion.value_in_words)}.</p>{notice}"
         f"<section><h2>The optimum</h2><p>Reward <b>{best.reward:.10g}</b>; no policy in bounds has more than "
-        f"{best.upper_bound:.10g}. The policy is {html.escape(proved)}.</p>{table if rows else ''}"
+        f"{most}. The policy is {html.escape(proved)}.</p>{table if rows else ''}"
         f"{_PRICES if rows else ''}{prices}</section>"
     )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ class Journal:
         if path.exists():
             with naming(path, "read"):
                 content = path.read_bytes()
-                if content.strip() and b'"key"' not in content and b'"digest"' not in content:
+                if not _is_journal(content):
                     raise InvalidInput("is no journal: something else is in it. Give another name")
         for line in [] if fresh else content.splitlines():
             try:
@@ -69,6 +70,20 @@ class Journal:
             stream.flush()
             os.fsync(stream.fileno())
         self._runs[key] = run
+
+
+_BEGINNING, _END = b'{"key"', re.compile(rb'"digest": "[0-9a-f]{32}"\}$')
+"""Of every line."""
+
+
+def _is_journal(content: bytes) -> bool:
+    """Whether some line begins or ends as a run does, or all are nothing but first bytes of one, cut off.
+
+    Nothing says whose a file of zeros is, as a power cut may leave one: it is not taken for a journal.
+    """
+    lines = [line.strip() for line in content.splitlines()]
+    some = any(line.startswith(_BEGINNING) or _END.search(line) for line in lines)
+    return some or all(_BEGINNING.startswith(line) for line in lines)
 
 
 def _require_appendable(path: Path) -> None:

@@ -10,10 +10,12 @@ horizon; or long-run averages per step.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
-from inbounds.inputs import named
+from inbounds.errors import InvalidInput
+from inbounds.inputs import named, shown
 from inbounds.problem.cmdp import CMDP
 from inbounds.zoo.admission_control import admission as admission
 from inbounds.zoo.factored_grid import factored as factored
@@ -41,6 +43,10 @@ def names() -> tuple[str, ...]:
 def make(name: str, **parameters: Any) -> CMDP:
     """The problem called `name`, with `parameters` in place of its defaults."""
     problem = named(name, PROBLEMS, "problem")
+    known = inspect.signature(problem).parameters
+    for parameter in parameters:
+        if parameter not in known:
+            raise InvalidInput(f"{name} has no parameter {shown(parameter)}; it has: {', '.join(known)}")
     try:
         return problem(**parameters)
     except ValueError as error:  # NumPy's word for a table beyond any memory; what is wrong besides is refused before
