@@ -26,7 +26,7 @@ sweeps
     fast.
 elimination
     Policy iteration with a leak k, that is at discount 1 - k, until the policy d stands still, with ever smaller leaks
-    down to 1e-12; then implicit sweeps, which contract by k:
+    down to 1e-8; then implicit sweeps, which contract by k, and where they do not, both once more with 1e-12:
 
         V  = (I - (1 - k) P_d)^-1 (reward_d - middle of T V - V),      V += (I - (1 - k) P_d)^-1 (T V - V - middle).
 
@@ -90,18 +90,23 @@ from inbounds.numerics.sweeps import (
 _MOVE = 0.9
 """How often lazy chains move. Half costs random models 1.4 times the sweeps, and 1 never ends on periodic ones."""
 
-_LEAKS = (1e-3, 1e-9, 1e-12)
-"""Of policy iteration by elimination, one after the other; from an earlier answer only the last.
+_LEAKS = (1e-3, 1e-8, 1e-12)
+"""Of policy iteration by elimination, one after the other; from an earlier answer not the first.
 
 The first because, with a small leak, a policy of many classes improves at their borders only, state by state: a grid of
-100 x 100 took 241 steps without it, and 41 with it. The last because classes whose averages differ by less than the
-leak times the value of changing are not told apart, and the bracket stays as wide as that."""
+100 x 100 took 241 steps without it, and 41 with it. The second is about the root of `UNIT`. How far apart the values of
+two classes are is known to UNIT / leak, if their averages tie; and a policy that takes such an error for a reason to
+change class may lose as much in every step, which is UNIT / leak^2 in all. With smaller leaks the policies of four
+queues, each of which can stand still in 64 of 256 states, changed 500 times and never got better. The last, where sweeps
+with the second do not close the bracket, because classes whose averages differ by less than the leak times the value of
+changing are not told apart, and the bracket stays as wide as that."""
 
 _FEW = 0.01
 """The next leak's turn comes when a step changes at most this share of the states."""
 
 _QUIET = 10
-"""So many implicit sweeps, without the bracket closing, are the end: rounding allows no more."""
+"""So many implicit sweeps, without the bracket closing, are the end of a leak, and with the last of all: rounding allows
+no more."""
 
 _SHRINK = 0.03
 """Evaluate a policy until its residual is this share of what the last improvement left, then improve again."""
@@ -112,7 +117,7 @@ _EXPECTED_SWEEPS = 8
 _ROUGH = 2e-3
 """How accurate `Average.values` are where they are iterated, relative to the largest signal."""
 
-_MOST_ROUNDS = 1_000
+_MOST_ROUNDS, _FIRST_ROUNDS = 1_000, 25
 """Of sweeps; after 25, 100 and 400 of them it is tried whether elimination is possible."""
 
 _MOST_STEPS = 500
@@ -223,20 +228,28 @@ class Average(Criterion):
         reward = np.array(reward, dtype=np.float64)  # not read-only, for which kernels would be compiled once more
         if not self._planned:
             self._plan, self._planned = self._choose_plan(reward), True
-        found = start
-        if self._plan is None:
+        found, sweeps_first = start, self._plan is None
+        if sweeps_first:
             found = self._by_sweeps(reward, tolerance, start, settled, deadline)
         if self._plan is not None:  # perhaps only now
             found = self._by_elimination(reward, tolerance, found, deadline)
-            if start is not None and found.upper - found.lower > 2.0 * tolerance and not is_over(deadline):
-                # Where classes tie, the last leak alone does not bring their values together: once more from nothing.
+            if start is not None and self._is_wide(found, reward, tolerance) and not is_over(deadline):
                 again = self._by_elimination(reward, tolerance, None, deadline)
-                found = min(found, again, key=lambda f: f.upper - f.lower)
+                found = min(found, again, key=_width)
+            if not sweeps_first and self._is_wide(found, reward, tolerance) and not is_over(deadline):
+                # There is a plan for the sake of an earlier question: this one may be what sweeps are better at.
+                swept = self._by_sweeps(reward, tolerance, start, settled, deadline, _FIRST_ROUNDS)
+                found = min(found, swept, key=_width)
         if keep_backups:
             backups, chosen = np.empty_like(reward), found.chosen.copy()
             improve(self._rows, 1.0, reward, found.value_function, np.empty(self._n_states), chosen, backups)
             found = replace(found, backups=backups)
         return found
+
+    def _is_wide(self, found: Found, reward: Floats, tolerance: float) -> bool:
+        """Whether a bracket is wider than was asked for, and than rounding explains."""
+        rounding = rounding_of_sweep(self._longest, float(np.abs(reward).max()), found.value_function)
+        return bool(_width(found) > 2.0 * max(tolerance, 10.0 * rounding))
 
     def _choose_plan(self, reward: Floats) -> EliminationPlan | None:
         """A plan of elimination when it promises to be faster than sweeps, else None.
@@ -279,12 +292,18 @@ class Average(Criterion):
         return start.value_function.copy(), start.chosen.copy(), start.chain.chain
 
     def _by_sweeps(
-        self, reward: Floats, tolerance: float, start: Found | None, settled: float, deadline: float | None
+        self,
+        reward: Floats,
+        tolerance: float,
+        start: Found | None,
+        settled: float,
+        deadline: float | None,
+        most_rounds: int = _MOST_ROUNDS,
     ) -> Found:
         value, chosen, chain = self._begin(start)
         backed, largest = np.empty_like(value), float(np.abs(reward).max())
-        attempt = 25
-        for rounds in range(_MOST_ROUNDS + 1):
+        attempt = _FIRST_ROUNDS
+        for rounds in range(most_rounds + 1):
             before = chosen.copy()
             low, high = improve(self._rows, 1.0, reward, value, backed, chosen, NO_BACKUPS)
             rounding = rounding_of_sweep(self._longest, largest, value)
@@ -299,7 +318,7 @@ class Average(Criterion):
             if changed > 0 or chain is None:
                 chain = self._chain(chosen)
             # Written so that what is not a number is the end as well.
-            done = not high - low > max(tolerance, 8.0 * rounding) or rounds == _MOST_ROUNDS
+            done = not high - low > max(tolerance, 8.0 * rounding) or rounds == most_rounds
             done = done or (strayed and rounds > 0) or is_over(deadline)
             if not done and rounds == attempt:
                 done, attempt = self._fall_back(rounds * (len(reward) + 200.0 * len(chain.weights))), 4 * attempt
@@ -321,14 +340,15 @@ class Average(Criterion):
         least, most = float(reward.min()), float(reward.max())
         value, chosen, chain = self._begin(start)
         at = best = self._look(reward, value, chosen, chain, None if start is None else start.chosen)
-        leaks = list(_LEAKS if start is None else _LEAKS[-1:])
+        leaks = list(_LEAKS if start is None else _LEAKS[1:])
         leak, factors, swept, quiet = leaks.pop(0), None, False, 0
         tried: set[bytes] = set()  # policies, with this leak
         for _ in range(_MOST_STEPS):
-            if not best.width > max(tolerance - 2.0 * best.rounding, 8.0 * best.rounding) or quiet > _QUIET:
+            narrow = not best.width > max(tolerance - 2.0 * best.rounding, 8.0 * best.rounding)
+            if narrow or is_over(deadline) or (quiet > _QUIET and not leaks):
                 break
-            if is_over(deadline):
-                break
+            if quiet > _QUIET:
+                at, leak, factors, swept, quiet, tried = best, leaks.pop(0), None, False, 0, set()
             if factors is None:
                 factors = reduce_states(plan, at.chain, leak, 1.0 - leak)
             # One step of a lazy chain is worth the share _MOVE of a step.
@@ -347,11 +367,12 @@ class Average(Criterion):
             explained = at.width <= 2.0 * leak * float(np.ptp(at.value))
             in_circles = not swept and at.chosen.tobytes() in tried
             tried.add(at.chosen.tobytes())
-            if leaks and (explained or in_circles or at.changed <= _FEW * self._n_states):
-                leak, factors, tried = leaks.pop(0), None, set()
-            elif not leaks and (explained or at.changed == 0):
+            if leak == _LEAKS[0]:
+                if explained or in_circles or at.changed <= _FEW * self._n_states:
+                    leak, factors, tried = leaks.pop(0), None, set()
+            elif explained or at.changed == 0:
                 swept = True
-            elif not leaks and in_circles:  # by rounding, which a small leak magnifies: on with the best so far
+            elif in_circles:  # by rounding, which a small leak magnifies: on with the best so far
                 at, factors, swept = best, None, True
         own = Kept(best.chain, _MOVE * reward[best.chosen])
         lower, upper = best.low - best.rounding, best.high + best.rounding
@@ -624,6 +645,11 @@ class Average(Criterion):
         chain = mixed_chain(self._rows, taken, 1.0)
         often = np.repeat(time, np.diff(chain.starts)) * chain.weights > rarest
         return graph_of(chain._replace(weights=np.where(often, chain.weights, 0.0)))
+
+
+def _width(found: Found) -> float:
+    """Of the bracket of an optimum."""
+    return found.upper - found.lower
 
 
 def _middle(value: Floats) -> float:
