@@ -655,7 +655,8 @@ def test_classes_that_tie_are_told_apart_from_any_start():
 def four_queues() -> CMDP:
     """Of 256 states 64 can be stood still in, all for the same reward, which is a little less than the optimum."""
     served = [0.5050768343640678, 0.6262015738010733, 0.41777813106885203, 0.8976847140711768]
-    return queues_in_a_row(3, 0.4241097408425196, served, [0.05075575671502777, 0.6149667458421083, 0.16366108955560751])
+    worth = [0.05075575671502777, 0.6149667458421083, 0.16366108955560751]
+    return queues_in_a_row(3, 0.4241097408425196, served, worth)
 
 
 def test_many_classes_that_tie_below_the_optimum_do_not_wear_elimination_down():

@@ -97,16 +97,15 @@ The first because, with a small leak, a policy of many classes improves at their
 100 x 100 took 241 steps without it, and 41 with it. The second is about the root of `UNIT`. How far apart the values of
 two classes are is known to UNIT / leak, if their averages tie; and a policy that takes such an error for a reason to
 change class may lose as much in every step, which is UNIT / leak^2 in all. With smaller leaks the policies of four
-queues, each of which can stand still in 64 of 256 states, changed 500 times and never got better. The last, where sweeps
-with the second do not close the bracket, because classes whose averages differ by less than the leak times the value of
-changing are not told apart, and the bracket stays as wide as that."""
+queues, each of which can stand still in 64 of 256 states, changed 500 times and never got better. The last, where
+sweeps with the second do not close the bracket, because classes whose averages differ by less than the leak times the
+value of changing are not told apart, and the bracket stays as wide as that."""
 
 _FEW = 0.01
 """The next leak's turn comes when a step changes at most this share of the states."""
 
 _QUIET = 10
-"""So many implicit sweeps, without the bracket closing, are the end of a leak, and with the last of all: rounding allows
-no more."""
+"""So many implicit sweeps, without the bracket closing, are the end of a leak; of the last, rounding allows no more."""
 
 _SHRINK = 0.03
 """Evaluate a policy until its residual is this share of what the last improvement left, then improve again."""
