@@ -652,6 +652,17 @@ def test_classes_that_tie_are_told_apart_from_any_start():
         assert found.upper - found.lower <= 2e-9
 
 
+@pytest.mark.parametrize("begin", range(4))
+def test_of_classes_that_tie_elimination_takes_the_one_that_the_start_leads_to(begin):
+    """(It was the one that rounding preferred, and what other policies do was linked to it, at a cost.)"""
+    moves = np.eye(4)[[0, 1, 1, 2, 2, 3, 3, 0]]
+    cmdp = problem([0, 2, 4, 6, 8], moves, [1, 0, 1, 0, 1, 0, 1, 0], initial=np.eye(4)[begin])
+    criterion = by("elimination", cmdp)
+    found = criterion.solve(cmdp.reward, 1e-10)
+    assert criterion.time(found, 1e-10) == pytest.approx(np.eye(4)[begin], abs=1e-12)
+    assert criterion.values(found, cmdp.reward[None, :])[1] == pytest.approx(1.0)
+
+
 def four_queues() -> CMDP:
     """Of 256 states 64 can be stood still in, all for the same reward, which is a little less than the optimum."""
     served = [0.5050768343640678, 0.6262015738010733, 0.41777813106885203, 0.8976847140711768]

@@ -131,6 +131,9 @@ _AT_LAST = 30_000
 _MOST_CLASSES = 16
 """Of a policy, for aggregation, which takes them one by one; where there are more, sweeps alone."""
 
+_TIED = 1e-12
+"""Averages that differ by less, relative to the largest signal, are the same."""
+
 _NEEDS = "average=True needs an optimum that does not depend on the start: "
 
 
@@ -456,13 +459,15 @@ class Average(Criterion):
     def _time_by_elimination(self, own: Kept, factors: Factors) -> Floats:
         """Of the best class for the reward."""
         pins = pinned(factors)
-        return _time_between_visits(own.chain, factors, int(pins[0]) if len(pins) == 1 else _best_pin(own, factors)[0])
+        return _time_between_visits(
+            own.chain, factors, int(pins[0]) if len(pins) == 1 else _best_pin(own, factors, self.initial)[0]
+        )
 
     def values(self, found: Found, signals: Floats, start: Floats | None = None) -> tuple[Floats, Floats]:
         own, gains = found.chain, np.empty(len(signals))
         values = np.zeros((len(signals), self._n_states)) if start is None else start.copy()
         if found.factors is not None:
-            pin, steps = _best_pin(own, found.factors)
+            pin, steps = _best_pin(own, found.factors, self.initial)
         for k, signal in enumerate(signals):
             stage = _MOVE * signal[found.chosen]
             if found.factors is not None:
@@ -682,11 +687,21 @@ def _gain(chain: Chain, stage: Floats, pin: int, rewards: Floats, steps: Floats)
     return float((stage[pin] + gathered) / (_MOVE + lasted))
 
 
-def _best_pin(own: Kept, factors: Factors) -> tuple[int, Floats]:
-    """The pinned state of the class with the largest average, and how many steps [S] it takes to a pinned state."""
+def _best_pin(own: Kept, factors: Factors, initial: Floats) -> tuple[int, Floats]:
+    """The pinned state of the class with the largest average, and how many steps [S] it takes to a pinned state.
+
+    Of classes that tie the one that the initial distribution leads to most often: not the one that rounding prefers,
+    which may be far from all that other policies do, and linked to it at a cost.
+    """
+    pins = pinned(factors)
     rewards, steps = eliminate(factors, own.stage), eliminate(factors, np.full(len(own.stage), _MOVE))
-    gains = [_gain(own.chain, own.stage, int(pin), rewards, steps) for pin in pinned(factors)]
-    return int(pinned(factors)[int(np.argmax(gains))]), steps
+    gains = np.array([_gain(own.chain, own.stage, int(pin), rewards, steps) for pin in pins])
+    tied = gains >= gains.max() - _TIED * float(np.abs(own.stage).max())
+    if np.count_nonzero(tied) > 1:
+        visits = np.repeat(eliminate_transposed(factors, initial), np.diff(own.chain.starts))
+        arriving = initial + np.bincount(own.chain.targets, visits * own.chain.weights, len(initial))
+        gains = np.where(tied, arriving[pins], -np.inf)
+    return int(pins[int(np.argmax(gains))]), steps
 
 
 def _time_between_visits(chain: Chain, factors: Factors, pin: int) -> Floats:
