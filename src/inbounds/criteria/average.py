@@ -90,7 +90,7 @@ from inbounds.numerics.sweeps import (
 _MOVE = 0.9
 """How often lazy chains move. Half costs random models 1.4 times the sweeps, and 1 never ends on periodic ones."""
 
-_LEAKS = (1e-3, 1e-8, 1e-12)
+_LEAKS = (1e-3, 1e-7, 1e-12)
 """Of policy iteration by elimination, one after the other; from an earlier answer not the first.
 
 The first because, with a small leak, a policy of many classes improves at their borders only, state by state: a grid of
