@@ -91,6 +91,34 @@ def slow_ring(states, seed=0, actions=4, reach=4) -> CMDP:
     return problem(np.arange(states + 1) * actions, moves, rng.random(n_pairs))
 
 
+def queues_in_a_row(room, arriving, served, worth) -> CMDP:
+    """Let a customer in or not, serve one queue or none: what is lost, worked or waited for at most has its price."""
+    states = list(itertools.product(range(room + 1), repeat=len(served)))
+    number = {state: k for k, state in enumerate(states)}
+    offsets, moves, signals = [0], [], []
+    for state in states:
+        for open_door, queue in itertools.product((0, 1), [None, *np.flatnonzero(state)]):
+            row = np.zeros(len(states))
+            for comes, goes in itertools.product((0, 1), repeat=2):
+                chance = (arriving if comes else 1 - arriving) if open_door else float(not comes)
+                chance *= float(not goes) if queue is None else served[queue] if goes else 1 - served[queue]
+                after = [*state, 0]
+                if goes and chance > 0.0:
+                    after[queue] -= 1
+                    after[queue + 1] = min(room, after[queue + 1] + 1)
+                after[0] = min(room, after[0] + comes)
+                row[number[tuple(after[:-1])]] += chance
+            moves.append(row)
+            signals.append([queue is not None, not open_door, max(state)])
+        offsets.append(len(moves))
+    margins = np.array([1.2, 0.9, 2.9]) - np.array(signals, dtype=float)
+    constraints = [
+        Constraint(signal, at_most=9.0, name=name)
+        for signal, name in zip(np.transpose(signals).astype(float), ("work", "loss", "wait"), strict=True)
+    ]
+    return problem(offsets, sp.csr_array(np.array(moves)), margins @ np.array(worth), constraints)
+
+
 @st.composite
 def models(draw: st.DrawFn, max_states: int = 4) -> CMDP:
     """Small models that are accepted, of all kinds: with periods, transient states, policies of several classes."""

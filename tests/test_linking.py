@@ -540,3 +540,28 @@ def test_two_rooms_whose_shares_are_all_that_the_bounds_allow():
     )
     best = ib.solve(rooms)
     assert best.status == "not proved" and best.reward == pytest.approx(share, abs=1e-7)
+
+
+@pytest.mark.parametrize("share", [0.27691974133755914, 0.33097848683295933, 0.24824293690960036])
+def test_room_that_is_but_rounding_does_not_thin_a_link_to_nothing(share: float) -> None:
+    """A store that sells one a step and may order just what it may sell: no policy has a margin above 0.
+
+    (The best occupancy has classes that do not meet, and a margin of 7e-17: the link was to be as thin as that, so
+    the Slater constant was that of one class alone, down to -0.6.)
+    """
+    store = ib.build(
+        4,
+        lambda stock: [parcels for parcels in range(5) if stock + 2 * parcels <= 8],
+        lambda stock, parcels: [(max(stock + 2 * parcels - 1, 0), 1.0)],
+        reward=lambda stock, parcels: 0.0,
+        constraints=[
+            ib.Constraint(lambda stock, parcels: float(stock + parcels == 0), at_most=1.0 - 2.0 * share, name="short"),
+            ib.Constraint(lambda stock, parcels: float(parcels > 0), at_most=share, name="orders"),
+            ib.Constraint(lambda stock, parcels: stock, at_most=4.15, name="stock"),
+            ib.Constraint(lambda stock, parcels: 2.0 * parcels, at_most=2.0 * share, name="ordered"),
+        ],
+        average=True,
+    )
+    safest = ib.slater(store)
+    assert -1e-6 <= safest.value <= safest.upper_bound <= 1e-12
+    assert ib.evaluate(store, safest.policy).margins.min() == pytest.approx(safest.value, abs=1e-9)

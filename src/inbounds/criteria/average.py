@@ -26,7 +26,7 @@ sweeps
     fast.
 elimination
     Policy iteration with a leak k, that is at discount 1 - k, until the policy d stands still, with ever smaller leaks
-    down to 1e-12; then implicit sweeps, which contract by k:
+    down to 3e-8; then implicit sweeps, which contract by k, and where they do not, both once more with 1e-12:
 
         V  = (I - (1 - k) P_d)^-1 (reward_d - middle of T V - V),      V += (I - (1 - k) P_d)^-1 (T V - V - middle).
 
@@ -90,18 +90,22 @@ from inbounds.numerics.sweeps import (
 _MOVE = 0.9
 """How often lazy chains move. Half costs random models 1.4 times the sweeps, and 1 never ends on periodic ones."""
 
-_LEAKS = (1e-3, 1e-9, 1e-12)
-"""Of policy iteration by elimination, one after the other; from an earlier answer only the last.
+_LEAKS = (1e-3, 3e-8, 1e-12)
+"""Of policy iteration by elimination, one after the other; from an earlier answer not the first.
 
 The first because, with a small leak, a policy of many classes improves at their borders only, state by state: a grid of
-100 x 100 took 241 steps without it, and 41 with it. The last because classes whose averages differ by less than the
-leak times the value of changing are not told apart, and the bracket stays as wide as that."""
+100 x 100 took 241 steps without it, and 41 with it. The second is three times the root of `UNIT`. How far apart the
+values of two classes are is known to UNIT / leak, if their averages tie; and a policy that takes such an error for a
+reason to change class may lose as much in every step, which is UNIT / leak^2 in all. With smaller leaks the policies of
+four queues, each of which can stand still in 64 of 256 states, changed 500 times and never got better (18 of 720 solves
+with 3e-9, none with 1e-8). The last, where sweeps with the second do not close the bracket, because classes whose
+averages differ by less than the leak times the value of changing are not told apart, and the bracket stays as wide."""
 
 _FEW = 0.01
 """The next leak's turn comes when a step changes at most this share of the states."""
 
 _QUIET = 10
-"""So many implicit sweeps, without the bracket closing, are the end: rounding allows no more."""
+"""So many implicit sweeps, without the bracket closing, are the end of a leak; of the last, rounding allows no more."""
 
 _SHRINK = 0.03
 """Evaluate a policy until its residual is this share of what the last improvement left, then improve again."""
@@ -112,7 +116,7 @@ _EXPECTED_SWEEPS = 8
 _ROUGH = 2e-3
 """How accurate `Average.values` are where they are iterated, relative to the largest signal."""
 
-_MOST_ROUNDS = 1_000
+_MOST_ROUNDS, _FIRST_ROUNDS = 1_000, 25
 """Of sweeps; after 25, 100 and 400 of them it is tried whether elimination is possible."""
 
 _MOST_STEPS = 500
@@ -126,6 +130,9 @@ _AT_LAST = 30_000
 
 _MOST_CLASSES = 16
 """Of a policy, for aggregation, which takes them one by one; where there are more, sweeps alone."""
+
+_TIED = 1e-12
+"""Averages that differ by less, relative to the largest signal, are the same."""
 
 _NEEDS = "average=True needs an optimum that does not depend on the start: "
 
@@ -223,20 +230,28 @@ class Average(Criterion):
         reward = np.array(reward, dtype=np.float64)  # not read-only, for which kernels would be compiled once more
         if not self._planned:
             self._plan, self._planned = self._choose_plan(reward), True
-        found = start
-        if self._plan is None:
+        found, sweeps_first = start, self._plan is None
+        if sweeps_first:
             found = self._by_sweeps(reward, tolerance, start, settled, deadline)
         if self._plan is not None:  # perhaps only now
             found = self._by_elimination(reward, tolerance, found, deadline)
-            if start is not None and found.upper - found.lower > 2.0 * tolerance and not is_over(deadline):
-                # Where classes tie, the last leak alone does not bring their values together: once more from nothing.
+            if start is not None and self._is_wide(found, reward, tolerance) and not is_over(deadline):
                 again = self._by_elimination(reward, tolerance, None, deadline)
-                found = min(found, again, key=lambda f: f.upper - f.lower)
+                found = min(found, again, key=_width)
+            if not sweeps_first and self._is_wide(found, reward, tolerance) and not is_over(deadline):
+                # There is a plan for the sake of an earlier question: this one may be what sweeps are better at.
+                swept = self._by_sweeps(reward, tolerance, start, settled, deadline, _FIRST_ROUNDS)
+                found = min(found, swept, key=_width)
         if keep_backups:
             backups, chosen = np.empty_like(reward), found.chosen.copy()
             improve(self._rows, 1.0, reward, found.value_function, np.empty(self._n_states), chosen, backups)
             found = replace(found, backups=backups)
         return found
+
+    def _is_wide(self, found: Found, reward: Floats, tolerance: float) -> bool:
+        """Whether a bracket is wider than was asked for, and than rounding explains."""
+        rounding = rounding_of_sweep(self._longest, float(np.abs(reward).max()), found.value_function)
+        return bool(_width(found) > 2.0 * max(tolerance, 10.0 * rounding))
 
     def _choose_plan(self, reward: Floats) -> EliminationPlan | None:
         """A plan of elimination when it promises to be faster than sweeps, else None.
@@ -279,12 +294,18 @@ class Average(Criterion):
         return start.value_function.copy(), start.chosen.copy(), start.chain.chain
 
     def _by_sweeps(
-        self, reward: Floats, tolerance: float, start: Found | None, settled: float, deadline: float | None
+        self,
+        reward: Floats,
+        tolerance: float,
+        start: Found | None,
+        settled: float,
+        deadline: float | None,
+        most_rounds: int = _MOST_ROUNDS,
     ) -> Found:
         value, chosen, chain = self._begin(start)
         backed, largest = np.empty_like(value), float(np.abs(reward).max())
-        attempt = 25
-        for rounds in range(_MOST_ROUNDS + 1):
+        attempt = _FIRST_ROUNDS
+        for rounds in range(most_rounds + 1):
             before = chosen.copy()
             low, high = improve(self._rows, 1.0, reward, value, backed, chosen, NO_BACKUPS)
             rounding = rounding_of_sweep(self._longest, largest, value)
@@ -299,7 +320,7 @@ class Average(Criterion):
             if changed > 0 or chain is None:
                 chain = self._chain(chosen)
             # Written so that what is not a number is the end as well.
-            done = not high - low > max(tolerance, 8.0 * rounding) or rounds == _MOST_ROUNDS
+            done = not high - low > max(tolerance, 8.0 * rounding) or rounds == most_rounds
             done = done or (strayed and rounds > 0) or is_over(deadline)
             if not done and rounds == attempt:
                 done, attempt = self._fall_back(rounds * (len(reward) + 200.0 * len(chain.weights))), 4 * attempt
@@ -321,14 +342,15 @@ class Average(Criterion):
         least, most = float(reward.min()), float(reward.max())
         value, chosen, chain = self._begin(start)
         at = best = self._look(reward, value, chosen, chain, None if start is None else start.chosen)
-        leaks = list(_LEAKS if start is None else _LEAKS[-1:])
+        leaks = list(_LEAKS if start is None else _LEAKS[1:])
         leak, factors, swept, quiet = leaks.pop(0), None, False, 0
         tried: set[bytes] = set()  # policies, with this leak
         for _ in range(_MOST_STEPS):
-            if not best.width > max(tolerance - 2.0 * best.rounding, 8.0 * best.rounding) or quiet > _QUIET:
+            narrow = not best.width > max(tolerance - 2.0 * best.rounding, 8.0 * best.rounding)
+            if narrow or is_over(deadline) or (quiet > _QUIET and not leaks):
                 break
-            if is_over(deadline):
-                break
+            if quiet > _QUIET:
+                at, leak, factors, swept, quiet, tried = best, leaks.pop(0), None, False, 0, set()
             if factors is None:
                 factors = reduce_states(plan, at.chain, leak, 1.0 - leak)
             # One step of a lazy chain is worth the share _MOVE of a step.
@@ -347,11 +369,12 @@ class Average(Criterion):
             explained = at.width <= 2.0 * leak * float(np.ptp(at.value))
             in_circles = not swept and at.chosen.tobytes() in tried
             tried.add(at.chosen.tobytes())
-            if leaks and (explained or in_circles or at.changed <= _FEW * self._n_states):
-                leak, factors, tried = leaks.pop(0), None, set()
-            elif not leaks and (explained or at.changed == 0):
+            if leak == _LEAKS[0]:
+                if explained or in_circles or at.changed <= _FEW * self._n_states:
+                    leak, factors, tried = leaks.pop(0), None, set()
+            elif explained or at.changed == 0:
                 swept = True
-            elif not leaks and in_circles:  # by rounding, which a small leak magnifies: on with the best so far
+            elif in_circles:  # by rounding, which a small leak magnifies: on with the best so far
                 at, factors, swept = best, None, True
         own = Kept(best.chain, _MOVE * reward[best.chosen])
         lower, upper = best.low - best.rounding, best.high + best.rounding
@@ -436,13 +459,15 @@ class Average(Criterion):
     def _time_by_elimination(self, own: Kept, factors: Factors) -> Floats:
         """Of the best class for the reward."""
         pins = pinned(factors)
-        return _time_between_visits(own.chain, factors, int(pins[0]) if len(pins) == 1 else _best_pin(own, factors)[0])
+        return _time_between_visits(
+            own.chain, factors, int(pins[0]) if len(pins) == 1 else _best_pin(own, factors, self.initial)[0]
+        )
 
     def values(self, found: Found, signals: Floats, start: Floats | None = None) -> tuple[Floats, Floats]:
         own, gains = found.chain, np.empty(len(signals))
         values = np.zeros((len(signals), self._n_states)) if start is None else start.copy()
         if found.factors is not None:
-            pin, steps = _best_pin(own, found.factors)
+            pin, steps = _best_pin(own, found.factors, self.initial)
         for k, signal in enumerate(signals):
             stage = _MOVE * signal[found.chosen]
             if found.factors is not None:
@@ -626,6 +651,11 @@ class Average(Criterion):
         return graph_of(chain._replace(weights=np.where(often, chain.weights, 0.0)))
 
 
+def _width(found: Found) -> float:
+    """Of the bracket of an optimum."""
+    return found.upper - found.lower
+
+
 def _middle(value: Floats) -> float:
     """Halfway between the least and the largest."""
     return 0.5 * (float(value.max()) + float(value.min()))
@@ -657,11 +687,21 @@ def _gain(chain: Chain, stage: Floats, pin: int, rewards: Floats, steps: Floats)
     return float((stage[pin] + gathered) / (_MOVE + lasted))
 
 
-def _best_pin(own: Kept, factors: Factors) -> tuple[int, Floats]:
-    """The pinned state of the class with the largest average, and how many steps [S] it takes to a pinned state."""
+def _best_pin(own: Kept, factors: Factors, initial: Floats) -> tuple[int, Floats]:
+    """The pinned state of the class with the largest average, and how many steps [S] it takes to a pinned state.
+
+    Of classes that tie the one that the initial distribution leads to most often: not the one that rounding prefers,
+    which may be far from all that other policies do, and linked to it at a cost.
+    """
+    pins = pinned(factors)
     rewards, steps = eliminate(factors, own.stage), eliminate(factors, np.full(len(own.stage), _MOVE))
-    gains = [_gain(own.chain, own.stage, int(pin), rewards, steps) for pin in pinned(factors)]
-    return int(pinned(factors)[int(np.argmax(gains))]), steps
+    gains = np.array([_gain(own.chain, own.stage, int(pin), rewards, steps) for pin in pins])
+    tied = gains >= gains.max() - _TIED * float(np.abs(own.stage).max())
+    if np.count_nonzero(tied) > 1:
+        visits = np.repeat(eliminate_transposed(factors, initial), np.diff(own.chain.starts))
+        arriving = initial + np.bincount(own.chain.targets, visits * own.chain.weights, len(initial))
+        gains = np.where(tied, arriving[pins], -np.inf)
+    return int(pins[int(np.argmax(gains))]), steps
 
 
 def _time_between_visits(chain: Chain, factors: Factors, pin: int) -> Floats:

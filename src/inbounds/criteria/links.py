@@ -28,6 +28,10 @@ _LIFT = 1e-3
 """Of an occupancy with room, at most, to make up for what a link takes from bounds: with more the link gets thinner."""
 
 
+_ROOM = 1e-12
+"""A margin of a spare occupancy that is no larger may be rounding: of a link nothing would be left beside it."""
+
+
 def going_round(rows: Rows, transition: Any, backwards: Any, goals: Sequence[Any]) -> Floats | None:
     """The occupancy of a walk from each of the `goals` (bool [S]) to the next, and from the last to the first.
 
@@ -129,4 +133,4 @@ def thinned(link: Floats, spares: Sequence[Floats], margins: Floats) -> Floats:
     """A link that is in bounds itself, by as much of the spare occupancy with the most room as it takes."""
     short = float(np.min(np.sum(margins * link, axis=1), initial=0.0))
     room = float(np.min(np.sum(margins * spares[-1], axis=1))) if spares else 0.0
-    return (room * link - short * spares[-1]) / (room - short) if short < 0.0 < room else link
+    return (room * link - short * spares[-1]) / (room - short) if short < 0.0 and room > _ROOM else link
