@@ -143,7 +143,7 @@ def test_what_is_excluded_is_in_no_better_policy():
     """The entries left out by the Lagrangian bound, against all deterministic policies."""
     cmdp = over({"discount": 0.9}, seed=2, states=5)
     found, _ = best_mixture(cmdp, coins="few")
-    incumbent = Incumbent(cmdp, Corners(cmdp), values_between)
+    incumbent = Incumbent(cmdp, Corners(cmdp), values_between, NO_LIMITS)
     search = _Search(incumbent, found, 1e-8, NO_LIMITS)
     search.run()
     best = incumbent.best
@@ -373,7 +373,7 @@ def test_a_proof_ends_with_its_time_and_an_honest_bound():
     cmdp = ib.zoo.garnet(60, actions=4, constraints=2, discount=0.95, seed=2)
     found, _ = best_mixture(cmdp, coins="few")
     best, corners = ib.solve(cmdp, deterministic=True), Corners(cmdp)
-    incumbent = Incumbent(cmdp, corners, values_between)
+    incumbent = Incumbent(cmdp, corners, values_between, NO_LIMITS)
     search = _Search(incumbent, found, 1e-8, NO_LIMITS)
     late = Branching(cmdp, incumbent, search.allowed, NO_LIMITS)
     late.ends = time.monotonic()
@@ -455,3 +455,75 @@ def test_where_it_cannot_be_told_whether_the_best_is_in_bounds_nothing_is_said_o
     best = ib.solve(slowly_changing(), deterministic=True)
     assert best.status == "best found" and best.certificate.in_bounds and best.reward < 1.2
     assert best.upper_bound >= 1.3125
+
+
+@pytest.mark.parametrize("criterion", [{"discount": 0.9}, {"horizon": 2}, {"average": True}], ids=str)
+def test_that_a_policy_which_may_randomise_is_in_bounds_is_said_where_that_is_proved(criterion):
+    """No policy pays less than .25; by 4e-10 less that is proved, and by 1e-13 it cannot be told."""
+    stages = criterion.get("horizon", 1)
+    for missing, refusal, said in (
+        (4e-10, ib.Infeasible, "no policy is in bounds"),
+        (1e-13, ib.Stopped, "and of those that randomise it cannot be told"),
+    ):
+        cmdp = ib.CMDP(
+            offsets=[0, 2],
+            transition=[[1.0], [1.0]],
+            reward=[1.0, 2.0],
+            constraints=[ib.Constraint([0.25, 1.0], at_most=(0.25 - missing) * stages, name="c")],
+            initial=[1.0],
+            **criterion,
+        )
+        with pytest.raises(refusal, match=said):
+            ib.solve(cmdp, deterministic=True)
+
+
+def stock(most: float, levels: int = 100) -> ib.CMDP:
+    """What is paid for an order, and where more than half is full, is whole: many policies meet a bound exactly."""
+    rows, reward, paid, offsets = [], [], [], [0]
+    for level in range(levels):
+        for ordered in range(min(4, levels - level)):
+            row = np.zeros(levels)
+            for sold, chance in ((0, 0.25), (1, 0.5), (2, 0.25)):
+                row[min(max(level + ordered - sold, 0), levels - 1)] += chance
+            rows.append(row)
+            reward.append(3.0 * min(level + ordered, 1) - ordered)
+            paid.append(float(level > levels // 2) + (ordered > 0))
+        offsets.append(len(rows))
+    bound = ib.Constraint(paid, at_most=most, name="paid")
+    return ib.CMDP(offsets, np.array(rows), reward, [bound], np.eye(levels)[0], discount=0.9)
+
+
+def test_what_the_search_proves_the_certificate_proves():
+    """In rationals, as only the rows of one policy are looked at, also where there are more than 300 pairs."""
+    cmdp = stock(0.775)
+    best = ib.solve(cmdp, deterministic=True)
+    assert cmdp.n_pairs > 300 and best.status == "optimal"
+    assert best.certificate.in_bounds and best.certificate.kind == "exact"
+
+
+def test_without_a_certificate_what_cannot_be_told_is_not_called_optimal(monkeypatch):
+    """Where the search cannot tell whether any policy is in bounds, and a certificate is not asked, or can."""
+    nothing = np.full(2, -np.inf), np.full(2, np.inf)
+    monkeypatch.setattr(solving, "values_between", lambda *_: nothing)
+    for certificate, status in ((False, "not proved"), (True, "best found")):
+        best = ib.solve(stock(0.775, levels=4), deterministic=True, certificate=certificate)
+        assert best.status == status and best.policy.coins == 0
+
+
+def test_the_bound_of_a_linear_program_is_not_believed():
+    """HiGHS's was 8e-13 below what a policy without coins has, which is in bounds: 1.2532355988785968, by fractions."""
+    moves, own, rare = np.eye(4)[[0, 1, 1, 2, 3, 3]], [0, 1, 1, 2, 3, 3], 2.0**-14
+    for pair, (to, times) in enumerate([(1, 1), (2, 1), (2, 4), (3, 1), (0, 2), (0, 1)]):
+        moves[pair, [to, own[pair]]] += np.array([1.0, -1.0]) * times * rare
+    initial = ["0x1.d8d99173bc86dp-2", "0x1.4cb2a92eddc63p-2", "0x1.015440ec26d0cp-3", "0x1.6726939d492a9p-4"]
+    bound = 8953885208114161 / 18014398509481984
+    cmdp = ib.CMDP(
+        offsets=[0, 1, 3, 4, 6],
+        transition=moves,
+        reward=[2.0, 1.0, 0.0, 2.0, -2.0, 0.0],
+        constraints=[ib.Constraint([2.0, -1.0, 0.0, 0.0, 0.0, 1.0], at_least=bound, name="c")],
+        initial=[float.fromhex(share) for share in initial],
+        discount=1.0 - 2.0**-20,
+    )
+    for certificate in (True, False):
+        assert ib.solve(cmdp, deterministic=True, certificate=certificate).upper_bound >= 1.2532355988785968

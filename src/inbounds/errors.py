@@ -156,6 +156,10 @@ class Infeasible(Exception):
         return str(self.diagnosis)
 
 
+UNTOLD = ", and of those that randomise it cannot be told"
+"""Of deterministic policies, where it is not proved that any policy is in bounds."""
+
+
 class Stopped(Exception):
     """No policy in bounds is known, nor a proof that there is none: a limit came first, or rounding got in the way.
 
@@ -199,6 +203,8 @@ class Stopped(Exception):
                 "the long-run averages of the policy were not found: it hardly ever leaves some parts of the model, "
                 "and the time in each did not settle; a discount below 1, or a horizon, asks less of it"
             )
+        if self.status.endswith(UNTOLD):
+            return f"{self.status}: its bounds can only just be met; relax them a little"
         if self.status.startswith("no deterministic"):
             return (
                 f"{self.status}, but one that may randomise is: leave deterministic out, or relax the bounds a little"

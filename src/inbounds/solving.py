@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from inbounds.criteria import criterion_of
-from inbounds.errors import Infeasible, InvalidInput, Stopped
+from inbounds.errors import UNTOLD, Infeasible, InvalidInput, Stopped
 from inbounds.exact.bundle import GapProgress
-from inbounds.exact.deterministic import best_deterministic
+from inbounds.exact.deterministic import FOUND, best_deterministic
 from inbounds.exact.frontier import Frontier
 from inbounds.exact.limits import ITERATIONS, TIME, Limits, Partial, state_to_resume
 from inbounds.exact.methods import Watch, best_mixture, gap_allowed
@@ -24,7 +24,7 @@ from inbounds.inputs import callback, positive, switch
 from inbounds.numerics.interrupts import holding_handlers
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.pieces import attach
-from inbounds.proofs.known_model import certified, values_between
+from inbounds.proofs.known_model import certified, upper_proof, values_between
 
 _GROSS = 1e-5
 """An answer that is out of bounds by more, relative to the largest margin, is none: linked averages may be by 1e-7."""
@@ -171,16 +171,10 @@ def solve(
         )
         if deterministic and found.pure is None:
             best = _deterministic(problem, found, by, tolerance, certificate, proof_progress, limits)
-            return replace(best, partial=known(best.status)) if best.status in (TIME, ITERATIONS) else best
-        best = _judged(problem, found, by, certificate, proof_progress, limits)
-        if best.certificate is not None and method == "auto" and by == "lp":
-            best = _better(problem, best, tolerance, limits, coins)
-        if best.status == OPTIMAL:
-            if not best.in_bounds and np.any(best.margins < -_GROSS * best.margin_scales):
-                raise Stopped(STALLED)
-            allowed = 1.01 * gap_allowed(well_scaled(problem), best.upper_bound, tolerance)
-            return replace(best, status=UNPROVED if not best.in_bounds else OPTIMAL if best.gap <= allowed else STALLED)
-        return replace(best, partial=known(best.status))
+        else:
+            best = _answer(problem, found, by, method, tolerance, certificate, proof_progress, limits, coins)
+        cut_short = best.status in (TIME, ITERATIONS) or (found.status == best.status == STALLED)
+        return replace(best, partial=known(best.status)) if cut_short else best
     except Stopped as stopped:
         stopped.partial = known(stopped.status)
         raise
@@ -279,24 +273,60 @@ def frontier(
     )
 
 
+def _answer(
+    problem: CMDP,
+    found: Optimum,
+    by: str,
+    method: str,
+    tolerance: float,
+    certificate: bool,
+    progress: Callable[[int, int], None] | None,
+    limits: Limits,
+    coins: str,
+) -> Solution:
+    """The best mixture as an answer, judged; by the bundle, if a proof of the linear program's is too dear."""
+    best = _judged(problem, found, by, certificate, progress, limits)
+    if best.certificate is not None and method == "auto" and by == "lp":
+        best = _better(problem, best, tolerance, limits, coins)
+    if best.status != OPTIMAL:
+        return best
+    if not best.in_bounds and np.any(best.margins < -_GROSS * best.margin_scales):
+        raise Stopped(STALLED)
+    allowed = 1.01 * gap_allowed(well_scaled(problem), best.upper_bound, tolerance)
+    return replace(best, status=UNPROVED if not best.in_bounds else OPTIMAL if best.gap <= allowed else STALLED)
+
+
 def _deterministic(
     problem: CMDP,
     found: Optimum,
-    method: str,
+    by: str,
     tolerance: float,
     certificate: bool,
     progress: Callable[[int, int], None] | None,
     limits: Limits,
 ) -> Solution:
     """The best deterministic policy that is found around a best mixture, judged."""
-    optimum = found.upper_bound
-    pure, upper = best_deterministic(problem, found, tolerance, limits, values_between)
-    best = _judged(problem, pure, method, certificate, progress, limits)
+    upper = upper_proof(problem, found)[-1]
+    found = found._replace(upper_bound=upper) if math.isfinite(upper) else found
+    try:
+        pure, upper = best_deterministic(problem, found, tolerance, limits, values_between)
+    except Stopped as stopped:
+        if stopped.status in (TIME, ITERATIONS):
+            raise
+        # That one which may randomise is in bounds is said where that is proved.
+        any_ = _answer(problem, found, by, "auto", tolerance, True, None, limits, "any")
+        raise stopped if any_.in_bounds else Stopped(stopped.status + UNTOLD) from None
+    best = _judged(problem, pure, by, certificate, progress, limits)
+    status = best.status
+    if status not in (TIME, ITERATIONS) and not best.in_bounds:
+        status = UNPROVED
+    elif status == UNPROVED and best.certificate is not None:
+        status = FOUND
     return replace(
         best,
         upper_bound=min(max(upper, best.reward), best.upper_bound),
-        price_of_determinism=max(min(optimum, best.upper_bound) - best.reward, 0.0),
-        status=best.status if best.in_bounds or best.status in (TIME, ITERATIONS) else UNPROVED,
+        price_of_determinism=max(min(found.upper_bound, best.upper_bound) - best.reward, 0.0),
+        status=status,
     )
 
 

@@ -33,9 +33,10 @@ from inbounds.exact.branching import Branching
 from inbounds.exact.highs import INFINITE, Columns, minimise_whole
 from inbounds.exact.incumbent import PROVED_PLACES, Between, Incumbent, pure_of
 from inbounds.exact.limits import ITERATIONS, TIME, Limits
-from inbounds.exact.optimum import OPTIMAL, Optimum
+from inbounds.exact.optimum import OPTIMAL, UNPROVED, Optimum
 from inbounds.exact.reachable import well_scaled
 from inbounds.exact.vertex import Corners
+from inbounds.numerics.bellman import UNIT
 from inbounds.problem.cmdp import CMDP
 
 FOUND = "best found"
@@ -43,6 +44,9 @@ FOUND = "best found"
 
 NONE, NONE_FOUND = "no deterministic policy is in bounds", "no deterministic policy in bounds was found"
 NONE_OF_ONE_CLASS = "no deterministic policy with one recurrent class is in bounds"
+
+_LOST = 8.0 * UNIT
+"""What a bound may lose, relative to the rewards, on its way into other units and back."""
 
 _AIM = 1e-12
 """How far inside its bounds the search aims."""
@@ -67,14 +71,14 @@ def best_deterministic(
     """The best deterministic policy that is found near a best mixture, and a bound on the reward of all.
 
     Of averages, all are those with one recurrent class. It is in bounds for sure, by what `between` says, unless there
-    is none of which that can be told.
+    is none of which that can be told: then it is called not proved. The bound is as sure as that of the best mixture.
 
     The mixture has that policy for good (`Optimum.pure`), a status of its own, and prices and values of the randomised
     optimum. Raises `Stopped` when none is found.
     """
     scaled = well_scaled(problem)
     corners = Corners(scaled)
-    incumbent = Incumbent(scaled, corners, between)
+    incumbent = Incumbent(scaled, corners, between, limits)
     search = _Search(incumbent, found, tolerance, limits)
     search.run()
     upper = search.upper
@@ -89,14 +93,16 @@ def best_deterministic(
     if best is None:
         early = status if status == ITERATIONS and none == NONE_FOUND else none
         raise Stopped(TIME if limits.over else early)
-    if upper - best.reward <= search.allowed:
+    if incumbent.best is None and not limits.over:
+        status = UNPROVED
+    elif upper - best.reward <= search.allowed:
         status = OPTIMAL
     elif limits.over:
         status = TIME
     occupancy = np.zeros(corners.criterion.n_entries)
     occupancy[best.chosen] = best.time
     mixture = found._replace(occupancy=occupancy, pure=best.chosen, corner=None, status=status)
-    return mixture, corners.units.value(upper)
+    return mixture, corners.units.value(upper) + _LOST * (abs(corners.units.centre) + corners.units.spread)
 
 
 class _Search:

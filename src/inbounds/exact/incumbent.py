@@ -15,6 +15,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.exact.bases import Base
+from inbounds.exact.limits import Limits
 from inbounds.exact.vertex import Corners
 from inbounds.numerics.bellman import UNIT
 from inbounds.problem.cmdp import CMDP
@@ -70,8 +71,8 @@ class Incumbent:
         No policy that was looked at, and is in bounds for sure, has more reward.
     """
 
-    def __init__(self, problem: CMDP, corners: Corners, between: Between) -> None:
-        self._problem, self.corners, self._between = problem, corners, between
+    def __init__(self, problem: CMDP, corners: Corners, between: Between, limits: Limits) -> None:
+        self._problem, self.corners, self._between, self._limits = problem, corners, between, limits
         self._judged: dict[bytes, Judged] = {}
         self.best: Pure | None = None
         self.nearly: Pure | None = None
@@ -124,6 +125,8 @@ class Incumbent:
             return Judged(False, pure.reward, pure.reward)
         if np.all(margins > doubt) and not small:
             return Judged(True, pure.reward, pure.reward)
+        if self._limits.over:
+            return NOTHING_KNOWN
         taken, units = np.zeros(self.corners.criterion.n_entries), self.corners.units
         taken[pure.chosen] = 1.0
         least, most = self._between(self._problem, taken)

@@ -127,8 +127,9 @@ class Piece(NamedTuple):
         """Between which bounds each constraint can be moved at constant prices, [K, 2]."""
         constraints, scales = self.problem.constraints, self.problem.margin_scales
         moved = ranges_of(self.vertex) * scales[:, None]
-        ends = np.array([c.bound for c in constraints])[:, None] + self._outward * moved
-        ends[np.abs(ends) <= NOTHING * scales[:, None]] = 0.0  # an end at 0 is not above what can be kept there
+        bounds, nothing = np.array([c.bound for c in constraints])[:, None], NOTHING * scales[:, None]
+        ends = bounds + self._outward * moved
+        ends[(np.abs(ends) <= nothing) & (np.abs(bounds) > nothing)] = 0.0  # it is not above what can be kept there
         return freeze(self._upright(ends))
 
     @property

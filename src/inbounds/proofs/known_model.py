@@ -125,8 +125,9 @@ _ROOMY = 1e-5
 _RATIONAL_ENTRIES = 300
 """Up to this many, a policy that misses its bounds in floating point is tried in rationals too: 50 ms."""
 
-_RATIONAL_AT_MOST = 3_000
-"""Up to this many one policy is judged in rationals, where floating point cannot tell whether it is in bounds: .1 s."""
+_RATIONAL_MOVES = 30_000
+"""Up to this many transitions in all, a policy without coins is judged in rationals where floating point cannot tell
+whether it is in bounds: a tenth of a second, as only its own are looked at."""
 
 _HAIR = 1e-9
 """What rounding takes of a margin, relative to the largest, unless the chain hardly mixes."""
@@ -211,11 +212,25 @@ def values_between(cmdp: CMDP, taken: Floats) -> tuple[Floats, Floats]:
         proved = certify_known(policy, problem, exact=exact)
         return np.append(proved.reward_lower, proved.margins_lower)
 
-    for exact in (False, True) if cmdp.reward.size <= _RATIONAL_AT_MOST else (False,):
+    for exact in (False, True) if _few_moves(cmdp) else (False,):
         lowers, uppers = least(cmdp, exact), -least(negated, exact)
         if np.all(lowers[1:] >= 0.0) or np.any(uppers[1:] < 0.0):
             break
     return lowers, uppers
+
+
+def upper_proof(cmdp: CMDP, found: Optimum) -> tuple[Floats, Floats, float]:
+    """The prices [K] and a vector [M] of a best mixture, and the bound on all rewards in bounds that they prove.
+
+    It is infinite where it overflows.
+    """
+    priced = cmdp.reward.ravel() + np.einsum("k,kn->n", found.prices, flat_margins(cmdp))
+    prices, values = _checked(cmdp, found.prices, criterion_of(cmdp).sharpened(priced, found.value_function))
+    return prices, values, _bounded_upper(cmdp, prices, values, 1.0)
+
+
+def _few_moves(cmdp: CMDP) -> bool:
+    return sum(layer.transition.nnz for layer in criterion_of(cmdp).layers) <= _RATIONAL_MOVES
 
 
 def _mixed(weights: Floats, lowers: Sequence[Sequence[float | Fraction]]) -> list[float]:
@@ -280,12 +295,10 @@ def certified(cmdp: CMDP, found: Optimum, *, method: str, progress: ProofProgres
     else:
         way = _Mixing(cmdp, found) if found.corner is None else _Aiming(cmdp, found)
     count = _Count(progress, 2 * (1 + cmdp.n_constraints) + 1)
-    priced = cmdp.reward.ravel() + np.einsum("k,kn->n", found.prices, flat_margins(cmdp))
-    prices, values = _checked(cmdp, found.prices, criterion_of(cmdp).sharpened(priced, found.value_function))
-    upper = _bounded_upper(cmdp, prices, values, 1.0)
+    prices, values, upper = upper_proof(cmdp, found)
     count.add()
     vectors = way.vectors
-    small = cmdp.reward.size <= _RATIONAL_ENTRIES
+    small = cmdp.reward.size <= _RATIONAL_ENTRIES or (found.pure is not None and _few_moves(cmdp))
 
     def lacking(lowers: list[float]) -> Floats:
         return np.maximum(-np.array(lowers[1:]) / scales, 0.0)
@@ -806,7 +819,7 @@ def _exact_means(cmdp: CMDP, taken: Floats, vectors: Floats, count: _Count | Non
     probabilities = [Fraction(p) for p in taken.tolist()]
     offsets, bounds = cmdp.offsets.tolist(), []
     for gain, vector in zip(_exact_gains(cmdp), vectors, strict=True):
-        excess, least = _exact_excess(cmdp, gain, vector), Fraction(0)
+        excess, least = _exact_excess(cmdp, gain, vector, probabilities), Fraction(0)
         for layer in criterion_of(cmdp).layers:
             residuals = []
             for first, last in pairwise(offsets):
@@ -831,25 +844,24 @@ def _exact_upper(cmdp: CMDP, prices: Floats, values: Floats, reward_weight: floa
     return -_floor(-(_exact_start(cmdp, values) + largest))
 
 
-def _exact_excess(cmdp: CMDP, gain: Sequence[Fraction], vector: Floats) -> list[Fraction]:
-    """gain - E vector at every entry."""
+def _exact_excess(
+    cmdp: CMDP, gain: Sequence[Fraction], vector: Floats, taken: Sequence[Fraction] | None = None
+) -> list[Fraction]:
+    """gain - E vector at every entry; zero at those that are not `taken`, if that is given: nobody asks there."""
     criterion, states = criterion_of(cmdp), cmdp.pairs.states.tolist()
     own, reach, excess = Fraction(criterion.own), criterion.exact_reach, []
     for layer, here, there in criterion.steps(vector):
         y, y_next = [Fraction(v) for v in here.tolist()], [Fraction(v) for v in there.tolist()]
-        for pair, (state, row) in enumerate(zip(states, _exact_rows(layer.transition), strict=True)):
-            step = _mean(row, y_next) - y[state]
-            excess.append(gain[layer.entries.start + pair] - own * y[state] + reach * step)
+        matrix = layer.transition
+        probabilities, successors = matrix.data.tolist(), matrix.indices.tolist()
+        for pair, (state, (first, last)) in enumerate(zip(states, pairwise(matrix.indptr.tolist()), strict=True)):
+            entry = layer.entries.start + pair
+            if taken is not None and not taken[entry]:
+                excess.append(Fraction(0))
+                continue
+            row = [(successors[at], Fraction(probabilities[at])) for at in range(first, last)]
+            excess.append(gain[entry] - own * y[state] + reach * (_mean(row, y_next) - y[state]))
     return excess
-
-
-def _exact_rows(matrix: Any) -> list[list[tuple[int, Fraction]]]:
-    """The next states of every pair with their stored probabilities."""
-    starts, entries, successors = matrix.indptr.tolist(), matrix.data.tolist(), matrix.indices.tolist()
-    return [
-        [(successors[entry], Fraction(entries[entry])) for entry in range(first, last)]
-        for first, last in pairwise(starts)
-    ]
 
 
 def _exact_gains(cmdp: CMDP) -> list[list[Fraction]]:
