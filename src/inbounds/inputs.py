@@ -124,7 +124,8 @@ def positive(value: Any, what: str, kind: str = "number") -> float:
     """`value` as a finite float above 0; `what` names it in the error message, and `kind` says of what it is one."""
     number = finite_or_nan(value)
     if not number > 0.0:
-        _require_double(value, what)
+        if isinstance(value, Real) and value > 0.0:
+            _require_double(value, what)
         finite = "finite " if plain_number(value) == math.inf else ""
         raise InvalidInput(f"{what} must be a {finite}{kind} above 0, found {shown(value)}")
     return number
@@ -350,8 +351,8 @@ def float_array(values: object, what: str) -> Floats:
         found = np.asarray(values)
         if found.dtype.kind not in "biufO" or np.ma.is_masked(values):
             raise TypeError("entries are masked" if np.ma.is_masked(values) else f"entries are of type {found.dtype}")
-        if found.dtype.kind == "O" and any(isinstance(entry, str | bytes) for entry in found.flat):
-            raise TypeError("entries are texts")
+        if found.dtype.kind == "O" and any(isinstance(entry, str | bytes | None) for entry in found.flat):
+            raise TypeError("entries are texts, or None")
         return np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{what} must be numbers, found {type(values).__name__} ({error})") from error

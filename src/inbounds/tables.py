@@ -157,7 +157,7 @@ def outwards(bound: float, up: bool = False, digits: int = 6) -> str:
     if not math.isfinite(bound):
         return str(float(bound))
     rounding = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR)
-    number = rounding.normalize(decimal.Decimal(float(bound)))
+    number = rounding.normalize(decimal.Decimal.from_float(float(bound)))
     exponent = number.adjusted()
     if -4 <= exponent < digits:  # as floats are printed
         return f"{number:f}"

@@ -266,8 +266,10 @@ def print_policy(policy: Any, negligible: float = 1e-9) -> None:
 
 
 def print_files(directory: Path, written: list[Path]) -> None:
+    from inbounds.tables import printable
+
     several = sum(path.suffix == ".svg" for path in written) > 1
-    click.echo(f"The picture{'s are' if several else ' is'} in {directory.resolve()}:")
+    click.echo(f"The picture{'s are' if several else ' is'} in {printable(str(directory.resolve()))}:")
     print_wrapped("    " + ", ".join(path.name for path in written))
 
 

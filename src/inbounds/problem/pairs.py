@@ -211,10 +211,7 @@ def table_entries(table: object, where: tuple[Ints, ...], shapes: dict[str, tupl
 
     `shapes` are those that the table may have, each under the names of its axes.
     """
-    try:
-        dense = np.asarray(table, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{what} must be a table of numbers {' or '.join(shapes)}") from error
+    dense = float_array(table, what)
     if dense.shape not in shapes.values():
         wanted = " or ".join(f"{axes} = {shape}" for axes, shape in shapes.items())
         raise InvalidInput(f"{what} must have shape {wanted}, found {dense.shape}")

@@ -159,7 +159,9 @@ def attach(error: BaseException, partial: Any) -> None:
 
 def attached(error: BaseException) -> Any:
     """What was attached to an exception last, whatever its own `partial` is; None if nothing was."""
-    return vars(error).get(_ATTACHED)
+    with suppress(Exception):  # as above
+        return vars(error).get(_ATTACHED)
+    return None
 
 
 def same_problem(one: Any, other: Any) -> bool:

@@ -77,13 +77,26 @@ _BEGINNING, _END = b'{"key"', re.compile(rb'"digest": "[0-9a-f]{32}"\}$')
 
 
 def _is_journal(content: bytes) -> bool:
-    """Whether some line begins or ends as a run does, or all are nothing but first bytes of one, cut off.
+    """Whether some line begins and ends as a run does; or, where it was cut off or damaged, one or the other.
 
-    Nothing says whose a file of zeros is, as a power cut may leave one: it is not taken for a journal.
+    Or all are nothing but first bytes of one. A line that is whole JSON and no run is somebody else's. Nothing says
+    whose a file of zeros is, as a power cut may leave one: it is not taken for a journal.
     """
     lines = [line.strip() for line in content.splitlines()]
-    some = any(line.startswith(_BEGINNING) or _END.search(line) for line in lines)
-    return some or all(_BEGINNING.startswith(line) for line in lines)
+    return any(map(_is_run, lines)) or all(_BEGINNING.startswith(line) for line in lines)
+
+
+def _is_run(line: bytes) -> bool:
+    begins, ends = line.startswith(_BEGINNING), _END.search(line) is not None
+    return (begins and ends) or ((begins or ends) and not _is_json(line))
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _require_appendable(path: Path) -> None:
