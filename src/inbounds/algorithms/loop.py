@@ -311,7 +311,8 @@ def refuse(record: Algorithm, problem: CMDP | Simulator, without: str) -> None:
 
 def checkpoint_counts(checkpoints: int | Sequence[int], drawn: int, samples: int, what: str = "samples") -> list[int]:
     """Increasing counts (of `what`) after `drawn`, of which `samples` is the last."""
-    if isinstance(checkpoints, str | bytes) or not isinstance(checkpoints, Iterable) or getattr(checkpoints, "ndim", 1) == 0:
+    single = isinstance(checkpoints, str | bytes) or getattr(checkpoints, "ndim", 1) == 0
+    if single or not isinstance(checkpoints, Iterable):
         checkpoints = whole_number(checkpoints, "checkpoints", most=MOST_CHECKPOINTS)
         first = min(100, samples)
         spaced = np.geomspace(first, samples, checkpoints) if checkpoints > 1 else np.array([samples])

@@ -11,7 +11,7 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import values_of
-from inbounds.errors import Diagnosis, Infeasible, Stopped
+from inbounds.errors import Diagnosis, Infeasible, InvalidInput, Stopped
 from inbounds.exact.bundle import Bundle, slater_bundle
 from inbounds.exact.limits import NO_LIMITS, Limits
 from inbounds.exact.lp import occupancy_lp, slater_lp
@@ -44,6 +44,9 @@ _DEAR = 4.0
 
 _ROUGHLY = 1e-6
 """How good a policy with room to spare has to be, relative to the best."""
+
+_MORE_THAN_A_LINK = 1e-6
+"""A link that takes more of the largest margin than that is worse than none, of which a proof may show nothing."""
 
 _AMPLE = 1e-2
 """With more to spare than this, relative to the largest margin, nothing better is looked for."""
@@ -158,15 +161,26 @@ def slater_within(cmdp: CMDP, limits: Limits, *, scaled: bool = False, tolerance
         return criterion.upper_bound(combined, values), combined, values
 
     upper, combined, values = bound(found.prices, found.value_function)
-    spent, _ = criterion.linked(found.occupancy, lambda: (found.occupancy,), tolerance, margins / scales[:, None])
     question = cmdp.asking(reward=combined.reshape(cmdp.shape), constraints=())
-    taken = policy_of(question, where_reached(cmdp, spent), np.empty(0), values)
-    judged = values_of(asked, criterion.time_at_entries(criterion.follow(taken)))
-    value = float(np.min(np.minimum(judged["margins"], scales) / units))  # no margin is larger, but by rounding
+
+    def followed(occupancy: Floats) -> tuple[float, Floats]:
+        """The least margin of the policy of an occupancy, and the policy [N]."""
+        taken = policy_of(question, where_reached(cmdp, occupancy), np.empty(0), values)
+        judged = values_of(asked, criterion.time_at_entries(criterion.follow(taken)))
+        return float(np.min(np.minimum(judged["margins"], scales) / units)), taken  # none is larger, but by rounding
+
+    spent, _ = criterion.linked(found.occupancy, lambda: (found.occupancy,), tolerance, margins / scales[:, None])
+    value, taken = followed(spent)
     weights = found.prices
 
     def is_wide() -> bool:
         return upper - value > 2.0 * max(tolerance, 1e-9) * max(abs(upper), float(np.sum(weights * scales / units)))
+
+    if is_wide():
+        with suppress(InvalidInput):  # what falls apart has no average
+            unlinked = followed(found.occupancy)
+            if unlinked[0] - value > _MORE_THAN_A_LINK * float(np.max(scales / units)):
+                value, taken = unlinked
 
     # Margins far apart in size: perhaps one constraint alone decides, which the rounding of a large one hides.
     if found.status == OPTIMAL and (is_wide() or value < 0.0 <= upper):
