@@ -116,7 +116,7 @@ def test_the_time_chooses_the_panels_of_a_policy() -> None:
     policy = ib.Policy.uniform(problem)
     titles = [panel.get_title() for panel in policy.plot(occupancy=ib.evaluate(problem, policy)).axes]
     assert "state 3 = 13" in titles and "state 3 = 13" not in [panel.get_title() for panel in policy.plot().axes]
-    with pytest.raises(ib.InvalidInput, match="the occupancy must be numbers >= 0 of shape"):
+    with pytest.raises(ib.InvalidInput, match="the occupancy must be numbers >= 0, all finite, of shape"):
         policy.plot(occupancy=[1.0])
 
 
