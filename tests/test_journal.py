@@ -180,3 +180,12 @@ def test_a_file_that_is_no_journal_is_not_written_to(tmp_path: Path, content: by
     with pytest.raises(ib.InvalidInput, match=r"model\.toml: is no journal: something else is in it"):
         Journal(path)
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("line", ['{"key": "other", "v": 1}', '{"id": 1, "digest": "' + "a" * 32 + '"}'])
+def test_whole_lines_of_somebody_else_are_no_journal(line, tmp_path):
+    """They begin, or end, as a run does; only a line that was cut off or damaged need not do both."""
+    path = tmp_path / "foreign.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(ib.InvalidInput, match="is no journal"):
+        Journal(path)

@@ -223,3 +223,10 @@ def test_logs_and_copies_of_more_samples_than_memory_holds_are_refused() -> None
 
     with pytest.raises(ib.InvalidInput, match="so many samples does not fit into memory"):
         kept(np.zeros(3).view(Full))
+
+
+@pytest.mark.parametrize("odd", [[10], np.array([10]), "10", None])
+def test_a_checkpoint_that_is_no_number_is_named(odd):
+    simulator = ib.zoo.queue().unconstrained().simulator()
+    with pytest.raises(ib.InvalidInput, match="checkpoints must be whole numbers between 1 and samples"):
+        ib.learn(simulator, ib.RandomizedPrimalDual(), samples=300, checkpoints=(5, odd, 300))

@@ -140,3 +140,24 @@ def test_numbers_of_states_and_pairs_may_be_those_of_numpy():
     pairs = ib.zoo.queue().pairs
     assert pairs.state_label(np.int64(3)) == 3 and pairs.actions_of(np.int32(0)) == pairs.actions_of(0)
     assert pairs.sum_by_state(np.ones((2, 96))).shape == (2, 6) and pairs.sum_by_state([1] * 96).sum() == 96.0
+
+
+def test_what_is_missing_in_a_table_may_be_nan_and_must_be_a_number():
+    ragged = Pairs.create([0, 1, 3])
+    assert np.isnan(ragged.table([1.0, 2.0, 3.0], missing=np.nan)[0, 1])
+    for odd in ("0.5", None, 1j, [0.0], np.datetime64(1, "D")):
+        with pytest.raises(ib.InvalidInput, match="missing must be a number"):
+            ragged.table([1.0, 2.0, 3.0], missing=odd)
+
+
+def test_a_table_is_of_numbers():
+    pairs = Pairs.create([0, 2, 4])
+    for odd in (
+        1j * np.ones((2, 2)),
+        np.ma.masked_all((2, 2)),
+        [["1", "2"]] * 2,
+        [[None, 1.0]] * 2,
+        [[10**400, 1]] * 2,
+    ):
+        with pytest.raises(ib.InvalidInput, match="the table must be numbers"):
+            pairs.vector(odd)

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, FloatOperation, localcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import inbounds as ib
 from inbounds.cli import main
 from inbounds.exact.limits import Partial
 from inbounds.reports import page as pages
-from inbounds.tables import html_card, html_table, kept_in_digits, printable, text_table
+from inbounds.tables import html_card, html_table, kept_in_digits, outwards, printable, text_table
 
 ROWS = [("[red]service[/red]", "at least 0", "+0.25"), (":queue:" + 150 * " long", "", "-1,000.5")]
 """What looks like markup, a row wider than any terminal, an empty cell."""
@@ -187,3 +187,9 @@ def test_what_is_said_to_be_at_most_so_much_is_rounded_up(tmp_path: Path) -> Non
     )
     most = re.search(r"no policy in bounds has more than (\S+)\. The", text)
     assert most is not None and Decimal(most[1]) >= Decimal(known.upper_bound)
+
+
+def test_bounds_are_printed_whatever_decimals_may_do_elsewhere():
+    with localcontext() as context:
+        context.traps[FloatOperation] = True
+        assert outwards(0.1, up=True, digits=17) == "0.10000000000000001"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import math
-import operator
 import os
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Set
@@ -125,7 +124,7 @@ def positive(value: Any, what: str, kind: str = "number") -> float:
     """`value` as a finite float above 0; `what` names it in the error message, and `kind` says of what it is one."""
     number = finite_or_nan(value)
     if not number > 0.0:
-        if isinstance(value, Real) and operator.gt(value, 0.0):  # a negative one is not too large
+        if isinstance(value, int) and value > 0:  # a negative one is not too large
             _require_double(value, what)
         finite = "finite " if plain_number(value) == math.inf else ""
         raise InvalidInput(f"{what} must be a {finite}{kind} above 0, found {shown(value)}")

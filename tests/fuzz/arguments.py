@@ -311,6 +311,7 @@ NAMED_OTHERWISE: dict[str, str] = {
     "at_most": "the bound",
     "bound": "at_least",
     "bounds": "between",
+    "label": "state",
     "cmdp": "CMDP|model",
     "constraints": "signal_ranges",
     "discount": "exactly one of",
@@ -384,6 +385,8 @@ def judged(call: Callable[..., Any], good: dict[str, Any], odd: dict[str, str]) 
         large = any(value in NUMBERS for value in odd.values())
         return "too large", "" if large else "out of memory"
     for argument, value in odd.items():
+        if argument == "missing" and value.startswith("nan"):  # which stands for what is not there
+            continue
         if numeric(call, argument) and (value in NO_NUMBERS or value in SWITCHES):
             words = value in ("text", "whole text", "no text") and "str" in str(_annotation(call, argument))
             return "answered", "" if words else f"{value} is taken for the number {argument}"

@@ -64,7 +64,7 @@ class Incumbent:
     Attributes
     ----------
     best : Pure or None
-        Proved to be in bounds, where the problem is small; its reward is the least that it certainly has.
+        Proved to be in bounds, where the problem is small and there was time; its reward is what it has for sure.
     nearly : Pure or None
         The best of those of which it cannot be told whether they are.
     most : float
@@ -88,10 +88,7 @@ class Incumbent:
         if known is not None:
             return known
         base = self.corners.evaluate(chosen, None)
-        pure = (
-            self._by_time(chosen) if base is None else Pure(base.chosen, base.time, base.levels, largest(base.values))
-        )
-        return self.considered(chosen, pure)
+        return self.considered(chosen, self._by_time(chosen) if base is None else pure_of(base))
 
     def considered(self, chosen: Ints, pure: Pure | None) -> Judged:
         """The same of a policy whose values are known, if they are."""
@@ -112,7 +109,7 @@ class Incumbent:
         judged = self._judge(pure)
         if judged.in_bounds:
             self.most = max(self.most, judged.most)
-            if judged.least > self.reward:
+            if self.best is None or judged.least > self.reward:
                 self.best = pure._replace(levels=np.append(judged.least, pure.levels[1:]))
         elif judged.in_bounds is None and (self.nearly is None or pure.reward > self.nearly.reward):
             self.nearly = pure
@@ -120,10 +117,10 @@ class Incumbent:
 
     def _judge(self, pure: Pure) -> Judged:
         doubt, margins = _CLOSE + LOST * pure.size, pure.levels[1:]
-        small = self.corners.criterion.n_places <= PROVED_PLACES
+        large = self.corners.criterion.n_places > PROVED_PLACES
         if np.any(margins < -doubt):
             return Judged(False, pure.reward, pure.reward)
-        if np.all(margins > doubt) and not small:
+        if np.all(margins > doubt) and (large or self._limits.over):
             return Judged(True, pure.reward, pure.reward)
         if self._limits.over:
             return NOTHING_KNOWN

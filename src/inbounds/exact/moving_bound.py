@@ -270,6 +270,8 @@ class _Walk:
             min(_followed_value(cmdp, end, margins[k], tolerance), end.value(margins[k])) for end in (free, best)
         )
         idle, more = self._idle(free, loose) if self.ties else (loose, 0)
+        if criterion.mass_row:  # of averages, a policy may keep that which no other that is as good can be linked to
+            idle = min(idle, max(loose, tight))
         idle = min(idle, best.upper_bound)
         tight = max(tight, idle)  # which a policy keeps
         return _Ends(free, loose, idle, tight, best.upper_bound, path, solves + more, criterion.ways)

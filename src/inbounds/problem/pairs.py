@@ -17,7 +17,7 @@ import numpy as np
 from inbounds.arrays import Floats, Ints, ReadOnly, freeze
 from inbounds.errors import InvalidInput
 from inbounds.formats.labels import alike, parts_of
-from inbounds.inputs import asked, entries, float_array, shown, whole_number
+from inbounds.inputs import asked, entries, float_array, real_number, shown, whole_number
 from inbounds.numerics.classes import first_largest
 from inbounds.tables import printable, so_many
 
@@ -187,7 +187,7 @@ class Pairs(ReadOnly):
 
     def table(self, values: Floats, missing: float = 0.0) -> Floats:
         """A vector over pairs [n] as a dense table [S, A], `missing` where a state does not have an action."""
-        table = np.full((self.n_states, self.n_actions), missing)
+        table = np.full((self.n_states, self.n_actions), real_number(missing, "missing"))
         values = self._over_pairs(values)
         if values.ndim != 1:
             raise InvalidInput(f"values must be a vector over pairs, found shape {values.shape}")

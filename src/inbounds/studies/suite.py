@@ -20,7 +20,7 @@ import numpy.typing as npt
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import InvalidInput
 from inbounds.exact.methods import solve_uncertified
-from inbounds.inputs import named, shown
+from inbounds.inputs import named, plain_number, shown
 from inbounds.problem.cmdp import CMDP
 from inbounds.studies.runs import Curves, JudgedRun, curves
 from inbounds.studies.statistics import Interval, interquartile, share
@@ -88,7 +88,7 @@ class SuiteComparison:
         if not own:
             named(algorithm, {score.algorithm: score for score in self.scores}, "algorithm")
         for score in own:
-            if score.samples == samples:
+            if score.samples == plain_number(samples):
                 return score
         budgets = " and ".join(f"{score.samples:,}" for score in own)
         raise InvalidInput(f"{algorithm} was not compared with {shown(samples)} samples, only with {budgets}")
