@@ -761,3 +761,18 @@ def test_the_only_policy_is_found_however_rarely_it_leaves_a_part(states):
     bounded = cmdp.asking(constraints=[Constraint(cmdp.reward, at_least=0.5, name="right")])
     best = ib.solve(bounded, deterministic=True)
     assert best.reward == pytest.approx(share, abs=1e-9) and best.upper_bound >= share - 1e-9
+
+
+def test_no_average_is_proved_to_be_more_than_the_most_that_is_paid():
+    """Whatever a vector proves where a state is left once in 1e10 steps: there it lost 4e-7."""
+    rare = 1e-10
+    walk = ib.CMDP(
+        offsets=np.arange(4),
+        transition=[[1.0, 0.0, 0.0], [0.9, 0.0, 0.1], [rare, 0.0, 1.0 - rare]],
+        reward=[0.0, 0.0, -1.0],
+        constraints=[],
+        initial=[0.0, 0.0, 1.0],
+        average=True,
+    )
+    best = ib.solve(walk)
+    assert abs(best.reward) <= 1e-9 and best.upper_bound == best.certificate.reward_upper <= 1e-290

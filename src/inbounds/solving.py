@@ -15,7 +15,7 @@ from inbounds.exact.bundle import GapProgress
 from inbounds.exact.deterministic import FOUND, best_deterministic
 from inbounds.exact.frontier import Frontier
 from inbounds.exact.limits import ITERATIONS, TIME, Limits, Partial, state_to_resume
-from inbounds.exact.methods import Watch, best_mixture, gap_allowed
+from inbounds.exact.methods import FAR, Watch, best_mixture, gap_allowed
 from inbounds.exact.moving_bound import along_bounds
 from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum
 from inbounds.exact.reachable import well_scaled
@@ -70,7 +70,8 @@ def solve(
     method : "auto", "bundle", "lp" or "polish"
         "bundle" goes through a few unconstrained problems and takes any size. "lp" is the occupancy linear program on
         HiGHS: an independent check, for up to some thousand states; by the simplex method, or by interior point where
-        that would not return; where HiGHS finds no optimum, the bundle does, and ``method`` of the answer says so.
+        that would not return; where HiGHS finds no optimum, or one to prove which takes much, the bundle finds it, and
+        ``method`` of the answer says so.
         "polish" lets the simplex method go the last steps from the bundle's answer to an exact
         vertex of that program. "auto" takes the linear program for up to 240 pairs (times stages), one run of policy
         iteration where there are no constraints, and the bundle otherwise.
@@ -286,8 +287,8 @@ def _answer(
 ) -> Solution:
     """The best mixture as an answer, judged; by the bundle, if a proof of the linear program's is too dear."""
     best = _judged(problem, found, by, certificate, progress, limits)
-    if best.certificate is not None and method == "auto" and by == "lp":
-        best = _better(problem, best, tolerance, limits, coins)
+    if best.certificate is not None and method in ("auto", "lp") and by == "lp":
+        best = _better(problem, best, tolerance if method == "auto" else max(tolerance, FAR), limits, coins)
     if best.status != OPTIMAL:
         return best
     if not best.in_bounds and np.any(best.margins < -_GROSS * best.margin_scales):

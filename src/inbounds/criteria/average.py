@@ -345,12 +345,13 @@ class Average(Criterion):
         leaks = list(_LEAKS if start is None else _LEAKS[1:])
         leak, factors, swept, quiet = leaks.pop(0), None, False, 0
         tried: set[bytes] = set()  # policies, with this leak
+        closest = np.inf  # the narrowest bracket with it, since its sweeps began
         for _ in range(_MOST_STEPS):
             narrow = not best.width > max(tolerance - 2.0 * best.rounding, 8.0 * best.rounding)
             if narrow or is_over(deadline) or (quiet > _QUIET and not leaks):
                 break
             if quiet > _QUIET:
-                at, leak, factors, swept, quiet, tried = best, leaks.pop(0), None, False, 0, set()
+                at, leak, factors, swept, quiet, tried, closest = best, leaks.pop(0), None, False, 0, set(), np.inf
             if factors is None:
                 factors = reduce_states(plan, at.chain, leak, 1.0 - leak)
             # One step of a lazy chain is worth the share _MOVE of a step.
@@ -360,7 +361,8 @@ class Average(Criterion):
                 middle = min(max(0.5 * (at.low + at.high), least), most)
                 value = eliminate(factors, _MOVE * (reward[at.chosen] - middle))
             at = self._look(reward, value, at.chosen.copy(), at.chain, at.chosen)
-            quiet = quiet + swept if not 0.0 <= at.width < 0.9 * best.width else 0
+            quiet = quiet + swept if not 0.0 <= at.width < 0.9 * closest else 0
+            closest = at.width if swept and 0.0 <= at.width < closest else closest
             best = at if 0.0 <= at.width < best.width else best
             if at.changed > 0:
                 factors = None

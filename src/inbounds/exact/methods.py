@@ -39,7 +39,7 @@ _NEARLY = 1e-3
 """Where small changes come this close, in scaled units, but not to a mixture in bounds, its vertex is looked for."""
 
 
-_FAR = 1e-3
+FAR = 1e-3
 """A gap, relative to the optimum, that to link classes should not leave: then HiGHS was wrong about these."""
 
 _MANY_COINS = 8
@@ -184,7 +184,7 @@ def _attempt(
         if program is not None and _in_bounds(problem, program):
             first = _linked(problem, program, tolerance)
             candidates.append((first, "lp"))
-            allowed = gap_allowed(problem, program.upper_bound, _FAR if method == "lp" else tolerance)
+            allowed = gap_allowed(problem, program.upper_bound, FAR if method == "lp" else tolerance)
             if (method == "lp" and not first.linked) or _gap(problem, first) <= allowed:
                 return first, "lp"
             if method == "lp":  # classes that change by moves as rare as what HiGHS takes for rounding

@@ -226,7 +226,13 @@ def upper_proof(cmdp: CMDP, found: Optimum) -> tuple[Floats, Floats, float]:
     """
     priced = cmdp.reward.ravel() + np.einsum("k,kn->n", found.prices, flat_margins(cmdp))
     prices, values = _checked(cmdp, found.prices, criterion_of(cmdp).sharpened(priced, found.value_function))
-    return prices, values, _bounded_upper(cmdp, prices, values, 1.0)
+    upper = _bounded_upper(cmdp, prices, values, 1.0)
+    if criterion_of(cmdp).mass_row:  # of averages none is more than the most that is paid, which takes no vector
+        none = freeze(np.zeros_like(values))
+        most = _bounded_upper(cmdp, prices, none, 1.0)
+        if most < upper:
+            return prices, none, most
+    return prices, values, upper
 
 
 def _few_moves(cmdp: CMDP) -> bool:

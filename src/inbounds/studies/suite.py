@@ -84,9 +84,9 @@ class SuiteComparison:
 
     def score(self, algorithm: str, samples: int) -> Score:
         """What an algorithm came to with a budget."""
-        own = [score for score in self.scores if score.algorithm == algorithm]
-        if not own:
-            named(algorithm, {score.algorithm: score for score in self.scores}, "algorithm")
+        known = {score.algorithm: score for score in self.scores}
+        called = named(algorithm, known, "algorithm").algorithm
+        own = [score for score in self.scores if score.algorithm == called]
         for score in own:
             if score.samples == plain_number(samples):
                 return score
