@@ -72,9 +72,9 @@ def solve(
         HiGHS: an independent check, for up to some thousand states; by the simplex method, or by interior point where
         that would not return; where HiGHS finds no optimum, or one to prove which takes much, the bundle finds it, and
         ``method`` of the answer says so.
-        "polish" lets the simplex method go the last steps from the bundle's answer to an exact
-        vertex of that program. "auto" takes the linear program for up to 240 pairs (times stages), one run of policy
-        iteration where there are no constraints, and the bundle otherwise.
+        "polish" lets the simplex method go the last steps from the bundle's answer to an exact vertex of that program.
+        "auto" takes the linear program for up to 240 pairs (times stages), one run of policy iteration where there are
+        no constraints, and the bundle otherwise.
     coins : "few" or "any"
         "few" goes on to a policy that randomises in at most K states, mostly for a tenth to the whole of the time of
         the solve; among ties over hundreds of stages it may take twenty times as long. "any" leaves that out. Long-run

@@ -112,7 +112,7 @@ class _Search:
         self.incumbent, self.corners, self.limits = incumbent, incumbent.corners, limits
         corners = self.corners
         self.prices = found.prices * corners.scales / corners.units.spread
-        self.upper = (found.upper_bound - corners.units.centre) / corners.units.spread
+        self.upper = corners.units.inside(found.upper_bound)
         self.allowed = corners.units.gap_allowed(tolerance, self.upper)
         self.corner, self.found = found.corner, found
 

@@ -40,7 +40,7 @@ _NEARLY = 1e-3
 
 
 FAR = 1e-3
-"""A gap, relative to the optimum, that to link classes should not leave: then HiGHS was wrong about these."""
+"""A gap, relative to the optimum, that neither a link nor a proof should leave: then HiGHS was wrong."""
 
 _MANY_COINS = 8
 """For each constraint. On random, ring and grid problems a bundle ended with 1 to 7; on a fleet of like vehicles, where

@@ -307,7 +307,7 @@ class Corners(Bases):
             return None
         corner = self.judged(*placed, tolerance, limits)
         if corner.gap > corner.allowed:
-            upper = (found.upper_bound - self.units.centre) / self.units.spread
+            upper = self.units.inside(found.upper_bound)
             inside = (found.value_function - self.criterion.level(self.units.centre)) / self.units.spread
             vertex, gap = corner.vertex._replace(prices=prices, pinned=True), upper - float(corner.vertex.levels[0])
             corner = corner._replace(vertex=vertex, upper=upper, value_function=inside, gap=gap)
