@@ -5,6 +5,7 @@ import importlib.util
 import io
 import json
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -573,3 +574,7 @@ def test_what_was_not_compared_is_refused_by_name() -> None:
         suite.score("crpo", 100_000)
     with pytest.raises(ib.InvalidInput, match="no algorithm is called 'cspda'; there are: crpo"):
         suite.score("cspda", 1000)
+    with pytest.raises(ib.InvalidInput, match="no algorithm is called"):
+        suite.score(np.ones((2, 2)), 1000)
+    with pytest.raises(ib.InvalidInput, match="was not compared with"):
+        suite.score("crpo", Decimal("sNaN"))
