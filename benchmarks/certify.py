@@ -30,8 +30,9 @@ import numpy as np
 import inbounds as ib
 from inbounds.criteria import criterion_of
 from inbounds.formats import npz
-from inbounds.proofs import known_model
+from inbounds.proofs import rounding
 from inbounds.proofs.files import save_certificate
+from inbounds.proofs.vectors import settled
 from inbounds.proofs.verify import verify
 
 
@@ -52,17 +53,17 @@ def mixed_policy(cmdp: ib.CMDP) -> ib.Policy:
 def checks(states: int, rounds: int) -> None:
     cmdp = ib.zoo.garnet(states=states, actions=8, successors=5, discount=0.99, seed=0)
     policy, criterion = mixed_policy(cmdp), criterion_of(cmdp)
-    taken, signals = policy.probabilities, known_model._signals(cmdp)
+    taken, signals = policy.probabilities, rounding.signals_of(cmdp)
     prices, values = np.array([0.2, 0.1]), np.random.default_rng(1).random(states)
 
     def find() -> Any:
-        return known_model._settled(cmdp, criterion.proof_vectors(criterion.follow(taken), signals))
+        return settled(cmdp, criterion.proof_vectors(criterion.follow(taken), signals))
 
     vectors = find()
-    lowers = known_model._bounded_lowers(cmdp, taken, vectors)  # compiles
-    known_model._bounded_upper(cmdp, prices, values, 1.0)
-    lower = best_of(rounds, lambda: known_model._bounded_lowers(cmdp, taken, vectors))
-    upper = best_of(rounds, lambda: known_model._bounded_upper(cmdp, prices, values, 1.0))
+    lowers = rounding.rounded_lowers(cmdp, taken, vectors)  # compiles
+    rounding.rounded_upper(cmdp, prices, values, 1.0)
+    lower = best_of(rounds, lambda: rounding.rounded_lowers(cmdp, taken, vectors))
+    upper = best_of(rounds, lambda: rounding.rounded_upper(cmdp, prices, values, 1.0))
     finding = best_of(1, find)
     hashing = best_of(rounds, lambda: npz.digest(cmdp))
     judged = ib.evaluate(cmdp, policy)

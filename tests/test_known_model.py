@@ -15,7 +15,7 @@ import naive_proofs
 from inbounds.criteria import criterion_of, discounted
 from inbounds.exact.methods import best_mixture
 from inbounds.numerics.compiled import interpreted
-from inbounds.proofs import known_model as proofs
+from inbounds.proofs import rationals, rounding
 from inbounds.proofs.files import save_certificate
 from inbounds.proofs.known_model import certified, certify_infeasible, certify_known
 
@@ -153,16 +153,16 @@ def test_any_vector_proves_a_bound_and_rounding_is_covered(size):
         cmdp = drawn(seed, states=6, discount=[0.0, 0.5, 0.99][seed % 3])
         policy = random_policy(cmdp, seed)
         vectors = size * np.random.default_rng(seed).normal(size=(1 + cmdp.n_constraints, cmdp.n_states))
-        rounded = proofs._bounded_lowers(cmdp, policy.probabilities, vectors)
-        rational = proofs._exact_lowers(cmdp, policy.probabilities, vectors)
+        rounded = rounding.rounded_lowers(cmdp, policy.probabilities, vectors)
+        rational = rationals.rational_lowers(cmdp, policy.probabilities, vectors)
         truths = exact_values(cmdp, policy.probabilities, exact_gains(cmdp))
         for low, high, truth in zip(rounded, rational, truths, strict=True):
             assert low <= high and Fraction(high) <= truth
             assert high - low <= 1e-13 * (1.0 + 10.0 * size) / (1.0 - cmdp.discount)
         prices, values = np.abs(vectors[:, 0][1:]), vectors[0]
         for reward_weight in (0.0, 1.0):
-            high = proofs._bounded_upper(cmdp, prices, values, reward_weight)
-            low = proofs._exact_upper(cmdp, prices, values, reward_weight)
+            high = rounding.rounded_upper(cmdp, prices, values, reward_weight)
+            low = rationals.rational_upper(cmdp, prices, values, reward_weight)
             assert low <= high
 
 
@@ -173,11 +173,11 @@ def test_the_allowance_is_needed():
         cmdp = drawn(seed, states=6)
         policy = random_policy(cmdp, seed)
         vectors = np.random.default_rng(seed).normal(size=(1 + cmdp.n_constraints, cmdp.n_states))
-        hopeful = interpreted(proofs.lower_residual)
+        hopeful = interpreted(rounding.lower_residual)
         hopeful.__globals__["UNIT"] = 0.0
         gains = [cmdp.reward, *cmdp.margins]
         for gain, vector, proved in zip(
-            gains, vectors, proofs._exact_lowers(cmdp, policy.probabilities, vectors), strict=True
+            gains, vectors, rationals.rational_lowers(cmdp, policy.probabilities, vectors), strict=True
         ):
             criterion = criterion_of(cmdp)
             arguments = (criterion.rows, policy.probabilities, gain, np.abs(gain), vector, vector, 1.0, criterion.reach)
@@ -222,9 +222,9 @@ def test_kernels_equal_their_interpreted_twins():
     vector, there = np.random.default_rng(0).normal(size=(2, cmdp.n_states))
     for gain in (cmdp.reward, *cmdp.margins):
         arguments = (rows, policy.probabilities, gain, np.abs(gain), vector, there, *form)
-        assert proofs.lower_residual(*arguments) == interpreted(proofs.lower_residual)(*arguments)
+        assert rounding.lower_residual(*arguments) == interpreted(rounding.lower_residual)(*arguments)
     arguments = (rows, cmdp.reward, np.abs(cmdp.reward), 3, vector, there, *form)
-    assert proofs.upper_excess(*arguments) == interpreted(proofs.upper_excess)(*arguments)
+    assert rounding.upper_excess(*arguments) == interpreted(rounding.upper_excess)(*arguments)
 
 
 def test_overflow_proves_nothing():
@@ -233,7 +233,7 @@ def test_overflow_proves_nothing():
     certificate = certify_known(ib.Policy.uniform(cmdp), cmdp, prices=prices, value_function=zeros)
     assert certificate.reward_upper == math.inf and certificate.gap == math.inf
     vectors = np.full((3, cmdp.n_states), 1.7e308) * np.array([1.0, -1.0, 1.0, -1.0])
-    assert proofs._bounded_lowers(cmdp, ib.Policy.uniform(cmdp).probabilities, vectors) == [-math.inf] * 3
+    assert rounding.rounded_lowers(cmdp, ib.Policy.uniform(cmdp).probabilities, vectors) == [-math.inf] * 3
     exactly = certify_known(ib.Policy.uniform(cmdp), cmdp, exact=True, prices=prices, value_function=zeros)
     assert exactly.reward_upper == math.inf  # beyond all doubles
     assert np.all(certificate.margins_lower <= exactly.margins_lower)
@@ -478,13 +478,13 @@ def test_no_bound_is_lost_at_the_ends_of_the_doubles(criterion):
         prices = rng.choice([0.0, LEAST, 1.0, 1e10, 1e25, 1e140, 1e250, 1e300, 1.7e308], size=2)
         model = naive_proofs.exact(cmdp)
         policy = naive_proofs.by_state(model, taken)
-        lowers = proofs._bounded_lowers(cmdp, taken.ravel(), vectors)
+        lowers = rounding.rounded_lowers(cmdp, taken.ravel(), vectors)
         for lower, gain, vector in zip(lowers, model.gains, vectors, strict=True):
             if lower > -math.inf:
                 assert Fraction(lower) <= naive_proofs.lower_bound(model, policy, gain, vector)
                 told += 1
         for weight in (0.0, 1.0):
-            upper = proofs._bounded_upper(cmdp, prices, vectors[0], weight)
+            upper = rounding.rounded_upper(cmdp, prices, vectors[0], weight)
             if upper < math.inf:
                 gain = naive_proofs.weighted(model.gains, [weight, *prices])
                 assert Fraction(upper) >= naive_proofs.upper_bound(model, gain, vectors[0])
