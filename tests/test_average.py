@@ -39,10 +39,12 @@ from inbounds.criteria import average
 from inbounds.criteria.average import Average
 from inbounds.criteria.contract import Found
 from inbounds.errors import InvalidInput
+from inbounds.numerics import visits
 from inbounds.numerics.classes import classes_of, graph_of
 from inbounds.numerics.elimination import eliminate, eliminate_transposed, make_plan, pinned, reduce_states
 from inbounds.numerics.rows import Chain
 from inbounds.numerics.stationary import dense_stationary
+from inbounds.numerics.visits import time_between_visits
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.zoo.admission_control import admission
@@ -263,7 +265,7 @@ def test_state_reduction_is_right_in_every_entry_however_small(seed):
     assert len(pinned(factors)) == 1
     for found in (
         dense_stationary(matrix),
-        average._time_between_visits(chain, factors, int(pinned(factors)[0])),
+        time_between_visits(chain, factors, int(pinned(factors)[0])),
     ):
         assert max(abs(Fraction(float(x)) / e - 1) for x, e in zip(found, exact, strict=True)) < 200 * UNIT
 
@@ -588,8 +590,10 @@ def test_small_problems_do_not_wait_for_a_compiler(monkeypatch):
     def compiles(*_):
         raise AssertionError("a kernel was called")
 
-    for name in ("improve", "eliminate", "eliminate_transposed", "reduce_states", "make_plan", "residuals"):
+    for name in ("improve", "eliminate", "reduce_states", "make_plan", "residuals"):
         monkeypatch.setattr(average, name, compiles)
+    for name in ("eliminate", "eliminate_transposed", "reduce_states"):
+        monkeypatch.setattr(visits, name, compiles)
     for name in ("chosen_chain", "mixed_chain", "lazy_chain", "improve_values", "settle_flow", "sweep_values"):
         monkeypatch.setattr(average, name, compiles)
     cmdp = ring_of_four()

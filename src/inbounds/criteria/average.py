@@ -69,7 +69,6 @@ from inbounds.numerics.elimination import (
     EliminationPlan,
     Factors,
     eliminate,
-    eliminate_transposed,
     make_plan,
     pinned,
     plan_after,
@@ -86,6 +85,7 @@ from inbounds.numerics.sweeps import (
     settle_flow,
     sweep_values,
 )
+from inbounds.numerics.visits import absorbing, best_pin, dense_relative_values, gain_of, time_between_visits
 
 _MOVE = 0.9
 """How often lazy chains move. Half costs random models 1.4 times the sweeps, and 1 never ends on periodic ones."""
@@ -130,9 +130,6 @@ _AT_LAST = 30_000
 
 _MOST_CLASSES = 16
 """Of a policy, for aggregation, which takes them one by one; where there are more, sweeps alone."""
-
-_TIED = 1e-12
-"""Averages that differ by less, relative to the largest signal, are the same."""
 
 _NEEDS = "average=True needs an optimum that does not depend on the start: "
 
@@ -461,20 +458,22 @@ class Average(Criterion):
     def _time_by_elimination(self, own: Kept, factors: Factors) -> Floats:
         """Of the best class for the reward."""
         pins = pinned(factors)
-        return _time_between_visits(
-            own.chain, factors, int(pins[0]) if len(pins) == 1 else _best_pin(own, factors, self.initial)[0]
+        return time_between_visits(
+            own.chain,
+            factors,
+            int(pins[0]) if len(pins) == 1 else best_pin(own.chain, own.stage, _MOVE, factors, self.initial)[0],
         )
 
     def values(self, found: Found, signals: Floats, start: Floats | None = None) -> tuple[Floats, Floats]:
         own, gains = found.chain, np.empty(len(signals))
         values = np.zeros((len(signals), self._n_states)) if start is None else start.copy()
         if found.factors is not None:
-            pin, steps = _best_pin(own, found.factors, self.initial)
+            pin, steps = best_pin(own.chain, own.stage, _MOVE, found.factors, self.initial)
         for k, signal in enumerate(signals):
             stage = _MOVE * signal[found.chosen]
             if found.factors is not None:
                 rewards = eliminate(found.factors, stage)
-                gains[k] = _gain(own.chain, stage, pin, rewards, steps)
+                gains[k] = gain_of(own.chain, stage, _MOVE, pin, rewards, steps)
                 values[k] = rewards - gains[k] * steps
             else:
                 goal = _ROUGH * float(np.abs(stage).max())
@@ -501,7 +500,7 @@ class Average(Criterion):
         if swept is None:
             factors = reduce_states(self._need_plan(), chain)
             pin = next(int(pin) for pin in pinned(factors) if inside[pin])
-            swept = _time_between_visits(chain, factors, pin), True
+            swept = time_between_visits(chain, factors, pin), True
         return Followed(taken, swept[0], chain, None, elsewhere, swept[1])
 
     def _dense_moves(self, taken: Floats) -> Floats:
@@ -550,7 +549,7 @@ class Average(Criterion):
     def _flat_by_elimination(self, followed: Followed, stages: Floats) -> Floats:
         """Relative values, pinned at the busiest state, where hitting times are short, and refined twice."""
         chain, time, scratch = followed.chain, followed.time, np.empty(self._n_states)
-        factors = reduce_states(self._need_plan(), _absorbing(chain, int(np.argmax(time))))
+        factors = reduce_states(self._need_plan(), absorbing(chain, int(np.argmax(time))))
         vectors = np.zeros_like(stages)
         for vector, stage in zip(vectors, _MOVE * stages, strict=True):
             stage -= np.sum(time * stage)
@@ -667,84 +666,3 @@ def _graph_of_matrix(moves: Floats) -> Any:
     """The graph of a chain [S, S]."""
     matrix = sp.csr_array(moves)
     return graph_of(Chain(matrix.indptr, matrix.indices, matrix.data))
-
-
-def _absorbing(chain: Chain, state: int) -> Chain:
-    """The same chain, but that it never leaves `state`."""
-    weights = chain.weights.copy()
-    weights[chain.starts[state] : chain.starts[state + 1]] = 0.0
-    return chain._replace(weights=weights)
-
-
-def _row(chain: Chain, state: int) -> tuple[Any, Floats]:
-    """The targets and weights of one state."""
-    entries = slice(int(chain.starts[state]), int(chain.starts[state + 1]))
-    return chain.targets[entries], chain.weights[entries]
-
-
-def _gain(chain: Chain, stage: Floats, pin: int, rewards: Floats, steps: Floats) -> float:
-    """The average of one class: reward per step between two visits to its pinned state, from those until a visit."""
-    targets, weights = _row(chain, pin)
-    gathered, lasted = np.sum(weights * rewards[targets]), np.sum(weights * steps[targets])
-    return float((stage[pin] + gathered) / (_MOVE + lasted))
-
-
-def _best_pin(own: Kept, factors: Factors, initial: Floats) -> tuple[int, Floats]:
-    """The pinned state of the class with the largest average, and how many steps [S] it takes to a pinned state.
-
-    Of classes that tie the one that the initial distribution leads to most often: not the one that rounding prefers,
-    which may be far from all that other policies do, and linked to it at a cost.
-    """
-    pins = pinned(factors)
-    rewards, steps = eliminate(factors, own.stage), eliminate(factors, np.full(len(own.stage), _MOVE))
-    gains = np.array([_gain(own.chain, own.stage, int(pin), rewards, steps) for pin in pins])
-    tied = gains >= gains.max() - _TIED * float(np.abs(own.stage).max())
-    if np.count_nonzero(tied) > 1:
-        visits = np.repeat(eliminate_transposed(factors, initial), np.diff(own.chain.starts))
-        arriving = initial + np.bincount(own.chain.targets, visits * own.chain.weights, len(initial))
-        gains = np.where(tied, arriving[pins], -np.inf)
-    return int(pins[int(np.argmax(gains))]), steps
-
-
-def _time_between_visits(chain: Chain, factors: Factors, pin: int) -> Floats:
-    """The stationary distribution [S] of the class of a pinned state, from the visits between two to that."""
-    x = _visits(chain, factors, pin)
-    if not np.isfinite(x.sum()):  # the pinned state is so rare that counts overflow: count between visits elsewhere
-        pin = int(np.argmax(np.nan_to_num(x, nan=np.inf)))
-        x = _visits(chain, reduce_states(factors.plan, _absorbing(chain, pin)), pin)
-    return x / x.sum()
-
-
-def _visits(chain: Chain, factors: Factors, pin: int) -> Floats:
-    """How often each state is visited between two visits to the pinned state `pin`, [S]; there 1."""
-    targets, weights = _row(chain, pin)
-    right = np.zeros(len(chain.starts) - 1)
-    np.add.at(right, targets, weights)
-    right[pin] = 0.0
-    visits = eliminate_transposed(factors, right)
-    visits[pin] = 1.0
-    return np.maximum(visits, 0.0)
-
-
-def dense_relative_values(moves: Floats, stages: Floats, time: Floats) -> Floats:
-    """y [J, S] with stage - (I - moves) y the same everywhere for each of `stages` [J, S]: 0 at the busiest state.
-
-    The unknown of that state is the average instead. Refined twice, with the residual from differences.
-    """
-    busiest = int(np.argmax(time))
-    matrix = -moves
-    np.fill_diagonal(matrix, 0.0)
-    np.fill_diagonal(matrix, -matrix.sum(axis=1))
-    matrix[:, busiest] = 1.0
-    y = np.zeros_like(stages)
-    for _ in range(3):
-        missing = stages.copy()
-        for row, residual in zip(y, missing, strict=True):
-            residual -= np.sum(moves * (row[:, None] - row[None, :]), axis=1)
-        try:
-            step = np.linalg.solve(matrix, missing.T).T
-        except np.linalg.LinAlgError:  # there are classes that the start does not lead to
-            step = np.linalg.lstsq(matrix, missing.T, rcond=None)[0].T
-        step[:, busiest] = 0.0
-        y += step
-    return y
