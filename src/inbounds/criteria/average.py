@@ -457,12 +457,9 @@ class Average(Criterion):
 
     def _time_by_elimination(self, own: Kept, factors: Factors) -> Floats:
         """Of the best class for the reward."""
-        pins = pinned(factors)
-        return time_between_visits(
-            own.chain,
-            factors,
-            int(pins[0]) if len(pins) == 1 else best_pin(own.chain, own.stage, _MOVE, factors, self.initial)[0],
-        )
+        pins, chain = pinned(factors), own.chain
+        pin = int(pins[0]) if len(pins) == 1 else best_pin(chain, own.stage, _MOVE, factors, self.initial)[0]
+        return time_between_visits(chain, factors, pin)
 
     def values(self, found: Found, signals: Floats, start: Floats | None = None) -> tuple[Floats, Floats]:
         own, gains = found.chain, np.empty(len(signals))
