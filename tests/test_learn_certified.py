@@ -79,11 +79,13 @@ def test_a_learner_that_proposes_the_unprovable_returns_nothing_too_often(monkey
 def test_attempts_are_a_bankroll(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each attempt stakes .85 of what those before have left, on fresh samples, and leaves what it did not lose."""
     spent: list[tuple[float, int, Any]] = []
+    of_bounds: list[float] = []
     prove = learning.prove
 
     def watched(policy: Any, simulator: Any, guess: Any, alpha: float, samples: int, *rest: Any, **more: Any) -> Any:
         proved = prove(policy, simulator, guess, alpha, samples, *rest, **more)
         spent.append((more["level"], proved.samples, proved.bets))
+        of_bounds.append(alpha)
         return proved
 
     monkeypatch.setattr(learning, "prove", watched)
@@ -93,6 +95,7 @@ def test_attempts_are_a_bankroll(monkeypatch: pytest.MonkeyPatch) -> None:
     for level, _, bets in spent:
         assert level == pytest.approx(0.1 * 0.85 * bankroll)
         bankroll *= 0.15 + 0.85 * min(1.0, *bets.capital)
+    assert of_bounds == pytest.approx([0.1 * 0.85 * 0.15**attempt for attempt in range(len(spent))])
     assert run.samples <= 5000 and sum(samples for _, samples, _ in spent) < 5000
     assert run.certificate is not None and run.certificate.wagers is not None
     assert [played.stakes.level for played in run.certificate.wagers.attempts] == [level for level, _, _ in spent]
