@@ -886,6 +886,7 @@ def check_bets(certificate):
     if statement == "mixture":
         require_distribution(numbers(bets["weights"], len(policies), "the weights"), "the weights")
     require(isinstance(bets["attempts"], list) and bets["attempts"], "there are no bets")
+    of_bounds = times(times(staked, bankroll), alpha)
     for position, entry in enumerate(bets["attempts"], 1):
         attempt, level = Bets(entry, rows), times(times(staked, bankroll), alpha)
         ends = [attempt.outcome(k, level, discount) for k in range(1, rows)]
@@ -897,6 +898,8 @@ def check_bets(certificate):
         for held, _ in ends:
             least = least_of(least, held)
         bankroll = times(bankroll, plus(minus((1, 0), staked), times(staked, least)))
+        if not settled:
+            of_bounds = times(of_bounds, minus((1, 0), staked))
     check_subject(certificate)
     low, span = pairs_of(bets["reward_range"], 2, "the range of the reward")
     scales = pairs_of(bets["margin_scales"], rows - 1, "the scales")
@@ -912,7 +915,7 @@ def check_bets(certificate):
     require(all(x[0] >= 0 for x in [*bounds[1:], *scales, span]), "a margin, or a scale, is below 0")
     for k, bound in enumerate(bounds):
         given = not below(attempt.low[0] if k == 0 else (0, 0), bound)
-        require(given or attempt.reject(k, share_of(alpha, rows, k), bound), "a bound is not proved by the bets")
+        require(given or attempt.reject(k, share_of(of_bounds, rows, k), bound), "a bound is not proved by the bets")
     require(isinstance(certificate["methods"], list) and len(certificate["methods"]) == rows - 1, "methods are missing")
     for k, method in enumerate(certificate["methods"], 1):
         raised = bounds[k][0] == 0 and attempt.low[k][0] < 0

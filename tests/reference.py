@@ -163,3 +163,26 @@ def rows_do_not_average() -> tuple[ib.CMDP, ib.Policy, ib.Policy, float, float]:
 
 
 FEASIBLE = (work_and_rest, two_rooms, myopic, no_constraints, slack_constraint, unreachable_state)
+
+
+def breakdowns(discount: float, chance: float, repaired: float, times: float) -> tuple[ib.CMDP, ib.Policy, float]:
+    """A machine that breaks down hardly ever, and is down until it is repaired; a bound of `times` what hurry gives.
+
+    From "up", hurry pays 1 and breaks with probability `chance`, care pays .6 and does so a quarter as often; from
+    "down" each step repairs with probability `repaired`. With x the share of time that is down under hurry, the flow
+    into "down" is x = discount (chance (1 - x) + (1 - repaired) x), as the start is "up":
+
+        x = discount chance / (1 - discount (1 - repaired) + discount chance).
+
+    The problem, the policy that always hurries, which is best and in bounds where `times` >= 1, and its margin.
+    """
+    share = discount * chance / (1.0 - discount * (1.0 - repaired) + discount * chance)
+    cmdp = ib.CMDP(
+        offsets=[0, 2, 3],
+        transition=[[1.0 - chance, chance], [1.0 - chance / 4, chance / 4], [repaired, 1.0 - repaired]],
+        reward=[1.0, 0.6, 0.0],
+        constraints=(ib.Constraint([0.0, 0.0, 1.0], at_most=times * share, name="down"),),
+        initial=[1.0, 0.0],
+        discount=discount,
+    )
+    return cmdp, ib.Policy(cmdp.pairs, [1.0, 0.0, 1.0]), (times - 1.0) * share

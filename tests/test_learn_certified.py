@@ -20,7 +20,7 @@ from inbounds.errors import InvalidInput
 from inbounds.problem.pieces import Draws
 from inbounds.proofs.evidence import Evidence
 from inbounds.proofs.walks import guess_from_model
-from test_samples import as_user_simulator, coin
+from test_samples import RARE, as_user_simulator, coin
 from test_walks import small_problem
 
 QUEUE = ib.zoo.queue()
@@ -39,6 +39,17 @@ def test_the_queue_gives_policies_in_bounds_with_nearly_all_the_reward() -> None
     assert np.mean([one.total_reward for one in judged]) >= 4.62
     assert sum(not one.in_bounds for one in judged) <= 2  # each with probability at most .01: P(3 or more) is .001
     assert all(run.samples <= 100_000 for run in runs)
+
+
+@pytest.mark.parametrize("breakdown", RARE)
+def test_breakdowns_that_hardly_ever_happen_do_not_keep_the_best_policy_from_being_proved(
+    breakdown: tuple[float, ...],
+) -> None:
+    """To hurry is best, and in bounds twice or thrice over; as is nearly all of its reward."""
+    cmdp, hurry, _ = reference.breakdowns(*breakdown)
+    optimum = ib.evaluate(cmdp, hurry).reward
+    for run in runs_on(cmdp, 3, samples=300_000):
+        assert run.policy is not None and ib.evaluate(cmdp, run.policy).reward > 0.95 * optimum
 
 
 @pytest.mark.parametrize(
@@ -68,11 +79,13 @@ def test_a_learner_that_proposes_the_unprovable_returns_nothing_too_often(monkey
 def test_attempts_are_a_bankroll(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each attempt stakes .85 of what those before have left, on fresh samples, and leaves what it did not lose."""
     spent: list[tuple[float, int, Any]] = []
+    of_bounds: list[float] = []
     prove = learning.prove
 
     def watched(policy: Any, simulator: Any, guess: Any, alpha: float, samples: int, *rest: Any, **more: Any) -> Any:
         proved = prove(policy, simulator, guess, alpha, samples, *rest, **more)
         spent.append((more["level"], proved.samples, proved.bets))
+        of_bounds.append(alpha)
         return proved
 
     monkeypatch.setattr(learning, "prove", watched)
@@ -82,6 +95,7 @@ def test_attempts_are_a_bankroll(monkeypatch: pytest.MonkeyPatch) -> None:
     for level, _, bets in spent:
         assert level == pytest.approx(0.1 * 0.85 * bankroll)
         bankroll *= 0.15 + 0.85 * min(1.0, *bets.capital)
+    assert of_bounds == pytest.approx([0.1 * 0.85 * 0.15**attempt for attempt in range(len(spent))])
     assert run.samples <= 5000 and sum(samples for _, samples, _ in spent) < 5000
     assert run.certificate is not None and run.certificate.wagers is not None
     assert [played.stakes.level for played in run.certificate.wagers.attempts] == [level for level, _, _ in spent]

@@ -438,10 +438,10 @@ def test_walks_of_a_mixture_have_the_mean_of_its_values(queue, mixture):
     poor = guess_from_model(model.tightened(0.1), mixture.policies[0])
     for guesses, right in (((bold, safe), True), ((poor, safe), False), ((bold, wrong), False)):
         walker = make_walker(simulator, mixture.weights, mixture.policies, guesses)
-        log, totals, active = new_log(simulator, 0), np.empty(3), np.empty(3, dtype=np.int64)
+        log, totals, guessed = new_log(simulator, 0), np.empty(3), np.empty(3, dtype=np.int64)
         seen = np.empty((5000, 3))
         for number in range(len(seen)):
-            draw_mixed_walk(walker, simulator.open(), rng, log, 0, 10**9, totals, active)
+            draw_mixed_walk(walker, simulator.open(), rng, log, 0, 10**9, totals, guessed)
             seen[number] = totals
         assert np.all(seen >= walker.least)
         errors = seen.std(axis=0) / np.sqrt(len(seen))

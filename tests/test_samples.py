@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
+import reference
 from inbounds.errors import InvalidInput
 from inbounds.problem.pieces import Draws
 from inbounds.proofs.evidence import Evidence
@@ -221,6 +222,49 @@ def test_random_rewards_and_signals_are_expected_and_proved() -> None:
     cert = certify_by_samples(policy, simulator, samples=6000, seed=1)
     assert cert.in_bounds and cert.samples < 6000 and 0.0 <= cert.margins_lower[0] <= 0.2
     assert cert.reward_lower <= 0.6
+
+
+RARE = [
+    (0.9, 1e-3, 1.0, 3.0),
+    (0.8, 2e-3, 1.0, 2.0),
+    (0.5, 5e-3, 1.0, 2.0),
+    (0.9, 1e-3, 0.2, 3.0),
+    (0.95, 3e-3, 0.3, 2.0),
+]
+
+
+@pytest.mark.parametrize("breakdown", RARE)
+def test_what_happens_hardly_ever_and_costs_much_is_proved_with_few_samples(breakdown: tuple[float, ...]) -> None:
+    """Each breakdown takes a walk far down; the samples are no more than without a guess, and hardly those of twins.
+
+    (With the floor at eight standard deviations, and the worst in the place of what comes below it, no number did.)
+    """
+    cmdp, hurry, margin = reference.breakdowns(*breakdown)
+    simulator, zeros = cmdp.simulator(), np.zeros((2, cmdp.n_pairs))
+    assert ib.evaluate(cmdp, hurry).margins[0] == pytest.approx(margin)
+    for value in (None, cmdp):
+        certs = [certify_by_samples(hurry, simulator, samples=300_000, seed=seed, value=value) for seed in range(4)]
+        plain = [certify_by_samples(hurry, simulator, samples=300_000, seed=seed, value=zeros) for seed in range(4)]
+        assert all(cert.in_bounds and 0.0 <= cert.margins_lower[0] <= margin for cert in certs)
+        assert np.median([cert.samples for cert in certs]) < np.median([cert.samples for cert in plain])
+
+
+def test_a_rare_cost_of_a_step_of_ones_own_is_proved_with_few_samples() -> None:
+    """One state; a claim of 1 in one step of a thousand, at most three allowed."""
+    simulator = ib.Simulator(
+        lambda state, action, rng: (0, 1.0, [float(rng.random() < 1e-3)]),
+        start=lambda rng: 0,
+        states=1,
+        actions=["insure"],
+        discount=0.9,
+        reward_range=(0, 1),
+        constraints=[ib.Constraint(at_most=3e-3, name="claims")],
+        signal_ranges=[(0, 1)],
+    )
+    policy = ib.Policy.uniform(simulator)
+    default = certify_by_samples(policy, simulator, samples=200_000, seed=1)
+    zeros = certify_by_samples(policy, simulator, samples=200_000, seed=1, value=np.zeros((2, 1)))
+    assert default.in_bounds and (not zeros.in_bounds or default.samples < zeros.samples)
 
 
 def test_the_same_seed_gives_the_same_certificate_and_another_seed_another() -> None:

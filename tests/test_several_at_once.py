@@ -44,11 +44,11 @@ def family_of(cmdp: ib.CMDP, *arrays: Any) -> tuple[list[ib.Policy], list[Any]]:
 
 def one_walk(walks: Any, simulator: Any, rng: Any, members: int, budget: int = 10**6) -> Any:
     rows = 1 + simulator.n_constraints
-    totals, active = np.empty((members, rows)), np.empty((members, rows), dtype=np.int64)
+    totals, guessed = np.empty((members, rows)), np.empty((members, rows), dtype=np.int64)
     waiting, log = np.empty((members, 4), dtype=np.int64), new_log(simulator, 0)
     stacks = new_stacks(simulator.pairs.n_pairs, rows)
     drawn, complete, stacks = draw_family(
-        walks, simulator.open(), rng, log, 0, budget, np.arange(members), totals, active, waiting, stacks
+        walks, simulator.open(), rng, log, 0, budget, np.arange(members), totals, guessed, waiting, stacks
     )
     assert np.all(stacks.top == -1) and np.all(stacks.taken == -1)  # ready for the next
     return totals, drawn, complete
@@ -63,10 +63,10 @@ def test_a_family_of_one_walks_like_that_policy_alone() -> None:
     simulator = QUEUE.simulator().scaled
     policies, guesses = family_of(cmdp, ib.Policy.uniform(cmdp).probabilities)
     design = make_design(simulator, policies[0], guesses[0])
-    totals, active = np.empty(len(design.low)), np.empty(len(design.low), dtype=np.int64)
+    totals, guessed = np.empty(len(design.low)), np.empty(len(design.low), dtype=np.int64)
     for seed in range(20):
         other = np.random.default_rng(seed)
-        drawn, _ = draw_walk(design, simulator.open(), other, new_log(simulator, 0), 0, 10**6, totals, active)
+        drawn, _ = draw_walk(design, simulator.open(), other, new_log(simulator, 0), 0, 10**6, totals, guessed)
         for members in (1, 3):
             rng = np.random.default_rng(seed)
             found, spent, complete = one_walk(walks_of([design] * members), simulator, rng, members)
@@ -159,8 +159,8 @@ def test_ways_are_those_of_the_slow_twin(seed: int) -> None:
     world = SimpleNamespace(
         offsets=cmdp.pairs.offsets, reward=reward, margins=margins, draw_next=draw_next, draw_start=lambda _: 0
     )
-    totals, active = np.empty((members, 2)), np.empty((members, 2), dtype=np.int64)
-    room = totals, active, np.empty((members, 4), dtype=np.int64), new_stacks(4, 2)
+    totals, guessed = np.empty((members, 2)), np.empty((members, 2), dtype=np.int64)
+    room = totals, guessed, np.empty((members, 4), dtype=np.int64), new_stacks(4, 2)
     walks = walks_of(designs)._replace(discount=0.9)
     fake = SimpleNamespace(random=iter(clock).__next__)
     spent, complete, _ = interpreted(draw_family)(
@@ -169,16 +169,14 @@ def test_ways_are_those_of_the_slow_twin(seed: int) -> None:
     most: Counter[int] = Counter()
     for policy, design, total in zip(policies, designs, totals, strict=True):
         way = way_by_stacks(pairs, policy.probabilities, 0, numbers, coins, stacks)
-        worth, ended, visits = design.state_values[0].copy(), np.zeros(2, dtype=bool), Counter()
+        worth, lost, visits = design.state_values[0].copy(), np.zeros(2, dtype=bool), Counter()
         for pair, (after, *seen) in way:
             visits[pair] += 1
             step = 0.1 * np.array(seen) + 0.9 * design.state_values[after] - design.pair_values[pair]
-            worth = np.where(ended, worth, worth + step)
-            below = ~ended & (worth < design.floor)
+            worth = worth + np.where(lost, 0.1 * (np.array(seen) - design.low), step)
+            below = ~lost & (worth < design.floor)
             worth = np.where(below, worth + 0.9 * (design.low - design.state_values[after]), worth)
-            ended |= below
-            if ended.all():
-                break
+            lost |= below
         assert total == pytest.approx(worth, abs=1e-12)
         most |= visits
     assert complete and spent == sum(drawn.values()) == sum(most.values())

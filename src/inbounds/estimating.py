@@ -256,9 +256,9 @@ def average_walks(
 ) -> int:
     """Walks until `until` samples are drawn, never more than `budget`; how many are drawn by then."""
     rows = tally.mean.shape[0]
-    totals, active = np.empty(rows), np.empty(rows, dtype=np.int64)
+    totals, guessed = np.empty(rows), np.empty(rows, dtype=np.int64)
     while drawn < until:
-        drawn, _ = draw_walk(design, world, rng, log, drawn, budget, totals, active)
+        drawn, _ = draw_walk(design, world, rng, log, drawn, budget, totals, guessed)
         count_walk(tally, totals)  # also one that the budget cut: see above
     return drawn
 

@@ -40,6 +40,10 @@ which begins at B_1, ever gets there with probability at most alpha B_1. (An att
 two walks, so that nothing depends on a walk that was cut.) Nothing was assumed of how a candidate was found: a bad
 learner costs reward, or returns nothing, but never safety.
 
+*The bounds* of the reward and the margins, each a statement of its own beside that of being in bounds, hold at once but
+for alpha, those of all attempts together: of several at once .9 alpha, and of the candidate that follows j failed ones
+s (1 - s)^j alpha B_1, which add up to no more.
+
 *What may adapt to what.* Fixed before the first walk of a proof: policy, guess, floor, least value, level. From walk to
 walk: stakes, variances, the deadline, when to give up. Whenever one likes: the next candidate, its guess, where to
 explore, kappa, the bias; they decide how much reward is lost, not whether the proof holds.
@@ -88,7 +92,7 @@ from inbounds.problem.mixture import Mixture
 from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, Progress, attach, kept
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
-from inbounds.proofs.betting import Played, settleable
+from inbounds.proofs.betting import Played, left_for_bounds, settleable
 from inbounds.proofs.certificate import Certificate
 from inbounds.proofs.evidence import Evidence
 from inbounds.proofs.families import FamilyBets, ProvedFamily, prove_family, what_family_shows
@@ -240,7 +244,7 @@ def search(
             left = samples - draws.passed_samples
             aim = math.ceil((1.0 - _RESERVE) * left)
             first, bankroll, candidate = 1, 1.0 - _AT_ONCE, plan.claimed(0)
-            found = prove_family(*plan, simulator, level, alpha, left, draws, aim)
+            found = prove_family(*plan, simulator, level, level, left, draws, aim)
             proved, candidate = found.proved, plan.claimed(found.taken or 0)
             attempts.append(certificate_of_family(found, plan, simulator, confidence))
             evidence.add(proved.seen)
@@ -257,7 +261,8 @@ def search(
             candidate, guess = proposed
             left = samples - draws.passed_samples
             aim = aim_of(attempt, left)
-            proved = prove(candidate, simulator, guess, alpha, left, draws, left, level=level, aim=aim)
+            bounded = left_for_bounds(alpha, _STAKED, first_bankroll, len(earlier))
+            proved = prove(candidate, simulator, guess, bounded, left, draws, left, level=level, aim=aim)
             made = as_certificate(
                 proved, simulator, confidence, proved.samples, candidate, earlier, _STAKED, first_bankroll
             )

@@ -60,7 +60,7 @@ from inbounds.algorithms.repair import wanted_margins
 from inbounds.arrays import Floats
 from inbounds.criteria.evaluation import occupancy as occupancy_of
 from inbounds.errors import Infeasible
-from inbounds.proofs.walks import guess_from_model
+from inbounds.proofs.walks import values_on_model
 
 STAGES = {
     "first stage": 0.33,
@@ -132,7 +132,7 @@ def first_stage(frame: Frame, state: State, samples: int) -> Part:
         else:
             note = "as far as the pilot shows no policy is in bounds, so it starts from the safest"
             lam = occupancy_of(found.model, found.safest)
-            v = steps * guess_from_model(found.model, found.safest).state_values[:, 0]
+            v = steps * values_on_model(found.model, found.safest)[1][:, 0]
     kappa = np.full(simulator.n_constraints, frame.kappa)
     part = stage(frame, "first stage", samples, lam, u, v, (_RADIUS, _RADIUS), kappa)
     return part._replace(settings={"kappa": frame.kappa}, note=note)

@@ -44,7 +44,7 @@ from inbounds.problem.draws import World, draw_next, draw_start, observed
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
 from inbounds.proofs.evidence import draw_starts, empirical_model, new_log
-from inbounds.proofs.walks import guess_from_model
+from inbounds.proofs.walks import values_on_model
 
 KEPT = 32
 """Next states of every pair that are told apart, b."""
@@ -148,6 +148,6 @@ def turn(sketch: Sketch, model: CMDP, policy: Policy) -> None:
     """Begin an epoch: the values of a policy on the sketched model become V."""
     sketch.settled[:] = correction(sketch)
     sketch.rounds[0] = sketch.streamed.min()
-    sketch.values[:] = guess_from_model(model, policy).state_values
+    sketch.values[:] = values_on_model(model, policy)[1]
     sketch.streamed[:] = 0
     sketch.onward[:] = 0.0

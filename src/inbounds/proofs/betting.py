@@ -143,6 +143,18 @@ def shares_of(alpha: float, rows: int) -> Floats:
     return shares
 
 
+def left_for_bounds(alpha: float, staked: float, bankroll: float, failed: int) -> float:
+    """Of `alpha`, what the bounds of an attempt may be wrong with, after so many that `failed`: in all it is no more.
+
+    >>> left_for_bounds(0.01, 1.0, 1.0, 0), round(sum(left_for_bounds(0.01, 0.85, 1.0, j) for j in range(9)), 6)
+    (0.01, 0.01)
+    """
+    left = staked * bankroll * alpha
+    for _ in range(failed):
+        left *= 1.0 - staked
+    return left
+
+
 def settleable(level: float, ranges: Floats, variance: Floats, walks: float) -> Floats:
     """The margin of each row that about half of all proofs with so many walks settle, for a least value -`ranges`."""
     goal = -math.log(level)
@@ -178,6 +190,11 @@ class Played(NamedTuple):
     book: Book
     low: Floats  # [K + 1], what values are at least by the ranges alone
     capital: Floats  # [K + 1], what they came to
+
+    @property
+    def settled(self) -> bool:
+        """Whether all margins are."""
+        return bool(np.all((self.low >= 0.0) | (self.capital * self.stakes.level >= 1.0 + CAPITAL_ROUNDING)))
 
     @property
     def left(self) -> float:

@@ -21,9 +21,9 @@ on nothing but those that it took before. So each that it takes is, given those,
 probabilities, its next state and its signals those of its pair, and its coin those of a coin. With whom m shares them
 decides only who else looks at the same draws.
 
-With X and Y of two policies in one walk, (1 - t) X + t Y is at least the same sum of their least values, and has a mean
-of at most (1 - t) J_X + t J_Y, the value of their mixture: that takes no more than the means, however X and Y depend on
-each other. The same walk so serves the mixtures of all shares t, and none of the noise is that of a coin.
+With X and Y of two policies in one walk, (1 - t) X + t Y is at least the same sum of their least values, and has the
+mean (1 - t) J_X + t J_Y, the value of their mixture: that takes no more than the means, however X and Y depend on each
+other. The same walk so serves the mixtures of all shares t, and none of the noise is that of a coin.
 
 So the capital of each margin of each claim, W of `inbounds.proofs.betting`, is a nonnegative supermartingale if that
 margin is <= 0: the bets for one claim are those of a proof of it alone. They depend on those of the others, which the
@@ -343,7 +343,7 @@ def walk_together(
     """Walk and bet until all are settled or given up, or `until` samples are drawn; never more than the budget."""
     policies, rows = walks.floor.shape
     which, who = np.empty(stakes.least.shape[0], dtype=np.int64), np.empty(policies, dtype=np.int64)
-    totals, active = np.empty((policies, rows)), np.empty((policies, rows), dtype=np.int64)
+    totals, guessed = np.empty((policies, rows)), np.empty((policies, rows), dtype=np.int64)
     waiting, mixed = np.empty((policies, 4), dtype=np.int64), np.empty(rows)
     stacks = new_stacks(world.states.shape[0], rows)
     while drawn < until:
@@ -351,7 +351,7 @@ def walk_together(
         if number == 0:
             break
         drawn, complete, stacks = draw_family(
-            walks, world, rng, log, drawn, stakes.budget, who[:walking], totals, active, waiting, stacks
+            walks, world, rng, log, drawn, stakes.budget, who[:walking], totals, guessed, waiting, stacks
         )
         if not complete:
             continue
@@ -451,7 +451,7 @@ def draw_family(
     budget: int,
     who: Ints,
     totals: Floats,
-    active: Ints,
+    guessed: Ints,
     waiting: Ints,
     stacks: Stacks,
 ) -> tuple[int, bool, Stacks]:
@@ -465,7 +465,7 @@ def draw_family(
     for member in who:
         for k in range(rows):
             totals[member, k] = state_values[state, member, k]
-            active[member, k] = 1
+            guessed[member, k] = 1
     for _ in range(1, walks.starts):
         other = draw_start(world, rng)
         for member in who:
@@ -510,23 +510,23 @@ def draw_family(
             else:
                 samples[taken[pair], 2] = sample
         taken[pair] = way[step] = sample
-        after, left = samples[sample, 1], 0
+        after = samples[sample, 1]
         for k in range(rows):
-            earned = (1.0 - gamma) * seen[sample, k]
+            paid = (1.0 - gamma) * seen[sample, k]
             for place in range(first, together):
                 member = who[place]
-                if active[member, k] == 1:
+                if guessed[member, k] == 1:
                     value = state_values[after, member, k]
-                    totals[member, k] += earned + gamma * value - pair_values[pair, member, k]
+                    totals[member, k] += paid + gamma * value - pair_values[pair, member, k]
                     if totals[member, k] < floor[member, k]:
                         totals[member, k] += gamma * (low[k] - value)
-                        active[member, k] = 0
-                    else:
-                        left += 1
+                        guessed[member, k] = 0
+                else:
+                    totals[member, k] += paid - (1.0 - gamma) * low[k]
         if step == steps:
             clock[step, 1] = 1.0 if draw_ends(gamma, rng) else 0.0
             steps += 1
-        if clock[step, 1] == 0.0 and left > 0:
+        if clock[step, 1] == 0.0:
             state, last, step = after, together, step + 1
         elif parts > 0:
             parts -= 1

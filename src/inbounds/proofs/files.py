@@ -24,7 +24,7 @@ from inbounds.formats.criterion import criterion_in_file
 from inbounds.formats.labels import parsed
 from inbounds.inputs import shown
 from inbounds.problem.constraint import Constraint
-from inbounds.proofs.betting import GRID, Book, Played, Stakes, shares_of
+from inbounds.proofs.betting import GRID, Book, Played, Stakes, left_for_bounds, shares_of
 from inbounds.proofs.certificate import KINDS, Certificate, InfeasibilityCertificate, MixtureProof, Proof, Wagers
 
 KIND, VERSION = "inbounds certificate", 3
@@ -322,15 +322,15 @@ def _wagers(document: Any, n_constraints: int) -> Wagers:
     written, confidence = document["bets"], document["confidence"]
     if written["about"] != what_bets_are_about(document):
         raise ValueError("its bets are about something else than it says: `about` is not the hash of all else")
-    rows, bankroll, attempts = 1 + n_constraints, float.fromhex(written["bankroll"]), []
-    staked, discount = float.fromhex(written["staked"]), float.fromhex(written["discount"])
+    rows, bankroll, attempts, failed = 1 + n_constraints, float.fromhex(written["bankroll"]), [], 0
+    staked, discount, first = float.fromhex(written["staked"]), float.fromhex(written["discount"]), bankroll
     for attempt in written["attempts"]:
         drawn = np.cumsum(attempt["drawn"], dtype=np.int64)
         bets = np.array(attempt["bets"], dtype=np.float64).reshape(rows, len(drawn)).T * GRID
         stakes = Stakes(
             least=_vector(attempt["least"], rows),
             level=staked * bankroll * (1.0 - confidence),
-            shares=freeze(shares_of(1.0 - confidence, rows)),
+            shares=freeze(shares_of(left_for_bounds(1.0 - confidence, staked, first, failed), rows)),
             goals=_vector(attempt["goals"], rows),
             reference=_vector(attempt["reference"], rows),
             prior=freeze(np.array([_vector(row, 3) for row in attempt["expected"]]).reshape(rows, 3)),
@@ -345,6 +345,7 @@ def _wagers(document: Any, n_constraints: int) -> Wagers:
         capital = np.concatenate([[1.0], _vector(attempt["capitals"], n_constraints)])
         attempts.append(Played(stakes, book, _vector(attempt["low"], rows), freeze(capital)))
         bankroll *= (1.0 - staked) + staked * attempts[-1].left
+        failed += not attempts[-1].settled
     mixed = "weights" in written
     return Wagers(
         bankroll=float.fromhex(written["bankroll"]),

@@ -259,9 +259,9 @@ def walk_and_bet(
 ) -> int:
     """Walk and bet until all is settled or given up, or `until` samples are drawn; never more than the budget."""
     rows = stakes.least.shape[0]
-    totals, active = np.empty(rows), np.empty(rows, dtype=np.int64)
+    totals, guessed = np.empty(rows), np.empty(rows, dtype=np.int64)
     while drawn < until:
-        drawn, complete = draw_mixed_walk(walker, world, rng, log, drawn, stakes.budget, totals, active)
+        drawn, complete = draw_mixed_walk(walker, world, rng, log, drawn, stakes.budget, totals, guessed)
         if complete:
             if bet_on(stakes, fortune, book, totals, drawn):
                 break

@@ -450,7 +450,7 @@ def rejects(attempt: Attempt, k: int, share: float, claimed: float) -> bool:
 
 
 def share_of(alpha: float, K: int, k: int) -> float:
-    """The probability that the bound of row k may have of being wrong, of `alpha` for all."""
+    """The probability that the bound of row k may have of being wrong, of `alpha` for all of an attempt."""
     return alpha if K == 0 else 0.1 * alpha if k == 0 else (1.0 - 0.1) * alpha / K
 
 
@@ -482,6 +482,7 @@ def check_bets(claim: Any) -> list[str]:
     if mixed:
         shares(doubles(bets["weights"], len(rules)), "the mixture")
     require(isinstance(bets["attempts"], list) and bool(bets["attempts"]), "there are no bets")
+    of_bounds = staked * bankroll * alpha
     for entry in bets["attempts"]:
         attempt, level = attempt_of(entry, K + 1), staked * bankroll * alpha
         rows = [(1.0, True) if attempt.low[k] >= 0.0 else capital(attempt, k, level, discount) for k in range(1, K + 1)]
@@ -489,6 +490,7 @@ def check_bets(claim: Any) -> list[str]:
         settled = all(done for _, done in rows)
         require(settled or entry is not bets["attempts"][-1], "the last attempt does not settle every margin")
         bankroll *= (1.0 - staked) + staked * min([1.0, *(held for held, _ in rows)])
+        of_bounds *= 1.0 if settled else 1.0 - staked
     apart, drawn = bets["apart"], sum(bets["attempts"][-1]["drawn"])
     right = is_whole([apart, claim["samples"]]) and apart >= 0
     require(right and claim["samples"] == drawn + apart, "the samples are not those of the bets, and those apart")
@@ -514,7 +516,7 @@ def check_bets(claim: Any) -> list[str]:
         all(x >= 0.0 for x in [*bounds[1:], *scales, span]), "a margin is not claimed to be >= 0, or a scale is not"
     )
     for k, bound in enumerate(bounds):
-        proved = bound <= (attempt.low[k] if k == 0 else 0.0) or rejects(attempt, k, share_of(alpha, K, k), bound)
+        proved = bound <= (attempt.low[k] if k == 0 else 0.0) or rejects(attempt, k, share_of(of_bounds, K, k), bound)
         require(proved, f"bound number {k} is not proved by the bets")
     zeros = [x == 0.0 > y for x, y in zip(bounds[1:], lows[-1][1:], strict=True)]
     methods = [f"betting for all {'margins' if zero else 'bounds'}" for zero in zeros]

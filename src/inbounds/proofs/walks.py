@@ -14,28 +14,42 @@ noise of g v(s_{t+1}) around its mean. Every transition of a walk serves. The la
 1 / (1 - g) times the variance for the same cost; q = 0 and the last pair alone is the plain estimator.
 
 **Its least value.** J from any state is at least `low`, the least that any pair may report (0 for the reward). If
-after a step the sum is below a `floor` chosen before the samples, the rest of the walk, worth g (v_true(s') - v(s'))
-on average, is replaced by g (low - v(s')), which is no more. So E[X] <= J, with equality when the floor is never
-reached. Let `lowest` = min v over all states, and max q be over the pairs that the policy can choose. *Lemma:* for
-every guess q, however wrong, and every floor,
+after a step the sum is below a `floor` chosen before the samples, the guess is given up: the rest of the walk counts as
+it is paid, above `low`. In the place of the later d_t stand
+
+    g (low - v(s'))  and, for each later step of the walk,  (1 - g) (m - low) >= 0.
+
+Given that the walk comes to s', those steps are worth g (v_true(s') - low) on average, and the sum of both is
+g (v_true(s') - v(s')), as that of the later d_t is: so E[X] = J still, wherever the floor is. Let `lowest` = min v over
+all states, and max q be over the pairs that the policy can choose. *Lemma:* for every guess q, however wrong, and every
+floor,
 
     X >= least = min( floor,  min(floor, lowest) + low - max q ).
 
-Proof. Write T_0 for the mean over the starts and T_t for the sum after t steps. A walk makes at least one step, and
-there are two ways in which it ends at some step t >= 1.
-(1) The coin ends it, and T_t is not below the floor: X = T_t >= floor.
-(2) T_t is below the floor. It was not before, or the walk would have ended there: T_{t-1} >= floor if t > 1, and T_0,
-which is not compared with the floor, is a mean of v, so T_{t-1} >= min(floor, lowest). The terms g v(s') cancel:
-X = T_{t-1} + (1 - g) m + g v(s') - q + g (low - v(s')) = T_{t-1} + (1 - g) m + g low - q, with m >= low, and the bound
-follows. (A walk that the budget cuts is dropped; it is no sample.)
+Proof. Write T_0 for the mean over the starts and T_t for the sum after t steps. A walk makes at least one step. If no
+T_t is below the floor, X is the last of them, at least the floor. Otherwise let t be the first step after which it is.
+Before it was not: T_{t-1} >= floor if t > 1, and T_0, which is not compared with the floor, is a mean of v, so
+T_{t-1} >= min(floor, lowest). The terms g v(s') cancel: the sum becomes T_{t-1} + (1 - g) m + g v(s') - q +
+g (low - v(s')) = T_{t-1} + (1 - g) m + g low - q, with m >= low, which is at least the second term; and what is added
+later is never negative. (A walk that the budget cuts is dropped; it is no sample.)
 The second term alone is not enough: where max q < low, a guess that is too low everywhere, it lies above the floor.
-In floating point (1) is a comparison, hence exact; in (2) one step rounds a few times, each time by 2^-53 of a number
-that is no larger than a few times the largest of |q|, |v|, |floor| and 1: `_RANGE_SLACK` is a thousand times that.
+In floating point the comparison is exact, and so is that nothing negative is added later, for rounding keeps the order;
+the step below the floor rounds a few times, each time by 2^-53 of a number that is no larger than a few times the
+largest of |q|, |v|, |floor| and 1: `_RANGE_SLACK` is a thousand times that.
+
+**How deep the floor is** decides how many walks a proof takes, never whether it holds. Deeper, it makes the range of X
+larger; higher, more walks lose their guess, and a walk that has lost it varies as much as what is paid. Eight standard
+deviations below the mean hardly any walk gets there step by step. But what happens once in a thousand steps, a
+breakdown, takes a walk further at once. A proof of a margin a takes about log(1 / level) (2 variance / a^2 + range / a)
+walks. So the depth is that with the least F + 2 S(F) / a, with S(F) the variance that walks below a floor at a depth of
+F add, on the model that the guess is from: the sum over all unusual falls (of a pair to a next state, or in what it
+pays; deeper than half of the eight standard deviations) of how often a walk makes one, times (v - low)^2, times the
+probability that what follows leads from there down to the floor, e^-1.4 for each standard deviation of that.
 
 **Walks of a mixture.** A mixture draws one of its policies at the start, j with probability w_j, so a walk of the
 mixture is that coin and a walk of the policy that it chose, each with its own guess. With g_j the mean that is guessed
-of X_j and g = sum_j w_j g_j, the sample is X_j + g - g_j: since sum_j w_j (g - g_j) = 0, its mean is at most J of the
-mixture, sum_j w_j J_j, whatever the guesses; if they are right, the coin adds nothing to its variance. It is at least
+of X_j and g = sum_j w_j g_j, the sample is X_j + g - g_j: since sum_j w_j (g - g_j) = 0, its mean is J of the mixture,
+sum_j w_j J_j, whatever the guesses; if they are right, the coin adds nothing to its variance. It is at least
 min_j (least_j + g - g_j). A policy is a mixture of itself alone.
 
 No support that was merely observed enters, and no upper limit is needed: the bounds are one-sided.
@@ -51,6 +65,7 @@ import numpy as np
 
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria import criterion_of
+from inbounds.criteria.contract import Followed
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import World, draw_ends, draw_next, draw_start, observed
@@ -62,7 +77,13 @@ from inbounds.proofs.evidence import Evidence, Log, record
 _START_NOISE = 0.1  # free starts are averaged until their variance is this much of that of the transitions,
 _STARTS_PER_STEP = 32  # but at most so many for each transition that a walk is expected to draw,
 _MOST_STARTS = 10_000  # and so many in all: near a discount of 1 a walk would not get beyond them
-_FLOOR = 8.0  # standard deviations of a walk between its mean and the floor: tails are about exp(-1.4 * 8)
+_FLOOR = 8.0  # standard deviations of a walk between its mean and the floor, or more: tails are about exp(-1.4 * 8)
+_TAIL = 1.4  # how fast they fall off, in standard deviations
+_UNUSUAL = 0.5  # of the way to such a floor, from which on a step down is looked at by itself
+_DEPTHS = 64  # floors that are compared,
+_DEEPEST = 8.0  # at most so many standard deviations of what follows below the deepest fall
+_REWARD_ROOM = 0.01  # how far below the reward its bound may be, of the range: there is no margin to go by
+_FAINT = 0.01  # standard deviations of a walk: to prove a smaller margin takes 1e5 walks, and no floor is made for that
 _FLOOR_LEAST = 1e-6  # the least such distance: a walk without noise is off its mean by rounding
 _FLOOR_UNKNOWN = 4.0  # the same distance, in scaled units, when no model gives a standard deviation
 _RANGE_SLACK = 1e-9  # against rounding, of the least value of a walk, as long as what is added up is below
@@ -78,6 +99,8 @@ class Guess(NamedTuple):
     mean: Floats  # [K + 1], of v over the starts
     start_variance: Floats  # [K + 1], of v over the starts
     step_variance: Floats  # [K + 1], of the sum of d_t over a walk
+    depth: Floats  # [K + 1], of the floor below the mean
+    without_guess: Floats  # [K + 1], the variance that walks below the floor add
 
     def starts(self, discount: float) -> int:
         """How many starts a walk should average over."""
@@ -87,7 +110,7 @@ class Guess(NamedTuple):
 
     def variance(self, discount: float) -> Floats:
         """Of a walk, if the guess is right, [K + 1]."""
-        return self.start_variance / self.starts(discount) + self.step_variance
+        return self.start_variance / self.starts(discount) + self.step_variance + self.without_guess
 
 
 def guess_from_model(model: CMDP, policy: Policy, signal_variance: Floats | float = 0.0) -> Guess:
@@ -95,6 +118,34 @@ def guess_from_model(model: CMDP, policy: Policy, signal_variance: Floats | floa
 
     `signal_variance` [n, K + 1] is that of rewards and margins at each pair.
     """
+    discount, criterion = model.discount, criterion_of(model)
+    pair_values, state_values, followed = values_on_model(model, policy)
+    noise = step_noise(model, state_values, signal_variance)
+    visits, mean = criterion.time_at_entries(followed) / (1.0 - discount), model.initial @ state_values
+    rows = pair_values.shape[1]
+    guess = Guess(
+        pair_values=pair_values,
+        state_values=state_values,
+        mean=mean,
+        start_variance=model.initial @ (state_values - mean) ** 2,
+        step_variance=visits @ noise,
+        depth=np.zeros(rows),
+        without_guess=np.zeros(rows),
+    )
+    spread = np.sqrt(guess.variance(discount))
+    falls = [_falls(model, guess, k, visits, signal_variance, _UNUSUAL * _FLOOR * spread[k]) for k in range(rows)]
+    if not any(len(own.depth) for own in falls):
+        return guess._replace(depth=_FLOOR * spread)
+    centred = criterion.proof_vectors(followed, noise.T).T / (1.0 - discount)
+    ahead = np.sqrt(np.maximum(centred + guess.step_variance, 0.0))  # [S, K + 1], from each state on
+    room = np.maximum(np.where(np.arange(rows) == 0, _REWARD_ROOM, mean), _FAINT * spread)
+    chosen = [_best_depth(_FLOOR * spread[k], falls[k], ahead[:, k], room[k]) for k in range(rows)]
+    depth, without_guess = np.array(chosen).T
+    return guess._replace(depth=depth, without_guess=without_guess)
+
+
+def values_on_model(model: CMDP, policy: Policy) -> tuple[Floats, Floats, Followed]:
+    """q [n, K + 1] and v [S, K + 1] of reward and margins on a model, and the policy's time there."""
     discount, pairs, criterion = model.discount, model.pairs, criterion_of(model)
     followed = criterion.follow(policy.probabilities)
     signals = np.vstack([model.reward, *model.margins])
@@ -103,15 +154,54 @@ def guess_from_model(model: CMDP, policy: Policy, signal_variance: Floats | floa
     # Whatever the solve left over, v must be the policy's mean of q: that is what makes walks unbiased.
     pair_values = (1.0 - discount) * signals.T + discount * (model.transition @ values)
     state_values = np.add.reduceat(policy.probabilities[:, None] * pair_values, pairs.offsets[:-1], axis=0)
-    noise = step_noise(model, state_values, signal_variance)
-    mean = model.initial @ state_values
-    return Guess(
-        pair_values=pair_values,
-        state_values=state_values,
-        mean=mean,
-        start_variance=model.initial @ (state_values - mean) ** 2,
-        step_variance=criterion.time_at_entries(followed) @ noise / (1.0 - discount),
-    )
+    return pair_values, state_values, followed
+
+
+class _Falls(NamedTuple):
+    """Steps that take a walk far down in one row."""
+
+    depth: Floats  # [F]
+    after: Ints  # [F], where they lead
+    cost: Floats  # [F], how often a walk makes one, times what it costs to give up the guess there
+
+
+def _falls(
+    model: CMDP, guess: Guess, k: int, visits: Floats, signal_variance: Floats | float, unusual: float
+) -> _Falls:
+    """Those of row `k` that are deeper than `unusual`, of a policy that makes `visits` [n] in a walk."""
+    discount, moves, values = model.discount, model.transition, guess.state_values[:, k]
+    low, signal = (0.0, model.reward) if k == 0 else (-1.0, model.margins[k - 1])
+    expected, lengths = moves @ values, np.diff(moves.indptr)
+    depth = discount * (np.repeat(expected, lengths) - values[moves.indices])
+    far = np.flatnonzero(depth > unusual)
+    often = np.repeat(visits, lengths)[far] * moves.data[far]
+    # A signal with this mean and variance is as low as can be with at most this probability (Cantelli).
+    variance = np.broadcast_to(signal_variance, guess.pair_values.shape)[:, k]
+    paid, lowest = (1.0 - discount) * (signal - low), variance / np.maximum(variance + (signal - low) ** 2, 1e-300)
+    poor = np.flatnonzero((paid > unusual) & (visits * lowest > 0.0))
+    likeliest = [
+        row.start + int(np.argmax(moves.data[row])) for row in map(slice, moves.indptr[poor], moves.indptr[poor + 1])
+    ]
+    after = np.append(moves.indices[far], moves.indices[likeliest]).astype(np.int64)
+    times = np.append(often, (visits * lowest)[poor])
+    return _Falls(np.append(depth[far], paid[poor]), after, times * (values[after] - low) ** 2)
+
+
+def _best_depth(usual: float, falls: _Falls, ahead: Floats, room: float) -> tuple[float, float]:
+    """Of the floor with which a margin of `room` takes the fewest walks, at least the `usual` one; and S there.
+
+    `ahead` [S] is the standard deviation of what follows a fall.
+    """
+    if len(falls.depth) == 0:
+        return usual, 0.0
+    spread = np.maximum(ahead[falls.after], 1e-300)
+    depths = np.linspace(usual, max(usual, float(np.max(falls.depth + _DEEPEST * spread))), _DEPTHS)
+    given_up = [
+        float(falls.cost @ np.exp(-_TAIL * np.minimum(np.maximum(depth - falls.depth, 0.0) / spread, 500.0)))
+        for depth in depths
+    ]
+    best = int(np.argmin(depths + 2.0 * np.array(given_up) / room))
+    return float(depths[best]), given_up[best]
 
 
 def step_noise(model: CMDP, state_values: Floats, signal_variance: Floats | float) -> Floats:
@@ -125,7 +215,7 @@ def guess_from_array(values: Floats, policy: Policy) -> Guess:
     pairs = policy.pairs
     state_values = np.add.reduceat(policy.probabilities[:, None] * values, pairs.offsets[:-1], axis=0)
     unknown = np.full(values.shape[1], np.nan)
-    return Guess(values, state_values, unknown, unknown, unknown)
+    return Guess(values, state_values, unknown, unknown, unknown, unknown, unknown)
 
 
 class Design(NamedTuple):
@@ -148,7 +238,7 @@ def make_design(simulator: Simulator, policy: Policy, guess: Guess) -> Design:
     """
     low = np.concatenate([[0.0], np.minimum(simulator.margin_ranges[:, 0], 0.0)])
     lowest = guess.state_values.min(axis=0)
-    floor = guess.mean - np.maximum(_FLOOR * np.sqrt(guess.variance(simulator.discount)), _FLOOR_LEAST)
+    floor = guess.mean - np.maximum(guess.depth, _FLOOR_LEAST)
     floor = np.where(np.isfinite(floor), floor, lowest - _FLOOR_UNKNOWN)
     possible = guess.pair_values[policy.probabilities > 0.0]
     least = np.minimum(floor, np.minimum(floor, lowest) + low - possible.max(axis=0))  # the lemma of the module
@@ -209,21 +299,20 @@ def draw_walk(
     drawn: int,
     budget: int,
     totals: Floats,
-    active: Ints,
+    guessed: Ints,
 ) -> tuple[int, bool]:
     """One X for every row into `totals`; the samples drawn by then, and whether the budget sufficed to finish."""
     gamma, rows = design.discount, totals.shape[0]
     state = draw_start(world, rng)
     for k in range(rows):
         totals[k] = design.state_values[state, k]
-        active[k] = 1
+        guessed[k] = 1
     for _ in range(1, design.starts):
         other = draw_start(world, rng)
         for k in range(rows):
             totals[k] += design.state_values[other, k]
     for k in range(rows):
         totals[k] /= design.starts
-    left = rows
     while True:
         if drawn >= budget:
             return drawn, False
@@ -235,14 +324,15 @@ def draw_walk(
         drawn += 1
         record(log, world, pair, after)
         for k in range(rows):
-            if active[k] == 1:
-                seen = observed(world, pair, k)
-                totals[k] += (1.0 - gamma) * seen + gamma * design.state_values[after, k] - design.pair_values[pair, k]
+            paid = (1.0 - gamma) * observed(world, pair, k)
+            if guessed[k] == 1:
+                totals[k] += paid + gamma * design.state_values[after, k] - design.pair_values[pair, k]
                 if totals[k] < design.floor[k]:
                     totals[k] += gamma * (design.low[k] - design.state_values[after, k])
-                    active[k] = 0
-                    left -= 1
-        if draw_ends(gamma, rng) or left == 0:
+                    guessed[k] = 0
+            else:
+                totals[k] += paid - (1.0 - gamma) * design.low[k]
+        if draw_ends(gamma, rng):
             return drawn, True
         state = after
 
@@ -256,7 +346,7 @@ def draw_mixed_walk(
     drawn: int,
     budget: int,
     totals: Floats,
-    active: Ints,
+    guessed: Ints,
 ) -> tuple[int, bool]:
     """The same of a mixture: a coin, and a walk of the policy that it chose."""
     member = 0
@@ -264,7 +354,7 @@ def draw_mixed_walk(
         u = rng.random()
         while walker.ends[member] <= u:
             member += 1
-    drawn, complete = draw_walk(walker.designs[member], world, rng, log, drawn, budget, totals, active)
+    drawn, complete = draw_walk(walker.designs[member], world, rng, log, drawn, budget, totals, guessed)
     for k in range(totals.shape[0]):
         totals[k] += walker.shifts[member, k]
     return drawn, complete
@@ -276,9 +366,9 @@ def draw_walks(
 ) -> int:
     """Walks of the policy for their log only, to the end of the one that comes to `until` samples; at most `budget`."""
     rows = design.floor.shape[0]
-    totals, active = np.empty(rows), np.empty(rows, dtype=np.int64)
+    totals, guessed = np.empty(rows), np.empty(rows, dtype=np.int64)
     while drawn < until:
-        drawn, _ = draw_walk(design, world, rng, log, drawn, budget, totals, active)
+        drawn, _ = draw_walk(design, world, rng, log, drawn, budget, totals, guessed)
     return drawn
 
 
