@@ -101,7 +101,7 @@ def best_deterministic(
         status = TIME
     occupancy = np.zeros(corners.criterion.n_entries)
     occupancy[best.chosen] = best.time
-    mixture = found._replace(occupancy=occupancy, pure=best.chosen, corner=None, status=status)
+    mixture = found._replace(occupancy=occupancy, pure=best.chosen, corner=None, linked=0, status=status)
     return mixture, corners.units.value(upper) + _LOST * (abs(corners.units.centre) + corners.units.spread)
 
 
