@@ -377,7 +377,7 @@ def test_a_proof_ends_with_its_time_and_an_honest_bound():
     search = _Search(incumbent, found, 1e-8, NO_LIMITS)
     late = Branching(cmdp, incumbent, search.allowed, NO_LIMITS)
     late.ends = time.monotonic()
-    assert late.run(search.upper, search.prices) == (search.upper, False, 0) and incumbent.best is None
+    assert late.run(search.upper, search.prices) == (search.upper, False, False, 0) and incumbent.best is None
     assert Branching(cmdp, incumbent, search.allowed, NO_LIMITS).run(search.upper, search.prices).complete
     assert corners.units.value(incumbent.reward) == pytest.approx(best.reward, abs=1e-8)
 

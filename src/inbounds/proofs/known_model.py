@@ -168,7 +168,8 @@ def values_between(cmdp: CMDP, taken: Floats) -> tuple[Floats, Floats]:
 def _values_themselves(cmdp: CMDP, taken: Floats) -> list[Fraction] | None:
     """The reward and the margins [1 + K] of a policy [N] without coins, if it comes to few places."""
     criterion = criterion_of(cmdp)
-    visiting = visited_part(cmdp, taken, reached_by(cmdp, criterion.follow(taken)))
+    with np.errstate(all="ignore"):
+        visiting = visited_part(cmdp, taken, reached_by(cmdp, criterion.follow(taken)))
     few = np.count_nonzero(visiting) <= (_STAGES_ELIMINATED if criterion.shifts else _ELIMINATED)
     return rational_values(cmdp, visiting) if few else None
 

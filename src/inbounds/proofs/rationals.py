@@ -64,21 +64,21 @@ def rational_values(cmdp: CMDP, visiting: Floats) -> list[Fraction] | None:
             entry = layer.entries.start + pair
             first, last = matrix.indptr[pair : pair + 2]
             moves = zip(matrix.indices[first:last].tolist(), matrix.data[first:last].tolist(), strict=True)
-            row = [] if ahead is None else [(ahead.start + state, share) for state, share in moves]
-            leads[places[entry]] = _shares(row, reach / (own + reach))
+            further = [] if ahead is None else [(ahead.start + state, share) for state, share in moves]
+            leads[places[entry]] = _shares(further, reach / (own + reach))
             paid[places[entry]] = [value / (own + reach) for value in (*(gain[entry] for gain in gains), Fraction(1))]
     for place in sorted(leads, reverse=True)[:-1]:
-        row, here = leads.pop(place), paid.pop(place)
-        away = 1 - row.pop(place, 0)
-        if away == 0:
+        onward, here = leads.pop(place), paid.pop(place)
+        away = 1 - onward.pop(place, Fraction(0))
+        if away == 0:  # it is all that is left of where the policy comes to stay
             ends.append([value / here[-1] for value in here[:-1]])
-        for other, to in leads.items():
-            share = to.pop(place, None)
-            if share is not None and away:
-                share /= away
-                for state, own_share in row.items():
-                    to[state] = to.get(state, Fraction(0)) + share * own_share
-                paid[other] = [value + share * more for value, more in zip(paid[other], here, strict=True)]
+            continue
+        for other, row in leads.items():
+            visits = row.pop(place, Fraction(0)) / away
+            if visits:
+                for to, share in onward.items():
+                    row[to] = row.get(to, Fraction(0)) + visits * share
+                paid[other] = [value + visits * more for value, more in zip(paid[other], here, strict=True)]
     if criterion.mass_row:
         return ends[0] if len(ends) == 1 else None
     return [Fraction(criterion.start) * value for value in paid[-1][:-1]]
