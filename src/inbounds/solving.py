@@ -83,8 +83,10 @@ def solve(
     deterministic : bool
         The best policy without any coin. To find it is NP-hard: for up to 300 states (times stages) the best is proved,
         mostly within a minute, by branch and bound; for more it is a good one, ``status`` is "best found", and ``gap``
-        says how far from the best it can be. ``price_of_determinism`` is what the coins were worth. Of long-run
-        averages: the best among policies with one recurrent class from the start, which ``ib.evaluate`` takes;
+        says how far from the best it can be; so it is where it cannot be told on which side of a bound a better one
+        is: ``standing`` says which of the two, and what helps. ``price_of_determinism`` is what the coins were worth.
+        Of long-run averages: the best among policies with one recurrent class from the start, which ``ib.evaluate``
+        takes;
         ``status`` and ``upper_bound`` say nothing of those that come to stay in one of several places.
     tolerance : float
         The gap that may be left between the reward of the policy and the upper bound, relative to the optimum, or to a

@@ -53,7 +53,7 @@ class Judged(NamedTuple):
     in_bounds: bool | None  # None: that cannot be told
     least: float  # its reward, scaled
     most: float
-    missing: Floats | None = None  # [K], to a proof that it is in bounds, in the user's units
+    missing: Floats | None = None  # [K], to a proof that it is in bounds, in the user's units, where that is known
 
 
 NOTHING_KNOWN = Judged(None, -np.inf, np.inf)
@@ -132,7 +132,7 @@ class Incumbent:
         taken[pure.chosen] = 1.0
         least, most = self._between(self._problem, taken)
         in_bounds = True if np.all(least[1:] >= 0.0) else False if np.any(most[1:] < 0.0) else None
-        missing = np.maximum(-least[1:], 0.0)
+        missing = np.maximum(-least[1:], 0.0) if np.all(np.isfinite(least)) else None
         return Judged(in_bounds, units.inside(float(least[0])), units.inside(float(most[0])), missing)
 
 

@@ -178,7 +178,7 @@ class Solution(Evaluation):
         """What is proved of it, in words; without a certificate, how the search ended."""
         if self.certificate is None:
             return f"status: {self.status}"
-        if self.certificate.in_bounds or not self.among:
+        if self.certificate.in_bounds or not self.among or not np.all(np.isfinite(self.certificate.margins_lower)):
             return str(self.certificate.verdict)
         enough = self._loosened(enough_for_a_proof(self.constraints, -self.certificate.margins_lower))
         if self.kept_in_rationals:
