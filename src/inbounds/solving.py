@@ -86,8 +86,7 @@ def solve(
         says how far from the best it can be; so it is where it cannot be told on which side of a bound a better one
         is: ``standing`` says which of the two, and what helps. ``price_of_determinism`` is what the coins were worth.
         Of long-run averages: the best among policies with one recurrent class from the start, which ``ib.evaluate``
-        takes;
-        ``status`` and ``upper_bound`` say nothing of those that come to stay in one of several places.
+        takes; ``status`` and ``upper_bound`` say nothing of those that come to stay in one of several places.
     tolerance : float
         The gap that may be left between the reward of the policy and the upper bound, relative to the optimum, or to a
         hundredth of the spread of the rewards where the optimum is closer to zero.
