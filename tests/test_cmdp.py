@@ -137,7 +137,7 @@ def test_criteria_are_checked():
         dense(discount=None, average="yes")
     assert repr(dense(discount=None, average=True)).endswith("long-run average)")
     assert repr(dense(discount=math.nextafter(1.0, 0.0))).endswith("discount 0.9999999999999999)")
-    assert repr(dense(discount=0.1 + 0.2)).endswith("discount 0.3)")
+    assert repr(dense(discount=0.1 + 0.2)).endswith("discount 0.30000000000000004)")
 
 
 def test_tightened_lowers_every_margin_and_nothing_else():
@@ -395,6 +395,13 @@ def test_margins_and_tightening_of_one_constraint():
     assert (ceiling.margin(1.5), floor.margin(1.5)) == (0.5, -0.5)
     assert (ceiling.tightened(0.5).bound, floor.tightened(0.5).bound) == (1.5, 2.5)
     assert (repr(ceiling), repr(floor)) == ("Constraint('c', at_most=2)", "Constraint('f', at_least=2)")
+
+
+@pytest.mark.parametrize("bound", [0.1, 2.0, 1e6, 1_234_567.0, -0.4115226, 0.1 + 0.2, 1 / 3, -1e-300, 1e17 + 16])
+def test_a_bound_in_words_is_that_bound(bound: float):
+    """(1,234,567 was shown as 1.23457e+06, which is 3 more.)"""
+    words = ib.Constraint(at_most=bound).in_words
+    assert float(words.removeprefix("<= ")) == bound and len(words) <= len(f"<= {bound!r}")
 
 
 def test_wrong_labels_are_refused():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 import time
+from fractions import Fraction
 from typing import Any
 
 import highspy
@@ -14,6 +16,7 @@ from hypothesis import given
 
 import inbounds as ib
 import strategies
+from fuzz import rationals
 from inbounds import solving
 from inbounds.exact import deterministic, highs
 from inbounds.exact.branching import Branching, Node
@@ -24,7 +27,9 @@ from inbounds.exact.limits import NO_LIMITS
 from inbounds.exact.methods import best_mixture
 from inbounds.exact.vertex import Corners
 from inbounds.numerics.simplex import mixture_of_cuts
+from inbounds.proofs import known_model
 from inbounds.proofs.known_model import values_between
+from inbounds.proofs.rationals import rational_values
 from test_vertex import CRITERIA, over
 
 TIGHT = 1e-10
@@ -258,6 +263,7 @@ def test_averages_are_of_policies_with_one_recurrent_class():
         ib.evaluate(rooms, stay)
     best = ib.solve(rooms, deterministic=True)
     assert best.reward == 0.0 and 0.0 <= best.upper_bound <= 1e-12
+    assert "below the best of those without coins that have one recurrent class" in best.standing
     assert best.certificate.reward_upper >= 1.0  # which is said of all policies
     both = [*rooms.constraints, ib.Constraint([0.0, 0.0, 1.0, 0.0], at_least=0.3, name="d")]
     with pytest.raises(ib.Stopped) as stopped:
@@ -273,6 +279,7 @@ def test_what_is_printed_says_whose_best_and_whose_prices_it_is() -> None:
     assert "below the best without coins, and 0.002681 below the optimum that may randomise, whose prices these" in said
     found = " ".join(str(dataclasses.replace(proved, status="best found")).split())
     assert "below the best without coins (best found: to find the best is NP-hard), and" in found
+    assert "NP-hard" not in said
     assert "coins" not in str(ib.solve(queue)) and "coins" in proved._repr_html_()
 
 
@@ -377,7 +384,7 @@ def test_a_proof_ends_with_its_time_and_an_honest_bound():
     search = _Search(incumbent, found, 1e-8, NO_LIMITS)
     late = Branching(cmdp, incumbent, search.allowed, NO_LIMITS)
     late.ends = time.monotonic()
-    assert late.run(search.upper, search.prices) == (search.upper, False, 0) and incumbent.best is None
+    assert late.run(search.upper, search.prices) == (search.upper, False, False, 0) and incumbent.best is None
     assert Branching(cmdp, incumbent, search.allowed, NO_LIMITS).run(search.upper, search.prices).complete
     assert corners.units.value(incumbent.reward) == pytest.approx(best.reward, abs=1e-8)
 
@@ -527,3 +534,130 @@ def test_the_bound_of_a_linear_program_is_not_believed():
     )
     for certificate in (True, False):
         assert ib.solve(cmdp, deterministic=True, certificate=certificate).upper_bound >= 1.2532355988785968
+
+
+def two_modes(most: float) -> ib.CMDP:
+    """To stay left earns 1, and right .2; at most so long left."""
+    return ib.CMDP(
+        offsets=[0, 2, 4],
+        transition=np.eye(2)[[0, 1, 1, 0]],
+        reward=[1.0, 0.0, 0.2, 0.0],
+        constraints=[ib.Constraint([1.0, 1.0, 0.0, 0.0], at_most=most, name="left")],
+        initial=[1.0, 0.0],
+        average=True,
+    )
+
+
+@pytest.mark.parametrize("certificate", [False, True])
+def test_a_policy_without_coins_links_nothing(certificate: bool):
+    """It stays right; only the optimum that may randomise goes to and fro between two classes."""
+    assert ib.solve(two_modes(0.5)).linked == 2
+    best = ib.solve(two_modes(0.5), deterministic=True, certificate=certificate)
+    assert best.reward == pytest.approx(0.2) and best.linked == 0
+
+
+def wearing(wear: float, at_most: float, stages: int) -> ib.CMDP:
+    """A machine that wears with this probability when it runs; what that takes no double says to the last bit."""
+    return ib.CMDP(
+        offsets=[0, 2, 4],
+        transition=[[1.0 - wear, wear], [1.0 - wear, wear], [0.0, 1.0], [1.0, 0.0]],
+        reward=[3.0, 1.0, 2.0, 0.0],
+        constraints=[ib.Constraint([0.3, 0.1, 0.2, 0.0], at_most=at_most, name="wear")],
+        initial=[1.0, 0.0],
+        horizon=stages,
+    )
+
+
+def rational_policies(cmdp: ib.CMDP) -> list[list[Fraction]]:
+    """The reward and the margins of every deterministic policy, without rounding."""
+    model, found = rationals.rational(cmdp), []
+    choices = [range(int(cmdp.offsets[s]), int(cmdp.offsets[s + 1])) for s in range(cmdp.n_states)]
+    for chosen in itertools.product(*choices, repeat=cmdp.layers):
+        taken = np.zeros((cmdp.layers, cmdp.n_pairs))
+        np.put_along_axis(taken, np.reshape(chosen, (cmdp.layers, -1)), 1.0, axis=1)
+        each = rationals.values(model, taken, [model.reward, *model.margins])
+        if len(each[0]) == 1:
+            found.append([value for (value,) in each])
+    return found
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize("wear", [0.1, 0.7, 0.9])
+def test_on_which_side_of_a_bound_at_its_own_value_a_policy_is_is_decided(wear: float, stages: int):
+    """Bounds at the values of policies, each rounded to the next double: so some just keep them, and some just do not.
+
+    (It could not be told, and up to half of the reward was given up.)
+    """
+    free = wearing(wear, 0.0, stages)
+    kept_in_rationals = 0
+    for bound in sorted({float(-wears) for _, wears in rational_policies(free)}):
+        cmdp = free.with_bound("wear", at_most=bound)
+        inside = [reward for reward, margin in rational_policies(cmdp) if margin >= 0]
+        if not inside:
+            with pytest.raises(ib.Stopped, match="no deterministic policy is in bounds"):
+                ib.solve(cmdp, deterministic=True)
+            continue
+        best = ib.solve(cmdp, deterministic=True)
+        assert best.status == "optimal" and best.in_bounds
+        assert best.reward == pytest.approx(float(max(inside)), abs=1e-12)
+        assert best.kept_in_rationals == (not best.certificate.in_bounds)
+        if best.kept_in_rationals:
+            kept_in_rationals += 1
+            more = said_to_loosen(best.verdict)
+            assert "in bounds: its values in rationals say so" in best.verdict
+            looser = ib.solve(free.with_bound("wear", at_most=bound + more), deterministic=True)
+            assert looser.certificate.in_bounds and looser.reward == pytest.approx(best.reward, abs=1e-12)
+    assert kept_in_rationals or (wear, stages) != (0.9, 3)
+
+
+def said_to_loosen(words: str) -> float:
+    """By how much the bound on wear is to be loosened."""
+    found = re.search(r"with wear loosened by ([-.0-9e]+)[,)]", words)
+    assert found is not None, words
+    return float(found[1])
+
+
+@pytest.mark.parametrize("wear", [0.7, 0.9])
+def test_what_is_open_is_a_bound_is_said_and_by_how_much_to_loosen_it(wear: float, monkeypatch):
+    """Where a policy of more places has a bound at its own value: its values in rationals would take long."""
+    monkeypatch.setattr(known_model, "_STAGES_ELIMINATED", 0)
+    free, open_ = wearing(wear, 0.0, 3), 0
+    for bound in sorted({float(-wears) for _, wears in rational_policies(free)}):
+        try:
+            best = ib.solve(free.with_bound("wear", at_most=bound), deterministic=True)
+        except (ib.Stopped, ib.Infeasible):
+            continue
+        if best.status == "best found":
+            assert "NP-hard" not in best.standing and "on which side of a bound" in best.standing
+            more = said_to_loosen(best.standing)
+            assert best.loosening is not None and best.loosening[0] <= more <= 1e-13
+            looser = ib.solve(free.with_bound("wear", at_most=bound + more), deterministic=True)
+            assert looser.status == "optimal" and looser.certificate.in_bounds
+            assert looser.reward == pytest.approx(best.upper_bound) and looser.reward > best.reward + 1e-3
+            open_ += 1
+        elif best.status == "not proved":
+            looser = free.with_bound("wear", at_most=bound + said_to_loosen(best.verdict + ","))
+            assert ib.solve(looser, deterministic=True).certificate.in_bounds
+    assert open_
+
+
+@pytest.mark.parametrize(
+    "criterion", [{"discount": 0.9}, {"discount": 0.999}, {"horizon": 3}, {"average": True}], ids=str
+)
+def test_values_in_rationals(criterion):
+    """Against solving for the time that a policy spends; of averages, those of policies with one recurrent class."""
+    cmdp = over(criterion, seed=3, states=3 if "horizon" in criterion else 5)
+    model, choices = rationals.rational(cmdp), np.random.default_rng(0)
+    for _ in range(20):
+        taken = np.zeros((cmdp.layers, cmdp.n_pairs))
+        chosen = choices.integers(cmdp.offsets[:-1], cmdp.offsets[1:], size=(cmdp.layers, cmdp.n_states))
+        np.put_along_axis(taken, chosen, 1.0, axis=1)
+        each = rationals.values(model, taken, [model.reward, *model.margins])
+        assert rational_values(cmdp, taken.ravel()) == [value for (value,) in each]
+
+
+def test_values_in_rationals_are_those_of_one_recurrent_class():
+    """That to which all places lead; there are none of a policy that comes to stay in one of two."""
+    modes = two_modes(0.5)
+    assert rational_values(modes, np.array([0.0, 1.0, 1.0, 0.0])) == [Fraction(0.2), Fraction(1, 2)]
+    assert rational_values(modes, np.array([1.0, 0.0, 1.0, 0.0])) is None

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from inbounds.tables import Table, kept_in_digits, text_table
+from inbounds.tables import Table, as_given, kept_in_digits, text_table
 
 if TYPE_CHECKING:
     from inbounds.arrays import Floats
@@ -114,7 +114,7 @@ class Diagnosis:
             rounding = 1e-12 * max(abs(relaxed), abs(self.bounds[k]))
             known = relaxed == relaxed
             helps = f"{sign} {kept_in_digits(relaxed, self.at_least[k], rounding)}" if known else unknown
-            rows.append((name, f"{sign} {self.bounds[k]:.6g}", f"{self.best_alone[k]:.6g}", helps))
+            rows.append((name, f"{sign} {as_given(self.bounds[k])}", f"{self.best_alone[k]:.6g}", helps))
         return ("constraint", "bound", "best alone", "or relax to"), rows
 
     def __str__(self) -> str:

@@ -36,7 +36,7 @@ from inbounds.problem.pairs import Pairs
 from inbounds.problem.pieces import Pace, attach, generator_of, seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.problem.simulator import Simulator
-from inbounds.tables import escaped, html_card, html_table, so_many, text_table, wrapped
+from inbounds.tables import as_given, escaped, html_card, html_table, so_many, text_table, wrapped
 
 _NEGLIGIBLE = 1e-3
 """What is left of a discounted sum after the steps that are kept when the user names no number."""
@@ -170,7 +170,7 @@ class Trajectories:
         for place, (name, side, bound) in enumerate((("reward", "", 0.0), *self.bounds)):
             low, high = self.intervals[place]
             interval = f"{low:.6g} to {high:.6g}" if math.isfinite(low) else "-"
-            wanted = f"{'>=' if side == 'at_least' else '<='} {bound:g}" if side else ""
+            wanted = f"{'>=' if side == 'at_least' else '<='} {as_given(bound)}" if side else ""
             rows.append((name, f"{self.means[place]:.6g}", interval, wanted))
         return ("", "mean", "95 % interval", "bound"), rows
 

@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from inbounds.arrays import freeze
 from inbounds.criteria import criterion_of
 from inbounds.errors import UNTOLD, Infeasible, InvalidInput, Stopped
 from inbounds.exact.bundle import GapProgress
-from inbounds.exact.deterministic import FOUND, best_deterministic
+from inbounds.exact.deterministic import FOUND, WITHOUT_COINS, WITHOUT_COINS_ON_AVERAGE, best_deterministic
 from inbounds.exact.frontier import Frontier
 from inbounds.exact.limits import ITERATIONS, TIME, Limits, Partial, state_to_resume
 from inbounds.exact.methods import FAR, Watch, best_mixture, gap_allowed
 from inbounds.exact.moving_bound import along_bounds
 from inbounds.exact.optimum import OPTIMAL, STALLED, UNPROVED, Optimum
 from inbounds.exact.reachable import well_scaled
-from inbounds.exact.solution import Solution, assemble
+from inbounds.exact.solution import Solution, assemble, enough_for_a_proof
 from inbounds.inputs import callback, positive, switch
 from inbounds.numerics.interrupts import holding_handlers
 from inbounds.problem.cmdp import CMDP
@@ -82,9 +83,10 @@ def solve(
     deterministic : bool
         The best policy without any coin. To find it is NP-hard: for up to 300 states (times stages) the best is proved,
         mostly within a minute, by branch and bound; for more it is a good one, ``status`` is "best found", and ``gap``
-        says how far from the best it can be. ``price_of_determinism`` is what the coins were worth. Of long-run
-        averages: the best among policies with one recurrent class from the start, which ``ib.evaluate`` takes;
-        ``status`` and ``upper_bound`` say nothing of those that come to stay in one of several places.
+        says how far from the best it can be; so it is where it cannot be told on which side of a bound a better one
+        is: ``standing`` says which of the two, and what helps. ``price_of_determinism`` is what the coins were worth.
+        Of long-run averages: the best among policies with one recurrent class from the start, which ``ib.evaluate``
+        takes; ``status`` and ``upper_bound`` say nothing of those that come to stay in one of several places.
     tolerance : float
         The gap that may be left between the reward of the policy and the upper bound, relative to the optimum, or to a
         hundredth of the spread of the rewards where the optimum is closer to zero.
@@ -310,7 +312,7 @@ def _deterministic(
     upper = upper_proof(problem, found)[-1]
     found = found._replace(upper_bound=upper) if math.isfinite(upper) else found
     try:
-        pure, upper = best_deterministic(problem, found, tolerance, limits, values_between)
+        pure, upper, missing = best_deterministic(problem, found, tolerance, limits, values_between)
     except Stopped as stopped:
         if stopped.status in (TIME, ITERATIONS):
             raise
@@ -318,6 +320,9 @@ def _deterministic(
         any_ = _answer(problem, found, by, "auto", tolerance, True, None, limits, "any")
         raise stopped if any_.in_bounds else Stopped(stopped.status + UNTOLD) from None
     best = _judged(problem, pure, by, certificate, progress, limits)
+    if best.certificate is not None and not best.in_bounds:
+        least, _ = values_between(problem, best.policy.probabilities.ravel())
+        best = replace(best, kept_in_rationals=bool(np.all(least[1:] >= 0.0)))
     status = best.status
     if status not in (TIME, ITERATIONS) and not best.in_bounds:
         status = UNPROVED
@@ -328,6 +333,8 @@ def _deterministic(
         upper_bound=min(max(upper, best.reward), best.upper_bound),
         price_of_determinism=max(min(found.upper_bound, best.upper_bound) - best.reward, 0.0),
         status=status,
+        among=WITHOUT_COINS_ON_AVERAGE if criterion_of(problem).mass_row else WITHOUT_COINS,
+        loosening=None if missing is None or status != FOUND else freeze(enough_for_a_proof(best.constraints, missing)),
     )
 
 

@@ -144,6 +144,16 @@ def rounded_up(number: float) -> int:
     return math.ceil(number / unit) * unit
 
 
+def as_given(number: float) -> str:
+    """A number of the user's own, in as many digits as say it: what is proved is proved of it, and of none next to it.
+
+    >>> as_given(0.1), as_given(1e6), as_given(1_234_567.0), as_given(1 - 2**-53)
+    ('0.1', '1e+06', '1234567', '0.9999999999999999')
+    """
+    short = f"{number:g}"
+    return short if float(short) == number else repr(float(number)).removesuffix(".0")
+
+
 def outwards(bound: float, up: bool = False, digits: int = 6) -> str:
     """So many digits of what is proved, so that what is printed is proved too: rounded down, or up, to the last bit.
 

@@ -11,7 +11,7 @@ from inbounds.errors import InvalidInput
 from inbounds.exact.feasibility import slater as exact_slater
 from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP
-from inbounds.tables import text_table
+from inbounds.tables import as_given, text_table
 
 
 class Sizes(NamedTuple):
@@ -94,15 +94,17 @@ def paper_plan(sizes: Sizes, epsilon: float, slater: float) -> PaperPlan:
             epsilon,
             slater,
             PROOF_CONSTANT,
-            f"Theorem 3 prints a reward within {epsilon:g}; its proof gives {4.0 * epsilon:g}{margins}",
+            f"Theorem 3 prints a reward within {as_given(epsilon)}; its proof gives {as_given(4.0 * epsilon)}{margins}",
         ),
-        proof=_settings(sizes, quarter, slater, PROOF_CONSTANT, f"Theorem 3: reward within {epsilon:g}{margins}"),
+        proof=_settings(
+            sizes, quarter, slater, PROOF_CONSTANT, f"Theorem 3: reward within {as_given(epsilon)}{margins}"
+        ),
         corollary=_settings(
             sizes,
             half,
             slater,
             PROOF_CONSTANT,
-            f"Corollary 2: reward within {epsilon:g}{small}",
+            f"Corollary 2: reward within {as_given(epsilon)}{small}",
             conservative=False,
         ),
         experiment=_settings(sizes, quarter, slater, EXPERIMENT_CONSTANT, "none: no theorem covers this constant"),

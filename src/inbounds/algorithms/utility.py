@@ -24,7 +24,7 @@ from inbounds.arrays import Floats, freeze
 from inbounds.errors import InvalidInput
 from inbounds.inputs import finite_number, finite_or_nan, float_vector, positive, real_number, shown
 from inbounds.problem.pairs import Pairs, pairs_of
-from inbounds.tables import so_many
+from inbounds.tables import as_given, so_many
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,7 +78,7 @@ class Utility:
     def at_least(self, bound: float) -> Utility:
         """The function minus `bound`: as a constraint, which has to be >= 0, "at least `bound`"."""
         value, bound = self.value, finite_number(bound, "the bound of a utility")
-        return replace(self, value=lambda occupancy: value(occupancy) - bound, name=f"{self.name} >= {bound:g}")
+        return replace(self, value=lambda occupancy: value(occupancy) - bound, name=f"{self.name} >= {as_given(bound)}")
 
     def __repr__(self) -> str:
         return f"Utility({self.name!r})"

@@ -55,7 +55,7 @@ def command(
     from inbounds.algorithms.paper_plan import Sizes
     from inbounds.errors import InvalidInput
     from inbounds.problem.criterion import discount_in_words
-    from inbounds.tables import so_many
+    from inbounds.tables import as_given, so_many
 
     if problem is not None:
         refuse_given("is for a plan without PROBLEM, which has its own sizes: leave it out", *_SIZES)
@@ -90,9 +90,8 @@ def command(
                 conventions=converted.conventions,
             )
         else:
-            print_wrapped(
-                f"{converted.row.name}, within {epsilon:g} of the optimum per step, in scaled units\n{converted}"
-            )
+            within = f"within {as_given(epsilon)} of the optimum per step, in scaled units"
+            print_wrapped(f"{converted.row.name}, {within}\n{converted}")
         return
     found = ib.plan(target, epsilon=epsilon, slater=slater)
     if as_json:
@@ -107,7 +106,7 @@ def command(
         f"{so_many(found.sizes.n_states, 'state')}, {so_many(found.sizes.n_pairs, 'pair')}, "
         f"{so_many(found.sizes.n_constraints, 'constraint')}, "
         f"{discount_in_words(found.sizes.discount)}; Slater constant {found.slater:.6g}; "
-        f"expected reward within {epsilon:g} of the optimum"
+        f"expected reward within {as_given(epsilon)} of the optimum"
     )
     print_wrapped(str(found))
     print_wrapped(

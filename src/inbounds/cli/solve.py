@@ -31,7 +31,6 @@ from inbounds.cli.printing import (
     tidy,
     value_text,
 )
-from inbounds.tables import outwards
 
 _HOW_TO_CHECK = (
     "To check the certificate, solve with --save-model FILE.npz too: `inbounds verify` takes the model in just the "
@@ -131,6 +130,8 @@ def command(
             **facts_of(best, "method", "unconstrained_solves", "reward", "total_reward", "total_margins"),
             **facts_of(best, "upper_bound", "gap", "in_bounds", "status", "price_of_determinism"),
             coins=best.policy.coins,
+            kept_in_rationals=best.kept_in_rationals,
+            loosening=None if best.loosening is None else best.loosening.tolist(),
             certificate=None if proof is None else proof.to_dict(),
             constraints=[
                 {"name": c.name, "bound": c.bound, "margin": float(m), "price": float(p), **moving}
@@ -150,12 +151,8 @@ def command(
                 for c, m, s, p in zip(loaded.constraints, best.margins, loaded.margin_scales, best.prices, strict=True)
             ],
         )
-        print_wrapped(
-            "The prices are those of the optimum that may randomise: the reward that it gains per unit of bound "
-            "relaxed; 0 where the bound does not matter to it."
-            if options["deterministic"]
-            else "The price is the reward gained per unit of bound relaxed; 0 where the bound does not matter."
-        )
+        gains = "that the optimum which may randomise gains" if options["deterministic"] else "gained"
+        print_wrapped(f"The price is the reward {gains} per unit of bound relaxed; 0 where the bound does not matter.")
     click.echo(_coins_text(best.policy))
     if best.sensitivities is not None and loaded.constraints:
         print_wrapped(
@@ -164,11 +161,7 @@ def command(
         )
         print_table(*best.sensitivities.table)
     if options["deterministic"]:
-        among = ", among those with one recurrent class" if "average" in loaded.criterion else ""
-        print_wrapped(
-            f"Without coins {best.price_of_determinism:.3g} of reward is lost. To find the best such policy is "
-            f"NP-hard; this one is at most {outwards(best.gap, up=True, digits=2)} below it{among}."
-        )
+        print_wrapped(f"Its reward is {best.standing}.")
     if best.linked:
         print_wrapped(
             f"What the policy is made of falls into {best.linked} classes of states that do not meet; it links them, "
@@ -177,7 +170,7 @@ def command(
     if best.status not in ("optimal", "best found", "not proved"):  # of the last the verdict has the words
         stalled = "the gap is not as small as was asked for"
         print_wrapped(f"{best.status}: {stalled if best.status == 'stalled' else 'this is what was known by then'}")
-    print_wrapped("not certified: there was no time left" if proof is None else proof.verdict)
+    print_wrapped("not certified: there was no time left" if proof is None else best.verdict)
     if not checkable and proof is not None:
         print_wrapped(_HOW_TO_CHECK)
     if show_policy:

@@ -75,7 +75,8 @@ class Branched(NamedTuple):
     """How far a proof came."""
 
     upper: float  # no deterministic policy in bounds has more
-    complete: bool  # whether it came to the end
+    complete: bool  # whether it came to the end, and told of every policy there that matters whether it is in bounds
+    searched: bool  # whether it came to the end
     nodes: int
 
 
@@ -105,7 +106,7 @@ class Branching:
                 heapq.heappush(nodes, (-child.bound, made, child))
         open_ = [node.bound for _, _, node in nodes if not self._done(node.bound)]
         bound = max([self.closed, self.incumbent.most, *open_])
-        return Branched(min(upper, bound), not open_ and self.closed <= self._enough, looked)
+        return Branched(min(upper, bound), not open_ and self.closed <= self._enough, not open_, looked)
 
     @property
     def over(self) -> bool:

@@ -23,10 +23,11 @@ several places, by the start, are not looked for, and neither the bound nor "non
 from __future__ import annotations
 
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
-from inbounds.arrays import Ints
+from inbounds.arrays import Floats, Ints
 from inbounds.errors import Stopped
 from inbounds.exact.bases import Base
 from inbounds.exact.branching import Branching
@@ -44,6 +45,9 @@ FOUND = "best found"
 
 NONE, NONE_FOUND = "no deterministic policy is in bounds", "no deterministic policy in bounds was found"
 NONE_OF_ONE_CLASS = "no deterministic policy with one recurrent class is in bounds"
+
+WITHOUT_COINS, WITHOUT_COINS_ON_AVERAGE = "without coins", "of those without coins that have one recurrent class"
+"""What policies the bound speaks of, after "the best"."""
 
 _LOST = 8.0 * UNIT
 """What a bound may lose, relative to the rewards, on its way into other units and back."""
@@ -65,9 +69,17 @@ _NODES = 500
 """Of one binary program."""
 
 
-def best_deterministic(
-    problem: CMDP, found: Optimum, tolerance: float, limits: Limits, between: Between
-) -> tuple[Optimum, float]:
+class BestPure(NamedTuple):
+    """The best deterministic policy that is found."""
+
+    mixture: Optimum
+    upper: float  # no deterministic policy in bounds has more
+    missing: (
+        Floats | None
+    )  # [K], to a proof that a better one is in bounds, where nothing else keeps this from the best
+
+
+def best_deterministic(problem: CMDP, found: Optimum, tolerance: float, limits: Limits, between: Between) -> BestPure:
     """The best deterministic policy that is found near a best mixture, and a bound on the reward of all.
 
     Of averages, all are those with one recurrent class. It is in bounds for sure, by what `between` says, unless there
@@ -82,11 +94,13 @@ def best_deterministic(
     search = _Search(incumbent, found, tolerance, limits)
     search.run()
     upper = search.upper
-    status, none = ITERATIONS if found.status == ITERATIONS else FOUND, NONE_FOUND
+    status, none, missing = ITERATIONS if found.status == ITERATIONS else FOUND, NONE_FOUND, None
     small = corners.criterion.n_places <= PROVED_PLACES
     if small and not limits.over and upper - incumbent.reward > search.allowed:
         proof = Branching(scaled, incumbent, search.allowed, limits).run(upper, search.prices)
         upper = proof.upper
+        if proof.searched and incumbent.nearly is not None and incumbent.nearly.reward > incumbent.reward:
+            missing = incumbent.missing
         if proof.complete:
             none = NONE_OF_ONE_CLASS if corners.criterion.mass_row else NONE
     best = incumbent.best or incumbent.nearly
@@ -101,8 +115,9 @@ def best_deterministic(
         status = TIME
     occupancy = np.zeros(corners.criterion.n_entries)
     occupancy[best.chosen] = best.time
-    mixture = found._replace(occupancy=occupancy, pure=best.chosen, corner=None, status=status)
-    return mixture, corners.units.value(upper) + _LOST * (abs(corners.units.centre) + corners.units.spread)
+    mixture = found._replace(occupancy=occupancy, pure=best.chosen, corner=None, linked=0, status=status)
+    upper = corners.units.value(upper) + _LOST * (abs(corners.units.centre) + corners.units.spread)
+    return BestPure(mixture, upper, missing)
 
 
 class _Search:

@@ -17,7 +17,17 @@ from inbounds.exact.solution import Solution
 from inbounds.frames import frame
 from inbounds.pictures import written
 from inbounds.pictures.bounds import frontier_figure
-from inbounds.tables import escaped, html_card, html_table, kept_in_digits, printable, so_many, text_table, wrapped
+from inbounds.tables import (
+    as_given,
+    escaped,
+    html_card,
+    html_table,
+    kept_in_digits,
+    printable,
+    so_many,
+    text_table,
+    wrapped,
+)
 
 TOLD_TO = 1e-9
 """Up to which points are in bounds, relative to the largest margin: an end of the curve is told as exactly."""
@@ -176,7 +186,7 @@ class Frontier:
         cut = "" if self.status == OPTIMAL else f" {self.status}: tighter bounds are missing."
         known = " ".join(["", *doubts(self.statuses)])
         return (
-            f"The bound is {self.present:.6g} now. It begins to matter at {begins}; no policy keeps one beyond "
+            f"The bound is {as_given(self.present)} now. It begins to matter at {begins}; no policy keeps one beyond "
             f"{ends}.{cut}{known}"
         )
 

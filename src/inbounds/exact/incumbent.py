@@ -53,6 +53,7 @@ class Judged(NamedTuple):
     in_bounds: bool | None  # None: that cannot be told
     least: float  # its reward, scaled
     most: float
+    missing: Floats | None = None  # [K], to a proof that it is in bounds, in the user's units, where that is known
 
 
 NOTHING_KNOWN = Judged(None, -np.inf, np.inf)
@@ -67,6 +68,8 @@ class Incumbent:
         Proved to be in bounds, where the problem is small and there was time; its reward is what it has for sure.
     nearly : Pure or None
         The best of those of which it cannot be told whether they are.
+    missing : array [K] or None
+        How much each bound would have to be looser for a proof that `nearly` keeps it, in the user's units.
     most : float
         No policy that was looked at, and is in bounds for sure, has more reward.
     """
@@ -76,6 +79,7 @@ class Incumbent:
         self._judged: dict[bytes, Judged] = {}
         self.best: Pure | None = None
         self.nearly: Pure | None = None
+        self.missing: Floats | None = None
         self.most = -np.inf
 
     @property
@@ -112,7 +116,7 @@ class Incumbent:
             if self.best is None or judged.least > self.reward:
                 self.best = pure._replace(levels=np.append(judged.least, pure.levels[1:]))
         elif judged.in_bounds is None and (self.nearly is None or pure.reward > self.nearly.reward):
-            self.nearly = pure
+            self.nearly, self.missing = pure, judged.missing
         return judged
 
     def _judge(self, pure: Pure) -> Judged:
@@ -128,7 +132,8 @@ class Incumbent:
         taken[pure.chosen] = 1.0
         least, most = self._between(self._problem, taken)
         in_bounds = True if np.all(least[1:] >= 0.0) else False if np.any(most[1:] < 0.0) else None
-        return Judged(in_bounds, units.inside(float(least[0])), units.inside(float(most[0])))
+        missing = np.maximum(-least[1:], 0.0) if np.all(np.isfinite(least)) else None
+        return Judged(in_bounds, units.inside(float(least[0])), units.inside(float(most[0])), missing)
 
 
 def pure_of(base: Base) -> Pure:

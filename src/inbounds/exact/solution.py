@@ -15,8 +15,9 @@ from inbounds.exact.optimum import OPTIMAL, Optimum, flat_margins
 from inbounds.exact.reachable import well_scaled, where_reached
 from inbounds.exact.sensitivity import Piece, Sensitivities
 from inbounds.problem.cmdp import CMDP
+from inbounds.problem.constraint import Constraint
 from inbounds.problem.policy import Policy
-from inbounds.tables import outwards
+from inbounds.tables import outwards, printable
 
 _SOLVED_AGAIN = 10_000
 """Pairs (times stages) up to which what is best where the optimum never comes is worked out once more: there the duals
@@ -45,10 +46,11 @@ class Solution(Evaluation):
         policy itself would gain, they do not say.
     value_function : array [S], or [H, S]
         The best value, from each state, of the reward plus the priced margins (for averages: up to a constant; where
-        the policy never comes, perhaps more than that). With `prices` it proves `upper_bound`.
+        the policy never comes, perhaps more than that). With `prices` it proves `upper_bound`; where a deterministic
+        policy was asked for, ``certificate.reward_upper``, which is said of all policies.
     upper_bound : float
         No policy in bounds has more reward; where a deterministic one was asked for, no deterministic policy in bounds
-        (for averages: none with one recurrent class from the start).
+        (for averages: none with one recurrent class from the start). Branch and bound says so then, in no file.
     method : str
         What found it.
     unconstrained_solves : int
@@ -65,14 +67,22 @@ class Solution(Evaluation):
         "optimal": the gap is what was asked for. "time limit" or "iteration limit": that came first, and this
         is the best policy in bounds that was known, with its gap. "stalled": rounding, bounds that can only
         just be met, or classes that had to be `linked`, left a larger gap. "best found": of a deterministic
-        policy, that no proof says it is the best; the gap says how far from it. "not proved": the policy is in
-        bounds up to rounding at best, see `certificate`.
+        policy, that no proof says it is the best; the gap says how far from it, and `standing` why. "not proved": the
+        policy is in bounds up to rounding at best, see `certificate`.
     partial : Partial, optional
         At a limit: what ``ib.solve(problem, resume=best.partial)`` goes on from.
     piece
         What `ranges`, `prices_beyond` and `sensitivities` are found from, when they are asked for.
     price_of_determinism : float
         Of a deterministic policy that was asked for: how much more the best policy that may randomise has. 0 otherwise.
+    among : str
+        Which policies `upper_bound` speaks of, in words; empty: of all.
+    kept_in_rationals : bool
+        That a deterministic policy of a small model keeps every bound is known from its values in rationals, which are
+        too close to a bound for the certificate to show it: that is made of doubles.
+    loosening : array [K], optional
+        Of a deterministic policy that is the best found because of a better one that keeps its bounds or misses them by
+        so little that it cannot be told which: loosened by that, they are kept for sure.
     """
 
     policy: Policy
@@ -88,11 +98,16 @@ class Solution(Evaluation):
     partial: Any = None
     piece: Piece | None = None
     price_of_determinism: float = 0.0
+    among: str = ""
+    kept_in_rationals: bool = False
+    loosening: Floats | None = None
 
     @property
     def in_bounds(self) -> bool:
         """Every margin >= 0: proved, where there is a certificate; else up to rounding, as for any evaluation."""
-        return super().in_bounds if self.certificate is None else bool(self.certificate.in_bounds)
+        if self.certificate is None:
+            return super().in_bounds
+        return self.kept_in_rationals or bool(self.certificate.in_bounds)
 
     @property
     def gap(self) -> float:
@@ -124,16 +139,34 @@ class Solution(Evaluation):
         return Sensitivities(self.constraints, self.prices, self.ranges, self.prices_beyond)
 
     @property
-    def _lead(self) -> str:
+    def standing(self) -> str:
+        """How far from the best the policy can be, of which policies that is the best, and why it is not that one."""
         below = f"at most {outwards(self.gap, up=True, digits=2)} below the best"
-        if self.status != "best found" and not self.price_of_determinism:
-            return f"reward {self.reward:.10g}, {below}; {self.policy!r}"
-        found = " (best found: to find the best is NP-hard)" if self.status == "best found" else ""
+        if not self.among:
+            return below
+        worth = f"{self.price_of_determinism:.4g} below the optimum that may randomise, whose prices these are"
+        return f"{below} {self.among}{self._why_found}, and {worth}"
+
+    @property
+    def _why_found(self) -> str:
+        if self.status != "best found":
+            return ""
+        if self.loosening is None:
+            return " (best found: to find the best is NP-hard)"
         return (
-            f"reward {self.reward:.10g}, {below} without coins{found}, and "
-            f"{self.price_of_determinism:.4g} below the optimum that may randomise, whose prices these are; "
-            f"{self.policy!r}"
+            " (best found: of one with more reward it cannot be told on which side of a bound it is; "
+            f"{self._loosened(self.loosening)}, it is in bounds)"
         )
+
+    def _loosened(self, by: Floats) -> str:
+        each = zip(self.constraints, by, strict=True)
+        return "with " + " and ".join(
+            f"{printable(c.name)} loosened by {outwards(more, up=True, digits=2)}" for c, more in each if more > 0.0
+        )
+
+    @property
+    def _lead(self) -> str:
+        return f"reward {self.reward:.10g}, {self.standing}; {self.policy!r}"
 
     @property
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -143,10 +176,26 @@ class Solution(Evaluation):
     @property
     def verdict(self) -> str:
         """What is proved of it, in words; without a certificate, how the search ended."""
-        return f"status: {self.status}" if self.certificate is None else str(self.certificate.verdict)
+        if self.certificate is None:
+            return f"status: {self.status}"
+        if self.certificate.in_bounds or not self.among or not np.all(np.isfinite(self.certificate.margins_lower)):
+            return str(self.certificate.verdict)
+        enough = self._loosened(enough_for_a_proof(self.constraints, -self.certificate.margins_lower))
+        if self.kept_in_rationals:
+            return f"in bounds: its values in rationals say so, but no certificate, made of doubles; {enough}, one does"
+        return f"{self.certificate.verdict}; {enough}, it is"
 
     def __repr__(self) -> str:
         return f"Solution(reward {self.reward:.10g}, gap {self.gap:.1e}, by {self.method})"
+
+
+def enough_for_a_proof(constraints: tuple[Constraint, ...], missing: Floats) -> Floats:
+    """By how much to loosen each bound [K] of which so much is missing to a proof: twice that, or a bound's last digit.
+
+    Twice, as the proof of the looser problem has roundings of its own.
+    """
+    last = np.spacing(np.abs([c.bound for c in constraints]))
+    return np.where(missing > 0.0, np.maximum(2.0 * missing, last), 0.0)
 
 
 def policy_of(problem: CMDP, occupancy: Floats, prices: Floats, value_function: Floats) -> Floats:

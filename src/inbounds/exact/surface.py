@@ -26,7 +26,7 @@ from inbounds.pictures.bounds import surface_figure
 from inbounds.problem.cmdp import CMDP, require_model
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.pieces import attach, seconds_or_none
-from inbounds.tables import escaped, html_card, html_table, printable, text_table, wrapped
+from inbounds.tables import as_given, escaped, html_card, html_table, printable, text_table, wrapped
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,7 +123,7 @@ class Surface:
     @property
     def _verdict(self) -> str:
         facts = zip(self.constraints, self._signs, self.present, strict=True)
-        said = [f"Now: {' and '.join(f'{printable(name)} {sign} {bound:.6g}' for name, sign, bound in facts)}."]
+        said = [f"Now: {' and '.join(f'{printable(name)} {sign} {as_given(bound)}' for name, sign, bound in facts)}."]
         grid, shown = self.rewards.shape, tuple(len(evenly(len(own))) for own in self.bounds)
         if shown != grid:
             said.append(f"Of {grid[0]} x {grid[1]} points {shown[0]} x {shown[1]} are shown.")

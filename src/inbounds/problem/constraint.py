@@ -13,6 +13,7 @@ from typing import Any
 from inbounds.arrays import ReadOnly
 from inbounds.errors import InvalidInput
 from inbounds.inputs import LARGEST_NUMBER, finite_or_nan, float_array, shown, within
+from inbounds.tables import as_given
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,7 @@ class Constraint(ReadOnly):
     @property
     def in_words(self) -> str:
         """The bound and its side, as in a table: ">= 0.5"."""
-        return f"{'>=' if self.at_least is not None else '<='} {self.bound:g}"
+        return f"{'>=' if self.at_least is not None else '<='} {as_given(self.bound)}"
 
     def margin(self, signal: Any) -> Any:
         """How far `signal` is on the right side of the bound."""
@@ -91,7 +92,7 @@ class Constraint(ReadOnly):
         return self.with_bound(self.bound + by if self.at_least is not None else self.bound - by)
 
     def __repr__(self) -> str:
-        return f"Constraint({self.name!r}, {self.side}={self.bound:g})"
+        return f"Constraint({self.name!r}, {self.side}={as_given(self.bound)})"
 
 
 def constraint_list(constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:

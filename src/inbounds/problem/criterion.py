@@ -8,6 +8,7 @@ import numpy as np
 
 from inbounds.errors import InvalidInput
 from inbounds.inputs import real_number, shown, whole_number
+from inbounds.tables import as_given
 
 CRITERION_NAMES = {"discount": "discounted", "horizon": "finite-horizon", "average": "average-reward"}
 """What a problem with that key in its `criterion` is called; the names that `Algorithm.criterion` may have."""
@@ -23,13 +24,12 @@ def criterion_in_words(criterion: dict[str, Any]) -> str:
 
 
 def discount_in_words(discount: float) -> str:
-    """A discount in twelve digits, or, where these would make 1 of it, in as many as it has.
+    """A discount in as many digits as say it.
 
-    >>> discount_in_words(0.95), discount_in_words(0.1 + 0.2), discount_in_words(1 - 2**-53)
-    ('discount 0.95', 'discount 0.3', 'discount 0.9999999999999999')
+    >>> discount_in_words(0.95), discount_in_words(1 - 2**-53)
+    ('discount 0.95', 'discount 0.9999999999999999')
     """
-    short = f"{discount:.12g}"
-    return f"discount {repr(float(discount)) if float(short) == 1.0 else short}"
+    return f"discount {as_given(discount)}"
 
 
 def valid_criterion(discount: Any, horizon: Any, average: Any) -> dict[str, Any]:

@@ -63,7 +63,7 @@ from inbounds.problem.policy import Policy
 from inbounds.proofs.certificate import Certificate, InfeasibilityCertificate, MixtureProof, Proof
 from inbounds.proofs.inside import Aiming, Mixing, Staying
 from inbounds.proofs.progress import Count, ProofProgress
-from inbounds.proofs.rationals import floor, rational_lowers, rational_means, rational_upper
+from inbounds.proofs.rationals import floor, rational_lowers, rational_means, rational_upper, rational_values
 from inbounds.proofs.rounding import rounded_lowers, rounded_upper, signals_of
 from inbounds.proofs.vectors import checked, followed_by, reached_by, vectors_of, visited_part
 
@@ -73,6 +73,10 @@ _RATIONAL_ENTRIES = 300
 _RATIONAL_MOVES = 30_000
 """Up to this many transitions in all, a policy without coins is judged in rationals where floating point cannot tell
 whether it is in bounds: a tenth of a second, as only its own are looked at."""
+
+_ELIMINATED, _STAGES_ELIMINATED = 30, 300
+"""Up to so many states, or over a horizon states times stages, such a policy is judged by its own values: a third of a
+second at most. Their digits grow with the number of states, and the time with its fourth power."""
 
 _HAIR = 1e-9
 """What rounding takes of a margin, relative to the largest, unless the chain hardly mixes."""
@@ -141,7 +145,8 @@ def certify_known(
 def values_between(cmdp: CMDP, taken: Floats) -> tuple[Floats, Floats]:
     """What the reward and the margins [1 + K] of a policy [N] certainly are at least, and at most.
 
-    In rationals where floating point leaves the sign of a margin open, and the model is small.
+    In rationals where floating point leaves the sign of a margin open, and the model is small: the values themselves,
+    or, where it is not as small as that, bounds by a vector, which may leave it open too.
     """
     policy = Policy(cmdp.pairs, taken.reshape(cmdp.shape))
     swapped = [replace(each, at_least=each.at_most, at_most=each.at_least) for each in cmdp.constraints]
@@ -151,11 +156,22 @@ def values_between(cmdp: CMDP, taken: Floats) -> tuple[Floats, Floats]:
         proved = certify_known(policy, problem, exact=exact)
         return np.append(proved.reward_lower, proved.margins_lower)
 
-    for exact in (False, True) if _few_moves(cmdp) else (False,):
-        lowers, uppers = least(cmdp, exact), -least(negated, exact)
-        if np.all(lowers[1:] >= 0.0) or np.any(uppers[1:] < 0.0):
-            break
-    return lowers, uppers
+    lowers, uppers = least(cmdp, False), -least(negated, False)
+    if np.all(lowers[1:] >= 0.0) or np.any(uppers[1:] < 0.0) or not _few_moves(cmdp):
+        return lowers, uppers
+    values = _values_themselves(cmdp, taken)
+    if values is not None:
+        return np.array([floor(value) for value in values]), -np.array([floor(-value) for value in values])
+    return least(cmdp, True), -least(negated, True)
+
+
+def _values_themselves(cmdp: CMDP, taken: Floats) -> list[Fraction] | None:
+    """The reward and the margins [1 + K] of a policy [N] without coins, if it comes to few places."""
+    criterion = criterion_of(cmdp)
+    with np.errstate(all="ignore"):
+        visiting = visited_part(cmdp, taken, reached_by(cmdp, criterion.follow(taken)))
+    few = np.count_nonzero(visiting) <= (_STAGES_ELIMINATED if criterion.shifts else _ELIMINATED)
+    return rational_values(cmdp, visiting) if few else None
 
 
 def upper_proof(cmdp: CMDP, found: Optimum) -> tuple[Floats, Floats, float]:

@@ -1,11 +1,16 @@
-"""The bounds C1 and C2 of `inbounds.proofs.known_model` in rationals: no rounding, but a last one that is outwards."""
+"""The bounds C1 and C2 of `inbounds.proofs.known_model` in rationals: no rounding, but a last one that is outwards.
+
+And the values of a policy themselves, where the model is small.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
+
+import numpy as np
 
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
@@ -36,6 +41,54 @@ def rational_means(cmdp: CMDP, taken: Floats, vectors: Floats, count: Count | No
         if count is not None:
             count.add()
     return bounds
+
+
+def rational_values(cmdp: CMDP, visiting: Floats) -> list[Fraction] | None:
+    """The reward and the margins [1 + K] of a policy without coins; None where it has no one average.
+
+    The policy is given as by `vectors.visited_part`. The bounds above go by a vector of doubles, whose last digits they
+    lose: of a policy that just keeps a bound, or just misses it, they seldom tell which. Here is no vector.
+
+    A place is worth what it pays and a mean of where it leads. One place after the other, the last first, is put into
+    those that lead to it, until only the start is left; of averages, one place to which all lead: then what is paid
+    until it comes back, divided by how long that takes, is the average.
+    """
+    criterion, gains = criterion_of(cmdp), _gains(cmdp)
+    own, reach, ends = Fraction(criterion.own), criterion.exact_reach, []
+    places = criterion.places.tolist()
+    paid: dict[int, list[Fraction]] = {-1: [Fraction(0)] * (len(gains) + 1)}
+    leads: dict[int, dict[int, Fraction]] = {-1: _shares(enumerate(cmdp.initial.tolist()), Fraction(1))}
+    for layer in criterion.layers:
+        matrix, ahead = layer.transition, layer.next_places
+        for pair in np.flatnonzero(visiting[layer.entries]).tolist():
+            entry = layer.entries.start + pair
+            first, last = matrix.indptr[pair : pair + 2]
+            moves = zip(matrix.indices[first:last].tolist(), matrix.data[first:last].tolist(), strict=True)
+            further = [] if ahead is None else [(ahead.start + state, share) for state, share in moves]
+            leads[places[entry]] = _shares(further, reach / (own + reach))
+            paid[places[entry]] = [value / (own + reach) for value in (*(gain[entry] for gain in gains), Fraction(1))]
+    for place in sorted(leads, reverse=True)[:-1]:
+        onward, here = leads.pop(place), paid.pop(place)
+        away = 1 - onward.pop(place, Fraction(0))
+        if away == 0:  # it is all that is left of where the policy comes to stay
+            ends.append([value / here[-1] for value in here[:-1]])
+            continue
+        for other, row in leads.items():
+            visits = row.pop(place, Fraction(0)) / away
+            if visits:
+                for to, share in onward.items():
+                    row[to] = row.get(to, Fraction(0)) + visits * share
+                paid[other] = [value + visits * more for value, more in zip(paid[other], here, strict=True)]
+    if criterion.mass_row:
+        return ends[0] if len(ends) == 1 else None
+    return [Fraction(criterion.start) * value for value in paid[-1][:-1]]
+
+
+def _shares(row: Iterable[tuple[int, float]], of: Fraction) -> dict[int, Fraction]:
+    """A row of probabilities divided by its exact sum, times `of`."""
+    shares = [(to, Fraction(share)) for to, share in row if share]
+    total = sum(share for _, share in shares)
+    return {to: of * share / total for to, share in shares}
 
 
 def rational_upper(cmdp: CMDP, prices: Floats, values: Floats, reward_weight: float) -> float:
