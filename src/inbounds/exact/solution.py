@@ -78,8 +78,8 @@ class Solution(Evaluation):
     among : str
         Which policies `upper_bound` speaks of, in words; empty: of all.
     kept_in_rationals : bool
-        That a deterministic policy of a small model keeps every bound is known from its values in rationals, which are
-        too close to a bound for the certificate to show it: that is made of doubles.
+        Of a deterministic policy of a small model that is "not proved": that it keeps every bound all the same is known
+        from its values in rationals, too close to a bound for the certificate to show it, which is made of doubles.
     loosening : array [K], optional
         Of a deterministic policy that is the best found because of a better one that keeps its bounds or misses them by
         so little that it cannot be told which: loosened by that, they are kept for sure.
@@ -105,9 +105,7 @@ class Solution(Evaluation):
     @property
     def in_bounds(self) -> bool:
         """Every margin >= 0: proved, where there is a certificate; else up to rounding, as for any evaluation."""
-        if self.certificate is None:
-            return super().in_bounds
-        return self.kept_in_rationals or bool(self.certificate.in_bounds)
+        return super().in_bounds if self.certificate is None else bool(self.certificate.in_bounds)
 
     @property
     def gap(self) -> float:
@@ -182,7 +180,7 @@ class Solution(Evaluation):
             return str(self.certificate.verdict)
         enough = self._loosened(enough_for_a_proof(self.constraints, -self.certificate.margins_lower))
         if self.kept_in_rationals:
-            return f"in bounds: its values in rationals say so, but no certificate, made of doubles; {enough}, one does"
+            return f"not proved: its values in rationals are in bounds, but no certificate shows it; {enough}, one does"
         return f"{self.certificate.verdict}; {enough}, it is"
 
     def __repr__(self) -> str:
