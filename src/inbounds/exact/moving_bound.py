@@ -292,13 +292,22 @@ class _Walk:
             if stopped.status != STALLED:
                 raise
             return loose, 0
-        kept, worth = (_followed_value(cmdp, found, signal, self.tolerance) for signal in (margin, reward))
-        better, idle = worth - free.value(reward), loose
+        kept, worth = (self._reached(found, signal) for signal in (margin, reward))
+        better, idle = worth - free.limit(reward), loose
         if better >= 0.0:  # `free` is only as good as was asked for
             idle = kept
         elif better >= -ROUNDING * size * cmdp.layers:
             idle = max(loose, kept)
         return idle, found.unconstrained_solves
+
+    def _reached(self, found: Optimum, signal: Floats) -> float:
+        """What policies come as close to as one likes: of averages, the value of a mixture before it is linked.
+
+        Of other criteria the value of its policy itself: next to a discount of 1, its occupancy has fewer digits.
+        """
+        if criterion_of(self.cmdp).mass_row:
+            return found.limit(signal)
+        return _followed_value(self.cmdp, found, signal, self.tolerance)
 
     def _to_the_last_digits(self, problem: CMDP) -> Optimum:
         """The best mixture, as good as a vertex can be told from its neighbours."""
