@@ -61,6 +61,9 @@ _LEANING = 1e-7
 _LAST_DIGITS = 1e-13
 """The relative gap to which the best of these is found: what is left of it, over the leaning, is how far off it is."""
 
+_MORE_THAN_A_LINK = 1e-5
+"""Of the largest margin: a policy that has less to spare may have none once its classes are linked."""
+
 _SHARES = np.geomspace(1e-9, 1.0, 28)
 """Of a safer policy, tried in turn where one that is best by its occupancy is out of bounds when it is followed."""
 
@@ -345,7 +348,7 @@ class _Walk:
         length = tight - loose if tight - loose > ROUNDING * self.scale else 0.0
         flat = min(int(_FLAT_SHARE * self.points), self.points - 2)
         before = length * flat / (self.points - 1 - flat) if length > 0.0 else self.scale
-        tightened = np.linspace(loose - before, min(tight - _EDGE * length, self._inside), self.points)
+        tightened = np.linspace(loose - before, min(tight - _EDGE * (length or before), self._inside), self.points)
         self.bounds = own.bound + own.outward * tightened
         now, room = own.outward * (self.present - own.bound), CLOSE * self.scale
         if self.points > 2 and tightened[0] + room < now < tightened[-1] - room:
@@ -442,7 +445,7 @@ class _Walk:
         Long-run averages: two policies that each stay where they are make one that falls apart, and is linked again.
         """
         solution = assemble(problem, found, method=method)
-        spare = None if solution.in_bounds else spare_occupancy(problem, found)
+        spare = None if solution.in_bounds else spare_occupancy(problem, found, _MORE_THAN_A_LINK)
         for share in _SHARES if spare is not None else ():
             self._require_time()
             mixed = found._replace(
