@@ -186,7 +186,9 @@ def test_a_refusal_names_a_state_at_which_a_policy_can_stay(start):
     moves = [[float(name == after) for name in names] for _, after in pairs]
     offsets = np.searchsorted([names.index(state) for state, _ in pairs], np.arange(6))
     initial = np.eye(5)[names.index(start)]
-    with pytest.raises(InvalidInput, match="a policy can stay at state 'idle' for ever and never reach state 'running'"):
+    with pytest.raises(
+        InvalidInput, match="a policy can stay at state 'idle' for ever and never reach state 'running'"
+    ):
         Average(problem(offsets, moves, np.zeros(6), initial=initial, labels=names))
 
 

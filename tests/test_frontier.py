@@ -679,7 +679,7 @@ def test_every_colour_of_a_surface_is_that_of_its_value() -> None:
     """Halfway between four points, and where the optimum is flat: as the colour bar has it."""
     steep = np.array([[100.0, 100.0, 40.0], [100.0, 100.0, 10.0], [90.0, 80.0, 0.0]])
     found = dataclasses.replace(
-        ib.surface(ib.zoo.queue(), 0, 1, bounds=([0.0, 0.1, 0.2], [0.0, 0.1, 0.2])), rewards=steep
+        ib.surface(ib.zoo.queue(), 0, 1, bounds=([0.0, 0.1, 0.2], [0.0, 0.1, 0.2])), rewards=steep, upper_bounds=steep
     )
     figure = found.plot()
     panel = figure.axes[0]
@@ -809,6 +809,42 @@ def test_of_averages_a_bound_begins_to_matter_where_the_last_of_the_best_occupan
         # A link takes 1e-6 of the time, and 1e-10 of the reward are a millionth of a bound at most.
         assert curve.matters_from == pytest.approx(loosest, abs=1e-5)
         assert all(solution.in_bounds for solution in curve.solutions)
+
+
+def shown_height(panel) -> float:
+    """Of a curve, as a share of its panel."""
+    return float(np.ptp(panel.lines[0].get_ydata()) / np.ptp(panel.get_ylim()))
+
+
+def test_what_points_are_not_good_to_is_drawn_level() -> None:
+    """(A zigzag of 1e-6, of points that link classes, went from the bottom of the picture to its top.)"""
+    curve = ib.frontier(patrol(6), "first", points=8)
+    assert 0.0 < np.ptp(curve.rewards) <= np.max(curve.upper_bounds - curve.rewards) + 1e-12
+    figure = curve.plot()
+    FigureCanvasAgg(figure).draw()
+    assert shown_height(figure.axes[0]) <= 1 / 50
+    names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert len(set(names)) == len(names) > 2
+    both = ib.surface(patrol(6), "first", "last", points=3)
+    (least, most), *_ = (own.get_clim() for own in both.plot().axes[0].collections if own.get_array() is not None)
+    assert np.nanmax(both.rewards) - np.nanmin(both.rewards) <= (most - least) / 50
+
+
+@pytest.mark.parametrize("cost", [1e-6, 1e-3, 1.0])
+def test_a_small_cost_that_is_known_fills_the_picture(cost: float) -> None:
+    work = ib.build(
+        start=0,
+        actions=lambda state: [0, 1],
+        transitions=lambda state, act: [(0, 1.0)],
+        reward=lambda state, act: 3.0 + cost * act,
+        constraints=[ib.Constraint(lambda state, act: act, at_most=0.5, name="work")],
+        discount=0.9,
+    )
+    figure = ib.frontier(work, "work", points=8).plot()
+    FigureCanvasAgg(figure).draw()
+    assert shown_height(figure.axes[0]) > 0.8
+    names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert len(set(names)) == len(names) > 2
 
 
 def test_a_point_whose_gap_is_wide_is_not_called_optimal(monkeypatch):
