@@ -80,7 +80,7 @@ def report(
     points : int, optional
         Bounds of each constraint that the slider has besides the present one, 2 or more; 0 leaves the curves out. Each
         takes a solve and a proof: left out, 12, from 20,000 states (times stages) on 6, and from 100,000 on 4. A bound
-        that does not matter until it is next to none at all has a sentence in place of a curve.
+        that does not matter for anything near it, or as far as a policy keeps it, has a sentence in place of a curve.
     policy : Policy, optional
         Another one, such as the rule of thumb in use: its reward and margins beside those of the best, and where the
         two differ.

@@ -54,7 +54,8 @@ class Frontier:
     solutions : tuple of Solution, length P
         The optimum at each bound, with its policy, prices, margins and upper bound.
     matters_from : float
-        Looser bounds than this cost nothing, and tighter ones do. In problems of more than 50,000 pairs (times stages),
+        Looser bounds than this cost nothing, and tighter ones do, up to what it costs to link the classes of an
+        average. In problems of more than 50,000 pairs (times stages),
         without certificates, it is told of one policy that is best up to the tolerance: somewhat looser bounds may cost
         as much as that, and where several policies are best somewhat tighter ones nothing.
     possible_to : float

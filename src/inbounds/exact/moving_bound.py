@@ -513,7 +513,7 @@ def _linked(problem: CMDP, mixture: Optimum, tolerance: float) -> Optimum:
     """With an occupancy that some policy has."""
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
     spent, linked = criterion_of(problem).linked(mixture.occupancy, tuple, tolerance, scaled)
-    return mixture._replace(occupancy=spent, linked=linked)
+    return mixture._replace(occupancy=spent, linked=linked, apart=mixture.occupancy if linked else None)
 
 
 def wanted_bounds(bounds: Any, between: Any, points: int) -> tuple[float, ...] | None:
