@@ -172,6 +172,26 @@ def test_refused_models(moves, initial, message):
     assert str(refused.value) == "average=True needs an optimum that does not depend on the start: " + message
 
 
+@pytest.mark.parametrize("start", ["delivered", "running"])
+def test_a_refusal_names_a_state_at_which_a_policy_can_stay(start):
+    """Not one that is left at the first step, whatever is done, for a place where it can."""
+    rules = {
+        "delivered": {"unpack": "unpacked"},
+        "unpacked": {"install": "idle"},
+        "idle": {"wait": "idle", "begin": "running"},
+        "running": {"run": "down"},
+        "down": {"mend": "running"},
+    }
+    names, pairs = tuple(rules), [(state, after) for state, own in rules.items() for after in own.values()]
+    moves = [[float(name == after) for name in names] for _, after in pairs]
+    offsets = np.searchsorted([names.index(state) for state, _ in pairs], np.arange(6))
+    initial = np.eye(5)[names.index(start)]
+    with pytest.raises(
+        InvalidInput, match="a policy can stay at state 'idle' for ever and never reach state 'running'"
+    ):
+        Average(problem(offsets, moves, np.zeros(6), initial=initial, labels=names))
+
+
 def test_transient_states_that_every_policy_leaves_are_welcome():
     # 0 and 1 lead to each other or to 2, but never for ever to each other: 1 always may fall to 2.
     moves = [[0, 1, 0], [0.5, 0, 0.5], [0, 0, 1]]

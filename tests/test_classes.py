@@ -16,6 +16,7 @@ from inbounds.numerics.classes import (
     graph_of_all_moves,
     moves_from,
     walk_to,
+    where_a_policy_can_return,
     where_a_policy_can_stay,
 )
 from inbounds.numerics.rows import Chain, Rows, rows_of
@@ -112,6 +113,30 @@ def test_where_a_policy_can_stay_is_the_largest_such_set(model, data):
         if all(np.any(stays[model.offsets[s] : model.offsets[s + 1]]) for s in np.flatnonzero(inside)):
             expected |= inside  # the union of two such sets is one
     assert np.array_equal(where_a_policy_can_stay(model, candidates), expected)
+
+
+@given(model=models(), data=st.data())
+def test_a_policy_can_come_back_to_where_it_can_return_and_all_else_can_lead_there(model, data):
+    """Against all sets in which the pairs that stay lead from everywhere to everywhere."""
+    n_states = len(model.offsets) - 1
+    candidates = np.array(data.draw(st.lists(st.booleans(), min_size=n_states, max_size=n_states)))
+    within, moves = where_a_policy_can_stay(model, candidates), dense(model) > 0.0
+    held = where_a_policy_can_return(model, within)
+    some = np.zeros(n_states, dtype=bool)
+    for members in itertools.product([False, True], repeat=n_states):
+        inside = np.array(members)
+        stays = inside[owners(model)] & ~np.any(moves & ~inside, axis=1)
+        reach = np.eye(n_states, dtype=bool)
+        np.logical_or.at(reach, owners(model)[stays], moves[stays])
+        reach = np.linalg.matrix_power(reach, n_states) > 0
+        taken = np.isin(np.arange(n_states), owners(model)[stays])
+        if np.any(inside) and np.all(reach[np.ix_(inside, inside)]) and np.array_equal(taken, inside):
+            some |= inside & ~np.any(inside & ~within)
+    assert np.array_equal(held & some, held)
+    stays = within[owners(model)] & ~np.any(moves & ~within, axis=1)
+    onward = np.eye(n_states, dtype=bool)
+    np.logical_or.at(onward, owners(model)[stays], moves[stays])
+    assert np.all((np.linalg.matrix_power(onward, n_states) @ held)[within])
 
 
 def test_an_entry_that_is_zero_is_no_move():

@@ -18,6 +18,7 @@ from matplotlib.collections import PathCollection, PolyCollection
 
 import inbounds as ib
 import strategies
+from averages import constrained_optimum
 from inbounds.criteria import criterion_of
 from inbounds.exact import moving_bound, surface
 from inbounds.exact.bundle import Bundle
@@ -678,7 +679,7 @@ def test_every_colour_of_a_surface_is_that_of_its_value() -> None:
     """Halfway between four points, and where the optimum is flat: as the colour bar has it."""
     steep = np.array([[100.0, 100.0, 40.0], [100.0, 100.0, 10.0], [90.0, 80.0, 0.0]])
     found = dataclasses.replace(
-        ib.surface(ib.zoo.queue(), 0, 1, bounds=([0.0, 0.1, 0.2], [0.0, 0.1, 0.2])), rewards=steep
+        ib.surface(ib.zoo.queue(), 0, 1, bounds=([0.0, 0.1, 0.2], [0.0, 0.1, 0.2])), rewards=steep, upper_bounds=steep
     )
     figure = found.plot()
     panel = figure.axes[0]
@@ -751,6 +752,99 @@ def test_the_bound_begins_to_matter_where_the_best_policy_without_it_is(seed) ->
         assert curve.matters_from == pytest.approx(free.margins[constraint] - 10.0, abs=1e-10)
         again = ib.frontier(garnet, constraint, points=2)  # whatever was asked before
         assert again.matters_from == pytest.approx(curve.matters_from, abs=1e-12)
+
+
+def patrol(cells: int, least: float = 0.5) -> ib.CMDP:
+    """Staying at either end of a row of cells pays 2; .3 of the time at the first, and so much at the last."""
+    return ib.build(
+        start=0,
+        actions=lambda cell: [step for step in (0, -1, 1) if 0 <= cell + step < cells],
+        transitions=lambda cell, step: [(cell + step, 1.0)],
+        reward=lambda cell, step: 2.0 if step == 0 and cell in (0, cells - 1) else 0.0,
+        constraints=[
+            ib.Constraint(lambda cell, step: cell == 0, at_least=0.3, name="first"),
+            ib.Constraint(lambda cell, step: cell == cells - 1, at_least=least, name="last"),
+        ],
+        average=True,
+    )
+
+
+@pytest.mark.parametrize("cells", [6, 120])  # by the linear program, and by the bundle
+def test_a_bound_that_linked_classes_keep_at_no_cost_does_not_matter(cells: int) -> None:
+    """(It was said to matter from 0 on, as a link takes 1e-7 of the reward.)"""
+    for name, last in (("first", 0.5), ("last", 0.7)):
+        curve = ib.frontier(patrol(cells), name, points=4)
+        assert curve.matters_from == curve.possible_to == pytest.approx(last, abs=1e-5)
+        assert all(solution.in_bounds for solution in curve.solutions)
+        assert curve.rewards == pytest.approx(2.0, abs=2e-5)
+
+
+def ring_of_ties(seed: int) -> ib.CMDP:
+    """Stay or go on, for rewards and signals that are whole numbers: many policies, of several classes, are best."""
+    rng, n = np.random.default_rng(seed), 12
+    signals, share = rng.integers(0, 3, (2, 2 * n)), rng.uniform(0.3, 0.9, 2)
+    return ib.CMDP(
+        offsets=np.arange(0, 2 * n + 1, 2),
+        transition=np.stack([np.eye(n), np.roll(np.eye(n), 1, axis=1)], axis=1).reshape(2 * n, n),
+        reward=rng.integers(0, 3, 2 * n) * np.tile([1.0, 0.0], n),
+        constraints=[
+            ib.Constraint(signal, at_most=2.0 * own, name=name)
+            for name, signal, own in zip("ab", signals, share, strict=True)
+        ],
+        initial=np.eye(n)[0],
+        average=True,
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_of_averages_a_bound_begins_to_matter_where_the_last_of_the_best_occupancies_is_lost(seed: int) -> None:
+    ring = ring_of_ties(seed)
+    for k, other in ((0, 1), (1, 0)):
+        alone = ring.asking(constraints=[ring.constraints[other]])
+        best = constrained_optimum(criterion_of(alone), alone)[0]
+        still = ib.Constraint(ring.reward, at_least=best - 1e-10, name="as good")
+        leaning = alone.asking(reward=ring.margins[k], constraints=[*alone.constraints, still])
+        loosest = ring.constraints[k].bound - constrained_optimum(criterion_of(leaning), leaning)[0]
+        curve = ib.frontier(ring, k, points=3)
+        # A link takes 1e-6 of the time, and 1e-10 of the reward are a millionth of a bound at most.
+        assert curve.matters_from == pytest.approx(loosest, abs=1e-5)
+        assert all(solution.in_bounds for solution in curve.solutions)
+
+
+def shown_height(panel) -> float:
+    """Of a curve, as a share of its panel."""
+    return float(np.ptp(panel.lines[0].get_ydata()) / np.ptp(panel.get_ylim()))
+
+
+def test_what_points_are_not_good_to_is_drawn_level() -> None:
+    """(A zigzag of 1e-6, of points that link classes, went from the bottom of the picture to its top.)"""
+    curve = ib.frontier(patrol(6), "first", points=8)
+    assert 0.0 < np.ptp(curve.rewards) <= np.max(curve.upper_bounds - curve.rewards) + 1e-12
+    figure = curve.plot()
+    FigureCanvasAgg(figure).draw()
+    assert shown_height(figure.axes[0]) <= 1 / 50
+    names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert len(set(names)) == len(names) > 2
+    both = ib.surface(patrol(6), "first", "last", points=3)
+    (least, most), *_ = (own.get_clim() for own in both.plot().axes[0].collections if own.get_array() is not None)
+    assert np.nanmax(both.rewards) - np.nanmin(both.rewards) <= (most - least) / 50
+
+
+@pytest.mark.parametrize("cost", [1e-6, 1e-3, 1.0])
+def test_a_small_cost_that_is_known_fills_the_picture(cost: float) -> None:
+    work = ib.build(
+        start=0,
+        actions=lambda state: [0, 1],
+        transitions=lambda state, act: [(0, 1.0)],
+        reward=lambda state, act: 3.0 + cost * act,
+        constraints=[ib.Constraint(lambda state, act: act, at_most=0.5, name="work")],
+        discount=0.9,
+    )
+    figure = ib.frontier(work, "work", points=8).plot()
+    FigureCanvasAgg(figure).draw()
+    assert shown_height(figure.axes[0]) > 0.8
+    names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert len(set(names)) == len(names) > 2
 
 
 def test_a_point_whose_gap_is_wide_is_not_called_optimal(monkeypatch):

@@ -238,6 +238,27 @@ def test_infeasible_problems_have_no_page(tmp_path) -> None:
     assert not (tmp_path / "page.html").exists()
 
 
+def level(more: float = 0.0) -> ib.CMDP:
+    """One state, with a bound that is as tight as it can be, and costs next to nothing."""
+    return ib.build(
+        start=0,
+        actions=lambda state: [0, 1],
+        transitions=lambda state, act: [(0, 1.0)],
+        reward=lambda state, act: 2.0 + more * (1 - act),
+        constraints=[ib.Constraint(lambda state, act: act, at_least=1.0, name="work")],
+        horizon=3,
+    ).with_bound("work", at_least=3.0)
+
+
+@pytest.mark.parametrize("more", [0.0, 1e-15])
+def test_a_bound_that_costs_nothing_as_far_as_it_can_be_kept_has_a_sentence(tmp_path, more: float) -> None:
+    ib.report(level(more), tmp_path / "page.html")
+    told = "work at least 3 does not matter: a looser bound gains nothing, and no policy keeps more."
+    text = (tmp_path / "page.html").read_text()
+    assert html.escape(level().constraints[0].in_words) in text and told.split("does")[1] in text
+    assert '"frontiers": []' in text
+
+
 # ---- in a browser
 
 
@@ -280,6 +301,19 @@ def typed(browser, text: str) -> str:
         text,
     )
     return browser.find_element("id", "count").text
+
+
+def test_a_curve_of_noise_is_level_and_its_axis_tells_different_numbers(browser, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("inbounds.reporting._never_matters", lambda *told: False)
+    ib.report(level(1e-12), tmp_path / "page.html", points=4)
+    opened(browser, tmp_path / "page.html")
+    line = browser.find_element("css selector", "#curves polyline").get_attribute("points")
+    heights = [float(place.split(",")[1]) for place in line.split()]
+    assert max(heights) - min(heights) < 3.0  # of 152
+    names = browser.execute_script(
+        "return [...document.querySelectorAll('#curves text[text-anchor=end]')].map(name => name.textContent)"
+    )
+    assert len(set(names)) == len(names) > 2
 
 
 def test_parts_that_have_names_are_filtered_by_them(browser, tmp_path) -> None:

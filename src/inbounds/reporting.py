@@ -80,7 +80,7 @@ def report(
     points : int, optional
         Bounds of each constraint that the slider has besides the present one, 2 or more; 0 leaves the curves out. Each
         takes a solve and a proof: left out, 12, from 20,000 states (times stages) on 6, and from 100,000 on 4. A bound
-        that does not matter until it is next to none at all has a sentence in place of a curve.
+        that does not matter for anything near it, or as far as a policy keeps it, has a sentence in place of a curve.
     policy : Policy, optional
         Another one, such as the rule of thumb in use: its reward and margins beside those of the best, and where the
         two differ.
@@ -271,10 +271,12 @@ def _curve(
         # All points are besides the present bound, whose answer is there: none is spent on it.
         elsewhere = cmdp.with_bound(k, **{"at_most" if own.at_least is None else "at_least": -never})
         curve = asked(elsewhere, points=number, certificate=True, progress=progress)
+        if curve.status == OPTIMAL and _never_matters(cmdp, k, curve):
+            curve = replace(curve, bounds=curve.bounds[:0], solutions=())
         return replace(curve, present=own.bound)
     found = asked(cmdp, bounds=[never])  # which no policy keeps: nothing but the ends is looked for
     loose, tight = found.matters_from, found.possible_to
-    if abs(loose - own.bound) > _FAR * abs(tight - loose):
+    if abs(loose - own.bound) > _FAR * abs(tight - loose) or _never_matters(cmdp, k, found):
         return found
     wanted = np.linspace(loose, tight - own.outward * _EDGE * abs(tight - loose), number)
     return asked(cmdp, bounds=wanted.tolist(), certificate=True, progress=progress)
@@ -288,9 +290,18 @@ def _does_not_matter(cmdp: CMDP, k: int, ends: Frontier) -> str:
         for end, words in zip((ends.matters_from, ends.possible_to), ends.ends_in_words, strict=True)
     )
     beyond = "more" if ends.at_least else "less"
-    whole = abs(ends.matters_from - ends.possible_to) <= rounding
-    until = f"{begins}, and no policy keeps {beyond}" if whole else f"{begins}; no policy keeps {beyond} than {last}"
-    return f"{own.name} {own.in_words} does not matter: a tighter bound costs nothing until {until}."
+    if _never_matters(cmdp, k, ends):
+        why = f"a tighter bound costs nothing until {begins}, and no policy keeps {beyond}"
+        if abs(ends.matters_from - own.bound) <= rounding:
+            why = f"a looser bound gains nothing, and no policy keeps {beyond}"
+    else:
+        why = f"a tighter bound costs nothing until {begins}; no policy keeps {beyond} than {last}"
+    return f"{own.name} {own.in_words} does not matter: {why}."
+
+
+def _never_matters(cmdp: CMDP, k: int, ends: Frontier) -> bool:
+    """Whether a bound costs nothing as far as a policy keeps it."""
+    return abs(ends.matters_from - ends.possible_to) <= ROUNDING * float(cmdp.margin_scales[k])
 
 
 def _require_own(files: Sequence[Path], target: Path) -> None:

@@ -63,6 +63,7 @@ from inbounds.numerics.classes import (
     graph_of_all_moves,
     moves_from,
     walk_to,
+    where_a_policy_can_return,
     where_a_policy_can_stay,
 )
 from inbounds.numerics.elimination import (
@@ -184,7 +185,8 @@ class Average(Criterion):
         classes = classes_of(graph)
         closed = classes.closed_ones
         outside = classes.label != closed[0]
-        if len(closed) == 1 and not np.any(where_a_policy_can_stay(self._rows, outside)):
+        stay = where_a_policy_can_stay(self._rows, outside)
+        if len(closed) == 1 and not np.any(stay):
             return
         reached = moves_from(graph, self.initial > 0.0) >= 0
         if len(closed) > 1:
@@ -193,8 +195,8 @@ class Average(Criterion):
             problem = f"states {self._name(first)} and {self._name(second)} never meet"
             culprit = second
         else:
-            stay = where_a_policy_can_stay(self._rows, outside)
-            culprit = int(np.argmax(stay & reached)) if np.any(stay & reached) else int(np.argmax(stay))
+            held = where_a_policy_can_return(self._rows, stay)
+            culprit = int(np.argmax(held & reached)) if np.any(held & reached) else int(np.argmax(held))
             goal = classes.a_state_of(int(closed[0]))
             problem = f"a policy can stay at state {self._name(culprit)} for ever "
             problem += f"and never reach state {self._name(goal)}"

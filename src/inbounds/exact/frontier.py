@@ -35,6 +35,12 @@ TOLD_TO = 1e-9
 CLOSE = 1e-12
 """Of a bound, relative to the largest margin: what is so close to the last that can be kept is taken for it."""
 
+_CLEAR = 50.0
+"""An axis is so many times as high, at least, as what its points are good to: that is then as little as a line."""
+
+_LEVEL = 1e-3
+"""Of the optimum: how high its axis is, at least, where the points differ by no more than they are good to."""
+
 _ROWS = 12
 """That a printed frontier has, at most."""
 
@@ -58,7 +64,8 @@ class Frontier:
     solutions : tuple of Solution, length P
         The optimum at each bound, with its policy, prices, margins and upper bound.
     matters_from : float
-        Looser bounds than this cost nothing, and tighter ones do. In problems of more than 50,000 pairs (times stages),
+        Looser bounds than this cost nothing, and tighter ones do, up to what it costs to link the classes of an
+        average. In problems of more than 50,000 pairs (times stages),
         without certificates, it is told of one policy that is best up to the tolerance: somewhat looser bounds may cost
         as much as that, and where several policies are best somewhat tighter ones nothing.
     possible_to : float
@@ -98,6 +105,16 @@ class Frontier:
     def rewards(self) -> Floats:
         """The optimum at each bound, [P]."""
         return freeze(np.array([solution.reward for solution in self.solutions]))
+
+    @property
+    def upper_bounds(self) -> Floats:
+        """No policy has more at each bound, [P]."""
+        return freeze(np.array([solution.upper_bound for solution in self.solutions]))
+
+    @property
+    def least_height(self) -> float:
+        """How high the axis of a picture is, at least, so that what is not known of the points is no curve."""
+        return least_height(self.rewards, self.upper_bounds, self.statuses)
 
     @property
     def prices(self) -> Floats:
@@ -194,6 +211,26 @@ class Frontier:
         side = "at_least" if self.at_least else "at_most"
         ends = f"{side} {self.bounds[0]:.6g} to {self.bounds[-1]:.6g}, " if len(self.bounds) else ""
         return f"Frontier({self.constraint!r}, {ends}{so_many(len(self.bounds), 'point')})"
+
+
+def least_height(rewards: Any, upper_bounds: Any, statuses: Any) -> float:
+    """How high the axis is, at least, on which optima are drawn: arrays of one shape, of which nan are left out.
+
+    They are good to the largest of their gaps, and no more of a picture than a line is left to that.
+
+    >>> least_height([2.0, 1.9, 1.7], [2.0, 1.9000001, 1.7], ["optimal"] * 3) < 0.3  # as high as the curve
+    True
+    >>> least_height([1.9999988, 2.0, 1.9999999], [2.0, 2.0, 2.0], ["optimal"] * 3)
+    0.002
+    """
+    rewards, upper_bounds = np.asarray(rewards), np.asarray(upper_bounds)
+    known = np.isfinite(rewards) & (np.asarray(statuses) != UNPROVED)
+    if not np.any(known):
+        return 0.0
+    size = float(np.max(np.abs(rewards[known])))
+    good_to = max(float(np.max((upper_bounds - rewards)[known])), TOLD_TO * size)
+    level = float(np.ptp(rewards[known])) <= good_to
+    return max(_CLEAR * good_to, _LEVEL * size if level else 0.0)
 
 
 def doubts(statuses: Sequence[str]) -> list[str]:

@@ -323,13 +323,13 @@ def _linked(problem: CMDP, found: Optimum, tolerance: float) -> Optimum:
     best = max(kept, key=lambda own: own.value(problem.reward), default=None)
     allowed = gap_allowed(problem, found.upper_bound, tolerance)
     if best is not None and found.upper_bound - best.value(problem.reward) <= allowed:
-        return best
+        return best._replace(apart=found.occupancy)
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
     spares = partial(spare_occupancies, problem, found)
     spent, linked = criterion.linked(found.occupancy, spares, tolerance, scaled)
     if linked and not alone and _needs_no_link(problem, found, allowed):
         return found
-    return found._replace(occupancy=spent, linked=linked)
+    return found._replace(occupancy=spent, linked=linked, apart=found.occupancy if linked else None)
 
 
 def _needs_no_link(problem: CMDP, found: Optimum, allowed: float) -> bool:

@@ -61,6 +61,9 @@ _LEANING = 1e-7
 _LAST_DIGITS = 1e-13
 """The relative gap to which the best of these is found: what is left of it, over the leaning, is how far off it is."""
 
+_MORE_THAN_A_LINK = 1e-5
+"""Of the largest margin: a policy that has less to spare may have none once its classes are linked."""
+
 _SHARES = np.geomspace(1e-9, 1.0, 28)
 """Of a safer policy, tried in turn where one that is best by its occupancy is out of bounds when it is followed."""
 
@@ -292,13 +295,22 @@ class _Walk:
             if stopped.status != STALLED:
                 raise
             return loose, 0
-        kept, worth = (_followed_value(cmdp, found, signal, self.tolerance) for signal in (margin, reward))
-        better, idle = worth - free.value(reward), loose
+        kept, worth = (self._reached(found, signal) for signal in (margin, reward))
+        better, idle = worth - free.limit(reward), loose
         if better >= 0.0:  # `free` is only as good as was asked for
             idle = kept
         elif better >= -ROUNDING * size * cmdp.layers:
             idle = max(loose, kept)
         return idle, found.unconstrained_solves
+
+    def _reached(self, found: Optimum, signal: Floats) -> float:
+        """What policies come as close to as one likes: of averages, the value of a mixture before it is linked.
+
+        Of other criteria the value of its policy itself: next to a discount of 1, its occupancy has fewer digits.
+        """
+        if criterion_of(self.cmdp).mass_row:
+            return found.limit(signal)
+        return _followed_value(self.cmdp, found, signal, self.tolerance)
 
     def _to_the_last_digits(self, problem: CMDP) -> Optimum:
         """The best mixture, as good as a vertex can be told from its neighbours."""
@@ -336,7 +348,7 @@ class _Walk:
         length = tight - loose if tight - loose > ROUNDING * self.scale else 0.0
         flat = min(int(_FLAT_SHARE * self.points), self.points - 2)
         before = length * flat / (self.points - 1 - flat) if length > 0.0 else self.scale
-        tightened = np.linspace(loose - before, min(tight - _EDGE * length, self._inside), self.points)
+        tightened = np.linspace(loose - before, min(tight - _EDGE * (length or before), self._inside), self.points)
         self.bounds = own.bound + own.outward * tightened
         now, room = own.outward * (self.present - own.bound), CLOSE * self.scale
         if self.points > 2 and tightened[0] + room < now < tightened[-1] - room:
@@ -433,7 +445,7 @@ class _Walk:
         Long-run averages: two policies that each stay where they are make one that falls apart, and is linked again.
         """
         solution = assemble(problem, found, method=method)
-        spare = None if solution.in_bounds else spare_occupancy(problem, found)
+        spare = None if solution.in_bounds else spare_occupancy(problem, found, _MORE_THAN_A_LINK)
         for share in _SHARES if spare is not None else ():
             self._require_time()
             mixed = found._replace(
@@ -501,7 +513,7 @@ def _linked(problem: CMDP, mixture: Optimum, tolerance: float) -> Optimum:
     """With an occupancy that some policy has."""
     scaled = flat_margins(problem) / problem.margin_scales[:, None]
     spent, linked = criterion_of(problem).linked(mixture.occupancy, tuple, tolerance, scaled)
-    return mixture._replace(occupancy=spent, linked=linked)
+    return mixture._replace(occupancy=spent, linked=linked, apart=mixture.occupancy if linked else None)
 
 
 def wanted_bounds(bounds: Any, between: Any, points: int) -> tuple[float, ...] | None:

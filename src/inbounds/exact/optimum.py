@@ -27,6 +27,7 @@ class Optimum(NamedTuple):
     unconstrained_solves: int = 0
     spare: Floats | None = None  # [N], an occupancy with a margin to spare in every constraint, where one is known
     linked: int = 0  # classes that had to be linked
+    apart: Floats | None = None  # [N], the occupancy before classes were linked, or one of them was taken alone
     status: str = OPTIMAL  # or the limit that was reached first
     best: tuple[Ints, Floats] | None = None  # [M], what is best at the prices and how long it is where, if known
     pure: Ints | None = None  # [M], the entries of a deterministic policy, if it is one and must remain so
@@ -35,6 +36,10 @@ class Optimum(NamedTuple):
     def value(self, signal: Floats) -> float:
         """Of a signal over pairs, of whatever shape."""
         return float(np.sum(self.occupancy * signal.ravel()))
+
+    def limit(self, signal: Floats) -> float:
+        """The same of its classes before they were linked: policies come as close to that as one likes."""
+        return float(np.sum((self.occupancy if self.apart is None else self.apart) * signal.ravel()))
 
 
 class Units(NamedTuple):

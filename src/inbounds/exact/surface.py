@@ -14,7 +14,7 @@ import numpy as np
 from inbounds.arrays import Floats, freeze
 from inbounds.criteria.evaluation import ROUNDING
 from inbounds.errors import Infeasible, InvalidInput, Stopped
-from inbounds.exact.frontier import Frontier, doubts, evenly
+from inbounds.exact.frontier import Frontier, doubts, evenly, least_height
 from inbounds.exact.limits import TIME
 from inbounds.exact.moving_bound import Says, along_bounds, bounds_of_interest, wanted_bounds
 from inbounds.exact.optimum import OPTIMAL
@@ -69,6 +69,11 @@ class Surface:
     present: tuple[float, float]
     status: str = OPTIMAL
     problem: str = ""
+
+    @property
+    def least_height(self) -> float:
+        """How far apart the ends of the scale of a picture are, at least: what is not known of points has no colour."""
+        return least_height(self.rewards, self.upper_bounds, self.statuses)
 
     @property
     def columns(self) -> dict[str, list[float]]:

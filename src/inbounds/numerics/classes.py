@@ -104,8 +104,7 @@ def where_a_policy_can_stay(rows: Rows, candidates: Any) -> Any:
     pair_of_move = np.repeat(np.arange(n_pairs), np.diff(rows.starts))
     is_move = rows.probabilities > 0.0
     targets = np.asarray(rows.targets).astype(np.int64)
-    stays = np.ones(n_pairs, dtype=bool)
-    stays[pair_of_move[is_move & ~within[targets]]] = False
+    stays = _stays(rows, within)
     choices = np.bincount(owner, stays, n_states)
     by_target = np.argsort(np.where(is_move, targets, n_states), kind="stable")
     begins = np.searchsorted(targets[by_target[: int(np.count_nonzero(is_move))]], np.arange(n_states + 1))
@@ -121,6 +120,23 @@ def where_a_policy_can_stay(rows: Rows, candidates: Any) -> Any:
         choices[states] -= lost
         leaving = states[within[states] & (choices[states] == 0)]
     return within
+
+
+def where_a_policy_can_return(rows: Rows, within: Any) -> Any:
+    """Of states `within` (bool [S]) of which a policy can stay, those at which it can: the others may only lead there.
+
+    They are the closed classes of the moves that stay within; from every other state they can be reached.
+    """
+    stays = np.repeat(_stays(rows, within), np.diff(rows.starts))
+    inside = rows._replace(probabilities=np.where(stays, rows.probabilities, 0.0))
+    classes = classes_of(graph_of_all_moves(inside))
+    return within & classes.closed[classes.label]
+
+
+def _stays(rows: Rows, within: Any) -> Any:
+    """Whether no move of a pair leads out of the states `within` (bool [S]): bool [n]."""
+    leads_out = (rows.probabilities > 0.0) & ~within[np.asarray(rows.targets).astype(np.int64)]
+    return ~np.logical_or.reduceat(leads_out, rows.starts[:-1])
 
 
 def walk_to(rows: Rows, backwards: Any, goal: Any) -> Ints:

@@ -36,6 +36,8 @@ def frontier_figure(frontier: Any) -> Any:
     optimum, price = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     optimum.plot(frontier.bounds, frontier.rewards, color=BLUE, marker="o", markersize=2.5, linewidth=1.4)
     optimum.set_ylabel("optimum")
+    optimum.set_ylim(_apart(optimum.get_ylim(), frontier.least_height))
+    optimum.ticklabel_format(axis="y", useOffset=False)
     prices = frontier.own_prices
     top = _highest_shown(prices)
     price.plot(frontier.bounds, prices, color=ORANGE, marker="o", markersize=2.5, linestyle="")
@@ -54,6 +56,13 @@ def frontier_figure(frontier: Any) -> Any:
     title = f"the price of safety, {as_written(frontier.constraint, _IN_TITLE)} from loose to tight"
     optimum.set_title(titled(title, frontier.problem), fontsize=11, wrap=True)
     return figure
+
+
+def _apart(ends: tuple[float, float], least: float) -> tuple[float, float]:
+    """The ends of an axis, by at least so much apart."""
+    low, high = ends
+    missing = max(least - (high - low), 0.0)
+    return low - 0.5 * missing, high + 0.5 * missing
 
 
 def _draw_between(panel: Any, bounds: Floats, prices: Floats) -> None:
@@ -84,8 +93,9 @@ def _mark(panel: Any, frontier: Any) -> None:
     lowest, highest = min(points), max(points)
     height, side = _free_place(panel, frontier)
     first = panel.get_subplotspec().is_first_row()
+    late = abs(frontier.matters_from - frontier.possible_to) < 0.5 * (highest - lowest)  # with more room before it
     lines = [
-        (frontier.matters_from, "grey", ":", " the bound begins to matter", 0.02, "left"),
+        (frontier.matters_from, "grey", ":", " the bound begins to matter ", 0.02, "right" if late else "left"),
         (frontier.possible_to, "black", "--", "no policy beyond ", 0.95, "right"),
         (frontier.present, ORANGE, "-.", f" now {frontier.present:g} ", height, side),
     ]
@@ -147,6 +157,7 @@ def surface_figure(surface: Any) -> Any:
     rewards = surface.rewards.ravel()
     solved = np.isfinite(rewards)
     lowest, highest = (rewards[solved].min(), rewards[solved].max()) if np.any(solved) else (0.0, 1.0)
+    lowest, highest = _apart((float(lowest), float(highest)), surface.least_height)
     scale: dict[str, Any] = {"cmap": "viridis", "vmin": lowest, "vmax": highest}
     corners = _triangles(surface.rewards)
     if len(corners):
@@ -170,7 +181,7 @@ def surface_figure(surface: Any) -> Any:
     )  # fmt: skip
     panel.scatter(across[~solved], upwards[~solved], s=12, color="lightgrey", marker="x", clip_on=False, zorder=3)
     _mark_present(panel, surface)
-    figure.colorbar(points, label="optimum")
+    figure.colorbar(points, label="optimum").ax.ticklabel_format(axis="y", useOffset=False)
     unsolved = "no policy keeps both" if surface.status == "optimal" else "no policy keeps both, or not reached"
     told = "" if np.all(solved) else f"; crosses: {unsolved}"
     title = titled("what two bounds cost together, from loose to tight", surface.problem)

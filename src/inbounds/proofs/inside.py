@@ -146,13 +146,30 @@ class Mixing:
         """The policy, as it will be stored, with its time per place."""
         spent = self._found.occupancy
         if self._weight > 0.0 and self._safer is not None:
-            spent = (1.0 - self._weight) * spent + self._weight * self._safer
-            # Long-run averages: two policies that each stay where they are make one that falls apart.
-            spent, self.linked = criterion_of(self._cmdp).linked(spent, tuple, _AIM, self._scaled)
+            spent, self.linked = self._mixed(spent, self._safer)
+            apart = self._found.apart if self._found.linked else None
+            if apart is not None and self._out(spent) > 0.0:
+                # What leads to the safer one is so little that it is taken for rounding, and then it is what links
+                # classes already that tells the times in them. So all is linked at once.
+                again, linked = self._mixed(apart, self._safer)
+                if self._out(again) < self._out(spent):
+                    spent, self.linked = again, linked
         taken = policy_of(self._cmdp, spent, self._found.prices, self._found.value_function)
         criterion = criterion_of(self._cmdp)
         time: Any = np.bincount(criterion.places, spent, criterion.n_places)
         return _stored(self._cmdp, taken, time)
+
+    def _mixed(self, spent: Floats, safer: Floats) -> tuple[Floats, int]:
+        """An occupancy [N] with so much of a safer one, and how many classes were linked.
+
+        Long-run averages: two policies that each stay where they are make one that falls apart.
+        """
+        mixed = (1.0 - self._weight) * spent + self._weight * safer
+        return criterion_of(self._cmdp).linked(mixed, tuple, _AIM, self._scaled)
+
+    def _out(self, spent: Floats) -> float:
+        """By how much of the largest margin an occupancy [N] is out of bounds."""
+        return -float(np.min(np.sum(spent * self._scaled, axis=1), initial=0.0))
 
     def stricter(self, missing: Floats) -> bool:
         """More of it, where rounding took more of the scaled margins than was there; False if there is no more."""

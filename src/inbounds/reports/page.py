@@ -21,7 +21,7 @@ import numpy as np
 
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import ROUNDING, Evaluation
-from inbounds.exact.frontier import Frontier
+from inbounds.exact.frontier import Frontier, least_height
 from inbounds.exact.optimum import OPTIMAL
 from inbounds.exact.sensitivity import Sensitivities
 from inbounds.exact.solution import Solution
@@ -90,6 +90,7 @@ def page(
                 "bounds": [float(bound) for bound in curve.bounds[upwards]],
                 "rewards": [found.reward for found in solutions],
                 "prices": [float(price) for price in curve.own_prices[upwards]],
+                "height": _height([best, *solutions]),
                 "said": [_said(cmdp, found) for found in solutions],
                 "matters": float(curve.matters_from),
                 "cut": curve.status != OPTIMAL,
@@ -190,6 +191,11 @@ def _counted(cmdp: CMDP, count: int) -> str:
 def _kept(constraint: Constraint, margin: float) -> float:
     """The value of a constraint's signal under a policy with this margin."""
     return float(constraint.bound + constraint.outward * margin)
+
+
+def _height(points: Sequence[Solution]) -> float:
+    """How high the axis of the optimum is, at least."""
+    return least_height(*([getattr(p, name) for p in points] for name in ("reward", "upper_bound", "status")))
 
 
 def _said(cmdp: CMDP, found: Solution) -> str:
