@@ -41,7 +41,6 @@ import numpy as np
 
 from inbounds.algorithms.algorithm import Answer
 from inbounds.algorithms.cspda_steps import advance, average_occupancy, extract, new_stage
-from inbounds.algorithms.empirical import best_of
 from inbounds.algorithms.frame import (
     PILOT,
     Frame,
@@ -56,6 +55,7 @@ from inbounds.algorithms.frame import (
     trial,
 )
 from inbounds.algorithms.kernels import average_values
+from inbounds.algorithms.planning import best_of
 from inbounds.algorithms.repair import wanted_margins
 from inbounds.arrays import Floats
 from inbounds.criteria.evaluation import occupancy as occupancy_of

@@ -39,6 +39,7 @@ from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared, Report
 from inbounds.algorithms.empirical import advance as draw_in_turn
 from inbounds.algorithms.empirical import half_of, log_in_turn, model_of
 from inbounds.algorithms.piloted import piloted
+from inbounds.algorithms.planning import safest_of
 from inbounds.algorithms.repair import (
     ENOUGH,
     LEVEL,
@@ -54,7 +55,6 @@ from inbounds.algorithms.settings import Settings
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.criteria.evaluation import evaluate
 from inbounds.errors import within_memory
-from inbounds.exact.feasibility import slater
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import World, fitted
 from inbounds.problem.policy import Policy
@@ -193,7 +193,7 @@ def survey(frame: Frame, log: Any) -> Survey:
     """Of the model that a log makes."""
     model = model_of(log, frame.simulator)
     assert model is not None
-    safest = slater(model)
+    safest = safest_of(model)
     return Survey(model, float(safest.value) if model.n_constraints > 0 else 0.0, safest.policy)
 
 
