@@ -34,21 +34,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from inbounds.algorithms.exploring import model_error
-from inbounds.algorithms.planning import best_of, safest_of
+from inbounds.algorithms.planning import best_of, guess_of, safest_of
 from inbounds.arrays import Floats
 from inbounds.criteria.evaluation import occupancy
 from inbounds.errors import Infeasible
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.mixture import Mixture
 from inbounds.problem.policy import Policy
-from inbounds.problem.thoughts import at_once
 from inbounds.proofs.betting import settleable
 from inbounds.proofs.evidence import Evidence
 from inbounds.proofs.families import Claims, between_neighbours, each_of
@@ -166,7 +164,7 @@ def family(evidence: Evidence, level: float, proof_samples: int, bias: Floats, m
         policy = Policy.from_occupancy(model, (1.0 - boldness) * spent[0] + boldness * spent[1], otherwise=safe)
         if not policies or not _alike(policy, policies[-1]):
             policies.append(policy)
-    guesses = (at_once(partial(guess_from_model, model, policy, evidence.signal_variance)) for policy in policies)
+    guesses = (guess_of(model, policy, evidence.signal_variance) for policy in policies)
     claims = between_neighbours(len(policies), _SHARES) if mixture else each_of(len(policies))
     return Family(tuple(policies), tuple(guesses), claims)
 

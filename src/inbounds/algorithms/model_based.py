@@ -99,7 +99,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -107,7 +107,7 @@ from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared, shares
 from inbounds.algorithms.empirical import accuracy, draw_in_turn, extract, require_each
 from inbounds.algorithms.frame import RepairSettings
-from inbounds.algorithms.planning import best_of, safest_of
+from inbounds.algorithms.planning import about, best_of, safest_of
 from inbounds.algorithms.settings import guarantee_unless, require, stated
 from inbounds.algorithms.sketch import Sketch, new_sketch, sketched_model, stream, turn
 from inbounds.arrays import Floats
@@ -339,6 +339,7 @@ class Iteration(NamedTuple):
     price_sums: Floats  # [K]
     occupancy: Floats  # [n], the sum
     done: int
+    ways: Any  # of the criterion
 
 
 def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: float) -> Answer:
@@ -349,7 +350,7 @@ def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: flo
     criterion, step = criterion_of(model), price_bound / math.sqrt(iterations)
 
     def advance(now: Iteration, done: int, until: int) -> Iteration:
-        found, time, prices = now.found, now.time, now.prices
+        found, time, prices, criterion.ways = now.found, now.time, now.prices, now.ways
         for _ in range(done, until):
             found = criterion.solve(model.reward + prices @ model.margins, _SOLVED, found)
             time = criterion.time(found, _SOLVED, time)
@@ -358,12 +359,12 @@ def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: flo
             prices = np.clip(prices - step * (model.margins[:, found.chosen] @ time), 0.0, price_bound)
             if net > 0.0:
                 prices = np.minimum(np.rint(prices / net) * net, price_bound)
-        return now._replace(found=found, time=time, prices=prices, done=until)
+        return now._replace(found=found, time=time, prices=prices, done=until, ways=criterion.ways)
 
     none = np.zeros(model.n_constraints)
-    begin = Iteration(None, None, none, none.copy(), np.zeros(model.n_pairs), 0)
+    begin = Iteration(None, None, none, none.copy(), np.zeros(model.n_pairs), 0, criterion.ways)
     number = iterations if model.n_constraints > 0 else 1  # without prices nothing ever changes
-    now = in_pieces(begin, advance, number)
+    now = about(model, in_pieces(begin, advance, number))
     assert now.found is not None
     last = Policy.deterministic(model, now.found.chosen)
     policy = Policy.from_occupancy(model, now.occupancy, otherwise=last)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from inbounds.arrays import Floats
+from inbounds.criteria import criterion_of
 from inbounds.errors import Infeasible, Stopped
 from inbounds.exact.feasibility import Slater, slater_within
 from inbounds.exact.limits import TIME, Limits
@@ -9,10 +14,33 @@ from inbounds.exact.methods import Watch, best_mixture
 from inbounds.exact.solution import Solution, assemble
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.pieces import OutOfTime
+from inbounds.problem.policy import Policy
 from inbounds.problem.thoughts import Thought, thought
+from inbounds.proofs.walks import Guess, guess_from_model
+
+T = TypeVar("T")
 
 _SMALL = 400
 """Pairs, up to which the linear program is the fastest solver of empirical models; beyond, the bundle is."""
+
+
+def about(model: CMDP, think: Callable[[Thought], T]) -> T:
+    """A thought about a model. How its chains are solved from then on is a part of what it comes to."""
+    criterion = criterion_of(model)
+    before = criterion.ways
+
+    def with_ways(own: Thought) -> tuple[T, Any]:
+        after = before
+        try:
+            found = think(own)
+            if not own.hurried:
+                after = criterion.ways
+            return found, after
+        finally:
+            criterion.ways = after
+
+    found, criterion.ways = thought(with_ways)
+    return found
 
 
 def best_of(model: CMDP) -> Solution:
@@ -37,7 +65,7 @@ def best_of(model: CMDP) -> Solution:
             raise
         return assemble(model, found, method=by)
 
-    found = thought(think)
+    found = about(model, think)
     if isinstance(found, Infeasible):
         raise found
     return found
@@ -52,4 +80,9 @@ def safest_of(model: CMDP) -> Slater:
             raise OutOfTime
         return found
 
-    return thought(think)
+    return about(model, think)
+
+
+def guess_of(model: CMDP, policy: Policy, signal_variance: Floats) -> Guess:
+    """What a policy is worth on an empirical model, which is never cut, but may be one too many for the limit."""
+    return about(model, lambda own: guess_from_model(model, policy, signal_variance))

@@ -27,7 +27,7 @@ from inbounds.algorithms.known import known_model
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
-from inbounds.problem.thoughts import in_pieces
+from inbounds.problem.thoughts import in_pieces, thought
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -125,7 +125,7 @@ def iterate_plug_in(algorithm: Any, model: CMDP, iterations: int) -> Answer:
         known.advance(state, begun.constants, seen, done, until)
         return state
 
-    return known.extract(in_pieces(begun.state, advance, iterations), begun.constants, model)
+    return known.extract(thought(in_pieces(begun.state, advance, iterations)), begun.constants, model)
 
 
 def last_iterate(state: Any, constants: Any, problem: Any) -> Answer:

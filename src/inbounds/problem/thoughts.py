@@ -3,8 +3,8 @@
 A plan counts as no sample, and is made in the middle of a piece of what counts. So whoever makes one, however deep in a
 run, makes it a thought: it keeps to the limit of the run that it is part of, and the run remembers it. The piece is
 made anew when the run goes on; then a thought that was finished is not thought again, and one that was broken off goes
-on from what it kept, or begins again. The bits are the same, for what is thought, and in which order, depends on what was
-drawn, never on time.
+on from what it kept, or begins again. The bits are the same, for what is thought, and in which order, depends on what
+was drawn, never on time.
 
 Outside of a run nothing limits a thought, and nothing remembers it; it comes in pieces all the same, for a compiled
 kernel is interrupted between two pieces only.
@@ -108,13 +108,8 @@ def thought(think: Callable[[Thought], T]) -> T:
     return think(Thought()) if thoughts is None else thoughts.have(think)
 
 
-def at_once(call: Callable[[], T]) -> T:
-    """A thought that is never cut, such as the evaluation of a policy; the next may be one too many for the limit."""
-    return thought(lambda own: call())
-
-
-def in_pieces(state: T, advance: Callable[[T, int, int], T], number: int) -> T:
-    """A state after ``advance(state, done, until) -> state``, which may change it in place, from 0 to `number`."""
+def in_pieces(state: T, advance: Callable[[T, int, int], T], number: int) -> Callable[[Thought], T]:
+    """To think: `state` after ``advance(state, done, until) -> state``, which may change it, from 0 to `number`."""
 
     def think(own: Thought) -> T:
         now, begun = (state, 0) if own.begun is None else (kept(own.begun[0], whole=True), own.begun[1])
@@ -129,7 +124,7 @@ def in_pieces(state: T, advance: Callable[[T, int, int], T], number: int) -> T:
             raise OutOfTime
         return now
 
-    return thought(think)
+    return think
 
 
 def thought_once(draws: Draws, call: Callable[[], T]) -> T:
