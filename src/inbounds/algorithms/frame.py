@@ -39,7 +39,7 @@ from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared, Report
 from inbounds.algorithms.empirical import advance as draw_in_turn
 from inbounds.algorithms.empirical import half_of, log_in_turn, model_of
 from inbounds.algorithms.piloted import piloted
-from inbounds.algorithms.planning import safest_of
+from inbounds.algorithms.planning import at_once, safest_of
 from inbounds.algorithms.repair import (
     ENOUGH,
     LEVEL,
@@ -277,7 +277,8 @@ def moved(model: CMDP, test: Outcome, margins: Floats) -> CMDP:
     """A model tightened so that plans on it have the margins [K]: by them, and by its error on the policy tested."""
     if not np.all(np.isfinite(test.errors)):
         return model.tightened(margins)
-    return model.tightened(margins + evaluate(model, test.policy).margins - test.means[1:])
+    expected = at_once(model, lambda: evaluate(model, test.policy).margins)
+    return model.tightened(margins + expected - test.means[1:])
 
 
 def second_kappa(kappa: Any) -> dict[str, float | str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
 from inbounds.errors import Infeasible, Stopped
 from inbounds.exact.feasibility import Slater, slater_within
@@ -14,9 +13,7 @@ from inbounds.exact.methods import Watch, best_mixture
 from inbounds.exact.solution import Solution, assemble
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.pieces import OutOfTime
-from inbounds.problem.policy import Policy
 from inbounds.problem.thoughts import Thought, thought
-from inbounds.proofs.walks import Guess, guess_from_model
 
 T = TypeVar("T")
 
@@ -83,6 +80,6 @@ def safest_of(model: CMDP) -> Slater:
     return about(model, think)
 
 
-def guess_of(model: CMDP, policy: Policy, signal_variance: Floats) -> Guess:
-    """What a policy is worth on an empirical model, which is never cut, but may be one too many for the limit."""
-    return about(model, lambda own: guess_from_model(model, policy, signal_variance))
+def at_once(model: CMDP, call: Callable[[], T]) -> T:
+    """What a model is asked that is never cut, such as what a policy is worth; it may be one too many for the limit."""
+    return about(model, lambda own: call())
