@@ -174,17 +174,19 @@ def written_report(
         progress=lambda solves, lower, upper: says(f"the optimum: {solves} solves, gap {upper - lower:.1e}"),
         proof_progress=lambda done, of: says(f"the proof of the optimum: {done} of {of}"),
     )
-    told(1)
+    moving, stop = None, _Stop()
+    with stop.held():
+        told(1)
     taken = time.monotonic() - begun
     missing = [] if best.certificate is not None else ["the proof of the policy"]
     if best.status == TIME and best.partial is not None:
         more = outwards(best.gap, up=True, digits=3)
         missing.append(f"the rest of the search: the best policy may have up to {more} more reward")
-    moving, stop = None, _Stop()
     if limit is None or (best.certificate is not None and taken < limit / 2):  # it may take as long again
-        says("how prices move")
         with stop.held():
-            moving = best.sensitivities
+            if stop.error is None:
+                says("how prices move")
+                moving = best.sensitivities
     if moving is None and cmdp.constraints:
         missing.append("how prices move")
     ends = None if limit is None else begun + limit

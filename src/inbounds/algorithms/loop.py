@@ -297,6 +297,9 @@ def _answer_so_far(last: Paused, extract: Extract, thoughts: Memory) -> Answer:
         if last.done > last.begun.samples:
             with Thoughts(Pace(), thoughts, hurried=True).at_work():
                 return extract(last.begun.state)
+    except OutOfTime:  # of a plan that a moment is too short for: as while there is no model yet
+        problem = last.asked.problem
+        return Answer(Policy.uniform(problem), np.full(problem.n_constraints, np.nan))
     except BaseException:  # also a second Ctrl-C: what matters is the first, and that the run can go on
         pass
     nothing: Any = None
